@@ -1,0 +1,41 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CurrentWorker(): the worker that the calling thread is, if it is one.
+//
+// A fiber may wake up on another thread after any switch, so the answer is good until the next switch only, and the address
+// of a thread_local must never be kept over one: compilers do that when they can see the access. Hence the thread_local is
+// private to current_worker.cc, behind a function that is never inlined.
+#ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
+#define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
+
+#include "weft/base/cpu.h"
+#include "weft/context/context.h"
+
+namespace weft::scheduling_group {
+
+class FiberEntity;
+class SchedulingGroup;
+
+// The part of a worker that everybody in this layer may see. Owned by its thread.
+struct WorkerBase : context::ThreadState {
+  SchedulingGroup* group = nullptr;
+  unsigned index = 0;              // in its group
+  FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
+
+  // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
+  void (*yield_current)(WorkerBase*) = nullptr;                          // the caller is queued, others run
+  void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // the caller is queued, this one runs
+};
+
+// Any thread; nullptr outside of workers.
+WEFT_TLS_ACCESSOR WorkerBase* CurrentWorker() noexcept;
+// A worker, when its thread starts and ends.
+WEFT_TLS_ACCESSOR void SetCurrentWorker(WorkerBase* worker) noexcept;
+
+// Any thread. The fiber that calls; nullptr if the caller is none.
+WEFT_TLS_ACCESSOR FiberEntity* CurrentFiber() noexcept;
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_

@@ -1,0 +1,170 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberEntity: the control block of a fiber, from its creation to its end.
+//
+// A fiber that has not run yet is nothing but this: three cache lines with its callable stored in place (up to 64 bytes
+// of captures, beyond that on the heap). Its stack is taken when a worker first runs it and goes back when it ends, so a
+// million queued fibers cost 192 bytes each and no stack.
+//
+//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id
+//   line 1   the callable
+//   line 2   cold: what most fibers never set
+//
+// Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a stale
+// pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
+//
+// Who may touch what: state_ as fiber_state.h says; the rest belongs to whoever holds the fiber (its creator, then the
+// worker that acquired it, then the fiber itself). id() and name() may be read by anybody as a snapshot for reports.
+//
+// Rejected: a control block in the top page of the stack (one object fewer, but a queued fiber then needs a stack, or a
+// second kind of descriptor that the run queue must tell apart, and dumps must walk stacks that may be unmapped).
+#ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
+#define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/cpu.h"
+#include "weft/context/context.h"
+#include "weft/context/stack_pool.h"
+#include "weft/scheduling_group/fiber_state.h"
+
+namespace weft::scheduling_group {
+
+class SchedulingGroup;
+
+// What the creator of a fiber may ask for.
+struct StartOptions {
+  bool group_local = false;              // never leaves its scheduling group
+  const char* name = nullptr;            // copied
+  std::size_t stack_size = 0;            // 0: the group's default
+  void* execution_context = nullptr;     // a reference that the fiber's end gives back (FiberHooks)
+  void (*on_exit)(void* arg) = nullptr;  // called when the fiber is over and its stack is its own no more; never blocks
+  void* on_exit_arg = nullptr;
+};
+
+class alignas(base::kCacheLineSize) FiberEntity {
+ public:
+  static constexpr std::size_t kInlineCallable = 64;
+
+  FiberEntity() = default;
+  FiberEntity(const FiberEntity&) = delete;
+  FiberEntity& operator=(const FiberEntity&) = delete;
+
+  std::uint64_t id() const noexcept { return id_.load(std::memory_order_relaxed); }  // A snapshot; carries nothing.
+  const char* name() const noexcept { return name_ != nullptr ? name_ : ""; }
+  // The group it belongs to now: a thief changes it while it holds the fiber.
+  SchedulingGroup* group() const noexcept { return group_.load(std::memory_order_relaxed); }
+  bool group_local() const noexcept { return group_local_; }
+  // True once it has a stack.
+  bool started() const noexcept { return stack_top_ != nullptr; }
+  FiberState& state() noexcept { return state_; }
+  const FiberState& state() const noexcept { return state_; }
+
+  // --- For scheduling_group only: the holder of the fiber ---
+  enum class CallableOp { kRunAndDestroy, kDestroy };
+  using Callable = void (*)(FiberEntity*, CallableOp);
+
+  void set_group(SchedulingGroup* group) noexcept { group_.store(group, std::memory_order_relaxed); }
+  void Run() noexcept { callable_(this, CallableOp::kRunAndDestroy); }
+
+  std::size_t stack_size() const noexcept { return stack_size_; }
+
+ private:
+  friend class EntityPool;
+  template <class F>
+  friend FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f);
+  friend FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options);
+  friend void DiscardFiber(FiberEntity* fiber);
+  friend class Worker;
+
+  template <class F>
+  void Emplace(F&& f);
+
+  // Line 0.
+  FiberState state_;
+  bool group_local_ = false;
+  std::atomic<SchedulingGroup*> group_{nullptr};  // carried by the queues; atomic for reports
+  void* stack_top_ = nullptr;
+  std::atomic<std::uint64_t> id_{0};
+  Callable callable_ = nullptr;
+
+ public:
+  context::Context context;
+  FiberEntity* next = nullptr;  // links a ready fiber into the overflow list or the list of those without a stack
+
+ private:
+  // Cold. All null in a free entity; whoever sets one resets it, so that a plain fiber never touches this line.
+  alignas(base::kCacheLineSize) char* name_ = nullptr;
+  std::size_t stack_size_ = 0;  // 0: the group's default
+  context::StackPool* custom_stack_pool_ = nullptr;
+  void (*on_exit_)(void*) = nullptr;
+  void* on_exit_arg_ = nullptr;
+
+ public:
+  // --- For the layers above ---
+  void* fiber_local_slots = nullptr;              // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
+  void* execution_context = nullptr;              // fiber/execution_context; given back by FiberHooks
+  std::atomic<void*> current_wait{nullptr};       // sync/wait_queue: the wait that an interruption would end
+
+ private:
+  alignas(base::kCacheLineSize) std::byte callable_storage_[kInlineCallable];
+};
+
+#if !WEFT_ASAN && !WEFT_TSAN
+static_assert(sizeof(FiberEntity) == 3 * base::kCacheLineSize, "a queued fiber is to cost at most 200 bytes");
+#endif
+
+// Layers above tear down what they hung on a fiber; called on the fiber's own stack, where they may block. Set once by
+// fiber/runtime.cc before the first fiber runs.
+struct FiberHooks {
+  void (*destroy_fiber_locals)(FiberEntity*) = nullptr;
+  void (*release_execution_context)(FiberEntity*) = nullptr;
+};
+extern FiberHooks fiber_hooks;
+
+// Any thread. nullptr: the table of entities is full (tens of millions of fibers alive) or memory is exhausted.
+FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options);
+
+// Any thread. A fiber that was created and not started: its callable is destroyed, on_exit is not called.
+void DiscardFiber(FiberEntity* fiber);
+
+// Any thread. A new fiber, kReady, to be handed to SchedulingGroup::Start and the like, or to DiscardFiber. nullptr: as
+// AllocateFiber(); `f` is then untouched.
+template <class F>
+FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f) {
+  FiberEntity* fiber = AllocateFiber(group, options);
+  if (fiber != nullptr) fiber->Emplace(std::forward<F>(f));
+  return fiber;
+}
+
+template <class F>
+void FiberEntity::Emplace(F&& f) {
+  using Decayed = std::decay_t<F>;
+  // An exception that leaves a start procedure ends the process, as in std::thread: noexcept makes the terminate handler
+  // see the stack of the throw.
+  if constexpr (sizeof(Decayed) <= kInlineCallable && alignof(Decayed) <= base::kCacheLineSize) {
+    ::new (static_cast<void*>(callable_storage_)) Decayed(std::forward<F>(f));
+    callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
+      auto* callable = std::launder(reinterpret_cast<Decayed*>(fiber->callable_storage_));
+      if (op == CallableOp::kRunAndDestroy) (*callable)();
+      callable->~Decayed();
+    };
+  } else {
+    ::new (static_cast<void*>(callable_storage_)) Decayed*(new Decayed(std::forward<F>(f)));
+    callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
+      auto* callable = *std::launder(reinterpret_cast<Decayed**>(fiber->callable_storage_));
+      if (op == CallableOp::kRunAndDestroy) (*callable)();
+      delete callable;
+    };
+  }
+}
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_

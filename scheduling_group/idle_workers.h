@@ -1,0 +1,117 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// IdleWorkers: which workers of a group look for work (spin), which sleep, and whom to wake. No wake-up is lost.
+//
+// A worker is busy, spinning (counted in `spinners_`, at most `max_spinners`), or sleeping (its bit in `sleepers_`).
+// A producer makes sure that somebody looks: if nobody spins it turns the lowest-numbered sleeper into a spinner and
+// wakes it. The lowest first keeps the same caches warm at low load. A spinner that found work and sees more asks for
+// its replacement, so that a burst wakes one worker after the other, each by one that was woken before, and never more
+// of them than there is work for: one system call per worker woken, none per fiber.
+//
+//   producer                               worker
+//   --------                               ------
+//   publish the fiber                      stop spinning / set own sleeper bit
+//   full fence                             full fence
+//   look at spinners_, sleepers_           look for fibers once more
+//
+// Invariants
+//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last look of a worker that was counted as a spinner
+//        then, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full fence, look.)
+//   IW2  A worker's sleeper bit is set by itself and cleared once: by the producer that claims it (and then counts it as
+//        a spinner and unparks it) or by itself.
+//   IW3  spinners_ <= max_spinners + producers between their claim and its undoing; a claim is made at zero only. So at
+//        most max_spinners (two) workers spin.
+//   IW4  Who removes a spinner from the count (StopSpinning, or a claim undone) looks for work after its fence: fibers
+//        whose producers had trusted in that spinner.
+//
+// ClaimWorkerToWake(): any thread. The rest: the worker named, on its own thread.
+// Proven in tests/model/idle_workers_model.cc.
+// Source: the thread parking protocol of Go's scheduler and the two-spinner rule of flare; orders are our own.
+// Rejected: a claim per push ("each producer takes one spinner"): wakes a worker for every fiber of a burst, though the
+// first would have taken them all (bench/fiber/spawn_benchmark.cc).
+#ifndef WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_
+#define WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_
+
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/check.h"
+#include "weft/base/cpu.h"
+#include "weft/base/worker_mask.h"
+
+namespace weft::scheduling_group {
+
+class IdleWorkers {
+ public:
+  static constexpr int kNobody = -1;
+  static constexpr std::uint32_t kMaxSpinners = 2;
+
+  // Any thread, after it has published work. Returns the worker that the caller must unpark, or kNobody.
+  [[nodiscard]] int ClaimWorkerToWake() noexcept {
+    for (;;) {
+      // StoreLoad: either we see the sleeper, or its last look sees our fiber (IW1). Pairs with the fences in
+      // PrepareSleep() and StopSpinning().
+      base::ThreadFence(std::memory_order_seq_cst);
+      // relaxed, all three: they carry nothing, the fences order them.
+      if (spinners_.load(std::memory_order_relaxed) != 0) return kNobody;
+      const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
+      if (sleepers.Empty()) return kNobody;
+      std::uint32_t none = 0;
+      if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One looks now.
+      const unsigned worker = sleepers.Lowest();
+      // relaxed: the parker's token carries what the worker must see.
+      if ((sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0) {
+        return static_cast<int>(worker);
+      }
+      // It got up by itself meanwhile. Others may have trusted in the spinner we announced: look again for them (IW4).
+      spinners_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+
+  // False: enough workers spin.
+  [[nodiscard]] bool TryStartSpinning() noexcept {
+    std::uint32_t spinners = spinners_.load(std::memory_order_relaxed);
+    while (spinners < kMaxSpinners) {
+      // relaxed: a producer that sees us relies on our look after StopSpinning(), which has its own fence.
+      if (spinners_.compare_exchange_weak(spinners, spinners + 1, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+
+  // The caller must look for work once more afterwards (IW4).
+  void StopSpinning() noexcept {
+    spinners_.fetch_sub(1, std::memory_order_relaxed);
+    // StoreLoad: a producer that still saw us as a spinner has published before our next look (IW1). Pairs with the
+    // fence in ClaimWorkerToWake().
+    base::ThreadFence(std::memory_order_seq_cst);
+  }
+
+  // The caller must look for work once more afterwards, then sleep or CancelSleep().
+  void PrepareSleep(unsigned worker) noexcept {
+    sleepers_.fetch_or(Bit(worker), std::memory_order_relaxed);
+    // StoreLoad: either a producer sees our bit or our last look sees its fiber (IW1). Pairs as above.
+    base::ThreadFence(std::memory_order_seq_cst);
+  }
+
+  // True: the worker is awake on its own account. False: a producer has claimed it; its unpark has come or will come, and
+  // the worker is counted as a spinner.
+  [[nodiscard]] bool CancelSleep(unsigned worker) noexcept {
+    return (sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0;
+  }
+
+  // Snapshots, for reports and heuristics.
+  std::uint32_t spinners() const noexcept { return spinners_.load(std::memory_order_relaxed); }
+  base::WorkerMask sleepers() const noexcept { return base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed)); }
+
+ private:
+  static std::uint64_t Bit(unsigned worker) noexcept { return base::WorkerMask::Of(worker).bits(); }
+
+  // One line for both: a producer reads them together, and in the steady state nobody writes them.
+  alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> sleepers_{0};
+  base::Atomic<std::uint32_t> spinners_{0};
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_

@@ -1,0 +1,72 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// OverflowList: ready fibers that found the run queue full. Unbounded, allocates nothing (fibers link themselves).
+//
+// Order is kept: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front into the run
+// queue. `count_` falls only after the fiber is in the run queue, both under the lock, so a producer that sees zero comes
+// after everything that was in the list.
+//
+// Any thread.
+#ifndef WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_
+#define WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_
+
+#include <cstddef>
+
+#include "weft/base/atomic.h"
+#include "weft/base/spin_lock.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/run_queue.h"
+
+namespace weft::scheduling_group {
+
+class OverflowList {
+ public:
+  // relaxed: a guess for the fast path; Append() and Refill() decide under the lock. HasWork() callers fence.
+  bool Empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+  std::size_t Size() const noexcept { return count_.load(std::memory_order_relaxed); }
+
+  // Puts the fibers behind all others: into `queue` if the list is empty and there is room, else into the list. Returns how many
+  // went into the list.
+  std::size_t PushBehind(RunQueue& queue, FiberEntity* const* fibers, std::size_t count) noexcept {
+    base::SpinLockGuard guard(lock_);
+    std::size_t pushed = 0;
+    if (head_ == nullptr) {
+      while (pushed < count) {
+        const std::size_t n = queue.PushSome(fibers + pushed, count - pushed);
+        if (n == 0) break;
+        pushed += n;
+      }
+    }
+    for (std::size_t i = pushed; i < count; ++i) {
+      fibers[i]->next = nullptr;
+      (head_ == nullptr ? head_ : tail_->next) = fibers[i];
+      tail_ = fibers[i];
+    }
+    count_.store(count_.load(std::memory_order_relaxed) + (count - pushed), std::memory_order_relaxed);
+    return count - pushed;
+  }
+
+  // Moves fibers from the front into `queue`, as many as there is room for.
+  void Refill(RunQueue& queue) noexcept {
+    base::SpinLockGuard guard(lock_);
+    while (head_ != nullptr) {
+      FiberEntity* fiber = head_;
+      FiberEntity* next = fiber->next;  // Before the push: after it the fiber is another's.
+      if (!queue.TryPush(fiber)) break;
+      head_ = next;
+      count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    }
+    if (head_ == nullptr) tail_ = nullptr;
+  }
+
+ private:
+  base::SpinLock lock_;
+  FiberEntity* head_ WEFT_GUARDED_BY(lock_) = nullptr;
+  FiberEntity* tail_ WEFT_GUARDED_BY(lock_) = nullptr;
+  base::Atomic<std::size_t> count_{0};  // written under the lock
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_

@@ -1,0 +1,225 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/scheduling_group.h"
+
+#include "weft/base/check.h"
+#include "weft/base/futex.h"
+#include "weft/base/log.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/entity_pool.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
+  WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
+             kMaxWorkersPerGroup, ", is ", options.workers);
+  auto policy = CreateSchedulingPolicy(
+      options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size});
+  WEFT_CHECK(policy != nullptr, "SchedulingGroup: no scheduling policy is called \"", options.policy, '"');
+  return policy;
+}
+
+context::StackPool::Options StackOptions(const SchedulingGroup::Options& options, std::size_t stack_size) {
+  context::StackPool::Options stacks = options.stacks;
+  stacks.stack_size = stack_size;
+  stacks.guard = options.guard_pages;
+  stacks.node = options.node;
+  return stacks;
+}
+
+// The caller's index if it is a worker of `group`.
+int WorkerOf(const WorkerBase* caller, const SchedulingGroup* group) {
+  return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
+}
+
+}  // namespace
+
+SchedulingGroup::SchedulingGroup(const Options& options)
+    : options_(options),
+      policy_(MakePolicy(options)),
+      beds_(new Bed[options.workers]),
+      stacks_(StackOptions(options, options.stack_size)) {}
+
+SchedulingGroup::~SchedulingGroup() = default;
+
+void SchedulingGroup::Notify() {
+  const int worker = idle_.ClaimWorkerToWake();
+  if (worker == IdleWorkers::kNobody) [[likely]] {
+    return;
+  }
+  beds_[worker].parker.Unpark();
+}
+
+void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
+  policy_->Push(fiber, reason, WorkerOf(CurrentWorker(), this));
+  Notify();
+}
+
+void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
+  policy_->PushBatch(fibers, count, reason, WorkerOf(CurrentWorker(), this));
+  Notify();
+}
+
+bool SchedulingGroup::Start(FiberEntity* fiber) {
+  WorkerBase* caller = CurrentWorker();
+  // relaxed: who starts while the runtime stops may come before or after it.
+  if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) [[unlikely]] {
+    return false;
+  }
+  if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) [[likely]] {
+    Notify();
+    return true;
+  }
+  return StartWhenFull(fiber);
+}
+
+bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
+  WorkerBase* caller = CurrentWorker();
+  if (caller != nullptr && caller->group == this) {
+    if (caller->current != nullptr) {
+      caller->run_instead_of_current(caller, fiber);
+    } else {
+      Ready(fiber, ReadyReason::kStarted);  // The worker's own loop (an on_exit hook): nobody to queue instead.
+    }
+    return true;
+  }
+  const auto deadline = base::Deadline::After(options_.start_timeout);
+  for (;;) {
+    if (caller != nullptr && caller->current != nullptr) {
+      caller->yield_current(caller);
+      caller = CurrentWorker();  // It may have moved.
+    } else if (!WaitForRoom(deadline)) {
+      return false;
+    }
+    if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) break;
+    if (deadline.expired()) {
+      WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": refused to start a fiber, the run queue of ",
+                            options_.run_queue_size, " was full for ", options_.start_timeout.count() / 1000000,
+                            " ms; consider a larger --fiber_run_queue_size");
+      return false;
+    }
+  }
+  Notify();
+  return true;
+}
+
+bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) {
+  WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) return false;  // As in Start().
+  const auto deadline = base::Deadline::After(options_.start_timeout);
+  while (policy_->Full()) {
+    if (caller != nullptr && caller->current == nullptr) break;  // The worker's own loop: cannot wait.
+    if (caller == nullptr) {
+      if (!WaitForRoom(deadline)) return false;
+    } else {
+      if (deadline.expired()) return false;
+      caller->yield_current(caller);
+      caller = CurrentWorker();  // It may have moved.
+    }
+  }
+  // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
+  policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
+  Notify();
+  return true;
+}
+
+bool SchedulingGroup::WaitForRoom(base::Deadline deadline) {
+  bool room = false;
+  starters_waiting_.fetch_add(1, std::memory_order_seq_cst);  // SG3: before the look in the loop.
+  for (;;) {
+    // acquire: an epoch that changes after this load makes FutexWait() return. Pairs with LetStartersGoOn().
+    const std::uint32_t epoch = room_epoch_.load(std::memory_order_acquire);
+    base::ThreadFence(std::memory_order_seq_cst);  // Counted, then looked (SG3).
+    if (refusing_.load(std::memory_order_relaxed)) break;
+    if (!policy_->Full()) {
+      room = true;
+      break;
+    }
+    const auto until = deadline.time_point();
+    if (!base::FutexWait(&room_epoch_, epoch, &until) && deadline.expired()) break;
+  }
+  starters_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  return room;
+}
+
+void SchedulingGroup::LetStartersGoOn() {
+  room_epoch_.fetch_add(1, std::memory_order_release);  // Pairs with the acquire in WaitForRoom().
+  base::FutexWake(&room_epoch_, static_cast<int>(kMaxWorkersPerGroup));
+}
+
+void SchedulingGroup::RefuseNewFibers() {
+  refusing_.store(true, std::memory_order_relaxed);  // A late starter is drained like the others.
+  LetStartersGoOn();
+}
+
+FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
+  FiberEntity* fiber = policy_->Pop(worker);
+  RoomMade();
+  return fiber;
+}
+
+FiberEntity* SchedulingGroup::PopForThief() {
+  FiberEntity* fiber = policy_->Steal();
+  RoomMade();
+  return fiber;
+}
+
+void SchedulingGroup::RoomMade() {
+  // relaxed: SG3 says why a late look does no harm.
+  if (starters_waiting_.load(std::memory_order_relaxed) != 0 && policy_->HalfEmpty()) [[unlikely]] {
+    LetStartersGoOn();
+  }
+}
+
+void SchedulingGroup::Stop() {
+  stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
+  for (unsigned w = 0; w < size(); ++w) beds_[w].parker.Unpark();
+}
+
+context::StackPool& SchedulingGroup::StacksOfSize(std::size_t bytes) {
+  base::SpinLockGuard guard(custom_stacks_lock_);
+  auto& pool = custom_stacks_[bytes];
+  if (pool == nullptr) pool = std::make_unique<context::StackPool>(StackOptions(options_, bytes));
+  return *pool;
+}
+
+void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
+  {
+    base::SpinLockGuard guard(without_stack_lock_);
+    fiber->next = without_stack_;
+    without_stack_ = fiber;
+    // seq_cst: counted before the look that the caller's idle path makes (SG2).
+    without_stack_count_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
+                        ", it waits until another fiber ends (memory or the number of mappings is exhausted)");
+}
+
+void SchedulingGroup::RetryWithoutStack() {
+  FiberEntity* fiber;
+  {
+    base::SpinLockGuard guard(without_stack_lock_);
+    fiber = without_stack_;
+    if (fiber == nullptr) return;
+    without_stack_ = fiber->next;
+    without_stack_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  Ready(fiber, ReadyReason::kYielded);
+}
+
+std::size_t SchedulingGroup::TrimIdleMemory() {
+  // A stack that was never given back to the OS costs a page fault less when it is next used: keep some warm.
+  const std::size_t keep = std::size_t{16} * size();
+  std::size_t left = stacks_.Trim(keep);
+  std::vector<context::StackPool*> pools;
+  {
+    base::SpinLockGuard guard(custom_stacks_lock_);
+    for (auto& [bytes, pool] : custom_stacks_) pools.push_back(pool.get());
+  }
+  for (context::StackPool* pool : pools) left += pool->Trim(0);
+  return left + EntityPool::Trim();
+}
+
+}  // namespace weft::scheduling_group

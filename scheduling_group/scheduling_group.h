@@ -1,0 +1,171 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// SchedulingGroup: the fibers of one group of workers, and the workers' beds.
+//
+// A data structure: ready fibers (a SchedulingPolicy), which workers idle (IdleWorkers), stacks (StackPool), the groups to steal
+// from. The threads that use it are in worker.h; the group never includes them.
+//
+// Starting fibers is where back-pressure lives:
+//   from a plain thread   a full queue makes the caller wait until it is half empty, up to `start_timeout`, then false
+//   from a fiber          the new fiber runs at once on the caller's worker and the caller is queued: the worker is never blocked,
+//                         and a fiber that starts millions goes on as fast as they are run (worker.h: RunInsteadOfCaller)
+// Making an existing fiber ready never fails (overflow_list.h).
+//
+// Invariants
+//   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
+//   SG2  A fiber that found no stack is kept in `without_stack_`; each stack given back puts one of them into the queue again. One
+//        that is put there while no stack is in use anywhere would wait for ever, so the adder looks once more afterwards.
+//   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more; after
+//        that at least half the capacity is popped before the queue is half empty, and each pop looks at the counter. The pops
+//        that raced with its last look may miss it, those that follow cannot.
+//
+// Lock order: without_stack_lock_ before the policy's own locks.
+#ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
+#define WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/parker.h"
+#include "weft/base/spin_lock.h"
+#include "weft/context/stack_pool.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/scheduling_policy.h"
+
+namespace weft::scheduling_group {
+
+inline constexpr unsigned kMaxWorkersPerGroup = 64;
+
+// Written by its worker only, read by anybody (relaxed: statistics, no one acts on them).
+struct alignas(base::kCacheLineSize) WorkerCounters {
+  std::atomic<std::uint64_t> fibers_run{0};  // fibers begun here
+  std::atomic<std::uint64_t> switches{0};    // times a fiber was entered
+  std::atomic<std::uint64_t> spins{0};       // times it began to look for work
+  std::atomic<std::uint64_t> sleeps{0};
+  std::atomic<std::uint64_t> stolen_in{0};   // fibers taken from other groups
+  std::atomic<std::uint64_t> steal_attempts{0};
+  std::atomic<std::uint64_t> wakes_issued{0};  // other workers unparked by it
+
+  static void Add(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+};
+
+class SchedulingGroup {
+ public:
+  struct Options {
+    int id = 0;
+    unsigned workers = 1;  // 1..64
+    std::string policy = "v1";
+    std::size_t run_queue_size = 131072;  // a power of two
+    std::size_t stack_size = 131072;      // bytes
+    bool guard_pages = true;
+    int node = -1;                             // NUMA node of its memory; -1: any
+    std::vector<int> cpus{};                   // where its workers may run; empty: anywhere
+    bool one_cpu_per_worker = false;           // worker i on cpus[i % size] only
+    std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
+    std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
+    context::StackPool::Options stacks{};  // stack_size, guard and node above win
+  };
+
+  // Aborts on an option out of range (the runtime has checked what users give).
+  explicit SchedulingGroup(const Options& options);
+  ~SchedulingGroup();
+  SchedulingGroup(const SchedulingGroup&) = delete;
+  SchedulingGroup& operator=(const SchedulingGroup&) = delete;
+
+  int id() const { return options_.id; }
+  unsigned size() const { return options_.workers; }
+  int node() const { return options_.node; }
+  const Options& options() const { return options_; }
+  std::size_t queue_size() const { return policy_->Size(); }
+  std::size_t overflow_count() const { return policy_->OverflowCount(); }
+
+  // Any thread. Hands a new fiber over. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is stopping,
+  // or a plain thread waited for room in vain. From a fiber it may switch.
+  [[nodiscard]] bool Start(FiberEntity* fiber);
+
+  // Any thread. All or none; one wake-up pass; more than the queue holds is fine. Otherwise as Start().
+  [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
+
+  // Any thread; the caller owns the fibers, which are kReady (FS3). Never fails, never blocks, never switches.
+  void Ready(FiberEntity* fiber, ReadyReason reason);
+  void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
+
+  // From now on Start() from threads other than workers refuses.
+  void RefuseNewFibers();
+  // Workers end as soon as they are idle. Wakes them all.
+  void Stop();
+
+  // Groups to steal from, nearest first; before the workers start. steal_every_n: an attempt at each n-th idle look; 0: never.
+  struct Victim {
+    SchedulingGroup* group;
+    unsigned steal_every_n;
+  };
+  void SetVictims(std::vector<Victim> victims) { victims_ = std::move(victims); }
+
+  // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by housekeeping.
+  std::size_t TrimIdleMemory();
+  bool HasFibersWithoutStack() const { return without_stack_count_.load(std::memory_order_relaxed) != 0; }
+  context::StackPool& stacks() { return stacks_; }
+
+  const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
+  const IdleWorkers& idle_workers() const { return idle_; }
+
+  // --- For worker.cc ---
+  struct alignas(base::kCacheLineSize) Bed {
+    base::Parker parker;
+    WorkerCounters counters;
+  };
+  Bed& bed(unsigned worker) { return beds_[worker]; }
+  IdleWorkers& idle() { return idle_; }
+  SchedulingPolicy& policy() { return *policy_; }
+  const std::vector<Victim>& victims() const { return victims_; }
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
+  void Notify();                         // after a push: sees to it that a worker looks
+  FiberEntity* PopFor(unsigned worker);  // the worker's next fiber; makes room for starters that wait
+  FiberEntity* PopForThief();            // one that may leave the group; as above
+  context::StackPool& StacksOfSize(std::size_t bytes);
+  void AddWithoutStack(FiberEntity* fiber);
+  void StackGivenBack() {
+    // relaxed: AddWithoutStack() looks again after it has counted (SG2).
+    if (without_stack_count_.load(std::memory_order_relaxed) != 0) [[unlikely]] RetryWithoutStack();
+  }
+
+ private:
+  bool StartWhenFull(FiberEntity* fiber);
+  bool WaitForRoom(base::Deadline deadline);  // a plain thread
+  void RetryWithoutStack();
+  void RoomMade();  // after a pop
+  void LetStartersGoOn();
+
+  const Options options_;
+  const std::unique_ptr<SchedulingPolicy> policy_;
+  IdleWorkers idle_;
+  std::atomic<bool> refusing_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint32_t> starters_waiting_{0};
+  base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
+  std::atomic<std::size_t> without_stack_count_{0};
+  const std::unique_ptr<Bed[]> beds_;
+  std::vector<Victim> victims_;
+  context::StackPool stacks_;
+
+  base::SpinLock without_stack_lock_;
+  FiberEntity* without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
+
+  base::SpinLock custom_stacks_lock_;
+  std::map<std::size_t, std::unique_ptr<context::StackPool>> custom_stacks_ WEFT_GUARDED_BY(custom_stacks_lock_);
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_

@@ -1,0 +1,95 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by name
+// (`--fiber_scheduling_name`); "v1" is built in, others can be registered before the runtime starts.
+//
+// A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
+// (idle_workers.h), which asks two things of a policy:
+//
+//   SP1  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is popped.
+//   SP2  A worker that finds HasWork() true will, if it keeps asking Pop() and PopFromBusyWorkers(), get a fiber or see
+//        HasWork() turn false: "work" is never something that only a worker busy elsewhere can take.
+//
+// Each fiber pushed is popped exactly once, whatever function hands it out.
+#ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
+#define WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/scheduling_group/fiber_entity.h"
+
+namespace weft::scheduling_group {
+
+// Why a fiber became ready.
+enum class ReadyReason {
+  kStarted,  // new
+  kWoken,    // its wait ended
+  kYielded,  // it let others go first
+};
+
+// What a spinning worker remembers between two calls of PopFromBusyWorkers().
+struct SpinMemory {
+  std::vector<std::uint32_t> seen;  // by worker; the policy's to use
+  std::chrono::steady_clock::time_point sampled_at;
+  bool active = false;  // at `sampled_at` the group's workers handed fibers to each other: worth staying awake for
+
+  void Forget() {
+    seen.clear();
+    active = false;
+  }
+};
+
+class SchedulingPolicy {
+ public:
+  static constexpr int kNoWorker = -1;
+
+  struct Options {
+    unsigned workers = 1;
+    std::size_t run_queue_size = 131072;
+  };
+
+  virtual ~SchedulingPolicy() = default;
+
+  // `worker`: the worker of this group that calls, or kNoWorker for any other thread.
+  // Never fails: what finds no room waits in an unbounded intrusive list.
+  virtual void Push(FiberEntity* fiber, ReadyReason reason, int worker) = 0;
+  virtual void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) = 0;
+
+  // As Push of a new fiber, but false if the bounded queue is full: the place for back-pressure.
+  [[nodiscard]] virtual bool TryPushNew(FiberEntity* fiber, int worker) = 0;
+
+  // The next fiber for `worker`, by that worker only; nullptr if it should go and idle.
+  [[nodiscard]] virtual FiberEntity* Pop(unsigned worker) = 0;
+
+  // What another worker of the group has kept for itself and does not get to. By a spinning worker.
+  [[nodiscard]] virtual FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) = 0;
+
+  // A fiber for another group, never a group-local one. Any thread.
+  [[nodiscard]] virtual FiberEntity* Steal() = 0;
+
+  // Any thread.
+  virtual bool HasWork() const = 0;
+  virtual bool Full() const = 0;           // TryPushNew() would say false
+  virtual bool HalfEmpty() const = 0;      // time to let blocked starters go on
+  virtual std::size_t Size() const = 0;    // an estimate
+  virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
+};
+
+using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(const SchedulingPolicy::Options&)>;
+
+// False: the name is taken. Any thread; before the runtime that uses it starts.
+bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory factory);
+// nullptr: no such policy.
+std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name, const SchedulingPolicy::Options& options);
+std::vector<std::string> SchedulingPolicyNames();
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_

@@ -1,0 +1,344 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/worker.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/numa/affinity.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/park.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+// How often workers look again for fibers that found no stack, if no fiber ends meanwhile.
+constexpr std::chrono::milliseconds kRetryStackEvery{10};
+
+// Looks at the queue per look at the clock and the other workers' slots: about 0.2 us apart.
+constexpr int kPausesPerLook = 4;
+
+}  // namespace
+
+Worker::Worker(SchedulingGroup* owner, unsigned index_in_group) : stacks_(&owner->stacks()) {
+  group = owner;
+  index = index_in_group;
+  yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->Yield(worker->current); };
+  run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
+    static_cast<Worker*>(worker)->RunInstead(worker->current, next);
+  };
+  next_steal_look_.assign(owner->victims().size(), 0);
+}
+
+void Worker::Run() {
+  context::InitThreadState(this);
+  context::InitThreadContext(&loop_);
+  SetCurrentWorker(this);
+  while (FiberEntity* fiber = NextFiber()) {
+    SwitchTo(nullptr, LeftBehind::kNothing, fiber);
+  }
+  stacks_.Clear();
+  SetCurrentWorker(nullptr);
+  context::DestroyContext(&loop_);
+}
+
+FiberEntity* Worker::TryNextFiber() {
+  while (FiberEntity* fiber = group->PopFor(index)) {
+    if (PrepareToEnter(fiber)) return fiber;
+  }
+  return nullptr;
+}
+
+FiberEntity* Worker::NextFiber() {
+  IdleWorkers& idle = group->idle();
+  SchedulingPolicy& policy = group->policy();
+  base::Parker& parker = group->bed(index).parker;
+  bool counted_as_spinner = false;
+  for (;;) {
+    FiberEntity* fiber = nullptr;
+    if (counted_as_spinner || idle.TryStartSpinning()) {
+      counted_as_spinner = false;
+      fiber = Spin();
+      idle.StopSpinning();
+      if (fiber == nullptr) fiber = TryNextFiber();  // IW4
+      // Producers that saw us spin woke nobody: if there is more, our replacement is our duty.
+      if (fiber != nullptr && policy.HasWork()) group->Notify();
+    } else {
+      fiber = TryNextFiber();
+    }
+    if (fiber == nullptr) fiber = StealFromOtherGroups();
+    if (fiber != nullptr) return fiber;
+    if (group->stopping() && !policy.HasWork()) return nullptr;
+    TellDrainWaiter();
+
+    idle.PrepareSleep(index);
+    if (!policy.HasWork() && !group->stopping()) {  // The last look (IW1).
+      WorkerCounters::Add(counters().sleeps);
+      if (group->HasFibersWithoutStack()) {
+        if (!parker.ParkUntil(std::chrono::steady_clock::now() + kRetryStackEvery)) group->StackGivenBack();
+      } else {
+        parker.Park();
+      }
+      counted_as_spinner = !idle.CancelSleep(index);
+    } else if (!idle.CancelSleep(index)) {
+      parker.Park();  // The claimer's token is there or on its way.
+      counted_as_spinner = true;
+    } else {
+      base::CpuRelax();
+    }
+  }
+}
+
+FiberEntity* Worker::Spin() {
+  WorkerCounters::Add(counters().spins);
+  SchedulingPolicy& policy = group->policy();
+  const auto spin_for = group->options().spin_for;
+  spin_memory_.Forget();
+  auto until = std::chrono::steady_clock::now() + spin_for;
+  while (!group->stopping()) {
+    if (FiberEntity* fiber = TryNextFiber()) return fiber;
+    if (FiberEntity* fiber = policy.PopFromBusyWorkers(index, &spin_memory_)) {
+      if (PrepareToEnter(fiber)) return fiber;
+    }
+    for (int i = 0; i < kPausesPerLook; ++i) base::CpuRelax();
+    const auto now = std::chrono::steady_clock::now();
+    // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for all than a
+    // wake-up every few microseconds.
+    if (spin_memory_.active && group->idle().spinners() == 1) until = spin_memory_.sampled_at + spin_for;
+    if (now >= until) break;
+  }
+  return nullptr;
+}
+
+FiberEntity* Worker::StealFromOtherGroups() {
+  const auto& victims = group->victims();
+  if (victims.empty()) return nullptr;
+  ++idle_looks_;
+  for (std::size_t i = 0; i < victims.size(); ++i) {
+    const auto [victim, every_n] = victims[i];
+    if (every_n == 0 || idle_looks_ < next_steal_look_[i]) continue;
+    next_steal_look_[i] = idle_looks_ + every_n;
+    WorkerCounters::Add(counters().steal_attempts);
+    FiberEntity* fiber = victim->PopForThief();
+    if (fiber == nullptr) continue;
+    WorkerCounters::Add(counters().stolen_in);
+    // Its stack goes home in the end.
+    if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
+    fiber->set_group(group);
+    if (PrepareToEnter(fiber)) return fiber;
+  }
+  return nullptr;
+}
+
+bool Worker::PrepareToEnter(FiberEntity* fiber) {
+  fiber->state_.OnAcquired();
+  if (!fiber->started()) {
+    context::StackPool* pool = &group->stacks();
+    void* top;
+    if (fiber->stack_size_ == 0) [[likely]] {
+      top = stacks_.Pop();
+    } else {
+      pool = &group->StacksOfSize(fiber->stack_size_);
+      top = pool->Acquire();
+      fiber->custom_stack_pool_ = pool;
+    }
+    if (top == nullptr) {
+      fiber->custom_stack_pool_ = nullptr;
+      fiber->state_.OnAcquireUndone();
+      group->AddWithoutStack(fiber);
+      return false;
+    }
+    fiber->stack_top_ = top;
+    context::MakeContext(&fiber->context, top, pool->usable_size(), &Worker::FiberMain);
+    WorkerCounters::Add(counters().fibers_run);
+  }
+  return true;
+}
+
+// `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
+void Worker::SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next) {
+  left_ = self;
+  left_how_ = how;
+  current = next;
+  WorkerCounters::Add(counters().switches);
+  context::ThreadState* here =
+      context::SwitchContext(self != nullptr ? &self->context : &loop_, next != nullptr ? &next->context : &loop_, this);
+  Of(here)->FinishSwitch();  // Not `this`: W3.
+}
+
+void Worker::FinishSwitch() {
+  FiberEntity* fiber = std::exchange(left_, nullptr);
+  switch (std::exchange(left_how_, LeftBehind::kNothing)) {
+    case LeftBehind::kNothing:
+      break;
+    case LeftBehind::kParked:
+      if (fiber->state_.OnSwitchedOut() == SwitchOutResult::kReadyAgain) group->Ready(fiber, ReadyReason::kWoken);
+      break;
+    case LeftBehind::kYielded:
+      fiber->state_.OnYielded();
+      group->Ready(fiber, ReadyReason::kYielded);
+      break;
+    case LeftBehind::kEnded:
+      GiveStackBack(fiber);
+      Retire(fiber);
+      break;
+  }
+}
+
+void Worker::Park(FiberEntity* self) { SwitchTo(self, LeftBehind::kParked, TryNextFiber()); }
+
+void Worker::Yield(FiberEntity* self) {
+  FiberEntity* next = TryNextFiber();
+  if (next == nullptr) return;
+  SwitchTo(self, LeftBehind::kYielded, next);
+}
+
+void Worker::RunInstead(FiberEntity* self, FiberEntity* next) {
+  if (!PrepareToEnter(next)) {
+    Yield(self);  // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
+    return;
+  }
+  SwitchTo(self, LeftBehind::kYielded, next);
+}
+
+void Worker::FiberMain(context::ThreadState* here) {
+  Worker* worker = Of(here);
+  worker->FinishSwitch();
+  for (;;) {
+    FiberEntity* self = worker->current;
+    self->Run();
+    if (self->fiber_local_slots != nullptr) fiber_hooks.destroy_fiber_locals(self);
+    if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
+
+    worker = static_cast<Worker*>(CurrentWorker());  // W3
+    FiberEntity* next = worker->group->PopFor(worker->index);
+    if (next != nullptr && !next->started() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
+      worker->TakeOverStack(self, next);
+      worker->current = next;
+      Retire(self);
+      continue;
+    }
+    if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->TryNextFiber();
+    worker->left_ = self;
+    worker->left_how_ = LeftBehind::kEnded;
+    worker->current = next;
+    WorkerCounters::Add(worker->counters().switches);
+    context::LeaveContext(&self->context, next != nullptr ? &next->context : &worker->loop_, worker);
+  }
+}
+
+void Worker::TakeOverStack(FiberEntity* from, FiberEntity* to) {
+  to->state_.OnAcquired();
+  to->stack_top_ = from->stack_top_;
+  to->context = from->context;  // What a sanitizer knows of the stack.
+  WorkerCounters::Add(counters().fibers_run);
+}
+
+void Worker::GiveStackBack(FiberEntity* fiber) {
+  context::DestroyContext(&fiber->context);
+  if (fiber->custom_stack_pool_ == nullptr) [[likely]] {
+    stacks_.Push(fiber->stack_top_);
+  } else {
+    fiber->custom_stack_pool_->Release(fiber->stack_top_);
+  }
+  group->StackGivenBack();
+}
+
+// The fiber is over and has no stack any more.
+void Worker::Retire(FiberEntity* fiber) {
+  fiber->stack_top_ = nullptr;
+  fiber->stack_size_ = 0;
+  fiber->custom_stack_pool_ = nullptr;
+  fiber->fiber_local_slots = nullptr;
+  fiber->execution_context = nullptr;
+  if (fiber->name_ != nullptr) std::free(std::exchange(fiber->name_, nullptr));
+  auto* on_exit = std::exchange(fiber->on_exit_, nullptr);
+  void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
+  fiber->state_.OnExited();
+  EntityPool::GiveBack(fiber);
+  if (on_exit != nullptr) on_exit(arg);
+}
+
+WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed without Join()"); }
+
+bool WorkerTeam::Start() {
+  const SchedulingGroup::Options& options = group_->options();
+  for (unsigned w = 0; w < group_->size(); ++w) {
+    std::vector<int> cpus = options.cpus;
+    if (options.one_cpu_per_worker && !cpus.empty()) cpus = {cpus[w % cpus.size()]};
+    try {
+      threads_.emplace_back([group = group_, w, cpus = std::move(cpus)] {
+        const std::string name = "FiberWorker_" + std::to_string(group->id()) + "_" + std::to_string(w);
+        ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+        if (!cpus.empty()) {
+          if (const std::error_code error = numa::BindThread(cpus)) {
+            WEFT_LOG(WARNING, name, ": cannot be bound to its ", cpus.size(), " CPUs (first: ", cpus.front(),
+                     "): ", error.message());
+          }
+        }
+        context::AlternateSignalStack signal_stack;
+        Worker(group, w).Run();
+      });
+    } catch (const std::system_error& error) {
+      WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());
+      group_->Stop();
+      Join();
+      return false;
+    }
+  }
+  return true;
+}
+
+void WorkerTeam::Join() {
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+// park.h
+
+void ParkPrepared(FiberEntity* self) noexcept {
+  if (self->state().ResumedInPlace()) return;
+  static_cast<Worker*>(CurrentWorker())->Park(self);
+}
+
+void Unpark(FiberEntity* fiber) noexcept {
+  if (fiber->state().OnWoken() == WakeResult::kEnqueue) fiber->group()->Ready(fiber, ReadyReason::kWoken);
+}
+
+void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
+  constexpr std::size_t kChunk = 64;
+  FiberEntity* ready[kChunk];
+  std::size_t n = 0;
+  SchedulingGroup* group = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    FiberEntity* fiber = fibers[i];
+    if (fiber->state().OnWoken() != WakeResult::kEnqueue) continue;
+    if (n == kChunk || (n != 0 && fiber->group() != group)) {
+      group->ReadyBatch(ready, n, ReadyReason::kWoken);
+      n = 0;
+    }
+    group = fiber->group();
+    ready[n++] = fiber;
+  }
+  if (n != 0) group->ReadyBatch(ready, n, ReadyReason::kWoken);
+}
+
+void YieldCurrentFiber() noexcept {
+  WorkerBase* worker = CurrentWorker();
+  static_cast<Worker*>(worker)->Yield(worker->current);
+}
+
+void RunInsteadOfCurrent(FiberEntity* fiber) noexcept {
+  WorkerBase* worker = CurrentWorker();
+  static_cast<Worker*>(worker)->RunInstead(worker->current, fiber);
+}
+
+}  // namespace weft::scheduling_group

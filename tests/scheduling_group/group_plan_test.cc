@@ -1,0 +1,93 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/group_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace weft::scheduling_group {
+namespace {
+
+GroupPlan Plan(const std::string& machine, const PlanWishes& wishes = {}) {
+  std::string error;
+  auto topology = numa::Topology::FromString(machine, &error);
+  EXPECT_TRUE(topology.has_value()) << error;
+  auto plan = PlanGroups(*topology, wishes, &error);
+  EXPECT_TRUE(plan.has_value()) << error;
+  return *plan;
+}
+
+// A peer makes one group of 8 to 15 workers of any machine with one node and leaves the other CPUs idle.
+TEST(GroupPlan, OneNodeOfManyCpusIsNotCutToOneGroup) {
+  for (int cpus : {16, 24, 32, 64, 96, 128, 256}) {
+    const GroupPlan plan = Plan("numa:1 core:" + std::to_string(cpus) + " pu:1");
+    EXPECT_EQ(plan.WorkerCount(), static_cast<unsigned>(cpus));
+    for (const auto& group : plan.groups) {
+      EXPECT_GE(group.workers, 8u) << plan.ToString();
+      EXPECT_LE(group.workers, 15u) << plan.ToString();
+    }
+  }
+}
+
+TEST(GroupPlan, ASmallMachineIsOneGroup) {
+  for (int cpus : {1, 2, 4, 7, 15}) {
+    const GroupPlan plan = Plan("numa:1 core:" + std::to_string(cpus) + " pu:1");
+    ASSERT_EQ(plan.groups.size(), 1u);
+    EXPECT_EQ(plan.groups[0].workers, static_cast<unsigned>(cpus));
+  }
+}
+
+TEST(GroupPlan, GroupsKeepToOneNodeAndShareNoCpu) {
+  const GroupPlan plan = Plan("numa:4 core:12 pu:2");
+  std::map<int, int> node_of_cpu;
+  std::set<int> used;
+  for (const auto& group : plan.groups) {
+    EXPECT_EQ(group.workers, group.cpus.size());
+    for (int cpu : group.cpus) {
+      EXPECT_TRUE(used.insert(cpu).second);
+      EXPECT_EQ(cpu / 24, group.node);
+    }
+  }
+  EXPECT_EQ(used.size(), 96u);
+}
+
+// In the peers numa_aware=false means "find out", and nothing turns it off.
+TEST(GroupPlan, NumaOffIsOff) {
+  for (const auto& group : Plan("numa:2 core:16 pu:1", {.numa = PlanWishes::Numa::kOff}).groups) {
+    EXPECT_EQ(group.node, -1);
+  }
+  for (const auto& group : Plan("numa:2 core:16 pu:1").groups) EXPECT_NE(group.node, -1);
+}
+
+TEST(GroupPlan, WishesAreKept) {
+  const GroupPlan plan = Plan("numa:1 core:2 pu:1", {.workers = 8, .group_size = 2});
+  EXPECT_EQ(plan.groups.size(), 4u);
+  EXPECT_EQ(plan.WorkerCount(), 8u);
+  EXPECT_EQ(Plan("numa:1 core:2 pu:1", {.workers = 64, .group_size = 64}).groups.size(), 1u);
+}
+
+TEST(GroupPlan, NeighboursOfTheOwnNodeComeFirst) {
+  const GroupPlan plan = Plan("numa:2 core:24 pu:1");
+  ASSERT_EQ(plan.groups.size(), 4u);
+  for (std::size_t g = 0; g < 4; ++g) {
+    const auto& neighbours = plan.groups[g].neighbours;
+    ASSERT_EQ(neighbours.size(), 3u);
+    EXPECT_TRUE(neighbours[0].same_node);
+    EXPECT_EQ(plan.groups[static_cast<std::size_t>(neighbours[0].group)].node, plan.groups[g].node);
+    EXPECT_FALSE(neighbours[1].same_node);
+    EXPECT_FALSE(neighbours[2].same_node);
+  }
+}
+
+TEST(GroupPlan, AWishOutOfRangeIsRefusedInOneLine) {
+  std::string error;
+  auto topology = numa::Topology::FromString("numa:1 core:2 pu:1", &error);
+  EXPECT_FALSE(PlanGroups(*topology, {.group_size = 65}, &error).has_value());
+  EXPECT_NE(error.find("65"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

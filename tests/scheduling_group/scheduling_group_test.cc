@@ -1,0 +1,384 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups, workers and the door to park, through real threads.
+
+#include "weft/scheduling_group/scheduling_group.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "testing/worker_group.h"
+#include "weft/scheduling_group/group_registry.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using weft::testing::Countdown;
+using weft::testing::WorkerGroup;
+using namespace std::chrono_literals;
+
+class SchedulingGroupTest : public ::testing::TestWithParam<unsigned> {
+ protected:
+  unsigned workers() const { return GetParam(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Workers, SchedulingGroupTest, ::testing::Values(1u, 2u, 4u, 64u));
+
+TEST_P(SchedulingGroupTest, RunsEachFiberOnceFromAThreadAndFromFibers) {
+  WorkerGroup group(workers());
+  constexpr int kFibers = 2000;
+  std::vector<std::atomic<int>> runs(kFibers * 11);
+  Countdown done(kFibers * 11);
+  for (int i = 0; i < kFibers; ++i) {
+    ASSERT_TRUE(group.Start([&, i] {
+      for (int j = 1; j <= 10; ++j) {
+        ASSERT_TRUE(group.Start([&, i, j] {
+          ++runs[i * 11 + j];
+          done.Done();
+        }));
+      }
+      ++runs[i * 11];
+      done.Done();
+    }));
+  }
+  ASSERT_TRUE(done.Wait());
+  for (auto& n : runs) ASSERT_EQ(n.load(), 1);
+}
+
+TEST_P(SchedulingGroupTest, AParkedFiberRunsOnceMoreForEachUnpark) {
+  WorkerGroup group(workers());
+  constexpr int kRounds = 20'000;
+  std::atomic<FiberEntity*> parked{nullptr};
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] {
+    for (int i = 0; i < kRounds; ++i) {
+      FiberEntity* self = CurrentFiber();
+      PrepareToPark(self);
+      parked.store(self, std::memory_order_release);
+      ParkPrepared(self);
+    }
+    done.Done();
+  }));
+  for (int i = 0; i < kRounds; ++i) {
+    FiberEntity* fiber;
+    while ((fiber = parked.exchange(nullptr, std::memory_order_acquire)) == nullptr) std::this_thread::yield();
+    Unpark(fiber);
+  }
+  EXPECT_TRUE(done.Wait());
+}
+
+// A chain in which each link wakes the next: a single lost wake-up stops it.
+TEST_P(SchedulingGroupTest, NoWakeUpIsLostBetweenPushAndSleep) {
+  WorkerGroup group(workers());
+  constexpr int kStarts = 30'000;
+  for (int i = 0; i < kStarts; ++i) {
+    // One at a time, so that the workers are on their way to sleep when it comes.
+    std::atomic<bool> ran{false};
+    base::Parker parker;
+    ASSERT_TRUE(group.Start([&] {
+      ran = true;
+      parker.Unpark();
+    }));
+    ASSERT_TRUE(parker.ParkUntil(std::chrono::steady_clock::now() + 20s)) << "start " << i << " was not noticed";
+    ASSERT_TRUE(ran);
+    if (i % 64 == 0) group.Drain();
+  }
+}
+
+TEST_P(SchedulingGroupTest, YieldLetsOthersGoFirst) {
+  WorkerGroup group(workers());
+  std::atomic<bool> other_ran{false};
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] {
+    ASSERT_TRUE(group.Start([&] { other_ran = true; }));
+    while (!other_ran) YieldCurrentFiber();
+    done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST(SchedulingGroup, FibersOfAGroupOfOneRunInTheOrderTheyBecameReady) {
+  WorkerGroup group(1, 16);
+  std::vector<int> order;
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] {
+    FiberEntity* fibers[200];
+    for (int i = 0; i < 200; ++i) {
+      fibers[i] = NewFiber(&group.group(), {}, [&order, i] {
+        order.push_back(i);
+        YieldCurrentFiber();
+        order.push_back(1000 + i);
+      });
+    }
+    ASSERT_TRUE(group.group().StartBatch(fibers, 200));
+    done.Done();
+  }));
+  ASSERT_TRUE(done.Wait());
+  group.Drain();
+  ASSERT_EQ(order.size(), 400u);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(order[i], i);
+    EXPECT_EQ(order[200 + i], 1000 + i);
+  }
+}
+
+// Peers spin for ever, lose fibers, or report success without waking anybody.
+TEST_P(SchedulingGroupTest, ABatchLargerThanTheQueueRunsWhole) {
+  WorkerGroup group(workers(), 16);
+  Countdown done(5000);
+  std::vector<FiberEntity*> batch;
+  for (int i = 0; i < 5000; ++i) batch.push_back(NewFiber(&group.group(), {}, [&] { done.Done(); }));
+  ASSERT_TRUE(group.group().StartBatch(batch.data(), batch.size()));
+  EXPECT_TRUE(done.Wait());
+}
+
+// All workers start fibers into a full queue: a peer deadlocks, another sleeps on its worker.
+TEST_P(SchedulingGroupTest, AllWorkersSpawningIntoAFullQueueGoOn) {
+  WorkerGroup group(workers(), 16);
+  constexpr int kSpawners = 16;
+  constexpr int kEach = 2000;
+  Countdown done(kSpawners * kEach);
+  for (int s = 0; s < kSpawners; ++s) {
+    ASSERT_TRUE(group.Start([&] {
+      for (int i = 0; i < kEach; ++i) ASSERT_TRUE(group.Start([&] { done.Done(); }));
+    }));
+  }
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(SchedulingGroupTest, WokenFibersNeverFailToEnterAFullQueue) {
+  WorkerGroup group(workers(), 16);
+  constexpr int kFibers = 3000;
+  std::vector<std::atomic<FiberEntity*>> parked(kFibers);
+  Countdown at_rest(kFibers);
+  Countdown done(kFibers);
+  for (int i = 0; i < kFibers; ++i) {
+    ASSERT_TRUE(group.Start([&, i] {
+      FiberEntity* self = CurrentFiber();
+      PrepareToPark(self);
+      parked[i].store(self, std::memory_order_release);
+      at_rest.Done();
+      ParkPrepared(self);
+      done.Done();
+    }));
+  }
+  ASSERT_TRUE(at_rest.Wait());
+  std::vector<FiberEntity*> fibers;
+  for (auto& p : parked) fibers.push_back(p.load(std::memory_order_acquire));
+  UnparkRemote(fibers.data(), fibers.size());
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST(SchedulingGroup, APlainThreadWaitsForRoomAndIsThenRefused) {
+  SchedulingGroup group({.workers = 1, .run_queue_size = 4, .start_timeout = 30ms});  // Nobody runs it.
+  std::vector<FiberEntity*> fibers;
+  for (int i = 0; i < 4; ++i) {
+    fibers.push_back(NewFiber(&group, {}, [] {}));
+    ASSERT_TRUE(group.Start(fibers.back()));
+  }
+  FiberEntity* one_more = NewFiber(&group, {}, [] {});
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_FALSE(group.Start(one_more));
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 30ms);
+  DiscardFiber(one_more);
+  while (FiberEntity* fiber = group.PopFor(0)) DiscardFiber(fiber);
+}
+
+TEST(SchedulingGroup, AThreadThatWaitsForRoomGoesOnWhenThereIsSome) {
+  WorkerGroup group({.workers = 1, .run_queue_size = 4, .start_timeout = 60s});
+  std::atomic<bool> go{false};
+  Countdown done(2001);
+  ASSERT_TRUE(group.Start([&] {
+    while (!go) std::this_thread::yield();  // Holds its worker.
+    done.Done();
+  }));
+  std::thread starter([&] {
+    for (int i = 0; i < 2000; ++i) ASSERT_TRUE(group.Start([&] { done.Done(); }));
+  });
+  while (group.group().queue_size() < 4) std::this_thread::yield();
+  go = true;
+  EXPECT_TRUE(done.Wait());
+  starter.join();
+}
+
+TEST(SchedulingGroup, AStoppingGroupRefusesThreads) {
+  WorkerGroup group(2);
+  group.group().RefuseNewFibers();
+  EXPECT_FALSE(group.Start([] { ADD_FAILURE(); }));
+}
+
+TEST_P(SchedulingGroupTest, WithoutStacksFibersWaitForThoseThatEnd) {
+  SchedulingGroup::Options options{.workers = workers(), .run_queue_size = 1024};
+  options.stacks.max_stacks = 70;
+  WorkerGroup group(options);
+  constexpr int kFibers = 3000;
+  Countdown done(kFibers);
+  for (int i = 0; i < kFibers; ++i) {
+    ASSERT_TRUE(group.Start([&] {
+      for (int y = 0; y < 5; ++y) YieldCurrentFiber();  // So that all have begun before the first ends, stacks permitting.
+      done.Done();
+    }));
+  }
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(SchedulingGroupTest, AFiberGetsTheStackItAskedFor) {
+  WorkerGroup group(workers());
+  Countdown done(40);
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(group.Start(
+        [&] {
+          volatile char deep[700 * 1024];
+          deep[0] = 1;
+          deep[sizeof(deep) - 1] = 1;
+          YieldCurrentFiber();
+          EXPECT_EQ(deep[0], 1);
+          done.Done();
+        },
+        {.stack_size = 1024 * 1024}));
+  }
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(SchedulingGroupTest, OnExitIsCalledWhenTheFiberIsOver) {
+  WorkerGroup group(workers());
+  struct Exit {
+    Countdown done{100};
+    std::atomic<int> bodies{0};
+  } exit;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(group.Start([&] { ++exit.bodies; },
+                            {.on_exit = [](void* arg) { static_cast<Exit*>(arg)->done.Done(); }, .on_exit_arg = &exit}));
+  }
+  EXPECT_TRUE(exit.done.Wait());
+  EXPECT_EQ(exit.bodies, 100);
+}
+
+TEST(SchedulingGroup, RunInsteadOfCurrentRunsTheNewFiberFirstAndTheCallerBehindTheOthers) {
+  WorkerGroup group(1);
+  std::vector<int> order;
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] {
+    ASSERT_TRUE(group.Start([&] { order.push_back(2); }));
+    RunInsteadOfCurrent(NewFiber(&group.group(), {}, [&] { order.push_back(1); }));
+    order.push_back(3);
+    done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+}
+
+TEST_P(SchedulingGroupTest, RunInsteadOfCurrentLosesNeitherTheNewFiberNorTheCaller) {
+  WorkerGroup group(workers());
+  Countdown done(1001);
+  ASSERT_TRUE(group.Start([&] {
+    for (int i = 0; i < 1000; ++i) RunInsteadOfCurrent(NewFiber(&group.group(), {}, [&] { done.Done(); }));
+    done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+}
+
+// Two groups of one worker, the first blocked: what waits there is stolen, save what is local.
+TEST(SchedulingGroup, AnIdleGroupStealsFromItsNeighbourButNotLocalFibers) {
+  SchedulingGroup::Options options{.id = 0, .workers = 1, .run_queue_size = 1024};
+  WorkerGroup loaded(options);
+  options.id = 1;
+  WorkerGroup thief(options, {{&loaded.group(), 1}});
+  std::atomic<bool> release{false};
+  Countdown blocked(1);
+  Countdown stolen(50);
+  Countdown local(50);
+  ASSERT_TRUE(loaded.Start([&] {
+    blocked.Done();
+    while (!release) std::this_thread::yield();
+  }));
+  ASSERT_TRUE(blocked.Wait());
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(loaded.Start(
+        [&] {
+          EXPECT_EQ(CurrentGroup(), &loaded.group());
+          local.Done();
+        },
+        {.group_local = true}));
+    ASSERT_TRUE(loaded.Start([&] {
+      EXPECT_EQ(CurrentGroup(), &thief.group());
+      EXPECT_EQ(CurrentFiber()->group(), &thief.group()) << "a stolen fiber belongs to its new group";
+      stolen.Done();
+    }));
+  }
+  // Each start in the thief's group is followed by an idle look.
+  while (stolen.left() > 0) {
+    Countdown poke(1);
+    ASSERT_TRUE(thief.Start([&] { poke.Done(); }));
+    ASSERT_TRUE(poke.Wait());
+  }
+  EXPECT_EQ(local.left(), 50);
+  release = true;
+  EXPECT_TRUE(local.Wait());
+  EXPECT_GE(thief.group().counters(0).stolen_in.load(), 50u);
+  loaded.Drain();
+}
+
+// errno's address may not be kept over a switch, but compilers do that within a function (fiber/this_fiber.h): a function of its own.
+WEFT_NOINLINE int Errno() {
+  base::OpaqueBarrier();
+  return errno;
+}
+WEFT_NOINLINE void SetErrno(int value) {
+  base::OpaqueBarrier();
+  errno = value;
+}
+
+TEST_P(SchedulingGroupTest, AnExceptionCaughtAcrossAParkIsStillCurrentAfterIt) {
+  WorkerGroup group(workers());
+  constexpr int kFibers = 200;
+  Countdown done(kFibers);
+  for (int i = 0; i < kFibers; ++i) {
+    ASSERT_TRUE(group.Start([&, i] {
+      try {
+        throw i;
+      } catch (int caught) {
+        for (int y = 0; y < 20; ++y) {
+          SetErrno(1000 + i);
+          YieldCurrentFiber();
+          EXPECT_EQ(Errno(), 1000 + i);
+          try {
+            std::rethrow_exception(std::current_exception());
+          } catch (int again) {
+            EXPECT_EQ(again, i);
+          }
+        }
+        EXPECT_EQ(caught, i);
+      }
+      EXPECT_EQ(std::current_exception(), nullptr);
+      done.Done();
+    }));
+  }
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(SchedulingGroupTest, IdleWorkersSleepAndDoNotWakeUpByThemselves) {
+  WorkerGroup group(workers());
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] { done.Done(); }));
+  ASSERT_TRUE(done.Wait());
+  while (group.group().idle_workers().sleepers().Count() != workers()) std::this_thread::yield();
+  auto sleeps = [&] {
+    std::uint64_t sum = 0;
+    for (unsigned w = 0; w < workers(); ++w) sum += group.group().counters(w).sleeps.load();
+    return sum;
+  };
+  const std::uint64_t before = sleeps();
+  std::this_thread::sleep_for(200ms);  // The time is what is tested.
+  EXPECT_EQ(sleeps(), before);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

@@ -1,0 +1,80 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerGroup: a scheduling group with its threads, for tests of the layers that do not know the runtime. No timers.
+#ifndef WEFT_TESTS_TESTING_WORKER_GROUP_H_
+#define WEFT_TESTS_TESTING_WORKER_GROUP_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <utility>
+
+#include "weft/base/parker.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker.h"
+
+namespace weft::testing {
+
+class WorkerGroup {
+ public:
+  explicit WorkerGroup(const scheduling_group::SchedulingGroup::Options& options,
+                       std::vector<scheduling_group::SchedulingGroup::Victim> victims = {})
+      : group_(options), team_(&group_) {
+    group_.SetVictims(std::move(victims));
+    if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
+  }
+  explicit WorkerGroup(unsigned workers, std::size_t run_queue_size = 1024)
+      : WorkerGroup({.workers = workers, .run_queue_size = run_queue_size}) {}
+
+  // All fibers must be over soon.
+  ~WorkerGroup() {
+    Drain();
+    group_.Stop();
+    team_.Join();
+    EXPECT_FALSE(group_.policy().HasWork()) << "a fiber was left in the queue";
+  }
+
+  void Drain() {
+    EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))))
+        << scheduling_group::EntityPool::LiveFibers() << " fibers are left";
+  }
+
+  template <class F>
+  bool Start(F&& f, const scheduling_group::StartOptions& options = {}) {
+    auto* fiber = scheduling_group::NewFiber(&group_, options, std::forward<F>(f));
+    if (group_.Start(fiber)) return true;
+    scheduling_group::DiscardFiber(fiber);
+    return false;
+  }
+
+  scheduling_group::SchedulingGroup& group() { return group_; }
+
+ private:
+  scheduling_group::SchedulingGroup group_;
+  scheduling_group::WorkerTeam team_;
+};
+
+// A thread waits until a number of things have happened.
+class Countdown {
+ public:
+  explicit Countdown(std::ptrdiff_t count) : left_(count) {}
+  void Done(std::ptrdiff_t n = 1) {
+    if (left_.fetch_sub(n, std::memory_order_acq_rel) == n) parker_.Unpark();
+  }
+  [[nodiscard]] bool Wait(std::chrono::seconds limit = std::chrono::seconds(60)) {
+    return parker_.ParkUntil(std::chrono::steady_clock::now() + limit);
+  }
+  std::ptrdiff_t left() const { return left_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::ptrdiff_t> left_;
+  base::Parker parker_;
+};
+
+}  // namespace weft::testing
+
+#endif  // WEFT_TESTS_TESTING_WORKER_GROUP_H_
