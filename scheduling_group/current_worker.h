@@ -25,7 +25,7 @@ struct WorkerBase : context::ThreadState {
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                          // the caller is queued, others run
-  void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // the caller is queued, this one runs
+  void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
 };
 
 // Any thread; nullptr outside of workers.

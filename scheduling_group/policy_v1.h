@@ -4,10 +4,12 @@
 // PolicyV1: one shared first-in-first-out queue per group. Lowest scheduling delay, fair.
 //
 //   run queue     bounded, lock-free (run_queue.h); what finds it full goes to the overflow list, in order
-//   hand-off slot one per worker, for a fiber woken by the fiber that runs there: message passing stays on one core
+//   hand-off slot one per worker, for a fiber woken by the fiber that runs there: message passing stays on one core; and for one
+//                 that starts fibers though the queue is full: it goes on as soon as the fiber that runs in its place lets it, so that
+//                 trees of fibers larger than the queue are run depth first, with few stacks
 //
-// A group of one worker has no hand-off slot: there the order in which fibers become ready is the order in which they run,
-// which is a guarantee.
+// In a group of one worker woken fibers go to the queue instead: there the order in which fibers become ready is the order in which
+// they run, which is a guarantee.
 //
 // Invariants
 //   V1  Only its worker fills a slot; its worker or a spinner empties it, by an exchange, so once.
@@ -60,12 +62,13 @@ class PolicyV1 final : public SchedulingPolicy {
   FiberEntity* PopSlot(HandOffSlot& slot) noexcept;
   FiberEntity* PopQueue() noexcept;
   bool SlotsFull() const noexcept;
+  bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
 
   RunQueue queue_;
   OverflowList overflow_;
   std::atomic<std::size_t> overflow_count_{0};
   const unsigned workers_;
-  const std::unique_ptr<HandOffSlot[]> slots_;  // null in a group of one
+  const std::unique_ptr<HandOffSlot[]> slots_;
 };
 
 }  // namespace weft::scheduling_group

@@ -79,13 +79,18 @@ class RunQueue {
       if (tail_.compare_exchange_weak(tail, tail + room, std::memory_order_relaxed)) {
         for (std::size_t i = 0; i < room; ++i) {
           Slot& slot = SlotAt(tail + i);
-          slot.fiber = fibers[i];
+          slot.fiber.store(fibers[i], std::memory_order_relaxed);
           // release: publishes slot.fiber and the fiber. Pairs with the acquire in PopSome().
           slot.turn.store(EmptyTurn(tail + i) + 1, std::memory_order_release);
         }
         return room;
       }
     }
+  }
+
+  // The fiber that is `ahead` places behind the head, to be prefetched, not used: it may be nullptr or another's by now.
+  const FiberEntity* Peek(unsigned ahead) const noexcept {
+    return slots_[(head_.load(std::memory_order_relaxed) + ahead) & mask_].fiber.load(std::memory_order_relaxed);
   }
 
   // nullptr: empty (or the fiber at the head is not published yet: its producer will notify).
@@ -119,7 +124,7 @@ class RunQueue {
       if (head_.compare_exchange_weak(head, head + found, std::memory_order_relaxed)) {
         for (std::size_t i = 0; i < found; ++i) {
           Slot& slot = SlotAt(head + i);
-          fibers[i] = slot.fiber;
+          fibers[i] = slot.fiber.load(std::memory_order_relaxed);
           // release: our read of the slot is over. Pairs with the acquire in PushSome().
           slot.turn.store(EmptyTurn(head + i) + 2, std::memory_order_release);
         }
@@ -147,7 +152,7 @@ class RunQueue {
  private:
   struct Slot {
     base::Atomic<std::uint32_t> turn{0};
-    base::Plain<FiberEntity*> fiber{nullptr};  // Written and read by the owner of the position only (RQ2).
+    base::Atomic<FiberEntity*> fiber{nullptr};  // The position's owner's (RQ2); an atomic for Peek().
   };
 
   Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }

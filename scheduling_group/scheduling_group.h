@@ -8,8 +8,9 @@
 //
 // Starting fibers is where back-pressure lives:
 //   from a plain thread   a full queue makes the caller wait until it is half empty, up to `start_timeout`, then false
-//   from a fiber          the new fiber runs at once on the caller's worker and the caller is queued: the worker is never blocked,
-//                         and a fiber that starts millions goes on as fast as they are run (worker.h: RunInsteadOfCaller)
+//   from a fiber          the new fiber runs at once on the caller's worker, which goes on when that one waits or ends: no worker is
+//                         blocked, a fiber that starts millions goes on as fast as they are run, and a tree of fibers is run depth
+//                         first (Worker::RunInstead)
 // Making an existing fiber ready never fails (overflow_list.h).
 //
 // Invariants

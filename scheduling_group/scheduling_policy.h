@@ -32,6 +32,7 @@ enum class ReadyReason {
   kStarted,  // new
   kWoken,    // its wait ended
   kYielded,  // it let others go first
+  kDisplaced,  // it wanted to start a fiber, found the queue full, and that fiber runs in its place
 };
 
 // What a spinning worker remembers between two calls of PopFromBusyWorkers().

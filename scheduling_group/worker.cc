@@ -33,7 +33,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group) : stacks_(&owner
   index = index_in_group;
   yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->Yield(worker->current); };
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
-    static_cast<Worker*>(worker)->RunInstead(worker->current, next);
+    static_cast<Worker*>(worker)->RunInstead(worker->current, LeftBehind::kDisplaced, next);
   };
   next_steal_look_.assign(owner->victims().size(), 0);
 }
@@ -186,6 +186,10 @@ void Worker::FinishSwitch() {
       fiber->state_.OnYielded();
       group->Ready(fiber, ReadyReason::kYielded);
       break;
+    case LeftBehind::kDisplaced:
+      fiber->state_.OnYielded();
+      group->Ready(fiber, ReadyReason::kDisplaced);
+      break;
     case LeftBehind::kEnded:
       GiveStackBack(fiber);
       Retire(fiber);
@@ -201,12 +205,12 @@ void Worker::Yield(FiberEntity* self) {
   SwitchTo(self, LeftBehind::kYielded, next);
 }
 
-void Worker::RunInstead(FiberEntity* self, FiberEntity* next) {
+void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {
   if (!PrepareToEnter(next)) {
     Yield(self);  // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
     return;
   }
-  SwitchTo(self, LeftBehind::kYielded, next);
+  SwitchTo(self, how, next);
 }
 
 void Worker::FiberMain(context::ThreadState* here) {
@@ -338,7 +342,7 @@ void YieldCurrentFiber() noexcept {
 
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept {
   WorkerBase* worker = CurrentWorker();
-  static_cast<Worker*>(worker)->RunInstead(worker->current, fiber);
+  static_cast<Worker*>(worker)->RunInstead(worker->current, Worker::LeftBehind::kYielded, fiber);
 }
 
 }  // namespace weft::scheduling_group

@@ -38,6 +38,9 @@ namespace weft::scheduling_group {
 
 class Worker final : public WorkerBase {
  public:
+  // What the flow that is entered has to do for the one that was left.
+  enum class LeftBehind : std::uint8_t { kNothing, kParked, kYielded, kDisplaced, kEnded };
+
   Worker(SchedulingGroup* group, unsigned index);
 
   // The body of the worker's thread. Returns after SchedulingGroup::Stop().
@@ -46,11 +49,10 @@ class Worker final : public WorkerBase {
   // --- By the fiber that runs on it ---
   void Park(FiberEntity* self);               // state kParking
   void Yield(FiberEntity* self);
-  void RunInstead(FiberEntity* self, FiberEntity* next);  // `next`: new, kReady, in no queue
+  // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on soon.
+  void RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next);
 
  private:
-  enum class LeftBehind : std::uint8_t { kNothing, kParked, kYielded, kEnded };
-
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
