@@ -3,9 +3,9 @@
 //
 // CurrentWorker(): the worker that the calling thread is, if it is one.
 //
-// A fiber may wake up on another thread after any switch, so the answer is good until the next switch only, and the address
-// of a thread_local must never be kept over one: compilers do that when they can see the access. Hence the thread_local is
-// private to current_worker.cc, behind a function that is never inlined.
+// A fiber may wake up on another thread after any switch, so the answer is good until the next switch only, and the
+// address of a thread_local must never be kept over one: compilers do that when they can see the access. Hence the
+// thread_local is private to current_worker.cc, behind a function that is never inlined.
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 
@@ -24,7 +24,7 @@ struct WorkerBase : context::ThreadState {
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
-  void (*yield_current)(WorkerBase*) = nullptr;                          // the caller is queued, others run
+  void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
 };
 

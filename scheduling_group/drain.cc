@@ -21,12 +21,12 @@ std::atomic<bool> waiting{false};
 
 }  // namespace
 
-bool WaitUntilNoFibers(base::Deadline deadline) {
+bool WaitUntilNoFibers(base::Deadline deadline, std::size_t left_behind) {
   waiting.store(true, std::memory_order_relaxed);
   bool none = false;
   for (;;) {
     base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad; pairs with the fence in TellDrainWaiter().
-    none = EntityPool::LiveFibers() == 0;
+    none = EntityPool::LiveFibers() <= left_behind;
     if (none || deadline.expired()) break;
     if (deadline.is_infinite()) {
       WaiterParker().Park();
@@ -40,7 +40,8 @@ bool WaitUntilNoFibers(base::Deadline deadline) {
 
 void TellDrainWaiter() noexcept {
   base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad; pairs with the fence in WaitUntilNoFibers().
-  if (waiting.load(std::memory_order_relaxed)) [[unlikely]] WaiterParker().Unpark();
+  if (waiting.load(std::memory_order_relaxed)) [[unlikely]]
+    WaiterParker().Unpark();
 }
 
 }  // namespace weft::scheduling_group

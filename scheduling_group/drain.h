@@ -13,12 +13,15 @@
 #ifndef WEFT_SCHEDULING_GROUP_DRAIN_H_
 #define WEFT_SCHEDULING_GROUP_DRAIN_H_
 
+#include <cstddef>
+
 #include "weft/base/clock.h"
 
 namespace weft::scheduling_group {
 
-// One plain thread at a time. False: the deadline came first.
-[[nodiscard]] bool WaitUntilNoFibers(base::Deadline deadline);
+// One plain thread at a time. Waits until at most `left_behind` fibers are alive (those of a former runtime that wait
+// for what never comes). False: the deadline came first.
+[[nodiscard]] bool WaitUntilNoFibers(base::Deadline deadline, std::size_t left_behind = 0);
 
 // Workers, each time they find nothing to do.
 void TellDrainWaiter() noexcept;

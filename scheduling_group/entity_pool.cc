@@ -11,6 +11,10 @@
 #include <cstring>
 #include <utility>
 
+#if WEFT_ASAN
+#include <sanitizer/lsan_interface.h>
+#endif
+
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/spin_lock.h"
@@ -21,7 +25,7 @@ namespace {
 constexpr std::size_t kMaxChunks = std::size_t{1} << 16;  // About 89 million fibers alive.
 constexpr std::size_t kCacheSize = 128;                   // 24 KiB of entities: half an L1 data cache.
 constexpr std::size_t kExchange = kCacheSize / 2;
-constexpr std::uint64_t kIdBlock = 4096;                  // One shared increment per so many fibers of a thread.
+constexpr std::uint64_t kIdBlock = 4096;  // One shared increment per so many fibers of a thread.
 
 // What one thread holds. Its counters are written by that thread only.
 struct ThreadCache {
@@ -118,6 +122,9 @@ bool Grow(Central& central) WEFT_REQUIRES(central.lock) {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
     weft_fiber_chunks[count] = static_cast<FiberEntity*>(memory);  // Zeroes are free entities (EP1).
+#if WEFT_ASAN
+    __lsan_register_root_region(memory, EntityPool::kChunkBytes);  // What only a fiber refers to is no leak.
+#endif
     index = static_cast<std::uint32_t>(count);
     // release: publishes the table entry. Pairs with the acquire in ChunkCount().
     central.chunk_count.store(count + 1, std::memory_order_release);

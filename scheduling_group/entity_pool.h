@@ -6,8 +6,8 @@
 // Chunks of entities (256 KiB each) hang in one global table and are never unmapped: a pointer to an entity is always
 // readable, a debugger or a core dump finds every fiber by walking the table, and no fiber needs to be entered into a
 // list when it starts. Free entities lie in per-thread caches (arrays of pointers; nothing is written into a free
-// entity) and in one central stack that exchanges half a cache at a time under a SpinLock. After a burst Trim() gives the
-// pages of chunks that are wholly free back to the OS; they read as zeroes then, which is a free entity.
+// entity) and in one central stack that exchanges half a cache at a time under a SpinLock. After a burst Trim() gives
+// the pages of chunks that are wholly free back to the OS; they read as zeroes then, which is a free entity.
 //
 // It also counts: each thread counts the entities it took and gave back; LiveFibers() adds them up.
 //
@@ -30,17 +30,17 @@ namespace weft::scheduling_group {
 
 class EntityPool {
  public:
-  static FiberEntity* Take();                    // nullptr: memory or table exhausted
-  static void GiveBack(FiberEntity* fiber);      // kDead, cold fields null
-  static std::size_t LiveFibers();               // taken and not given back
-  static std::uint64_t TakenEver();              // total number of fibers created in this process
-  static std::uint64_t NextFiberId();            // never reused; 0 is never given
+  static FiberEntity* Take();                // nullptr: memory or table exhausted
+  static void GiveBack(FiberEntity* fiber);  // kDead, cold fields null
+  static std::size_t LiveFibers();           // taken and not given back
+  static std::uint64_t TakenEver();          // total number of fibers created in this process
+  static std::uint64_t NextFiberId();        // never reused; 0 is never given
 
   // Gives pages of wholly free chunks back. Returns 0: nothing more can be trimmed.
   static std::size_t Trim();
 
-  // Calls visit(entity) for each entity that ever was one; most useful with a filter on its phase. A snapshot: fibers come
-  // and go meanwhile.
+  // Calls visit(entity) for each entity that ever was one; most useful with a filter on its phase. A snapshot: fibers
+  // come and go meanwhile.
   template <class Visit>
   static void ForEach(Visit visit) {
     const std::size_t chunks = ChunkCount();

@@ -4,15 +4,15 @@
 // FiberEntity: the control block of a fiber, from its creation to its end.
 //
 // A fiber that has not run yet is nothing but this: three cache lines with its callable stored in place (up to 64 bytes
-// of captures, beyond that on the heap). Its stack is taken when a worker first runs it and goes back when it ends, so a
-// million queued fibers cost 192 bytes each and no stack.
+// of captures, beyond that on the heap). Its stack is taken when a worker first runs it and goes back when it ends, so
+// a million queued fibers cost 192 bytes each and no stack.
 //
 //   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id
 //   line 1   the callable
 //   line 2   cold: what most fibers never set
 //
-// Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a stale
-// pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
+// Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a
+// stale pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
 //
 // Who may touch what: state_ as fiber_state.h says; the rest belongs to whoever holds the fiber (its creator, then the
 // worker that acquired it, then the fiber itself). id() and name() may be read by anybody as a snapshot for reports.
@@ -108,9 +108,9 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
  public:
   // --- For the layers above ---
-  void* fiber_local_slots = nullptr;              // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
-  void* execution_context = nullptr;              // fiber/execution_context; given back by FiberHooks
-  std::atomic<void*> current_wait{nullptr};       // sync/wait_queue: the wait that an interruption would end
+  void* fiber_local_slots = nullptr;         // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
+  void* execution_context = nullptr;         // fiber/execution_context; given back by FiberHooks
+  std::atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that an interruption would end
 
  private:
   alignas(base::kCacheLineSize) std::byte callable_storage_[kInlineCallable];
@@ -146,8 +146,8 @@ FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f
 template <class F>
 void FiberEntity::Emplace(F&& f) {
   using Decayed = std::decay_t<F>;
-  // An exception that leaves a start procedure ends the process, as in std::thread: noexcept makes the terminate handler
-  // see the stack of the throw.
+  // An exception that leaves a start procedure ends the process, as in std::thread: noexcept makes the terminate
+  // handler see the stack of the throw.
   if constexpr (sizeof(Decayed) <= kInlineCallable && alignof(Decayed) <= base::kCacheLineSize) {
     ::new (static_cast<void*>(callable_storage_)) Decayed(std::forward<F>(f));
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {

@@ -34,9 +34,9 @@
 //
 // Proven in tests/model/fiber_state_model.cc.
 //
-// OnWoken() is one fetch_add: kParking and kParked are numbered so that adding one yields kNotified and kReady. Rejected:
-// a compare-and-swap loop, which fetches a line that another core wrote twice (once shared, once exclusive); a lock
-// held across the switch (the waker then spins for the length of a switch).
+// OnWoken() is one fetch_add: kParking and kParked are numbered so that adding one yields kNotified and kReady.
+// Rejected: a compare-and-swap loop, which fetches a line that another core wrote twice (once shared, once exclusive);
+// a lock held across the switch (the waker then spins for the length of a switch).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_STATE_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_STATE_H_
 
@@ -74,14 +74,14 @@ inline const char* ToString(FiberPhase phase) noexcept {
   return "corrupt";
 }
 
-enum class [[nodiscard]] WakeResult {
-  kEnqueue,            // the caller owns the fiber, which is kReady: it must push it into a run queue (FS3)
-  kStillOnItsStack,    // the worker that runs it will make it ready; nothing to do
+enum class [[nodiscard]] WakeResult{
+    kEnqueue,          // the caller owns the fiber, which is kReady: it must push it into a run queue (FS3)
+    kStillOnItsStack,  // the worker that runs it will make it ready; nothing to do
 };
 
-enum class [[nodiscard]] SwitchOutResult {
-  kParked,      // it is its waker's now: do not touch it any more
-  kReadyAgain,  // woken meanwhile: the caller must push it into a run queue (FS3)
+enum class [[nodiscard]] SwitchOutResult{
+    kParked,      // it is its waker's now: do not touch it any more
+    kReadyAgain,  // woken meanwhile: the caller must push it into a run queue (FS3)
 };
 
 class FiberState {
@@ -145,8 +145,7 @@ class FiberState {
     WEFT_CHECK(old == static_cast<std::uint32_t>(FiberPhase::kParking) ||
                    old == static_cast<std::uint32_t>(FiberPhase::kParked),
                "FiberState::OnWoken: expected parking or parked, found ", ToString(static_cast<FiberPhase>(old)));
-    return old == static_cast<std::uint32_t>(FiberPhase::kParked) ? WakeResult::kEnqueue
-                                                                  : WakeResult::kStillOnItsStack;
+    return old == static_cast<std::uint32_t>(FiberPhase::kParked) ? WakeResult::kEnqueue : WakeResult::kStillOnItsStack;
   }
 
   // The worker, after the switch away from a parking fiber.

@@ -69,9 +69,8 @@ void FindNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* g
     std::vector<std::tuple<int, int>> order;  // distance, steps behind g
     for (int step = 1; step < count; ++step) {
       const PlannedGroup& other = (*groups)[static_cast<std::size_t>((g + step) % count)];
-      const int distance = group.node < 0 || other.node < 0 || group.node == other.node
-                               ? 0
-                               : topology.Distance(group.node, other.node);
+      const int distance =
+          group.node < 0 || other.node < 0 || group.node == other.node ? 0 : topology.Distance(group.node, other.node);
       order.emplace_back(distance, step);
     }
     std::sort(order.begin(), order.end());
@@ -121,7 +120,9 @@ std::optional<GroupPlan> PlanGroups(const numa::Topology& topology, const PlanWi
   if (by_node) {
     for (const auto& node : topology.nodes) pools.push_back({.node = node.os_id, .cpus = {}, .workers = 0});
   } else {
-    pools.push_back({.node = several_nodes ? -1 : topology.nodes.empty() ? -1 : topology.nodes.front().os_id,
+    pools.push_back({.node = several_nodes            ? -1
+                             : topology.nodes.empty() ? -1
+                                                      : topology.nodes.front().os_id,
                      .cpus = {},
                      .workers = 0});
   }

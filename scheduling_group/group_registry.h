@@ -1,10 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduling groups of this process. Filled by fiber/runtime.cc when the runtime starts, emptied when it has stopped.
+// The scheduling groups of this process. Filled by fiber/runtime.cc when the runtime starts, emptied when it has
+// stopped.
 //
-// All functions: any thread. The pointers are good while the runtime runs; who uses them while TerminateRuntime() returns in another
-// thread uses freed memory.
+// All functions: any thread. The pointers are good while the runtime runs; who uses them while TerminateRuntime()
+// returns in another thread uses freed memory.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_REGISTRY_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_REGISTRY_H_
 

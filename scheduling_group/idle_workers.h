@@ -16,10 +16,11 @@
 //   look at spinners_, sleepers_           look for fibers once more
 //
 // Invariants
-//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last look of a worker that was counted as a spinner
-//        then, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full fence, look.)
-//   IW2  A worker's sleeper bit is set by itself and cleared once: by the producer that claims it (and then counts it as
-//        a spinner and unparks it) or by itself.
+//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last look of a worker that was counted as a
+//        spinner then, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full
+//        fence, look.)
+//   IW2  A worker's sleeper bit is set by itself and cleared once: by the producer that claims it (and then counts it
+//        as a spinner and unparks it) or by itself.
 //   IW3  spinners_ <= max_spinners + producers between their claim and its undoing; a claim is made at zero only. So at
 //        most max_spinners (two) workers spin.
 //   IW4  Who removes a spinner from the count (StopSpinning, or a claim undone) looks for work after its fence: fibers
@@ -94,15 +95,17 @@ class IdleWorkers {
     base::ThreadFence(std::memory_order_seq_cst);
   }
 
-  // True: the worker is awake on its own account. False: a producer has claimed it; its unpark has come or will come, and
-  // the worker is counted as a spinner.
+  // True: the worker is awake on its own account. False: a producer has claimed it; its unpark has come or will come,
+  // and the worker is counted as a spinner.
   [[nodiscard]] bool CancelSleep(unsigned worker) noexcept {
     return (sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0;
   }
 
   // Snapshots, for reports and heuristics.
   std::uint32_t spinners() const noexcept { return spinners_.load(std::memory_order_relaxed); }
-  base::WorkerMask sleepers() const noexcept { return base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed)); }
+  base::WorkerMask sleepers() const noexcept {
+    return base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
+  }
 
  private:
   static std::uint64_t Bit(unsigned worker) noexcept { return base::WorkerMask::Of(worker).bits(); }

@@ -3,9 +3,9 @@
 //
 // OverflowList: ready fibers that found the run queue full. Unbounded, allocates nothing (fibers link themselves).
 //
-// Order is kept: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front into the run
-// queue. `count_` falls only after the fiber is in the run queue, both under the lock, so a producer that sees zero comes
-// after everything that was in the list.
+// Order is kept: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front into
+// the run queue. `count_` falls only after the fiber is in the run queue, both under the lock, so a producer that sees
+// zero comes after everything that was in the list.
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_
@@ -26,8 +26,8 @@ class OverflowList {
   bool Empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
   std::size_t Size() const noexcept { return count_.load(std::memory_order_relaxed); }
 
-  // Puts the fibers behind all others: into `queue` if the list is empty and there is room, else into the list. Returns how many
-  // went into the list.
+  // Puts the fibers behind all others: into `queue` if the list is empty and there is room, else into the list. Returns
+  // how many went into the list.
   std::size_t PushBehind(RunQueue& queue, FiberEntity* const* fibers, std::size_t count) noexcept {
     base::SpinLockGuard guard(lock_);
     std::size_t pushed = 0;

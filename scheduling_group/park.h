@@ -9,9 +9,9 @@
 //   make self known (a wait queue)         takes the fiber out: it alone may wake it (FS2)
 //   ParkPrepared(self)                     Unpark(fiber)
 //
-// The waker may come at any moment after the fiber is known: before ParkPrepared (which then returns at once), while the fiber
-// switches away (its worker makes it ready when the stack is left), or long after. If the fiber turns out not to be known to
-// anybody, CancelPark(self) undoes PrepareToPark().
+// The waker may come at any moment after the fiber is known: before ParkPrepared (which then returns at once), while
+// the fiber switches away (its worker makes it ready when the stack is left), or long after. If the fiber turns out not
+// to be known to anybody, CancelPark(self) undoes PrepareToPark().
 //
 // Memory ordering: what the waker did before Unpark() is visible to the fiber after ParkPrepared().
 // Lifetime: after Unpark() the fiber may run, end, and whatever stood on its stack may be gone.
@@ -44,7 +44,8 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
 // A fiber. Others that are ready run first; returns at once if there are none.
 void YieldCurrentFiber() noexcept;
 
-// A fiber. `fiber` (new, of the caller's group) runs at once on this worker; the caller is queued behind those that are ready.
+// A fiber. `fiber` (new, of the caller's group) runs at once on this worker; the caller is queued behind those that are
+// ready.
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept;
 
 }  // namespace weft::scheduling_group

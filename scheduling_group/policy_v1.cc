@@ -13,16 +13,14 @@ constexpr unsigned kPrefetchAhead = 2;
 
 void PrefetchFiber(const FiberEntity* fiber) noexcept {
   const char* lines = reinterpret_cast<const char*>(fiber);
-  __builtin_prefetch(lines, 1);                                   // state, context, link
+  __builtin_prefetch(lines, 1);                                               // state, context, link
   __builtin_prefetch(lines + sizeof(FiberEntity) - base::kCacheLineSize, 0);  // callable
 }
 
 }  // namespace
 
 PolicyV1::PolicyV1(const Options& options)
-    : queue_(options.run_queue_size),
-      workers_(options.workers),
-      slots_(new HandOffSlot[options.workers]) {}
+    : queue_(options.run_queue_size), workers_(options.workers), slots_(new HandOffSlot[options.workers]) {}
 
 PolicyV1::~PolicyV1() = default;
 

@@ -3,19 +3,19 @@
 //
 // PolicyV1: one shared first-in-first-out queue per group. Lowest scheduling delay, fair.
 //
-//   run queue     bounded, lock-free (run_queue.h); what finds it full goes to the overflow list, in order
-//   hand-off slot one per worker, for a fiber woken by the fiber that runs there: message passing stays on one core; and for one
-//                 that starts fibers though the queue is full: it goes on as soon as the fiber that runs in its place lets it, so that
-//                 trees of fibers larger than the queue are run depth first, with few stacks
+//   run queue      bounded, lock-free (run_queue.h); what finds it full goes to the overflow list, in order
+//   hand-off slot  one per worker, for a fiber woken by the fiber that runs there: message passing stays on one core;
+//                  and for one that starts fibers though the queue is full: it goes on as soon as the fiber that runs in
+//                  its place lets it, so that trees of fibers larger than the queue are run depth first, with few stacks
 //
-// In a group of one worker woken fibers go to the queue instead: there the order in which fibers become ready is the order in which
-// they run, which is a guarantee.
+// In a group of one worker woken fibers go to the queue instead: there the order in which fibers become ready is the
+// order in which they run, which is a guarantee.
 //
 // Invariants
 //   V1  Only its worker fills a slot; its worker or a spinner empties it, by an exchange, so once.
-//   V2  A slot's fiber waits at most `kHandOffPatience` * 2 while a worker of the group is idle: filling the slot is followed by a
-//       notification like any push, a spinner takes what it saw unchanged (same ticket) for kHandOffPatience, and no worker
-//       sleeps while a slot is full (HasWork).
+//   V2  A slot's fiber waits at most `kHandOffPatience` * 2 while a worker of the group is idle: filling the slot is
+//       followed by a notification like any push, a spinner takes what it saw unchanged (same ticket) for
+//       kHandOffPatience, and no worker sleeps while a slot is full (HasWork).
 //   V3  A slot is served at most kMaxHandOffs times in a row while the queue holds fibers: ping-pong starves nobody.
 //
 // Rejected: putting new fibers into the slot too (fan-out would serialise until a spinner looks).
@@ -55,7 +55,7 @@ class PolicyV1 final : public SchedulingPolicy {
 
   struct alignas(base::kCacheLineSize) HandOffSlot {
     std::atomic<FiberEntity*> fiber{nullptr};
-    std::atomic<std::uint32_t> ticket{0};  // counts fillings; odd values mark nothing, 0 is never a filled slot's
+    std::atomic<std::uint32_t> ticket{0};  // counts fillings
     std::uint32_t in_a_row = 0;            // its worker's
   };
 

@@ -9,15 +9,18 @@
 //      turn == 2 * round        empty: the producer that owns position p may fill it
 //      turn == 2 * round + 1    filled: the consumer that owns position p may take it, and sets 2 * (round + 1)
 //
-// A producer owns the positions it moved `tail_` over, a consumer those it moved `head_` over. Zeroed memory is an empty
-// queue. Turns are 32 bits: a thread would have to sleep for 2^31 rounds between two of its instructions to be fooled.
+// A producer owns the positions it moved `tail_` over, a consumer those it moved `head_` over. Zeroed memory is an
+// empty queue. Turns are 32 bits: a thread would have to sleep for 2^31 rounds between two of its instructions to be
+// fooled.
 //
 // Invariants
 //   RQ1  A fiber is in at most one slot of one queue (it is kReady and enters once: FS3 in fiber_state.h).
 //   RQ2  A fiber pushed is popped exactly once: a slot is filled and emptied only by the owner of its position.
-//   RQ3  Fibers leave in the order of the positions: those pushed by one thread one after the other leave in that order.
+//   RQ3  Fibers leave in the order of the positions: those pushed by one thread one after the other leave in that
+//        order.
 //   RQ4  A push that returned true before a full fence is seen by Empty() after a full fence that follows it: Empty()
-//        compares tail_, which the push moved before it returned. It may say "not empty" of a fiber about to be published.
+//        compares tail_, which the push moved before it returned. It may say "not empty" of a fiber about to be
+//        published.
 //
 // TryPush(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
 // Proven in tests/model/run_queue_model.cc.
@@ -88,7 +91,8 @@ class RunQueue {
     }
   }
 
-  // The fiber that is `ahead` places behind the head, to be prefetched, not used: it may be nullptr or another's by now.
+  // The fiber that is `ahead` places behind the head, to be prefetched, not used: it may be nullptr or another's by
+  // now.
   const FiberEntity* Peek(unsigned ahead) const noexcept {
     return slots_[(head_.load(std::memory_order_relaxed) + ahead) & mask_].fiber.load(std::memory_order_relaxed);
   }

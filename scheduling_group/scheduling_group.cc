@@ -15,8 +15,8 @@ namespace {
 std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
   WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
              kMaxWorkersPerGroup, ", is ", options.workers);
-  auto policy = CreateSchedulingPolicy(
-      options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size});
+  auto policy =
+      CreateSchedulingPolicy(options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size});
   WEFT_CHECK(policy != nullptr, "SchedulingGroup: no scheduling policy is called \"", options.policy, '"');
   return policy;
 }
@@ -155,12 +155,15 @@ void SchedulingGroup::RefuseNewFibers() {
 }
 
 FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
+  if (stopping()) [[unlikely]]
+    return nullptr;
   FiberEntity* fiber = policy_->Pop(worker);
   RoomMade();
   return fiber;
 }
 
 FiberEntity* SchedulingGroup::PopForThief() {
+  if (stopping()) return nullptr;
   FiberEntity* fiber = policy_->Steal();
   RoomMade();
   return fiber;
@@ -176,6 +179,12 @@ void SchedulingGroup::RoomMade() {
 void SchedulingGroup::Stop() {
   stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
   for (unsigned w = 0; w < size(); ++w) beds_[w].parker.Unpark();
+}
+
+void SchedulingGroup::Reopen() {
+  WEFT_CHECK(stopping(), "SchedulingGroup::Reopen: group ", id(), " was not stopped");
+  refusing_.store(false, std::memory_order_relaxed);  // No worker runs; those that start are created after this.
+  stopping_.store(false, std::memory_order_release);
 }
 
 context::StackPool& SchedulingGroup::StacksOfSize(std::size_t bytes) {
@@ -210,9 +219,8 @@ void SchedulingGroup::RetryWithoutStack() {
 }
 
 std::size_t SchedulingGroup::TrimIdleMemory() {
-  // A stack that was never given back to the OS costs a page fault less when it is next used: keep some warm.
-  const std::size_t keep = std::size_t{16} * size();
-  std::size_t left = stacks_.Trim(keep);
+  // A stack that keeps its memory costs a page fault less when it is next used.
+  std::size_t left = stacks_.Trim(options_.warm_stacks);
   std::vector<context::StackPool*> pools;
   {
     base::SpinLockGuard guard(custom_stacks_lock_);

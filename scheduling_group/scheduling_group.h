@@ -3,23 +3,24 @@
 //
 // SchedulingGroup: the fibers of one group of workers, and the workers' beds.
 //
-// A data structure: ready fibers (a SchedulingPolicy), which workers idle (IdleWorkers), stacks (StackPool), the groups to steal
-// from. The threads that use it are in worker.h; the group never includes them.
+// A data structure: ready fibers (a SchedulingPolicy), which workers idle (IdleWorkers), stacks (StackPool), the groups
+// to steal from. The threads that use it are in worker.h; the group never includes them.
 //
 // Starting fibers is where back-pressure lives:
 //   from a plain thread   a full queue makes the caller wait until it is half empty, up to `start_timeout`, then false
-//   from a fiber          the new fiber runs at once on the caller's worker, which goes on when that one waits or ends: no worker is
-//                         blocked, a fiber that starts millions goes on as fast as they are run, and a tree of fibers is run depth
-//                         first (Worker::RunInstead)
+//   from a fiber          the new fiber runs at once on the caller's worker, which goes on when that one waits or ends:
+//                         no worker is blocked, a fiber that starts millions goes on as fast as they are run, and a
+//                         tree of fibers is run depth first (Worker::RunInstead)
 // Making an existing fiber ready never fails (overflow_list.h).
 //
 // Invariants
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
-//   SG2  A fiber that found no stack is kept in `without_stack_`; each stack given back puts one of them into the queue again. One
-//        that is put there while no stack is in use anywhere would wait for ever, so the adder looks once more afterwards.
-//   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more; after
-//        that at least half the capacity is popped before the queue is half empty, and each pop looks at the counter. The pops
-//        that raced with its last look may miss it, those that follow cannot.
+//   SG2  A fiber that found no stack is kept in `without_stack_`; each stack given back puts one of them into the queue
+//        again. If none is given back, an idle worker tries again every
+//        kRetryStackEvery (worker.cc).
+//   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more;
+//        after that at least half the capacity is popped before the queue is half empty, and each pop looks at the
+//        counter. The pops that raced with its last look may miss it, those that follow cannot.
 //
 // Lock order: without_stack_lock_ before the policy's own locks.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -50,7 +51,7 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   std::atomic<std::uint64_t> fibers_run{0};  // fibers begun here
   std::atomic<std::uint64_t> switches{0};    // times a fiber was entered
   std::atomic<std::uint64_t> spins{0};       // times it began to look for work
-  std::atomic<std::uint64_t> sleeps{0};
+  std::atomic<std::uint64_t> sleeps{0};      // times it went to sleep, unless the last look found something
   std::atomic<std::uint64_t> stolen_in{0};   // fibers taken from other groups
   std::atomic<std::uint64_t> steal_attempts{0};
   std::atomic<std::uint64_t> wakes_issued{0};  // other workers unparked by it
@@ -74,6 +75,7 @@ class SchedulingGroup {
     bool one_cpu_per_worker = false;           // worker i on cpus[i % size] only
     std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
     std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
+    std::size_t warm_stacks = 1024;        // TrimIdleMemory() keeps so many free stacks with their memory
     context::StackPool::Options stacks{};  // stack_size, guard and node above win
   };
 
@@ -90,8 +92,8 @@ class SchedulingGroup {
   std::size_t queue_size() const { return policy_->Size(); }
   std::size_t overflow_count() const { return policy_->OverflowCount(); }
 
-  // Any thread. Hands a new fiber over. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is stopping,
-  // or a plain thread waited for room in vain. From a fiber it may switch.
+  // Any thread. Hands a new fiber over. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is
+  // stopping, or a plain thread waited for room in vain. From a fiber it may switch.
   [[nodiscard]] bool Start(FiberEntity* fiber);
 
   // Any thread. All or none; one wake-up pass; more than the queue holds is fine. Otherwise as Start().
@@ -103,17 +105,30 @@ class SchedulingGroup {
 
   // From now on Start() from threads other than workers refuses.
   void RefuseNewFibers();
-  // Workers end as soon as they are idle. Wakes them all.
+  // Workers end at their next visit to the scheduler, even if fibers are ready: these stay where they are. Wakes them
+  // all.
   void Stop();
+  // After Stop() and the end of all workers: as new. What was left in the queue will be run.
+  void Reopen();
 
-  // Groups to steal from, nearest first; before the workers start. steal_every_n: an attempt at each n-th idle look; 0: never.
+  // Called by workers on their way to sleep, e.g. to have memory trimmed later; must be short. Before the workers
+  // start.
+  struct IdleHook {
+    void (*call)(void* arg) = nullptr;
+    void* arg = nullptr;
+  };
+  void SetIdleHook(IdleHook hook) { idle_hook_ = hook; }
+
+  // Groups to steal from, nearest first; before the workers start. steal_every_n: an attempt at each n-th idle look; 0:
+  // never.
   struct Victim {
     SchedulingGroup* group;
     unsigned steal_every_n;
   };
   void SetVictims(std::vector<Victim> victims) { victims_ = std::move(victims); }
 
-  // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by housekeeping.
+  // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by
+  // housekeeping.
   std::size_t TrimIdleMemory();
   bool HasFibersWithoutStack() const { return without_stack_count_.load(std::memory_order_relaxed) != 0; }
   context::StackPool& stacks() { return stacks_; }
@@ -130,6 +145,9 @@ class SchedulingGroup {
   IdleWorkers& idle() { return idle_; }
   SchedulingPolicy& policy() { return *policy_; }
   const std::vector<Victim>& victims() const { return victims_; }
+  void CallIdleHook() const {
+    if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
+  }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
   void Notify();                         // after a push: sees to it that a worker looks
   FiberEntity* PopFor(unsigned worker);  // the worker's next fiber; makes room for starters that wait
@@ -138,7 +156,8 @@ class SchedulingGroup {
   void AddWithoutStack(FiberEntity* fiber);
   void StackGivenBack() {
     // relaxed: AddWithoutStack() looks again after it has counted (SG2).
-    if (without_stack_count_.load(std::memory_order_relaxed) != 0) [[unlikely]] RetryWithoutStack();
+    if (without_stack_count_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      RetryWithoutStack();
   }
 
  private:
@@ -158,6 +177,7 @@ class SchedulingGroup {
   std::atomic<std::size_t> without_stack_count_{0};
   const std::unique_ptr<Bed[]> beds_;
   std::vector<Victim> victims_;
+  IdleHook idle_hook_;
   context::StackPool stacks_;
 
   base::SpinLock without_stack_lock_;

@@ -1,13 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by name
-// (`--fiber_scheduling_name`); "v1" is built in, others can be registered before the runtime starts.
+// SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by
+// name (`--fiber_scheduling_name`); "v1" is built in, others can be registered before the runtime starts.
 //
 // A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
 // (idle_workers.h), which asks two things of a policy:
 //
-//   SP1  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is popped.
+//   SP1  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is
+//        popped.
 //   SP2  A worker that finds HasWork() true will, if it keeps asking Pop() and PopFromBusyWorkers(), get a fiber or see
 //        HasWork() turn false: "work" is never something that only a worker busy elsewhere can take.
 //
@@ -29,9 +30,9 @@ namespace weft::scheduling_group {
 
 // Why a fiber became ready.
 enum class ReadyReason {
-  kStarted,  // new
-  kWoken,    // its wait ended
-  kYielded,  // it let others go first
+  kStarted,    // new
+  kWoken,      // its wait ended
+  kYielded,    // it let others go first
   kDisplaced,  // it wanted to start a fiber, found the queue full, and that fiber runs in its place
 };
 
@@ -77,9 +78,9 @@ class SchedulingPolicy {
 
   // Any thread.
   virtual bool HasWork() const = 0;
-  virtual bool Full() const = 0;           // TryPushNew() would say false
-  virtual bool HalfEmpty() const = 0;      // time to let blocked starters go on
-  virtual std::size_t Size() const = 0;    // an estimate
+  virtual bool Full() const = 0;                  // TryPushNew() would say false
+  virtual bool HalfEmpty() const = 0;             // time to let blocked starters go on
+  virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
 };
 
@@ -88,7 +89,8 @@ using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(
 // False: the name is taken. Any thread; before the runtime that uses it starts.
 bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory factory);
 // nullptr: no such policy.
-std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name, const SchedulingPolicy::Options& options);
+std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
+                                                         const SchedulingPolicy::Options& options);
 std::vector<std::string> SchedulingPolicyNames();
 
 }  // namespace weft::scheduling_group

@@ -63,6 +63,10 @@ FiberEntity* Worker::NextFiber() {
   base::Parker& parker = group->bed(index).parker;
   bool counted_as_spinner = false;
   for (;;) {
+    if (group->stopping()) {
+      if (counted_as_spinner) idle.StopSpinning();
+      return nullptr;
+    }
     FiberEntity* fiber = nullptr;
     if (counted_as_spinner || idle.TryStartSpinning()) {
       counted_as_spinner = false;
@@ -76,12 +80,12 @@ FiberEntity* Worker::NextFiber() {
     }
     if (fiber == nullptr) fiber = StealFromOtherGroups();
     if (fiber != nullptr) return fiber;
-    if (group->stopping() && !policy.HasWork()) return nullptr;
     TellDrainWaiter();
 
+    WorkerCounters::Add(counters().sleeps);
     idle.PrepareSleep(index);
     if (!policy.HasWork() && !group->stopping()) {  // The last look (IW1).
-      WorkerCounters::Add(counters().sleeps);
+      group->CallIdleHook();
       if (group->HasFibersWithoutStack()) {
         if (!parker.ParkUntil(std::chrono::steady_clock::now() + kRetryStackEvery)) group->StackGivenBack();
       } else {
@@ -110,8 +114,8 @@ FiberEntity* Worker::Spin() {
     }
     for (int i = 0; i < kPausesPerLook; ++i) base::CpuRelax();
     const auto now = std::chrono::steady_clock::now();
-    // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for all than a
-    // wake-up every few microseconds.
+    // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
+    // all than a wake-up every few microseconds.
     if (spin_memory_.active && group->idle().spinners() == 1) until = spin_memory_.sampled_at + spin_for;
     if (now >= until) break;
   }
@@ -169,8 +173,8 @@ void Worker::SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next) {
   left_how_ = how;
   current = next;
   WorkerCounters::Add(counters().switches);
-  context::ThreadState* here =
-      context::SwitchContext(self != nullptr ? &self->context : &loop_, next != nullptr ? &next->context : &loop_, this);
+  context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
+                                                      next != nullptr ? &next->context : &loop_, this);
   Of(here)->FinishSwitch();  // Not `this`: W3.
 }
 
@@ -201,7 +205,7 @@ void Worker::Park(FiberEntity* self) { SwitchTo(self, LeftBehind::kParked, TryNe
 
 void Worker::Yield(FiberEntity* self) {
   FiberEntity* next = TryNextFiber();
-  if (next == nullptr) return;
+  if (next == nullptr && !group->stopping()) return;
   SwitchTo(self, LeftBehind::kYielded, next);
 }
 

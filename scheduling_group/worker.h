@@ -5,21 +5,24 @@
 //
 //       loop:  while (FiberEntity* f = NextFiber()) enter f
 //
-// There is no scheduler in between: a fiber that parks, yields or ends picks the next ready fiber itself and switches straight to it.
-// The worker's own stack, the loop, is entered only when there is none; there the worker spins, steals and sleeps.
+// There is no scheduler in between: a fiber that parks, yields or ends picks the next ready fiber itself and switches
+// straight to it. The worker's own stack, the loop, is entered only when there is none; there the worker spins, steals
+// and sleeps.
 //
-// Whatever must wait until a stack is left (queue the fiber that yielded, publish the one that parked, give back the stack of the one
-// that ended) is noted in `left_` before the switch and done by the flow that is entered, first thing (FinishSwitch).
+// Whatever must wait until a stack is left (queue the fiber that yielded, publish the one that parked, give back the
+// stack of the one that ended) is noted in `left_` before the switch and done by the flow that is entered, first thing
+// (FinishSwitch).
 //
-// A fiber that ends looks at the next fiber: if that one has not begun yet it takes over the stack as it is and starts there, without a
-// switch and without a visit to the stack pool. Short fibers then cost hardly more than calls.
+// A fiber that ends looks at the next fiber: if that one has not begun yet it takes over the stack as it is and starts
+// there, without a switch and without a visit to the stack pool. Short fibers then cost hardly more than calls.
 //
 // Invariants
 //   W1  `current` is the fiber whose stack the thread stands on, nullptr on the worker's own.
 //   W2  Between a switch and FinishSwitch() nothing happens on the worker that could switch again.
-//   W3  After any switch a fiber may be on another worker: no pointer to the worker outlives it. SwitchContext() returns the new one.
-//   W4  A worker sleeps only after a look at the queues that followed its announcement (IW1), and ends only when told to stop and
-//       its group has nothing ready.
+//   W3  After any switch a fiber may be on another worker: no pointer to the worker outlives it. SwitchContext()
+//       returns the new one.
+//   W4  A worker sleeps only after a look at the queues that followed its announcement (IW1), and ends when told to
+//       stop.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_H_
 
@@ -47,17 +50,18 @@ class Worker final : public WorkerBase {
   void Run();
 
   // --- By the fiber that runs on it ---
-  void Park(FiberEntity* self);               // state kParking
+  void Park(FiberEntity* self);  // state kParking
   void Yield(FiberEntity* self);
-  // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on soon.
+  // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on
+  // soon.
   void RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next);
 
  private:
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
-  FiberEntity* NextFiber();       // ready to be entered; blocks; nullptr: stop
-  FiberEntity* TryNextFiber();    // ready to be entered, or nullptr
+  FiberEntity* NextFiber();     // ready to be entered; blocks; nullptr: stop
+  FiberEntity* TryNextFiber();  // ready to be entered, or nullptr
   bool PrepareToEnter(FiberEntity* fiber);
   FiberEntity* Spin();
   FiberEntity* StealFromOtherGroups();
@@ -75,7 +79,7 @@ class Worker final : public WorkerBase {
   LeftBehind left_how_ = LeftBehind::kNothing;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
-  std::uint64_t idle_looks_ = 0;                 // the clock of steal_every_n
+  std::uint64_t idle_looks_ = 0;                // the clock of steal_every_n
   std::vector<std::uint64_t> next_steal_look_;  // by victim
 };
 
@@ -85,8 +89,8 @@ class WorkerTeam {
   explicit WorkerTeam(SchedulingGroup* group) : group_(group) {}
   ~WorkerTeam();  // Stop() and Join() must have been called, or Start() not
 
-  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system gave no
-  // thread; those that had started are joined again.
+  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system gave
+  // no thread; those that had started are joined again.
   [[nodiscard]] bool Start();
   void Join();  // after SchedulingGroup::Stop()
 

@@ -48,9 +48,11 @@ TEST(IdleWorkers, WhoGetsUpByItselfIsNotClaimed) {
   EXPECT_EQ(idle.spinners(), 0u);
 }
 
-// A peer's bit arithmetic claims the wrong workers for some sets of sleepers, or none, and still says that it woke them.
+// A peer's bit arithmetic claims the wrong workers for some sets of sleepers, or none, and still says that it woke
+// them.
 TEST(IdleWorkers, BatchWakeChoosesSleepersForEverySetOfSleepers) {
-  for (std::uint64_t set : {0xffull, 0x55ull, 0x8000'0000'0000'0000ull, 0xffff'ffff'0000'0000ull, 0x8000'0000ull, 1ull}) {
+  for (std::uint64_t set :
+       {0xffull, 0x55ull, 0x8000'0000'0000'0000ull, 0xffff'ffff'0000'0000ull, 0x8000'0000ull, 1ull}) {
     IdleWorkers idle;
     base::WorkerMask sleepers = base::WorkerMask::FromBits(set);
     for (unsigned w = 0; w < 64; ++w) {

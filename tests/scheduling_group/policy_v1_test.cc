@@ -41,7 +41,11 @@ TEST_F(PolicyV1Test, AGroupOfOneWorkerRunsFibersInTheOrderInWhichTheyBecameReady
   PolicyV1 policy({.workers = 1, .run_queue_size = 4});
   const auto fibers = NewFibers(40);  // Beyond the ring: the order holds through the overflow list too.
   for (std::size_t i = 0; i < fibers.size(); ++i) {
-    policy.Push(fibers[i], i % 3 == 0 ? kWoken : i % 3 == 1 ? kStarted : ReadyReason::kYielded, i % 2 == 0 ? 0 : kNoWorker);
+    policy.Push(fibers[i],
+                i % 3 == 0   ? kWoken
+                : i % 3 == 1 ? kStarted
+                             : ReadyReason::kYielded,
+                i % 2 == 0 ? 0 : kNoWorker);
   }
   for (FiberEntity* fiber : fibers) EXPECT_EQ(policy.Pop(0), fiber);
   EXPECT_EQ(policy.Pop(0), nullptr);
@@ -126,9 +130,8 @@ TEST_F(PolicyV1Test, ABatchLargerThanTheQueueIsKeptWholeAndInOrder) {
 TEST(SchedulingPolicyRegistry, PoliciesAreFoundByNameAndNamesAreUnique) {
   EXPECT_NE(CreateSchedulingPolicy("v1", {}), nullptr);
   EXPECT_EQ(CreateSchedulingPolicy("no such", {}), nullptr);
-  EXPECT_TRUE(RegisterSchedulingPolicy("mine", [](const SchedulingPolicy::Options& options) {
-    return std::make_unique<PolicyV1>(options);
-  }));
+  EXPECT_TRUE(RegisterSchedulingPolicy(
+      "mine", [](const SchedulingPolicy::Options& options) { return std::make_unique<PolicyV1>(options); }));
   EXPECT_FALSE(RegisterSchedulingPolicy("v1", nullptr));
   EXPECT_NE(CreateSchedulingPolicy("mine", {}), nullptr);
 }

@@ -14,8 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "testing/worker_group.h"
 #include "weft/scheduling_group/group_registry.h"
+
+#include "testing/worker_group.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -222,7 +223,8 @@ TEST_P(SchedulingGroupTest, WithoutStacksFibersWaitForThoseThatEnd) {
   Countdown done(kFibers);
   for (int i = 0; i < kFibers; ++i) {
     ASSERT_TRUE(group.Start([&] {
-      for (int y = 0; y < 5; ++y) YieldCurrentFiber();  // So that all have begun before the first ends, stacks permitting.
+      for (int y = 0; y < 5; ++y)
+        YieldCurrentFiber();  // So that all have begun before the first ends, stacks permitting.
       done.Done();
     }));
   }
@@ -254,8 +256,8 @@ TEST_P(SchedulingGroupTest, OnExitIsCalledWhenTheFiberIsOver) {
     std::atomic<int> bodies{0};
   } exit;
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(group.Start([&] { ++exit.bodies; },
-                            {.on_exit = [](void* arg) { static_cast<Exit*>(arg)->done.Done(); }, .on_exit_arg = &exit}));
+    ASSERT_TRUE(group.Start([&] { ++exit.bodies; }, {.on_exit = [](void* arg) { static_cast<Exit*>(arg)->done.Done(); },
+                                                     .on_exit_arg = &exit}));
   }
   EXPECT_TRUE(exit.done.Wait());
   EXPECT_EQ(exit.bodies, 100);
@@ -295,10 +297,12 @@ TEST(SchedulingGroup, AnIdleGroupStealsFromItsNeighbourButNotLocalFibers) {
   Countdown blocked(1);
   Countdown stolen(50);
   Countdown local(50);
-  ASSERT_TRUE(loaded.Start([&] {
-    blocked.Done();
-    while (!release) std::this_thread::yield();
-  }));
+  ASSERT_TRUE(loaded.Start(
+      [&] {
+        blocked.Done();
+        while (!release) std::this_thread::yield();
+      },
+      {.group_local = true}));
   ASSERT_TRUE(blocked.Wait());
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(loaded.Start(
@@ -326,7 +330,8 @@ TEST(SchedulingGroup, AnIdleGroupStealsFromItsNeighbourButNotLocalFibers) {
   loaded.Drain();
 }
 
-// errno's address may not be kept over a switch, but compilers do that within a function (fiber/this_fiber.h): a function of its own.
+// errno's address may not be kept over a switch, but compilers do that within a function (fiber/this_fiber.h): a
+// function of its own.
 WEFT_NOINLINE int Errno() {
   base::OpaqueBarrier();
   return errno;
