@@ -40,8 +40,9 @@ bool WaitUntilNoFibers(base::Deadline deadline, std::size_t left_behind) {
 
 void TellDrainWaiter() noexcept {
   base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad; pairs with the fence in WaitUntilNoFibers().
-  if (waiting.load(std::memory_order_relaxed)) [[unlikely]]
+  if (waiting.load(std::memory_order_relaxed)) [[unlikely]] {
     WaiterParker().Unpark();
+  }
 }
 
 }  // namespace weft::scheduling_group

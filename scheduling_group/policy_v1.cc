@@ -3,6 +3,8 @@
 
 #include "weft/scheduling_group/policy_v1.h"
 
+#include <algorithm>
+
 #include "weft/base/log.h"
 
 namespace weft::scheduling_group {
@@ -20,13 +22,18 @@ void PrefetchFiber(const FiberEntity* fiber) noexcept {
 }  // namespace
 
 PolicyV1::PolicyV1(const Options& options)
-    : queue_(options.run_queue_size), workers_(options.workers), slots_(new HandOffSlot[options.workers]) {}
+    : queue_(options.run_queue_size), workers_(options.workers), desks_(new Desk[options.workers]) {}
 
 PolicyV1::~PolicyV1() = default;
 
+bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) const noexcept {
+  if (worker == kNoWorker) return false;
+  return reason == ReadyReason::kDisplaced || (reason == ReadyReason::kWoken && workers_ > 1);
+}
+
 void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (MayUseSlot(reason, worker)) {
-    HandOffSlot& slot = slots_[worker];
+    HandOffSlot& slot = desks_[worker].slot;
     // relaxed: only we fill it (V1).
     if (slot.fiber.load(std::memory_order_relaxed) == nullptr) {
       // relaxed: a spinner that reads an old ticket waits a little longer or takes the fiber a little early.
@@ -36,16 +43,26 @@ void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
       return;
     }
   }
-  if (overflow_.Empty() && queue_.TryPush(fiber)) return;
-  PushBatch(&fiber, 1, reason, worker);
+  if (!TryPushNew(fiber, worker)) PushShared(&fiber, 1);
 }
 
-bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) const noexcept {
-  if (worker == kNoWorker) return false;
-  return reason == ReadyReason::kDisplaced || (reason == ReadyReason::kWoken && workers_ > 1);
+void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int worker) {
+  if (worker != kNoWorker) FlushOutbox(desks_[worker]);  // They came first.
+  PushShared(fibers, count);
 }
 
-void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int) {
+bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
+  if (Batches(worker)) {
+    Desk& desk = desks_[worker];
+    if (desk.outbox.Push(fiber)) return true;
+    if (Full()) return false;
+    FlushOutbox(desk);
+    if (desk.outbox.Push(fiber)) return true;
+  }
+  return overflow_.Empty() && queue_.TryPush(fiber);
+}
+
+void PolicyV1::PushShared(FiberEntity* const* fibers, std::size_t count) {
   std::size_t pushed = 0;
   if (overflow_.Empty()) pushed = queue_.PushSome(fibers, count);
   if (pushed == count) return;
@@ -57,24 +74,63 @@ void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyRea
                         " ready fibers wait beyond it (", ever, " ever did); consider a larger --fiber_run_queue_size");
 }
 
-bool PolicyV1::TryPushNew(FiberEntity* fiber, int) { return overflow_.Empty() && queue_.TryPush(fiber); }
+void PolicyV1::FlushOutbox(Desk& desk) {
+  if (desk.outbox.Empty()) return;
+  FiberEntity* fibers[kMaxBatch];
+  const std::uint32_t n = desk.outbox.PopAll(fibers);
+  if (n != 0) PushShared(fibers, n);
+}
 
-FiberEntity* PolicyV1::Pop(unsigned worker) {
-  HandOffSlot& slot = slots_[worker];
-  if (slot.in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = PopSlot(slot)) {
-      ++slot.in_a_row;
+FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {
+  Desk& desk = desks_[worker];
+  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
+    if (FiberEntity* fiber = PopSlot(desk.slot)) {
+      ++desk.hand_offs_in_a_row;
       return fiber;
     }
   }
-  slot.in_a_row = 0;
-  FiberEntity* fiber = PopQueue();
-  return fiber != nullptr ? fiber : PopSlot(slot);
+  desk.hand_offs_in_a_row = 0;
+  FiberEntity* fiber = workers_ == 1 ? PopQueue() : desk.inbox.Pop();
+  if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(desk, in_sight_again);
+  return fiber != nullptr ? fiber : PopSlot(desk.slot);
+}
+
+FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again) {
+  AdaptBatch(desk);
+  if (!desk.outbox.Empty()) {
+    if (queue_.Empty() && overflow_.Empty()) return desk.outbox.Pop();  // Nobody is before them.
+    FlushOutbox(desk);
+    *in_sight_again = true;  // V5
+  }
+  if (!overflow_.Empty()) [[unlikely]] {
+    overflow_.Refill(queue_);
+  }
+  // A fair share, so that what is there is spread over the workers.
+  const auto share = static_cast<std::uint32_t>(std::min<std::size_t>(queue_.Size() / workers_ + 1, desk.batch));
+  FiberEntity* fibers[kMaxBatch];
+  const std::size_t n = queue_.PopSome(fibers, share);
+  desk.taken = static_cast<std::uint32_t>(n);
+  if (n == 0) return nullptr;
+  for (std::size_t i = 1; i < n; ++i) {
+    PrefetchFiber(fibers[i]);
+    (void)desk.inbox.Push(fibers[i]);  // It was empty and holds kMaxBatch.
+  }
+  if (n > 1) *in_sight_again = true;  // V5
+  return fibers[0];
+}
+
+void PolicyV1::AdaptBatch(Desk& desk) {
+  const auto now = std::chrono::steady_clock::now();
+  if (desk.taken == desk.batch) {  // Else the last visit did not bring a full batch, and time passed otherwise.
+    const bool quick = now - desk.visited_at < kBatchTime;
+    desk.batch = quick ? std::min(desk.batch * 2, kMaxBatch) : std::max(desk.batch / 2, 1u);
+  }
+  desk.visited_at = now;
 }
 
 FiberEntity* PolicyV1::PopSlot(HandOffSlot& slot) noexcept {
   if (slot.fiber.load(std::memory_order_relaxed) == nullptr) return nullptr;  // Saves the exchange.
-  // acquire: pairs with the release in Push(); for the worker itself it matters not, for its rivals see V1.
+  // acquire: pairs with the release in Push().
   return slot.fiber.exchange(nullptr, std::memory_order_acquire);
 }
 
@@ -89,6 +145,19 @@ FiberEntity* PolicyV1::PopQueue() noexcept {
 }
 
 FiberEntity* PolicyV1::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
+  if (workers_ == 1) return nullptr;
+  Desk& own = desks_[worker];
+  for (unsigned step = 1; step < workers_; ++step) {
+    Desk& desk = desks_[(worker + step) % workers_];
+    for (Ring* box : {&desk.inbox, &desk.outbox}) {
+      if (box->Empty()) continue;
+      FiberEntity* fibers[kMaxBatch];
+      const std::uint32_t n = box->PopHalf(fibers);
+      if (n == 0) continue;
+      for (std::uint32_t i = 1; i < n; ++i) (void)own.inbox.Push(fibers[i]);  // Empty, or we would not be idle.
+      return fibers[0];
+    }
+  }
   const auto now = std::chrono::steady_clock::now();
   const bool first = memory->seen.empty();
   if (!first && now - memory->sampled_at < kHandOffPatience) return nullptr;  // Too early to tell.
@@ -97,7 +166,7 @@ FiberEntity* PolicyV1::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   memory->active = false;
   for (unsigned other = 0; other < workers_; ++other) {
     if (other == worker) continue;
-    HandOffSlot& slot = slots_[other];
+    HandOffSlot& slot = desks_[other].slot;
     // relaxed: a heuristic. The exchange below takes whatever is there then.
     const std::uint32_t ticket = slot.ticket.load(std::memory_order_relaxed);
     const bool full = slot.fiber.load(std::memory_order_relaxed) != nullptr;
@@ -115,21 +184,26 @@ FiberEntity* PolicyV1::Steal() {
   constexpr int kTries = 4;
   for (int i = 0; i < kTries; ++i) {
     FiberEntity* fiber = PopQueue();
+    for (unsigned w = 0; fiber == nullptr && w < workers_; ++w) {
+      fiber = desks_[w].inbox.Pop();
+      if (fiber == nullptr) fiber = desks_[w].outbox.Pop();
+    }
     if (fiber == nullptr || !fiber->group_local()) return fiber;
-    PushBatch(&fiber, 1, ReadyReason::kYielded, kNoWorker);
+    PushShared(&fiber, 1);
   }
   return nullptr;
 }
 
-bool PolicyV1::SlotsFull() const noexcept {
+// relaxed throughout: the callers' fences order it (SP1).
+bool PolicyV1::HasWork() const {
+  if (!queue_.Empty() || !overflow_.Empty()) return true;
   for (unsigned w = 0; w < workers_; ++w) {
-    if (slots_[w].fiber.load(std::memory_order_relaxed) != nullptr) return true;
+    const Desk& desk = desks_[w];
+    if (desk.slot.fiber.load(std::memory_order_relaxed) != nullptr) return true;
+    if (!desk.inbox.Empty() || !desk.outbox.Empty()) return true;
   }
   return false;
 }
-
-// relaxed throughout: the callers' fences order it (SP1).
-bool PolicyV1::HasWork() const { return !queue_.Empty() || !overflow_.Empty() || SlotsFull(); }
 
 bool PolicyV1::Full() const { return !overflow_.Empty() || queue_.Size() >= queue_.capacity(); }
 
@@ -138,7 +212,8 @@ bool PolicyV1::HalfEmpty() const { return overflow_.Empty() && queue_.Size() <= 
 std::size_t PolicyV1::Size() const {
   std::size_t size = queue_.Size() + overflow_.Size();
   for (unsigned w = 0; w < workers_; ++w) {
-    size += slots_[w].fiber.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+    const Desk& desk = desks_[w];
+    size += desk.inbox.Size() + desk.outbox.Size() + (desk.slot.fiber.load(std::memory_order_relaxed) != nullptr);
   }
   return size;
 }

@@ -155,9 +155,12 @@ void SchedulingGroup::RefuseNewFibers() {
 }
 
 FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
-  if (stopping()) [[unlikely]]
+  if (stopping()) [[unlikely]] {
     return nullptr;
-  FiberEntity* fiber = policy_->Pop(worker);
+  }
+  bool in_sight_again = false;
+  FiberEntity* fiber = policy_->Pop(worker, &in_sight_again);
+  if (in_sight_again) Notify();
   RoomMade();
   return fiber;
 }
@@ -199,8 +202,7 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
     base::SpinLockGuard guard(without_stack_lock_);
     fiber->next = without_stack_;
     without_stack_ = fiber;
-    // seq_cst: counted before the look that the caller's idle path makes (SG2).
-    without_stack_count_.fetch_add(1, std::memory_order_seq_cst);
+    without_stack_count_.fetch_add(1, std::memory_order_relaxed);  // A late look costs kRetryStackEvery (SG2).
   }
   WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
                         ", it waits until another fiber ends (memory or the number of mappings is exhausted)");

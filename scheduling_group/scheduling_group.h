@@ -155,9 +155,10 @@ class SchedulingGroup {
   context::StackPool& StacksOfSize(std::size_t bytes);
   void AddWithoutStack(FiberEntity* fiber);
   void StackGivenBack() {
-    // relaxed: AddWithoutStack() looks again after it has counted (SG2).
-    if (without_stack_count_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    // relaxed: a late look costs a timed one (SG2).
+    if (without_stack_count_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
       RetryWithoutStack();
+    }
   }
 
  private:

@@ -67,8 +67,9 @@ class SchedulingPolicy {
   // As Push of a new fiber, but false if the bounded queue is full: the place for back-pressure.
   [[nodiscard]] virtual bool TryPushNew(FiberEntity* fiber, int worker) = 0;
 
-  // The next fiber for `worker`, by that worker only; nullptr if it should go and idle.
-  [[nodiscard]] virtual FiberEntity* Pop(unsigned worker) = 0;
+  // The next fiber for `worker`, by that worker only; nullptr if it should go and idle. Sets *in_sight_again if it had
+  // taken ready fibers out of others' sight for a moment: the caller must then notify as after a push.
+  [[nodiscard]] virtual FiberEntity* Pop(unsigned worker, bool* in_sight_again) = 0;
 
   // What another worker of the group has kept for itself and does not get to. By a spinning worker.
   [[nodiscard]] virtual FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) = 0;

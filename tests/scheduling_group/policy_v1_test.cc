@@ -33,6 +33,11 @@ class PolicyV1Test : public ::testing::Test {
   static constexpr auto kWoken = ReadyReason::kWoken;
   static constexpr int kNoWorker = SchedulingPolicy::kNoWorker;
 
+  static FiberEntity* Pop(PolicyV1& policy, unsigned worker) {
+    bool in_sight_again = false;
+    return policy.Pop(worker, &in_sight_again);
+  }
+
  private:
   std::vector<FiberEntity*> fibers_;
 };
@@ -47,8 +52,8 @@ TEST_F(PolicyV1Test, AGroupOfOneWorkerRunsFibersInTheOrderInWhichTheyBecameReady
                              : ReadyReason::kYielded,
                 i % 2 == 0 ? 0 : kNoWorker);
   }
-  for (FiberEntity* fiber : fibers) EXPECT_EQ(policy.Pop(0), fiber);
-  EXPECT_EQ(policy.Pop(0), nullptr);
+  for (FiberEntity* fiber : fibers) EXPECT_EQ(Pop(policy, 0), fiber);
+  EXPECT_EQ(Pop(policy, 0), nullptr);
   EXPECT_FALSE(policy.HasWork());
 }
 
@@ -58,9 +63,9 @@ TEST_F(PolicyV1Test, AFiberWokenByAFiberStaysOnItsWorkerAheadOfTheQueue) {
   policy.Push(f[0], kStarted, 0);
   policy.Push(f[1], kWoken, 0);
   policy.Push(f[2], kWoken, 0);  // The slot is taken: queued.
-  EXPECT_EQ(policy.Pop(0), f[1]);
-  EXPECT_EQ(policy.Pop(0), f[0]);
-  EXPECT_EQ(policy.Pop(0), f[2]);
+  EXPECT_EQ(Pop(policy, 0), f[1]);
+  EXPECT_EQ(Pop(policy, 0), f[0]);
+  EXPECT_EQ(Pop(policy, 0), f[2]);
 }
 
 TEST_F(PolicyV1Test, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesTheFiberAfterItsPatience) {
@@ -68,7 +73,7 @@ TEST_F(PolicyV1Test, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesThe
   FiberEntity* fiber = New();
   policy.Push(fiber, kWoken, 0);
   EXPECT_TRUE(policy.HasWork());
-  EXPECT_EQ(policy.Pop(1), nullptr);
+  EXPECT_EQ(Pop(policy, 1), nullptr);
   SpinMemory memory;
   EXPECT_EQ(policy.PopFromBusyWorkers(1, &memory), nullptr) << "not at first sight";
   EXPECT_TRUE(memory.active);
@@ -87,12 +92,43 @@ TEST_F(PolicyV1Test, PingPongThroughTheSlotDoesNotStarveTheQueue) {
   int hand_offs = 0;
   for (;;) {
     policy.Push(ping, kWoken, 0);
-    FiberEntity* next = policy.Pop(0);
+    FiberEntity* next = Pop(policy, 0);
     if (next == queued) break;
     ASSERT_EQ(next, ping);
     ASSERT_LT(++hand_offs, 100) << "the queued fiber starves";
   }
-  EXPECT_EQ(policy.Pop(0), ping);
+  EXPECT_EQ(Pop(policy, 0), ping);
+}
+
+// Short fibers: a worker takes several per visit, and brings several back, in order; an idle worker can take them from
+// it.
+TEST_F(PolicyV1Test, ABusyWorkersBatchIsInOrderAndOpenToAnIdleWorker) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 256});
+  const auto f = NewFibers(200);
+  for (FiberEntity* fiber : f) policy.Push(fiber, kStarted, kNoWorker);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(Pop(policy, 0), f[i]);  // Its batch has grown meanwhile.
+  std::vector<FiberEntity*> left(f.begin() + 100, f.end());
+  SpinMemory memory;
+  FiberEntity* stolen = policy.PopFromBusyWorkers(1, &memory);
+  ASSERT_NE(stolen, nullptr);
+  std::erase(left, stolen);
+  while (FiberEntity* fiber = Pop(policy, 1)) ASSERT_EQ(std::erase(left, fiber), 1u);
+  while (FiberEntity* fiber = Pop(policy, 0)) ASSERT_EQ(std::erase(left, fiber), 1u);
+  EXPECT_TRUE(left.empty());
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST_F(PolicyV1Test, FibersThatAWorkerIsAboutToBringToTheQueueAreSeenAsWork) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 256});
+  const auto f = NewFibers(100);
+  for (FiberEntity* fiber : f) policy.Push(fiber, kStarted, kNoWorker);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(Pop(policy, 0), f[i]);
+  ASSERT_FALSE(policy.HasWork());
+  policy.Push(f[0], ReadyReason::kYielded, 0);
+  EXPECT_TRUE(policy.HasWork());
+  SpinMemory memory;
+  EXPECT_EQ(policy.PopFromBusyWorkers(1, &memory), f[0]);
+  EXPECT_FALSE(policy.HasWork());
 }
 
 // In the peers a group-local fiber at the head of the queue stops all stealing.
@@ -104,7 +140,7 @@ TEST_F(PolicyV1Test, LocalFiberAtQueueHeadDoesNotBlockStealingAndIsNotStolen) {
   policy.Push(other, kStarted, kNoWorker);
   EXPECT_EQ(policy.Steal(), other);
   EXPECT_EQ(policy.Steal(), nullptr);
-  EXPECT_EQ(policy.Pop(0), local);
+  EXPECT_EQ(Pop(policy, 0), local);
 }
 
 TEST_F(PolicyV1Test, TheBoundedQueueRefusesNewFibersButNeverReadyOnes) {
@@ -116,7 +152,7 @@ TEST_F(PolicyV1Test, TheBoundedQueueRefusesNewFibersButNeverReadyOnes) {
   for (int i = 4; i < 10; ++i) policy.Push(f[i], kWoken, kNoWorker);
   EXPECT_EQ(policy.Size(), 10u);
   EXPECT_EQ(policy.OverflowCount(), 6u);
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(policy.Pop(0), f[i]);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Pop(policy, 0), f[i]);
   EXPECT_TRUE(policy.HalfEmpty());
 }
 
@@ -124,7 +160,7 @@ TEST_F(PolicyV1Test, ABatchLargerThanTheQueueIsKeptWholeAndInOrder) {
   PolicyV1 policy({.workers = 1, .run_queue_size = 8});
   const auto f = NewFibers(50);
   policy.PushBatch(f.data(), f.size(), kStarted, kNoWorker);
-  for (FiberEntity* fiber : f) EXPECT_EQ(policy.Pop(0), fiber);
+  for (FiberEntity* fiber : f) EXPECT_EQ(Pop(policy, 0), fiber);
 }
 
 TEST(SchedulingPolicyRegistry, PoliciesAreFoundByNameAndNamesAreUnique) {

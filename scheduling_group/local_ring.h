@@ -1,0 +1,106 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// LocalRing: a few ready fibers that a worker keeps at hand, where idle workers can still take them.
+//
+// A bounded ring with one producer, the worker that owns it, and many consumers: the owner and idle workers. The
+// owner's pushes are plain stores; a pop moves `head_` by compare-exchange, which costs the owner little, since nobody
+// else touches the line while all are busy.
+//
+// Invariants
+//   LR1  Only the owner moves tail_ and writes slots; slot i is written for position p only when head_ > p - kCapacity.
+//   LR2  A consumer that moves head_ from h to h + n has read the slots of h .. h + n - 1 as they were pushed: a slot
+//        is overwritten only after head_ has passed it, and then the compare-exchange fails.
+//   LR3  A fiber pushed before a full fence is seen by Empty() after a full fence that follows it.
+//
+// Push(): the owner. Pop(), PopHalf(), Empty(): any worker.
+// Proven in tests/model/local_ring_model.cc.
+// Source: the per-processor queues of Go's scheduler.
+#ifndef WEFT_SCHEDULING_GROUP_LOCAL_RING_H_
+#define WEFT_SCHEDULING_GROUP_LOCAL_RING_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+
+namespace weft::scheduling_group {
+
+class FiberEntity;
+
+template <std::uint32_t kRingCapacity>
+class alignas(base::kCacheLineSize) LocalRing {
+ public:
+  static constexpr std::uint32_t kCapacity = kRingCapacity;
+  static_assert((kCapacity & (kCapacity - 1)) == 0, "a power of two");
+
+  // The owner. False: full.
+  [[nodiscard]] bool Push(FiberEntity* fiber) noexcept {
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);  // Ours (LR1).
+    // acquire: the consumers' reads of the slot are over. Pairs with the release in Take().
+    if (tail - head_.load(std::memory_order_acquire) == kCapacity) return false;
+    slots_[tail % kCapacity].store(fiber, std::memory_order_relaxed);
+    // release: publishes the slot and the fiber. Pairs with the acquire in Take().
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+
+  // Any worker: the oldest fiber; nullptr: empty.
+  [[nodiscard]] FiberEntity* Pop() noexcept {
+    FiberEntity* fiber;  // Take() writes it before it knows whether it gets it.
+    return Take(&fiber, [](std::uint32_t) { return 1u; }) != 0 ? fiber : nullptr;
+  }
+
+  // Any worker: all fibers, oldest first. `fibers` has room for kCapacity. Returns how many.
+  [[nodiscard]] std::uint32_t PopAll(FiberEntity** fibers) noexcept {
+    return Take(fibers, [](std::uint32_t size) { return size; });
+  }
+
+  // Any worker: the older half, at least one.
+  [[nodiscard]] std::uint32_t PopHalf(FiberEntity** fibers) noexcept {
+    return Take(fibers, [](std::uint32_t size) { return (size + 1) / 2; });
+  }
+
+  // relaxed: ordered by the callers' fences (LR3).
+  bool Empty() const noexcept {
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    return tail_.load(std::memory_order_relaxed) == head;
+  }
+  std::uint32_t Size() const noexcept {  // an estimate
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    return tail_.load(std::memory_order_relaxed) - head;
+  }
+
+ private:
+  template <class HowMany>
+  std::uint32_t Take(FiberEntity** fibers, HowMany how_many) noexcept {
+    std::uint32_t head = head_.load(std::memory_order_relaxed);  // A guess; the compare-exchange confirms it.
+    for (;;) {
+      // acquire: we see the slots and the fibers. Pairs with the release in Push().
+      const std::uint32_t size = tail_.load(std::memory_order_acquire) - head;
+      if (size == 0) return 0;
+      if (size > kCapacity) {  // Our head_ is old.
+        head = head_.load(std::memory_order_relaxed);
+        continue;
+      }
+      const std::uint32_t n = how_many(size);
+      for (std::uint32_t i = 0; i < n; ++i) {
+        fibers[i] = slots_[(head + i) % kCapacity].load(std::memory_order_relaxed);
+      }
+      // release: our reads of the slots are over. Pairs with the acquire in Push().
+      // acquire: taken by us, so what another consumer released stays before; and on failure we start anew from it.
+      if (head_.compare_exchange_strong(head, head + n, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        return n;
+      }
+    }
+  }
+
+  base::Atomic<std::uint32_t> head_{0};
+  base::Atomic<std::uint32_t> tail_{0};
+  base::Atomic<FiberEntity*> slots_[kCapacity]{};
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_LOCAL_RING_H_
