@@ -1,0 +1,229 @@
+# Helpers for the CMakeLists.txt of the layers, tests, benchmarks and examples.
+#
+#   weft_add_layer(<layer> SOURCES a.cc b.cc [BELOW <layers below>] [LIBS <external libraries>])
+#       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.
+#   weft_add_test(<layer> <name> SOURCES x_test.cc... [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
+#       the program <layer>_<name>, linked with weft::<layer> (hence the layers below it, and nothing above) and gtest_main; the CTest test
+#       <layer>.<name>.  The layer's name is a label too.  The time limit is multiplied under a sanitizer.
+#       For several layers at once (tests/model, tests/stress ...): <layer> may be any word; if there is no such layer, LIBS says what to link.
+#       Labels that test.sh knows: no_asan, no_tsan (left out in that sanitizer build; say why beside it).
+#   weft_add_benchmark(<layer> <name> SOURCES ... [LIBS ...])
+#       the program <layer>_<name>, linked with weft::<layer> (weft::weft if there is no such layer) and Google Benchmark.
+#   weft_add_example(<name> SOURCES ... [LIBS ...])
+#       the program <name>, linked with weft::weft; built by the target weft_examples; demo.sh runs them in the order in which they are added.
+#   weft_compile_options(<target>)
+#       the warnings and the language level of our own code.
+include_guard(GLOBAL)
+
+# Tests, under a sanitizer, take longer by about this.
+set(WEFT_SANITIZER_TIMEOUT_FACTOR 4)
+
+function(weft_apply_sanitizer)
+  if(WEFT_SANITIZE STREQUAL "")
+    return()
+  elseif(WEFT_SANITIZE STREQUAL "address")
+    set(flags -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  elseif(WEFT_SANITIZE STREQUAL "thread")
+    if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      # g++ 12 does not understand atomic_thread_fence here (-Wtsan), and its runtime dies at 8,128 live fibers.
+      message(FATAL_ERROR "WEFT_SANITIZE=thread needs clang++ (use the preset tsan)")
+    endif()
+    set(flags -fsanitize=thread)
+  else()
+    message(FATAL_ERROR "WEFT_SANITIZE=${WEFT_SANITIZE}: expected empty, address or thread")
+  endif()
+  add_compile_options(${flags} -fno-omit-frame-pointer)
+  add_link_options(${flags})
+endfunction()
+
+function(weft_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  # g++ 12 still warns of a failure order that is stronger than the success order (allowed since C++17), at -O0.
+  set(warnings -Wall -Wextra $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety> $<$<CXX_COMPILER_ID:GNU>:-Wno-invalid-memory-model>)
+  if(WEFT_WERROR)
+    list(APPEND warnings -Werror)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${warnings}>)
+endfunction()
+
+# Of the sources in the list variable, those that are there.  A warning for each that is not; test.sh makes it an error.
+function(weft_keep_existing variable)
+  set(kept "")
+  foreach(source IN LISTS ${variable})
+    get_filename_component(path "${source}" ABSOLUTE)
+    if(EXISTS "${path}")
+      list(APPEND kept "${source}")
+    else()
+      message(AUTHOR_WARNING "${path} is not there")
+    endif()
+  endforeach()
+  set(${variable} "${kept}" PARENT_SCOPE)
+endfunction()
+
+function(weft_add_layer layer)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;BELOW;LIBS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weft_add_layer(${layer}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  foreach(below IN LISTS arg_BELOW)
+    if(NOT TARGET weft_${below})
+      message(AUTHOR_WARNING "the layer ${layer} is left out: it needs ${below}, which is not there")
+      return()
+    endif()
+  endforeach()
+
+  weft_keep_existing(arg_SOURCES)
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  add_library(weft_${layer} STATIC ${arg_SOURCES})
+  add_library(weft::${layer} ALIAS weft_${layer})
+  set_target_properties(weft_${layer} PROPERTIES EXPORT_NAME ${layer})
+  weft_compile_options(weft_${layer})
+  # initial-exec: one load instead of a call to __tls_get_addr for each thread_local access when the library is compiled as position
+  # independent code (CMAKE_POSITION_INDEPENDENT_CODE=ON, to be linked into a shared library); it changes nothing in an executable, where the
+  # compiler chooses local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's
+  # static surplus (about 1.6 KiB for the process).  Ours are a few pointers, so that works; large thread_local objects may not be added.
+  target_compile_options(weft_${layer} PRIVATE -ftls-model=initial-exec)
+  target_include_directories(
+    weft_${layer} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  foreach(below IN LISTS arg_BELOW)
+    target_link_libraries(weft_${layer} PUBLIC weft_${below})
+  endforeach()
+  target_link_libraries(weft_${layer} PUBLIC ${arg_LIBS})
+  set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
+endfunction()
+
+# weft::weft: all the layers that there are.
+function(weft_add_umbrella)
+  get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
+  add_library(weft_weft INTERFACE)
+  add_library(weft::weft ALIAS weft_weft)
+  set_target_properties(weft_weft PROPERTIES EXPORT_NAME weft)
+  foreach(layer IN LISTS layers)
+    target_link_libraries(weft_weft INTERFACE weft_${layer})
+  endforeach()
+endfunction()
+
+function(weft_install)
+  get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
+  set(targets weft_weft)
+  foreach(layer IN LISTS layers)
+    list(APPEND targets weft_${layer})
+    install(
+      DIRECTORY "${weft_SOURCE_DIR}/${layer}/"
+      DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${layer}"
+      FILES_MATCHING
+      PATTERN "*.h")
+  endforeach()
+  if(EXISTS "${weft_SOURCE_DIR}/weft.h")
+    install(FILES "${weft_SOURCE_DIR}/weft.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
+  endif()
+  install(
+    TARGETS ${targets}
+    EXPORT weft-targets
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
+  install(
+    EXPORT weft-targets
+    NAMESPACE weft::
+    DESTINATION "${package_dir}")
+  configure_package_config_file("${weft_SOURCE_DIR}/cmake/weft-config.cmake.in" "${weft_BINARY_DIR}/weft-config.cmake"
+                                INSTALL_DESTINATION "${package_dir}")
+  write_basic_package_version_file("${weft_BINARY_DIR}/weft-config-version.cmake" COMPATIBILITY SameMinorVersion)
+  install(
+    FILES "${weft_BINARY_DIR}/weft-config.cmake" "${weft_BINARY_DIR}/weft-config-version.cmake"
+          "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake"
+    DESTINATION "${package_dir}")
+endfunction()
+
+function(weft_add_test layer name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weft_add_test(${layer} ${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(layer IN_LIST WEFT_LAYERS AND NOT TARGET weft_${layer})
+    return()  # The layer was left out.
+  endif()
+  weft_keep_existing(arg_SOURCES)
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  find_package(GTest REQUIRED)
+  set(target ${layer}_${name})
+  add_executable(${target} ${arg_SOURCES})
+  weft_compile_options(${target})
+  if(TARGET weft_${layer})
+    target_link_libraries(${target} PRIVATE weft_${layer})
+  else()
+    target_include_directories(${target} PRIVATE "${weft_BINARY_DIR}/include")
+  endif()
+  target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main Threads::Threads)
+  # Files that tests share: #include "testing/manual_clock.h".
+  target_include_directories(${target} PRIVATE "${weft_SOURCE_DIR}/tests")
+  add_test(NAME ${layer}.${name} COMMAND ${target})
+  weft_set_test_properties(${layer}.${name} TIMEOUT "${arg_TIMEOUT}" LABELS ${layer} ${arg_LABELS})
+endfunction()
+
+# The environment and the time limit that all our tests run with.  For tests made by add_test() directly.
+function(weft_set_test_properties test)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT WEFT_SANITIZE STREQUAL "")
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
+  endif()
+  set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
+  set_tests_properties(
+    ${test}
+    PROPERTIES
+      TIMEOUT ${arg_TIMEOUT}
+      LABELS "${arg_LABELS}"
+      ENVIRONMENT
+      "ASAN_OPTIONS=detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1:detect_leaks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:history_size=4:suppressions=${suppressions}/tsan.supp"
+  )
+endfunction()
+
+function(weft_add_benchmark layer name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBS")
+  if(layer IN_LIST WEFT_LAYERS AND NOT TARGET weft_${layer})
+    return()  # The layer was left out.
+  endif()
+  weft_keep_existing(arg_SOURCES)
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  find_package(benchmark REQUIRED)
+  set(target ${layer}_${name})
+  add_executable(${target} ${arg_SOURCES})
+  weft_compile_options(${target})
+  if(TARGET weft_${layer})
+    target_link_libraries(${target} PRIVATE weft_${layer})
+  else()
+    target_link_libraries(${target} PRIVATE weft_weft)
+  endif()
+  target_link_libraries(${target} PRIVATE ${arg_LIBS} benchmark::benchmark benchmark::benchmark_main Threads::Threads)
+endfunction()
+
+function(weft_add_example name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  weft_keep_existing(arg_SOURCES)
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  weft_compile_options(${name})
+  target_link_libraries(${name} PRIVATE weft_weft ${arg_LIBS})
+  if(NOT TARGET weft_examples)
+    add_custom_target(weft_examples)
+  endif()
+  add_dependencies(weft_examples ${name})
+  # demo.sh reads this list.
+  set_property(GLOBAL APPEND PROPERTY WEFT_EXAMPLES ${name})
+  get_property(examples GLOBAL PROPERTY WEFT_EXAMPLES)
+  list(JOIN examples "\n" text)
+  file(WRITE "${weft_BINARY_DIR}/examples.list" "${text}\n")
+endfunction()

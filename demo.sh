@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds Weft (g++, optimised) and runs each program of examples/.  Missing Debian packages are installed first.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+tools/install_dependencies.sh demo
+# A build tree of its own: here neither the test nor the benchmark libraries are needed.
+build=build/demo
+mkdir -p build/logs
+if ! cmake --preset release -B "$build" -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCHMARKS=OFF >build/logs/demo.log 2>&1; then
+  cat build/logs/demo.log
+  exit 1
+fi
+CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target weft_examples
+
+while read -r example; do
+  printf '\n== %s\n' "$example"
+  timeout 60 "$build/bin/$example"
+done <"$build/examples.list"
+printf '\nall examples ran\n'
