@@ -1,0 +1,39 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// base::Atomic<T> and base::ThreadFence: std::atomic<T> and std::atomic_thread_fence, except in model tests.
+//
+// The concurrency protocols (fiber state, idle workers, run queue, wait queue, parker, spin lock) use these names, so
+// that a model test can compile the very same headers with -DWEFT_MODEL_CHECK and -DWEFT_MODEL_ATOMIC_HEADER='"..."'.
+// That header defines, in weft::base, Atomic and ThreadFence with the std interface, and FutexWait and FutexWake
+// (base/futex.h) if the code under test sleeps.  It may define WEFT_MODEL_CPU_RELAX(), which CpuRelax() then calls in
+// spin loops.
+//
+// ThreadSanitizer does not see the ordering of fences: use a fence only for StoreLoad, and put acquire and release on
+// the operations.
+
+#ifndef WEFT_BASE_ATOMIC_H_
+#define WEFT_BASE_ATOMIC_H_
+
+#include <atomic>
+
+#ifdef WEFT_MODEL_CHECK
+#include WEFT_MODEL_ATOMIC_HEADER
+#else
+
+namespace weft::base {
+
+template <class T>
+using Atomic = std::atomic<T>;
+
+// Plain data that an atomic hands from one thread to another; checked for races in model tests.
+template <class T>
+using Plain = T;
+
+inline void ThreadFence(std::memory_order order) noexcept { std::atomic_thread_fence(order); }
+
+}  // namespace weft::base
+
+#endif  // WEFT_MODEL_CHECK
+
+#endif  // WEFT_BASE_ATOMIC_H_

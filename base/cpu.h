@@ -1,0 +1,74 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the code needs to know of the processor and the compiler: size of a cache line, pause, attributes, sanitizers.
+//
+// Thread-local variables and fibers: a fiber may go on in another thread after any suspension, but a compiler takes the
+// address of a thread_local for constant within a function.  Hence each thread_local is read through a function in a
+// .cc file marked WEFT_TLS_ACCESSOR: neither inlined nor analysed (g++ would find it "const" and merge two calls that
+// stand on both sides of a switch, with LTO even over files).
+
+#ifndef WEFT_BASE_CPU_H_
+#define WEFT_BASE_CPU_H_
+
+#include <cstddef>
+
+#define WEFT_NOINLINE __attribute__((noinline))
+#define WEFT_COLD __attribute__((cold))
+#define WEFT_ALWAYS_INLINE inline __attribute__((always_inline))
+#define WEFT_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
+#define WEFT_UNLIKELY(x) __builtin_expect(static_cast<bool>(x), 0)
+
+// clang has no noipa: there base::OpaqueBarrier() in the function's body keeps it from being taken for pure.
+#if defined(__clang__)
+#define WEFT_TLS_ACCESSOR __attribute__((noinline))
+#else
+#define WEFT_TLS_ACCESSOR __attribute__((noinline, noipa))
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WEFT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEFT_ASAN 1
+#endif
+#endif
+#ifndef WEFT_ASAN
+#define WEFT_ASAN 0
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define WEFT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEFT_TSAN 1
+#endif
+#endif
+#ifndef WEFT_TSAN
+#define WEFT_TSAN 0
+#endif
+
+namespace weft::base {
+
+// x86-64 and the aarch64 cores of today.  Not std::hardware_destructive_interference_size: it changes with -mtune, and
+// is part of our ABI.
+inline constexpr std::size_t kCacheLineSize = 64;
+
+// One turn of a spin loop.  About 40 ns on x86 since Skylake, 5 ns before.
+// In model tests (base/atomic.h) the model may take the turn away instead.
+WEFT_ALWAYS_INLINE void CpuRelax() noexcept {
+#if defined(WEFT_MODEL_CPU_RELAX)
+  WEFT_MODEL_CPU_RELAX();
+#elif defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // yield is a no-op on most cores.
+#endif
+}
+
+// The compiler may not reason over it: for WEFT_TLS_ACCESSOR.
+WEFT_ALWAYS_INLINE void OpaqueBarrier() noexcept { asm volatile("" ::: "memory"); }
+
+}  // namespace weft::base
+
+#endif  // WEFT_BASE_CPU_H_

@@ -1,0 +1,45 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/base/parker.h"
+
+namespace weft::base {
+
+bool Parker::TakeNotificationOrPark() noexcept {
+  std::uint32_t found = kEmpty;
+  // acquire (failure): we saw a notification and go on after it (PK4).  Pairs with the release in Unpark().
+  // relaxed (success): we publish nothing but the word itself.
+  if (word_.compare_exchange_strong(found, kParked, std::memory_order_relaxed, std::memory_order_acquire)) return false;
+  // Only the owner leaves kNotified, so it is still that; but a second Unpark() may have come in between and is merged with the first.
+  // acquire, by an exchange that reads the last one: what its caller did is visible too.
+  word_.exchange(kEmpty, std::memory_order_acquire);
+  return true;
+}
+
+void Parker::Park() noexcept {
+  if (TakeNotificationOrPark()) return;
+  for (;;) {
+    static_cast<void>(FutexWait(&word_, kParked));
+    std::uint32_t found = kNotified;
+    // acquire: pairs with the release in Unpark() (PK4).  Failure: a signal, or a wake-up meant for another object;
+    // sleep on.
+    if (word_.compare_exchange_strong(found, kEmpty, std::memory_order_acquire, std::memory_order_relaxed)) return;
+  }
+}
+
+bool Parker::ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept {
+  if (TakeNotificationOrPark()) return true;
+  for (;;) {
+    const bool in_time = FutexWait(&word_, kParked, &deadline);
+    if (!in_time) {
+      // Give up, unless an Unpark() came just now: then it was in time.  acquire: pairs with the release in Unpark()
+      // (PK4).
+      return word_.exchange(kEmpty, std::memory_order_acquire) == kNotified;
+    }
+    std::uint32_t found = kNotified;
+    // acquire: as in Park().
+    if (word_.compare_exchange_strong(found, kEmpty, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+  }
+}
+
+}  // namespace weft::base

@@ -1,0 +1,64 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parker: one thread sleeps until it is unparked.  An Unpark() that comes before the Park() is kept (one; further ones
+// are merged with it).
+//
+//      kEmpty  --Park-->  kParked       the owner sleeps on the word
+//      kEmpty, kParked, kNotified  --Unpark-->  kNotified
+//      kNotified  --Park returns-->  kEmpty
+//
+// Invariants
+//   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
+//        sides change the word by one read-modify-write, so one of them sees the other.
+//   PK2  Unpark() enters the kernel only if the owner may sleep there.
+//   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
+//        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
+//   PK4  What was done before Unpark() is visible after the Park() that it ended.
+// Park(), ParkUntil(): the owner, one thread at a time.  Unpark(): any thread.
+// Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
+// condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
+// have gone on).
+
+#ifndef WEFT_BASE_PARKER_H_
+#define WEFT_BASE_PARKER_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/futex.h"
+
+namespace weft::base {
+
+class Parker {
+ public:
+  Parker() = default;
+  Parker(const Parker&) = delete;
+  Parker& operator=(const Parker&) = delete;
+
+  // Sleeps until an Unpark() that no earlier Park() has taken.
+  void Park() noexcept;
+
+  // The same until the deadline.  False: it passed, and there was no Unpark().
+  [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
+
+  void Unpark() noexcept {
+    // release: publishes what the caller did (PK4).  Pairs with the acquire in Park() and ParkUntil().
+    if (word_.exchange(kNotified, std::memory_order_release) == kParked) FutexWake(&word_, 1);
+  }
+
+ private:
+  static constexpr std::uint32_t kEmpty = 0;
+  static constexpr std::uint32_t kParked = 1;
+  static constexpr std::uint32_t kNotified = 2;
+
+  // True: it was kNotified, and is kEmpty now.  False: it was kEmpty, and is kParked.
+  bool TakeNotificationOrPark() noexcept;
+
+  Atomic<std::uint32_t> word_{kEmpty};
+};
+
+}  // namespace weft::base
+
+#endif  // WEFT_BASE_PARKER_H_

@@ -1,0 +1,109 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// SpinLock: a lock of 4 bytes for sections of a few dozen instructions.
+//
+// Test-and-test-and-set.  Who does not get it after a bounded spin sleeps on a futex, because the holder may have been
+// descheduled (more threads than CPUs, a virtual CPU that was taken away): spinning on would burn the very CPU it
+// needs.
+//
+//      kFree  --lock-->  kHeld  --a waiter goes to sleep-->  kHeldWithSleepers
+//      any    --unlock-->  kFree (and, from kHeldWithSleepers, one sleeper is woken)
+//
+// Invariants
+//   SL1  The word leaves kFree by a read-modify-write only, so there is one holder.
+//   SL2  unlock()'s last access to the lock is the write that frees it.  Who can know that this was the last section may
+//        destroy the lock.
+//   SL3  unlock() is a load and a plain store, not an exchange.  A waiter that marks itself as a sleeper between the two
+//        is overwritten, and no one wakes it: therefore sleepers sleep for at most kSleepFor at a time and look again.
+//        The window is two instructions wide and opens only after the lock was held for longer than the spin; an
+//        exchange would cost each unlock() some 3 ns more.
+// No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
+// holds one.
+//
+// Lock order, the whole of it: two of these are held at once only as the arrow says.
+//      without_stack_lock_ (scheduling_group/scheduling_group.h)  ->  overflow list (scheduling_group/overflow_list.h)
+//      all others are leaves: a primitive's queue lock (sync/), timer shard (timer/timer_shard.h), entity pool
+//      (scheduling_group/entity_pool.h), custom_stacks_lock_ (scheduling_group.h), stack pool (context/stack_pool.h)
+//
+// Rejected: ticket and MCS locks (a descheduled waiter blocks all behind it); std::mutex (40 bytes, about 11 ns).
+
+#ifndef WEFT_BASE_SPIN_LOCK_H_
+#define WEFT_BASE_SPIN_LOCK_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+#include "weft/base/thread_annotations.h"
+
+namespace weft::base {
+
+class WEFT_CAPABILITY("SpinLock") SpinLock {
+ public:
+  constexpr SpinLock() = default;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() noexcept WEFT_ACQUIRE() {
+    std::uint32_t found = kFree;
+    // acquire: we see what the former holder did.  Pairs with the release in unlock().
+    if (WEFT_UNLIKELY(
+            !word_.compare_exchange_weak(found, kHeld, std::memory_order_acquire, std::memory_order_relaxed))) {
+      LockSlow();
+    }
+  }
+
+  [[nodiscard]] bool try_lock() noexcept WEFT_TRY_ACQUIRE(true) {
+    std::uint32_t found = kFree;
+    // acquire: as in lock().
+    return word_.compare_exchange_strong(found, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  void unlock() noexcept WEFT_RELEASE() {
+    // relaxed: the value only chooses the way; a sleeper that comes too late for it is SL3.
+    if (WEFT_UNLIKELY(word_.load(std::memory_order_relaxed) != kHeld)) {
+      UnlockSlow();
+      return;
+    }
+    // release: publishes what was done under the lock.  Pairs with the acquire in lock().
+    word_.store(kFree, std::memory_order_release);
+  }
+
+  // Any thread. False: every section that began before what the caller has seen is over, its unlock() included (SL2).
+  bool is_held() const noexcept {
+    // acquire: what was done in the sections that are over.  Pairs with the release in unlock().
+    return word_.load(std::memory_order_acquire) != kFree;
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kHeldWithSleepers = 2;
+  // 5 us where a pause takes 40 ns: about one futex wake.  Sections are 100 times shorter, so a longer wait means that
+  // the holder does not run.
+  static constexpr int kSpins = 128;
+  // SL3.  Shorter than a time slice of the holder that was descheduled.
+  static constexpr std::chrono::microseconds kSleepFor{1000};
+
+  void LockSlow() noexcept;
+  void UnlockSlow() noexcept;
+
+  Atomic<std::uint32_t> word_{kFree};
+};
+
+class WEFT_SCOPED_CAPABILITY SpinLockGuard {
+ public:
+  explicit SpinLockGuard(SpinLock& lock) noexcept WEFT_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~SpinLockGuard() WEFT_RELEASE() { lock_.unlock(); }
+  SpinLockGuard(const SpinLockGuard&) = delete;
+  SpinLockGuard& operator=(const SpinLockGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace weft::base
+
+#endif  // WEFT_BASE_SPIN_LOCK_H_

@@ -1,0 +1,141 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// UniqueFunction<R(Args...)>: a callable that is moved, never copied, so that it may own what it captures.
+//
+// A callable of up to 48 bytes (alignment up to 16, move that does not throw) is kept in place; a larger one on the
+// heap.  The whole is one cache line. Calling an empty one is a check failure.  After a move the source is empty.  Not
+// thread-safe.
+
+#ifndef WEFT_BASE_UNIQUE_FUNCTION_H_
+#define WEFT_BASE_UNIQUE_FUNCTION_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/check.h"
+
+namespace weft::base {
+
+namespace unique_function_internal {
+
+template <class D>
+inline constexpr bool kIsStdFunction = false;
+template <class S>
+inline constexpr bool kIsStdFunction<std::function<S>> = true;
+
+}  // namespace unique_function_internal
+
+template <class Signature>
+class UniqueFunction;
+
+template <class R, class... Args>
+class UniqueFunction<R(Args...)> {
+ public:
+  static constexpr std::size_t kInlineSize = 48;
+
+  UniqueFunction() = default;
+  UniqueFunction(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::function.
+
+  template <class F, class D = std::decay_t<F>,
+            class = std::enable_if_t<!std::is_same_v<D, UniqueFunction> && std::is_invocable_r_v<R, D&, Args...>>>
+  UniqueFunction(F&& f) {  // NOLINT(google-explicit-constructor): as std::function.
+    // A null function pointer or an empty std::function makes an empty one.
+    if constexpr (!std::is_function_v<std::remove_reference_t<F>> &&
+                  (std::is_pointer_v<D> || std::is_member_pointer_v<D> ||
+                   unique_function_internal::kIsStdFunction<D>)) {
+      if (!static_cast<bool>(f)) return;
+    }
+    if constexpr (kIsInline<D>) {
+      ::new (static_cast<void*>(storage_)) D(std::forward<F>(f));
+    } else {
+      ::new (static_cast<void*>(storage_)) D*(new D(std::forward<F>(f)));
+    }
+    invoke_ = &Invoke<D>;
+    manage_ = &Manage<D>;
+  }
+
+  UniqueFunction(UniqueFunction&& other) noexcept { TakeFrom(other); }
+  UniqueFunction& operator=(UniqueFunction&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      TakeFrom(other);
+    }
+    return *this;
+  }
+  UniqueFunction& operator=(std::nullptr_t) noexcept {
+    Reset();
+    return *this;
+  }
+  ~UniqueFunction() { Reset(); }
+
+  explicit operator bool() const noexcept { return invoke_ != nullptr; }
+
+  R operator()(Args... args) {
+    WEFT_CHECK(invoke_ != nullptr, "an empty UniqueFunction was called");
+    return invoke_(storage_, std::forward<Args>(args)...);
+  }
+
+ private:
+  template <class D>
+  static constexpr bool kIsInline = sizeof(D) <= kInlineSize &&
+                                    alignof(D) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<D>;
+
+  template <class D>
+  static D& Target(void* storage) noexcept {
+    if constexpr (kIsInline<D>) {
+      return *std::launder(static_cast<D*>(storage));
+    } else {
+      return **std::launder(static_cast<D**>(storage));
+    }
+  }
+
+  template <class D>
+  static R Invoke(void* storage, Args&&... args) {
+    if constexpr (std::is_void_v<R>) {
+      static_cast<void>(std::invoke(Target<D>(storage), std::forward<Args>(args)...));
+    } else {
+      return std::invoke(Target<D>(storage), std::forward<Args>(args)...);
+    }
+  }
+
+  // Moves the callable from `from` to `to`, leaving nothing behind; to == nullptr: destroys it.
+  template <class D>
+  static void Manage(void* from, void* to) noexcept {
+    if constexpr (kIsInline<D>) {
+      D& target = Target<D>(from);
+      if (to != nullptr) ::new (to) D(std::move(target));
+      target.~D();
+    } else {
+      D* target = &Target<D>(from);
+      if (to != nullptr) {
+        ::new (to) D*(target);
+      } else {
+        delete target;
+      }
+    }
+  }
+
+  void TakeFrom(UniqueFunction& other) noexcept {
+    if (other.manage_ != nullptr) other.manage_(other.storage_, storage_);
+    invoke_ = std::exchange(other.invoke_, nullptr);
+    manage_ = std::exchange(other.manage_, nullptr);
+  }
+
+  void Reset() noexcept {
+    invoke_ = nullptr;
+    if (auto manage = std::exchange(manage_, nullptr)) manage(storage_, nullptr);
+  }
+
+  alignas(std::max_align_t) std::byte storage_[kInlineSize];
+  R (*invoke_)(void* storage, Args&&... args) = nullptr;
+  void (*manage_)(void* from, void* to) noexcept = nullptr;
+};
+
+}  // namespace weft::base
+
+#endif  // WEFT_BASE_UNIQUE_FUNCTION_H_
