@@ -1,0 +1,34 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a thread may run and where memory comes from.
+//
+// A refusal of the kernel (a CPU that is offline or not ours, a seccomp filter) is returned: the caller goes on unbound
+// and logs it. NUMA nodes are named by the kernel's number (Topology::Node::os_id), which need not be dense; -1 is
+// "any".
+
+#ifndef WEFT_NUMA_AFFINITY_H_
+#define WEFT_NUMA_AFFINITY_H_
+
+#include <cstddef>
+#include <span>
+#include <system_error>
+#include <vector>
+
+namespace weft::numa {
+
+// The calling thread runs on these CPUs only, from the return on.
+[[nodiscard]] std::error_code BindThread(std::span<const int> cpus);
+
+// The CPUs that the calling thread may run on: sorted; empty if the kernel does not say.  A cgroup's cpuset is already
+// taken into account by the kernel.
+std::vector<int> ThreadCpus();
+
+// Pages of [address, address + length) that are touched for the first time from now on come from `node` as long as it
+// has memory, else from the nearest one.  `address` is on a page boundary.  Nothing to do, and no error, if node < 0 or
+// the machine has one node only.
+[[nodiscard]] std::error_code BindMemory(void* address, std::size_t length, int node);
+
+}  // namespace weft::numa
+
+#endif  // WEFT_NUMA_AFFINITY_H_

@@ -1,0 +1,255 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/numa/topology.h"
+
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/numa/affinity.h"
+#include "weft/numa/cgroup.h"
+#include "weft/numa/cpu_list.h"
+
+namespace weft::numa {
+
+namespace {
+
+// As in the ACPI table, where nothing better is known.
+constexpr int kLocalDistance = 10;
+constexpr int kRemoteDistance = 20;
+
+struct DestroyHwloc {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using HwlocTopology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyHwloc>;
+
+HwlocTopology NewHwloc() {
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) return nullptr;
+  return HwlocTopology(topology);
+}
+
+// Dense numbers for things, in the order in which they are first asked for.
+class Numbering {
+ public:
+  int operator[](const void* thing) {
+    return numbers_.try_emplace(thing, static_cast<int>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::map<const void*, int> numbers_;
+};
+
+// The nearest ancestor of the first of these types that there is, or the whole machine.
+hwloc_obj_t AncestorOf(hwloc_topology_t topology, hwloc_obj_t pu, std::initializer_list<hwloc_obj_type_t> types) {
+  for (hwloc_obj_type_t type : types) {
+    if (hwloc_obj_t found = hwloc_get_ancestor_obj_by_type(topology, type, pu)) return found;
+  }
+  return hwloc_get_root_obj(topology);
+}
+
+// A CPU beside two kinds of memory (DRAM and HBM) has several nodes: the lowest is the DRAM.  One without memory of its
+// own: the first there is.
+int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
+  if (pu->nodeset != nullptr) {
+    if (const int lowest = hwloc_bitmap_first(pu->nodeset); lowest >= 0) return lowest;
+  }
+  hwloc_obj_t any = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, 0);
+  return any == nullptr ? 0 : static_cast<int>(any->os_index);
+}
+
+// From (os_id, os_id) to distance, for the pairs that hwloc knows.
+std::map<std::pair<int, int>, int> ReadDistances(hwloc_topology_t topology) {
+  std::map<std::pair<int, int>, int> result;
+  unsigned count = 1;
+  hwloc_distances_s* matrix = nullptr;
+  const unsigned long kind = HWLOC_DISTANCES_KIND_MEANS_LATENCY;
+  if (hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, &matrix, kind, 0) != 0 || count == 0)
+    return result;
+  for (unsigned i = 0; i < matrix->nbobjs; ++i) {
+    for (unsigned j = 0; j < matrix->nbobjs; ++j) {
+      const std::pair key(static_cast<int>(matrix->objs[i]->os_index), static_cast<int>(matrix->objs[j]->os_index));
+      result[key] = static_cast<int>(matrix->values[i * matrix->nbobjs + j]);
+    }
+  }
+  hwloc_distances_release(topology, matrix);
+  return result;
+}
+
+// Makes nodes (TP2) of the CPUs that are there.
+void FillInNodes(const std::map<std::pair<int, int>, int>& known_distances, Topology* topology) {
+  std::map<int, std::vector<int>> cpus_of_node;
+  for (const Topology::Cpu& cpu : topology->cpus) cpus_of_node[cpu.node].push_back(cpu.os_id);
+  topology->nodes.clear();
+  for (auto& [os_id, cpus] : cpus_of_node) {
+    Topology::Node node{os_id, std::move(cpus), {}};
+    for (const auto& [other, unused] : cpus_of_node) {
+      const auto known = known_distances.find({os_id, other});
+      node.distances.push_back(known != known_distances.end() ? known->second
+                               : os_id == other               ? kLocalDistance
+                                                              : kRemoteDistance);
+    }
+    topology->nodes.push_back(std::move(node));
+  }
+}
+
+// `allowed`: nullptr = all that hwloc has.
+Topology Convert(hwloc_topology_t source, const std::set<int>* allowed) {
+  Topology topology;
+  Numbering packages;
+  Numbering caches;
+  Numbering cores;
+  std::map<int, int> threads_of_core;
+  for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(source, HWLOC_OBJ_PU, pu)) != nullptr;) {
+    const int os_id = static_cast<int>(pu->os_index);
+    if (allowed != nullptr && !allowed->contains(os_id)) continue;
+    Topology::Cpu cpu;
+    cpu.os_id = os_id;
+    cpu.node = NodeOf(source, pu);
+    cpu.package = packages[AncestorOf(source, pu, {HWLOC_OBJ_PACKAGE})];
+    cpu.l3 = caches[AncestorOf(source, pu, {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_DIE, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_GROUP})];
+    hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(source, HWLOC_OBJ_CORE, pu);
+    cpu.core = cores[core != nullptr ? core : pu];
+    cpu.smt = threads_of_core[cpu.core]++;
+    topology.cpus.push_back(cpu);
+  }
+  std::sort(topology.cpus.begin(), topology.cpus.end(), [](auto& a, auto& b) { return a.os_id < b.os_id; });
+  FillInNodes(ReadDistances(source), &topology);
+  return topology;
+}
+
+Topology FlatTopology(const std::vector<int>& cpus) {
+  Topology topology;
+  for (int os_id : cpus) {
+    Topology::Cpu cpu;
+    cpu.os_id = os_id;
+    cpu.core = static_cast<int>(topology.cpus.size());
+    topology.cpus.push_back(cpu);
+  }
+  FillInNodes({}, &topology);
+  return topology;
+}
+
+}  // namespace
+
+Topology Topology::Detect() {
+  std::vector<int> allowed = ThreadCpus();
+  if (allowed.empty()) allowed.push_back(0);  // Where even this fails, one thread can still run.
+  Topology topology;
+  const HwlocTopology source = NewHwloc();
+  if (source != nullptr && hwloc_topology_load(source.get()) == 0) {
+    const std::set<int> filter(allowed.begin(), allowed.end());
+    topology = Convert(source.get(), &filter);
+  }
+  if (topology.cpus.empty()) {
+    WEFT_LOG(WARNING, "hwloc cannot read this machine's topology: taken for one node with the CPUs ",
+             FormatCpuList(allowed));
+    topology = FlatTopology(allowed);
+  }
+  topology.cpu_quota = ReadCpuQuota();
+  return topology;
+}
+
+std::optional<Topology> Topology::FromString(const std::string& description, std::string* error) {
+  const auto fail = [&](const std::string& what) {
+    if (error != nullptr) *error = base::StrCat("bad topology \"", description, "\": ", what);
+    return std::nullopt;
+  };
+  const HwlocTopology source = NewHwloc();
+  if (source == nullptr) return fail("hwloc cannot be initialised");
+  const bool is_path = description.find('/') != std::string::npos || description.ends_with(".xml");
+  if (is_path) {
+    if (access(description.c_str(), R_OK) != 0) return fail(std::string("the file cannot be read: ") + strerror(errno));
+    if (hwloc_topology_set_xml(source.get(), description.c_str()) != 0) return fail("it is no XML file of hwloc");
+  } else if (hwloc_topology_set_synthetic(source.get(), description.c_str()) != 0) {
+    return fail(
+        "it is no synthetic description of hwloc (e.g. \"numa:2 l3:2 core:4 pu:2\"), nor the path of an XML file");
+  }
+  if (hwloc_topology_load(source.get()) != 0) return fail("hwloc cannot load it");
+  Topology topology = Convert(source.get(), nullptr);
+  if (topology.cpus.empty()) return fail("it has no CPU");
+  return topology;
+}
+
+unsigned Topology::UsableCpuCount() const {
+  const auto count = static_cast<double>(cpus.size());
+  const double usable = cpu_quota ? std::min(count, std::ceil(*cpu_quota)) : count;
+  return static_cast<unsigned>(std::max(1.0, usable));
+}
+
+const Topology::Cpu* Topology::FindCpu(int os_id) const {
+  const auto found =
+      std::lower_bound(cpus.begin(), cpus.end(), os_id, [](const Cpu& cpu, int id) { return cpu.os_id < id; });
+  return found != cpus.end() && found->os_id == os_id ? &*found : nullptr;
+}
+
+const Topology::Node* Topology::FindNode(int os_id) const {
+  const auto found =
+      std::lower_bound(nodes.begin(), nodes.end(), os_id, [](const Node& node, int id) { return node.os_id < id; });
+  return found != nodes.end() && found->os_id == os_id ? &*found : nullptr;
+}
+
+int Topology::Distance(int from_os_id, int to_os_id) const {
+  const Node* from = FindNode(from_os_id);
+  const Node* to = FindNode(to_os_id);
+  WEFT_CHECK(from != nullptr && to != nullptr, "no node ", from == nullptr ? from_os_id : to_os_id);
+  return from->distances[static_cast<std::size_t>(to - nodes.data())];
+}
+
+std::optional<Topology> Topology::Restrict(const std::vector<int>& cpu_os_ids, std::string* error) const {
+  std::set<int> wanted;
+  for (int os_id : cpu_os_ids) {
+    if (FindCpu(os_id) == nullptr) {
+      if (error != nullptr) *error = base::StrCat("CPU ", os_id, " is not there, or not ours to use");
+      return std::nullopt;
+    }
+    wanted.insert(os_id);
+  }
+  if (wanted.empty()) {
+    if (error != nullptr) *error = "no CPU is left";
+    return std::nullopt;
+  }
+  Topology topology;
+  topology.cpu_quota = cpu_quota;
+  std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(topology.cpus),
+               [&](const Cpu& cpu) { return wanted.contains(cpu.os_id); });
+  std::map<int, int> threads_of_core;
+  for (Cpu& cpu : topology.cpus) cpu.smt = threads_of_core[cpu.core]++;
+  std::map<std::pair<int, int>, int> distances;
+  for (const Node& from : nodes) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) distances[{from.os_id, nodes[i].os_id}] = from.distances[i];
+  }
+  FillInNodes(distances, &topology);
+  return topology;
+}
+
+std::string Topology::ToString() const {
+  std::ostringstream text;
+  text << cpus.size() << (cpus.size() == 1 ? " CPU" : " CPUs");
+  if (cpu_quota) text << ", quota " << *cpu_quota << " CPUs";
+  text << '\n';
+  for (const Node& node : nodes) {
+    text << "node " << node.os_id << ": CPUs " << FormatCpuList(node.cpus) << "; L3 domains";
+    std::map<int, std::vector<int>> domains;
+    for (int os_id : node.cpus) domains[FindCpu(os_id)->l3].push_back(os_id);
+    for (const auto& [l3, members] : domains) text << " {" << FormatCpuList(members) << '}';
+    text << "; distances";
+    for (std::size_t i = 0; i < nodes.size(); ++i) text << ' ' << nodes[i].os_id << '=' << node.distances[i];
+    text << '\n';
+  }
+  return text.str();
+}
+
+}  // namespace weft::numa

@@ -1,0 +1,65 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/numa/affinity.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "weft/numa/cpu_list.h"
+
+namespace weft::numa {
+namespace {
+
+using Cpus = std::vector<int>;
+
+TEST(Affinity, AThreadRunsWhereItIsBound) {
+  const Cpus allowed = ThreadCpus();
+  ASSERT_FALSE(allowed.empty());
+  EXPECT_TRUE(std::is_sorted(allowed.begin(), allowed.end()));
+  for (int cpu : {allowed.front(), allowed.back()}) {
+    std::thread([cpu] {
+      EXPECT_FALSE(BindThread(Cpus({cpu})));
+      EXPECT_EQ(ThreadCpus(), Cpus({cpu}));
+      EXPECT_EQ(sched_getcpu(), cpu);
+    }).join();
+  }
+  EXPECT_EQ(ThreadCpus(), allowed);  // Other threads are as before.
+}
+
+TEST(Affinity, AThreadMayBeBoundToSeveralCpus) {
+  const Cpus allowed = ThreadCpus();
+  std::thread([&] {
+    EXPECT_FALSE(BindThread(allowed));
+    EXPECT_EQ(ThreadCpus(), allowed);
+  }).join();
+}
+
+TEST(Affinity, RefusalsAreReturned) {
+  EXPECT_EQ(BindThread({}), std::errc::invalid_argument);
+  EXPECT_EQ(BindThread(Cpus({-1})), std::errc::invalid_argument);
+  EXPECT_EQ(BindThread(Cpus({kMaxCpuId + 1})), std::errc::invalid_argument);
+  // A CPU that this machine does not have.
+  EXPECT_EQ(BindThread(Cpus({kMaxCpuId})), std::errc::invalid_argument);
+}
+
+TEST(Affinity, MemoryBoundToANodeIsUsable) {
+  constexpr std::size_t kSize = 1 << 16;
+  void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  EXPECT_FALSE(BindMemory(memory, kSize, -1));
+  // A container's seccomp filter may forbid it on a machine with several nodes: then it says so, and the memory is
+  // usable all the same.
+  const std::error_code error = BindMemory(memory, kSize, 0);
+  EXPECT_TRUE(!error || error == std::errc::operation_not_permitted) << error.message();
+  std::fill_n(static_cast<char*>(memory), kSize, 'x');
+  munmap(memory, kSize);
+}
+
+}  // namespace
+}  // namespace weft::numa
