@@ -1,0 +1,120 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Context: a suspended flow of execution, and the switch from one to another.
+//
+// The jump itself is Boost.Context's (callee-saved registers, FP control words, stack pointer). Around it a switch
+// keeps what belongs to the flow but lives in the thread: errno, and the two words in which the C++ runtime keeps the
+// exceptions being thrown and handled (__cxa_get_globals). A flow may be left on one thread and entered on another,
+// so neither may be asked for by name around a switch: __errno_location() and __cxa_get_globals() are declared const,
+// and compilers reuse the first answer over the jump. Their addresses are taken once per thread (InitThreadState) and
+// travel with the thread as a ThreadState*.
+//
+//     thread T1: SwitchContext(&a, &b, &t1)                   a is suspended; T1 goes on in b
+//     thread T2: SwitchContext(&c, &a, &t2)                   T2 goes on in a: the first call returns, on T2, with &t2
+//
+// Invariants
+//   CX1  A Context is entered by one thread at a time, and only after the switch out of it is complete: the flow that
+//        was switched to (not the one that left) lets others know of it. The saved stack pointer is written by the
+//        arriving side.
+//   CX2  At the moment of a jump the thread's exception words are zero. A flow that has exceptions in flight
+//        (suspended inside a catch block, or in a destructor run by unwinding) takes them along on its own stack and
+//        puts them back when it returns. So the usual switch only looks at two words, and a new flow starts with
+//        none.
+//   CX3  After a switch only the returned ThreadState may be used; the one passed in may belong to another thread's
+//        life by now. The same goes for every address of a thread_local taken before it: see WEFT_TLS_ACCESSOR in
+//        base/cpu.h.
+//   CX4  No lock is held over a switch, and no C++ exception leaves an entry function (it never returns either).
+//
+// Who may call: any thread that has called InitThreadState() and InitThreadContext(); MakeContext() any thread at all.
+// Cost of what is added to the jump: bench/context/context_benchmark.cc, BM_Ring beside BM_BareRing.
+//
+// An unwinder that starts in a flow ends at the entry trampoline: there the return address is marked undefined and
+// the frame pointer is zero. (Boost's own trampoline has no unwind information: a debugger then runs past the stack's
+// end.)
+//
+// Rejected: boost::context::fiber (allocates, unwinds suspended stacks by an exception that `catch (...)` eats, and
+// newer versions save the exception words a second time); saving the words unconditionally in the Context (two loads
+// and two stores more for something that is nearly always zero).
+
+#ifndef WEFT_CONTEXT_CONTEXT_H_
+#define WEFT_CONTEXT_CONTEXT_H_
+
+#include <cstddef>
+
+#include "weft/base/cpu.h"
+#include "weft/context/sanitizer.h"
+
+namespace weft::context {
+
+class Context;
+
+// What libc and libstdc++ keep per thread and a flow takes along. Lives as long as the thread switches; a worker
+// derives from it.
+struct ThreadState {
+  int* errno_location = nullptr;
+  void* eh_globals = nullptr;
+  Context* leaving =
+      nullptr;  // The flow just left: from before a jump until its stack pointer has been stored after it.
+};
+
+// Fills `state` for the calling thread. Stops the program with one clear line if the thread runs with a shadow stack
+// (CET), which a switch of stacks would trip over.
+void InitThreadState(ThreadState* state);
+
+// errno of the thread that the caller runs on at this moment. A function that reads errno on both sides of a switch
+// must read it through this, or include switch_safe_errno.h, which says why.
+int& ThisThreadErrno();
+
+// The flow's start: `here` is the thread it runs on. Never returns: it ends in LeaveContext().
+using ContextEntry = void (*)(ThreadState* here);
+
+// Trivially copyable; 8 bytes without sanitizers. Copying or moving a suspended Context is allowed, using both copies
+// is not.
+class Context {
+ public:
+  Context() = default;
+
+  // The saved stack pointer, for debuggers and dumps: only meaningful while suspended.
+  const void* saved_stack_pointer() const { return sp_; }
+
+ private:
+  friend void InitThreadContext(Context* context);
+  friend void MakeContext(Context* context, void* stack_top, std::size_t stack_size, ContextEntry entry);
+  friend void DestroyContext(Context* context);
+  friend struct ContextAccess;
+
+  void* sp_ = nullptr;
+#if WEFT_ASAN
+  const void* stack_low_ = nullptr;
+  std::size_t stack_size_ = 0;
+  void* fake_stack_ = nullptr;
+#endif
+#if WEFT_TSAN
+  void* tsan_fiber_ = nullptr;
+  bool owns_tsan_fiber_ = false;
+#endif
+};
+
+// Makes the calling thread's own stack a flow that can be left and come back to.
+void InitThreadContext(Context* context);
+
+// A flow that will start in `entry` on the stack [stack_top - stack_size, stack_top) when first switched to.
+// `stack_top` is aligned to 16. Touches only the stack's top 128 bytes.
+void MakeContext(Context* context, void* stack_top, std::size_t stack_size, ContextEntry entry);
+
+// Gives back what a Context holds besides its stack (TSan's handle). The flow is not running and will not run again.
+void DestroyContext(Context* context);
+
+// Suspends the running flow as `from` and goes on in `to`. Returns when someone switches to `from`, on whichever
+// thread that is, with that thread's ThreadState; errno and the exception state are then `from`'s again. `from` and
+// `to` differ. Happens-before: what is done before the switch is seen by the flow switched to (same thread).
+ThreadState* SwitchContext(Context* from, Context* to, ThreadState* here) noexcept;
+
+// The last switch of an ending flow. Once `to` runs, from's stack may be given to another; *from keeps nothing of use
+// but must stay writable until `to` runs.
+[[noreturn]] void LeaveContext(Context* from, Context* to, ThreadState* here) noexcept;
+
+}  // namespace weft::context
+
+#endif  // WEFT_CONTEXT_CONTEXT_H_

@@ -1,0 +1,73 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// StackMemory: the system calls that stacks are made of. The one place that knows what which kernel can do.
+//
+// Virtual, so that a test can hand a pool a kernel without guard regions, without mappings left or without memory.
+//
+// Guards: MADV_GUARD_INSTALL (Linux 6.13) marks pages in the page table only. One mapping holds any number of guards,
+// where mprotect() splits it in two for each (a process has 65,530 by default: about 32,000 stacks). The marks
+// survive Discard(). Several ranges go to the kernel in one process_madvise() on ourselves where it takes PIDFD_SELF
+// (Linux 6.14), else one by one. Not by a pidfd of our own: a forked child would inherit it and advise its parent's
+// memory. What that saves: bench/context/stack_pool_benchmark.cc (BM_Guards 200 ns a stack against 290; BM_Discard
+// 300 against 1,300, since the processors' address caches are flushed once for all).
+//
+// Any thread, all of it. Does not allocate.
+
+#ifndef WEFT_CONTEXT_STACK_MEMORY_H_
+#define WEFT_CONTEXT_STACK_MEMORY_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <span>
+
+#include "weft/base/atomic.h"
+
+namespace weft::context {
+
+class StackMemory {
+ public:
+  using Range = iovec;  // Page aligned.
+
+  StackMemory() = default;
+  StackMemory(const StackMemory&) = delete;
+  StackMemory& operator=(const StackMemory&) = delete;
+  virtual ~StackMemory() = default;
+
+  static StackMemory* System();
+  static std::size_t PageSize();
+
+  // Readable and writable, zero, nothing of it backed by memory yet, small pages only. nullptr: refused.
+  [[nodiscard]] virtual void* Map(std::size_t size);
+  virtual void Unmap(void* low, std::size_t size);
+  // The range is as if it had just been returned by Map(): guards and page tables go as well. False: it is lost, and
+  // not mapped at all perhaps.
+  [[nodiscard]] virtual bool Renew(void* low, std::size_t size);
+
+  // Touching these ranges is a SIGSEGV from now on. False: this kernel (or this kind of memory) cannot; some may have
+  // been done.
+  [[nodiscard]] virtual bool InstallGuards(std::span<const Range> ranges);
+  // The same for one range, by a mapping of its own. False: refused.
+  [[nodiscard]] virtual bool Protect(Range range);
+  // The memory goes back; the ranges read as zero.
+  virtual void Discard(std::span<const Range> ranges);
+  // Backs the ranges with memory. A hint: what fails here is left to the first touch.
+  virtual void Populate(std::span<const Range> ranges);
+
+  // How many mappings a process may have (vm.max_map_count).
+  virtual std::size_t MaxMapCount();
+
+  // At most half of MaxMapCount() goes into guards made by Protect(), for all pools that use this object: the rest is
+  // left to the program. False: used up.
+  [[nodiscard]] bool TakeProtectedGuard();
+  void ReturnProtectedGuards(std::size_t count);
+
+ private:
+  base::Atomic<std::size_t> protected_guards_{0};
+  base::Atomic<std::size_t> max_protected_guards_{0};  // 0: MaxMapCount() not asked yet.
+};
+
+}  // namespace weft::context
+
+#endif  // WEFT_CONTEXT_STACK_MEMORY_H_

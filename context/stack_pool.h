@@ -1,0 +1,238 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// StackPool: the stacks of one scheduling group; StackCache: one worker's share of them.
+//
+// What a stack costs decides how stacks are kept: one that was used a moment ago is free (its top page is in the
+// caches), one whose memory must come from the OS costs a page fault (1.2 us; up to 10 us where a virtual machine's
+// host must find the memory), one that is new costs its guard besides (0.2 us). Hence: the warmest first, memory is
+// given back late (Trim), and nothing but the flow that runs on it ever touches a stack, so that a shallow one costs
+// one page for its whole life.
+//
+//     cold, bare  --guard-->  in use  --Release-->  warm  --Trim-->  cold (guarded, no memory)
+//         ^                     ^---------Acquire-----+----------------+        |
+//         +----------------------- 64 neighbours, all cold: Trim ---------------+
+//
+// A bare slot has neither memory nor guard nor page tables (264 bytes a stack): a new one, or one of a burst long past.
+//
+// Address space is reserved in arenas (256 MiB, then twice as much each time), which are carved into equal slots:
+//
+//               -- increasing addresses -->
+//     | guard | stack 0 ............. top | guard | stack 1 ............ top | ...
+//
+// A stack is named by its top. The top is not the slot's end but up to 960 bytes below it (TopOf() in stack_pool.cc),
+// because frames at the same place in each page would meet in the same sets of the L1 and L2 caches: with 1,000
+// stacks in turn that costs 37 ns a visit instead of 14 (bench/context/stack_pool_benchmark.cc, BM_Colours).
+//
+// Guards: by MADV_GUARD_INSTALL (stack_memory.h), else by mprotect() as far as half of the process's mappings go,
+// else none: then the guard's place is ordinary memory that must still be zero when the stack comes back, or the
+// process ends with a message; one warning says so. A guard is installed when a stack is first handed out, for a run
+// of stacks in one call, and stays.
+//
+// Invariants
+//   SP1  A stack is in use, warm, cold (bare or not) or in the hands of Trim(): exactly one of them.
+//   SP2  Nothing is written to a free stack's memory; nothing is read from it either, save the canary.
+//   SP3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
+//
+// Who may call: StackPool, any thread; StackCache, its owner. None of it switches; Acquire() may make system calls.
+// An empty pool is no error of the program: Acquire() returns nullptr (and logs once a second); the caller keeps the
+// fiber queued.
+//
+// Rejected: a free list linked through the stacks (a page each, for ever); munmap of surplus stacks (a mapping each,
+// and a lock of the whole address space for every stack); MADV_FREE (RSS stays up, so no one can see what the process
+// holds).
+
+#ifndef WEFT_CONTEXT_STACK_POOL_H_
+#define WEFT_CONTEXT_STACK_POOL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <span>
+
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/context/address_ring.h"
+#include "weft/context/sanitizer.h"
+#include "weft/context/slot_bitmap.h"
+#include "weft/context/stack_memory.h"
+#include "weft/context/stack_registry.h"
+
+namespace weft::context {
+
+class StackPool {
+ public:
+  struct Options {
+    std::size_t stack_size = 128 * 1024;  // Rounded up to pages.
+    bool guard = true;                    // False: no guard and no canary either.
+    std::size_t guard_size = 4096;        // Rounded up to pages. A frame larger than this can jump over it:
+                                          // compile such code with -fstack-clash-protection.
+    int node = -1;                        // NUMA node the memory should come from; -1: any.
+    std::size_t max_stacks = std::size_t{1} << 24;
+    bool populate = true;           // Back the top pages of a batch of cold or new stacks in one system call.
+    StackMemory* memory = nullptr;  // nullptr: StackMemory::System().
+  };
+
+  struct Statistics {
+    std::size_t in_use = 0;              // Acquired and not released; those in StackCaches count.
+    std::size_t free_warm = 0;           // Hold memory.
+    std::size_t free_cold = 0;           // Hold none; without bare ones.
+    std::size_t guarded_by_madvise = 0;  // How the stacks that are not bare are guarded.
+    std::size_t guarded_by_mprotect = 0;
+    std::size_t unguarded = 0;
+  };
+
+  explicit StackPool(const Options& options);
+  StackPool(const StackPool&) = delete;
+  StackPool& operator=(const StackPool&) = delete;
+  // Stacks still in use: their memory is left alone (and lost), with a warning.
+  ~StackPool();
+
+  // A stack's top, aligned to 16; [top - usable_size(), top) is the stack. nullptr: memory is exhausted.
+  void* Acquire();
+  // Fills tops[0, n') and returns n' <= n; less than n only if memory is exhausted. The last one is the warmest.
+  std::size_t AcquireBatch(void** tops, std::size_t n);
+
+  void Release(void* top) { ReleaseBatch(&top, 1); }
+  // The last one is taken for the warmest.
+  void ReleaseBatch(void* const* tops, std::size_t n);
+
+  // Gives the memory of free stacks beyond the `keep` warmest back to the OS, at most of `limit` stacks in this call
+  // (about 0.3 us each), and in the end their page tables. Returns how many more there are: 0, nothing is left to do.
+  std::size_t Trim(std::size_t keep, std::size_t limit = std::numeric_limits<std::size_t>::max());
+
+  // Bytes below any top that belong to the stack. At least options.stack_size - 4096.
+  std::size_t usable_size() const { return usable_size_; }
+
+  Statistics statistics() const;
+
+ private:
+  friend class StackCache;
+
+  enum class GuardKind { kMadvise, kMprotect, kCanary, kNone };
+
+  struct Arena {
+    StackRegion region;
+    std::size_t slots = 0;
+    std::size_t mapped_size = 0;  // The region, and behind it the words of what follows.
+    SlotSet cold;                 // Under lock_.
+    SlotBitmap guarded;           // Changed under lock_. Not bare: has a guard, or what is there instead.
+    SlotBitmap mprotected;        // Has a guard made by mprotect().
+    SlotBitmap canary;            // Has a canary.
+  };
+
+  // Arenas double, so ten hold a million stacks. More are needed only where address space is short.
+  static constexpr std::size_t kMaxArenas = 64;
+  static constexpr std::size_t kPoisonedSize = 2048;
+  // Stacks whose pages or guards are dealt with in one system call: with more it gets no cheaper
+  // (bench/context/stack_pool_benchmark.cc, BM_Guards, BM_Discard).
+  static constexpr std::size_t kRun = 64;
+
+  // A stack without guard is looked at when it is given back.
+  WEFT_ALWAYS_INLINE void CheckCanary(const void* top) {
+    // relaxed: set before the first unguarded stack is handed out, by whatever hands stacks from thread to thread.
+    if (WEFT_UNLIKELY(has_canaries_.load(std::memory_order_relaxed))) CheckCanarySlow(top);
+  }
+  // ASan: SAN2 in sanitizer.h. The upper end only, or the shadow of a stack would hold more memory than the stack.
+  WEFT_ALWAYS_INLINE void Poison(const void* top) const { AsanPoison(PoisonLow(top), kPoisonedSize); }
+  WEFT_ALWAYS_INLINE void Unpoison(const void* top) const { AsanUnpoison(PoisonLow(top), kPoisonedSize); }
+  static const void* PoisonLow(const void* top) { return static_cast<const char*>(top) - kPoisonedSize; }
+
+  void* TopOf(char* slot_low) const;
+  StackMemory::Range WholeStack(const void* top) const;
+  Arena& ArenaOf(const void* top);
+  std::size_t SlotOf(const Arena& arena, const void* top) const;
+
+  std::size_t TakeAny(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
+  std::size_t TakeWarm(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
+  std::size_t TakeCold(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
+  bool AddArena() WEFT_EXCLUDES(lock_);
+  void BindToNode(void* low, std::size_t size);
+  // n <= kRun.
+  void InstallGuards(void* const* tops, std::size_t n);
+  std::size_t ProtectEach(void* const* tops, std::size_t n);
+  StackMemory::Range GuardOf(const void* top) const;
+  void MakeBare() WEFT_EXCLUDES(lock_);
+  void MakeBare(Arena& arena, std::size_t first_word, std::size_t words) WEFT_EXCLUDES(lock_);
+  void PopulateTops(void* const* tops, std::size_t n);  // n <= kRun.
+  void CheckCanarySlow(const void* top);
+
+  const std::size_t page_size_;
+  const std::size_t stack_size_;
+  const std::size_t guard_size_;
+  const std::size_t stride_;
+  const std::size_t usable_size_;
+  const int node_;
+  const bool populate_;
+  StackMemory* const memory_;
+
+  // Mutexes, because system calls are made under them.
+  std::mutex trim_mutex_;        // Held by Trim() while stacks are in its hands.
+  std::mutex grow_mutex_;        // Held while an arena is made. Order: trim_mutex_, grow_mutex_, lock_.
+  std::size_t next_arena_size_;  // Under grow_mutex_.
+  std::size_t slots_left_;       // Under grow_mutex_. Of max_stacks: not yet in an arena.
+
+  // Entries below arena_count_ do not change, save for what their sets hold.
+  std::array<Arena, kMaxArenas> arenas_;
+  base::Atomic<std::size_t> arena_count_{0};
+
+  base::Atomic<GuardKind> guard_kind_;  // Only ever goes down the list.
+  base::Atomic<bool> has_canaries_{false};
+  base::Atomic<std::size_t> guarded_by_madvise_{0};  // Statistics, these three.
+  base::Atomic<std::size_t> guarded_by_mprotect_{0};
+  base::Atomic<std::size_t> unguarded_{0};
+
+  alignas(base::kCacheLineSize) mutable base::SpinLock lock_;
+  AddressRing warm_ WEFT_GUARDED_BY(lock_);
+  std::size_t cold_count_ WEFT_GUARDED_BY(lock_) = 0;  // Over all arenas.
+  std::size_t bare_count_ WEFT_GUARDED_BY(lock_) = 0;  // Those of them.
+  std::size_t in_use_ WEFT_GUARDED_BY(lock_) = 0;
+};
+
+class StackCache {
+ public:
+  explicit StackCache(StackPool* pool) : pool_(pool) {}
+  StackCache(const StackCache&) = delete;
+  StackCache& operator=(const StackCache&) = delete;
+  ~StackCache() { Clear(); }
+
+  // As StackPool::Acquire() and Release().
+  void* Pop() {
+    if (WEFT_UNLIKELY(size_ == 0) && !Refill()) return nullptr;
+    void* top = tops_[--size_];
+    pool_->Unpoison(top);
+    return top;
+  }
+  void Push(void* top) {
+    pool_->CheckCanary(top);
+    pool_->Poison(top);
+    if (WEFT_UNLIKELY(size_ == kCapacity)) Spill();
+    tops_[size_++] = top;
+  }
+
+  // All go back to the pool.
+  void Clear();
+
+  std::size_t size() const { return size_; }
+
+ private:
+  // A fork and join of a few fibers stays within the cache; half of it is exchanged, so that one more or less does not
+  // visit the pool each time.
+  static constexpr std::size_t kCapacity = 32;
+  static constexpr std::size_t kExchanged = kCapacity / 2;
+
+  bool Refill();
+  void Spill();
+
+  StackPool* const pool_;
+  std::size_t size_ = 0;
+  std::array<void*, kCapacity> tops_;  // The last is the warmest.
+};
+
+}  // namespace weft::context
+
+#endif  // WEFT_CONTEXT_STACK_POOL_H_

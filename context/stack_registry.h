@@ -1,0 +1,52 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// StackRegistry: which stack does an address belong to?
+//
+// A table of the process's stack regions (one per arena of a pool) that signal handlers can read: no lock, no
+// allocation. A region is a row of equal slots:
+//
+//               -- increasing addresses -->
+//     low                                                                   high
+//     | guard | stack 0 ......... | guard | stack 1 ......... | ... |
+//     |<-------- stride --------->|
+//
+// Invariants
+//   SR1  An entry's `low` is written last when it is filled and cleared first when it is emptied; a reader that finds
+//        it zero passes on.
+//   SR2  A region is removed only when no stack of it is in use, so no one can ask for an address in it meanwhile,
+//        save by accident (a wild pointer); then the worst is a wrong sentence in a crash report.
+//
+// RegisterStackRegion(), UnregisterStackRegion(): any thread. FindStack(): any thread, signal handlers.
+
+#ifndef WEFT_CONTEXT_STACK_REGISTRY_H_
+#define WEFT_CONTEXT_STACK_REGISTRY_H_
+
+#include <cstddef>
+
+namespace weft::context {
+
+struct StackRegion {
+  char* low = nullptr;
+  char* high = nullptr;  // low + a multiple of stride
+  std::size_t stride = 0;
+  std::size_t guard_size = 0;
+};
+
+// The slot of a stack: [guard_low, low) is its guard, [low, high) the stack.
+struct StackBounds {
+  char* guard_low = nullptr;
+  char* low = nullptr;
+  char* high = nullptr;
+};
+
+// False: the table is full.
+[[nodiscard]] bool RegisterStackRegion(const StackRegion& region);
+void UnregisterStackRegion(const StackRegion& region);
+
+// True: `address` lies in a slot (its guard included), now in *bounds. Async-signal-safe.
+bool FindStack(const void* address, StackBounds* bounds);
+
+}  // namespace weft::context
+
+#endif  // WEFT_CONTEXT_STACK_REGISTRY_H_

@@ -1,0 +1,231 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/context/overflow_handler.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <thread>
+
+#include "weft/context/stack_memory.h"
+#include "weft/context/stack_pool.h"
+
+#include "context/flow.h"
+
+namespace weft::context {
+namespace {
+
+// Each test of the handler is a death test: it is installed in the child only.
+
+// Sanitizers have a handler of their own, which is the former action: it reports and exits.
+bool DiedBySegmentationFault(int status) {
+#if WEFT_ASAN || WEFT_TSAN
+  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+#else
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+#endif
+}
+
+bool DescribeParser(OverflowInfo* info) {
+  info->name = "parser";
+  info->id = 42;
+  return true;
+}
+
+WEFT_NOINLINE int Recurse(int depth) {
+  volatile char frame[256];
+  frame[0] = static_cast<char>(depth);
+  const int result = depth < 0 ? 0 : Recurse(depth + 1);
+  return result + frame[0];
+}
+
+struct Runner : Carrier {
+  Context flow;
+  int result = 0;
+};
+
+void RunOverflowOn(StackPool& pool) {
+  Runner runner;
+  runner.Init();
+  MakeContext(&runner.flow, pool.Acquire(), pool.usable_size(), [](ThreadState* here) {
+    auto* runner = static_cast<Runner*>(here);
+    runner->result = Recurse(0);
+    LeaveContext(&runner->flow, &runner->own, runner);
+  });
+  SwitchContext(&runner.own, &runner.flow, &runner);
+}
+
+class NoGuardRegions : public StackMemory {
+ public:
+  bool InstallGuards(std::span<const Range>) override { return false; }
+};
+
+void WriteWord(std::string_view word) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, word.data(), word.size());
+}
+
+void HandleAndExit(int, siginfo_t*, void*) {
+  WriteWord("the former handler\n");
+  _exit(3);
+}
+
+void InstallFormer(void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action = {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
+volatile int* volatile g_nowhere = nullptr;
+
+TEST(OverflowHandlerDeathTest, NamesTheFiberItsStackAndWhereItWas) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        SetDescribeRunningFiber(DescribeParser);
+        AlternateSignalStack signal_stack;
+        StackPool pool({.stack_size = 64 * 1024});
+        RunOverflowOn(pool);
+      },
+      DiedBySegmentationFault,
+      "weft: stack overflow in fiber parser \\(id 42\\), stack size 65536 bytes, stack \\[0x[0-9a-f]+, 0x[0-9a-f]+\\), "
+      "fault at 0x[0-9a-f]+\n.*\\[0x[0-9a-f]+\\]\n.*\\[0x[0-9a-f]+\\]\n");
+}
+
+TEST(OverflowHandlerDeathTest, SeesAGuardThatMprotectMade) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        AlternateSignalStack signal_stack;
+        NoGuardRegions memory;
+        StackPool pool({.stack_size = 32 * 1024, .memory = &memory});
+        RunOverflowOn(pool);
+      },
+      DiedBySegmentationFault, "weft: stack overflow in a fiber, stack size 32768 bytes");
+}
+
+TEST(OverflowHandlerDeathTest, WorksOnAnyThreadWithAnAlternateStack) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        SetDescribeRunningFiber(DescribeParser);
+        std::thread thread([] {
+          AlternateSignalStack signal_stack;
+          StackPool pool({});
+          RunOverflowOn(pool);
+        });
+        thread.join();
+      },
+      DiedBySegmentationFault, "weft: stack overflow in fiber parser \\(id 42\\), stack size 131072 bytes");
+}
+
+TEST(OverflowHandlerDeathTest, AFiberWithoutANameIsReportedByItsId) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        SetDescribeRunningFiber([](OverflowInfo* info) {
+          info->id = 18446744073709551615ULL;
+          return true;
+        });
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        RunOverflowOn(pool);
+      },
+      DiedBySegmentationFault, "overflow in fiber \\(no name\\) \\(id 18446744073709551615\\)");
+}
+
+TEST(OverflowHandlerDeathTest, TheFormerHandlerComesAfterTheReport) {
+  EXPECT_EXIT(
+      {
+        InstallFormer(HandleAndExit);
+        InstallOverflowHandler();
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        RunOverflowOn(pool);
+      },
+      testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
+}
+
+TEST(OverflowHandlerDeathTest, AFaultElsewhereGoesToTheFormerHandler) {
+  EXPECT_EXIT(
+      {
+        InstallFormer(HandleAndExit);
+        InstallOverflowHandler();
+        *g_nowhere = 1;
+      },
+      testing::ExitedWithCode(3), "^the former handler");
+}
+
+TEST(OverflowHandlerDeathTest, AFaultElsewhereIsSilentlyFatalByDefault) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "the sanitizer's handler is not silent";
+#else
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        *g_nowhere = 1;
+      },
+      testing::KilledBySignal(SIGSEGV), "^$");
+#endif
+}
+
+TEST(OverflowHandlerDeathTest, ASignalThatWasSentKillsToo) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "the sanitizer's handler takes it";
+#else
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        kill(getpid(), SIGSEGV);
+      },
+      testing::KilledBySignal(SIGSEGV), "^$");
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        kill(getpid(), SIGBUS);
+      },
+      testing::KilledBySignal(SIGBUS), "^$");
+#endif
+}
+
+TEST(OverflowHandlerDeathTest, ASignalThatWasIgnoredStaysIgnored) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "the sanitizer's handler takes it";
+#else
+  EXPECT_EXIT(
+      {
+        signal(SIGSEGV, SIG_IGN);
+        InstallOverflowHandler();
+        kill(getpid(), SIGSEGV);
+        _exit(5);
+      },
+      testing::ExitedWithCode(5), "");
+#endif
+}
+
+TEST(AlternateSignalStack, PutsTheFormerOneBack) {
+  stack_t before = {};
+  sigaltstack(nullptr, &before);
+  {
+    AlternateSignalStack signal_stack;
+    stack_t during = {};
+    sigaltstack(nullptr, &during);
+    EXPECT_EQ(during.ss_flags & SS_DISABLE, 0);
+    EXPECT_GE(during.ss_size, 64u * 1024);
+    EXPECT_NE(during.ss_sp, before.ss_sp);
+  }
+  stack_t after = {};
+  sigaltstack(nullptr, &after);
+  EXPECT_EQ(after.ss_sp, before.ss_sp);
+  EXPECT_EQ(after.ss_flags, before.ss_flags);
+}
+
+}  // namespace
+}  // namespace weft::context
