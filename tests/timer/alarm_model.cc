@@ -1,0 +1,152 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// timer/alarm.h and timer/housekeeping.h through all interleavings: threads that arm timers, or ask for a trim, and the timer thread,
+// which takes whatever it sees and goes to sleep. When nothing moves any more nothing may be left (no lost wake-up).
+//
+// Time is not modelled: what the timer thread sees is due, and a sleep with a time-out may end at any moment. So a timer counts as lost
+// only if the thread sleeps for ever with the timer armed, which is what a wake-up that goes missing comes to.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "weft/base/atomic.h"
+#include "weft/tests/testing/interleave.h"
+#include "weft/timer/alarm.h"
+#include "weft/timer/housekeeping.h"
+#include "weft/timer/tick.h"
+
+namespace weft::timer {
+namespace {
+
+constexpr int kMaxShards = 2;
+
+// Shards without locks and queues: one timer each, held by next() itself.
+struct Shards {
+  Alarm alarm;
+  std::array<base::Atomic<Tick>, kMaxShards> next{kNever, kNever};
+  std::array<int, kMaxShards> fired{};
+
+  // As TimerShard::Arm().
+  void Arm(int shard, Tick tick) {
+    next[shard].store(tick, std::memory_order_relaxed);
+    alarm.Announce(tick);
+  }
+
+  // As TimerWorker::ThreadMain().
+  void ThreadMain(int shards) {
+    for (;;) {
+      for (int i = 0; i < shards; ++i) {
+        if (next[i].load(std::memory_order_relaxed) == kNever) continue;
+        if (next[i].exchange(kNever, std::memory_order_relaxed) == kNever) continue;
+        model::Note("fires");
+        ++fired[i];
+      }
+      alarm.Sleep([this, shards] {
+        Tick earliest = kNever;
+        for (int i = 0; i < shards; ++i) {
+          const Tick tick = next[i].load(std::memory_order_relaxed);
+          if (tick < earliest) earliest = tick;
+        }
+        return earliest;
+      });
+    }
+  }
+};
+
+void ArmersAndThread(model::Scenario& scenario, int armers, bool later_first) {
+  auto* shards = scenario.New<Shards>("shards");
+  scenario.Background("timer thread", [=] { shards->ThreadMain(armers); });
+  static constexpr const char* kNames[kMaxShards] = {"armer 0", "armer 1"};
+  for (int i = 0; i < armers; ++i) {
+    const Tick tick = later_first ? 100 - static_cast<Tick>(i) : 100 + static_cast<Tick>(i);
+    scenario.Thread(kNames[i], [=] { shards->Arm(i, tick); });
+  }
+  scenario.AtEnd([=] {
+    for (int i = 0; i < armers; ++i) MODEL_CHECK(shards->fired[i] == 1, "a timer is lost: the thread sleeps for good");
+  });
+}
+
+TEST(AlarmModel, OneArmer) {
+  const model::Result result = model::Explore(
+      {.name = "alarm: 1 armer", .preemptions = model::kUnbounded, .weak_choices = 4},
+      [](model::Scenario& scenario) { ArmersAndThread(scenario, 1, true); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(AlarmModel, TwoArmersTheLaterFirst) {
+  const model::Result result =
+      model::Explore({.name = "alarm: 2 armers, ticks 100 and 99", .preemptions = 3, .weak_choices = 2},
+                     [](model::Scenario& scenario) { ArmersAndThread(scenario, 2, true); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(AlarmModel, TwoArmersTheEarlierFirst) {
+  const model::Result result =
+      model::Explore({.name = "alarm: 2 armers, ticks 100 and 101", .preemptions = 3, .weak_choices = 2},
+                     [](model::Scenario& scenario) { ArmersAndThread(scenario, 2, false); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// Each requester makes some memory unneeded, then asks for a trim.
+struct Memory {
+  Alarm alarm;
+  Housekeeping housekeeping{&alarm};
+  std::array<base::Atomic<int>, kMaxShards> unneeded{0, 0};
+
+  void ThreadMain(int requesters) {
+    for (;;) {
+      const Tick due = housekeeping.next();
+      if (due != kNever) {
+        housekeeping.RunIfDue(due, [&] {
+          for (int i = 0; i < requesters; ++i) unneeded[i].store(0, std::memory_order_relaxed);
+          return 0;
+        });
+      }
+      alarm.Sleep([this] { return housekeeping.next(); });
+    }
+  }
+};
+
+void RequestersAndThread(model::Scenario& scenario, int requesters, int postpone_at_most) {
+  auto* memory = scenario.New<Memory>("memory");
+  memory->housekeeping.Reset(1000, postpone_at_most);
+  scenario.Background("timer thread", [=] { memory->ThreadMain(requesters); });
+  static constexpr const char* kNames[kMaxShards] = {"requester 0", "requester 1"};
+  for (int i = 0; i < requesters; ++i) {
+    scenario.Thread(kNames[i], [=] {
+      memory->unneeded[i].store(1, std::memory_order_relaxed);
+      memory->housekeeping.Request();
+    });
+  }
+  scenario.AtEnd([=] {
+    for (int i = 0; i < requesters; ++i) {
+      MODEL_CHECK(memory->unneeded[i].load(std::memory_order_relaxed) == 0, "memory is kept: no trim follows a request");
+    }
+  });
+}
+
+TEST(HousekeepingModel, OneRequester) {
+  const model::Result result =
+      model::Explore({.name = "housekeeping: 1 requester", .preemptions = 4, .weak_choices = 2},
+                     [](model::Scenario& scenario) { RequestersAndThread(scenario, 1, Housekeeping::kPostponeAtMost); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(HousekeepingModel, TwoRequesters) {
+  const model::Result result = model::Explore(
+      {.name = "housekeeping: 2 requesters", .preemptions = 2, .weak_choices = 1}, [](model::Scenario& scenario) {
+        RequestersAndThread(scenario, 2, Housekeeping::kPostponeAtMost);
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(HousekeepingModel, TwoRequestersAndATrimThatIsPostponedNoMore) {
+  const model::Result result =
+      model::Explore({.name = "housekeeping: 2 requesters, no postponing", .preemptions = 3, .weak_choices = 1},
+                     [](model::Scenario& scenario) { RequestersAndThread(scenario, 2, 1); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+}  // namespace
+}  // namespace weft::timer

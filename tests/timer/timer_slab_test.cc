@@ -1,0 +1,165 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/timer/timer_slab.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "weft/timer/timer_entry.h"
+
+namespace weft::timer {
+namespace {
+
+class TimerSlabTest : public testing::Test {
+ protected:
+  // Allocates as callback_timer.cc does.
+  TimerEntry* Allocate() {
+    TimerEntry* entry = slab_.Allocate();
+    if (entry == nullptr) {
+      TimerChunk* chunk = TimerSlab::NewChunk(nullptr, /*huge_page=*/!slab_.empty(), /*node=*/-1);
+      EXPECT_NE(chunk, nullptr);
+      slab_.Adopt(chunk);
+      entry = slab_.Allocate();
+    }
+    const std::uint64_t word = entry->word.load();
+    EXPECT_EQ(word & TimerEntry::kStateMask, std::uint64_t{TimerEntry::kFree});
+    entry->word.store(word | TimerEntry::kCreated);
+    return entry;
+  }
+  static std::uint64_t GenerationOf(const TimerEntry* entry) { return GenerationOfWord(entry->word.load()); }
+  static std::uint64_t IdOf(TimerEntry* entry) { return TimerSlab::IdOf(entry, GenerationOf(entry)); }
+  // What an id means: its entry, if its generation is that of the id.
+  static TimerEntry* Resolve(std::uint64_t id) {
+    TimerEntry* entry = TimerSlab::Find(id);
+    return entry != nullptr && GenerationOf(entry) == GenerationOfId(id) ? entry : nullptr;
+  }
+
+  TimerSlab slab_;
+};
+
+TEST_F(TimerSlabTest, AnIdLeadsToItsEntryUntilTheEntryIsFreed) {
+  TimerEntry* entry = Allocate();
+  const std::uint64_t id = IdOf(entry);
+  EXPECT_NE(id, 0u);
+  EXPECT_EQ(Resolve(id), entry);
+  slab_.Free(entry);
+  EXPECT_EQ(Resolve(id), nullptr);
+}
+
+TEST_F(TimerSlabTest, MemoryIsUsedAgainAtOnceAndUnderAnotherId) {
+  TimerEntry* entry = Allocate();
+  const std::uint64_t id = IdOf(entry);
+  slab_.Free(entry);
+  EXPECT_EQ(Allocate(), entry);
+  EXPECT_NE(IdOf(entry), id);
+  EXPECT_EQ(Resolve(id), nullptr);
+  slab_.Free(entry);
+}
+
+TEST_F(TimerSlabTest, AMadeUpIdIsHarmless) {
+  std::mt19937_64 random(1);
+  TimerEntry* entry = Allocate();
+  const std::uint64_t id = IdOf(entry);
+  for (int i = 0; i < 100000; ++i) {
+    const std::uint64_t made_up = random();
+    if (made_up != id) {
+      EXPECT_NE(Resolve(made_up), entry);
+    }
+  }
+  EXPECT_EQ(Resolve(0), nullptr);
+  EXPECT_EQ(Resolve(~std::uint64_t{0}), nullptr);
+  slab_.Free(entry);
+}
+
+TEST_F(TimerSlabTest, IdsAreUniqueOverManyChunks) {
+  std::vector<TimerEntry*> entries;
+  std::set<std::uint64_t> ids;
+  for (std::size_t i = 0; i < 3 * kEntriesPerChunk; ++i) {
+    entries.push_back(Allocate());
+    EXPECT_TRUE(ids.insert(IdOf(entries.back())).second);
+  }
+  EXPECT_EQ(slab_.live(), entries.size());
+  std::size_t seen = 0;
+  slab_.ForEachLive([&](TimerEntry*) { ++seen; });
+  EXPECT_EQ(seen, entries.size());
+  for (TimerEntry* entry : entries) slab_.Free(entry);
+  EXPECT_EQ(slab_.live(), 0u);
+  // All of that memory is found again before more is asked for.
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    TimerEntry* entry = slab_.Allocate();
+    ASSERT_NE(entry, nullptr);
+    entry->word.store(entry->word.load() | TimerEntry::kCreated);
+    EXPECT_TRUE(ids.insert(IdOf(entry)).second) << "an id came back";
+    entries[i] = entry;
+  }
+  for (TimerEntry* entry : entries) slab_.Free(entry);
+}
+
+TEST_F(TimerSlabTest, MemoryThatNobodyUsesGoesBackAndItsOldIdsStayStale) {
+  constexpr std::size_t kCount = 3 * kEntriesPerChunk;
+  std::vector<TimerEntry*> entries;
+  std::vector<std::uint64_t> ids;
+  for (int round = 0; round < 3; ++round) {
+    entries.clear();
+    for (std::size_t i = 0; i < kCount; ++i) {
+      entries.push_back(Allocate());
+      ids.push_back(IdOf(entries.back()));
+    }
+    bool memory_unused = false;
+    for (TimerEntry* entry : entries) memory_unused |= slab_.Free(entry);
+    EXPECT_TRUE(memory_unused);
+    const std::size_t before = slab_.chunks_in_memory();
+    EXPECT_GE(before, 3u);
+    int taken = 0;
+    while (TimerChunk* chunk = slab_.TakeUnused()) {
+      TimerSlab::ReturnMemory(chunk);
+      slab_.PutBack(chunk);
+      ++taken;
+    }
+    EXPECT_GE(taken, 2);
+    EXPECT_LE(slab_.chunks_in_memory(), 1u);
+    for (const std::uint64_t id : ids) {
+      TimerEntry* entry = TimerSlab::Find(id);
+      // A free entry may show the generation of its next use, never that of a former one.
+      if (entry != nullptr && GenerationOf(entry) == GenerationOfId(id)) FAIL() << "an id came back to life";
+    }
+  }
+  std::set<std::uint64_t> unique(ids.begin(), ids.end());
+  EXPECT_EQ(unique.size(), ids.size());
+}
+
+TEST_F(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
+  TimerEntry* entry = Allocate();
+  entry->word.store((kMaxGeneration << TimerEntry::kGenerationShift) | TimerEntry::kCreated);
+  const std::uint64_t last_id = IdOf(entry);
+  EXPECT_EQ(GenerationOfId(last_id), kMaxGeneration);
+  slab_.Free(entry);
+  EXPECT_EQ(Resolve(last_id), nullptr);
+  std::vector<TimerEntry*> entries;
+  for (std::size_t i = 0; i < 2 * kEntriesPerChunk; ++i) {
+    entries.push_back(Allocate());
+    ASSERT_NE(entries.back(), entry);
+    ASSERT_LE(GenerationOf(entries.back()), kMaxGeneration);
+    ASSERT_GE(GenerationOf(entries.back()), 1u);
+  }
+  for (TimerEntry* used : entries) slab_.Free(used);
+}
+
+TEST(TimerEntry, SmallCallablesTouchOneCacheLine) {
+  EXPECT_EQ(sizeof(TimerEntry), 128u);
+  struct EightBytes {
+    void* capture;
+    void operator()() const {}
+  };
+  EXPECT_TRUE(kCallableFitsInline<EightBytes>);
+  EXPECT_EQ(CallbackTypeOf<EightBytes>::value.copy_bytes, 8u);
+  EXPECT_EQ(CallbackTypeOf<EightBytes>::value.destroy, nullptr);
+}
+
+}  // namespace
+}  // namespace weft::timer

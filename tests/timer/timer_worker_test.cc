@@ -1,0 +1,423 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/timer/timer_worker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/base/parker.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/timer/sleep.h"
+#include "weft/timer/tick.h"
+#include "weft/timer/timer_queue.h"
+
+#include "testing/group_fixture.h"
+#include "testing/manual_clock.h"
+
+namespace weft::timer {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::Countdown;
+using testing::ManualClock;
+using testing::Scaled;
+using testing::TimedGroup;
+
+// Notes when it fires.
+struct Probe : TimerNode {
+  Probe() {
+    fire = [](TimerNode* node, FireContext*) {
+      auto* probe = static_cast<Probe*>(node);
+      probe->fired_at = steady_clock::now();
+      probe->times.fetch_add(1, std::memory_order_relaxed);
+      if (probe->countdown != nullptr) probe->countdown->Done();
+    };
+  }
+  steady_clock::time_point fired_at;
+  std::atomic<int> times{0};
+  Countdown* countdown = nullptr;
+};
+
+base::Deadline At(ManualClock::TimePoint when) { return base::Deadline::At(when); }
+
+// --- Without a thread, on a clock that the test moves ---
+
+class ManualTimerWorker : public ::testing::Test {
+ protected:
+  TimerWorker::Options MakeOptions() {
+    TimerWorker::Options options;
+    options.clock = &clock_;
+    options.trim = [this] { return trim_left_-- > 0 ? 1u : 0u; };
+    return options;
+  }
+
+  ManualClock clock_;
+  int trim_left_ = -1000;
+  TimerWorker timers_{MakeOptions()};
+};
+
+TEST_F(ManualTimerWorker, ATimerFiresOnceAtItsDeadlineAndNotBefore) {
+  Probe probe;
+  const auto deadline = clock_.now() + milliseconds(20);
+  timers_.Arm(&probe, At(deadline));
+  EXPECT_EQ(timers_.armed(), 1u);
+  EXPECT_EQ(timers_.RunDue(), TickOfDeadline(deadline));
+  clock_.Set(deadline - std::chrono::nanoseconds(1));
+  timers_.RunDue();
+  EXPECT_EQ(probe.times, 0);
+  clock_.Set(deadline + std::chrono::nanoseconds(1 << kTickShift));
+  EXPECT_EQ(timers_.RunDue(), kNever);
+  EXPECT_EQ(probe.times, 1);
+  EXPECT_EQ(timers_.armed(), 0u);
+  EXPECT_FALSE(TimerWorker::Disarm(&probe));
+}
+
+TEST_F(ManualTimerWorker, ADisarmedTimerDoesNotFire) {
+  Probe probe;
+  timers_.Arm(&probe, At(clock_.now() + milliseconds(1)));
+  EXPECT_TRUE(TimerWorker::Disarm(&probe));
+  EXPECT_FALSE(TimerWorker::Disarm(&probe));
+  clock_.Advance(seconds(1));
+  timers_.RunDue();
+  EXPECT_EQ(probe.times, 0);
+}
+
+TEST_F(ManualTimerWorker, ATimerThatWasNeverArmedCanBeDisarmed) {
+  Probe probe;
+  EXPECT_FALSE(TimerWorker::Disarm(&probe));
+}
+
+TEST_F(ManualTimerWorker, ANodeCanBeArmedAgain) {
+  Probe probe;
+  for (int i = 1; i <= 3; ++i) {
+    timers_.Arm(&probe, At(clock_.now() + milliseconds(5)));
+    clock_.Advance(milliseconds(6));
+    timers_.RunDue();
+    EXPECT_EQ(probe.times, i);
+  }
+}
+
+TEST_F(ManualTimerWorker, ATimerWithoutADeadlineIsArmedAndNeverFires) {
+  Probe probe;
+  timers_.Arm(&probe, base::Deadline::Infinite());
+  clock_.Advance(std::chrono::hours(24 * 365 * 100));
+  timers_.RunDue();
+  EXPECT_EQ(probe.times, 0);
+  EXPECT_TRUE(TimerWorker::Disarm(&probe));
+}
+
+TEST_F(ManualTimerWorker, ADeadlineThatHasPassedFiresAtOnce) {
+  Probe probe;
+  timers_.Arm(&probe, At(clock_.now() - seconds(1)));
+  timers_.RunDue();
+  EXPECT_EQ(probe.times, 1);
+}
+
+TEST_F(ManualTimerWorker, MoreThanABatchThatIsDueAtOnceFiresCompletely) {
+  std::vector<Probe> probes(5 * FireContext::kCapacity + 3);
+  for (Probe& probe : probes) timers_.Arm(&probe, At(clock_.now() + seconds(3)));
+  clock_.Advance(seconds(4));
+  EXPECT_EQ(timers_.RunDue(), kNever);
+  for (Probe& probe : probes) ASSERT_EQ(probe.times, 1);
+  EXPECT_EQ(timers_.fired(), probes.size());
+}
+
+TEST_F(ManualTimerWorker, HousekeepingRunsASecondAfterTheRequestUntilNothingIsLeft) {
+  trim_left_ = 2;
+  EXPECT_EQ(timers_.RunDue(), kNever);
+  timers_.RequestTrim();
+  timers_.RequestTrim();
+  const Tick next = timers_.RunDue();
+  EXPECT_EQ(next, TickOfNow(clock_.now()) + TickOfDeadline(base::Clock::TimePoint(seconds(1))));
+  EXPECT_EQ(trim_left_, 2);
+  for (int left = 1; left >= 0; --left) {
+    clock_.Advance(milliseconds(1001));
+    EXPECT_NE(timers_.RunDue(), kNever);
+    EXPECT_EQ(trim_left_, left);
+  }
+  clock_.Advance(milliseconds(1001));
+  EXPECT_EQ(timers_.RunDue(), kNever);
+  EXPECT_EQ(trim_left_, -1);
+}
+
+TEST_F(ManualTimerWorker, StopUnlinksWaitsCountsThemAndTakesNoMore) {
+  std::vector<Probe> probes(10);
+  for (Probe& probe : probes) timers_.Arm(&probe, At(clock_.now() + seconds(1)));
+  EXPECT_EQ(timers_.Stop().waits, probes.size());
+  for (Probe& probe : probes) EXPECT_FALSE(probe.linked());
+  timers_.Arm(&probes[0], At(clock_.now()));
+  EXPECT_FALSE(probes[0].linked());
+  EXPECT_FALSE(TimerWorker::Disarm(&probes[0]));
+}
+
+// --- With its thread ---
+
+class ThreadedTimerWorker : public ::testing::Test {
+ protected:
+  ThreadedTimerWorker() { EXPECT_TRUE(timers_.Start()); }
+
+  TimerWorker timers_{TimerWorker::Options()};
+};
+
+TEST_F(ThreadedTimerWorker, NeverFiresEarly) {
+  std::mt19937_64 random(1);
+  const int count = Scaled(5000);
+  Countdown done(count);
+  std::vector<Probe> probes(static_cast<std::size_t>(count));
+  std::vector<steady_clock::time_point> deadlines;
+  for (Probe& probe : probes) {
+    probe.countdown = &done;
+    deadlines.push_back(steady_clock::now() + microseconds(random() % 200000));
+    timers_.Arm(&probe, base::Deadline::At(deadlines.back()));
+  }
+  ASSERT_TRUE(done.Wait());
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    TimerWorker::Disarm(&probes[i]);  // After this `fire` is over.
+    ASSERT_EQ(probes[i].times, 1);
+    ASSERT_GE(probes[i].fired_at, deadlines[i]);
+  }
+}
+
+TEST_F(ThreadedTimerWorker, AnEarlierDeadlineWakesItAndALaterOneDoesNot) {
+  Countdown done(1);
+  Probe far;
+  Probe later;
+  Probe soon;
+  soon.countdown = &done;
+  timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));
+  timers_.Arm(&later, base::Deadline::After(std::chrono::hours(2)));
+  timers_.Arm(&soon, base::Deadline::After(milliseconds(5)));
+  ASSERT_TRUE(done.Wait(seconds(30))) << "it slept on, for an hour";
+  EXPECT_TRUE(TimerWorker::Disarm(&far));
+  EXPECT_TRUE(TimerWorker::Disarm(&later));
+}
+
+// Counts wake-ups of the thread, not time: an idle process must be left alone.
+TEST_F(ThreadedTimerWorker, AnIdleOneIsNotWokenAndOneTimerFarAheadCostsOneWakeUp) {
+  Probe far;
+  timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));
+  // One that fires proves that the thread has seen all that came before.
+  Countdown done(1);
+  Probe probe;
+  probe.countdown = &done;
+  timers_.Arm(&probe, base::Deadline::After(milliseconds(1)));
+  ASSERT_TRUE(done.Wait());
+  const std::uint64_t before = timers_.wake_ups();
+  std::this_thread::sleep_for(milliseconds(300));
+  // The one that may be counted is the end of the probe's own.
+  EXPECT_LE(timers_.wake_ups(), before + 1);
+  EXPECT_TRUE(TimerWorker::Disarm(&far));
+}
+
+TEST_F(ThreadedTimerWorker, TimeOutsThatDoNotHappenDoNotWakeIt) {
+  Countdown done(1);
+  Probe probe;
+  probe.countdown = &done;
+  timers_.Arm(&probe, base::Deadline::After(milliseconds(1)));
+  ASSERT_TRUE(done.Wait());
+  const std::uint64_t before = timers_.wake_ups();
+  TimerNode node;
+  node.fire = [](TimerNode*, FireContext*) { FAIL(); };
+  for (int i = 0; i < 100000; ++i) {
+    timers_.Arm(&node, base::Deadline::After(std::chrono::minutes(10)));
+    ASSERT_TRUE(TimerWorker::Disarm(&node));
+  }
+  // The first one is earlier than what the thread slept for; the others are later than that one.
+  EXPECT_LE(timers_.wake_ups(), before + 2);
+}
+
+TEST_F(ThreadedTimerWorker, DisarmReturnsOnlyWhenFireIsOver) {
+  const int rounds = Scaled(20000);
+  int fired = 0;
+  for (int i = 0; i < rounds; ++i) {
+    struct Checked : TimerNode {
+      int* counter;
+      bool alive = true;
+    };
+    int counter = 0;
+    {
+      Checked node;
+      node.counter = &counter;
+      node.fire = [](TimerNode* fired_node, FireContext*) {
+        auto* checked = static_cast<Checked*>(fired_node);
+        ASSERT_TRUE(checked->alive);
+        ++*checked->counter;
+      };
+      timers_.Arm(&node, base::Deadline::After(microseconds(i % 100)));
+      if (i % 4 == 0) std::this_thread::sleep_for(microseconds(i % 100));
+      const bool prevented = TimerWorker::Disarm(&node);
+      // Plain accesses: a `fire` that still ran would be a race.
+      ASSERT_EQ(counter, prevented ? 0 : 1);
+      node.alive = false;
+      fired += counter;
+    }
+  }
+  EXPECT_GT(fired, 0);
+}
+
+// Many threads arm and disarm at random while the timers fire.
+TEST_F(ThreadedTimerWorker, EachTimerFiresOnceOrIsDisarmed) {
+  constexpr int kThreads = 6;
+  const int rounds = Scaled(30000);
+  std::atomic<std::int64_t> armed{0};
+  std::atomic<std::int64_t> fired{0};
+  std::atomic<std::int64_t> disarmed{0};
+  struct Counted : TimerNode {
+    std::atomic<std::int64_t>* fired;
+    std::atomic<bool> has_fired{false};
+    bool in_use = false;
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(t));
+      std::vector<Counted> nodes(64);
+      for (Counted& node : nodes) {
+        node.fired = &fired;
+        node.fire = [](TimerNode* fired_node, FireContext*) {
+          auto* counted = static_cast<Counted*>(fired_node);
+          counted->fired->fetch_add(1, std::memory_order_relaxed);
+          counted->has_fired.store(true, std::memory_order_relaxed);
+        };
+      }
+      for (int i = 0; i < rounds; ++i) {
+        Counted& node = nodes[random() % nodes.size()];
+        if (node.in_use) {
+          const bool prevented = TimerWorker::Disarm(&node);
+          ASSERT_NE(prevented, node.has_fired.load(std::memory_order_relaxed));
+          if (prevented) disarmed.fetch_add(1, std::memory_order_relaxed);
+          node.has_fired.store(false, std::memory_order_relaxed);
+          node.in_use = false;
+        } else {
+          timers_.Arm(&node, base::Deadline::After(microseconds(random() % 2000)));
+          armed.fetch_add(1, std::memory_order_relaxed);
+          node.in_use = true;
+        }
+      }
+      for (Counted& node : nodes) {
+        if (node.in_use && TimerWorker::Disarm(&node)) disarmed.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(armed, fired + disarmed);
+  EXPECT_GT(fired, 0);
+  EXPECT_EQ(timers_.armed(), 0u);
+}
+
+// A thread that waits for a timer that another thread arms, each time earlier than anything: a lost wake-up would hang it.
+TEST_F(ThreadedTimerWorker, NoWakeUpIsLostBetweenArmingAndSleeping) {
+  Probe far;
+  timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));
+  for (int i = 0; i < Scaled(3000); ++i) {
+    Countdown done(1);
+    Probe probe;
+    probe.countdown = &done;
+    timers_.Arm(&probe, base::Deadline::After(microseconds(i % 70)));
+    ASSERT_TRUE(done.Wait(seconds(30))) << "lost in round " << i;
+    TimerWorker::Disarm(&probe);
+  }
+  EXPECT_TRUE(TimerWorker::Disarm(&far));
+}
+
+TEST(TimerWorker, ARuntimeThatIsRestartedUsesTheSameMemory) {
+  TimerShard* shard = nullptr;
+  for (int i = 0; i < 100; ++i) {
+    TimerWorker timers{TimerWorker::Options()};
+    ASSERT_TRUE(timers.Start());
+    Probe probe;
+    timers.Arm(&probe, base::Deadline::After(std::chrono::hours(1)));
+    if (i == 0) shard = probe.shard;
+    EXPECT_EQ(probe.shard, shard);
+    EXPECT_EQ(timers.Stop().waits, 1u);
+  }
+}
+
+// --- Fibers ---
+
+class TimedGroupTest : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(TimedGroupTest, EachGroupFindsItsTimerWorker) {
+  TimedGroup group(GetParam());
+  EXPECT_EQ(TimerWorker::Of(&group.group()), &group.timers());
+}
+
+TEST_P(TimedGroupTest, AFiberSleepsUntilItsDeadlineAndNotLess) {
+  TimedGroup group(GetParam());
+  group.Run([] {
+    for (int i = 0; i < 20; ++i) {
+      const auto deadline = base::Deadline::After(microseconds(500 * i));
+      SleepUntil(scheduling_group::CurrentFiber(), deadline);
+      EXPECT_GE(steady_clock::now(), deadline.time_point());
+    }
+  });
+}
+
+TEST_P(TimedGroupTest, ASleepUntilThePastLetsOthersRun) {
+  TimedGroup group(GetParam());
+  std::atomic<bool> other_ran{false};
+  group.Run([&] {
+    group.Start([&] { other_ran = true; });
+    while (!other_ran) SleepUntil(scheduling_group::CurrentFiber(), base::Deadline::At(steady_clock::now() - seconds(1)));
+  });
+}
+
+TEST_P(TimedGroupTest, AHundredThousandSleepersAllWakeUp) {
+  TimedGroup group(GetParam());
+  const int count = Scaled(100000);
+  std::vector<std::int64_t> late_ns(static_cast<std::size_t>(count));
+  Countdown done(count);
+  group.Run([&] {
+    for (std::int64_t& late : late_ns) {
+      group.Start([&late, &done] {
+        const auto deadline = base::Deadline::After(milliseconds(100));
+        SleepUntil(scheduling_group::CurrentFiber(), deadline);
+        late = (steady_clock::now() - deadline.time_point()).count();
+        done.Done();
+      });
+    }
+  });
+  ASSERT_TRUE(done.Wait());
+  EXPECT_GE(*std::min_element(late_ns.begin(), late_ns.end()), 0) << "early";
+}
+
+TEST_P(TimedGroupTest, FibersThatYieldAllTheTimeDoNotStarveTimers) {
+  TimedGroup group(GetParam());
+  std::atomic<bool> stop{false};
+  const unsigned yielders = 8 * GetParam();
+  Countdown all_done(static_cast<std::ptrdiff_t>(yielders) + 80);
+  std::atomic<int> sleeps_left{80};
+  for (unsigned i = 0; i < yielders; ++i) {
+    group.Start([&] {
+      while (!stop.load(std::memory_order_relaxed)) scheduling_group::YieldCurrentFiber();
+      all_done.Done();
+    });
+  }
+  for (int i = 0; i < 80; ++i) {
+    group.Start([&] {
+      SleepUntil(scheduling_group::CurrentFiber(), base::Deadline::After(milliseconds(10)));
+      if (sleeps_left.fetch_sub(1) == 1) stop = true;
+      all_done.Done();
+    });
+  }
+  EXPECT_TRUE(all_done.Wait()) << sleeps_left << " of 80 sleeps are not over";
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, TimedGroupTest, ::testing::Values(1u, 2u, 4u, 64u));
+
+}  // namespace
+}  // namespace weft::timer

@@ -1,0 +1,82 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Alarm: how the timer thread sleeps until something is due, without missing what becomes due earlier meanwhile.
+//
+//   timer thread: Sleep()                        any thread: arms a timer, then Announce(tick)
+//   ---------------------                        ---------------------------------------------
+//   until = what is due first                    publish the timer (shard: next = tick)
+//   publish `sleeping_until_` = until            full fence
+//   full fence                                   look at sleeping_until_: later than tick?
+//   look again: anything before `until`?            yes: claim it (set kAwake), unpark the thread
+//      no: sleep until then, or until unparked      no: the thread will see the timer in time
+//
+// Invariants
+//   AL1  No wake-up is lost. Of the two fences one comes first: if the thread's, the armer sees sleeping_until_; if the
+//        armer's, the thread's second look sees the timer.
+//   AL2  One armer in need of an earlier wake-up makes the system call, however many there are: who changes
+//        sleeping_until_ to kAwake unparks. Those who then find kAwake may leave: they read it from the claim, which
+//        the thread's next publication overwrites; hence their fence came before that publication's, and AL1 holds
+//        for it.
+//   AL3  An armer whose timer is due after `until` costs the thread nothing, and itself one fence and one load.
+//   AL4  With nothing to wait for the thread sleeps for good: no periodic wake-up.
+// Sleep(): the timer thread. Announce(): any thread, after it published what it announces.
+//
+// Checked for all interleavings in tests/timer/alarm_model.cc.
+// Rejected: an unconditional unpark by each armer (a futex call per sleep; a sleeping thread that is woken 100,000
+// times by 100,000 sleepers); a mutex and a condition variable (the armer may have to wait for the timer thread).
+#ifndef WEFT_TIMER_ALARM_H_
+#define WEFT_TIMER_ALARM_H_
+
+#include "weft/base/atomic.h"
+#include "weft/base/parker.h"
+#include "weft/timer/tick.h"
+
+namespace weft::timer {
+
+class Alarm {
+ public:
+  // `look()` returns the tick of what is due first, kNever if there is nothing. Returns when that tick has begun, or
+  // something was announced that is due earlier; sometimes without a reason.
+  template <class Look>
+  void Sleep(Look&& look) noexcept {
+    const Tick until = look();
+    // relaxed: the value is the whole message.
+    sleeping_until_.store(until, std::memory_order_relaxed);
+    // StoreLoad (AL1). Pairs with the fence in Announce().
+    base::ThreadFence(std::memory_order_seq_cst);
+    if (look() >= until) {
+      if (until == kNever) {
+        parker_.Park();
+      } else {
+        static_cast<void>(parker_.ParkUntil(BeginOfTick(until)));
+      }
+    }
+    // relaxed: an armer that still reads `until` unparks us once in vain.
+    sleeping_until_.store(kAwake, std::memory_order_relaxed);
+  }
+
+  void Announce(Tick tick) noexcept {
+    // StoreLoad (AL1). Pairs with the fence in Sleep().
+    base::ThreadFence(std::memory_order_seq_cst);
+    Tick until = sleeping_until_.load(std::memory_order_relaxed);  // The fence orders it.
+    while (tick < until) {
+      // relaxed: what we announce is guarded by its shard's lock. The claim must only be unique (AL2).
+      if (sleeping_until_.compare_exchange_weak(until, kAwake, std::memory_order_relaxed, std::memory_order_relaxed)) {
+        parker_.Unpark();
+        return;
+      }
+    }
+  }
+
+ private:
+  // Before every tick that can be announced: nobody needs to wake the thread.
+  static constexpr Tick kAwake = 0;
+
+  base::Atomic<Tick> sleeping_until_{kAwake};
+  base::Parker parker_;
+};
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_ALARM_H_

@@ -1,0 +1,438 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/timer/callback_timer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/base/parker.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/park.h"
+
+namespace weft::timer {
+
+ExecutionContextHooks execution_context_hooks;
+
+namespace {
+
+using scheduling_group::CurrentFiber;
+using scheduling_group::CurrentWorker;
+using scheduling_group::FiberEntity;
+using scheduling_group::SchedulingGroup;
+using scheduling_group::WorkerBase;
+
+std::atomic<std::uint64_t> refused_fibers{0};
+
+// Who waits for the end of a timer; on his own stack. `next` links the list that begins at the entry's `prev`.
+struct EndWaiter : TimerLink {
+  FiberEntity* fiber = nullptr;  // nullptr: a thread, which sleeps on `parker`
+  base::Parker parker;
+};
+
+void WakeAll(TimerLink* waiters) {
+  while (waiters != nullptr) {
+    auto* waiter = static_cast<EndWaiter*>(waiters);
+    waiters = waiter->next;  // Read before he may go.
+    if (waiter->fiber != nullptr) {
+      Unpark(waiter->fiber);
+    } else {
+      waiter->parker.Unpark();
+    }
+  }
+}
+
+// Something that no other fiber, and no other thread outside of fibers, has.
+WEFT_TLS_ACCESSOR Tick Myself() noexcept {
+  base::OpaqueBarrier();
+  static thread_local char address;
+  const FiberEntity* fiber = CurrentFiber();
+  return fiber != nullptr ? reinterpret_cast<std::uintptr_t>(fiber) : reinterpret_cast<std::uintptr_t>(&address);
+}
+
+TimerEntry::State StateOf(std::uint64_t word) noexcept {
+  return static_cast<TimerEntry::State>(word & TimerEntry::kStateMask);
+}
+
+// Under the lock, which orders the word.
+std::uint64_t WordOf(const TimerEntry* entry) noexcept { return entry->word.load(std::memory_order_relaxed); }
+void SetState(TimerEntry* entry, TimerEntry::State state) noexcept {
+  entry->word.store((WordOf(entry) & ~std::uint64_t{TimerEntry::kStateMask}) | state, std::memory_order_relaxed);
+}
+void SetKilled(TimerEntry* entry) noexcept {
+  entry->word.store(WordOf(entry) | TimerEntry::kKilled, std::memory_order_relaxed);
+}
+
+void FireCallback(TimerNode* node, FireContext* context) {
+  auto* entry = static_cast<TimerEntry*>(node);
+  SetState(entry, TimerEntry::kFiring);
+  entry->prev = nullptr;
+  context->Run(entry);
+}
+
+// Ends a timer that is in no queue: destroys its callback, frees its memory, wakes who waits for that.
+void End(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) {
+  if (entry->type->destroy != nullptr || (WordOf(entry) & TimerEntry::kHasContext) != 0) {
+    SetState(entry, TimerEntry::kEnding);
+    entry->tick = Myself();
+    const bool has_context = (WordOf(entry) & TimerEntry::kHasContext) != 0;
+    shard->lock.unlock();
+    if (entry->type->destroy != nullptr) entry->type->destroy(entry->callable);
+    if (has_context) execution_context_hooks.release(entry->execution_context);
+    shard->lock.lock();
+  }
+  TimerLink* waiters = entry->prev;
+  const bool memory_unused = shard->slab().Free(entry);
+  shard->lock.unlock();
+  WakeAll(waiters);
+  if (WEFT_UNLIKELY(memory_unused)) shard->RequestTrim();
+}
+
+// The entry that `id` is, with its shard locked; nullptr, and no lock, if it is gone.
+TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = TimerSlab::Find(id);
+  // relaxed: a look that saves the lock. The id was made after the generation it is compared with, and who passed it to us passed that too.
+  if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
+    return nullptr;
+  }
+  TimerShard* shard = entry->shard;
+  shard->lock.lock();
+  if (WEFT_LIKELY(GenerationOfWord(WordOf(entry)) == GenerationOfId(id))) return entry;
+  shard->lock.unlock();
+  return nullptr;
+}
+
+void* ContextToInherit(const WorkerBase* caller) {
+  if (caller == nullptr || caller->current == nullptr || execution_context_hooks.add_reference == nullptr)
+    return nullptr;
+  return caller->current->execution_context;
+}
+
+// Under the lock. nullptr: closed, or no memory.
+TimerEntry* Allocate(TimerShard* shard) WEFT_REQUIRES(shard->lock) {
+  while (WEFT_LIKELY(shard->open_to_callbacks())) {
+    if (TimerEntry* entry = shard->slab().Allocate()) return entry;
+    const bool first = shard->slab().empty();
+    shard->lock.unlock();
+    TimerChunk* chunk = TimerSlab::NewChunk(shard, /*huge_page=*/!first, shard->node());
+    shard->lock.lock();
+    if (chunk == nullptr) break;
+    shard->slab().Adopt(chunk);
+  }
+  return nullptr;
+}
+
+// The moment of the next run: after now, in the rhythm of the former.
+std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  if (expires_ns > kMax - interval_ns) return kMax;
+  const std::int64_t late_ns = std::max<std::int64_t>(0, now.time_since_epoch().count() - expires_ns);
+  const std::int64_t skipped_ns = late_ns - late_ns % interval_ns;
+  if (skipped_ns > kMax - expires_ns - interval_ns) return kMax;
+  return expires_ns + skipped_ns + interval_ns;
+}
+
+Tick TickOfNanoseconds(std::int64_t ns) noexcept {
+  return TickOfDeadline(base::Clock::TimePoint(std::chrono::nanoseconds(ns)));
+}
+
+// Its fiber has begun, or the timer thread is about to run it.
+void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerShard* shard = entry->shard;
+  shard->lock.lock();
+  if ((WordOf(entry) & TimerEntry::kKilled) != 0) return End(shard, entry);  // CT2
+  SetState(entry, TimerEntry::kRunning);
+  entry->tick = Myself();
+  const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
+  shard->lock.unlock();
+
+  entry->type->invoke(entry->callable, id);
+
+  shard->lock.lock();
+  if ((WordOf(entry) & (TimerEntry::kPeriodic | TimerEntry::kKilled)) != TimerEntry::kPeriodic ||
+      !shard->open_to_callbacks()) {
+    return End(shard, entry);
+  }
+  entry->expires_ns = NextExpiry(entry->expires_ns, entry->interval_ns, shard->now());
+  SetState(entry, TimerEntry::kArmed);
+  const Tick tick = TickOfNanoseconds(entry->expires_ns);
+  const bool announce = shard->Add(entry, tick);
+  shard->lock.unlock();
+  if (announce) shard->Announce(tick);
+}
+
+// Its fiber was not started, or dropped before it ran.
+void FiberRefused(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerShard* shard = entry->shard;
+  const Tick again = TickOfDeadline(shard->now() + kRetryAfter);
+  shard->lock.lock();
+  if ((WordOf(entry) & TimerEntry::kKilled) != 0 || !shard->open_to_callbacks()) return End(shard, entry);
+  SetState(entry, TimerEntry::kArmed);
+  const bool announce = shard->Add(entry, again);
+  shard->lock.unlock();
+  if (announce) shard->Announce(again);
+  refused_fibers.fetch_add(1, std::memory_order_relaxed);  // Statistics only.
+  WEFT_LOG_EVERY_SECOND(WARNING, "a timer's fiber was refused, the run queue is full: it is tried again in ",
+                        kRetryAfter.count(), " ms");
+}
+
+// What a timer's fiber runs. Whatever becomes of the fiber, the entry gets its due.
+class CallbackRun {
+ public:
+  explicit CallbackRun(TimerEntry* entry) noexcept : entry_(entry) {}
+  CallbackRun(CallbackRun&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+  ~CallbackRun() {
+    if (entry_ != nullptr) FiberRefused(entry_);
+  }
+  void operator()() noexcept { RunCallback(std::exchange(entry_, nullptr)); }
+
+ private:
+  TimerEntry* entry_;
+};
+
+FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
+  scheduling_group::StartOptions options;
+  // The entry is ours, kFiring: nobody writes this flag of its word, nor the context.
+  if ((WordOf(entry) & TimerEntry::kHasContext) != 0) {
+    options.execution_context = execution_context_hooks.add_reference(entry->execution_context);
+  }
+  FiberEntity* fiber = NewFiber(group, options, CallbackRun(entry));
+  if (fiber == nullptr && options.execution_context != nullptr) {
+    execution_context_hooks.release(options.execution_context);
+  }
+  return fiber;
+}
+
+void StartFibers(FiberEntity* const* fibers, std::size_t count, SchedulingGroup* group) {
+  if (count == 0) return;
+  // SchedulingGroup::Start would wait for room (CT4). What goes beyond the room that is left between look and push
+  // waits in the overflow list.
+  if (group->queue_size() + count <= group->options().run_queue_size) {
+    group->ReadyBatch(fibers, count, scheduling_group::ReadyReason::kStarted);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (group->queue_size() < group->options().run_queue_size) {
+      group->Ready(fibers[i], scheduling_group::ReadyReason::kStarted);
+    } else {
+      DiscardFiber(fibers[i]);
+    }
+  }
+}
+
+// A whole entry takes its place: kArmed or kCreated. Returns its id.
+std::uint64_t Place(TimerShard* shard, TimerEntry* entry, Tick tick, bool enable) WEFT_RELEASE(shard->lock) {
+  const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
+  bool announce = false;
+  if (enable) {
+    SetState(entry, TimerEntry::kArmed);
+    announce = shard->Add(entry, tick);
+  } else {
+    SetState(entry, TimerEntry::kCreated);
+    entry->tick = tick;
+  }
+  shard->lock.unlock();
+  if (WEFT_UNLIKELY(announce)) shard->Announce(tick);
+  return id;
+}
+
+std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type, void* callable,
+                   bool enable) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const WorkerBase* caller = CurrentWorker();
+  TimerShard* shard = ShardOfCaller(caller);
+  WEFT_CHECK(shard != nullptr, options.function, ": no runtime is running; call weft::fiber::StartRuntime() first");
+  const Tick tick = TickOfDeadline(options.at.time_point());
+  void* context = options.on_timer_thread ? nullptr : ContextToInherit(caller);
+  std::uint64_t flags = 0;
+  if (options.on_timer_thread) flags |= TimerEntry::kOnTimerThread;
+  if (options.interval.count() != 0) flags |= TimerEntry::kPeriodic;
+  if (context != nullptr) flags |= TimerEntry::kHasContext;
+
+  shard->lock.lock();
+  TimerEntry* entry = Allocate(shard);
+  if (WEFT_UNLIKELY(entry == nullptr)) {
+    shard->lock.unlock();
+    return 0;
+  }
+  entry->fire = &FireCallback;
+  entry->type = type;
+  entry->prev = nullptr;
+  if ((flags & TimerEntry::kPeriodic) != 0) {
+    entry->interval_ns = options.interval.count();
+    entry->expires_ns = options.at.time_point().time_since_epoch().count();
+  }
+  // relaxed: under the lock.
+  entry->word.store(WordOf(entry) | flags | TimerEntry::kEnding, std::memory_order_relaxed);
+  const bool copyable = type->copy_bytes != CallbackType::kNotCopyable;
+  if (WEFT_LIKELY(type->copy_bytes == sizeof(void*))) {
+    std::memcpy(entry->callable, callable, sizeof(void*));  // By far the most frequent size: no call.
+  } else if (copyable) {
+    std::memcpy(entry->callable, callable, type->copy_bytes);
+  }
+  if (WEFT_UNLIKELY(!copyable || context != nullptr)) {
+    shard->lock.unlock();  // kEnding: the entry is ours.
+    if (!copyable) type->move(entry->callable, callable);
+    if (context != nullptr) entry->execution_context = execution_context_hooks.add_reference(context);
+    shard->lock.lock();
+    if (!shard->open_to_callbacks()) {
+      End(shard, entry);
+      return 0;
+    }
+  }
+  return Place(shard, entry, tick, enable);
+}
+
+enum class Killed { kAtOnce, kLater, kNothingToKill };
+
+// Kills what FindAndLock() found. kAtOnce: it is gone and the lock was dropped. Else who has it in hand will end it.
+Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const std::uint64_t word = WordOf(entry);
+  const bool killed_before = (word & TimerEntry::kKilled) != 0;
+  switch (StateOf(word)) {
+    case TimerEntry::kArmed:
+      shard->Remove(entry);
+      entry->prev = nullptr;
+      End(shard, entry);
+      return Killed::kAtOnce;
+    case TimerEntry::kCreated:
+      End(shard, entry);
+      return Killed::kAtOnce;
+    case TimerEntry::kFiring:
+      SetKilled(entry);
+      return killed_before ? Killed::kNothingToKill : Killed::kLater;
+    case TimerEntry::kRunning: {
+      SetKilled(entry);
+      const bool more_to_come = (word & TimerEntry::kPeriodic) != 0 && !killed_before;
+      return more_to_come ? Killed::kLater : Killed::kNothingToKill;
+    }
+    default:  // kEnding; kFree, if the id was made up.
+      return Killed::kNothingToKill;
+  }
+}
+
+// Sleeps until `entry`, which somebody has in hand, has ended. Drops the lock.
+void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) {
+  EndWaiter waiter;
+  waiter.fiber = CurrentFiber();
+  waiter.next = entry->prev;
+  if (waiter.fiber != nullptr) PrepareToPark(waiter.fiber);
+  entry->prev = &waiter;
+  shard->lock.unlock();
+  if (waiter.fiber != nullptr) {
+    ParkPrepared(waiter.fiber);
+  } else {
+    waiter.parker.Park();
+  }
+}
+
+}  // namespace
+
+std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable) {
+  return Make(options, type, callable, /*enable=*/false);
+}
+
+std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable) {
+  return Make(options, type, callable, /*enable=*/true);
+}
+
+void EnableCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = FindAndLock(id);
+  if (entry == nullptr) return;
+  TimerShard* shard = entry->shard;
+  if (StateOf(WordOf(entry)) != TimerEntry::kCreated) {
+    shard->lock.unlock();
+  } else if (!shard->open_to_callbacks()) {
+    End(shard, entry);
+  } else {
+    Place(shard, entry, entry->tick, /*enable=*/true);
+  }
+}
+
+bool KillCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = FindAndLock(id);
+  if (entry == nullptr) return false;
+  TimerShard* shard = entry->shard;
+  const Killed killed = KillLocked(shard, entry);
+  if (killed != Killed::kAtOnce) shard->lock.unlock();
+  return killed != Killed::kNothingToKill;
+}
+
+bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = FindAndLock(id);
+  if (entry == nullptr) return false;
+  TimerShard* shard = entry->shard;
+  const Killed killed = KillLocked(shard, entry);
+  if (killed == Killed::kAtOnce) return true;
+
+  const TimerEntry::State state = StateOf(WordOf(entry));
+  const bool in_hand = state != TimerEntry::kFree;
+  const bool in_our_hand = in_hand && state != TimerEntry::kFiring && entry->tick == Myself();
+  const bool may_wait = ShardSetOfThread() == nullptr;
+  if (in_hand && !in_our_hand && may_wait) {
+    WaitForEnd(shard, entry);
+  } else {
+    shard->lock.unlock();
+    WEFT_CHECK(may_wait || in_our_hand || !in_hand,
+               "KillFiberTimerAndWait: the thread that runs the timers may not wait for one");
+  }
+  return killed == Killed::kLater;
+}
+
+void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGroup* group) {
+  FiberEntity* fibers[FireContext::kCapacity];
+  TimerEntry* ours[FireContext::kCapacity];
+  std::size_t fiber_count = 0;
+  std::size_t our_count = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((WordOf(entries[i]) & TimerEntry::kOnTimerThread) != 0) {
+      ours[our_count++] = entries[i];
+      continue;
+    }
+    WEFT_CHECK(group != nullptr, "TimerWorker: a timer needs a fiber, and there is no group to start it in");
+    if (FiberEntity* fiber = NewCallbackFiber(entries[i], group)) fibers[fiber_count++] = fiber;
+  }
+  // From here on the fibers' entries may be gone.
+  StartFibers(fibers, fiber_count, group);
+  for (std::size_t i = 0; i < our_count; ++i) RunCallback(ours[i]);
+}
+
+std::size_t DropCallbackTimers(TimerShard* shard) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerLink* dropped = nullptr;
+  std::size_t count = 0;
+  shard->lock.lock();
+  shard->slab().ForEachLive([&](TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    const TimerEntry::State state = StateOf(WordOf(entry));
+    if (state == TimerEntry::kEnding) return;
+    ++count;
+    if (state == TimerEntry::kFiring || state == TimerEntry::kRunning) {
+      SetKilled(entry);
+      return;
+    }
+    if (state == TimerEntry::kArmed) {
+      shard->Remove(entry);
+      entry->prev = nullptr;
+    }
+    SetState(entry, TimerEntry::kEnding);
+    entry->tick = Myself();
+    entry->next = dropped;
+    dropped = entry;
+  });
+  shard->lock.unlock();
+  while (dropped != nullptr) {
+    auto* entry = static_cast<TimerEntry*>(dropped);
+    dropped = dropped->next;
+    shard->lock.lock();
+    End(shard, entry);
+  }
+  return count;
+}
+
+std::uint64_t RefusedCallbackFibers() noexcept { return refused_fibers.load(std::memory_order_relaxed); }
+
+}  // namespace weft::timer

@@ -1,0 +1,77 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShardSet: the timers of one scheduling group: an alarm, a shard per worker, and kOutsideShards for all other threads.
+//
+// A set is made once and never destroyed: when its TimerWorker ends it goes to a list of free ones, and the next runtime takes it from
+// there. So whoever still holds a timer's id, or is about to announce a timer while the runtime stops, meets live
+// objects, whatever comes after; a runtime that is restarted a thousand times needs the memory of one.
+//
+// ShardOfCaller() is how timers are set from any thread: a worker uses its own shard of its group's set; another thread uses one set and
+// one shard, picked by a number that it was given when it first asked.
+//
+//   SS1  At most one set is registered for a group id, between Register() and Unregister().
+//   SS2  A set that is free is closed and its queues are empty.
+// Any thread may call anything.
+#ifndef WEFT_TIMER_SHARD_SET_H_
+#define WEFT_TIMER_SHARD_SET_H_
+
+#include <cstddef>
+
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/timer/alarm.h"
+#include "weft/timer/housekeeping.h"
+#include "weft/timer/timer_shard.h"
+
+namespace weft::timer {
+
+class ShardSet {
+ public:
+  // A power of two: threads are spread over them by number.
+  static constexpr unsigned kOutsideShards = 4;
+  static constexpr int kMaxGroups = 1024;
+
+  ShardSet(const ShardSet&) = delete;
+  ShardSet& operator=(const ShardSet&) = delete;
+
+  // An open set with shards for `workers` workers, on a NUMA node (-1: anywhere).
+  static ShardSet* Borrow(unsigned workers, int node, const base::Clock* clock);
+  // Closed already, and empty.
+  void GiveBack();
+
+  // Threads that ask from now on find it. `group_id` is below kMaxGroups.
+  void Register(int group_id);
+  void Unregister(int group_id);
+
+  Alarm& alarm() noexcept { return alarm_; }
+  Housekeeping& housekeeping() noexcept { return housekeeping_; }
+  unsigned size() const noexcept { return workers_ + kOutsideShards; }
+  TimerShard* shard(unsigned index) noexcept { return &shards_[index]; }
+
+  // The shard that the calling thread uses in this set.
+  TimerShard* ShardFor(const scheduling_group::WorkerBase* caller) noexcept;
+
+ private:
+  ShardSet(unsigned workers, int node);
+
+  Alarm alarm_;
+  Housekeeping housekeeping_{&alarm_};
+  const unsigned workers_;
+  const int node_;
+  TimerShard* const shards_;
+  ShardSet* next_free_ = nullptr;
+};
+
+// The shard that the calling thread sets timers in; `caller` is CurrentWorker(). nullptr: no runtime is there.
+TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept;
+
+// A timer thread: it uses this set from now on; nullptr: it ends.
+WEFT_TLS_ACCESSOR void SetShardSetOfThread(ShardSet* set) noexcept;
+// The set of the calling timer thread; nullptr for other threads.
+WEFT_TLS_ACCESSOR ShardSet* ShardSetOfThread() noexcept;
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_SHARD_SET_H_

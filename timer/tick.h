@@ -1,0 +1,52 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ticks: the time of timers. Tick n begins n * 2^15 ns (32.8 us) after the steady clock's epoch.
+//
+//   TK1  a deadline is rounded up and the present is rounded down, so a timer whose tick has been reached is due: never
+//        early, and late by less than one tick plus what the machine adds.
+//   TK2  every time point has a tick: what lies before the epoch is tick 0, and the last tick, kLastTick, begins in 292
+//        years. A deadline in it or after it (Deadline::Infinite()) is as good as never.
+//
+// Why 2^15 ns: a shift converts; it is below what waking a thread by futex costs when the machine is busy, and
+// 8 levels of 64 slots span the whole clock. Rejected: 1 ms (a sleep of 100 us would take ten times as long); 1 us
+// (two levels more to cascade through, and no machine wakes a thread with that precision).
+#ifndef WEFT_TIMER_TICK_H_
+#define WEFT_TIMER_TICK_H_
+
+#include <chrono>
+#include <cstdint>
+
+namespace weft::timer {
+
+using Tick = std::uint64_t;
+
+inline constexpr int kTickShift = 15;
+inline constexpr int kTickBits = 48;
+inline constexpr Tick kLastTick = (Tick{1} << kTickBits) - 1;
+// Later than every tick: nothing to wait for.
+inline constexpr Tick kNever = ~Tick{0};
+
+// The tick at which what is due at `deadline` may happen.
+inline Tick TickOfDeadline(std::chrono::steady_clock::time_point deadline) noexcept {
+  const std::int64_t nanoseconds = std::chrono::nanoseconds(deadline.time_since_epoch()).count();
+  if (nanoseconds <= 0) return 0;
+  const Tick tick = (static_cast<Tick>(nanoseconds) + ((Tick{1} << kTickShift) - 1)) >> kTickShift;
+  return tick < kLastTick ? tick : kLastTick;
+}
+
+// The tick that `now` lies in.
+inline Tick TickOfNow(std::chrono::steady_clock::time_point now) noexcept {
+  const std::int64_t nanoseconds = std::chrono::nanoseconds(now.time_since_epoch()).count();
+  return nanoseconds <= 0 ? 0 : static_cast<Tick>(nanoseconds) >> kTickShift;
+}
+
+// When `tick` begins; time_point::max() for kNever.
+inline std::chrono::steady_clock::time_point BeginOfTick(Tick tick) noexcept {
+  if (tick > kLastTick) return std::chrono::steady_clock::time_point::max();
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(tick << kTickShift)));
+}
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_TICK_H_

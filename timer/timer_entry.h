@@ -1,0 +1,129 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TimerEntry: a timer with a callback (fiber_timer.h), and the id by which its owner knows it.
+//
+// Two cache lines. A timer whose callback captures at most 8 bytes and is neither periodic nor inherits an execution context never
+// touches the second one, be it set, cancelled or fired.
+//
+//   line 0   links, fire, tick, shard | generation and state | callback type | first 8 bytes of the callable
+//   line 1   the other 40 bytes of the callable | execution context | interval | exact time of the next expiry
+//
+// Ids. An entry is used by many timers, one after the other; each has its own generation, and an id is (generation, place
+// of the entry). A use ends with the generation, so an old id matches nothing from then on. Generations of a place
+// never come back: one that has used up all 2^36 is left alone for ever (TimerSlab::Free). 0 is no timer's id.
+//
+// The state, guarded by the lock of the entry's shard; only callback_timer.cc changes it:
+//
+//          Create           Enable                due              its fiber begins
+//   kFree -------> kCreated -------> kArmed -------------> kFiring ------------------> kRunning
+//     ^               |              |  ^ ^  fiber refused |  |                         |  |
+//     |               | Kill    Kill |  | +----------------+  | killed                  |  |
+//     |               |              |  +---------------------|--------- periodic ------+  |
+//     |               v              v                        v                            |
+//     +------------- kEnding <-------+------------------------+--- one-shot, or killed ----+
+//
+//   kArmed    in the shard's queue, and only then
+//   kFiring   in the hand of the timer thread, or of a fiber that has been started and has not run yet
+//   kRunning  the callback runs
+//   kEnding   the callback is being destroyed (or, before kCreated, constructed), with the lock dropped for that. Left out
+//             where there is nothing to run.
+//   From kFiring to kEnding `prev` heads the list of those who wait for the end, and from kRunning on `tick` says who runs it.
+#ifndef WEFT_TIMER_TIMER_ENTRY_H_
+#define WEFT_TIMER_TIMER_ENTRY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/cpu.h"
+#include "weft/timer/timer_queue.h"
+
+namespace weft::timer {
+
+// What the timers know of a callback's type.
+struct CallbackType {
+  void (*invoke)(void* callable, std::uint64_t id) noexcept;
+  // Constructs *to from *from. May run under a spin lock if `copy_bytes` is set, as copying that many bytes does the same.
+  void (*move)(void* to, void* from) noexcept;
+  void (*destroy)(void* callable) noexcept;  // nullptr: nothing to do
+  // Moving is copying so many bytes; kNotCopyable: it is not.
+  std::size_t copy_bytes;
+
+  static constexpr std::size_t kNotCopyable = ~std::size_t{0};
+};
+
+struct alignas(base::kCacheLineSize) TimerEntry : TimerNode {
+  static constexpr std::size_t kInlineCallable = 48;
+
+  enum State : std::uint64_t { kFree = 0, kCreated, kArmed, kFiring, kRunning, kEnding, kStateMask = 7 };
+  enum Flag : std::uint64_t {
+    kKilled = 1 << 3,         // with kFiring, kRunning: free it instead of running or arming it again
+    kOnTimerThread = 1 << 4,  // the callback runs there, not in a fiber
+    kPeriodic = 1 << 5,
+    kHasContext = 1 << 6,
+    kFlagMask = kKilled | kOnTimerThread | kPeriodic | kHasContext,
+  };
+
+  // generation << kGenerationShift | flags | state. Written under the lock; read without it to turn away stale ids.
+  std::atomic<std::uint64_t> word;
+  const CallbackType* type;
+  std::byte callable[kInlineCallable];
+  void* execution_context;
+  std::int64_t interval_ns;
+  std::int64_t expires_ns;
+
+  static constexpr int kGenerationShift = 8;
+};
+
+static_assert(sizeof(TimerNode) == 40, "small callables share the first cache line");
+static_assert(sizeof(TimerEntry) == 128);
+
+// An id's parts.
+inline constexpr int kIdIndexBits = 28;
+inline constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << kIdIndexBits;
+inline constexpr std::uint64_t kMaxGeneration = (std::uint64_t{1} << (64 - kIdIndexBits)) - 1;
+
+inline constexpr std::uint64_t MakeTimerId(std::uint64_t generation, std::uint64_t index) noexcept {
+  return generation << kIdIndexBits | index;
+}
+inline constexpr std::uint64_t GenerationOfId(std::uint64_t id) noexcept { return id >> kIdIndexBits; }
+inline constexpr std::uint64_t IndexOfId(std::uint64_t id) noexcept { return id & (kMaxEntries - 1); }
+inline constexpr std::uint64_t GenerationOfWord(std::uint64_t word) noexcept {
+  return word >> TimerEntry::kGenerationShift;
+}
+
+template <class Callable>
+inline constexpr bool kCallableFitsInline =
+    sizeof(Callable) <= TimerEntry::kInlineCallable &&
+    alignof(Callable) <= alignof(void*) && std::is_nothrow_move_constructible_v<Callable>;
+
+// For a callable that is kept in the entry. An exception that leaves it ends the process.
+template <class Callable>
+struct CallbackTypeOf {
+  static void Invoke(void* callable, std::uint64_t id) noexcept {
+    auto& callback = *static_cast<Callable*>(callable);
+    if constexpr (std::is_invocable_v<Callable&, std::uint64_t>) {
+      callback(id);
+    } else {
+      static_cast<void>(id);
+      callback();
+    }
+  }
+  static void Move(void* to, void* from) noexcept { ::new (to) Callable(std::move(*static_cast<Callable*>(from))); }
+  static void Destroy(void* callable) noexcept { static_cast<Callable*>(callable)->~Callable(); }
+
+  static constexpr CallbackType value = {
+      .invoke = &Invoke,
+      .move = &Move,
+      .destroy = std::is_trivially_destructible_v<Callable> ? nullptr : &Destroy,
+      .copy_bytes = std::is_trivially_copyable_v<Callable> ? sizeof(Callable) : CallbackType::kNotCopyable,
+  };
+};
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_TIMER_ENTRY_H_

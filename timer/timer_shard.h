@@ -1,0 +1,151 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TimerShard: one lock, and the timers under it: a queue, and the memory of timers with callbacks.
+//
+// A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling meet nobody
+// else's lock; only the timer thread visits all (timer_worker.h).
+//
+// Invariants
+//   SH1  next() is never later than what the queue needs: Add lowers it under the lock, and only the timer thread raises it, under
+//        the lock, after it has moved what was due.
+//   SH2  Who lowers next() announces it to the alarm after it dropped the lock (alarm.h, AL1).
+//   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no node: what is
+//        armed there is not linked and never fires. One that is open for waits only takes no timer with a callback.
+// Shards are never destroyed (shard_set.h): a node's or an entry's `shard` may be locked at any time.
+// Lock order: a leaf. Nothing is called under the lock but TimerNode::fire.
+#ifndef WEFT_TIMER_TIMER_SHARD_H_
+#define WEFT_TIMER_TIMER_SHARD_H_
+
+#include <atomic>
+#include <cstddef>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/timer/alarm.h"
+#include "weft/timer/housekeeping.h"
+#include "weft/timer/tick.h"
+#include "weft/timer/timer_queue.h"
+#include "weft/timer/timer_slab.h"
+
+namespace weft::timer {
+
+// Twice the line: the processor fetches lines in pairs.
+class alignas(2 * base::kCacheLineSize) TimerShard {
+ public:
+  TimerShard() = default;
+  TimerShard(const TimerShard&) = delete;
+  TimerShard& operator=(const TimerShard&) = delete;
+
+  base::SpinLock lock;
+
+  // Any thread. When the timer thread must look at this shard. relaxed: alarm.h orders it; what it stands for is under the lock.
+  Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
+
+  // --- Under the lock ---
+
+  // Timers with callbacks are taken (SH3).
+  bool open_to_callbacks() const noexcept WEFT_REQUIRES(lock) { return open_to_callbacks_; }
+
+  // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
+  [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
+    node->shard = this;
+    queue_.Add(node, tick);
+    if (node->tick >= next_.load(std::memory_order_relaxed)) return false;
+    next_.store(node->tick, std::memory_order_relaxed);  // As in next().
+    return true;
+  }
+
+  void Remove(TimerNode* node) noexcept WEFT_REQUIRES(lock) { queue_.Remove(node); }
+
+  // As TimerQueue::Advance, with next() brought up to date. The timer thread.
+  template <class Sink>
+  TimerQueue::Progress Advance(Tick now, std::size_t budget, Sink&& sink) noexcept WEFT_REQUIRES(lock) {
+    const auto progress = queue_.Advance(now, budget, sink);
+    next_.store(queue_.NextWakeup(), std::memory_order_relaxed);  // As in next().
+    return progress;
+  }
+
+  std::size_t size() const noexcept WEFT_REQUIRES(lock) { return queue_.size(); }
+
+  // Unlinks what is left in a closed shard. How many nodes that were.
+  std::size_t DropAll() noexcept WEFT_REQUIRES(lock) {
+    std::size_t count = 0;
+    while (queue_.PopAny() != nullptr) ++count;
+    next_.store(kNever, std::memory_order_relaxed);  // As in next().
+    return count;
+  }
+
+  TimerSlab& slab() noexcept WEFT_REQUIRES(lock) { return slab_; }
+
+  // --- Without the lock ---
+
+  // What Add() asked for (SH2).
+  void Announce(Tick tick) noexcept { alarm_->Announce(tick); }
+
+  // For a wait. Links `node`, or does nothing if the shard is closed.
+  void Arm(TimerNode* node, Tick tick) noexcept WEFT_EXCLUDES(lock) {
+    lock.lock();
+    bool announce = false;
+    node->shard = this;
+    if (WEFT_LIKELY(open_)) announce = Add(node, tick);
+    lock.unlock();
+    if (WEFT_UNLIKELY(announce)) Announce(tick);
+  }
+
+  // True: `node` was linked. Either way its `fire` does not run when this returns.
+  bool Disarm(TimerNode* node) noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    if (!node->linked()) return false;
+    queue_.Remove(node);
+    return true;
+  }
+
+  // There may be memory that nobody needs.
+  void RequestTrim() noexcept { housekeeping_->Request(); }
+
+  base::Clock::TimePoint now() const noexcept { return clock_->now(); }
+  int node() const noexcept { return node_; }
+
+  // --- ShardSet ---
+
+  void Install(Alarm* alarm, Housekeeping* housekeeping, int node) noexcept {
+    alarm_ = alarm;
+    housekeeping_ = housekeeping;
+    node_ = node;
+  }
+  void Open(const base::Clock* clock) noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    queue_.Restart(TickOfNow(clock->now()));
+    clock_ = clock;
+    open_ = true;
+    open_to_callbacks_ = true;
+  }
+  void CloseToCallbacks() noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    open_to_callbacks_ = false;
+  }
+  void Close() noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    open_to_callbacks_ = false;
+    open_ = false;
+  }
+
+ private:
+  std::atomic<Tick> next_{kNever};
+  bool open_ WEFT_GUARDED_BY(lock) = false;
+  bool open_to_callbacks_ WEFT_GUARDED_BY(lock) = false;
+  int node_ = -1;
+  Alarm* alarm_ = nullptr;
+  Housekeeping* housekeeping_ = nullptr;
+  const base::Clock* clock_ = nullptr;
+  TimerSlab slab_ WEFT_GUARDED_BY(lock);
+  TimerQueue queue_ WEFT_GUARDED_BY(lock);
+};
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_TIMER_SHARD_H_

@@ -1,0 +1,197 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/timer/timer_worker.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/base/spin_lock.h"
+#include "weft/numa/affinity.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/timer/callback_timer.h"
+#include "weft/timer/timer_shard.h"
+
+namespace weft::timer {
+namespace {
+
+std::atomic<TimerWorker*> by_group[ShardSet::kMaxGroups];
+
+// Shards for callers when there is no group: tests.
+constexpr unsigned kShardsWithoutGroup = 1;
+
+}  // namespace
+
+TimerWorker::TimerWorker(Options options)
+    : options_(std::move(options)),
+      set_(ShardSet::Borrow(options_.group != nullptr ? options_.group->size() : kShardsWithoutGroup,
+                            options_.group != nullptr ? options_.group->node() : -1, options_.clock)),
+      group_id_(options_.group != nullptr ? options_.group->id() : 0) {
+  set_->housekeeping().Reset(TickOfDeadline(base::Clock::TimePoint(options_.trim_after)));
+  set_->Register(group_id_);
+  // release: *this. Pairs with the acquire in Of().
+  by_group[group_id_].store(this, std::memory_order_release);
+}
+
+TimerWorker::~TimerWorker() {
+  if (!stopped_) Stop();
+  // relaxed: nobody may ask any more.
+  by_group[group_id_].store(nullptr, std::memory_order_relaxed);
+  set_->Unregister(group_id_);
+  set_->GiveBack();
+}
+
+bool TimerWorker::Start() {
+  WEFT_CHECK(!thread_.joinable() && !stopped_, "TimerWorker::Start: once");
+  try {
+    thread_ = std::thread([this] { ThreadMain(); });
+  } catch (const std::system_error& error) {
+    WEFT_LOG(ERROR, "no thread for the timers of scheduling group ", group_id_, ": ", error.what());
+    return false;
+  }
+  return true;
+}
+
+std::size_t TimerWorker::DropCallbacks() {
+  std::size_t count = 0;
+  // First all, then none is left: a callback's destructor may set a timer.
+  for (unsigned i = 0; i < set_->size(); ++i) set_->shard(i)->CloseToCallbacks();
+  for (unsigned i = 0; i < set_->size(); ++i) count += DropCallbackTimers(set_->shard(i));
+  return count;
+}
+
+TimerWorker::Dropped TimerWorker::Stop() {
+  WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
+  stopped_ = true;
+  // relaxed: Earliest() looks at it as at a shard, by the protocol of alarm.h; tick 1 is before all that the thread may sleep for.
+  stopping_.store(true, std::memory_order_relaxed);
+  set_->alarm().Announce(1);
+  if (thread_.joinable()) thread_.join();
+
+  Dropped dropped;
+  dropped.callbacks = DropCallbacks();
+  for (unsigned i = 0; i < set_->size(); ++i) {
+    TimerShard* shard = set_->shard(i);
+    shard->Close();
+    base::SpinLockGuard guard(shard->lock);
+    dropped.waits += shard->DropAll();
+  }
+  TrimTimers();
+  return dropped;
+}
+
+TimerWorker* TimerWorker::Of(const scheduling_group::SchedulingGroup* group) noexcept {
+  // acquire: the object. Pairs with the release in the constructor.
+  return by_group[static_cast<unsigned>(group->id()) % ShardSet::kMaxGroups].load(std::memory_order_acquire);
+}
+
+TimerWorker* TimerWorker::ForCaller() noexcept {
+  const scheduling_group::SchedulingGroup* group = scheduling_group::NearestGroup();
+  return group != nullptr ? Of(group) : nullptr;
+}
+
+void TimerWorker::Arm(TimerNode* node, base::Deadline deadline) noexcept {
+  set_->ShardFor(scheduling_group::CurrentWorker())->Arm(node, TickOfDeadline(deadline.time_point()));
+}
+
+bool TimerWorker::Disarm(TimerNode* node) noexcept { return node->shard != nullptr && node->shard->Disarm(node); }
+
+void TimerWorker::RequestTrim() noexcept { set_->housekeeping().Request(); }
+
+std::size_t TimerWorker::armed() const noexcept {
+  std::size_t count = 0;
+  for (unsigned i = 0; i < set_->size(); ++i) {
+    TimerShard* shard = set_->shard(i);
+    base::SpinLockGuard guard(shard->lock);
+    count += shard->size();
+  }
+  return count;
+}
+
+Tick TimerWorker::Earliest() const noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) return 0;
+  Tick earliest = set_->housekeeping().next();
+  for (unsigned i = 0; i < set_->size(); ++i) earliest = std::min(earliest, set_->shard(i)->next());
+  return earliest;
+}
+
+void TimerWorker::FireSome(TimerShard* shard, Tick now) {
+  FireContext context;
+  std::size_t fired = 0;
+  {
+    base::SpinLockGuard guard(shard->lock);
+    // kMore is no news: next() says so.
+    static_cast<void>(shard->Advance(now, FireContext::kCapacity, [&](TimerNode* node) {
+      ++fired;
+      node->fire(node, &context);
+    }));
+  }
+  // relaxed: statistics; written by this thread only.
+  fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
+  if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
+  if (context.entry_count() != 0) RunDueCallbacks(context.entries(), context.entry_count(), options_.group);
+}
+
+Tick TimerWorker::RunDue() {
+  for (;;) {
+    const Tick now = TickOfNow(options_.clock->now());
+    bool looked_at_all = true;
+    for (unsigned i = 0; i < set_->size(); ++i) {
+      TimerShard* shard = set_->shard(i);
+      if (shard->next() > now) continue;
+      FireSome(shard, now);
+      looked_at_all = false;
+    }
+    set_->housekeeping().RunIfDue(now, [this] {
+      TrimTimers();
+      return options_.trim ? options_.trim() : 0;
+    });
+    const Tick earliest = Earliest();
+    if (looked_at_all || earliest == 0) return earliest;
+  }
+}
+
+void TimerWorker::ThreadMain() {
+  pthread_setname_np(pthread_self(), ("TimerWorker_" + std::to_string(group_id_)).c_str());
+  if (options_.group != nullptr && !options_.group->options().cpus.empty()) {
+    const std::vector<int> cpus(options_.group->options().cpus.begin(), options_.group->options().cpus.end());
+    if (const std::error_code error = numa::BindThread(cpus)) {
+      WEFT_LOG(WARNING, "the timers of scheduling group ", group_id_, " are not bound to its CPUs: ", error.message());
+    }
+  }
+  // The kernel may delay a sleeper's time-out by 50 us otherwise, to save wake-ups; ours are few.
+  prctl(PR_SET_TIMERSLACK, 1UL);
+  SetShardSetOfThread(set_);
+  while (RunDue() != 0) {
+    set_->alarm().Sleep([this] { return Earliest(); });
+    wake_ups_.store(wake_ups_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // As fired_.
+  }
+  SetShardSetOfThread(nullptr);
+}
+
+void TimerWorker::TrimTimers() {
+  for (unsigned i = 0; i < set_->size(); ++i) {
+    TimerShard* shard = set_->shard(i);
+    for (;;) {
+      shard->lock.lock();
+      TimerChunk* chunk = shard->slab().TakeUnused();
+      shard->lock.unlock();
+      if (chunk == nullptr) break;
+      TimerSlab::ReturnMemory(chunk);
+      base::SpinLockGuard guard(shard->lock);
+      shard->slab().PutBack(chunk);
+    }
+  }
+}
+
+}  // namespace weft::timer
