@@ -1,0 +1,53 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/fiber_barrier.h"
+
+#include <utility>
+
+#include "weft/base/check.h"
+
+namespace weft {
+
+using sync::Interruptible;
+using sync::Waiter;
+using sync::WaitList;
+
+FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion)
+    : completion_(std::move(completion)), expected_(expected), remaining_(expected) {
+  WEFT_CHECK(expected > 0, "FiberBarrier: bad number of participants ", expected);
+}
+
+void FiberBarrier::ArriveAndWait() noexcept {
+  Waiter waiter;
+  queue_.lock();
+  WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
+  if (--remaining_ > 0) {
+    static_cast<void>(queue_.Wait(&waiter, base::Deadline::Infinite(), Interruptible::kNo));
+    return;
+  }
+  queue_.unlock();
+  CompletePhase();
+}
+
+void FiberBarrier::ArriveAndDrop() noexcept {
+  queue_.lock();
+  WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
+  --expected_;
+  const bool last = --remaining_ == 0;
+  queue_.unlock();
+  if (last) CompletePhase();
+}
+
+// The last of the phase: all others wait, and nobody else may arrive.
+void FiberBarrier::CompletePhase() noexcept {
+  if (completion_) completion_();
+  WaitList claimed;
+  queue_.lock();
+  remaining_ = expected_;
+  queue_.ClaimAll(&claimed);
+  queue_.unlock();
+  WakeAll(&claimed);
+}
+
+}  // namespace weft

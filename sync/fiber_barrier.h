@@ -1,0 +1,45 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberBarrier: so many fibers or threads meet, again and again. As std::barrier, without tokens.
+//
+// Who may call: any fiber and any thread, at most `expected` of them in one phase. ArriveAndWait() may switch (a thread: block);
+// ArriveAndDrop() does not.
+// Memory ordering: what any of them did before it arrived is visible to all of them after the phase, and to the completion.
+// Lifetime: may be destroyed as soon as all ArriveAndWait() and ArriveAndDrop() have returned, or by the last to be let through, if no one
+// else will use it: a return is never followed by a touch of others.
+//
+// The last to arrive runs the completion (which may switch) while all others wait, then lets them through.
+#ifndef WEFT_SYNC_FIBER_BARRIER_H_
+#define WEFT_SYNC_FIBER_BARRIER_H_
+
+#include <cstddef>
+
+#include "weft/base/thread_annotations.h"
+#include "weft/base/unique_function.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft {
+
+class FiberBarrier {
+ public:
+  explicit FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion = nullptr);
+  FiberBarrier(const FiberBarrier&) = delete;
+  FiberBarrier& operator=(const FiberBarrier&) = delete;
+
+  void ArriveAndWait() noexcept;
+  // Arrives, and is not expected from the next phase on.
+  void ArriveAndDrop() noexcept;
+
+ private:
+  void CompletePhase() noexcept;
+
+  base::UniqueFunction<void()> completion_;  // may be empty
+  sync::WaitQueue queue_;
+  std::ptrdiff_t expected_ WEFT_GUARDED_BY(queue_);   // from the next phase on
+  std::ptrdiff_t remaining_ WEFT_GUARDED_BY(queue_);  // in this phase
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_FIBER_BARRIER_H_

@@ -1,0 +1,210 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberBlockingBoundedQueue<T>: a first-in-first-out queue whose capacity is counted in weights (each item 1 unless a function says
+// otherwise).
+//
+// Who may call: any fiber and any thread. Push(), Pop() and their timed forms may switch (a thread: block). All others lock a FiberMutex and so may,
+// too, while somebody copies a large item in or out.
+// Results
+//   Push          true: it is in the queue. False: the queue was stopped; the item is still the caller's.
+//   timed Push    false: no room in time, or stopped. TryPush: no room, or stopped.
+//   Pop           true: `item` is the oldest. False: the queue was stopped and is empty; `item` is unchanged.
+//   timed Pop     false: nothing in time, or stopped and empty. TryPop: empty.
+// An item heavier than the capacity is let in when the queue is empty: it would wait for ever otherwise.
+// Stop(): wakes all. What is in the queue can still be popped; nothing is dropped. Final.
+// Memory ordering: what X did before the Push() of an item is visible to Y after the Pop() of that item.
+// Lifetime: may be destroyed as soon as all calls have returned.
+//
+// A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be changed, and T may throw
+// when moved (the queue is then unchanged).
+#ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
+#define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "weft/base/clock.h"
+#include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft {
+
+template <class T>
+class FiberBlockingBoundedQueue {
+ public:
+  using WeightFunction = std::function<std::size_t(const T&)>;
+
+  // Without a function each item weighs 1.
+  explicit FiberBlockingBoundedQueue(std::size_t capacity, WeightFunction weight_of = nullptr)
+      : capacity_(capacity), weight_of_(std::move(weight_of)) {}
+
+  // Items and settings are copied or moved; who waits stays with the queue it waits for.
+  FiberBlockingBoundedQueue(const FiberBlockingBoundedQueue& other) : FiberBlockingBoundedQueue(0) { *this = other; }
+  FiberBlockingBoundedQueue(FiberBlockingBoundedQueue&& other) : FiberBlockingBoundedQueue(0) {
+    *this = std::move(other);
+  }
+  FiberBlockingBoundedQueue& operator=(const FiberBlockingBoundedQueue& other) {
+    if (this == &other) return *this;
+    std::scoped_lock lock(mutex_, other.mutex_);
+    entries_ = other.entries_;
+    TakeSettings(other);
+    return *this;
+  }
+  FiberBlockingBoundedQueue& operator=(FiberBlockingBoundedQueue&& other) {
+    if (this == &other) return *this;
+    std::scoped_lock lock(mutex_, other.mutex_);
+    entries_ = std::move(other.entries_);
+    other.entries_.clear();
+    TakeSettings(other);
+    other.weight_ = 0;
+    other.not_full_.notify_all();
+    return *this;
+  }
+
+  bool Push(T&& item) { return PushUntil(std::move(item), base::Deadline::Infinite()); }
+  template <class Rep, class Period>
+  bool Push(T&& item, const std::chrono::duration<Rep, Period>& expires_in) {
+    return PushUntil(std::move(item), base::Deadline::After(expires_in));
+  }
+  template <class Clock, class Duration>
+  bool Push(T&& item, const std::chrono::time_point<Clock, Duration>& expires_at) {
+    return PushUntil(std::move(item), base::Deadline::At(expires_at));
+  }
+  [[nodiscard]] bool TryPush(T&& item) {
+    const std::size_t weight = Weigh(item);
+    {
+      std::scoped_lock lock(mutex_);
+      if (stopped_ || !HasRoomFor(weight)) return false;
+      Append(std::move(item), weight);
+    }
+    not_empty_.notify_one();
+    return true;
+  }
+
+  bool Pop(T& item) { return PopUntil(item, base::Deadline::Infinite()); }
+  template <class Rep, class Period>
+  bool Pop(T& item, const std::chrono::duration<Rep, Period>& expires_in) {
+    return PopUntil(item, base::Deadline::After(expires_in));
+  }
+  template <class Clock, class Duration>
+  bool Pop(T& item, const std::chrono::time_point<Clock, Duration>& expires_at) {
+    return PopUntil(item, base::Deadline::At(expires_at));
+  }
+  [[nodiscard]] bool TryPop(T& item) {
+    {
+      std::scoped_lock lock(mutex_);
+      if (entries_.empty()) return false;
+      TakeFirst(item);
+    }
+    NotifyRoom();
+    return true;
+  }
+
+  // The weight of what is in it.
+  std::size_t Size() const {
+    std::scoped_lock lock(mutex_);
+    return weight_;
+  }
+  std::size_t Capacity() const {
+    std::scoped_lock lock(mutex_);
+    return capacity_;
+  }
+  // Less than Size() is fine: no item is let in until there is room.
+  void SetCapacity(std::size_t capacity) {
+    {
+      std::scoped_lock lock(mutex_);
+      capacity_ = capacity;
+    }
+    not_full_.notify_all();
+  }
+
+  void Stop() {
+    {
+      std::scoped_lock lock(mutex_);
+      stopped_ = true;
+    }
+    not_full_.notify_all();
+    not_empty_.notify_all();
+  }
+
+ private:
+  struct Entry {
+    T item;
+    std::size_t weight;
+  };
+
+  // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
+  bool HasRoomFor(std::size_t weight) const {
+    return entries_.empty() || (weight_ <= capacity_ && weight <= capacity_ - weight_);
+  }
+  void Append(T&& item, std::size_t weight) {
+    entries_.push_back(Entry{std::move(item), weight});
+    weight_ += weight;
+  }
+  void TakeFirst(T& item) {
+    Entry& first = entries_.front();
+    item = std::move(first.item);
+    weight_ -= first.weight;
+    entries_.pop_front();
+  }
+  void TakeSettings(const FiberBlockingBoundedQueue& other) {
+    weight_ = other.weight_;
+    capacity_ = other.capacity_;
+    weight_of_ = other.weight_of_;
+    stopped_ = other.stopped_;
+    not_empty_.notify_all();
+    not_full_.notify_all();
+  }
+
+  std::size_t Weigh(const T& item) const { return weight_of_ ? weight_of_(item) : 1; }
+
+  // Room for one item of weight 1 is room for one waiter. Otherwise the first waiter may not fit where the second would.
+  void NotifyRoom() {
+    if (weight_of_) {
+      not_full_.notify_all();
+    } else {
+      not_full_.notify_one();
+    }
+  }
+
+  bool PushUntil(T&& item, base::Deadline deadline) {
+    const std::size_t weight = Weigh(item);
+    {
+      std::unique_lock lock(mutex_);
+      const auto may_go_on = [&] { return stopped_ || HasRoomFor(weight); };
+      if (!not_full_.wait_until(lock, deadline.time_point(), may_go_on) || stopped_) return false;
+      Append(std::move(item), weight);
+    }
+    not_empty_.notify_one();
+    return true;
+  }
+
+  bool PopUntil(T& item, base::Deadline deadline) {
+    {
+      std::unique_lock lock(mutex_);
+      not_empty_.wait_until(lock, deadline.time_point(), [&] { return stopped_ || !entries_.empty(); });
+      if (entries_.empty()) return false;
+      TakeFirst(item);
+    }
+    NotifyRoom();
+    return true;
+  }
+
+  mutable FiberMutex mutex_;  // guards all that follows, but for the condition variables
+  FiberConditionVariable not_empty_;
+  FiberConditionVariable not_full_;
+  std::deque<Entry> entries_;
+  std::size_t weight_ = 0;
+  std::size_t capacity_;
+  WeightFunction weight_of_;
+  bool stopped_ = false;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_

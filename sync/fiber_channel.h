@@ -1,0 +1,320 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberChannel<T>: passes items from fibers and threads to fibers and threads, in order; of bounded capacity. With capacity 0 a Put()
+// meets a Get() (rendezvous).
+//
+// Who may call: any fiber and any thread. Put(), Get() and their timed forms may switch (a thread: block); Close(), CloseNow() and the try forms do
+// not wait for items or room.
+// Results: true: done. False: not done, and a Put()'s item is still the caller's, unchanged (it is moved from only when true). False means
+//   TryPut, TryGet                  full, empty, or closed
+//   Put, Get                        closed (Get: and empty)
+//   PutFor, PutUntil, GetFor, GetUntil   the time is over, or closed (Get: and empty): IsClosed() tells
+// Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0 also what Y did
+// before that Get() to X after the Put().
+// Closing: Close() is the graceful end: further and waiting Put()s fail, what is in the channel can still be got, then Get() fails. CloseNow() also
+// destroys what is in the channel. Both are final, and may be called again.
+// Lifetime: may be destroyed as soon as all calls have returned. Items in it are destroyed with it.
+//
+// How it works. A ring of slots under a lock, and two lists: getters that wait (only while nothing is in the ring and no putter
+// waits) and putters that wait (only while the ring is full), each with a pointer to its item or to where it wants one. A putter gives its item
+// straight to a waiting getter; a getter takes the oldest item and lets the first waiting putter fill the slot.
+//
+// Invariants
+//   CH1  A getter waits only if the ring is empty and no putter waits; a putter only if the ring is full and no getter waits.
+//   CH2  Items are got in the order in which their Put()s took the lock.
+//   CH3  Who has claimed a waiter may use its item until it wakes it, without the lock. The last touch of the channel is the unlock.
+//   CH4  No code of T runs under a spin lock: it guards the ring only if T is trivially copyable; otherwise a FiberMutex does, and a move
+//        constructor that waits makes others wait, and no worker.
+// Rejected: a lock-free ring (Vyukov's): a putter suspended between taking a slot and filling it blocks all getters behind it, and
+// waiting needs the lists, hence the lock, anyway.
+#ifndef WEFT_SYNC_FIBER_CHANNEL_H_
+#define WEFT_SYNC_FIBER_CHANNEL_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft {
+
+template <class T>
+class FiberChannel {
+  static_assert(std::is_nothrow_move_constructible_v<T> && std::is_nothrow_destructible_v<T>,
+                "an item that cannot be moved without an exception could be lost on the way");
+
+ public:
+  explicit FiberChannel(std::size_t capacity) : capacity_(capacity), slots_(new Slot[capacity]) {}
+  FiberChannel(const FiberChannel&) = delete;
+  FiberChannel& operator=(const FiberChannel&) = delete;
+  ~FiberChannel() { CloseNow(); }
+
+  std::size_t Capacity() const noexcept { return capacity_; }
+  // Snapshots, for reports.
+  std::size_t Size() const noexcept {
+    Guard guard(lock_);
+    return count_;
+  }
+  bool IsClosed() const noexcept {
+    Guard guard(lock_);
+    return closed_;
+  }
+
+  bool Put(T&& item) noexcept { return DoPut(&item, base::Deadline::Infinite()); }
+  bool Put(const T& item) { return Put(T(item)); }
+  template <class Rep, class Period>
+  [[nodiscard]] bool PutFor(T&& item, const std::chrono::duration<Rep, Period>& timeout) noexcept {
+    return DoPut(&item, base::Deadline::After(timeout));
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool PutUntil(T&& item, const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
+    return DoPut(&item, base::Deadline::At(deadline));
+  }
+  // With capacity 0: succeeds if a getter waits.
+  [[nodiscard]] bool TryPut(T&& item) noexcept { return AttemptPut(&item) == Attempt::kDone; }
+  [[nodiscard]] bool TryPut(const T& item) { return TryPut(T(item)); }
+
+  bool Get(T* item) noexcept { return DoGet(item, base::Deadline::Infinite()); }
+  template <class Rep, class Period>
+  [[nodiscard]] bool GetFor(T* item, const std::chrono::duration<Rep, Period>& timeout) noexcept {
+    return DoGet(item, base::Deadline::After(timeout));
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool GetUntil(T* item, const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
+    return DoGet(item, base::Deadline::At(deadline));
+  }
+  // With capacity 0: succeeds if a putter waits.
+  [[nodiscard]] bool TryGet(T* item) noexcept {
+    std::optional<T> got;
+    if (AttemptGet(&got) != Attempt::kDone) return false;
+    *item = std::move(*got);
+    return true;
+  }
+
+  // For a T without an assignment, and for `while (auto item = channel.Get())`.
+  std::optional<T> Get() noexcept {
+    std::optional<T> got;
+    static_cast<void>(DoGet(&got, base::Deadline::Infinite(), sync::Interruptible::kNo));
+    return got;
+  }
+  [[nodiscard]] std::optional<T> TryGet() noexcept {
+    std::optional<T> got;
+    static_cast<void>(AttemptGet(&got));
+    return got;
+  }
+
+  void Close() noexcept { Close(/*drop_items=*/false); }
+  void CloseNow() noexcept { Close(/*drop_items=*/true); }
+
+  // For the layers above: waits that sync::InterruptWait() can end. kNotified: true is in `*done` as Put() and Get() return it.
+  [[nodiscard]] sync::WaitResult PutInterruptibly(T&& item, bool* done,
+                                                  base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    return DoPut(&item, deadline, sync::Interruptible::kYes, done);
+  }
+  [[nodiscard]] sync::WaitResult GetInterruptibly(std::optional<T>* item,
+                                                  base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    return DoGet(item, deadline, sync::Interruptible::kYes);
+  }
+
+ private:
+  // CH4
+  using Lock = std::conditional_t<std::is_trivially_copyable_v<T>, base::SpinLock, FiberMutex>;
+
+  class WEFT_SCOPED_CAPABILITY Guard {
+   public:
+    explicit Guard(Lock& lock) noexcept WEFT_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+    ~Guard() WEFT_RELEASE() { lock_.unlock(); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Lock& lock_;
+  };
+
+  struct Slot {
+    alignas(T) std::byte bytes[sizeof(T)];
+    T* item() noexcept { return std::launder(reinterpret_cast<T*>(bytes)); }
+  };
+
+  enum class Attempt { kDone, kClosed, kMustWait };
+
+  // --- The ring ---
+
+  void PushItem(T* item) noexcept WEFT_REQUIRES(lock_) {
+    std::size_t at = head_ + count_;
+    if (at >= capacity_) at -= capacity_;
+    ::new (static_cast<void*>(slots_[at].bytes)) T(std::move(*item));
+    ++count_;
+  }
+  void PopItem(std::optional<T>* item) noexcept WEFT_REQUIRES(lock_) {
+    T* front = slots_[head_].item();
+    item->emplace(std::move(*front));
+    front->~T();
+    if (++head_ == capacity_) head_ = 0;
+    --count_;
+  }
+
+  // --- Attempts: lock, and unlock unless they say kMustWait ---
+
+  Attempt TryPutLocked(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    lock_.lock();
+    if (closed_) {
+      lock_.unlock();
+      return Attempt::kClosed;
+    }
+    if (sync::Waiter* getter = ClaimFirst(&getters_)) {
+      lock_.unlock();
+      static_cast<std::optional<T>*>(getter->argument)->emplace(std::move(*item));  // CH3
+      getter->granted = true;
+      getter->Wake();
+      return Attempt::kDone;
+    }
+    if (count_ < capacity_) {
+      PushItem(item);
+      lock_.unlock();
+      return Attempt::kDone;
+    }
+    return Attempt::kMustWait;
+  }
+
+  Attempt TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    lock_.lock();
+    sync::Waiter* putter = nullptr;
+    if (count_ != 0) {
+      PopItem(item);
+      putter = ClaimFirst(&putters_);
+      if (putter != nullptr) PushItem(static_cast<T*>(putter->argument));  // CH2: into the ring, behind all others.
+      lock_.unlock();
+    } else {
+      putter = ClaimFirst(&putters_);
+      if (putter == nullptr) {
+        if (!closed_) return Attempt::kMustWait;
+        lock_.unlock();
+        return Attempt::kClosed;
+      }
+      lock_.unlock();
+      item->emplace(std::move(*static_cast<T*>(putter->argument)));  // CH3
+    }
+    if (putter != nullptr) {
+      putter->granted = true;
+      putter->Wake();
+    }
+    return Attempt::kDone;
+  }
+
+  Attempt AttemptPut(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    const Attempt attempt = TryPutLocked(item);
+    if (attempt == Attempt::kMustWait) lock_.unlock();
+    return attempt;
+  }
+  Attempt AttemptGet(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    const Attempt attempt = TryGetLocked(item);
+    if (attempt == Attempt::kMustWait) lock_.unlock();
+    return attempt;
+  }
+
+  // --- Waiting ---
+
+  bool DoPut(T* item, base::Deadline deadline) noexcept {
+    bool done = false;
+    static_cast<void>(DoPut(item, deadline, sync::Interruptible::kNo, &done));
+    return done;
+  }
+  bool DoGet(T* item, base::Deadline deadline) noexcept {
+    static_assert(std::is_nothrow_move_assignable_v<T>, "use the form that returns std::optional<T>");
+    std::optional<T> got;
+    static_cast<void>(DoGet(&got, deadline, sync::Interruptible::kNo));
+    if (!got) return false;
+    *item = std::move(*got);
+    return true;
+  }
+
+  sync::WaitResult DoPut(T* item, base::Deadline deadline, sync::Interruptible interruptible, bool* done) noexcept {
+    const Attempt attempt = TryPutLocked(item);
+    *done = attempt == Attempt::kDone;
+    if (attempt != Attempt::kMustWait) return sync::WaitResult::kNotified;
+    return Await(&putters_, item, deadline, interruptible, done);
+  }
+  sync::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline,
+                            sync::Interruptible interruptible) noexcept {
+    bool done = false;
+    if (TryGetLocked(item) != Attempt::kMustWait) return sync::WaitResult::kNotified;
+    return Await(&getters_, item, deadline, interruptible, &done);
+  }
+
+  // With the lock, which it gives up.
+  sync::WaitResult Await(sync::WaitList* list, void* argument, base::Deadline deadline,
+                         sync::Interruptible interruptible, bool* done) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (!deadline.is_infinite() && deadline.expired()) {
+      lock_.unlock();
+      return sync::WaitResult::kTimedOut;
+    }
+    sync::Waiter waiter;
+    waiter.argument = argument;
+    waiter.Prepare(deadline, interruptible);
+    list->PushBack(&waiter);
+    lock_.unlock();
+    const sync::WaitResult result = waiter.Await(deadline);
+    if (result != sync::WaitResult::kNotified) {
+      Guard guard(lock_);
+      if (waiter.linked()) list->Remove(&waiter);
+    }
+    *done = waiter.granted;  // Not if the channel was closed.
+    return result;
+  }
+
+  static sync::Waiter* ClaimFirst(sync::WaitList* list) noexcept {
+    if (list->empty()) return nullptr;
+    std::uint32_t passed_over = 0;
+    return static_cast<sync::Waiter*>(list->ClaimFirst(&passed_over));
+  }
+
+  void Close(bool drop_items) noexcept {
+    sync::WaitList claimed;
+    std::uint32_t passed_over = 0;
+    std::unique_ptr<Slot[]> dropped;  // Destroyed without the lock: CH4.
+    std::size_t first = 0;
+    std::size_t count = 0;
+    {
+      Guard guard(lock_);
+      closed_ = true;
+      getters_.ClaimAll(&claimed, &passed_over);
+      putters_.ClaimAll(&claimed, &passed_over);
+      if (drop_items && count_ != 0) {
+        dropped = std::move(slots_);  // No one looks at it again: closed, and nothing in it.
+        first = head_;
+        count = std::exchange(count_, 0);
+      }
+    }
+    sync::WakeAll(&claimed);
+    for (; count != 0; --count) {
+      dropped[first].item()->~T();
+      if (++first == capacity_) first = 0;
+    }
+  }
+
+  const std::size_t capacity_;
+  mutable Lock lock_;
+  bool closed_ WEFT_GUARDED_BY(lock_) = false;
+  std::size_t head_ WEFT_GUARDED_BY(lock_) = 0;
+  std::size_t count_ WEFT_GUARDED_BY(lock_) = 0;
+  std::unique_ptr<Slot[]> slots_ WEFT_GUARDED_BY(lock_);
+  sync::WaitList getters_ WEFT_GUARDED_BY(lock_);
+  sync::WaitList putters_ WEFT_GUARDED_BY(lock_);
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_FIBER_CHANNEL_H_

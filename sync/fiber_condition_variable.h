@@ -1,0 +1,117 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberConditionVariable: std::condition_variable for std::unique_lock<FiberMutex>; for fibers and threads.
+//
+// Who may call: any fiber and any thread. wait*() switches (a thread: blocks) and needs the lock; notify_*() never switch or block, with or
+// without the lock. All that wait at one time must use the same mutex.
+// Memory ordering: that of the mutex.
+// Lifetime: may be destroyed when all waiters have been notified, also before they have returned (as std::condition_variable).
+// Spurious returns are possible, as the standard allows: use the forms with a predicate.
+//
+// How it works. A waiter enters the queue while it holds the mutex, unlocks the mutex, waits. A notifier that finds the mutex locked does not
+// wake a waiter only to see it wait again: it moves it into the mutex's own queue (FiberMutex::Adopt), and the unlock wakes it.
+// notify_all() so moves everybody, and they get the mutex one after the other, each woken by its predecessor's unlock: no
+// thundering herd.
+//
+// Invariants
+//   CV1  A waiter is in the queue before it unlocks the mutex: who changes the condition under the mutex afterwards, and notifies then,
+//        with or without it, finds it.
+//   CV2  notify_*() read one word if nobody waits. That look is ordered after the waiters it must see by the mutex (CV1).
+//   CV3  A notification is received by a waiter that returns because of it: one that has timed out or was interrupted is passed
+//        over (WS4).
+//   CV4  A notifier's last touch of the condition variable is the unlock of its queue; that of the mutex the unlock of the mutex's queue,
+//        before any of the waiters that it has moved or wakes can own it.
+#ifndef WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_
+#define WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "weft/base/clock.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft {
+
+class FiberConditionVariable {
+ public:
+  constexpr FiberConditionVariable() = default;
+  FiberConditionVariable(const FiberConditionVariable&) = delete;
+  FiberConditionVariable& operator=(const FiberConditionVariable&) = delete;
+  // Waits for those that timed out while they were notified and have not left the queue yet: a moment, rarely.
+  ~FiberConditionVariable() { queue_.Drain(); }
+
+  void notify_one() noexcept {
+    if (!queue_.empty_hint()) NotifyOneSlow();  // CV2
+  }
+  void notify_all() noexcept {
+    if (!queue_.empty_hint()) NotifyAllSlow();  // CV2
+  }
+
+  void wait(std::unique_lock<FiberMutex>& lock) {
+    static_cast<void>(WaitOnce(lock, base::Deadline::Infinite(), sync::Interruptible::kNo));
+  }
+
+  template <class Predicate>
+  void wait(std::unique_lock<FiberMutex>& lock, Predicate stop_waiting) {
+    while (!stop_waiting()) wait(lock);
+  }
+
+  template <class Rep, class Period>
+  std::cv_status wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout) {
+    return ToStatus(WaitOnce(lock, base::Deadline::After(timeout), sync::Interruptible::kNo));
+  }
+
+  // What the predicate says in the end.
+  template <class Rep, class Period, class Predicate>
+  bool wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout,
+                Predicate stop_waiting) {
+    return WaitUntil(lock, base::Deadline::After(timeout), std::move(stop_waiting));
+  }
+
+  template <class Clock, class Duration>
+  std::cv_status wait_until(std::unique_lock<FiberMutex>& lock,
+                            const std::chrono::time_point<Clock, Duration>& deadline) {
+    return ToStatus(WaitOnce(lock, base::Deadline::At(deadline), sync::Interruptible::kNo));
+  }
+
+  // What the predicate says in the end.
+  template <class Clock, class Duration, class Predicate>
+  bool wait_until(std::unique_lock<FiberMutex>& lock, const std::chrono::time_point<Clock, Duration>& deadline,
+                  Predicate stop_waiting) {
+    return WaitUntil(lock, base::Deadline::At(deadline), std::move(stop_waiting));
+  }
+
+  // For the layers above: a wait that sync::InterruptWait() can end. The mutex is locked again in any case.
+  [[nodiscard]] sync::WaitResult WaitInterruptibly(std::unique_lock<FiberMutex>& lock,
+                                                   base::Deadline deadline = base::Deadline::Infinite()) {
+    return WaitOnce(lock, deadline, sync::Interruptible::kYes);
+  }
+
+ private:
+  static std::cv_status ToStatus(sync::WaitResult result) noexcept {
+    return result == sync::WaitResult::kTimedOut ? std::cv_status::timeout : std::cv_status::no_timeout;
+  }
+
+  template <class Predicate>
+  bool WaitUntil(std::unique_lock<FiberMutex>& lock, base::Deadline deadline, Predicate stop_waiting) {
+    while (!stop_waiting()) {
+      if (WaitOnce(lock, deadline, sync::Interruptible::kNo) == sync::WaitResult::kTimedOut) return stop_waiting();
+    }
+    return true;
+  }
+
+  sync::WaitResult WaitOnce(std::unique_lock<FiberMutex>& lock, base::Deadline deadline,
+                            sync::Interruptible interruptible) noexcept;
+  void NotifyOneSlow() noexcept;
+  void NotifyAllSlow() noexcept;
+
+  sync::WaitQueue queue_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_

@@ -1,0 +1,42 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/fiber_latch.h"
+
+namespace weft {
+
+using sync::Interruptible;
+using sync::Waiter;
+using sync::WaitList;
+using sync::WaitResult;
+
+// The last CountDown(): the word is {0, waiters}.
+WEFT_NOINLINE void FiberLatch::OpenSlow() noexcept {
+  WaitList claimed;
+  queue_.lock();
+  queue_.ClaimAll(&claimed);
+  // release: hands on to later TryWait() what the counters did (CountDown() has acquired it).
+  word_.store(0, std::memory_order_release);
+  queue_.unlock();  // LA2
+  WakeAll(&claimed);
+}
+
+WEFT_NOINLINE WaitResult FiberLatch::WaitSlow(base::Deadline deadline, Interruptible interruptible) const noexcept {
+  Waiter waiter;
+  queue_.lock();
+  std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  for (;;) {
+    if (word == 0) {
+      queue_.unlock();
+      // acquire: as in TryWait(); the count may have come to zero without the lock.
+      static_cast<void>(word_.load(std::memory_order_acquire));
+      return WaitResult::kNotified;
+    }
+    if ((word & kWaiters) != 0) break;
+    // relaxed: the last CountDown() takes the lock before it looks into the queue (LA3).
+    if (word_.compare_exchange_weak(word, word | kWaiters, std::memory_order_relaxed, std::memory_order_relaxed)) break;
+  }
+  return queue_.Wait(&waiter, deadline, interruptible);
+}
+
+}  // namespace weft

@@ -1,0 +1,251 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/fiber_mutex.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <chrono>
+#include <thread>
+
+#include "weft/scheduling_group/park.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft {
+
+using sync::Interruptible;
+using sync::Waiter;
+using sync::WaitList;
+using sync::WaitResult;
+
+namespace {
+
+// Where one CPU runs everything, the owner cannot run while we spin.
+bool HasSeveralCpus() noexcept {
+  static const bool several = std::thread::hardware_concurrency() > 1;
+  return several;
+}
+
+// For how long a woken waiter has lost. A look at the clock (20 ns) is dear beside a loss (60 ns, a switch there and back), so it looks
+// at the 1st, 2nd, 4th, 8th and each further 16th loss.
+class Patience {
+ public:
+  // One more loss. True: it has lost for `limit`.
+  bool IsOverAfterLoss(std::chrono::nanoseconds limit) noexcept {
+    constexpr unsigned kEvery = 16;
+    ++losses_;
+    const bool look = losses_ < kEvery ? std::has_single_bit(losses_) : losses_ % kEvery == 0;
+    if (over_ || !look) return over_;
+    const auto now = std::chrono::steady_clock::now();
+    if (losses_ == 1) since_ = now;
+    over_ = now - since_ >= limit;
+    return over_;
+  }
+
+ private:
+  unsigned losses_ = 0;
+  bool over_ = false;
+  std::chrono::steady_clock::time_point since_;
+};
+
+}  // namespace
+
+WEFT_NOINLINE std::uint32_t FiberMutex::CallerTag() noexcept {
+  // Fibers have even tags, threads odd ones. 27 bits of the id: two fibers that live at once and are 134 million fibers apart would be
+  // taken for one.
+  const scheduling_group::FiberEntity* fiber = scheduling_group::CurrentFiber();
+  if (fiber != nullptr) return (static_cast<std::uint32_t>(fiber->id()) << 1 | 0) << kTagShift;
+  static thread_local const auto id = static_cast<std::uint32_t>(gettid());  // Of a plain thread: no switch in here.
+  return (id << 1 | 1) << kTagShift;
+}
+
+// Who unlocks: `word` was read while it owned the mutex.
+void FiberMutex::CheckOwner(std::uint32_t word) const noexcept {
+  WEFT_CHECK((word & kLocked) != 0, "FiberMutex::unlock: not locked");
+  WEFT_DCHECK((word & ~kFlags) == 0 || (word & ~kFlags) == OwnerTag(),
+              "FiberMutex::unlock: the caller is not the owner (it was locked by another fiber or thread)");
+}
+
+// Who finds it locked.
+void FiberMutex::CheckNotRecursive(std::uint32_t word) const noexcept {
+  WEFT_DCHECK((word & kLocked) == 0 || (word & ~kFlags) == 0 || (word & ~kFlags) != OwnerTag(),
+              "FiberMutex::lock: the caller owns it already (it is not recursive)");
+}
+
+bool FiberMutex::TakeUnlocked(bool woken) noexcept {
+  std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  while ((word & kLocked) == 0) {
+    std::uint32_t next = word | kLocked | OwnerTag();
+    if (woken) next &= ~kWoken;
+    // acquire: as in TakeFree().
+    if (word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+bool FiberMutex::TryLockSlow() noexcept {
+  // A free mutex may still have kQueued or kWoken set: then TakeFree() failed without need.
+  return TakeUnlocked(/*woken=*/false);
+}
+
+WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline) noexcept {
+  CheckNotRecursive(word_.load(std::memory_order_relaxed));  // Ours if it has our tag: nobody else changes that.
+  Waiter waiter;
+  if (SpinForIt(waiter.fiber() != nullptr)) return true;
+  return Contend(&waiter, /*woken=*/false, deadline);
+}
+
+// A section is often over sooner than a wait: but only a running owner comes to its end, and where others are queued it has more
+// customers than us.
+bool FiberMutex::SpinForIt(bool is_fiber) noexcept {
+  // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us (bench/base/parker_benchmark.cc).
+  constexpr int kFiberSpins = 2;
+  constexpr int kThreadSpins = 64;
+  if (!HasSeveralCpus()) return false;
+  for (int spins = is_fiber ? kFiberSpins : kThreadSpins; spins > 0; --spins) {
+    const std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a hint.
+    if ((word & kLocked) == 0) return TakeUnlocked(/*woken=*/false);
+    if ((word & (kQueued | kWoken)) != 0) return false;
+    base::CpuRelax();
+  }
+  return false;
+}
+
+// Until the mutex is ours (true) or the deadline has passed (false).
+bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) noexcept {
+  Patience patience;
+  for (;;) {
+    if (TakeUnlocked(woken)) return true;
+    if (deadline.expired()) return woken ? GiveUpWoken() : false;
+    const bool hand_over = woken && patience.IsOverAfterLoss(kPatience);  // MX6
+    if (!QueueUp(waiter, woken, hand_over, deadline)) continue;
+    if (waiter->Await(deadline) != WaitResult::kNotified) {
+      LeaveQueue(waiter);
+      return false;
+    }
+    if (waiter->granted) return true;
+    woken = true;
+  }
+}
+
+// False: it is not locked any more.
+bool FiberMutex::QueueUp(Waiter* waiter, bool woken, bool hand_over, base::Deadline deadline) noexcept {
+  base::SpinLockGuard guard(queue_lock_);
+  std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  for (;;) {
+    if ((word & kLocked) == 0) return false;
+    std::uint32_t next = word | kQueued;
+    if (woken) next &= ~kWoken;
+    if (hand_over) next |= kHandOver;
+    // relaxed: the owner that sees the bits takes queue_lock_ before it looks at the queue.
+    if (word_.compare_exchange_weak(word, next, std::memory_order_relaxed, std::memory_order_relaxed)) break;
+  }
+  waiter->granted = false;
+  waiter->tag = OwnerTag();
+  waiter->Prepare(deadline, Interruptible::kNo);
+  if (woken) {
+    waiters_.PushFront(waiter);
+  } else {
+    waiters_.PushBack(waiter);
+  }
+  return true;
+}
+
+// It timed out.
+void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
+  base::SpinLockGuard guard(queue_lock_);
+  if (!waiter->linked()) return;  // An unlock() passed over it, and has set the bits.
+  waiters_.Remove(waiter);
+  // relaxed: as in QueueUp().
+  if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOver), std::memory_order_relaxed);
+}
+
+// It was woken, lost, and has no more time. The next unlock() must wake another: kWoken goes, while the mutex is locked (MX2). True: it
+// came free meanwhile, and is ours after all.
+bool FiberMutex::GiveUpWoken() noexcept {
+  for (;;) {
+    if (TakeUnlocked(/*woken=*/true)) return true;
+    std::uint32_t word = word_.load(std::memory_order_relaxed);
+    while ((word & kLocked) != 0) {
+      // relaxed: carries nothing but the bit.
+      if (word_.compare_exchange_weak(word, word & ~kWoken, std::memory_order_relaxed, std::memory_order_relaxed)) {
+        return false;
+      }
+    }
+  }
+}
+
+// The owner, while nobody needs to be woken: gives it free. False: somebody does; `*word` is what it found.
+bool FiberMutex::Release(std::uint32_t* word) noexcept {
+  *word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  while ((*word & (kQueued | kHandOver)) == 0 || (*word & (kWoken | kHandOver)) == kWoken) {
+    // release: as in unlock().
+    if (word_.compare_exchange_weak(*word, *word & (kFlags & ~kLocked), std::memory_order_release,
+                                    std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
+  CheckOwner(word_.load(std::memory_order_relaxed));  // We own it: nobody else changes what is looked at.
+  std::uint32_t word;
+  while (!Release(&word)) {
+    queue_lock_.lock();
+    std::uint32_t passed_over = 0;
+    auto* waiter = static_cast<Waiter*>(waiters_.ClaimFirst(&passed_over));
+    const std::uint32_t queued = waiters_.empty() ? 0 : kQueued;
+    if (waiter == nullptr) {
+      // All have timed out. Not freed here: MX5. relaxed: as in QueueUp().
+      word_.fetch_and(~(kQueued | kHandOver), std::memory_order_relaxed);
+      queue_lock_.unlock();
+      continue;
+    }
+    // Plain stores: MX4.
+    word = word_.load(std::memory_order_relaxed);
+    const bool hand_over = (word & kHandOver) != 0;
+    waiter->granted = hand_over;
+    // release: as in unlock(). The wake carries it to a waiter that got it handed over.
+    word_.store(hand_over ? kLocked | waiter->tag | queued | (word & kWoken) : kWoken | queued,
+                std::memory_order_release);
+    queue_lock_.unlock();
+    waiter->Wake();
+    return;
+  }
+}
+
+void FiberMutex::Adopt(WaitList* claimed) noexcept {
+  Waiter* wake_now = nullptr;
+  {
+    base::SpinLockGuard guard(queue_lock_);
+    if (claimed->empty()) return;
+    while (auto* waiter = static_cast<Waiter*>(claimed->PopFront())) {
+      waiter->HandOn();
+      waiter->granted = false;
+      waiters_.PushBack(waiter);
+    }
+    const bool several = !waiters_.IsSingle();
+    std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+    std::uint32_t next;
+    do {
+      // If it is locked, its unlock() will wake the first; if one is under way, that one's unlock() will (MX2).
+      const bool others_will = (word & (kLocked | kWoken)) != 0;
+      next = others_will ? word | kQueued : word | kWoken | (several ? kQueued : 0);
+      // relaxed: as in QueueUp().
+    } while (!word_.compare_exchange_weak(word, next, std::memory_order_relaxed, std::memory_order_relaxed));
+    if ((word & (kLocked | kWoken)) == 0) {
+      std::uint32_t passed_over = 0;
+      wake_now = static_cast<Waiter*>(waiters_.ClaimFirst(&passed_over));
+    }
+  }
+  if (wake_now != nullptr) wake_now->Wake();
+}
+
+void FiberMutex::LockAdopted(Waiter* waiter) noexcept {
+  if (waiter->granted) return;
+  static_cast<void>(Contend(waiter, /*woken=*/true, base::Deadline::Infinite()));
+}
+
+}  // namespace weft

@@ -1,0 +1,79 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberSeqLock: small data that is read often and written seldom. Readers write nothing, and so do not disturb each other; a
+// reader that was overtaken by a writer reads again. For fibers and threads.
+//
+//      unsigned seq;                                            seqlock.WriteSeqLock();
+//      do {                                                     x.store(1, std::memory_order_relaxed);
+//        seq = seqlock.ReadSeqBegin();                          y.store(2, std::memory_order_relaxed);
+//        a = x.load(std::memory_order_relaxed);                 seqlock.WriteSeqUnlock();
+//        b = y.load(std::memory_order_relaxed);
+//      } while (seqlock.ReadSeqRetry(seq));
+//
+// The data must be atomics, read and written relaxed: a reader may read while a writer writes, which is a data race on anything else,
+// even if what it read is thrown away. No pointers to what a writer may free. What was read may be used after ReadSeqRetry() has said
+// no (0).
+//
+// Who may call: any fiber and any thread. ReadSeqBegin() and WriteSeqLock() may switch (a thread: block), the others never do. A writer may be
+// suspended inside its section: readers then wait for it without occupying their workers. A reader may be suspended too.
+// Memory ordering: a reader that was not overtaken sees all that the writers before it wrote.
+// Writers exclude each other, by a FiberMutex. A stream of writers without pause starves readers: use a FiberSharedMutex there.
+//
+// Invariants
+//   SQ1  sequence_ is odd while a writer is between WriteSeqLock() and WriteSeqUnlock(); it changes under writer_ only.
+//   SQ2  If a reader reads one value that a writer wrote in a section, its ReadSeqRetry() sees that section's odd number, or a later one.
+#ifndef WEFT_SYNC_FIBER_SEQLOCK_H_
+#define WEFT_SYNC_FIBER_SEQLOCK_H_
+
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft {
+
+class FiberSeqLock {
+ public:
+  constexpr FiberSeqLock() = default;
+  FiberSeqLock(const FiberSeqLock&) = delete;
+  FiberSeqLock& operator=(const FiberSeqLock&) = delete;
+
+  // The number to give to ReadSeqRetry().
+  [[nodiscard]] unsigned ReadSeqBegin() noexcept {
+    // acquire: the reads that follow see what the writers before wrote. Pairs with the release in WriteSeqUnlock().
+    const unsigned sequence = sequence_.load(std::memory_order_acquire);
+    return WEFT_LIKELY((sequence & 1) == 0) ? sequence : ReadSeqBeginSlow();
+  }
+
+  // 1: a writer came in between; what was read since ReadSeqBegin() is not to be used. 0: it is good.
+  [[nodiscard]] unsigned ReadSeqRetry(unsigned sequence) const noexcept {
+    // Our reads before, the look at the number after: SQ2. Pairs with the fence in WriteSeqLock().
+    base::ThreadFence(std::memory_order_acquire);
+    return sequence_.load(std::memory_order_relaxed) != sequence ? 1 : 0;  // Ordered by the fence.
+  }
+
+  void WriteSeqLock() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    writer_.lock();
+    // relaxed: ordered by the fence.
+    sequence_.store(sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    // The odd number first, our writes after: SQ2. Pairs with the fence in ReadSeqRetry().
+    base::ThreadFence(std::memory_order_release);
+  }
+
+  void WriteSeqUnlock() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    // release: our writes. Pairs with the acquire in ReadSeqBegin().
+    sequence_.store(sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    writer_.unlock();
+  }
+
+ private:
+  unsigned ReadSeqBeginSlow() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;
+
+  base::Atomic<unsigned> sequence_{0};
+  FiberMutex writer_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_FIBER_SEQLOCK_H_

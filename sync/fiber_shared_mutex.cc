@@ -1,0 +1,136 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/fiber_shared_mutex.h"
+
+#include "weft/sync/wait_queue.h"
+
+namespace weft {
+
+using sync::Interruptible;
+using sync::Waiter;
+using sync::WaitList;
+using sync::WaitNode;
+using sync::WaitResult;
+
+bool FiberSharedMutex::AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept {
+  std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  for (;;) {
+    const bool blocked = (word & blocked_by) != 0;
+    if (blocked && (word & kWaiters) != 0) return true;
+    const std::uint32_t next = blocked ? word | kWaiters : word + take;
+    // acquire: as in TakeFree(), when it is ours.
+    if (word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) return blocked;
+  }
+}
+
+WEFT_NOINLINE bool FiberSharedMutex::LockSlow(base::Deadline deadline) noexcept {
+  queue_lock_.lock();
+  if (!AnnounceWaiterOr(/*blocked_by=*/~0U, /*take=*/kWriter)) {
+    queue_lock_.unlock();
+    return true;
+  }
+  return Await(&writers_, deadline);
+}
+
+WEFT_NOINLINE bool FiberSharedMutex::LockSharedSlow(base::Deadline deadline) noexcept {
+  queue_lock_.lock();
+  if (!AnnounceWaiterOr(/*blocked_by=*/kWriter | kWaiters, /*take=*/kOneReader)) {
+    queue_lock_.unlock();
+    return true;
+  }
+  return Await(&readers_, deadline);
+}
+
+// Queues up, unlocks, waits. True: it was handed over.
+bool FiberSharedMutex::Await(WaitList* list, base::Deadline deadline) noexcept {
+  Waiter waiter;
+  const bool too_late = !deadline.is_infinite() && deadline.expired();
+  if (!too_late) {
+    waiter.Prepare(deadline, Interruptible::kNo);
+    list->PushBack(&waiter);
+    queue_lock_.unlock();
+    if (waiter.Await(deadline) == WaitResult::kNotified) return true;
+    queue_lock_.lock();
+    if (waiter.linked()) list->Remove(&waiter);
+  }
+  WaitList chosen;
+  OnWaiterLeft(&chosen);
+  queue_lock_.unlock();
+  WakeAll(&chosen);
+  return false;
+}
+
+void FiberSharedMutex::OnWaiterLeft(WaitList* chosen) noexcept {
+  if (!writers_.empty()) return;
+  // acquire: what the last writer did is handed on to the readers that enter. Pairs with the release in GiveUpWriter().
+  if ((word_.load(std::memory_order_acquire) & kWriter) == 0) {
+    // SM3: there is no writer before them any more. Readers that own it may leave meanwhile, hence read-modify-writes; not the last of
+    // them, if kWaiters is set (it needs our lock).
+    std::uint32_t passed_over = 0;
+    while (WaitNode* node = readers_.ClaimFirst(&passed_over)) {
+      word_.fetch_add(kOneReader, std::memory_order_relaxed);
+      chosen->PushBack(node);
+    }
+  }
+  // relaxed: who sees no waiters needs nothing from us.
+  if (readers_.empty()) word_.fetch_and(~kWaiters, std::memory_order_relaxed);
+}
+
+bool FiberSharedMutex::HandToReaders(WaitList* chosen) noexcept {
+  std::uint32_t passed_over = 0;
+  std::uint32_t count = 0;
+  while (WaitNode* node = readers_.ClaimFirst(&passed_over)) {
+    chosen->PushBack(node);
+    ++count;
+  }
+  if (count == 0) return false;
+  // A plain store: SM2. release: later readers that join see what we did. Pairs with the acquire in JoinReaders().
+  word_.store(count * kOneReader | (writers_.empty() ? 0 : kWaiters), std::memory_order_release);
+  return true;
+}
+
+bool FiberSharedMutex::HandToWriter(WaitList* chosen) noexcept {
+  std::uint32_t passed_over = 0;
+  WaitNode* node = writers_.ClaimFirst(&passed_over);
+  if (node == nullptr) return false;
+  chosen->PushBack(node);
+  // A plain store: SM2. relaxed: it is that writer's, who gets everything by its wake.
+  word_.store(kWriter | (writers_.empty() && readers_.empty() ? 0 : kWaiters), std::memory_order_relaxed);
+  return true;
+}
+
+WEFT_NOINLINE void FiberSharedMutex::UnlockSlow() noexcept {
+  do {
+    WEFT_CHECK((word_.load(std::memory_order_relaxed) & kWriter) != 0, "FiberSharedMutex::unlock: no writer owns it");
+    WaitList chosen;
+    queue_lock_.lock();
+    if (HandToReaders(&chosen) || HandToWriter(&chosen)) {
+      queue_lock_.unlock();  // SM4
+      WakeAll(&chosen);
+      return;
+    }
+    // All have timed out. relaxed: as in OnWaiterLeft().
+    word_.fetch_and(~kWaiters, std::memory_order_relaxed);
+    queue_lock_.unlock();
+  } while (!GiveUpWriter());
+}
+
+WEFT_NOINLINE void FiberSharedMutex::UnlockSharedSlow() noexcept {
+  do {
+    WaitList chosen;
+    queue_lock_.lock();
+    // acquire: what the readers did that have left before us. Pairs with the release in LeaveReaders().
+    if (word_.load(std::memory_order_acquire) == (kOneReader | kWaiters)) {
+      if (HandToWriter(&chosen) || HandToReaders(&chosen)) {
+        queue_lock_.unlock();  // SM4
+        WakeAll(&chosen);
+        return;
+      }
+      word_.fetch_and(~kWaiters, std::memory_order_relaxed);  // As in UnlockSlow().
+    }
+    queue_lock_.unlock();
+  } while (!LeaveReaders());
+}
+
+}  // namespace weft

@@ -1,0 +1,162 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberSharedMutex: one writer or many readers; as std::shared_timed_mutex, for fibers and threads.
+//
+// Who may call: any fiber and any thread. lock(), lock_shared() and the timed forms may switch (a thread: block); the try_ forms and
+// both unlocks never do. Not recursive, neither way: a reader that reads again may wait for a writer that waits for it.
+// Memory ordering: what a writer did is visible to all later owners; what a reader did, to the next writer.
+// Lifetime: as FiberMutex: the last owner may destroy it after its unlock, even if an earlier owner is still inside its own.
+// Not a cancellation point.
+//
+// Fairness: by phases. While a writer waits no new reader enters, so writers do not starve. When a writer leaves, all readers that wait
+// by then enter together, so readers do not starve either: each waits for at most one writer. The unlocker hands the mutex over: it
+// belongs to the chosen ones before they run.
+//
+//      word_   bit 0        kWriter   a writer owns it
+//              bit 1        kWaiters  somebody waits: all come to the slow path
+//              bits 2..31   how many readers own it
+//
+// Invariants
+//   SM1  kWaiters changes under queue_lock_ only, and is set while somebody is queued. While it is set somebody owns the mutex.
+//   SM2  With kWaiters set and without queue_lock_, the word changes only in that a reader which is not the last leaves. So its last
+//        owner, holding queue_lock_, may write it plainly.
+//   SM3  Readers are queued only behind a writer: one that owns the mutex, or waits, or has just given up waiting (and lets them in
+//        when it leaves the queue).
+//   SM4  An unlock touches the mutex last in the write that frees it or, with waiters, in the unlock of queue_lock_, before those it chose
+//        can run. It never frees the mutex under queue_lock_ without having chosen somebody (MX5 in fiber_mutex.h).
+// Rejected: a counter per worker for the readers (large, and slow for writers; a lock that is read that often wants RCU).
+#ifndef WEFT_SYNC_FIBER_SHARED_MUTEX_H_
+#define WEFT_SYNC_FIBER_SHARED_MUTEX_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/sync/wait_state.h"
+
+namespace weft {
+
+class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
+ public:
+  constexpr FiberSharedMutex() = default;
+  FiberSharedMutex(const FiberSharedMutex&) = delete;
+  FiberSharedMutex& operator=(const FiberSharedMutex&) = delete;
+  ~FiberSharedMutex() {
+    // relaxed: who destroys it is ordered after all its users.
+    WEFT_DCHECK(word_.load(std::memory_order_relaxed) == 0, "FiberSharedMutex: destroyed while locked or waited for");
+  }
+
+  // --- The writer ---
+
+  void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (WEFT_UNLIKELY(!TakeFree())) static_cast<void>(LockSlow(base::Deadline::Infinite()));
+  }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(); }
+  template <class Rep, class Period>
+  [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
+      WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    return TakeFree() || LockSlow(base::Deadline::After(timeout));
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
+      WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    return TakeFree() || LockSlow(base::Deadline::At(deadline));
+  }
+  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (WEFT_UNLIKELY(!GiveUpWriter())) UnlockSlow();
+  }
+
+  // --- A reader ---
+
+  void lock_shared() WEFT_ACQUIRE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (WEFT_UNLIKELY(!JoinReaders())) static_cast<void>(LockSharedSlow(base::Deadline::Infinite()));
+  }
+  [[nodiscard]] bool try_lock_shared() WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    return JoinReaders();
+  }
+  template <class Rep, class Period>
+  [[nodiscard]] bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout)
+      WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    return JoinReaders() || LockSharedSlow(base::Deadline::After(timeout));
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline)
+      WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    return JoinReaders() || LockSharedSlow(base::Deadline::At(deadline));
+  }
+  void unlock_shared() WEFT_RELEASE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (WEFT_UNLIKELY(!LeaveReaders())) UnlockSharedSlow();
+  }
+
+ private:
+  static constexpr std::uint32_t kWriter = 1;
+  static constexpr std::uint32_t kWaiters = 2;
+  static constexpr std::uint32_t kOneReader = 4;
+
+  bool TakeFree() noexcept {
+    std::uint32_t free = 0;
+    // acquire: what all former owners did. Pairs with the releases in GiveUpWriter() and LeaveReaders().
+    return word_.compare_exchange_strong(free, kWriter, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  bool JoinReaders() noexcept {
+    std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+    while ((word & (kWriter | kWaiters)) == 0) {
+      // acquire: what the last writer did. Pairs with the release in GiveUpWriter().
+      if (word_.compare_exchange_weak(word, word + kOneReader, std::memory_order_acquire, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // False: somebody waits.
+  bool GiveUpWriter() noexcept {
+    std::uint32_t word = kWriter;
+    // release: what we did as the writer. Pairs with the acquires in TakeFree() and JoinReaders().
+    return word_.compare_exchange_strong(word, 0, std::memory_order_release, std::memory_order_relaxed);
+  }
+
+  // False: somebody waits, and we are the last reader.
+  bool LeaveReaders() noexcept {
+    std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+    while (word != (kOneReader | kWaiters)) {
+      WEFT_CHECK(word >= kOneReader, "FiberSharedMutex::unlock_shared: no reader owns it");
+      // release: we have read; no later writer's writes may be seen by us. Pairs with the acquires in TakeFree() and
+      // UnlockSharedSlow().
+      if (word_.compare_exchange_weak(word, word - kOneReader, std::memory_order_release, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool LockSlow(base::Deadline deadline) noexcept;
+  bool LockSharedSlow(base::Deadline deadline) noexcept;
+  void UnlockSlow() noexcept;
+  void UnlockSharedSlow() noexcept;
+
+  // Announces a waiter, unless the word has become one that `free_for` allows: then takes it by adding `take`. True: announced.
+  bool AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept WEFT_REQUIRES(queue_lock_);
+  bool Await(sync::WaitList* list, base::Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
+  // The last owner, with waiters: hands over to one of these. False: nobody is there any more.
+  bool HandToReaders(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+  bool HandToWriter(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+  // A waiter has left the queue without the mutex.
+  void OnWaiterLeft(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+
+  base::Atomic<std::uint32_t> word_{0};
+  base::SpinLock queue_lock_;
+  sync::WaitList writers_ WEFT_GUARDED_BY(queue_lock_);
+  sync::WaitList readers_ WEFT_GUARDED_BY(queue_lock_);
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_FIBER_SHARED_MUTEX_H_

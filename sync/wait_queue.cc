@@ -1,0 +1,161 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/wait_queue.h"
+
+#include <sched.h>
+
+#include <cstddef>
+
+#include "weft/scheduling_group/park.h"
+#include "weft/timer/timer_worker.h"
+
+namespace weft::sync {
+
+namespace {
+
+// How many fibers WakeAll() collects before it hands them over: enough to share one wake-up pass, little on a fiber's stack.
+constexpr std::size_t kWakeBatch = 32;
+
+// A fiber's time-out, on its stack while it waits.
+struct TimeOut : timer::TimerNode {
+  explicit TimeOut(Waiter* the_waiter) : waiter(the_waiter) { fire = &Fire; }
+
+  static void Fire(timer::TimerNode* node, timer::FireContext* context) {
+    Waiter* waiter = static_cast<TimeOut*>(node)->waiter;
+    if (waiter->Claim(WaitResult::kTimedOut)) context->Ready(waiter->fiber());
+  }
+
+  Waiter* const waiter;
+};
+
+}  // namespace
+
+Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
+
+void Waiter::Prepare(base::Deadline deadline, Interruptible interruptible) noexcept {
+  // Before anybody can claim: who has claimed may unpark.
+  if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
+  if (fiber_ != nullptr && interruptible == Interruptible::kYes) {
+    Begin(&fiber_->current_wait);
+  } else {
+    Begin(deadline.is_infinite() ? nullptr : &own_word_);
+  }
+}
+
+WaitResult Waiter::Await(base::Deadline deadline) noexcept {
+  return fiber_ != nullptr ? AwaitFiber(deadline) : AwaitThread(deadline);
+}
+
+WaitResult Waiter::AwaitFiber(base::Deadline deadline) noexcept {
+  if (deadline.is_infinite()) {
+    scheduling_group::ParkPrepared(fiber_);
+  } else {
+    TimeOut time_out(this);
+    // The worker of this moment: the fiber may wake up in another group.
+    timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
+    timers->Arm(&time_out, deadline);
+    scheduling_group::ParkPrepared(fiber_);
+    timers->Disarm(&time_out);  // It has fired, or never will: WQ4.
+  }
+  return result();
+}
+
+WaitResult Waiter::AwaitThread(base::Deadline deadline) noexcept {
+  if (deadline.is_infinite()) {
+    parker_.Park();
+  } else if (!parker_.ParkUntil(deadline.time_point())) {
+    if (Claim(WaitResult::kTimedOut)) return result();
+    parker_.Park();  // A notifier was faster: its wake is on the way.
+  }
+  return result();
+}
+
+void Waiter::Wake() noexcept {
+  if (fiber_ != nullptr) {
+    scheduling_group::Unpark(fiber_);
+  } else {
+    parker_.Unpark();
+  }
+}
+
+void WakeAll(WaitList* claimed) noexcept {
+  FiberEntity* fibers[kWakeBatch];
+  std::size_t count = 0;
+  // PopFront() touches the neighbours: they are still ours.
+  while (auto* waiter = static_cast<Waiter*>(claimed->PopFront())) {
+    if (waiter->fiber_ == nullptr) {
+      waiter->parker_.Unpark();
+      continue;
+    }
+    fibers[count++] = waiter->fiber_;
+    if (count == kWakeBatch) {
+      scheduling_group::UnparkRemote(fibers, count);
+      count = 0;
+    }
+  }
+  // One alone may be handed over to on this worker, as it wakes up the cheapest.
+  if (count == 1) {
+    scheduling_group::Unpark(fibers[0]);
+  } else if (count != 0) {
+    scheduling_group::UnparkRemote(fibers, count);
+  }
+}
+
+bool InterruptWait(FiberEntity* fiber) noexcept {
+  auto* waiter = static_cast<Waiter*>(WaitNode::ClaimFrom(&fiber->current_wait, WaitResult::kInterrupted));
+  if (waiter == nullptr) return false;
+  waiter->Wake();
+  return true;
+}
+
+WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept {
+  Waiter waiter;
+  // In no list: no one but its time-out and an interrupter can find it.
+  waiter.Prepare(deadline, interruptible);
+  return waiter.Await(deadline);
+}
+
+void YieldFiberOrThread() noexcept {
+  if (scheduling_group::CurrentFiber() != nullptr) {
+    scheduling_group::YieldCurrentFiber();
+  } else {
+    sched_yield();
+  }
+}
+
+WaitResult WaitQueue::Wait(Waiter* waiter, base::Deadline deadline, Interruptible interruptible) noexcept {
+  if (!deadline.is_infinite() && deadline.expired()) {
+    unlock();
+    return WaitResult::kTimedOut;
+  }
+  Enqueue(waiter, deadline, interruptible);
+  unlock();
+  return Await(waiter, deadline);
+}
+
+WaitResult WaitQueue::Await(Waiter* waiter, base::Deadline deadline) noexcept {
+  const WaitResult result = waiter->Await(deadline);
+  if (result == WaitResult::kNotified) return result;
+  base::SpinLockGuard guard(lock_);
+  if (waiter->linked()) {
+    waiters_.Remove(waiter);
+  } else {
+    --passed_over_;  // WQ5
+  }
+  return result;
+}
+
+void WaitQueue::Drain() noexcept {
+  for (;;) {
+    {
+      base::SpinLockGuard guard(lock_);
+      WEFT_DCHECK(waiters_.empty() || waiters_.front()->decided(),
+                  "a synchronisation object is destroyed while somebody waits for it");
+      if (waiters_.empty() && passed_over_ == 0) return;
+    }
+    YieldFiberOrThread();
+  }
+}
+
+}  // namespace weft::sync

@@ -1,0 +1,213 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a wait ends, and who decides it. The decisions of wait_queue.h without fibers, threads and timers: only base is
+// needed, so that tests/model/wait_queue_model.cc can drive this code through all interleavings with a parker of its own.
+//
+// A WaitNode is one wait: it stands on the waiter's stack, in the list of the primitive it waits for. Up to three may
+// want to end it: a notifier, its time-out, an interruption. They settle it by one read-modify-write on the decision
+// word, which holds the node's address as long as the wait is undecided:
+//
+//                Begin                 Claim(kNotified)      notifier, holding the lock of the list
+//      no wait --------> undecided --- Claim(kTimedOut)      time-out: TimerWorker, or the thread itself
+//         ^              word = node   ClaimFrom(word, ...)  interrupter: knows only where the word is
+//         |                  |
+//         |                  | the winner writes the result
+//         |                  v
+//         +--- Leave --- decided ---> the winner's wake, once, is its last touch of the node
+//                        word = null
+//
+//      who                    may touch the node
+//      owner                  always; but it returns from its wait only as WS5 says
+//      notifier               while it holds the list's lock and the node is in the list; after winning, until its wake
+//      time-out               until its claim fails, or until its wake; the owner disarms it before it returns
+//      interrupter            only after winning, until its wake. Before, it touches nothing but the word
+//
+// Invariants
+//   WS1  Of all claims on one wait exactly one succeeds.
+//   WS2  The winner, and nobody else, wakes the owner, exactly once.
+//   WS3  A node enters its list under the list's lock, by its owner, and leaves it under that lock: taken by a notifier
+//        (claimed or not), or by its owner, which was not notified.
+//   WS4  A notification is not swallowed: a notifier whose claim fails takes the next node. Hence: if ClaimFirst()
+//        returns null, no wait in the list was undecided.
+//   WS5  The owner goes on when it has been woken, its timer is disarmed, and it has been notified (then its node is out
+//        of the list) or has passed through the list's lock and left the list. So no one holds a pointer to the node.
+//   WS6  A wait that only a notifier can end has no decision word: being in the list, under the lock, is the decision.
+//   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable hands
+//        its waiters on to the mutex). Who takes it out of there has won it; the former contenders go on failing.
+//
+// The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that an
+// interrupter may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame) is
+// again the fiber's present wait. Other waits that need a word have it in the Waiter.
+//
+// Rejected: a state word in the node for the interrupter too (it would need the node to stay, hence a hazard pointer or a
+// count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would have to take it, and
+// the primitive may be gone by then: the notifier's waiter returns and destroys it while the timer of another waiter of
+// the same notification has not been disarmed yet).
+#ifndef WEFT_SYNC_WAIT_STATE_H_
+#define WEFT_SYNC_WAIT_STATE_H_
+
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/check.h"
+
+namespace weft::sync {
+
+enum class WaitResult : std::uint8_t { kNotified, kTimedOut, kInterrupted };
+
+class WaitNode {
+ public:
+  using DecisionWord = base::Atomic<void*>;
+
+  WaitNode() = default;
+  WaitNode(const WaitNode&) = delete;
+  WaitNode& operator=(const WaitNode&) = delete;
+
+  // The owner, before it enters a list; from here on, any claim may come. nullptr: only a notifier can end it (WS6).
+  void Begin(DecisionWord* word) noexcept {
+    result_ = WaitResult::kNotified;
+    handed_on_ = false;
+    word_ = word;
+    // release: an interrupter finds the node complete. Pairs with the acquire in ClaimFrom().
+    if (word != nullptr) word->store(this, std::memory_order_release);
+  }
+
+  // One who would end the wait and may touch the node (see the table). True: it is decided so, and the caller must wake the
+  // owner. False: somebody else has decided it; the caller forgets the node.
+  [[nodiscard]] bool Claim(WaitResult how) noexcept {
+    if (word_ == nullptr) return true;  // WS6: the caller is a notifier and holds the lock.
+    void* undecided = this;
+    // acquire: what the owner and the list's lock holders wrote to the node, for the time-out, which holds no such lock; pairs
+    // with the release in Begin(). relaxed on failure: the node is not looked at any more.
+    if (!word_->compare_exchange_strong(undecided, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return false;
+    }
+    result_ = how;  // The wake publishes it to the owner.
+    return true;
+  }
+
+  // One who knows only the word. The node it decided, whose owner the caller must wake; nullptr: there is no wait to end.
+  [[nodiscard]] static WaitNode* ClaimFrom(DecisionWord* word, WaitResult how) noexcept {
+    void* node = word->load(std::memory_order_relaxed);  // Only to be compared; the exchange makes it ours.
+    // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means that
+    // this wait was decided, or even that the next one has begun: which is then the one to end.
+    while (node != nullptr &&
+           !word->compare_exchange_weak(node, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
+    }
+    if (node == nullptr) return nullptr;
+    auto* claimed = static_cast<WaitNode*>(node);
+    claimed->result_ = how;
+    return claimed;
+  }
+
+  // The owner, or a claimer about to take up its claim: whether it has been decided. Only a hint while others may claim.
+  bool decided() const noexcept {
+    // relaxed: whoever sees true still waits for the wake, which carries everything.
+    return word_ != nullptr && word_->load(std::memory_order_relaxed) != this;
+  }
+
+  // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a further claim (WS7).
+  void HandOn() noexcept { handed_on_ = true; }
+
+  // The owner, after its wake.
+  WaitResult result() const noexcept { return result_; }
+
+  // The owner, after its wake.
+  bool handed_on() const noexcept { return handed_on_; }
+
+  // Whoever holds the lock of the list.
+  bool linked() const noexcept { return next_ != nullptr; }
+
+ private:
+  friend class WaitList;
+
+  WaitNode* next_ = nullptr;
+  WaitNode* prev_ = nullptr;
+  DecisionWord* word_ = nullptr;
+  WaitResult result_ = WaitResult::kNotified;
+  bool handed_on_ = false;  // Guarded by the lock of the list.
+};
+
+// Waits in the order in which they will be notified: a ring, of which the list knows the first node. One pointer, because
+// each primitive has one (base::IntrusiveList has a sentinel: two pointers, in an object that cannot be moved).
+//
+// All calls but empty_hint(): whoever holds the lock of the list, or has the list on its own stack.
+class WaitList {
+ public:
+  constexpr WaitList() = default;
+  WaitList(const WaitList&) = delete;
+  WaitList& operator=(const WaitList&) = delete;
+
+  bool empty() const noexcept { return first() == nullptr; }
+
+  // Any thread. "True" is reliable for a caller that is ordered after all enqueuers it cares for by other means.
+  bool empty_hint() const noexcept { return first() == nullptr; }
+
+  WaitNode* front() const noexcept { return first(); }
+  bool IsSingle() const noexcept { return first() != nullptr && first()->next_ == first(); }
+
+  void PushBack(WaitNode* node) noexcept {
+    WEFT_DCHECK(!node->linked(), "WaitList::PushBack: the wait is in a list already");
+    WaitNode* front = first();
+    if (front == nullptr) {
+      node->next_ = node->prev_ = node;
+      set_first(node);
+      return;
+    }
+    node->next_ = front;
+    node->prev_ = front->prev_;
+    front->prev_->next_ = node;
+    front->prev_ = node;
+  }
+
+  void PushFront(WaitNode* node) noexcept {
+    PushBack(node);
+    set_first(node);  // In a ring the last is the one before the first.
+  }
+
+  void Remove(WaitNode* node) noexcept {
+    WEFT_DCHECK(node->linked() && !empty(), "WaitList::Remove: the wait is in no list");
+    if (node->next_ == node) {
+      set_first(nullptr);
+    } else {
+      node->prev_->next_ = node->next_;
+      node->next_->prev_ = node->prev_;
+      if (first() == node) set_first(node->next_);
+    }
+    node->next_ = node->prev_ = nullptr;
+  }
+
+  // nullptr if empty.
+  WaitNode* PopFront() noexcept {
+    WaitNode* node = first();
+    if (node != nullptr) Remove(node);
+    return node;
+  }
+
+  // The notifier: takes out the first wait that it can end; the caller must wake its owner. nullptr: there is none (WS4).
+  // Waits that others have ended are taken out on the way, and counted: their owners are still to pass the lock (WS5).
+  [[nodiscard]] WaitNode* ClaimFirst(std::uint32_t* passed_over) noexcept {
+    while (WaitNode* node = PopFront()) {
+      if (node->handed_on_ || node->Claim(WaitResult::kNotified)) return node;
+      ++*passed_over;
+    }
+    return nullptr;
+  }
+
+  // The notifier: moves all waits that it can end to the back of `claimed`; the caller must wake their owners.
+  void ClaimAll(WaitList* claimed, std::uint32_t* passed_over) noexcept {
+    while (WaitNode* node = ClaimFirst(passed_over)) claimed->PushBack(node);
+  }
+
+ private:
+  // relaxed: ordered by the lock of the list; empty_hint() carries nothing.
+  WaitNode* first() const noexcept { return first_.load(std::memory_order_relaxed); }
+  void set_first(WaitNode* node) noexcept { first_.store(node, std::memory_order_relaxed); }
+
+  base::Atomic<WaitNode*> first_{nullptr};
+};
+
+}  // namespace weft::sync
+
+#endif  // WEFT_SYNC_WAIT_STATE_H_

@@ -1,0 +1,201 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/fiber_blocking_bounded_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "testing/group_fixture.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Crew;
+using testing::Scaled;
+using testing::YieldActor;
+using testing::YieldUntil;
+
+class FiberBlockingBoundedQueueTest : public testing::OnAnyCrew {};
+
+TEST_P(FiberBlockingBoundedQueueTest, PassesEverythingInOrder) {
+  const int each = Scaled(2000);
+  FiberBlockingBoundedQueue<int> queue(16);
+  std::atomic<std::int64_t> sum{0};
+  std::atomic<int> producers{2};
+  Crew crew = MakeCrew();
+  crew.AddMany(2, [&](int me) {
+    for (int i = 1; i <= each; ++i) EXPECT_TRUE(queue.Push(me * each + i));
+    if (--producers == 0) queue.Stop();
+  });
+  crew.AddMany(3, [&](int) {
+    int last[2] = {0, 0};
+    int item = 0;
+    while (queue.Pop(item)) {
+      sum += item;
+      int& previous = last[(item - 1) / each];
+      EXPECT_GT(item, previous);
+      previous = item;
+    }
+  });
+  crew.Join();
+  const std::int64_t count = 2 * each;
+  EXPECT_EQ(sum, count * (count + 1) / 2);
+}
+
+// tRPC-Cpp's Stop() wakes one waiter, drops what is in the queue, and makes Pop() succeed without an item.
+TEST_P(FiberBlockingBoundedQueueTest, BoundedQueueStopWakesAllAndDropsNothing) {
+  FiberBlockingBoundedQueue<int> full(2);
+  FiberBlockingBoundedQueue<int> empty(2);
+  ASSERT_TRUE(full.Push(1));
+  ASSERT_TRUE(full.Push(2));
+  std::atomic<int> refused{0};
+  Crew crew = MakeCrew();
+  crew.AddMany(4, [&](int me) {
+    int item = 3;
+    if (me % 2 == 0) {
+      refused += !full.Push(std::move(item));
+      refused += !empty.Pop(item);
+    } else {
+      refused += !full.Push(std::move(item), 1h);
+      refused += !empty.Pop(item, 1h);
+    }
+    EXPECT_EQ(item, 3);
+  });
+  crew.Add([&] {
+    for (int i = 0; i < 10; ++i) YieldActor();
+    full.Stop();
+    empty.Stop();
+  });
+  crew.Join();
+  EXPECT_EQ(refused, 8);
+  int item = 0;
+  EXPECT_TRUE(full.Pop(item));
+  EXPECT_EQ(item, 1);
+  EXPECT_TRUE(full.TryPop(item));
+  EXPECT_EQ(item, 2);
+  EXPECT_FALSE(full.Pop(item));
+  EXPECT_FALSE(full.TryPop(item));
+  EXPECT_EQ(item, 2);
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, TimedFormsTimeOutAndLeaveTheItemAlone) {
+  FiberBlockingBoundedQueue<std::string> queue(1);
+  Crew crew = MakeCrew();
+  crew.Add([&] {
+    std::string item = "untouched";
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_FALSE(queue.Pop(item, 2ms));
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
+    EXPECT_FALSE(queue.Pop(item, std::chrono::system_clock::now() + 1ms));
+    EXPECT_FALSE(queue.TryPop(item));
+    EXPECT_EQ(item, "untouched");
+    EXPECT_TRUE(queue.Push("first", 1ms));
+    EXPECT_FALSE(queue.Push(std::move(item), 2ms));
+    EXPECT_FALSE(queue.Push(std::move(item), std::chrono::steady_clock::now()));
+    EXPECT_FALSE(queue.TryPush(std::move(item)));
+    EXPECT_EQ(item, "untouched");
+    EXPECT_TRUE(queue.Pop(item, 0s));
+    EXPECT_EQ(item, "first");
+  });
+  crew.Join();
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, WeightsBoundWhatIsInIt) {
+  const int each = Scaled(1000);
+  FiberBlockingBoundedQueue<int> queue(10, [](int item) { return static_cast<std::size_t>(item); });
+  std::atomic<std::int64_t> sum{0};
+  std::atomic<int> producers{3};
+  Crew crew = MakeCrew();
+  crew.AddMany(3, [&](int me) {
+    for (int i = 0; i < each; ++i) EXPECT_TRUE(queue.Push(1 + (i * 7 + me) % 10));
+    if (--producers == 0) queue.Stop();
+  });
+  crew.AddMany(2, [&](int) {
+    int item = 0;
+    while (queue.Pop(item)) {
+      EXPECT_LE(queue.Size(), 10u);
+      sum += item;
+    }
+  });
+  crew.Join();
+  std::int64_t expected = 0;
+  for (int me = 0; me < 3; ++me) {
+    for (int i = 0; i < each; ++i) expected += 1 + (i * 7 + me) % 10;
+  }
+  EXPECT_EQ(sum, expected);
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, AnItemHeavierThanTheCapacityIsLetInAlone) {
+  FiberBlockingBoundedQueue<int> queue(10, [](int item) { return static_cast<std::size_t>(item); });
+  std::atomic<bool> refused{false};
+  Crew crew = MakeCrew();
+  crew.Add([&] {
+    EXPECT_TRUE(queue.Push(1));
+    EXPECT_FALSE(queue.TryPush(1000));
+    refused = true;
+    EXPECT_TRUE(queue.Push(1000));  // Waits until the queue is empty.
+    EXPECT_FALSE(queue.TryPush(1));
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return refused.load(); });
+    int item = 0;
+    EXPECT_TRUE(queue.Pop(item));
+    YieldUntil([&] { return queue.Size() == 1000; });
+  });
+  crew.Join();
+  int item = 0;
+  EXPECT_TRUE(queue.TryPop(item));
+  EXPECT_EQ(item, 1000);
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, MoreCapacityLetsWaitersIn) {
+  FiberBlockingBoundedQueue<int> queue(1);
+  std::atomic<int> pushed{0};
+  Crew crew = MakeCrew();
+  crew.AddMany(4, [&](int me) {
+    EXPECT_TRUE(queue.Push(std::move(me)));
+    ++pushed;
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return pushed == 1; });
+    queue.SetCapacity(4);
+  });
+  crew.Join();
+  EXPECT_EQ(queue.Size(), 4u);
+  EXPECT_EQ(queue.Capacity(), 4u);
+}
+
+WEFT_INSTANTIATE_ON_ANY_CREW(FiberBlockingBoundedQueueTest);
+
+TEST(FiberBlockingBoundedQueue, CanBeCopiedAndMovedWithItsItems) {
+  FiberBlockingBoundedQueue<std::string> queue(3, [](const std::string& s) { return s.size(); });
+  ASSERT_TRUE(queue.Push("ab"));
+  FiberBlockingBoundedQueue<std::string> copy(queue);
+  FiberBlockingBoundedQueue<std::string> moved(std::move(queue));
+  for (auto* q : {&copy, &moved}) {
+    EXPECT_EQ(q->Size(), 2u);
+    EXPECT_EQ(q->Capacity(), 3u);
+    EXPECT_FALSE(q->TryPush("cd"));
+    std::string item;
+    EXPECT_TRUE(q->TryPop(item));
+    EXPECT_EQ(item, "ab");
+  }
+}
+
+TEST(FiberBlockingBoundedQueue, HoldsWhatCanOnlyBeMoved) {
+  FiberBlockingBoundedQueue<std::unique_ptr<int>> queue(2);
+  EXPECT_TRUE(queue.Push(std::make_unique<int>(7)));
+  std::unique_ptr<int> item;
+  EXPECT_TRUE(queue.Pop(item));
+  EXPECT_EQ(*item, 7);
+}
+
+}  // namespace
+}  // namespace weft
