@@ -1,0 +1,105 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/execution_context.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/park.h"
+
+namespace weft {
+
+namespace {
+
+WEFT_TLS_ACCESSOR void*& ContextOfThread() {
+  base::OpaqueBarrier();
+  thread_local void* context = nullptr;
+  return context;
+}
+
+// Where the caller's current context is kept.  Not to be held over a switch.
+void*& ContextOfCaller() {
+  scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  return self != nullptr ? self->execution_context : ContextOfThread();
+}
+
+}  // namespace
+
+base::RefPtr<FiberExecutionContext> FiberExecutionContext::Create() {
+  return base::MakeRefCounted<FiberExecutionContext>();
+}
+
+base::RefPtr<FiberExecutionContext> FiberExecutionContext::Capture() {
+  return base::RefPtr<FiberExecutionContext>(Current());
+}
+
+FiberExecutionContext* FiberExecutionContext::Current() noexcept {
+  return static_cast<FiberExecutionContext*>(ContextOfCaller());
+}
+
+FiberExecutionContext::Scope::Scope(FiberExecutionContext* context)
+    : context_(context), outer_(static_cast<FiberExecutionContext*>(std::exchange(ContextOfCaller(), context))) {}
+
+FiberExecutionContext::Scope::~Scope() { ContextOfCaller() = outer_; }
+
+FiberExecutionContext::~FiberExecutionContext() {
+  DestroyValues();
+  // relaxed: nobody else has a reference.
+  Chunk* chunk = first_chunk_.next.load(std::memory_order_relaxed);
+  while (chunk != nullptr) delete std::exchange(chunk, chunk->next.load(std::memory_order_relaxed));
+}
+
+void FiberExecutionContext::Clear() {
+  WEFT_CHECK(HasOneRef(), "FiberExecutionContext::Clear: others still use the context");
+  DestroyValues();
+}
+
+FiberExecutionContext::Slot& FiberExecutionContext::SlotAtSlow(std::uint32_t index) {
+  Chunk* chunk = &first_chunk_;
+  for (; index >= Chunk::kSlots; index -= Chunk::kSlots) {
+    // acquire: the chunk is whole.  Pairs with the release of the exchange below.
+    Chunk* next = chunk->next.load(std::memory_order_acquire);
+    if (next == nullptr) {
+      auto* const made = new Chunk;
+      if (chunk->next.compare_exchange_strong(next, made, std::memory_order_release, std::memory_order_acquire)) {
+        next = made;
+      } else {
+        delete made;
+      }
+    }
+    chunk = next;
+  }
+  return chunk->slots[index];
+}
+
+// The caller holds slot.making.
+void FiberExecutionContext::Adopt(Slot& slot, Header* header) {
+  // relaxed: the list is walked only by whoever holds the only reference, which carries all of it (RP2 in ref_ptr.h).
+  header->older = youngest_.load(std::memory_order_relaxed);
+  while (!youngest_.compare_exchange_weak(header->older, header, std::memory_order_relaxed)) {
+  }
+  // release: publishes the value.  Pairs with the acquire load in FiberExecutionLocal::Get().
+  slot.value.store(header, std::memory_order_release);
+}
+
+// The caller is the only one.  A destructor that makes a value anew gets that one destroyed too.
+void FiberExecutionContext::DestroyValues() {
+  for (Chunk* chunk = &first_chunk_; chunk != nullptr; chunk = chunk->next.load(std::memory_order_relaxed)) {
+    for (Slot& slot : chunk->slots) slot.value.store(nullptr, std::memory_order_relaxed);
+  }
+  while (Header* const header = youngest_.load(std::memory_order_relaxed)) {
+    youngest_.store(header->older, std::memory_order_relaxed);
+    header->destroy(header);
+  }
+}
+
+fiber::LocalSlotRegistry& FiberExecutionContext::LocalSlots() {
+  static auto* const registry = new fiber::LocalSlotRegistry;
+  return *registry;
+}
+
+}  // namespace weft

@@ -1,0 +1,172 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// FiberExecutionContext: what belongs to one piece of work (a request, say), however many fibers take part in it.
+// FiberExecutionLocal<T>: a variable of which each context has its own.
+//
+//   FiberExecutionLocal<TraceId> trace_id;                       // usually static
+//   auto context = FiberExecutionContext::Create();
+//   context->Execute([&] {                                       // it is Current() in here
+//     *trace_id = NewTraceId();
+//     Fiber({.execution_context = FiberExecutionContext::Current()}, [] { Log(*trace_id); }).Join();
+//   });
+//
+// Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may suspend and migrate.
+// A new fiber has the context given in its Attributes and no other: contexts do not travel by themselves.
+//
+// The values hang in chunks of slots, one slot for each FiberExecutionLocal; chunks are added and never moved, so that a value made
+// is found without a lock.
+//
+// Invariants
+//   EC1  Current() is kept alive by whoever made it current: Execute() or the fiber's start hold a reference.
+//   EC2  a value is made once, by the first caller; others that want it wait for it.  (A constructor that throws leaves it unmade.)
+//   EC3  values are destroyed youngest first, by Clear() or by whoever gives up the last reference, never under a lock.
+//   EC4  as FL3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until EC3.
+//
+// Any fiber and any thread.  What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own lock.
+//
+// Rejected: one mutex per context for making values (T's constructor could not use another FiberExecutionLocal).
+
+#ifndef WEFT_FIBER_EXECUTION_CONTEXT_H_
+#define WEFT_FIBER_EXECUTION_CONTEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/atomic.h"
+#include "weft/base/check.h"
+#include "weft/base/cpu.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/fiber/local_slot.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft {
+
+template <class T>
+class FiberExecutionLocal;
+
+class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
+ public:
+  static base::RefPtr<FiberExecutionContext> Create();
+
+  // A reference to the current context; null if there is none.
+  static base::RefPtr<FiberExecutionContext> Capture();
+
+  // The current context, or nullptr.  Alive as long as the caller stays in it.
+  static FiberExecutionContext* Current() noexcept;
+
+  // Calls f() with this as the current context, and returns what it returns.  May be nested.
+  template <class F>
+  decltype(auto) Execute(F&& f) {
+    const Scope scope(this);
+    return std::invoke(std::forward<F>(f));
+  }
+
+  // Destroys all values, so that the context can be used for other work.  The caller holds the only reference.
+  void Clear();
+
+ private:
+  friend class base::RefCounted<FiberExecutionContext>;
+  friend base::RefPtr<FiberExecutionContext> base::MakeRefCounted<FiberExecutionContext>();
+  template <class T>
+  friend class FiberExecutionLocal;
+
+  // What stands before each value.
+  struct Header {
+    std::uint64_t serial;
+    void (*destroy)(Header*);
+    Header* older = nullptr;
+  };
+
+  struct Slot {
+    base::Atomic<Header*> value{nullptr};
+    FiberMutex making;
+  };
+
+  struct Chunk {
+    static constexpr std::uint32_t kSlots = 8;
+    Slot slots[kSlots];
+    base::Atomic<Chunk*> next{nullptr};
+  };
+
+  // Makes a context current for as long as it lives.
+  class Scope {
+   public:
+    explicit Scope(FiberExecutionContext* context);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const base::RefPtr<FiberExecutionContext> context_;
+    FiberExecutionContext* const outer_;
+  };
+
+  FiberExecutionContext() = default;
+  ~FiberExecutionContext();
+
+  Slot& SlotAt(std::uint32_t index) {
+    if (WEFT_LIKELY(index < Chunk::kSlots)) return first_chunk_.slots[index];
+    return SlotAtSlow(index);
+  }
+  Slot& SlotAtSlow(std::uint32_t index);
+  void Adopt(Slot& slot, Header* header);
+  void DestroyValues();
+
+  static fiber::LocalSlotRegistry& LocalSlots();
+
+  Chunk first_chunk_;
+  base::Atomic<Header*> youngest_{nullptr};
+};
+
+template <class T>
+class FiberExecutionLocal {
+ public:
+  static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "FiberExecutionLocal<T>: T is a plain object type");
+
+  FiberExecutionLocal() : slot_(FiberExecutionContext::LocalSlots().Acquire()) {}
+  ~FiberExecutionLocal() { FiberExecutionContext::LocalSlots().Release(slot_); }
+
+  FiberExecutionLocal(const FiberExecutionLocal&) = delete;
+  FiberExecutionLocal& operator=(const FiberExecutionLocal&) = delete;
+
+  // The current context's T, value-initialised when it is asked for the first time.  There must be a current context.
+  T* Get() const {
+    FiberExecutionContext* const context = FiberExecutionContext::Current();
+    WEFT_CHECK(context != nullptr, "FiberExecutionLocal: used outside of FiberExecutionContext::Execute()");
+    FiberExecutionContext::Slot& slot = context->SlotAt(slot_.index);
+    // acquire: the value is whole.  Pairs with the release store in FiberExecutionContext::Adopt().
+    auto* const header = static_cast<Value*>(slot.value.load(std::memory_order_acquire));
+    if (WEFT_LIKELY(header != nullptr && header->serial == slot_.serial)) return &header->value;
+    return Make(*context, slot);
+  }
+  T* operator->() const { return Get(); }
+  T& operator*() const { return *Get(); }
+
+ private:
+  struct Value : FiberExecutionContext::Header {
+    T value{};
+  };
+
+  WEFT_NOINLINE T* Make(FiberExecutionContext& context, FiberExecutionContext::Slot& slot) const {
+    const std::scoped_lock lock(slot.making);
+    // relaxed: the lock has shown us what its last holder stored.
+    auto* const present = static_cast<Value*>(slot.value.load(std::memory_order_relaxed));
+    if (present != nullptr && present->serial == slot_.serial) return &present->value;
+    auto* const made = new Value;
+    made->serial = slot_.serial;
+    made->destroy = [](FiberExecutionContext::Header* header) { delete static_cast<Value*>(header); };
+    context.Adopt(slot, made);
+    return &made->value;
+  }
+
+  const fiber::LocalSlot slot_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_EXECUTION_CONTEXT_H_

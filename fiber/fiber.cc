@@ -1,0 +1,116 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/fiber.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/sync/fiber_event.h"
+
+namespace weft {
+
+namespace fiber::detail {
+
+// Has two owners: the Fiber and the fiber.
+class JoinState : public base::RefCounted<JoinState> {
+ public:
+  explicit JoinState(std::string fiber_name) : name(std::move(fiber_name)) {}
+
+  // FiberEntity's on_exit.
+  static void OnExit(void* arg) {
+    auto* const state = static_cast<JoinState*>(arg);
+    state->ended.Set();
+    state->Release();
+  }
+
+  const std::string name;
+  // 0 until Submit() knows it.  Written by the starter before the fiber may run, read by both owners.
+  std::uint64_t id = 0;
+  FiberEvent ended;
+};
+
+JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
+  auto* const state = new JoinState(attributes.name);
+  state->AddRef();  // The fiber's.
+  plan->options.on_exit = &JoinState::OnExit;
+  plan->options.on_exit_arg = state;
+  plan->id = &state->id;
+  return state;
+}
+
+void DropJoinState(JoinState* state) {
+  state->Release();
+  state->Release();
+}
+
+void FailRefusedFiber(const FiberAttributes& attributes) {
+  WEFT_FATAL("Fiber: the start of fiber '", attributes.name,
+             "' was refused: too many fibers are queued, memory is exhausted or the runtime is going down "
+             "(Fiber::TryStart and StartFiberDetached return instead)");
+}
+
+}  // namespace fiber::detail
+
+Fiber::~Fiber() {
+  WEFT_CHECK(state_ == nullptr, "Fiber::~Fiber: fiber '", state_->name, "' (id ", state_->id,
+             ") is still joinable: call Join() or Detach() first");
+}
+
+Fiber::Fiber(Fiber&& other) noexcept
+    : state_(std::exchange(other.state_, nullptr)), past_(std::exchange(other.past_, Past::kMovedFrom)) {}
+
+Fiber& Fiber::operator=(Fiber&& other) noexcept {
+  WEFT_CHECK(state_ == nullptr, "Fiber::operator=: fiber '", state_->name, "' (id ", state_->id,
+             ") is still joinable: call Join() or Detach() first");
+  state_ = std::exchange(other.state_, nullptr);
+  past_ = std::exchange(other.past_, Past::kMovedFrom);
+  return *this;
+}
+
+void Fiber::Detach() {
+  CheckJoinable("Fiber::Detach");
+  std::exchange(state_, nullptr)->Release();
+  past_ = Past::kDetached;
+}
+
+void Fiber::Join() { static_cast<void>(JoinUntilDeadline(base::Deadline::Infinite())); }
+
+bool Fiber::JoinUntilDeadline(const base::Deadline& deadline) {
+  CheckJoinable("Fiber::Join");
+  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: fiber '", state_->name, "' (id ", state_->id,
+             ") joins itself");
+  if (deadline.is_infinite()) {
+    state_->ended.Wait();
+  } else if (!state_->ended.WaitUntil(deadline.time_point())) {
+    return false;
+  }
+  std::exchange(state_, nullptr)->Release();
+  past_ = Past::kJoined;
+  return true;
+}
+
+std::uint64_t Fiber::Id() const noexcept { return state_ != nullptr ? state_->id : 0; }
+
+std::string Fiber::Name() const { return state_ != nullptr ? state_->name : std::string(); }
+
+void Fiber::CheckJoinable(const char* function) const {
+  if (state_ != nullptr) [[likely]] return;
+  switch (past_) {
+    case Past::kNeverStarted:
+      WEFT_FATAL(function, ": no fiber was started through this Fiber");
+    case Past::kJoined:
+      WEFT_FATAL(function, ": the fiber has been joined already");
+    case Past::kDetached:
+      WEFT_FATAL(function, ": the fiber has been detached");
+    case Past::kMovedFrom:
+      WEFT_FATAL(function, ": the fiber has been moved to another Fiber");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,181 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fiber, StartFiberDetached, BatchStartFiberDetached: how fibers come to be.
+//
+//   Fiber worker([&] { ... });              // like std::thread: must be joined or detached
+//   worker.Join();
+//   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down
+//
+// A Fiber holds a JoinState, a small object with two owners: the Fiber and the running fiber.  The fiber's end (after its stack has
+// been left and given back) sets the event in it; Join() waits for that event.  A detached fiber needs none: its callable, up to
+// 64 bytes of it, lies in the control block and nothing is allocated.
+//
+// Invariants
+//   FB1  a joinable Fiber has exactly one JoinState, and no other Fiber has it.
+//   FB2  the JoinState is alive until both its owners have let go, so that a Fiber may go away the moment Join() returned.
+//   FB3  refused means not run: the callable is destroyed in the caller.
+//
+// Start functions: any thread and any fiber, while the runtime runs.  A fiber that starts too many is made to yield; a plain thread
+// waits (--fiber_start_timeout_ms) and is then refused.  An exception that leaves a start procedure ends the process.
+//
+// Memory ordering: what the caller did before the start is visible to the fiber; what the fiber did is visible after Join().
+//
+// Rejected: a constructor that throws when refused (exceptions do not leave primitives here; it aborts, and TryStart returns
+// instead).  Destroying a joinable Fiber as a silent detach: what the fiber refers to would be gone.
+
+#ifndef WEFT_FIBER_FIBER_H_
+#define WEFT_FIBER_FIBER_H_
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/unique_function.h"
+#include "weft/fiber/fiber_attributes.h"
+#include "weft/fiber/start_fiber.h"
+#include "weft/fiber/this_fiber.h"
+
+namespace weft {
+
+namespace fiber::detail {
+
+class JoinState;
+
+// Makes `plan` one of a joinable fiber.  The JoinState has two owners at first; DropJoinState is for a refused start.
+JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);
+void DropJoinState(JoinState* state);
+[[noreturn]] void FailRefusedFiber(const FiberAttributes& attributes);
+
+template <class F, class... Args>
+concept FiberProcedure = !std::same_as<std::remove_cvref_t<F>, FiberAttributes> && !std::same_as<std::remove_cvref_t<F>, Launch> &&
+                         std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
+
+}  // namespace fiber::detail
+
+class Fiber {
+ public:
+  using Attributes = FiberAttributes;
+
+  static constexpr std::size_t kNearestSchedulingGroup = weft::kNearestSchedulingGroup;
+  static constexpr std::size_t kUnspecifiedSchedulingGroup = weft::kUnspecifiedSchedulingGroup;
+
+  // Not joinable.
+  Fiber() noexcept = default;
+
+  // Each runs f(args...) in a new fiber; function and arguments are kept by value.  Aborts if the start is refused: see TryStart.
+  template <class F, class... Args>
+    requires(!std::same_as<std::remove_cvref_t<F>, Fiber> && fiber::detail::FiberProcedure<F, Args...>)
+  explicit Fiber(F&& f, Args&&... args) : Fiber(Attributes(), std::forward<F>(f), std::forward<Args>(args)...) {}
+
+  template <class F, class... Args>
+    requires fiber::detail::FiberProcedure<F, Args...>
+  Fiber(fiber::Launch policy, F&& f, Args&&... args)
+      : Fiber(Attributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...) {}
+
+  template <class F, class... Args>
+    requires fiber::detail::FiberProcedure<F, Args...>
+  Fiber(const Attributes& attributes, F&& f, Args&&... args) {
+    if (!Start(attributes, std::forward<F>(f), std::forward<Args>(args)...)) fiber::detail::FailRefusedFiber(attributes);
+  }
+
+  // Aborts if it is joinable, as does the assignment to one that is.
+  ~Fiber();
+  Fiber(Fiber&& other) noexcept;
+  Fiber& operator=(Fiber&& other) noexcept;
+
+  // As the constructor, but a refusal is nothing, and f has not run.
+  template <class F, class... Args>
+    requires fiber::detail::FiberProcedure<F, Args...>
+  [[nodiscard]] static std::optional<Fiber> TryStart(const Attributes& attributes, F&& f, Args&&... args) {
+    Fiber made;
+    if (!made.Start(attributes, std::forward<F>(f), std::forward<Args>(args)...)) return std::nullopt;
+    return made;
+  }
+
+  // Lets the fiber run on its own.
+  void Detach();
+
+  // Waits until the fiber has ended and left its stack.  Fibers and plain threads; blocks only the calling fiber.
+  void Join();
+
+  // The same with a limit: true if joined; false if the time passed, the Fiber is still joinable then.
+  template <class Rep, class Period>
+  [[nodiscard]] bool JoinFor(const std::chrono::duration<Rep, Period>& timeout) {
+    return JoinUntilDeadline(base::Deadline::After(timeout));
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool JoinUntil(const std::chrono::time_point<Clock, Duration>& time) {
+    return JoinUntilDeadline(base::Deadline::At(time));
+  }
+
+  bool Joinable() const noexcept { return state_ != nullptr; }
+
+  // Of the fiber started, which may have ended; 0 and "" if not joinable.
+  std::uint64_t Id() const noexcept;
+  std::string Name() const;
+
+ private:
+  // Why a Fiber is not joinable, for the message that says so.
+  enum class Past : std::uint8_t { kNeverStarted, kJoined, kDetached, kMovedFrom };
+
+  template <class F, class... Args>
+  bool Start(const Attributes& attributes, F&& f, Args&&... args) {
+    fiber::detail::StartPlan plan = fiber::detail::PlanStart("Fiber", attributes);
+    fiber::detail::JoinState* const state = fiber::detail::MakeJoinable(&plan, attributes);
+    state_ = state;  // Before the start: Dispatch runs the fiber within it.
+    bool started;
+    if constexpr (sizeof...(Args) == 0 && fiber::detail::StartProcedure<F>) {
+      started = fiber::detail::Start("Fiber", plan, std::forward<F>(f));
+    } else {
+      fiber::detail::CheckNotEmpty("Fiber", f);
+      started = fiber::detail::Start("Fiber", plan,
+                                     fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...));
+    }
+    if (!started) {
+      state_ = nullptr;
+      fiber::detail::DropJoinState(state);
+    }
+    return started;
+  }
+
+  void CheckJoinable(const char* function) const;
+  bool JoinUntilDeadline(const base::Deadline& deadline);
+
+  fiber::detail::JoinState* state_ = nullptr;
+  Past past_ = Past::kNeverStarted;
+};
+
+// Runs f() in a new fiber that nobody waits for.  false: refused, f has not run.
+template <class F>
+  requires fiber::detail::StartProcedure<F>
+[[nodiscard]] bool StartFiberDetached(F&& f) {
+  constexpr const char* kName = "StartFiberDetached";
+  return fiber::detail::Start(kName, fiber::detail::PlanStart(kName), std::forward<F>(f));
+}
+
+template <class F>
+  requires fiber::detail::StartProcedure<F>
+[[nodiscard]] bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
+  constexpr const char* kName = "StartFiberDetached";
+  return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f));
+}
+
+// Starts one fiber for each procedure, with one wake-up pass: all of them, or none and false.  There may be more than the run queue
+// holds.
+template <class F>
+  requires fiber::detail::StartProcedure<F>
+[[nodiscard]] bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {
+  return fiber::detail::StartBatch("BatchStartFiberDetached", std::move(start_procedures));
+}
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIBER_H_

@@ -1,0 +1,59 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What may be asked of a new fiber: Fiber::Attributes, under a name that both Fiber and StartFiberDetached can use.
+//
+//   StartFiberDetached({.scheduling_group_local = true, .name = "acceptor"}, [] { ... });
+
+#ifndef WEFT_FIBER_FIBER_ATTRIBUTES_H_
+#define WEFT_FIBER_FIBER_ATTRIBUTES_H_
+
+#include <cstddef>
+#include <limits>
+#include <string>
+
+namespace weft {
+
+class FiberExecutionContext;
+
+namespace fiber {
+
+enum class Launch {
+  // Queue the new fiber; the caller goes on.
+  Post,
+  // Run the new fiber at once on the caller's worker; the caller is queued.  Where that cannot be (the caller is no fiber, or the new
+  // fiber is for another group) it is Post.
+  Dispatch,
+};
+
+}  // namespace fiber
+
+// The group of the calling fiber; for a plain thread one group after the other.
+inline constexpr std::size_t kNearestSchedulingGroup = std::numeric_limits<std::size_t>::max() - 1;
+
+// Any group: one after the other, whoever calls.
+inline constexpr std::size_t kUnspecifiedSchedulingGroup = std::numeric_limits<std::size_t>::max();
+
+struct FiberAttributes {
+  fiber::Launch launch_policy = fiber::Launch::Post;
+
+  // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.  Another group may
+  // steal it, unless it is local.
+  std::size_t scheduling_group = kNearestSchedulingGroup;
+
+  // The context the start procedure runs in; the fiber holds a reference until its end.
+  FiberExecutionContext* execution_context = nullptr;
+
+  // The fiber never leaves its group.
+  bool scheduling_group_local = false;
+
+  // What dumps and messages call the fiber.  Copied.
+  std::string name = {};
+
+  // Bytes of stack, rounded up to whole pages; 0: --fiber_stack_size.
+  std::size_t stack_size = 0;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIBER_ATTRIBUTES_H_

@@ -1,0 +1,121 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/fiber_local.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "weft/base/check.h"
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/park.h"
+
+namespace weft::fiber::detail {
+
+namespace {
+
+// The table of a plain thread.  Its values end with the thread, while the table can still be found.
+struct ThreadTable {
+  FiberLocalTable* table = nullptr;
+  ~ThreadTable() {
+    if (table != nullptr) {
+      DestroyFiberLocalTable(table);
+      table = nullptr;
+    }
+  }
+};
+
+WEFT_TLS_ACCESSOR FiberLocalTable& OfThread() {
+  base::OpaqueBarrier();
+  thread_local ThreadTable here;
+  if (here.table == nullptr) here.table = new FiberLocalTable;
+  return *here.table;
+}
+
+}  // namespace
+
+// Never destroyed: FiberLocals of static storage duration give their slots back at exit, in any order.
+LocalSlotRegistry& FiberLocalSlots() {
+  static auto* const registry = new LocalSlotRegistry;
+  return *registry;
+}
+
+FiberLocalTable& FiberLocalTable::OfCaller() {
+  scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  if (self == nullptr) return OfThread();
+  if (self->fiber_local_slots == nullptr) self->fiber_local_slots = new FiberLocalTable;
+  return *static_cast<FiberLocalTable*>(self->fiber_local_slots);
+}
+
+FiberLocalTable::~FiberLocalTable() {
+  while (youngest_ != nullptr) {
+    FiberLocalHeader* const header = youngest_;
+    youngest_ = header->older;
+    slots_[header->index] = nullptr;  // Before its destructor: one that touches its own FiberLocal gets a new value.
+    Destroy(header);
+  }
+}
+
+FiberLocalHeader* FiberLocalTable::Allocate(std::size_t size, std::size_t alignment) {
+  const std::size_t begin = (room_used_ + alignment - 1) / alignment * alignment;
+  void* memory = nullptr;
+  bool on_heap = false;
+  if (alignment <= alignof(std::max_align_t) && size <= kRoom && begin <= kRoom - size) {
+    memory = room_ + begin;
+    room_used_ = static_cast<std::uint32_t>(begin + size);
+  } else {
+    memory = ::operator new(size, std::align_val_t{alignment});
+    on_heap = true;
+  }
+  auto* const header = ::new (memory) FiberLocalHeader;
+  header->on_heap = on_heap;
+  header->log2_alignment = static_cast<std::uint8_t>(std::countr_zero(alignment));
+  return header;
+}
+
+void FiberLocalTable::Abandon(FiberLocalHeader* header) {
+  if (!header->on_heap) return;  // Its room is lost until the table ends.
+  ::operator delete(static_cast<void*>(header), std::align_val_t{std::size_t{1} << header->log2_alignment});
+}
+
+void FiberLocalTable::Adopt(LocalSlot slot, FiberLocalHeader* header) {
+  WEFT_CHECK(Find(slot) == nullptr, "FiberLocal: the constructor of T uses the FiberLocal that it is made for");
+  if (slot.index >= size_) Grow(slot.index);
+  while (slots_[slot.index] != nullptr) DestroyLeftOver(slot.index);
+  header->serial = slot.serial;
+  header->index = slot.index;
+  header->older = youngest_;
+  youngest_ = header;
+  slots_[slot.index] = header;
+}
+
+void FiberLocalTable::Destroy(FiberLocalHeader* header) {
+  header->destroy(header);
+  Abandon(header);
+}
+
+// The value in slot `index` belongs to a FiberLocal that is gone.
+void FiberLocalTable::DestroyLeftOver(std::uint32_t index) {
+  FiberLocalHeader* const header = slots_[index];
+  FiberLocalHeader** link = &youngest_;
+  while (*link != header) link = &(*link)->older;
+  *link = header->older;
+  slots_[index] = nullptr;
+  Destroy(header);
+}
+
+void FiberLocalTable::Grow(std::uint32_t index) {
+  const std::uint32_t size = std::max(index + 1, 2 * size_);
+  if (more_slots_.empty()) more_slots_.assign(inline_slots_, inline_slots_ + kInlineSlots);
+  more_slots_.resize(size, nullptr);
+  slots_ = more_slots_.data();
+  size_ = size;
+}
+
+void DestroyFiberLocalTable(FiberLocalTable* table) { delete table; }
+
+}  // namespace weft::fiber::detail

@@ -1,0 +1,153 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// FiberLocal<T>: a variable of which each fiber has its own; `thread_local` for fibers.
+//
+//   FiberLocal<Buffer> buffer;      // usually static, or a member of something that lives long
+//   buffer->Append("...");          // this fiber's Buffer, made by its default constructor at first use
+//
+// A FiberLocal owns a slot index, which is used again after its end.  A fiber that touches one gets a FiberLocalTable: slots that
+// point to values, a list of the values by age, and room for small values, all in one allocation.  A fiber that touches none pays
+// one null pointer.  Outside a fiber the values belong to the thread.
+//
+// Invariants
+//   FL1  a value is touched by its own fiber (or thread) only: no locks.
+//   FL2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the destructors may do
+//        all that a fiber may: lock, wait, sleep, and use FiberLocals (one that is gone comes back new, and is destroyed in turn).
+//   FL3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its own.  The
+//        left-over value is destroyed when its slot is wanted, or at the fiber's end.
+//
+// Who may call: any fiber and any thread.  The pointer returned is good until the fiber (thread) ends, on every worker that the
+// fiber may move to.
+//
+// Rejected: destroying values on the worker's own stack (a destructor that blocks would suspend the worker).  A hash table for
+// indices above a few (slower than a vector that is as long as the program has FiberLocals).
+
+#ifndef WEFT_FIBER_FIBER_LOCAL_H_
+#define WEFT_FIBER_FIBER_LOCAL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <vector>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/local_slot.h"
+
+namespace weft {
+
+namespace fiber::detail {
+
+// What stands before each value.
+struct FiberLocalHeader {
+  FiberLocalHeader* older;
+  std::uint64_t serial;
+  void (*destroy)(FiberLocalHeader*);  // Ends the value; its memory is the table's business.
+  std::uint32_t index;
+  bool on_heap;
+  std::uint8_t log2_alignment;
+};
+
+LocalSlotRegistry& FiberLocalSlots();
+
+// The values of one fiber or thread.
+class FiberLocalTable {
+ public:
+  FiberLocalTable() = default;
+  ~FiberLocalTable();  // Destroys the values, FL2.
+
+  FiberLocalTable(const FiberLocalTable&) = delete;
+  FiberLocalTable& operator=(const FiberLocalTable&) = delete;
+
+  // The caller's table; made if it has none.
+  static FiberLocalTable& OfCaller();
+
+  FiberLocalHeader* Find(LocalSlot slot) const {
+    if (WEFT_UNLIKELY(slot.index >= size_)) return nullptr;
+    FiberLocalHeader* header = slots_[slot.index];
+    return WEFT_LIKELY(header != nullptr && header->serial == slot.serial) ? header : nullptr;
+  }
+
+  // Memory for a header and a value, from the room in the table if it fits.
+  FiberLocalHeader* Allocate(std::size_t size, std::size_t alignment);
+  // Gives back memory in which no value came to be.
+  void Abandon(FiberLocalHeader* header);
+  // The value behind `header` has been made: it is the youngest now, and found under `slot`.
+  void Adopt(LocalSlot slot, FiberLocalHeader* header);
+
+ private:
+  static constexpr std::uint32_t kInlineSlots = 8;
+  static constexpr std::size_t kRoom = 320;
+
+  void Destroy(FiberLocalHeader* header);
+  void DestroyLeftOver(std::uint32_t index);
+  void Grow(std::uint32_t index);
+
+  FiberLocalHeader** slots_ = inline_slots_;
+  std::uint32_t size_ = kInlineSlots;
+  std::uint32_t room_used_ = 0;
+  FiberLocalHeader* youngest_ = nullptr;
+  FiberLocalHeader* inline_slots_[kInlineSlots] = {};
+  std::vector<FiberLocalHeader*> more_slots_;
+  alignas(std::max_align_t) std::byte room_[kRoom];
+};
+
+// Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act.  Installed by runtime.cc.
+void DestroyFiberLocalTable(FiberLocalTable* table);
+
+}  // namespace fiber::detail
+
+template <class T>
+class FiberLocal {
+ public:
+  static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "FiberLocal<T>: T is a plain object type");
+
+  FiberLocal() : slot_(fiber::detail::FiberLocalSlots().Acquire()) {}
+  ~FiberLocal() { fiber::detail::FiberLocalSlots().Release(slot_); }
+
+  FiberLocal(const FiberLocal&) = delete;
+  FiberLocal& operator=(const FiberLocal&) = delete;
+
+  // The caller's T; value-initialised (an int is 0) when it is touched for the first time.
+  T* Get() const {
+    fiber::detail::FiberLocalTable& table = fiber::detail::FiberLocalTable::OfCaller();
+    fiber::detail::FiberLocalHeader* header = table.Find(slot_);
+    return WEFT_LIKELY(header != nullptr) ? Value(header) : Make(table);
+  }
+  T* operator->() const { return Get(); }
+  T& operator*() const { return *Get(); }
+
+ private:
+  using Header = fiber::detail::FiberLocalHeader;
+
+  static constexpr std::size_t kAlignment = alignof(T) > alignof(Header) ? alignof(T) : alignof(Header);
+  static constexpr std::size_t kOffset = (sizeof(Header) + alignof(T) - 1) / alignof(T) * alignof(T);
+
+  static T* Value(Header* header) {
+    return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(header) + kOffset));
+  }
+
+  // T's constructor is user code: it may use FiberLocals, wait and throw.  So the value enters the table when it is whole.
+  WEFT_NOINLINE T* Make(fiber::detail::FiberLocalTable& table) const {
+    Header* header = table.Allocate(kOffset + sizeof(T), kAlignment);
+    struct AbandonUnlessMade {
+      fiber::detail::FiberLocalTable& table;
+      Header* header;
+      ~AbandonUnlessMade() {
+        if (header != nullptr) table.Abandon(header);
+      }
+    } guard{table, header};
+    T* value = ::new (static_cast<void*>(reinterpret_cast<std::byte*>(header) + kOffset)) T();
+    guard.header = nullptr;
+    header->destroy = [](Header* h) { Value(h)->~T(); };
+    table.Adopt(slot_, header);
+    return value;
+  }
+
+  const fiber::LocalSlot slot_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIBER_LOCAL_H_

@@ -1,0 +1,432 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The composition root: the only file that knows all layers.  Read it to see how they are put together.
+//
+//   StartRuntime                                    TerminateRuntime
+//   ------------                                    ----------------
+//   1  options are checked                          1  plain threads are refused new fibers; fibers are not
+//   2  the machine is read, groups are planned      2  timers with callbacks are dropped, none can be set any more
+//   3  groups are made; they know whom to rob       3  drain: waits until all fibers have ended, up to terminate_timeout; sleeps and
+//   4  timer threads start                             timed waits go on ending in time
+//   5  groups are registered                        4  timer threads stop: nothing is woken by time any more
+//   6  workers start                                5  workers stop, when the fiber that each of them runs suspends or ends
+//                                                   6  groups are taken from the registry
+//                                                   7  who is left behind is logged, by name and id
+//
+// A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on it is destroyed (to
+// run destructors under fibers that still refer to each other would be worse), and it never runs again, though waking it is harmless.
+// A fiber that computes without ever suspending cannot be left behind: step 5 waits for it, after a line in the log that says so.
+//
+// Invariants
+//   RT1  at most one runtime runs; starting and terminating do not overlap (`phase` admits one caller).
+//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as left behind.  (Step 1 is followed by a memory
+//        barrier on all threads: a starter either sees the refusal, or its fiber is in the count that step 3 looks at.)
+//   RT3  a group is never destroyed: a plain thread that woke the last fiber may still be inside the wake-up (SchedulingGroup::Notify)
+//        when everything has ended.  Groups without fibers left behind are used again by the next runtime that wants such a one, so
+//        that a thousand restarts need the memory of one; groups with fibers left behind are kept apart and never run again.
+//   RT4  hooks are set before the first fiber and never changed.
+
+#include "weft/fiber/runtime.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/log.h"
+#include "weft/context/overflow_handler.h"
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/fiber/left_behind.h"
+#include "weft/fiber/runtime_flags.h"
+#include "weft/fiber/start_fiber.h"
+#include "weft/numa/cpu_list.h"
+#include "weft/numa/topology.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker.h"
+#include "weft/timer/callback_timer.h"
+#include "weft/timer/timer_worker.h"
+
+namespace weft::fiber {
+
+namespace {
+
+using scheduling_group::EntityPool;
+using scheduling_group::FiberEntity;
+using scheduling_group::GroupPlan;
+using scheduling_group::PlannedGroup;
+using scheduling_group::SchedulingGroup;
+using scheduling_group::WorkerTeam;
+using timer::TimerWorker;
+
+// ---- Hooks ----
+
+void DestroyFiberLocals(FiberEntity* self) {
+  detail::DestroyFiberLocalTable(static_cast<detail::FiberLocalTable*>(self->fiber_local_slots));
+  self->fiber_local_slots = nullptr;
+}
+
+// May run on the stack of the fiber that ends, or on that of a caller whose start was refused.
+void ReleaseExecutionContext(FiberEntity* fiber) {
+  auto* const context = static_cast<FiberExecutionContext*>(std::exchange(fiber->execution_context, nullptr));
+  context->Release();
+  // Destructors of the context's values may have used fiber-locals anew.
+  if (fiber->fiber_local_slots != nullptr) DestroyFiberLocals(fiber);
+}
+
+std::string DescribeCaller() {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  return self != nullptr ? detail::DescribeFiber(*self) : std::string();
+}
+
+// Async-signal-safe.
+bool DescribeForOverflow(context::OverflowInfo* info) {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  if (self == nullptr) return false;
+  info->name = self->name();
+  info->id = self->id();
+  return true;
+}
+
+void InstallHooks() {
+  scheduling_group::fiber_hooks = {.destroy_fiber_locals = &DestroyFiberLocals,
+                                   .release_execution_context = &ReleaseExecutionContext};
+  timer::execution_context_hooks = {
+      .add_reference =
+          [](void* context) {
+            static_cast<FiberExecutionContext*>(context)->AddRef();
+            return context;
+          },
+      .release = [](void* context) { static_cast<FiberExecutionContext*>(context)->Release(); }};
+  base::SetCheckContextHook(&DescribeCaller);
+  context::SetDescribeRunningFiber(&DescribeForOverflow);
+  context::InstallOverflowHandler();
+  // For step 1 of TerminateRuntime.  Where the kernel does not know it, RT2's barrier is missing and its window is a few nanoseconds.
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+// A full memory barrier on every thread of the process (RT2).
+void BarrierOnAllThreads() { ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
+
+// ---- Plan ----
+
+// The machine to plan for, and whether it is the one we run on.
+struct Machine {
+  numa::Topology topology;
+  numa::Topology here;
+};
+
+Machine ReadMachine(const Options& options) {
+  Machine machine{.topology = {}, .here = numa::Topology::Detect()};
+  std::string why;
+  machine.topology = options.topology.empty() ? machine.here : *numa::Topology::FromString(options.topology, &why);
+  if (!options.worker_accessible_cpus.empty()) {
+    machine.topology = *machine.topology.Restrict(*numa::ParseCpuList(options.worker_accessible_cpus), &why);
+  }
+  return machine;
+}
+
+GroupPlan Plan(const Options& options, const numa::Topology& topology) {
+  using Numa = scheduling_group::PlanWishes::Numa;
+  const scheduling_group::PlanWishes wishes{
+      .workers = static_cast<unsigned>(options.concurrency_hint),
+      .group_size = static_cast<unsigned>(options.scheduling_group_size),
+      .numa = options.numa_aware == NumaAware::kOn    ? Numa::kOn
+              : options.numa_aware == NumaAware::kOff ? Numa::kOff
+                                                      : Numa::kAuto,
+  };
+  std::string why;
+  std::optional<GroupPlan> plan = scheduling_group::PlanGroups(topology, wishes, &why);
+  WEFT_CHECK(plan.has_value(), "StartRuntime: the scheduling groups cannot be planned: ", why);
+  WEFT_CHECK(plan->groups.size() <= timer::ShardSet::kMaxGroups, "StartRuntime: ", plan->groups.size(),
+             " scheduling groups are too many, at most ", timer::ShardSet::kMaxGroups,
+             ": ask for fewer workers or larger groups");
+  return *std::move(plan);
+}
+
+// What of the group's CPUs this machine has: a plan for another machine (--fiber_topology) can be tried out anywhere.
+std::vector<int> CpusHere(const PlannedGroup& planned, const Machine& machine) {
+  std::vector<int> cpus = planned.cpus;
+  std::erase_if(cpus, [&](int cpu) { return machine.here.FindCpu(cpu) == nullptr; });
+  return cpus;
+}
+
+SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const Options& options, const Machine& machine) {
+  return {
+      .id = id,
+      .workers = planned.workers,
+      .policy = options.scheduling_name,
+      .run_queue_size = static_cast<std::size_t>(options.run_queue_size),
+      .stack_size = static_cast<std::size_t>(options.stack_size),
+      .guard_pages = options.stack_enable_guard_page,
+      .node = machine.here.FindNode(planned.node) != nullptr ? planned.node : -1,
+      .cpus = CpusHere(planned, machine),
+      .one_cpu_per_worker = options.worker_disallow_cpu_migration,
+      .start_timeout = options.start_timeout,
+      .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
+  };
+}
+
+bool SameKind(const SchedulingGroup::Options& a, const SchedulingGroup::Options& b) {
+  return a.id == b.id && a.workers == b.workers && a.policy == b.policy && a.run_queue_size == b.run_queue_size &&
+         a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.node == b.node && a.cpus == b.cpus &&
+         a.one_cpu_per_worker == b.one_cpu_per_worker && a.start_timeout == b.start_timeout &&
+         a.warm_stacks == b.warm_stacks;
+}
+
+// ---- Groups that outlive their runtime (RT3) ----
+
+// Used by whoever has won `phase`; never destroyed.
+struct Retired {
+  std::vector<std::unique_ptr<SchedulingGroup>> reusable;
+  std::vector<std::unique_ptr<SchedulingGroup>> with_fibers_left_behind;
+  std::size_t fibers_left_behind = 0;
+};
+
+Retired& TheRetired() {
+  static auto* const retired = new Retired;
+  return *retired;
+}
+
+std::unique_ptr<SchedulingGroup> ReuseOrMakeGroup(const SchedulingGroup::Options& options) {
+  auto& reusable = TheRetired().reusable;
+  const auto found = std::find_if(reusable.begin(), reusable.end(),
+                                  [&](const auto& group) { return SameKind(group->options(), options); });
+  if (found == reusable.end()) return std::make_unique<SchedulingGroup>(options);
+  std::unique_ptr<SchedulingGroup> group = std::move(*found);
+  reusable.erase(found);
+  group->Reopen();
+  return group;
+}
+
+// ---- The runtime ----
+
+class Runtime {
+ public:
+  explicit Runtime(const Options& options);
+
+  // Steps 1 to 7; how many fibers were left behind.
+  std::size_t Terminate();
+
+  std::size_t group_count() const { return groups_.size(); }
+  std::size_t largest_group() const { return largest_group_; }
+  std::size_t worker_count() const { return worker_count_; }
+  int planned_node(std::size_t group) const { return plan_.groups[group].node; }
+
+ private:
+  void MakeGroups(const Options& options, const Machine& machine);
+  void IntroduceVictims(const Options& options);
+  void StartTimers();
+  void StartWorkers();
+
+  bool Drain();
+  std::vector<SchedulingGroup*> GroupPointers() const;
+  void Retire(std::size_t left_behind);
+
+  const std::chrono::milliseconds terminate_timeout_;
+  GroupPlan plan_;
+  std::size_t largest_group_ = 0;
+  std::size_t worker_count_ = 0;
+  base::Deadline drain_deadline_;
+  std::vector<std::unique_ptr<SchedulingGroup>> groups_;
+  std::vector<std::unique_ptr<TimerWorker>> timers_;
+  std::vector<std::unique_ptr<WorkerTeam>> teams_;
+};
+
+Runtime::Runtime(const Options& options) : terminate_timeout_(options.terminate_timeout) {
+  const Machine machine = ReadMachine(options);
+  plan_ = Plan(options, machine.topology);
+  MakeGroups(options, machine);
+  IntroduceVictims(options);
+  StartTimers();
+  scheduling_group::SetGroups(GroupPointers());
+  StartWorkers();
+}
+
+void Runtime::MakeGroups(const Options& options, const Machine& machine) {
+  for (const PlannedGroup& planned : plan_.groups) {
+    const int id = static_cast<int>(groups_.size());
+    groups_.push_back(ReuseOrMakeGroup(GroupOptions(id, planned, options, machine)));
+    largest_group_ = std::max<std::size_t>(largest_group_, planned.workers);
+    worker_count_ += planned.workers;
+  }
+}
+
+void Runtime::IntroduceVictims(const Options& options) {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    std::vector<SchedulingGroup::Victim> victims;
+    for (const PlannedGroup::Neighbour& neighbour : plan_.groups[i].neighbours) {
+      const std::int64_t every_n = neighbour.same_node ? options.work_stealing_ratio : options.cross_numa_work_stealing_ratio;
+      if (every_n == 0) continue;
+      victims.push_back({.group = groups_[static_cast<std::size_t>(neighbour.group)].get(),
+                         .steal_every_n = static_cast<unsigned>(every_n)});
+    }
+    groups_[i]->SetVictims(std::move(victims));
+  }
+}
+
+void Runtime::StartTimers() {
+  for (const auto& group : groups_) {
+    TimerWorker::Options options;
+    options.group = group.get();
+    options.trim = [group = group.get()] { return group->TrimIdleMemory(); };
+    timers_.push_back(std::make_unique<TimerWorker>(std::move(options)));
+    group->SetIdleHook(
+        {.call = [](void* timer) { static_cast<TimerWorker*>(timer)->RequestTrim(); }, .arg = timers_.back().get()});
+    WEFT_CHECK(timers_.back()->Start(), "StartRuntime: the system gave no thread for the timers of scheduling group ",
+               group->id());
+  }
+}
+
+void Runtime::StartWorkers() {
+  for (const auto& group : groups_) {
+    teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
+    WEFT_CHECK(teams_.back()->Start(), "StartRuntime: the system gave no thread for a worker of scheduling group ",
+               group->id());
+  }
+}
+
+std::vector<SchedulingGroup*> Runtime::GroupPointers() const {
+  std::vector<SchedulingGroup*> pointers;
+  for (const auto& group : groups_) pointers.push_back(group.get());
+  return pointers;
+}
+
+// Waits for the end of all fibers that are not left behind already; false: the time is up.
+bool Runtime::Drain() {
+  return scheduling_group::WaitUntilNoFibers(drain_deadline_, TheRetired().fibers_left_behind);
+}
+
+std::size_t Runtime::Terminate() {
+  drain_deadline_ = base::Deadline::After(terminate_timeout_);
+  detail::RefuseOutsiders(true);
+  for (const auto& group : groups_) group->RefuseNewFibers();
+  BarrierOnAllThreads();
+  for (const auto& timer : timers_) timer->DropCallbacks();
+
+  const std::vector<SchedulingGroup*> ours = GroupPointers();
+  if (!Drain()) detail::WarnOfFibersAlive(ours, terminate_timeout_);
+  for (const auto& timer : timers_) timer->Stop();
+  // A timer thread may have started a fiber for a callback that was due, as its last act.
+  const bool drained = Drain();
+
+  for (const auto& group : groups_) group->Stop();
+  for (const auto& team : teams_) team->Join();
+  scheduling_group::SetGroups({});
+  const std::size_t left_behind = drained ? 0 : detail::ReportLeftBehind(ours);
+  timers_.clear();
+  Retire(left_behind);
+  detail::RefuseOutsiders(false);
+  return left_behind;
+}
+
+void Runtime::Retire(std::size_t left_behind) {
+  Retired& retired = TheRetired();
+  auto& list = left_behind == 0 ? retired.reusable : retired.with_fibers_left_behind;
+  for (auto& group : groups_) {
+    group->SetVictims({});
+    group->SetIdleHook({});
+    if (left_behind == 0) group->TrimIdleMemory();
+    list.push_back(std::move(group));
+  }
+  retired.fibers_left_behind += left_behind;
+}
+
+// ---- The one runtime ----
+
+enum class Phase { kStopped, kChanging, kRunning };
+
+std::atomic<Phase> phase{Phase::kStopped};
+// Written while kChanging, read while kRunning (and by fibers while the runtime terminates, when it is still there).
+Runtime* the_runtime = nullptr;
+
+// acquire: the_runtime.  Pairs with the release stores in StartRuntime().
+bool Running() { return phase.load(std::memory_order_acquire) == Phase::kRunning; }
+
+Runtime& RuntimeOrFail(const char* caller) {
+  // A fiber needs no look at the phase: it runs, so the runtime does, be it about to end.
+  if (scheduling_group::CurrentFiber() == nullptr) {
+    WEFT_CHECK(Running(), caller, ": the runtime does not run: call weft::fiber::StartRuntime() first");
+  }
+  return *the_runtime;
+}
+
+void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
+  WEFT_CHECK(group < count, caller, ": there is no scheduling group ", group, ", only 0 to ", count - 1);
+}
+
+}  // namespace
+
+void StartRuntime() {
+  Options options;
+  const std::optional<std::string> error = ReadFlags(&options);
+  WEFT_CHECK(!error.has_value(), "StartRuntime: ", *error);
+  StartRuntime(options);
+}
+
+void StartRuntime(const Options& options) {
+  const std::optional<std::string> error = ValidateOptions(options);
+  WEFT_CHECK(!error.has_value(), "StartRuntime: ", *error);
+  Phase expected = Phase::kStopped;
+  // acquire: what the last TerminateRuntime() left.  Pairs with its release store.
+  WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
+             "StartRuntime: the runtime runs already (or is starting or ending just now)");
+  static std::once_flag hooks_installed;
+  std::call_once(hooks_installed, InstallHooks);
+  the_runtime = new Runtime(options);
+  phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquire in Running().
+}
+
+std::size_t TerminateRuntime() {
+  WEFT_CHECK(scheduling_group::CurrentWorker() == nullptr,
+             "TerminateRuntime: called in a fiber, which would wait for its own end");
+  Phase expected = Phase::kRunning;
+  WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
+             "TerminateRuntime: the runtime does not run (or is starting or ending just now)");
+  const std::size_t left_behind = the_runtime->Terminate();
+  delete std::exchange(the_runtime, nullptr);
+  phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
+  return left_behind;
+}
+
+bool IsRuntimeRunning() noexcept { return Running(); }
+
+std::size_t GetSchedulingGroupCount() { return RuntimeOrFail("GetSchedulingGroupCount").group_count(); }
+
+std::size_t GetSchedulingGroupSize() { return RuntimeOrFail("GetSchedulingGroupSize").largest_group(); }
+
+std::size_t GetConcurrencyHint() { return RuntimeOrFail("GetConcurrencyHint").worker_count(); }
+
+std::size_t GetCurrentSchedulingGroupIndex() {
+  static_cast<void>(RuntimeOrFail("GetCurrentSchedulingGroupIndex"));
+  const SchedulingGroup* const group = scheduling_group::CurrentGroup();
+  WEFT_CHECK(group != nullptr, "GetCurrentSchedulingGroupIndex: the caller is not a fiber");
+  return static_cast<std::size_t>(group->id());
+}
+
+int GetSchedulingGroupAssignedNode(std::size_t scheduling_group) {
+  const Runtime& runtime = RuntimeOrFail("GetSchedulingGroupAssignedNode");
+  CheckGroup("GetSchedulingGroupAssignedNode", scheduling_group, runtime.group_count());
+  return runtime.planned_node(scheduling_group);
+}
+
+}  // namespace weft::fiber

@@ -1,0 +1,55 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/runtime_flags.h"
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+
+DEFINE_int64(fiber_concurrency_hint, 0, "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota.");
+DEFINE_int64(fiber_scheduling_group_size, 0, "Workers per scheduling group, at most 64; 0 = planned from the machine, 8 to 15.");
+DEFINE_string(fiber_numa_aware, "auto", "Whether scheduling groups keep to one NUMA node each: auto, on or off.");
+DEFINE_string(fiber_worker_accessible_cpus, "", "CPUs that workers may use, as in 0-4,6,7; empty = all the process may use.");
+DEFINE_bool(fiber_worker_disallow_cpu_migration, false, "Bind each worker to one CPU instead of its group's CPUs.");
+DEFINE_string(fiber_scheduling_name, "v1", "The scheduling policy.");
+DEFINE_int64(fiber_work_stealing_ratio, 16,
+             "An idle worker visits another group of its NUMA node every so many times; 0 = never.");
+DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0, "The same for groups of other NUMA nodes; 0 = never.");
+DEFINE_int64(fiber_run_queue_size, 131072, "Slots in a group's ring of ready fibers; a power of two.");
+DEFINE_int64(fiber_stack_size, 131072, "Bytes of a fiber's stack, rounded up to whole pages.");
+DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard page below each fiber's stack.");
+DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");
+DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group; 0 = planned.");
+DEFINE_string(fiber_topology, "", "The machine to plan for: empty = this one, else an hwloc synthetic string or an XML file.");
+DEFINE_int64(fiber_start_timeout_ms, 2000,
+             "How long a plain thread that starts a fiber waits for room when too many are queued.");
+DEFINE_int64(fiber_terminate_timeout_ms, 5000, "How long TerminateRuntime waits for fibers to end.");
+
+namespace weft::fiber {
+
+std::optional<std::string> ReadFlags(Options* options) {
+  const std::optional<NumaAware> numa_aware = ParseNumaAware(FLAGS_fiber_numa_aware);
+  if (!numa_aware.has_value()) {
+    return "--fiber_numa_aware=" + FLAGS_fiber_numa_aware + ": must be auto, on or off";
+  }
+  options->concurrency_hint = FLAGS_fiber_concurrency_hint;
+  options->scheduling_group_size = FLAGS_fiber_scheduling_group_size;
+  options->numa_aware = *numa_aware;
+  options->worker_accessible_cpus = FLAGS_fiber_worker_accessible_cpus;
+  options->worker_disallow_cpu_migration = FLAGS_fiber_worker_disallow_cpu_migration;
+  options->scheduling_name = FLAGS_fiber_scheduling_name;
+  options->work_stealing_ratio = FLAGS_fiber_work_stealing_ratio;
+  options->cross_numa_work_stealing_ratio = FLAGS_fiber_cross_numa_work_stealing_ratio;
+  options->run_queue_size = FLAGS_fiber_run_queue_size;
+  options->stack_size = FLAGS_fiber_stack_size;
+  options->stack_enable_guard_page = FLAGS_fiber_stack_enable_guard_page;
+  options->stack_pool_size = FLAGS_fiber_stack_pool_size;
+  options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
+  options->topology = FLAGS_fiber_topology;
+  options->start_timeout = std::chrono::milliseconds(FLAGS_fiber_start_timeout_ms);
+  options->terminate_timeout = std::chrono::milliseconds(FLAGS_fiber_terminate_timeout_ms);
+  return std::nullopt;
+}
+
+}  // namespace weft::fiber

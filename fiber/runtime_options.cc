@@ -1,0 +1,144 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/runtime_options.h"
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/numa/cpu_list.h"
+#include "weft/numa/topology.h"
+#include "weft/scheduling_group/scheduling_policy.h"
+
+namespace weft::fiber {
+
+namespace {
+
+// A worker is one bit of a base::WorkerMask.
+constexpr std::int64_t kMaxGroupSize = 64;
+constexpr std::int64_t kMaxWorkers = 64 * 64;
+
+// A ring of 16 is what the overflow tests run with; one of 2^24 slots is a quarter of a GiB.
+constexpr std::int64_t kMinRunQueueSize = 16;
+constexpr std::int64_t kMaxRunQueueSize = std::int64_t{1} << 24;
+
+// Below 16 KiB glibc's printf and the unwinder overflow; above 1 GiB an arena could not hold one.
+constexpr std::int64_t kMinStackSize = 16 * 1024;
+constexpr std::int64_t kMaxStackSize = std::int64_t{1} << 30;
+
+constexpr std::int64_t kMaxRatio = 1'000'000;
+constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
+constexpr std::int64_t kMaxTimeoutMs = std::int64_t{24} * 60 * 60 * 1000;
+
+std::string Refuse(std::string_view flag, std::string_view value, std::string_view rule) {
+  std::string line = "--fiber_";
+  line.append(flag).append("=").append(value).append(": must be ").append(rule);
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  return line;
+}
+
+// Ranges are written by the check itself, so that text and check cannot disagree.
+std::optional<std::string> CheckRange(std::string_view flag, std::int64_t value, std::int64_t low, std::int64_t high,
+                                      std::string_view what = "") {
+  if (value >= low && value <= high) return std::nullopt;
+  std::string rule = "in " + std::to_string(low) + ".." + std::to_string(high);
+  if (!what.empty()) rule.append(" (").append(what).append(")");
+  return Refuse(flag, std::to_string(value), rule);
+}
+
+std::optional<std::string> CheckRunQueueSize(std::int64_t value) {
+  if (value >= kMinRunQueueSize && value <= kMaxRunQueueSize && std::has_single_bit(static_cast<std::uint64_t>(value))) {
+    return std::nullopt;
+  }
+  return Refuse("run_queue_size", std::to_string(value),
+                "a power of two in " + std::to_string(kMinRunQueueSize) + ".." + std::to_string(kMaxRunQueueSize));
+}
+
+std::optional<std::string> CheckWorkers(const Options& options) {
+  if (auto error = CheckRange("concurrency_hint", options.concurrency_hint, 0, kMaxWorkers, "0: from the machine")) {
+    return error;
+  }
+  return CheckRange("scheduling_group_size", options.scheduling_group_size, 0, kMaxGroupSize, "0: planned");
+}
+
+std::optional<std::string> CheckStealing(const Options& options) {
+  if (auto error = CheckRange("work_stealing_ratio", options.work_stealing_ratio, 0, kMaxRatio, "0: never")) return error;
+  return CheckRange("cross_numa_work_stealing_ratio", options.cross_numa_work_stealing_ratio, 0, kMaxRatio, "0: never");
+}
+
+std::optional<std::string> CheckSizes(const Options& options) {
+  if (auto error = CheckRunQueueSize(options.run_queue_size)) return error;
+  if (auto error = CheckRange("stack_size", options.stack_size, kMinStackSize, kMaxStackSize)) return error;
+  if (auto error = CheckRange("stack_pool_size", options.stack_pool_size, 0, kMaxStackPoolSize)) return error;
+  return CheckRange("reactors_per_scheduling_group", options.reactors_per_scheduling_group, 0, kMaxGroupSize,
+                    "0: planned");
+}
+
+// "v1 or v2": the policies there are now.
+std::optional<std::string> CheckSchedulingName(const std::string& name) {
+  std::string names;
+  for (const std::string& known : scheduling_group::SchedulingPolicyNames()) {
+    if (known == name) return std::nullopt;
+    names.append(names.empty() ? "" : " or ").append(known);
+  }
+  return Refuse("scheduling_name", name, names);
+}
+
+std::optional<std::string> CheckMachine(const Options& options) {
+  std::string why;
+  std::optional<numa::Topology> topology;
+  if (!options.topology.empty()) {
+    topology = numa::Topology::FromString(options.topology, &why);
+    if (!topology.has_value()) {
+      return Refuse("topology", options.topology, "empty, an hwloc synthetic string or an hwloc XML file (" + why + ")");
+    }
+  }
+  if (options.worker_accessible_cpus.empty()) return std::nullopt;
+  const std::optional<std::vector<int>> cpus = numa::ParseCpuList(options.worker_accessible_cpus, &why);
+  if (!cpus.has_value()) {
+    return Refuse("worker_accessible_cpus", options.worker_accessible_cpus, "a list of CPUs as in 0-4,6,7 (" + why + ")");
+  }
+  if (!topology.has_value()) topology = numa::Topology::Detect();
+  if (!topology->Restrict(*cpus, &why).has_value()) {
+    return Refuse("worker_accessible_cpus", options.worker_accessible_cpus, "CPUs that this process may use (" + why + ")");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> CheckTimeouts(const Options& options) {
+  if (auto error = CheckRange("start_timeout_ms", options.start_timeout.count(), 0, kMaxTimeoutMs)) return error;
+  return CheckRange("terminate_timeout_ms", options.terminate_timeout.count(), 0, kMaxTimeoutMs);
+}
+
+}  // namespace
+
+std::optional<std::string> ValidateOptions(const Options& options) {
+  using Check = std::optional<std::string> (*)(const Options&);
+  const Check checks[] = {
+      CheckWorkers,
+      CheckStealing,
+      CheckSizes,
+      CheckTimeouts,
+      [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
+      CheckMachine,
+  };
+  for (const Check check : checks) {
+    if (std::optional<std::string> error = check(options)) return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<NumaAware> ParseNumaAware(const std::string& text) {
+  if (text == "auto") return NumaAware::kAuto;
+  if (text == "on") return NumaAware::kOn;
+  if (text == "off") return NumaAware::kOff;
+  return std::nullopt;
+}
+
+}  // namespace weft::fiber

@@ -1,0 +1,89 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// fiber::Options: all that a runtime can be told when it starts, and the check that refuses what it cannot be told.
+//
+// Each field has a gflag of the same name with `fiber_` before it, and `_ms` after it if it is a time (runtime_flags.h); a program
+// may fill an Options itself instead.
+// `ValidateOptions` is a pure function, so that every refusal has a test that needs no death.
+//
+// Invariants
+//   RO1  an Options for which ValidateOptions returns nothing can be started, if the machine agrees.
+//   RO2  a refusal is one line: flag, value found, values allowed.
+//
+// Numbers are signed so that `--fiber_concurrency_hint=-1` is refused as -1 and not as 18446744073709551615.
+
+#ifndef WEFT_FIBER_RUNTIME_OPTIONS_H_
+#define WEFT_FIBER_RUNTIME_OPTIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace weft::fiber {
+
+// What --fiber_numa_aware may be.  "off" means off, also on a machine with many nodes.
+enum class NumaAware { kAuto, kOn, kOff };
+
+struct Options {
+  // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota.
+  std::int64_t concurrency_hint = 0;
+
+  // Workers per scheduling group.  0: planned from the machine, 8 to 15 each (fewer on a small machine).
+  std::int64_t scheduling_group_size = 0;
+
+  // Whether groups keep to one NUMA node each.
+  NumaAware numa_aware = NumaAware::kAuto;
+
+  // CPUs that workers may use, as "0-4,6,7".  Empty: all that the process may use.
+  std::string worker_accessible_cpus;
+
+  // true: a worker is bound to one CPU.  false: to the CPUs of its group.
+  bool worker_disallow_cpu_migration = false;
+
+  // The scheduling policy: one of those registered; "v1" is built in.
+  std::string scheduling_name = "v1";
+
+  // A worker with nothing to do visits another group of its node each so many times.  0: never.
+  std::int64_t work_stealing_ratio = 16;
+
+  // The same for groups of other nodes.
+  std::int64_t cross_numa_work_stealing_ratio = 0;
+
+  // Slots of a group's ring of ready fibers; a power of two.  What does not fit goes to an overflow list.
+  std::int64_t run_queue_size = 131072;
+
+  // Bytes of a fiber's stack, rounded up to whole pages.
+  std::int64_t stack_size = 131072;
+
+  // Whether a guard page lies below each stack.
+  bool stack_enable_guard_page = true;
+
+  // Free stacks a group keeps warm; beyond that their memory goes back to the system when things have gone quiet.
+  std::int64_t stack_pool_size = 1024;
+
+  // Reactors per scheduling group.  0: planned.
+  std::int64_t reactors_per_scheduling_group = 0;
+
+  // The machine to plan for.  Empty: this one.  Else an hwloc synthetic string ("numa:2 core:8 pu:1") or the path of an XML file.
+  std::string topology;
+
+  // How long a plain thread that starts a fiber waits for room when too many are queued, before it gets `false`.
+  std::chrono::milliseconds start_timeout{2000};
+
+  // How long TerminateRuntime() waits for fibers to end, before it reports those that are left and stops without them.
+  std::chrono::milliseconds terminate_timeout{5000};
+
+  bool operator==(const Options&) const = default;
+};
+
+// Nothing if `options` can be used, else one line that names flag, value and what is allowed.  Any thread.
+[[nodiscard]] std::optional<std::string> ValidateOptions(const Options& options);
+
+// "auto", "on" or "off" to the enumerator; nothing for other text.  Any thread.
+[[nodiscard]] std::optional<NumaAware> ParseNumaAware(const std::string& text);
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_RUNTIME_OPTIONS_H_

@@ -1,0 +1,127 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/start_fiber.h"
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/base/cpu.h"
+#include "weft/fiber/execution_context.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/scheduling_group.h"
+
+namespace weft::fiber::detail {
+
+namespace {
+
+using scheduling_group::DiscardFiber;
+using scheduling_group::FiberEntity;
+using scheduling_group::SchedulingGroup;
+
+// `refusals` counts RefuseFiberStarts by one each, and this for plain threads.
+constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
+
+// Smaller ones than this overflow in the first call into libc.
+constexpr std::size_t kMinStackSize = 16 * 1024;
+
+[[noreturn]] WEFT_NOINLINE WEFT_COLD void FailNoRuntime(const char* caller) {
+  WEFT_FATAL(caller, ": the runtime does not run: call weft::fiber::StartRuntime() first");
+}
+
+SchedulingGroup* GroupOrFail(const char* caller, std::size_t wanted) {
+  if (wanted == kNearestSchedulingGroup) return NearestGroupOrFail(caller);
+  const std::size_t count = scheduling_group::GroupCount();
+  if (count == 0) FailNoRuntime(caller);
+  if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
+  WEFT_CHECK(wanted < count, caller, ": there is no scheduling group ", wanted, ", only 0 to ", count - 1);
+  return scheduling_group::GroupAt(wanted);
+}
+
+void Discard(FiberEntity* fiber) {
+  DiscardFiber(fiber);  // Gives the reference to the execution context back too.
+  // TerminateRuntime() may have counted it.
+  scheduling_group::TellDrainWaiter();
+}
+
+// Dispatch makes the new fiber the next one on the caller's worker: only for a caller that is a fiber of that very group.
+bool CanDispatchTo(const SchedulingGroup* group) {
+  return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
+}
+
+}  // namespace
+
+SchedulingGroup* NearestGroupOrFail(const char* caller) {
+  SchedulingGroup* const group = scheduling_group::NearestGroup();
+  if (WEFT_UNLIKELY(group == nullptr)) FailNoRuntime(caller);
+  return group;
+}
+
+std::atomic<std::uint32_t> refusals{0};
+
+bool StartIsRefused() {
+  const std::uint32_t found = refusals.load(std::memory_order_relaxed);  // As in PlanStart().
+  if ((found & ~kOutsidersRefused) != 0) return true;
+  return found != 0 && scheduling_group::CurrentWorker() == nullptr;
+}
+
+// relaxed: who forbids and who starts are the same thread, or order themselves.
+void ForbidStarts() { refusals.fetch_add(1, std::memory_order_relaxed); }
+void AllowStarts() { refusals.fetch_sub(1, std::memory_order_relaxed); }
+
+void RefuseOutsiders(bool refuse) {
+  // relaxed: TerminateRuntime() follows it with a barrier on all threads (RT2).
+  if (refuse) {
+    refusals.fetch_or(kOutsidersRefused, std::memory_order_relaxed);
+  } else {
+    refusals.fetch_and(~kOutsidersRefused, std::memory_order_relaxed);
+  }
+}
+
+StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
+  WEFT_CHECK(attributes.stack_size == 0 || attributes.stack_size >= kMinStackSize, caller, ": a stack of ",
+             attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
+  StartPlan plan;
+  plan.group = GroupOrFail(caller, attributes.scheduling_group);
+  plan.refused = WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();  // As in PlanStart(caller).
+  if (plan.refused) return plan;
+  plan.policy = attributes.launch_policy;
+  plan.options.group_local = attributes.scheduling_group_local;
+  plan.options.name = attributes.name.empty() ? nullptr : attributes.name.c_str();
+  plan.options.stack_size = attributes.stack_size;
+  plan.options.execution_context = base::RefPtr<FiberExecutionContext>(attributes.execution_context).Leak();
+  return plan;
+}
+
+bool Submit(const StartPlan& plan, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) {
+    if (plan.options.execution_context != nullptr) {
+      static_cast<FiberExecutionContext*>(plan.options.execution_context)->Release();  // ST2
+    }
+    return false;
+  }
+  if (WEFT_UNLIKELY(plan.id != nullptr)) *plan.id = fiber->id();
+  if (plan.policy == Launch::Dispatch && CanDispatchTo(plan.group)) {
+    scheduling_group::RunInsteadOfCurrent(fiber);
+    return true;
+  }
+  if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
+  Discard(fiber);
+  return false;
+}
+
+bool SubmitBatch(const StartPlan& plan, const std::vector<FiberEntity*>& fibers) {
+  if (fibers.back() != nullptr && plan.group->StartBatch(fibers.data(), fibers.size())) return true;
+  for (FiberEntity* fiber : fibers) {
+    if (fiber != nullptr) Discard(fiber);
+  }
+  return false;
+}
+
+void FailEmptyCallable(const char* caller) { WEFT_FATAL(caller, ": the function to run is empty"); }
+
+}  // namespace weft::fiber::detail

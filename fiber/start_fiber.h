@@ -1,0 +1,124 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// How a fiber gets started: what Fiber, StartFiberDetached and BatchStartFiberDetached have in common.
+//
+// A start is three steps: PlanStart decides where the fiber goes, before its callable is touched; scheduling_group::NewFiber makes
+// it; Submit hands it to its group, or takes it back if the group refuses.
+//
+// Invariants
+//   ST1  a callable is run once, or its start returned false and it has not run (it is destroyed, or still the caller's); never both,
+//        never neither.
+//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, or by a refusal.
+//
+// Any thread, any fiber.
+
+#ifndef WEFT_FIBER_START_FIBER_H_
+#define WEFT_FIBER_START_FIBER_H_
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "weft/base/cpu.h"
+#include "weft/base/unique_function.h"
+#include "weft/fiber/fiber_attributes.h"
+#include "weft/scheduling_group/fiber_entity.h"
+
+namespace weft::fiber::detail {
+
+struct StartPlan {
+  bool refused = false;  // Then nothing else counts.
+  scheduling_group::SchedulingGroup* group = nullptr;
+  scheduling_group::StartOptions options;
+  Launch policy = Launch::Post;
+  std::uint64_t* id = nullptr;  // Where the starter wants the fiber's id, before it may run.
+};
+
+// Not 0: some or all starts are refused, see StartIsRefused().
+extern std::atomic<std::uint32_t> refusals;
+// Slow: for a caller that has seen `refusals`.
+bool StartIsRefused();
+
+// While at least one stands, every start is refused (testing.h).
+void ForbidStarts();
+void AllowStarts();
+// Starts by plain threads are refused from now on, or no more (runtime.cc).
+void RefuseOutsiders(bool refuse);
+
+scheduling_group::SchedulingGroup* NearestGroupOrFail(const char* caller);
+
+// Both abort with a text that begins with `caller` if there is no runtime, and the second if the attributes cannot be.
+inline StartPlan PlanStart(const char* caller) {
+  StartPlan plan;
+  plan.group = NearestGroupOrFail(caller);
+  // relaxed: RT2 in runtime.cc says why an outsider that comes late is not lost.
+  plan.refused = WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();
+  return plan;
+}
+StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
+
+// `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been destroyed.
+[[nodiscard]] bool Submit(const StartPlan& plan, scheduling_group::FiberEntity* fiber);
+// The same for many, at least one: all or none.  Only the last may be nullptr.
+[[nodiscard]] bool SubmitBatch(const StartPlan& plan, const std::vector<scheduling_group::FiberEntity*>& fibers);
+
+[[noreturn]] void FailEmptyCallable(const char* caller);
+
+template <class F>
+inline constexpr bool kMayBeEmpty = std::is_pointer_v<F>;
+template <class Signature>
+inline constexpr bool kMayBeEmpty<std::function<Signature>> = true;
+template <class Signature>
+inline constexpr bool kMayBeEmpty<base::UniqueFunction<Signature>> = true;
+
+// An empty std::function would throw on the fiber's stack, where nobody knows who started it.
+template <class F>
+void CheckNotEmpty(const char* caller, const F& f) {
+  if constexpr (kMayBeEmpty<F>) {
+    if (WEFT_UNLIKELY(!f)) FailEmptyCallable(caller);
+  }
+}
+
+// A function and its arguments as one callable, both kept by value as std::thread does.
+template <class F, class... Args>
+auto BindProcedure(F&& f, Args&&... args) {
+  return [f = std::decay_t<F>(std::forward<F>(f)), args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable {
+    std::apply(std::move(f), std::move(args));
+  };
+}
+
+template <class F>
+concept StartProcedure = std::invocable<std::decay_t<F>&> && std::constructible_from<std::decay_t<F>, F>;
+
+template <class F>
+[[nodiscard]] bool Start(const char* caller, const StartPlan& plan, F&& f) {
+  CheckNotEmpty(caller, f);
+  if (WEFT_UNLIKELY(plan.refused)) return false;
+  return Submit(plan, scheduling_group::NewFiber(plan.group, plan.options, std::forward<F>(f)));
+}
+
+template <class F>
+[[nodiscard]] bool StartBatch(const char* caller, std::vector<F>&& procedures) {
+  if (procedures.empty()) return true;
+  const StartPlan plan = PlanStart(caller);
+  if (WEFT_UNLIKELY(plan.refused)) return false;
+  std::vector<scheduling_group::FiberEntity*> fibers;
+  fibers.reserve(procedures.size());
+  for (F& procedure : procedures) {
+    CheckNotEmpty(caller, procedure);
+    fibers.push_back(scheduling_group::NewFiber(plan.group, plan.options, std::move(procedure)));
+    if (WEFT_UNLIKELY(fibers.back() == nullptr)) break;
+  }
+  return SubmitBatch(plan, fibers);
+}
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_START_FIBER_H_

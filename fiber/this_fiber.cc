@@ -1,0 +1,53 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/this_fiber.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "weft/base/check.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft {
+
+namespace fiber::detail {
+
+void SleepUntilDeadline(const base::Deadline& deadline) {
+  static_cast<void>(sync::SleepUntil(deadline, sync::Interruptible::kYes));
+}
+
+}  // namespace fiber::detail
+
+void FiberYield() {
+  WEFT_CHECK(scheduling_group::CurrentFiber() != nullptr, "FiberYield: the caller is not a fiber");
+  scheduling_group::YieldCurrentFiber();
+}
+
+bool IsRunningInFiberWorker() noexcept { return scheduling_group::CurrentFiber() != nullptr; }
+
+std::uint64_t GetFiberId() noexcept {
+  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  return self != nullptr ? self->id() : 0;
+}
+
+std::string_view GetFiberName() noexcept {
+  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  return self != nullptr ? self->name() : "";
+}
+
+std::size_t GetFiberCount() { return scheduling_group::EntityPool::LiveFibers(); }
+
+std::size_t GetFiberQueueSize() {
+  std::size_t sum = 0;
+  const std::size_t groups = scheduling_group::GroupCount();
+  for (std::size_t i = 0; i < groups; ++i) sum += scheduling_group::GroupAt(i)->queue_size();
+  return sum;
+}
+
+}  // namespace weft

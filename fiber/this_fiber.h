@@ -1,0 +1,64 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What a fiber may do to itself and learn about itself.
+//
+// All but FiberYield may be called from plain threads too: they sleep as a thread does.
+
+#ifndef WEFT_FIBER_THIS_FIBER_H_
+#define WEFT_FIBER_THIS_FIBER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "weft/base/clock.h"
+
+namespace weft {
+
+namespace fiber::detail {
+
+void SleepUntilDeadline(const base::Deadline& deadline);
+
+}  // namespace fiber::detail
+
+// Lets the fibers that are ready run first.  Only in a fiber.
+void FiberYield();
+
+// Suspends the caller until `time` of any clock, never less.  A clock that is set while we sleep (system_clock) is asked again at
+// the end: if it went back, we go on sleeping; if it jumped ahead, we wake when the time would have come.
+template <class Clock, class Duration>
+void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
+  if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
+    fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
+  } else {
+    while (Clock::now() < time) fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
+  }
+}
+
+// Suspends the caller for `duration`, never less.  Zero or less returns at once.
+template <class Rep, class Period>
+void FiberSleepFor(const std::chrono::duration<Rep, Period>& duration) {
+  if (duration > duration.zero()) fiber::detail::SleepUntilDeadline(base::Deadline::After(duration));
+}
+
+// Whether the caller is a fiber.
+bool IsRunningInFiberWorker() noexcept;
+
+// The calling fiber's id, never used twice in a process; 0 outside of fibers.
+std::uint64_t GetFiberId() noexcept;
+
+// The calling fiber's name, good until it ends; "" if it has none, and outside of fibers.
+std::string_view GetFiberName() noexcept;
+
+// Fibers that have been started and have not ended, running, waiting or queued; a snapshot.
+std::size_t GetFiberCount();
+
+// Fibers that are ready and wait for a worker, in all scheduling groups; a snapshot, 0 without a runtime.
+std::size_t GetFiberQueueSize();
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_THIS_FIBER_H_

@@ -1,0 +1,252 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/execution_context.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ExecutionContextTest : public InEachShape {
+ protected:
+  template <class F>
+  static void InBoth(F&& f) {
+    InThread(f);
+    InFiber(f);
+  }
+};
+WEFT_INSTANTIATE_SHAPES(ExecutionContextTest);
+
+TEST_P(ExecutionContextTest, ThereIsNoneToBeginWith) {
+  InBoth([] {
+    EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
+    EXPECT_EQ(FiberExecutionContext::Capture(), nullptr);
+  });
+}
+
+TEST_P(ExecutionContextTest, ExecuteMakesItCurrentAndReturnsWhatTheFunctionReturns) {
+  InBoth([] {
+    auto context = FiberExecutionContext::Create();
+    const int result = context->Execute([&] {
+      EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+      EXPECT_EQ(FiberExecutionContext::Capture(), context);
+      return 7;
+    });
+    EXPECT_EQ(result, 7);
+    EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
+  });
+}
+
+TEST_P(ExecutionContextTest, ExecuteNestsAndSurvivesExceptions) {
+  InBoth([] {
+    auto outer = FiberExecutionContext::Create();
+    auto inner = FiberExecutionContext::Create();
+    outer->Execute([&] {
+      inner->Execute([&] {
+        EXPECT_EQ(FiberExecutionContext::Current(), inner.get());
+        outer->Execute([&] { EXPECT_EQ(FiberExecutionContext::Current(), outer.get()); });
+        EXPECT_EQ(FiberExecutionContext::Current(), inner.get());
+      });
+      EXPECT_THROW(inner->Execute([] { throw std::runtime_error("out"); }), std::runtime_error);
+      EXPECT_EQ(FiberExecutionContext::Current(), outer.get());
+    });
+    EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
+  });
+}
+
+TEST_P(ExecutionContextTest, ItStaysCurrentOverSwitchesAndMigration) {
+  std::vector<Fiber> fibers;
+  for (int i = 0; i < 100; ++i) {
+    fibers.emplace_back([] {
+      auto mine = FiberExecutionContext::Create();
+      mine->Execute([&] {
+        for (int round = 0; round < 20; ++round) {
+          FiberYield();
+          ASSERT_EQ(FiberExecutionContext::Current(), mine.get());
+        }
+      });
+      ASSERT_EQ(FiberExecutionContext::Current(), nullptr);
+    });
+  }
+  for (Fiber& fiber : fibers) fiber.Join();
+}
+
+TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenAndNoOther) {
+  auto context = FiberExecutionContext::Create();
+  InFiber([&] {
+    context->Execute([&] {
+      Fiber([] { EXPECT_EQ(FiberExecutionContext::Current(), nullptr); }).Join();
+      Fiber({.execution_context = FiberExecutionContext::Current()}, [&] {
+        EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+      }).Join();
+    });
+  });
+}
+
+TEST_P(ExecutionContextTest, LocalsBelongToTheContextNotToTheFiber) {
+  FiberExecutionLocal<int> number;
+  auto one = FiberExecutionContext::Create();
+  auto two = FiberExecutionContext::Create();
+  one->Execute([&] { *number = 1; });
+  two->Execute([&] {
+    EXPECT_EQ(*number, 0);
+    *number = 2;
+  });
+  Fiber({.execution_context = one.get()}, [&] { EXPECT_EQ(*number, 1); }).Join();
+  Fiber({.execution_context = two.get()}, [&] { EXPECT_EQ(*number, 2); }).Join();
+}
+
+TEST_P(ExecutionContextTest, MoreLocalsThanOneChunkHoldsAreKept) {
+  std::array<FiberExecutionLocal<std::string>, 50> texts;
+  auto context = FiberExecutionContext::Create();
+  context->Execute([&] {
+    for (int i = 0; i < 50; ++i) *texts[i] = std::to_string(i);
+  });
+  Fiber({.execution_context = context.get()}, [&] {
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(*texts[i], std::to_string(i));
+  }).Join();
+}
+
+TEST_P(ExecutionContextTest, AValueIsMadeOnceHoweverManyFibersWantIt) {
+  static std::atomic<int> made;
+  struct Slow {
+    Slow() {
+      ++made;
+      FiberSleepFor(2ms);  // Others come meanwhile, and wait.
+      value = 9;
+    }
+    int value = 0;
+  };
+  made = 0;
+  FiberExecutionLocal<Slow> slow;
+  auto context = FiberExecutionContext::Create();
+  std::vector<Fiber> fibers;
+  for (int i = 0; i < 50; ++i) {
+    fibers.emplace_back(Fiber::Attributes{.execution_context = context.get()}, [&] { EXPECT_EQ(slow->value, 9); });
+  }
+  for (Fiber& fiber : fibers) fiber.Join();
+  EXPECT_EQ(made, 1);
+}
+
+TEST_P(ExecutionContextTest, FibersMakeDifferentValuesOfOneContextAtTheSameTime) {
+  std::array<FiberExecutionLocal<std::string>, 30> texts;
+  for (int round = 0; round < 20; ++round) {
+    auto context = FiberExecutionContext::Create();
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 30; ++i) {
+      fibers.emplace_back(Fiber::Attributes{.execution_context = context.get()}, [&texts, i] { *texts[i] = std::to_string(i); });
+    }
+    for (Fiber& fiber : fibers) fiber.Join();
+    context->Execute([&] {
+      for (int i = 0; i < 30; ++i) EXPECT_EQ(*texts[i], std::to_string(i));
+    });
+  }
+}
+
+TEST_P(ExecutionContextTest, AConstructorMayUseAnotherLocalAndMayThrow) {
+  static FiberExecutionLocal<int> inner;
+  static bool fail;
+  struct Outer {
+    Outer() {
+      ++*inner;
+      if (fail) throw std::runtime_error("not yet");
+    }
+    int value = 4;
+  };
+  FiberExecutionLocal<Outer> outer;
+  InBoth([&] {
+    auto context = FiberExecutionContext::Create();
+    context->Execute([&] {
+      fail = true;
+      EXPECT_THROW(outer.Get(), std::runtime_error);
+      fail = false;
+      EXPECT_EQ(outer->value, 4);
+      EXPECT_EQ(*inner, 2);
+    });
+  });
+}
+
+struct Witness {
+  ~Witness() {
+    if (log != nullptr) log->push_back(tag);
+  }
+  std::vector<std::string>* log = nullptr;
+  std::string tag;
+};
+
+TEST_P(ExecutionContextTest, ValuesEndYoungestFirstWithTheLastReference) {
+  FiberExecutionLocal<Witness> a, b;
+  std::vector<std::string> log;
+  auto context = FiberExecutionContext::Create();
+  context->Execute([&] {
+    b->log = &log;
+    b->tag = "b";
+    a->log = &log;
+    a->tag = "a";
+  });
+  auto second = context;
+  context.reset();
+  EXPECT_TRUE(log.empty());
+  Fiber fiber({.execution_context = second.get()}, [] { FiberYield(); });
+  second.reset();
+  fiber.Join();  // The fiber's was the last.
+  EXPECT_EQ(log, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_P(ExecutionContextTest, ClearEndsTheValuesAndTheContextCanBeUsedAgain) {
+  FiberExecutionLocal<Witness> witness;
+  std::vector<std::string> log;
+  auto context = FiberExecutionContext::Create();
+  for (int round = 1; round <= 3; ++round) {
+    context->Execute([&] {
+      EXPECT_EQ(witness->log, nullptr);
+      witness->log = &log;
+      witness->tag = "x";
+    });
+    context->Clear();
+    EXPECT_EQ(log.size(), static_cast<std::size_t>(round));
+  }
+}
+
+TEST_P(ExecutionContextTest, AnIndexUsedAgainDoesNotShowTheFormerValue) {
+  auto context = FiberExecutionContext::Create();
+  context->Execute([] {
+    {
+      FiberExecutionLocal<std::uint64_t> former;
+      *former = ~std::uint64_t{0};
+    }
+    FiberExecutionLocal<std::uint64_t> next;
+    EXPECT_EQ(*next, 0U);
+  });
+}
+
+TEST_P(ExecutionContextTest, ADestructorOfAContextValueMayUseFiberLocals) {
+  static FiberLocal<std::string> scratch;
+  struct User {
+    ~User() { *scratch = "used while the context ended, after the fiber's own values had"; }
+  };
+  FiberExecutionLocal<User> user;
+  auto context = FiberExecutionContext::Create();
+  Fiber fiber({.execution_context = context.get()}, [&] { user.Get(); });
+  context.reset();
+  fiber.Join();  // The leak checker sees whether the string went.
+}
+
+}  // namespace
+}  // namespace weft::fiber

@@ -1,0 +1,257 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What is not allowed ends the process with a message that says what it was.  Each case dies in a process of its own.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/testing.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FiberMisuseDeathTest : public ::testing::Test {
+ protected:
+  FiberMisuseDeathTest() {
+    // The runtime is started in the process that dies: a forked one would have no workers.
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+
+  template <class F>
+  static void WithRuntime(F&& f) {
+    StartRuntime(OptionsOf({2, 1}));
+    f();
+    TerminateRuntime();
+  }
+  template <class F>
+  static void InFiber(F&& f) {
+    WithRuntime([&] { Fiber({.name = "culprit"}, std::forward<F>(f)).Join(); });
+  }
+};
+
+// --- Without a runtime ---
+
+TEST_F(FiberMisuseDeathTest, FiberBeforeStart) { EXPECT_DEATH(Fiber([] {}).Join(), "Fiber: the runtime does not run: call weft::fiber::StartRuntime"); }
+
+TEST_F(FiberMisuseDeathTest, StartFiberDetachedBeforeStart) {
+  EXPECT_DEATH(static_cast<void>(StartFiberDetached([] {})), "StartFiberDetached: the runtime does not run");
+}
+
+TEST_F(FiberMisuseDeathTest, StartFiberDetachedWithAttributesBeforeStart) {
+  EXPECT_DEATH(static_cast<void>(StartFiberDetached({.scheduling_group = 0}, [] {})),
+               "StartFiberDetached: the runtime does not run");
+}
+
+TEST_F(FiberMisuseDeathTest, BatchStartFiberDetachedBeforeStart) {
+  std::vector<std::function<void()>> batch(2, [] {});
+  EXPECT_DEATH(static_cast<void>(BatchStartFiberDetached(std::move(batch))),
+               "BatchStartFiberDetached: the runtime does not run");
+}
+
+TEST_F(FiberMisuseDeathTest, QuestionsBeforeStart) {
+  EXPECT_DEATH(GetSchedulingGroupCount(), "GetSchedulingGroupCount: the runtime does not run");
+  EXPECT_DEATH(GetSchedulingGroupSize(), "GetSchedulingGroupSize: the runtime does not run");
+  EXPECT_DEATH(GetConcurrencyHint(), "GetConcurrencyHint: the runtime does not run");
+  EXPECT_DEATH(GetCurrentSchedulingGroupIndex(), "GetCurrentSchedulingGroupIndex: the runtime does not run");
+  EXPECT_DEATH(GetSchedulingGroupAssignedNode(0), "GetSchedulingGroupAssignedNode: the runtime does not run");
+}
+
+TEST_F(FiberMisuseDeathTest, TerminateBeforeStart) {
+  EXPECT_DEATH(TerminateRuntime(), "TerminateRuntime: the runtime does not run");
+}
+
+TEST_F(FiberMisuseDeathTest, StartAfterTerminate) {
+  EXPECT_DEATH(
+      {
+        WithRuntime([] {});
+        Fiber([] {}).Join();
+      },
+      "Fiber: the runtime does not run");
+}
+
+// --- The runtime itself ---
+
+TEST_F(FiberMisuseDeathTest, DoubleStart) {
+  EXPECT_DEATH(WithRuntime([] { StartRuntime(); }), "StartRuntime: the runtime runs already");
+}
+
+TEST_F(FiberMisuseDeathTest, DoubleTerminate) {
+  EXPECT_DEATH(
+      {
+        WithRuntime([] {});
+        TerminateRuntime();
+      },
+      "TerminateRuntime: the runtime does not run");
+}
+
+TEST_F(FiberMisuseDeathTest, TerminateInsideAFiber) {
+  EXPECT_DEATH(InFiber([] { TerminateRuntime(); }), "TerminateRuntime: called in a fiber");
+}
+
+TEST_F(FiberMisuseDeathTest, StartInsideAFiber) {
+  EXPECT_DEATH(InFiber([] { StartRuntime(); }), "StartRuntime: the runtime runs already");
+}
+
+TEST_F(FiberMisuseDeathTest, ABadFlagValueIsRefusedAtStart) {
+  EXPECT_DEATH(
+      {
+        Options options;
+        options.run_queue_size = 1000;
+        StartRuntime(options);
+      },
+      "StartRuntime: --fiber_run_queue_size=1000: must be a power of two in 16..16777216");
+}
+
+TEST_F(FiberMisuseDeathTest, AGroupThatDoesNotExist) {
+  EXPECT_DEATH(WithRuntime([] { Fiber({.scheduling_group = 7}, [] {}).Join(); }),
+               "Fiber: there is no scheduling group 7, only 0 to 0");
+  EXPECT_DEATH(WithRuntime([] { GetSchedulingGroupAssignedNode(3); }),
+               "GetSchedulingGroupAssignedNode: there is no scheduling group 3");
+}
+
+TEST_F(FiberMisuseDeathTest, TheCurrentGroupOfAPlainThread) {
+  EXPECT_DEATH(WithRuntime([] { GetCurrentSchedulingGroupIndex(); }),
+               "GetCurrentSchedulingGroupIndex: the caller is not a fiber");
+}
+
+// --- Fiber ---
+
+TEST_F(FiberMisuseDeathTest, DestroyingAJoinableFiberNamesIt) {
+  EXPECT_DEATH(WithRuntime([] { const Fiber forgotten({.name = "forgotten"}, [] {}); }),
+               "Fiber::~Fiber: fiber 'forgotten' \\(id [0-9]+\\) is still joinable: call Join\\(\\) or Detach\\(\\)");
+}
+
+TEST_F(FiberMisuseDeathTest, AssigningToAJoinableFiberNamesIt) {
+  EXPECT_DEATH(WithRuntime([] {
+                 Fiber forgotten({.name = "forgotten"}, [] {});
+                 forgotten = Fiber([] {});
+               }),
+               "Fiber::operator=: fiber 'forgotten' \\(id [0-9]+\\) is still joinable");
+}
+
+TEST_F(FiberMisuseDeathTest, SelfJoin) {
+  EXPECT_DEATH(WithRuntime([] {
+                 Fiber self;
+                 FiberEvent assigned;
+                 self = Fiber({.name = "narcissus"}, [&] {
+                   assigned.Wait();
+                   self.Join();
+                 });
+                 assigned.Set();
+                 FiberEvent().Wait();
+               }),
+               "Fiber::Join: fiber 'narcissus' \\(id [0-9]+\\) joins itself");
+}
+
+TEST_F(FiberMisuseDeathTest, DoubleJoin) {
+  EXPECT_DEATH(WithRuntime([] {
+                 Fiber fiber([] {});
+                 fiber.Join();
+                 fiber.Join();
+               }),
+               "Fiber::Join: the fiber has been joined already");
+}
+
+TEST_F(FiberMisuseDeathTest, JoinOfAnEmptyDetachedOrMovedFiber) {
+  EXPECT_DEATH(Fiber().Join(), "Fiber::Join: no fiber was started through this Fiber");
+  EXPECT_DEATH(WithRuntime([] {
+                 Fiber fiber([] {});
+                 fiber.Detach();
+                 fiber.Join();
+               }),
+               "Fiber::Join: the fiber has been detached");
+  EXPECT_DEATH(WithRuntime([] {
+                 Fiber fiber([] {});
+                 const Fiber other(std::move(fiber));
+                 fiber.Detach();  // NOLINT(bugprone-use-after-move)
+               }),
+               "Fiber::Detach: the fiber has been moved to another Fiber");
+}
+
+TEST_F(FiberMisuseDeathTest, ARefusedFiberSaysWhatToUseInstead) {
+  EXPECT_DEATH(WithRuntime([] {
+                 const testing::RefuseFiberStarts refuse;
+                 Fiber({.name = "unwanted"}, [] {}).Join();
+               }),
+               "Fiber: the start of fiber 'unwanted' was refused.*TryStart");
+}
+
+TEST_F(FiberMisuseDeathTest, AnEmptyFunction) {
+  EXPECT_DEATH(WithRuntime([] { Fiber(std::function<void()>()).Join(); }), "Fiber: the function to run is empty");
+  EXPECT_DEATH(WithRuntime([] { static_cast<void>(StartFiberDetached(base::UniqueFunction<void()>())); }),
+               "StartFiberDetached: the function to run is empty");
+  EXPECT_DEATH(WithRuntime([] { Fiber(static_cast<void (*)()>(nullptr)).Join(); }),
+               "Fiber: the function to run is empty");
+  EXPECT_DEATH(WithRuntime([] {
+                 static_cast<void>(BatchStartFiberDetached(std::vector<std::function<void()>>(1)));
+               }),
+               "BatchStartFiberDetached: the function to run is empty");
+}
+
+TEST_F(FiberMisuseDeathTest, AStackThatIsTooSmall) {
+  EXPECT_DEATH(WithRuntime([] { Fiber({.stack_size = 1000}, [] {}).Join(); }),
+               "Fiber: a stack of 1000 bytes is too small, 16384 is the least");
+}
+
+TEST_F(FiberMisuseDeathTest, AnExceptionThatLeavesAFiberEndsTheProcess) {
+  EXPECT_DEATH(InFiber([] { throw std::runtime_error("nobody catches me"); }), "nobody catches me");
+}
+
+// --- Inside and outside ---
+
+TEST_F(FiberMisuseDeathTest, YieldOutsideOfAFiber) {
+  EXPECT_DEATH(FiberYield(), "FiberYield: the caller is not a fiber");
+  EXPECT_DEATH(WithRuntime([] { FiberYield(); }), "FiberYield: the caller is not a fiber");
+}
+
+TEST_F(FiberMisuseDeathTest, AFailedCheckNamesTheFiber) {
+  EXPECT_DEATH(InFiber([] { WEFT_CHECK(1 == 2, "arithmetic"); }), "arithmetic.*fiber 'culprit' \\(id [0-9]+\\)");
+}
+
+TEST_F(FiberMisuseDeathTest, AnExecutionLocalWithoutAContext) {
+  static FiberExecutionLocal<int> local;
+  EXPECT_DEATH(InFiber([] { ++*local; }), "FiberExecutionLocal: used outside of FiberExecutionContext::Execute");
+  EXPECT_DEATH(++*local, "FiberExecutionLocal: used outside of FiberExecutionContext::Execute");
+}
+
+TEST_F(FiberMisuseDeathTest, ClearOfAContextInUse) {
+  EXPECT_DEATH(
+      {
+        auto context = FiberExecutionContext::Create();
+        context->Execute([&] { context->Clear(); });
+      },
+      "FiberExecutionContext::Clear: others still use the context");
+}
+
+TEST_F(FiberMisuseDeathTest, AFiberLocalWhoseConstructorUsesItself) {
+  struct Circular {
+    Circular() {
+      static int depth = 0;
+      if (++depth < 3) static_cast<void>(Self().Get());
+    }
+    static FiberLocal<Circular>& Self() {
+      static FiberLocal<Circular> self;
+      return self;
+    }
+  };
+  EXPECT_DEATH(Circular::Self().Get(), "FiberLocal: the constructor of T uses the FiberLocal that it is made for");
+}
+
+}  // namespace
+}  // namespace weft::fiber

@@ -1,0 +1,454 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/fiber.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/base/unique_function.h"
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/testing.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FiberTest : public InEachShape {};
+WEFT_INSTANTIATE_SHAPES(FiberTest);
+
+// --- Fiber ---
+
+TEST_P(FiberTest, JoinFromAThreadSeesWhatTheFiberDid) {
+  int value = 0;
+  Fiber fiber([&] { value = 42; });
+  EXPECT_TRUE(fiber.Joinable());
+  fiber.Join();
+  EXPECT_EQ(value, 42);
+  EXPECT_FALSE(fiber.Joinable());
+}
+
+TEST_P(FiberTest, JoinFromAFiberSeesWhatTheFiberDid) {
+  InFiber([] {
+    int value = 0;
+    Fiber fiber([&] { value = 42; });
+    fiber.Join();
+    EXPECT_EQ(value, 42);
+  });
+}
+
+TEST_P(FiberTest, JoinAfterTheEndReturnsAtOnce) {
+  FiberEvent ended;
+  Fiber fiber([&] { ended.Set(); });
+  ended.Wait();
+  fiber.Join();
+}
+
+TEST_P(FiberTest, FunctionAndArgumentsAreKeptByValue) {
+  std::string result;
+  {
+    std::string text = "a text that is too long to be kept in place by std::string";
+    auto append = [&result](const std::string& a, std::unique_ptr<int> b, int& c) {
+      result = a + std::to_string(*b) + std::to_string(c);
+    };
+    int three = 3;
+    Fiber fiber(append, text, std::make_unique<int>(2), std::ref(three));
+    text = "gone";
+    fiber.Join();
+  }
+  EXPECT_EQ(result, "a text that is too long to be kept in place by std::string23");
+}
+
+TEST_P(FiberTest, MemberFunctionsCanBeStarted) {
+  struct Counter {
+    void Add(int n) { sum += n; }
+    int sum = 0;
+  } counter;
+  Fiber(&Counter::Add, &counter, 5).Join();
+  EXPECT_EQ(counter.sum, 5);
+}
+
+TEST_P(FiberTest, MoveOnlyAndLargeCallablesAreMovedIntoTheFiber) {
+  auto owned = std::make_unique<int>(7);
+  std::array<char, 1000> large{};
+  large[999] = 'x';
+  int seen = 0;
+  char last = 0;
+  Fiber([owned = std::move(owned), large, &seen, &last] {
+    seen = *owned;
+    last = large[999];
+  }).Join();
+  EXPECT_EQ(seen, 7);
+  EXPECT_EQ(last, 'x');
+}
+
+TEST_P(FiberTest, TheCallableIsDestroyedBeforeJoinReturns) {
+  auto shared = std::make_shared<int>(1);
+  Fiber([shared] {}).Join();
+  EXPECT_EQ(shared.use_count(), 1);
+}
+
+TEST_P(FiberTest, AFiberCanBeMoved) {
+  FiberEvent go;
+  Fiber first([&] { go.Wait(); });
+  Fiber second(std::move(first));
+  EXPECT_FALSE(first.Joinable());  // NOLINT(bugprone-use-after-move)
+  Fiber third;
+  third = std::move(second);
+  EXPECT_TRUE(third.Joinable());
+  go.Set();
+  third.Join();
+}
+
+TEST_P(FiberTest, ADetachedFiberRunsOn) {
+  FiberEvent go;
+  FiberLatch ended(1);
+  {
+    Fiber fiber([&] {
+      go.Wait();
+      ended.CountDown();
+    });
+    fiber.Detach();
+    EXPECT_FALSE(fiber.Joinable());
+  }
+  go.Set();
+  ended.Wait();
+}
+
+TEST_P(FiberTest, NameAndIdAreTheFibersOwn) {
+  std::string name;
+  std::uint64_t id = 0;
+  Fiber fiber({.name = "a name longer than any small buffer would be"}, [&] {
+    name = GetFiberName();
+    id = GetFiberId();
+  });
+  EXPECT_EQ(fiber.Name(), "a name longer than any small buffer would be");
+  const std::uint64_t expected = fiber.Id();
+  fiber.Join();
+  EXPECT_EQ(name, "a name longer than any small buffer would be");
+  EXPECT_EQ(id, expected);
+  EXPECT_NE(id, 0U);
+  EXPECT_EQ(fiber.Id(), 0U);
+}
+
+TEST_P(FiberTest, IdsAreNeverUsedTwice) {
+  std::mutex mutex;
+  std::set<std::uint64_t> ids;
+  constexpr int kFibers = 5000;
+  FiberLatch latch(kFibers);
+  for (int i = 0; i < kFibers; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&] {
+      {
+        const std::scoped_lock lock(mutex);
+        ids.insert(GetFiberId());
+      }
+      latch.CountDown();
+    }));
+  }
+  latch.Wait();
+  EXPECT_EQ(ids.size(), std::size_t{kFibers});
+}
+
+TEST_P(FiberTest, JoinForGivesUpAndTheFiberStaysJoinable) {
+  FiberEvent go;
+  Fiber fiber([&] { go.Wait(); });
+  EXPECT_FALSE(fiber.JoinFor(5ms));
+  EXPECT_FALSE(fiber.JoinUntil(std::chrono::steady_clock::now()));
+  InFiber([&] { EXPECT_FALSE(fiber.JoinFor(5ms)); });
+  EXPECT_TRUE(fiber.Joinable());
+  go.Set();
+  EXPECT_TRUE(fiber.JoinFor(1h));
+  EXPECT_FALSE(fiber.Joinable());
+}
+
+TEST_P(FiberTest, AFiberOfItsOwnStackSizeCanUseIt) {
+  // Four times the default: would overflow there.
+  constexpr std::size_t kBytes = 512 * 1024;
+  int sum = 0;
+  Fiber({.stack_size = 2 * kBytes}, [&] {
+    volatile char large[kBytes];
+    for (std::size_t i = 0; i < kBytes; i += 4096) large[i] = 1;
+    for (std::size_t i = 0; i < kBytes; i += 4096) sum += large[i];
+  }).Join();
+  EXPECT_EQ(sum, static_cast<int>(kBytes / 4096));
+}
+
+// --- Groups ---
+
+TEST_P(FiberTest, AFiberStartsInTheGroupAskedForAndALocalOneStaysThere) {
+  for (std::size_t group = 0; group < groups(); ++group) {
+    Fiber({.scheduling_group = group, .scheduling_group_local = true}, [group] {
+      for (int i = 0; i < 20; ++i) {
+        ASSERT_EQ(GetCurrentSchedulingGroupIndex(), group);
+        FiberYield();
+        FiberSleepFor(100us);
+      }
+    }).Join();
+  }
+}
+
+TEST_P(FiberTest, TheNearestGroupIsTheCallersOwn) {
+  for (std::size_t group = 0; group < groups(); ++group) {
+    Fiber({.scheduling_group = group, .scheduling_group_local = true}, [group] {
+      Fiber({.scheduling_group_local = true}, [group] { EXPECT_EQ(GetCurrentSchedulingGroupIndex(), group); }).Join();
+    }).Join();
+  }
+}
+
+TEST_P(FiberTest, UnspecifiedStartsReachEveryGroup) {
+  std::vector<std::atomic<int>> started(groups());
+  std::vector<Fiber> fibers;
+  for (std::size_t i = 0; i < 8 * groups(); ++i) {
+    fibers.emplace_back(
+        Fiber::Attributes{.scheduling_group = Fiber::kUnspecifiedSchedulingGroup, .scheduling_group_local = true},
+        [&] { ++started[GetCurrentSchedulingGroupIndex()]; });
+  }
+  for (Fiber& fiber : fibers) fiber.Join();
+  for (const auto& count : started) EXPECT_EQ(count.load(), 8);
+}
+
+// --- Dispatch ---
+
+TEST_P(FiberTest, DispatchRunsTheNewFiberBeforeTheCallerGoesOn) {
+  Fiber({.scheduling_group_local = true}, [] {
+    for (int i = 0; i < 100; ++i) {
+      bool ran = false;
+      Fiber fiber(Launch::Dispatch, [&ran] { ran = true; });
+      // With one worker the order is certain.  With more, the caller may be taken up by another worker while the new fiber is in its
+      // first instructions; Join then says the same.
+      if (GetConcurrencyHint() == 1) {
+        EXPECT_TRUE(ran);
+      }
+      fiber.Join();
+      EXPECT_TRUE(ran);
+    }
+  }).Join();
+}
+
+TEST(FiberTestWithOneWorker, DispatchQueuesTheCallerBehindReadyFibers) {
+  const RuntimeOf runtime(Shape{1, 1});
+  std::vector<std::string> order;
+  Fiber([&] {
+    Fiber posted(Launch::Post, [&] { order.emplace_back("posted"); });
+    Fiber dispatched(Launch::Dispatch, [&] { order.emplace_back("dispatched"); });
+    order.emplace_back("caller");
+    posted.Join();
+    dispatched.Join();
+  }).Join();
+  EXPECT_EQ(order, (std::vector<std::string>{"dispatched", "posted", "caller"}));
+}
+
+TEST_P(FiberTest, DispatchedFibersRunOnTheCallersWorker) {
+  Fiber({.scheduling_group_local = true}, [] {
+    for (int i = 0; i < 100; ++i) {
+      const pid_t caller = ThreadNumber();
+      pid_t callee = 0;
+      Fiber fiber(Launch::Dispatch, [&callee] { callee = ThreadNumber(); });
+      fiber.Join();
+      EXPECT_EQ(caller, callee);
+    }
+  }).Join();
+}
+
+TEST_P(FiberTest, DispatchFromAPlainThreadIsAPost) {
+  const pid_t caller = ThreadNumber();
+  pid_t callee = 0;
+  Fiber(Launch::Dispatch, [&] { callee = ThreadNumber(); }).Join();
+  EXPECT_NE(caller, callee);
+  FiberLatch latch(1);
+  ASSERT_TRUE(StartFiberDetached({.launch_policy = Launch::Dispatch}, [&] { latch.CountDown(); }));
+  latch.Wait();
+}
+
+TEST(FiberTestWithOneWorker, NestedDispatchGoesDepthFirst) {
+  const RuntimeOf runtime(Shape{1, 1});
+  std::vector<int> order;
+  std::function<void(int)> descend = [&](int depth) {
+    order.push_back(depth);
+    if (depth < 5) Fiber(Launch::Dispatch, descend, depth + 1).Join();
+  };
+  Fiber([&] { descend(0); }).Join();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+}
+
+// --- StartFiberDetached ---
+
+TEST_P(FiberTest, StartFiberDetachedRunsTheFunctionOnce) {
+  std::atomic<int> runs{0};
+  FiberLatch latch(2);
+  const auto f = [&] {
+    ++runs;
+    latch.CountDown();
+  };
+  ASSERT_TRUE(StartFiberDetached(f));
+  InFiber([&] { ASSERT_TRUE(StartFiberDetached(f)); });
+  latch.Wait();
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_P(FiberTest, StartFiberDetachedTakesEveryKindOfCallable) {
+  static std::atomic<int> calls;
+  calls = 0;
+  struct Functor {
+    FiberLatch* latch;
+    void operator()() {
+      ++calls;
+      latch->CountDown();
+    }
+  };
+  FiberLatch latch(4);
+  std::function<void()> function = Functor{&latch};
+  base::UniqueFunction<void()> unique = Functor{&latch};
+  ASSERT_TRUE(StartFiberDetached(Functor{&latch}));
+  ASSERT_TRUE(StartFiberDetached(function));
+  ASSERT_TRUE(StartFiberDetached(std::move(function)));
+  ASSERT_TRUE(StartFiberDetached(std::move(unique)));
+  latch.Wait();
+  EXPECT_EQ(calls, 4);
+}
+
+TEST_P(FiberTest, StartFiberDetachedHonoursItsAttributes) {
+  FiberLatch latch(1);
+  const std::size_t last = groups() - 1;
+  std::string name;
+  std::size_t group = 1000;
+  ASSERT_TRUE(
+      StartFiberDetached({.scheduling_group = last, .scheduling_group_local = true, .name = "detached"}, [&] {
+        name = GetFiberName();
+        group = GetCurrentSchedulingGroupIndex();
+        latch.CountDown();
+      }));
+  latch.Wait();
+  EXPECT_EQ(name, "detached");
+  EXPECT_EQ(group, last);
+}
+
+TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
+  auto shared = std::make_shared<int>(0);
+  {
+    const testing::RefuseFiberStarts refuse;
+    EXPECT_FALSE(StartFiberDetached([shared] { ++*shared; }));
+    EXPECT_FALSE(StartFiberDetached({.name = "never"}, [shared] { ++*shared; }));
+    EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
+    std::vector<std::function<void()>> batch(3, [shared] { ++*shared; });
+    EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
+  }
+  EXPECT_EQ(shared.use_count(), 1);
+  EXPECT_EQ(*shared, 0);
+  std::optional<Fiber> started = Fiber::TryStart({}, [shared] { ++*shared; });
+  ASSERT_TRUE(started.has_value());
+  started->Join();
+  EXPECT_EQ(*shared, 1);
+}
+
+TEST_P(FiberTest, ARefusedFiberGivesItsExecutionContextBack) {
+  auto context = FiberExecutionContext::Create();
+  {
+    const testing::RefuseFiberStarts refuse;
+    EXPECT_FALSE(StartFiberDetached({.execution_context = context.get()}, [] {}));
+    EXPECT_FALSE(Fiber::TryStart({.execution_context = context.get()}, [] {}).has_value());
+  }
+  EXPECT_TRUE(context->HasOneRef());
+}
+
+// --- BatchStartFiberDetached ---
+
+TEST_P(FiberTest, ABatchRunsEachOfItsFunctionsOnce) {
+  for (const bool from_fiber : {false, true}) {
+    constexpr int kFibers = 1000;
+    std::vector<std::atomic<int>> runs(kFibers);
+    FiberLatch latch(kFibers);
+    const auto start = [&] {
+      std::vector<std::function<void()>> batch;
+      for (int i = 0; i < kFibers; ++i) {
+        batch.emplace_back([&, i] {
+          ++runs[i];
+          latch.CountDown();
+        });
+      }
+      ASSERT_TRUE(BatchStartFiberDetached(std::move(batch)));
+    };
+    if (from_fiber) {
+      InFiber(start);
+    } else {
+      start();
+    }
+    latch.Wait();
+    for (const auto& count : runs) EXPECT_EQ(count.load(), 1);
+  }
+}
+
+TEST_P(FiberTest, ABatchMayBeOfUniqueFunctionsOrOfLambdas) {
+  FiberLatch latch(4);
+  std::vector<base::UniqueFunction<void()>> unique;
+  for (int i = 0; i < 2; ++i) {
+    unique.emplace_back([&latch, owned = std::make_unique<int>(i)] { latch.CountDown(); });
+  }
+  ASSERT_TRUE(BatchStartFiberDetached(std::move(unique)));
+  const auto lambda = [&latch] { latch.CountDown(); };
+  ASSERT_TRUE(BatchStartFiberDetached(std::vector(2, lambda)));
+  latch.Wait();
+}
+
+TEST_P(FiberTest, AnEmptyBatchIsStarted) {
+  EXPECT_TRUE(BatchStartFiberDetached(std::vector<std::function<void()>>()));
+}
+
+// --- Execution context ---
+
+TEST_P(FiberTest, AFiberStartedWithAContextRunsInIt) {
+  auto context = FiberExecutionContext::Create();
+  FiberExecutionContext* seen = nullptr;
+  Fiber({.execution_context = context.get()}, [&] { seen = FiberExecutionContext::Current(); }).Join();
+  EXPECT_EQ(seen, context.get());
+}
+
+TEST_P(FiberTest, TheFiberKeepsItsContextAlive) {
+  FiberEvent go;
+  auto context = FiberExecutionContext::Create();
+  bool in_context = false;
+  Fiber fiber({.execution_context = context.get()}, [&] {
+    go.Wait();
+    in_context = FiberExecutionContext::Current() != nullptr;
+  });
+  context.reset();
+  go.Set();
+  fiber.Join();
+  EXPECT_TRUE(in_context);
+}
+
+// --- Many ---
+
+TEST_P(FiberTest, ATreeOfFibersIsJoinedFromItsLeavesUp) {
+  std::atomic<int> leaves{0};
+  std::function<void(int)> grow = [&](int depth) {
+    if (depth == 0) {
+      ++leaves;
+      return;
+    }
+    std::vector<Fiber> children;
+    for (int i = 0; i < 4; ++i) children.emplace_back(grow, depth - 1);
+    for (Fiber& child : children) child.Join();
+  };
+  InFiber([&] { grow(5); });
+  EXPECT_EQ(leaves, 1024);
+}
+
+}  // namespace
+}  // namespace weft::fiber

@@ -1,0 +1,96 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A test fixture that runs a runtime of a given shape around each test, and sees to it that no fiber is left.
+
+#ifndef WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_
+#define WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+
+namespace weft::fiber {
+
+// The kernel's number of the calling thread.  (std::this_thread::get_id() may be kept over a switch: the compiler takes it for constant.)
+WEFT_TLS_ACCESSOR inline pid_t ThreadNumber() {
+  base::OpaqueBarrier();
+  return static_cast<pid_t>(::syscall(SYS_gettid));
+}
+
+struct Shape {
+  int workers = 1;  // In each group.
+  int groups = 1;
+
+  friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+    return out << shape.groups << " group(s) of " << shape.workers << " worker(s)";
+  }
+};
+
+inline Options OptionsOf(Shape shape) {
+  Options options;
+  options.concurrency_hint = std::int64_t{shape.workers} * shape.groups;
+  options.scheduling_group_size = shape.workers;
+  return options;
+}
+
+// Starts a runtime for as long as it lives.
+class RuntimeOf {
+ public:
+  explicit RuntimeOf(const Options& options) { StartRuntime(options); }
+  explicit RuntimeOf(Shape shape) : RuntimeOf(OptionsOf(shape)) {}
+  ~RuntimeOf() {
+    if (!IsRuntimeRunning()) return;  // The test has ended it.
+    EXPECT_EQ(TerminateRuntime(), std::size_t{0}) << "fibers were left behind";
+  }
+  RuntimeOf(const RuntimeOf&) = delete;
+  RuntimeOf& operator=(const RuntimeOf&) = delete;
+};
+
+// Every test runs once in each shape.
+class InEachShape : public ::testing::TestWithParam<Shape> {
+ protected:
+  std::size_t groups() const { return static_cast<std::size_t>(GetParam().groups); }
+  std::size_t workers() const { return static_cast<std::size_t>(GetParam().workers); }
+
+  // Runs f in a fiber (in a plain thread: the test itself is one).
+  template <class F>
+  static void InFiber(F&& f) {
+    Fiber(std::forward<F>(f)).Join();
+  }
+  template <class F>
+  static void InThread(F&& f) {
+    std::thread(std::forward<F>(f)).join();
+  }
+
+ private:
+  RuntimeOf runtime_{GetParam()};
+};
+
+inline std::string NameOf(const ::testing::TestParamInfo<Shape>& info) {
+  return std::to_string(info.param.workers) + "Workers" + std::to_string(info.param.groups) + "Groups";
+}
+
+#define WEFT_INSTANTIATE_SHAPES(suite)                                                                            \
+  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                                         \
+                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},              \
+                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{64, 1},             \
+                                             ::weft::fiber::Shape{1, 3}, ::weft::fiber::Shape{2, 2}),             \
+                           &::weft::fiber::NameOf)
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_

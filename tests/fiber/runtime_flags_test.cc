@@ -1,0 +1,129 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/runtime_flags.h"
+
+#include <gflags/gflags.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+
+class RuntimeFlagsTest : public ::testing::Test {
+ protected:
+  static void Set(const std::string& flag, const std::string& value) {
+    ASSERT_FALSE(gflags::SetCommandLineOption(flag.c_str(), value.c_str()).empty()) << flag << "=" << value;
+  }
+  static Options Read() {
+    Options options;
+    EXPECT_EQ(ReadFlags(&options), std::nullopt);
+    return options;
+  }
+
+ private:
+  const gflags::FlagSaver saver_;
+};
+
+TEST_F(RuntimeFlagsTest, TheDefaultsAreThoseOfOptions) { EXPECT_EQ(Read(), Options()); }
+
+TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
+  Set("fiber_concurrency_hint", "12");
+  Set("fiber_scheduling_group_size", "6");
+  Set("fiber_numa_aware", "off");
+  Set("fiber_worker_accessible_cpus", "0-4,6,7");
+  Set("fiber_worker_disallow_cpu_migration", "true");
+  Set("fiber_scheduling_name", "v2");
+  Set("fiber_work_stealing_ratio", "3");
+  Set("fiber_cross_numa_work_stealing_ratio", "4");
+  Set("fiber_run_queue_size", "1024");
+  Set("fiber_stack_size", "65536");
+  Set("fiber_stack_enable_guard_page", "false");
+  Set("fiber_stack_pool_size", "77");
+  Set("fiber_reactors_per_scheduling_group", "2");
+  Set("fiber_topology", "numa:2 core:2 pu:1");
+  Set("fiber_start_timeout_ms", "8");
+  Set("fiber_terminate_timeout_ms", "9");
+  const Options options = Read();
+  EXPECT_EQ(options.concurrency_hint, 12);
+  EXPECT_EQ(options.scheduling_group_size, 6);
+  EXPECT_EQ(options.numa_aware, NumaAware::kOff);
+  EXPECT_EQ(options.worker_accessible_cpus, "0-4,6,7");
+  EXPECT_TRUE(options.worker_disallow_cpu_migration);
+  EXPECT_EQ(options.scheduling_name, "v2");
+  EXPECT_EQ(options.work_stealing_ratio, 3);
+  EXPECT_EQ(options.cross_numa_work_stealing_ratio, 4);
+  EXPECT_EQ(options.run_queue_size, 1024);
+  EXPECT_EQ(options.stack_size, 65536);
+  EXPECT_FALSE(options.stack_enable_guard_page);
+  EXPECT_EQ(options.stack_pool_size, 77);
+  EXPECT_EQ(options.reactors_per_scheduling_group, 2);
+  EXPECT_EQ(options.topology, "numa:2 core:2 pu:1");
+  EXPECT_EQ(options.start_timeout, 8ms);
+  EXPECT_EQ(options.terminate_timeout, 9ms);
+}
+
+TEST_F(RuntimeFlagsTest, NegativeNumbersArriveAsThatAndAreRefused) {
+  Set("fiber_concurrency_hint", "-3");
+  const std::optional<std::string> line = ValidateOptions(Read());
+  ASSERT_TRUE(line.has_value());
+  EXPECT_TRUE(line->starts_with("--fiber_concurrency_hint=-3: must be in 0..")) << *line;
+}
+
+TEST_F(RuntimeFlagsTest, AWordThatIsNoValueIsRefusedWithOneLine) {
+  Set("fiber_numa_aware", "perhaps");
+  Options options;
+  EXPECT_EQ(ReadFlags(&options), "--fiber_numa_aware=perhaps: must be auto, on or off");
+}
+
+// The flag files that come with Weft: each can be used, and default.flags has every flag.
+
+std::string ConfFile(const std::string& name) { return std::string(WEFT_CONF_DIR) + "/" + name; }
+
+TEST_F(RuntimeFlagsTest, EachFlagFileCanBeUsed) {
+  for (const char* name : {"default.flags", "low_latency.flags", "throughput.flags", "numa.flags"}) {
+    const gflags::FlagSaver saver;
+    ASSERT_TRUE(gflags::ReadFromFlagsFile(ConfFile(name), "", /*errors_are_fatal=*/true)) << name;
+    EXPECT_EQ(ValidateOptions(Read()), std::nullopt) << name;
+  }
+}
+
+TEST_F(RuntimeFlagsTest, DefaultFlagsHasEveryFlagWithItsDefault) {
+  ASSERT_TRUE(gflags::ReadFromFlagsFile(ConfFile("default.flags"), "", /*errors_are_fatal=*/true));
+  EXPECT_EQ(Read(), Options());
+
+  std::set<std::string> in_file;
+  std::ifstream file(ConfFile("default.flags"));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("--")) in_file.insert(line.substr(2, line.find('=') - 2));
+  }
+  std::set<std::string> in_program;
+  std::vector<gflags::CommandLineFlagInfo> flags;
+  gflags::GetAllFlags(&flags);
+  for (const auto& flag : flags) {
+    if (flag.name.starts_with("fiber_")) in_program.insert(flag.name);
+  }
+  EXPECT_EQ(in_file, in_program);
+}
+
+TEST_F(RuntimeFlagsTest, EachLineOfAFlagFileHasItsReason) {
+  for (const char* name : {"default.flags", "low_latency.flags", "throughput.flags", "numa.flags"}) {
+    std::ifstream file(ConfFile(name));
+    bool reasoned = false;
+    for (std::string line; std::getline(file, line);) {
+      if (line.empty()) reasoned = false;
+      if (line.starts_with("#")) reasoned = true;
+      EXPECT_TRUE(reasoned || !line.starts_with("--")) << name << ": " << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::fiber

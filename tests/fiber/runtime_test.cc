@@ -1,0 +1,416 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/runtime.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "weft/base/cpu.h"
+#include "weft/base/log.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/numa/topology.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/fiber_timer.h"
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+// Catches what is logged while it lives.
+class LogCatcher {
+ public:
+  LogCatcher() {
+    base::SetLogSink([this](base::LogSeverity, const char*, int, std::string_view text) {
+      const std::scoped_lock lock(mutex_);
+      text_.append(text).append("\n");
+    });
+  }
+  ~LogCatcher() { base::SetLogSink(nullptr); }
+
+  std::string text() {
+    const std::scoped_lock lock(mutex_);
+    return text_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+};
+
+// --- Questions ---
+
+class RuntimeTest : public InEachShape {};
+WEFT_INSTANTIATE_SHAPES(RuntimeTest);
+
+TEST_P(RuntimeTest, AnswersMatchTheOptions) {
+  EXPECT_TRUE(IsRuntimeRunning());
+  EXPECT_EQ(GetSchedulingGroupCount(), groups());
+  EXPECT_EQ(GetSchedulingGroupSize(), workers());
+  EXPECT_EQ(GetConcurrencyHint(), groups() * workers());
+  const numa::Topology machine = numa::Topology::Detect();
+  for (std::size_t group = 0; group < groups(); ++group) {
+    const int node = GetSchedulingGroupAssignedNode(group);
+    EXPECT_TRUE(node == -1 || machine.FindNode(node) != nullptr) << node;
+  }
+}
+
+TEST_P(RuntimeTest, TheAnswersAreThereInFibersToo) {
+  InFiber([&] {
+    EXPECT_EQ(GetSchedulingGroupCount(), groups());
+    EXPECT_LT(GetCurrentSchedulingGroupIndex(), groups());
+  });
+}
+
+TEST_P(RuntimeTest, WorkersAreNamedAfterTheirGroupAndIndex) {
+  Fiber({.scheduling_group = groups() - 1, .scheduling_group_local = true}, [&] {
+    char name[16] = {};
+    ASSERT_EQ(::pthread_getname_np(::pthread_self(), name, sizeof(name)), 0);
+    EXPECT_TRUE(std::string_view(name).starts_with("FiberWorker_" + std::to_string(groups() - 1))) << name;
+  }).Join();
+}
+
+// --- The end ---
+
+TEST_P(RuntimeTest, TerminateWaitsForFibersThatAreStillAtWork) {
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&] {
+      for (int round = 0; round < 10; ++round) FiberYield();
+      FiberSleepFor(20ms);
+      ++ended;
+    }));
+  }
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_EQ(ended, 100);
+}
+
+TEST_P(RuntimeTest, TerminateLetsFibersStartFibers) {
+  std::atomic<int> ended{0};
+  ASSERT_TRUE(StartFiberDetached([&] {
+    FiberSleepFor(10ms);
+    for (int i = 0; i < 10; ++i) {
+      Fiber([&] { ++ended; }).Join();
+      EXPECT_TRUE(StartFiberDetached([&] { ++ended; }));
+    }
+  }));
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_EQ(ended, 20);
+}
+
+TEST_P(RuntimeTest, TerminateRefusesStartsFromPlainThreads) {
+  FiberEvent go;
+  Fiber waiting([&] { go.Wait(); });
+  std::atomic<bool> refused{false};
+  std::thread outside([&] {
+    while (StartFiberDetached([] {})) std::this_thread::yield();
+    refused = true;
+    go.Set();
+  });
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  outside.join();
+  EXPECT_TRUE(refused);
+  waiting.Join();  // It has ended: needs no runtime.
+}
+
+TEST_P(RuntimeTest, TimedWaitsStillEndInTimeWhileTheRuntimeTerminates) {
+  FiberEvent never;
+  std::atomic<bool> timed_out{false};
+  ASSERT_TRUE(StartFiberDetached([&] { timed_out = !never.WaitFor(20ms); }));
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_TRUE(timed_out);
+}
+
+TEST_P(RuntimeTest, PendingTimersAreDroppedAndTheirCallbacksDestroyed) {
+  auto shared = std::make_shared<int>(0);
+  const auto in_an_hour = Steady::now() + 1h;
+  SetFiberDetachedTimer(in_an_hour, [shared] { ++*shared; });
+  SetFiberDetachedTimer(in_an_hour, 1ms, [shared] { ++*shared; });
+  const std::uint64_t kept = SetFiberTimer(in_an_hour, [shared] { ++*shared; });
+  InFiber([&] { SetFiberDetachedTimer(in_an_hour, [shared] { ++*shared; }); });
+  EXPECT_EQ(shared.use_count(), 5);
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_EQ(shared.use_count(), 1);
+  EXPECT_EQ(*shared, 0);
+  KillFiberTimer(kept);  // A stale id is harmless.
+}
+
+TEST_P(RuntimeTest, APeriodicTimerDoesNotKeepTheRuntimeFromTerminating) {
+  std::atomic<int> ticks{0};
+  FiberLatch three(3);
+  SetFiberDetachedTimer(Steady::now(), 1ms, [&] {
+    if (++ticks <= 3) three.CountDown();
+  });
+  three.Wait();
+  const auto begin = Steady::now();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_LT(Steady::now() - begin, 4s);
+}
+
+// --- Fibers that do not end ---
+
+class LeftBehindTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  static Options Impatient() {
+    Options options = OptionsOf(GetParam());
+    options.terminate_timeout = 30ms;
+    return options;
+  }
+  // For what fibers that are left behind hold on to: they never give it back.
+  template <class T>
+  static T& Immortal() {
+    static auto* const list = new std::vector<std::unique_ptr<T>>;
+    return *list->emplace_back(std::make_unique<T>());
+  }
+};
+WEFT_INSTANTIATE_SHAPES(LeftBehindTest);
+
+TEST_P(LeftBehindTest, AParkedFiberIsReportedByNameAndId) {
+  StartRuntime(Impatient());
+  auto& never = Immortal<FiberEvent>();
+  auto& waits = Immortal<FiberEvent>();
+  Fiber fiber({.name = "the patient one"}, [&] {
+    waits.Set();
+    never.Wait();
+  });
+  const std::uint64_t id = fiber.Id();
+  waits.Wait();
+  fiber.Detach();
+  LogCatcher log;
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  EXPECT_NE(log.text().find("'the patient one' (id " + std::to_string(id) + ")"), std::string::npos) << log.text();
+}
+
+TEST_P(LeftBehindTest, ASleeperForEverIsLeftBehind) {
+  StartRuntime(Impatient());
+  ASSERT_TRUE(StartFiberDetached({.name = "sleeper"}, [] { FiberSleepFor(std::chrono::hours::max()); }));
+  ASSERT_TRUE(StartFiberDetached({.name = "dozer"}, [] { FiberSleepFor(1h); }));
+  LogCatcher log;
+  EXPECT_EQ(TerminateRuntime(), 2U);
+  EXPECT_NE(log.text().find("'sleeper'"), std::string::npos) << log.text();
+  EXPECT_NE(log.text().find("'dozer'"), std::string::npos) << log.text();
+}
+
+TEST_P(LeftBehindTest, FibersThatYieldForEverAreLeftBehindInTheQueue) {
+  StartRuntime(Impatient());
+  const int fibers = static_cast<int>(GetConcurrencyHint()) + 2;
+  for (int i = 0; i < fibers; ++i) {
+    ASSERT_TRUE(StartFiberDetached({.name = "yields"}, [] {
+      for (;;) FiberYield();
+    }));
+  }
+  LogCatcher log;
+  EXPECT_EQ(TerminateRuntime(), static_cast<std::size_t>(fibers));
+  EXPECT_NE(log.text().find("'yields'"), std::string::npos) << log.text();
+}
+
+TEST_P(LeftBehindTest, QueuedFibersThatNeverGotAWorkerAreReported) {
+  StartRuntime(Impatient());
+  // All workers compute until the limit has passed, the others stay in the queue.
+  const int workers = static_cast<int>(GetConcurrencyHint());
+  const auto until = Steady::now() + 300ms;
+  auto& computing = *new FiberLatch(workers);
+  for (int i = 0; i < workers; ++i) {
+    ASSERT_TRUE(StartFiberDetached({.name = "computes"}, [until, &computing] {
+      computing.CountDown();
+      while (Steady::now() < until) {
+      }
+    }));
+  }
+  computing.Wait();
+  static std::atomic<int> ran;
+  ran = 0;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(StartFiberDetached({.name = "queued"}, [] { ++ran; }));
+  }
+  LogCatcher log;
+  const std::size_t left = TerminateRuntime();
+  if (workers <= 4) {  // With 64 workers on few CPUs one may be done before another has begun.
+    EXPECT_EQ(left, 5U) << log.text();
+    EXPECT_EQ(ran, 0);
+    EXPECT_NE(log.text().find("'queued'"), std::string::npos) << log.text();
+  }
+  delete &computing;
+}
+
+TEST_P(LeftBehindTest, TheRuntimeCanBeStartedAgainAndDoesNotCountThemTwice) {
+  for (int round = 0; round < 5; ++round) {
+    StartRuntime(Impatient());
+    ASSERT_TRUE(StartFiberDetached([] { FiberSleepFor(1h); }));
+    int value = 0;
+    Fiber([&] { value = 1; }).Join();
+    EXPECT_EQ(value, 1);
+    EXPECT_EQ(TerminateRuntime(), 1U);
+  }
+  StartRuntime(Impatient());
+  const auto begin = Steady::now();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_LT(Steady::now() - begin, 10s);
+}
+
+TEST_P(LeftBehindTest, WakingOneAfterwardsIsHarmless) {
+  auto& event = Immortal<FiberEvent>();
+  auto& waits = Immortal<FiberEvent>();
+  StartRuntime(Impatient());
+  ASSERT_TRUE(StartFiberDetached([&] {
+    waits.Set();
+    event.Wait();
+    std::abort();  // Its runtime has ended: it never runs again.
+  }));
+  waits.Wait();
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  StartRuntime(Impatient());
+  event.Set();
+  Fiber([] { FiberSleepFor(5ms); }).Join();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+}
+
+TEST_P(LeftBehindTest, ALongListIsCutAndCounted) {
+  StartRuntime(Impatient());
+  auto& never = Immortal<FiberEvent>();
+  constexpr int kFibers = 500;
+  auto& waiting = *new FiberLatch(kFibers);
+  for (int i = 0; i < kFibers; ++i) {
+    ASSERT_TRUE(StartFiberDetached({.name = "one of many"}, [&] {
+      waiting.CountDown();
+      never.Wait();
+    }));
+  }
+  waiting.Wait();
+  LogCatcher log;
+  EXPECT_EQ(TerminateRuntime(), std::size_t{kFibers});
+  const std::string text = log.text();
+  std::size_t lines = 0;
+  for (std::size_t at = text.find("'one of many'"); at != std::string::npos; at = text.find("'one of many'", at + 1)) ++lines;
+  EXPECT_LE(lines, 100U);
+  EXPECT_NE(text.find("400 more"), std::string::npos) << text;
+}
+
+// --- Restart ---
+
+TEST(RuntimeRestart, AThousandTimesInOneProcess) {
+  const int rounds = WEFT_TSAN || WEFT_ASAN ? 200 : 1000;
+  for (int round = 0; round < rounds; ++round) {
+    StartRuntime(OptionsOf({1 + round % 3, 1 + round % 2}));
+    std::atomic<int> sum{0};
+    FiberLatch latch(8);
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&] {
+        if (round % 50 == 0) FiberSleepFor(1ms);
+        ++sum;
+        latch.CountDown();
+      }));
+    }
+    latch.Wait();
+    ASSERT_EQ(sum, 8);
+    SetFiberDetachedTimer(Steady::now() + 1h, [] {});
+    ASSERT_EQ(TerminateRuntime(), 0U);
+    ASSERT_FALSE(IsRuntimeRunning());
+  }
+}
+
+TEST(RuntimeRestart, WithOtherOptionsEachTime) {
+  for (const Shape shape : {Shape{1, 1}, Shape{4, 2}, Shape{2, 3}, Shape{64, 1}, Shape{1, 1}}) {
+    const RuntimeOf runtime(shape);
+    EXPECT_EQ(GetSchedulingGroupCount(), static_cast<std::size_t>(shape.groups));
+    EXPECT_EQ(GetSchedulingGroupSize(), static_cast<std::size_t>(shape.workers));
+    Fiber([] {}).Join();
+  }
+}
+
+TEST(RuntimeRestart, FiberLocalsAndWaitsWorkInEachRuntime) {
+  static FiberLocal<int> local;
+  for (int round = 0; round < 20; ++round) {
+    const RuntimeOf runtime(Shape{2, 1});
+    FiberMutex mutex;
+    int counter = 0;
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 10; ++i) {
+      fibers.emplace_back([&] {
+        for (int n = 0; n < 10; ++n) {
+          const std::scoped_lock lock(mutex);
+          ++counter;
+          ++*local;
+          FiberYield();
+        }
+        EXPECT_EQ(*local, 10);
+      });
+    }
+    for (Fiber& fiber : fibers) fiber.Join();
+    EXPECT_EQ(counter, 100);
+  }
+}
+
+// A plain thread may wake fibers up to the very end: its Set() may still be under way when the fiber it woke has ended, the runtime
+// has drained and the next one starts.
+TEST(RuntimeRestart, AThreadMayStillBeInsideTheWakeUpThatLetTheRuntimeEnd) {
+  for (int round = 0; round < 200; ++round) {
+    StartRuntime(OptionsOf({2, 1}));
+    FiberEvent event;
+    Fiber fiber([&] { event.Wait(); });
+    std::thread waker([&] { event.Set(); });
+    fiber.Join();
+    ASSERT_EQ(TerminateRuntime(), 0U);
+    waker.join();
+  }
+}
+
+// --- Where things are planned ---
+
+TEST(RuntimePlan, GroupsFollowTheTopologyGiven) {
+  Options options;
+  options.topology = "numa:2 core:8 pu:1";
+  const RuntimeOf runtime(options);
+  EXPECT_EQ(GetSchedulingGroupCount(), 2U);
+  EXPECT_EQ(GetSchedulingGroupSize(), 8U);
+  EXPECT_EQ(GetConcurrencyHint(), 16U);
+  EXPECT_EQ(GetSchedulingGroupAssignedNode(0), 0);
+  EXPECT_EQ(GetSchedulingGroupAssignedNode(1), 1);
+  Fiber([] {}).Join();
+}
+
+TEST(RuntimePlan, NumaAwareOffMakesGroupsOfNoNode) {
+  Options options;
+  options.topology = "numa:2 core:8 pu:1";
+  options.numa_aware = NumaAware::kOff;
+  const RuntimeOf runtime(options);
+  EXPECT_EQ(GetConcurrencyHint(), 16U);
+  for (std::size_t i = 0; i < GetSchedulingGroupCount(); ++i) EXPECT_EQ(GetSchedulingGroupAssignedNode(i), -1);
+}
+
+TEST(RuntimePlan, WorkersMayBeKeptToSomeCpus) {
+  const numa::Topology machine = numa::Topology::Detect();
+  const int cpu = machine.cpus.back().os_id;
+  Options options;
+  options.worker_accessible_cpus = std::to_string(cpu);
+  options.worker_disallow_cpu_migration = true;
+  const RuntimeOf runtime(options);
+  EXPECT_EQ(GetConcurrencyHint(), 1U);
+  Fiber([&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    ASSERT_EQ(::sched_getaffinity(0, sizeof(set), &set), 0);
+    EXPECT_EQ(CPU_COUNT(&set), 1);
+    EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(cpu), &set));
+  }).Join();
+}
+
+}  // namespace
+}  // namespace weft::fiber
