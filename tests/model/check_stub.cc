@@ -1,0 +1,26 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What base/check.h and base/log.h need, for model tests: they do not link the base library, whose objects know the real
+// atomics. A check that fails is a violation like any other.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::base {
+
+void FatalError(const char*, int, const char* function, const std::string& text) {
+  const std::string message = text + " (in " + function + ")";
+  if (model::Exploring()) model::Fail(message);
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::abort();
+}
+
+void EmitLogLine(LogSeverity, const char*, int, std::string_view) {}
+
+}  // namespace weft::base

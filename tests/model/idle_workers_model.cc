@@ -1,0 +1,254 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// scheduling_group/idle_workers.h through all interleavings: producers that publish work and notify, workers that spin,
+// sleep and look once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
+// wake-up), also where the work published first can only end after the work published last (so a worker that is busy for
+// long does not count as one that will look).
+#include "weft/scheduling_group/idle_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <memory>
+#include <string>
+
+#include "weft/scheduling_group/run_queue.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::scheduling_group {
+
+class FiberEntity {};  // What the run queue carries; only its address matters here.
+
+namespace {
+
+constexpr unsigned kMaxWorkers = 3;
+constexpr int kMaxItems = 4;
+constexpr int kNothing = -1;
+
+// The weakest queue that there could be: one word, relaxed. All that orders it is IdleWorkers.
+class RelaxedQueue {
+ public:
+  void Push(int item) { items_.fetch_or(1u << item, std::memory_order_relaxed); }
+  void Push2(int a, int b) { items_.fetch_or(1u << a | 1u << b, std::memory_order_relaxed); }
+  bool HasWork() const { return items_.load(std::memory_order_relaxed) != 0; }
+  int Pop() {
+    std::uint32_t items = items_.load(std::memory_order_relaxed);
+    while (items != 0) {
+      const int item = std::countr_zero(items);
+      if (items_.compare_exchange_strong(items, items & ~(1u << item), std::memory_order_relaxed)) return item;
+    }
+    return kNothing;
+  }
+
+ private:
+  base::Atomic<std::uint32_t> items_{0};
+};
+
+// The queue that the workers really use.
+class FiberQueue {
+ public:
+  void Push(int item) { MODEL_CHECK(queue_.TryPush(&fibers_[item]), "the queue is large enough"); }
+  bool HasWork() const { return !queue_.Empty(); }
+  int Pop() {
+    FiberEntity* fiber = queue_.TryPop();
+    return fiber == nullptr ? kNothing : static_cast<int>(fiber - fibers_.data());
+  }
+
+ private:
+  RunQueue queue_{2};
+  std::array<FiberEntity, kMaxItems> fibers_;
+};
+
+template <class Queue>
+struct Group {
+  Queue queue;
+  IdleWorkers idle;
+  std::array<model::Parker, kMaxWorkers> beds;
+  std::array<model::Parker, kMaxItems> done;  // of each item: it has run
+  std::array<int, kMaxItems> runs{};          // each item is run by one worker
+  int waits_for = kNothing;                   // the item before whose end item 0 does not end
+
+  // As SchedulingGroup::Notify().
+  void Notify() {
+    const int worker = idle.ClaimWorkerToWake();
+    if (worker != IdleWorkers::kNobody) beds[worker].Unpark();
+  }
+
+  void Start(int item) {
+    queue.Push(item);
+    Notify();
+  }
+
+  // As Worker::Spin(): a bounded number of looks.
+  int Spin(int looks) {
+    for (int i = 0;; ++i) {
+      const int item = queue.Pop();
+      if (item != kNothing || i + 1 == looks) return item;
+      model::SpinHint();
+    }
+  }
+
+  // As Worker::NextFiber().
+  int NextItem(unsigned worker, int looks, bool asleep) {
+    bool counted_as_spinner = false;
+    if (asleep) {
+      beds[worker].Park();
+      counted_as_spinner = !idle.CancelSleep(worker);
+    }
+    for (;;) {
+      int item = kNothing;
+      if (counted_as_spinner || idle.TryStartSpinning()) {
+        counted_as_spinner = false;
+        item = Spin(looks);
+        idle.StopSpinning();
+        if (item == kNothing) item = queue.Pop();
+        if (item != kNothing && queue.HasWork()) Notify();
+      } else {
+        item = queue.Pop();
+      }
+      if (item != kNothing) return item;
+
+      idle.PrepareSleep(worker);
+      if (!queue.HasWork()) {
+        beds[worker].Park();
+        counted_as_spinner = !idle.CancelSleep(worker);
+      } else if (!idle.CancelSleep(worker)) {
+        beds[worker].Park();
+        counted_as_spinner = true;
+      } else {
+        model::SpinHint();
+      }
+    }
+  }
+
+  void Work(unsigned worker, int looks, bool asleep) {
+    for (;; asleep = false) {
+      const int item = NextItem(worker, looks, asleep);
+      model::Note("runs an item");
+      ++runs[item];
+      if (item == 0 && waits_for != kNothing) done[waits_for].Park();
+      done[item].Unpark();
+    }
+  }
+};
+
+// `asleep`: which workers sleep when it begins, bit by bit; the others are about to look for work for the first time.
+template <class Queue>
+Group<Queue>* NewGroup(model::Scenario& scenario, unsigned workers, std::uint64_t asleep, int items, int looks = 1) {
+  auto* group = scenario.New<Group<Queue>>("group");
+  scenario.Name(&group->queue, sizeof(group->queue), "queue");
+  scenario.Name(&group->idle, sizeof(group->idle), "idle");
+  scenario.Name(&group->idle, sizeof(std::uint64_t), "sleepers");
+  static constexpr const char* kNames[kMaxWorkers] = {"worker 0", "worker 1", "worker 2"};
+  for (unsigned w = 0; w < workers; ++w) {
+    const bool sleeps = (asleep >> w & 1) != 0;
+    if (sleeps) group->idle.PrepareSleep(w);
+    scenario.Background(kNames[w], [=] { group->Work(w, looks, sleeps); });
+  }
+  if (items > 1 && workers > 1) group->waits_for = 1;
+  scenario.AtEnd([=] {
+    MODEL_CHECK(!group->queue.HasWork(), "a wake-up is lost: there is work, and nobody will look");
+    for (int i = 0; i < items; ++i) MODEL_CHECK(group->runs[i] == 1, "an item did not run once");
+    MODEL_CHECK(group->idle.spinners() == 0, "a spinner is counted that does not spin");
+    MODEL_CHECK(group->idle.sleepers() == base::WorkerMask::First(workers), "a sleeper is counted wrongly");
+  });
+  return group;
+}
+
+// One producer that starts two items, or makes them a batch; or two producers that start one each.
+template <class Queue>
+void OneProducer(model::Scenario& scenario, Group<Queue>* group) {
+  scenario.Thread("producer", [=] {
+    group->Start(0);
+    group->Start(1);
+  });
+}
+
+template <class Queue>
+void TwoProducers(model::Scenario& scenario, Group<Queue>* group) {
+  scenario.Thread("producer 0", [=] { group->Start(0); });
+  scenario.Thread("producer 1", [=] { group->Start(1); });
+}
+
+void Batch(model::Scenario& scenario, Group<RelaxedQueue>* group) {
+  scenario.Thread("producer", [=] {
+    group->queue.Push2(0, 1);
+    group->Notify();
+  });
+}
+
+constexpr std::uint64_t kAllAwake = 0;
+
+TEST(IdleWorkersModel, OneWorker) {
+  const model::Result one = model::Explore(
+      {.name = "idle_workers: 1 producer, 1 worker", .preemptions = model::kUnbounded, .weak_choices = 4},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 1, kAllAwake, 2)); });
+  EXPECT_TRUE(one.passed) << one.report;
+  const model::Result two = model::Explore(
+      {.name = "idle_workers: 2 producers, 1 worker", .preemptions = 3, .weak_choices = 2},
+      [](model::Scenario& scenario) { TwoProducers(scenario, NewGroup<RelaxedQueue>(scenario, 1, kAllAwake, 2)); });
+  EXPECT_TRUE(two.passed) << two.report;
+}
+
+TEST(IdleWorkersModel, TwoWorkers) {
+  const model::Result result = model::Explore(
+      {.name = "idle_workers: 1 producer, 2 workers", .preemptions = 2, .weak_choices = 2},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 2, kAllAwake, 2)); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(IdleWorkersModel, TwoWorkersOfWhichOneSleeps) {
+  const model::Result one = model::Explore(
+      {.name = "idle_workers: 1 producer, 1 awake, 1 asleep", .preemptions = 3, .weak_choices = 2},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b10, 2)); });
+  EXPECT_TRUE(one.passed) << one.report;
+  const model::Result two = model::Explore(
+      {.name = "idle_workers: 2 producers, 1 awake, 1 asleep", .preemptions = 2, .weak_choices = 2},
+      [](model::Scenario& scenario) { TwoProducers(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b10, 2)); });
+  EXPECT_TRUE(two.passed) << two.report;
+}
+
+TEST(IdleWorkersModel, TwoWorkersThatSleep) {
+  const model::Result one = model::Explore(
+      {.name = "idle_workers: 1 producer, 2 asleep", .preemptions = 3, .weak_choices = 2},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b11, 2)); });
+  EXPECT_TRUE(one.passed) << one.report;
+  const model::Result two = model::Explore(
+      {.name = "idle_workers: 2 producers, 2 asleep", .preemptions = 3, .weak_choices = 1},
+      [](model::Scenario& scenario) { TwoProducers(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b11, 2)); });
+  EXPECT_TRUE(two.passed) << two.report;
+}
+
+TEST(IdleWorkersModel, ABatchIsAnnouncedOnce) {
+  const model::Result awake = model::Explore(
+      {.name = "idle_workers: batch, 2 workers", .preemptions = 2, .weak_choices = 2},
+      [](model::Scenario& scenario) { Batch(scenario, NewGroup<RelaxedQueue>(scenario, 2, kAllAwake, 2)); });
+  EXPECT_TRUE(awake.passed) << awake.report;
+  const model::Result asleep = model::Explore(
+      {.name = "idle_workers: batch, 2 asleep", .preemptions = 3, .weak_choices = 2},
+      [](model::Scenario& scenario) { Batch(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b11, 2)); });
+  EXPECT_TRUE(asleep.passed) << asleep.report;
+}
+
+TEST(IdleWorkersModel, ThreeWorkersOfWhichTwoMaySpin) {
+  const model::Result result = model::Explore(
+      {.name = "idle_workers: 1 producer, 2 awake, 1 asleep", .preemptions = 2, .weak_choices = 1},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 3, 0b100, 2)); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(IdleWorkersModel, WithTheRunQueue) {
+  const model::Result awake = model::Explore(
+      {.name = "idle_workers: run queue, 2 workers", .preemptions = 2, .weak_choices = 1},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<FiberQueue>(scenario, 2, kAllAwake, 2)); });
+  EXPECT_TRUE(awake.passed) << awake.report;
+  const model::Result asleep = model::Explore(
+      {.name = "idle_workers: run queue, 2 asleep", .preemptions = 2, .weak_choices = 2},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<FiberQueue>(scenario, 2, 0b11, 2)); });
+  EXPECT_TRUE(asleep.passed) << asleep.report;
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

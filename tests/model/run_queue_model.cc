@@ -1,0 +1,219 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// scheduling_group/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of one
+// producer in their order, with what the producer wrote to it before.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "weft/scheduling_group/run_queue.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::scheduling_group {
+
+// What the queue carries: here, all that a consumer can check.
+class FiberEntity {
+ public:
+  model::Data<int> producer{-1};
+  model::Data<int> number{-1};
+  model::Data<int> popped{0};
+};
+
+namespace {
+
+constexpr int kMaxProducers = 2;
+constexpr int kMaxConsumers = 2;
+constexpr int kMaxFibers = 8;
+
+using LastNumbers = std::array<int, kMaxProducers>;
+
+struct World {
+  explicit World(std::size_t capacity) : queue(capacity) {}
+
+  RunQueue queue;
+  std::array<FiberEntity, kMaxFibers> fibers;
+  std::array<bool, kMaxFibers> pushed{};            // written by its producer
+  std::array<LastNumbers, kMaxConsumers> popped{};  // the last number of each producer, plus one; by each consumer
+
+  FiberEntity* Make(int fiber, int producer) {
+    fibers[fiber].producer.Write(producer);
+    fibers[fiber].number.Write(fiber);
+    return &fibers[fiber];
+  }
+
+  // Pushes the fibers first .. first + count - 1, one after the other, until one finds the queue full.
+  void Produce(int producer, int first, int count) {
+    for (int i = 0; i < count; ++i) {
+      pushed[first + i] = queue.TryPush(Make(first + i, producer));
+      if (!pushed[first + i]) return;
+    }
+  }
+
+  // The same in one step, as many as there is room for.
+  void ProduceBatch(int producer, int first, int count) {
+    FiberEntity* batch[kMaxFibers];
+    for (int i = 0; i < count; ++i) batch[i] = Make(first + i, producer);
+    const auto done = static_cast<int>(queue.PushSome(batch, count));
+    MODEL_CHECK(done <= count, "more pushed than given");
+    for (int i = 0; i < done; ++i) pushed[first + i] = true;
+  }
+
+  // Tries `times` times to pop, `at_once` at most in one step.
+  void Consume(int consumer, int times, int at_once) {
+    for (int t = 0; t < times; ++t) {
+      FiberEntity* batch[kMaxFibers];
+      const std::size_t found = queue.PopSome(batch, at_once);
+      for (std::size_t i = 0; i < found; ++i) Check(batch[i], &popped[consumer]);
+    }
+  }
+
+  static void Check(FiberEntity* fiber, LastNumbers* last) {
+    MODEL_CHECK(fiber->popped.Read() == 0, "a fiber is popped twice");
+    fiber->popped.Write(1);
+    const int producer = fiber->producer.Read();
+    const int number = fiber->number.Read();
+    MODEL_CHECK(number >= (*last)[producer], "two fibers of one producer have changed places");
+    (*last)[producer] = number + 1;
+  }
+
+  // At the end: takes out what is left, which is behind all that was popped. Every fiber pushed has come out.
+  void CheckTheRest() {
+    LastNumbers last{};
+    for (const LastNumbers& of_consumer : popped) {
+      for (int p = 0; p < kMaxProducers; ++p) last[p] = std::max(last[p], of_consumer[p]);
+    }
+    while (FiberEntity* fiber = queue.TryPop()) Check(fiber, &last);
+    for (int i = 0; i < kMaxFibers; ++i) {
+      MODEL_CHECK(fibers[i].popped.Read() == static_cast<int>(pushed[i]), "a fiber is lost");
+    }
+    MODEL_CHECK(queue.Empty() && queue.Size() == 0, "something is left");
+  }
+};
+
+World* NewWorld(model::Scenario& scenario, std::size_t capacity) {
+  World* world = scenario.New<World>("queue", capacity);
+  scenario.Name(&world->fibers, sizeof(world->fibers), "fibers");
+  scenario.AtEnd([=] { world->CheckTheRest(); });
+  return world;
+}
+
+// Moves both ends of the queue forward by `count`, so that the threads work around the end of the ring.
+void Advance(World* world, int count) {
+  FiberEntity fiber;
+  for (int i = 0; i < count; ++i) {
+    MODEL_CHECK(world->queue.TryPush(&fiber) && world->queue.TryPop() == &fiber, "one thread alone cannot use it");
+  }
+}
+
+TEST(RunQueueModel, OneProducerOneConsumer) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: 1 producer, 1 consumer", .preemptions = model::kUnbounded, .weak_choices = 4},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 2);
+                       scenario.Thread("producer", [=] { world->Produce(0, 0, 4); });
+                       scenario.Thread("consumer", [=] { world->Consume(0, 4, 1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, TwoProducersOneConsumer) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: 2 producers, 1 consumer", .preemptions = 4, .weak_choices = 2},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 2);
+                       Advance(world, 1);
+                       scenario.Thread("producer 0", [=] { world->Produce(0, 0, 2); });
+                       scenario.Thread("producer 1", [=] { world->Produce(1, 2, 2); });
+                       scenario.Thread("consumer", [=] { world->Consume(0, 3, 1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, OneProducerTwoConsumers) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: 1 producer, 2 consumers", .preemptions = 4, .weak_choices = 2},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 2);
+                       scenario.Thread("producer", [=] { world->Produce(0, 0, 3); });
+                       scenario.Thread("consumer 0", [=] { world->Consume(0, 2, 1); });
+                       scenario.Thread("consumer 1", [=] { world->Consume(1, 2, 1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, TwoProducersTwoConsumers) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: 2 producers, 2 consumers", .preemptions = 3, .weak_choices = 1},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 2);
+                       Advance(world, 1);
+                       scenario.Thread("producer 0", [=] { world->Produce(0, 0, 2); });
+                       scenario.Thread("producer 1", [=] { world->Produce(1, 2, 1); });
+                       scenario.Thread("consumer 0", [=] { world->Consume(0, 2, 1); });
+                       scenario.Thread("consumer 1", [=] { world->Consume(1, 1, 1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, BatchesAroundTheEndOfTheRing) {
+  const model::Result result = model::Explore({.name = "run_queue: batches", .preemptions = 3, .weak_choices = 1},
+                                              [](model::Scenario& scenario) {
+                                                World* world = NewWorld(scenario, 4);
+                                                Advance(world, 3);
+                                                scenario.Thread("producer", [=] {
+                                                  world->ProduceBatch(0, 0, 3);
+                                                  world->ProduceBatch(0, 3, 3);
+                                                });
+                                                scenario.Thread("consumer 0", [=] { world->Consume(0, 2, 3); });
+                                                scenario.Thread("consumer 1", [=] { world->Consume(1, 2, 2); });
+                                              });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, BatchesOfTwoProducersInAFullQueue) {
+  const model::Result result = model::Explore(
+      {.name = "run_queue: two batches, full", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
+        World* world = NewWorld(scenario, 2);
+        Advance(world, 1);
+        scenario.Thread("producer 0", [=] { world->ProduceBatch(0, 0, 3); });
+        scenario.Thread("producer 1", [=] {
+          world->ProduceBatch(1, 3, 2);
+          world->ProduceBatch(1, 5, 2);
+        });
+        scenario.Thread("consumer", [=] { world->Consume(0, 3, 2); });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// RQ4: who pushed before its full fence is seen by Empty() after a later full fence, as long as nobody popped it.
+TEST(RunQueueModel, APushBeforeAFenceIsSeenAfterTheFence) {
+  struct Fenced : World {
+    Fenced() : World(2) {}
+    base::Atomic<int> flag{0};
+    bool saw_flag = false;
+    bool saw_empty = false;
+  };
+  const model::Result result = model::Explore(
+      {.name = "run_queue: Empty() and fences", .preemptions = model::kUnbounded, .weak_choices = 4},
+      [](model::Scenario& scenario) {
+        auto* world = scenario.New<Fenced>("queue");
+        Advance(world, 1);
+        scenario.Thread("producer", [=] {
+          world->Produce(0, 0, 1);
+          base::ThreadFence(std::memory_order_seq_cst);
+          world->saw_flag = world->flag.load(std::memory_order_relaxed) == 1;
+        });
+        scenario.Thread("sleeper", [=] {
+          world->flag.store(1, std::memory_order_relaxed);
+          base::ThreadFence(std::memory_order_seq_cst);
+          world->saw_empty = world->queue.Empty();
+        });
+        scenario.AtEnd([=] { MODEL_CHECK(world->saw_flag || !world->saw_empty, "each misses the other"); });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

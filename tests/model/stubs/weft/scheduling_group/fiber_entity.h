@@ -1,0 +1,37 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// In place of scheduling_group/fiber_entity.h, for model tests of sync: a fiber is a model thread, which sleeps on a parker.
+#ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
+#define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
+
+#include "weft/base/atomic.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::timer {
+class TimerWorker;
+}  // namespace weft::timer
+
+namespace weft::scheduling_group {
+
+// Only so much of it: its timers.
+class SchedulingGroup {
+ public:
+  timer::TimerWorker* timers = nullptr;
+};
+
+class FiberEntity {
+ public:
+  SchedulingGroup* group() const noexcept { return group_; }
+  void set_group(SchedulingGroup* group) noexcept { group_ = group; }
+
+  base::Atomic<void*> current_wait{nullptr};
+  model::Parker bed;
+
+ private:
+  SchedulingGroup* group_ = nullptr;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_

@@ -1,0 +1,39 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// In place of scheduling_group/park.h, for model tests of sync (the real transitions are explored in fiber_state_model.cc).
+// Which model thread is which fiber, the scenario says by SetFiber().
+#ifndef WEFT_SCHEDULING_GROUP_PARK_H_
+#define WEFT_SCHEDULING_GROUP_PARK_H_
+
+#include <array>
+#include <cstddef>
+
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::scheduling_group {
+
+namespace model_fibers {
+inline std::array<FiberEntity*, 16> of_thread{};
+}  // namespace model_fibers
+
+// The scenario, anew in each execution: nullptr makes the model thread a plain thread.
+inline void SetFiber(int model_thread, FiberEntity* fiber) { model_fibers::of_thread[model_thread] = fiber; }
+
+inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[model::CurrentThread()]; }
+
+inline void PrepareToPark(FiberEntity*) noexcept {}
+inline void CancelPark(FiberEntity*) noexcept {}
+inline void ParkPrepared(FiberEntity* self) noexcept { self->bed.Park(); }
+inline void Unpark(FiberEntity* fiber) noexcept {
+  MODEL_CHECK(fiber->bed.Unpark(), "a fiber is woken twice for one park (FS2)");
+}
+inline void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) Unpark(fibers[i]);
+}
+inline void YieldCurrentFiber() noexcept { model::SpinHint(); }
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_PARK_H_
