@@ -1,0 +1,101 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Weft, as the workloads see it.
+
+#ifndef WEFT_BENCH_WORKLOAD_WEFT_RUNTIME_H_
+#define WEFT_BENCH_WORKLOAD_WEFT_RUNTIME_H_
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "weft/bench/workload/harness.h"
+#include "weft/weft.h"
+
+namespace weft::bench {
+
+struct WeftRuntime {
+  static constexpr const char* kName = "weft";
+  static constexpr std::int64_t kSpawnDivisor = 1;
+  static constexpr std::int64_t kBlockDivisor = 1;
+  static constexpr std::int64_t kLiveDivisor = 1;
+  static constexpr bool kStartsFromThreads = true;
+  static constexpr bool kLightWeight = true;
+  static constexpr bool kHasYield = true;
+  static constexpr bool kHasTimers = true;
+  static constexpr bool kHasChannel = true;
+
+  using Mutex = FiberMutex;
+  using ConditionVariable = FiberConditionVariable;
+  using Latch = FiberLatch;
+  using Event = FiberEvent;
+  using TimerId = std::uint64_t;
+
+  class Channel {
+   public:
+    explicit Channel(std::size_t slots) : channel_(slots) {}
+    void Put(int item) { Require(channel_.Put(item), "an open channel takes an item"); }
+    int Take() {
+      int item = 0;
+      Require(channel_.Get(&item), "an open channel gives an item");
+      return item;
+    }
+
+   private:
+    FiberChannel<int> channel_;
+  };
+
+  static void Start(int workers, int groups) {
+    // Only what was asked for on the command line of this program; all else is Weft's default or its own flags.
+    google::SetCommandLineOption("fiber_concurrency_hint", std::to_string(workers).c_str());
+    google::SetCommandLineOption("fiber_scheduling_group_size",
+                                 std::to_string((workers + groups - 1) / groups).c_str());
+    fiber::StartRuntime();
+    Require(fiber::GetSchedulingGroupCount() == static_cast<std::size_t>(groups),
+            "there are as many groups as asked for");
+  }
+
+  static void Stop() { fiber::TerminateRuntime(); }
+
+  template <class F>
+  static bool Spawn(F&& f) {
+    return StartFiberDetached(std::forward<F>(f));
+  }
+
+  template <class F>
+  static void RunInside(F&& f) {
+    FiberLatch done(1);
+    auto body = [&] {
+      f();
+      done.CountDown();
+    };
+    Require(StartFiberDetached(body), "a fiber can be started from a plain thread");
+    done.Wait();
+  }
+
+  static void Yield() { FiberYield(); }
+
+  static void SleepFor(std::chrono::nanoseconds duration) { FiberSleepFor(duration); }
+
+  template <class F>
+  static TimerId SetTimer(std::chrono::steady_clock::time_point at, F&& f) {
+    return SetFiberTimer(at, std::forward<F>(f));
+  }
+
+  static void CancelTimer(TimerId id) { KillFiberTimer(id); }
+
+  static std::string DescribeGuards() {
+    std::string enabled = "unknown";
+    google::GetCommandLineOption("fiber_stack_enable_guard_page", &enabled);
+    return "guard pages enabled: " + enabled;
+  }
+};
+
+}  // namespace weft::bench
+
+#endif  // WEFT_BENCH_WORKLOAD_WEFT_RUNTIME_H_
