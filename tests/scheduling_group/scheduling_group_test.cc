@@ -195,11 +195,14 @@ TEST(SchedulingGroup, APlainThreadWaitsForRoomAndIsThenRefused) {
 TEST(SchedulingGroup, AThreadThatWaitsForRoomGoesOnWhenThereIsSome) {
   WorkerGroup group({.workers = 1, .run_queue_size = 4, .start_timeout = 60s});
   std::atomic<bool> go{false};
+  Countdown blocked(1);
   Countdown done(2001);
   ASSERT_TRUE(group.Start([&] {
+    blocked.Done();
     while (!go) std::this_thread::yield();  // Holds its worker.
     done.Done();
   }));
+  ASSERT_TRUE(blocked.Wait());
   std::thread starter([&] {
     for (int i = 0; i < 2000; ++i) ASSERT_TRUE(group.Start([&] { done.Done(); }));
   });

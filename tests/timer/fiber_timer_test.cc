@@ -1,0 +1,690 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/timer/fiber_timer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/base/parker.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/timer/callback_timer.h"
+#include "weft/timer/shard_set.h"
+#include "weft/timer/sleep.h"
+#include "weft/timer/timer_slab.h"
+#include "weft/timer/timer_worker.h"
+
+#include "testing/group_fixture.h"
+
+namespace weft::timer {
+namespace {
+
+using scheduling_group::CurrentFiber;
+using std::chrono::hours;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::Countdown;
+using testing::Scaled;
+using testing::TimedGroup;
+
+steady_clock::time_point In(steady_clock::duration duration) { return steady_clock::now() + duration; }
+
+// The callbacks that are alive, copies in between not counted twice.
+class Token {
+ public:
+  explicit Token(std::atomic<int>* alive) : alive_(alive) { alive_->fetch_add(1); }
+  Token(Token&& other) noexcept : alive_(std::exchange(other.alive_, nullptr)) {}
+  ~Token() {
+    if (alive_ != nullptr) alive_->fetch_sub(1);
+  }
+
+ private:
+  std::atomic<int>* alive_;
+};
+
+void SleepFiber(steady_clock::duration duration) { SleepUntil(CurrentFiber(), base::Deadline::After(duration)); }
+
+class FiberTimer : public ::testing::TestWithParam<unsigned> {
+ protected:
+  FiberTimer() : group(GetParam()) {}
+
+  // By hand, from a fiber, on the thread of the timers: the places from which timers are set.
+  void FromEverywhere(const std::function<void()>& f) {
+    f();
+    group.Run(f);
+    Countdown done(1);
+    EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), [&] {
+      f();
+      done.Done();
+    }));
+    ASSERT_TRUE(done.Wait());
+  }
+
+  TimedGroup group;
+};
+
+// --- Each form of the interface ---
+
+TEST_P(FiberTimer, ATimerCallsBackOnceInANewFiberNotBeforeItsTime) {
+  FromEverywhere([this] {
+    auto* done = new Countdown(1);
+    const auto at = In(milliseconds(5));
+    scheduling_group::FiberEntity* setter = CurrentFiber();
+    const std::uint64_t id = SetFiberTimer(at, [=] {
+      EXPECT_GE(steady_clock::now(), at);
+      EXPECT_NE(CurrentFiber(), nullptr);
+      EXPECT_NE(CurrentFiber(), setter);
+      done->Done();
+    });
+    EXPECT_NE(id, 0u);
+    if (ShardSetOfThread() != nullptr || CurrentFiber() != nullptr) {
+      // Somebody else waits for it: neither may block.
+      group.Start([done] {
+        while (done->left() != 0) SleepFiber(milliseconds(1));
+        EXPECT_TRUE(done->Wait());
+        delete done;
+      });
+    } else {
+      EXPECT_TRUE(done->Wait());
+      delete done;
+    }
+  });
+}
+
+TEST_P(FiberTimer, ACallbackMayTakeTheTimersId) {
+  Countdown done(2);
+  std::atomic<std::uint64_t> seen{0};
+  const std::uint64_t id = SetFiberTimer(In(milliseconds(1)), [&](std::uint64_t own) {
+    seen = own;
+    done.Done();
+  });
+  ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), [&](std::uint64_t own) {
+    EXPECT_NE(own, 0u);
+    done.Done();
+  }));
+  ASSERT_TRUE(done.Wait());
+  EXPECT_EQ(seen, id);
+}
+
+TEST_P(FiberTimer, AnyClockWillDo) {
+  Countdown done(2);
+  DetachFiberTimer(SetFiberTimer(std::chrono::system_clock::now() + milliseconds(2), [&] { done.Done(); }));
+  DetachFiberTimer(SetFiberTimer(std::chrono::time_point_cast<milliseconds>(steady_clock::now()), [&] { done.Done(); }));
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(FiberTimer, APeriodicTimerFiresAgainAndAgainInItsRhythm) {
+  Countdown done(10);
+  const auto start = In(milliseconds(2));
+  std::atomic<int> runs{0};
+  FiberTimerKiller killer(SetFiberTimer(start, milliseconds(3), [&] {
+    EXPECT_GE(steady_clock::now(), start + runs.load() * milliseconds(3));
+    runs.fetch_add(1);
+    if (done.left() > 0) done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+  killer.KillAndWait();
+}
+
+TEST_P(FiberTimer, ADetachedPeriodicTimerFiresUntilTheRuntimeEnds) {
+  auto done = std::make_shared<Countdown>(5);
+  auto left = std::make_shared<std::atomic<int>>(5);
+  ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), milliseconds(1), [done, left] {
+    if (left->fetch_sub(1) > 0) done->Done();
+  }));
+  EXPECT_TRUE(done->Wait());
+  group.timers().DropCallbacks();
+}
+
+TEST_P(FiberTimer, ACreatedTimerDoesNothingBeforeItIsEnabledAndThenRunsOnTheTimersThread) {
+  Countdown done(2);
+  std::atomic<bool> enabled{false};
+  std::atomic<int> left{2};
+  const auto callback = [&] {
+    EXPECT_TRUE(enabled);
+    EXPECT_EQ(CurrentFiber(), nullptr);
+    EXPECT_NE(ShardSetOfThread(), nullptr);
+    if (left.fetch_sub(1) > 0) done.Done();
+  };
+  const std::uint64_t once = CreateFiberTimer(In(milliseconds(0)), callback);
+  FiberTimerKiller again(0);
+  const std::uint64_t periodic = CreateFiberTimer(In(milliseconds(0)), milliseconds(1), callback);
+  again.Reset(periodic);
+  std::this_thread::sleep_for(milliseconds(5));
+  enabled = true;
+  EnableFiberTimer(once);
+  EnableFiberTimer(once);  // Harmless.
+  EnableFiberTimer(periodic);
+  EXPECT_TRUE(done.Wait());
+  again.KillAndWait();
+}
+
+TEST_P(FiberTimer, AKillerKillsAtTheEndOfItsScope) {
+  std::atomic<int> alive{0};
+  {
+    FiberTimerKiller killer(SetFiberTimer(In(hours(1)), [token = Token(&alive)] {}));
+    FiberTimerKiller moved(std::move(killer));
+    EXPECT_EQ(alive, 1);
+    moved.Reset(SetFiberTimer(In(hours(1)), [token = Token(&alive)] {}));
+    EXPECT_EQ(alive, 1);
+    FiberTimerKiller assigned;
+    assigned = std::move(moved);
+    EXPECT_EQ(alive, 1);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST_P(FiberTimer, CallablesOfAllSizesArriveUnharmed) {
+  constexpr int kForms = 8;
+  Countdown done(kForms);
+  const auto at = [] { return In(milliseconds(1)); };
+  const auto expect_bytes = [&done](const auto& bytes) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_EQ(bytes[i], static_cast<char>(i));
+    done.Done();
+  };
+  const auto bytes_of = [](auto bytes) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i);
+    return bytes;
+  };
+  static Countdown* global;
+  global = &done;
+  DetachFiberTimer(SetFiberTimer(at(), [] { global->Done(); }));
+  DetachFiberTimer(SetFiberTimer(at(), [&done] { done.Done(); }));
+  DetachFiberTimer(SetFiberTimer(at(), [&, bytes = bytes_of(std::array<char, 40>())] { expect_bytes(bytes); }));
+  DetachFiberTimer(SetFiberTimer(at(), [&, bytes = bytes_of(std::array<char, 400>())] { expect_bytes(bytes); }));
+  DetachFiberTimer(SetFiberTimer(at(), [&done, p = std::make_unique<int>(7)] {
+    EXPECT_EQ(*p, 7);
+    done.Done();
+  }));
+  const std::function<void()> function = [&done, s = std::string(100, 'x')] {
+    EXPECT_EQ(s, std::string(100, 'x'));
+    done.Done();
+  };
+  DetachFiberTimer(SetFiberTimer(at(), function));  // Copied.
+  DetachFiberTimer(SetFiberTimer(at(), std::function<void()>(function)));
+  struct alignas(32) Aligned {
+    Countdown* done;
+    void operator()() {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(this) % 32, 0u);
+      done->Done();
+    }
+  };
+  DetachFiberTimer(SetFiberTimer(at(), Aligned{&done}));
+  EXPECT_TRUE(done.Wait());
+}
+
+// --- Periods ---
+
+TEST_P(FiberTimer, PeriodicTimerNeverOverlapsItself) {
+  std::atomic<int> inside{0};
+  Countdown done(8);
+  std::atomic<int> runs{0};
+  FiberTimerKiller killer(SetFiberTimer(In(milliseconds(0)), milliseconds(1), [&] {
+    EXPECT_EQ(inside.fetch_add(1), 0) << "two runs at once";
+    SleepFiber(milliseconds(5));
+    inside.fetch_sub(1);
+    if (runs.fetch_add(1) < 8) done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+  killer.KillAndWait();
+}
+
+TEST_P(FiberTimer, TicksMissedByASlowCallbackAreSkippedAndTheRhythmIsKept) {
+  const auto start = In(milliseconds(1));
+  const auto interval = milliseconds(4);
+  Countdown done(5);
+  std::atomic<int> runs{0};
+  std::atomic<int> in_a_burst{0};
+  FiberTimerKiller killer(SetFiberTimer(start, interval, [&, last = steady_clock::time_point()]() mutable {
+    const auto now = steady_clock::now();
+    EXPECT_GE(now, start);
+    // The run before took two and a half intervals: a replay of what was missed would follow at once.
+    if (last != steady_clock::time_point() && (now - start) / interval == (last - start) / interval) ++in_a_burst;
+    SleepFiber(interval * 5 / 2);
+    last = steady_clock::now();
+    if (runs.fetch_add(1) < 5) done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+  killer.KillAndWait();
+  EXPECT_EQ(in_a_burst, 0);
+}
+
+// --- Killing ---
+
+TEST_P(FiberTimer, AKilledTimerDoesNotFireAndItsCallbackIsDestroyedAtOnce) {
+  FromEverywhere([] {
+    auto alive = std::make_unique<std::atomic<int>>(0);
+    const std::uint64_t id = SetFiberTimer(In(hours(1)), [token = Token(alive.get())] { ADD_FAILURE(); });
+    EXPECT_EQ(*alive, 1);
+    EXPECT_TRUE(KillFiberTimer(id));
+    EXPECT_EQ(*alive, 0);
+    EXPECT_FALSE(KillFiberTimer(id)) << "it is gone";
+    EXPECT_FALSE(KillFiberTimerAndWait(id));
+  });
+}
+
+TEST_P(FiberTimer, ACreatedTimerCanBeKilledBeforeItIsEnabled) {
+  std::atomic<int> alive{0};
+  const std::uint64_t id = CreateFiberTimer(In(milliseconds(0)), [token = Token(&alive)] { ADD_FAILURE(); });
+  EXPECT_TRUE(KillFiberTimer(id));
+  EXPECT_EQ(alive, 0);
+  EnableFiberTimer(id);
+}
+
+TEST_P(FiberTimer, AStaleIdIsHarmlessAlsoWhenItsMemoryIsUsedAgain) {
+  const std::uint64_t stale = SetFiberTimer(In(hours(1)), [] { ADD_FAILURE(); });
+  EXPECT_TRUE(KillFiberTimer(stale));
+  Countdown done(1);
+  const std::uint64_t other = SetFiberTimer(In(milliseconds(20)), [&] { done.Done(); });
+  EXPECT_EQ(TimerSlab::Find(stale), TimerSlab::Find(other)) << "the memory is used again";
+  EXPECT_NE(stale, other);
+  EXPECT_FALSE(KillFiberTimer(stale));
+  EXPECT_FALSE(KillFiberTimerAndWait(stale));
+  EnableFiberTimer(stale);
+  EXPECT_TRUE(done.Wait());
+  EXPECT_FALSE(KillFiberTimer(other)) << "one that has fired is gone by itself";
+  EXPECT_FALSE(KillFiberTimer(0));
+  EXPECT_FALSE(KillFiberTimer(~std::uint64_t{0}));
+}
+
+TEST_P(FiberTimer, ACallbackMayKillItsOwnTimer) {
+  std::atomic<int> alive{0};
+  std::atomic<int> runs{0};
+  Countdown done(3);
+  DetachFiberTimer(SetFiberTimer(In(milliseconds(0)), milliseconds(1), [&, token = Token(&alive)](std::uint64_t id) {
+    if (runs.fetch_add(1) == 2) {
+      EXPECT_TRUE(KillFiberTimer(id));
+    }
+    done.Done();
+  }));
+  // On the thread of the timers, and by the form that waits for everybody else.
+  Countdown done_there(1);
+  EnableFiberTimer(
+      CreateFiberTimer(In(milliseconds(0)), milliseconds(1), [&, token = Token(&alive)](std::uint64_t id) {
+        EXPECT_TRUE(KillFiberTimerAndWait(id));
+        EXPECT_FALSE(KillFiberTimerAndWait(id));
+        done_there.Done();
+      }));
+  ASSERT_TRUE(done.Wait());
+  ASSERT_TRUE(done_there.Wait());
+  while (alive != 0) std::this_thread::yield();
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_P(FiberTimer, KillAndWaitReturnsWhenTheCallbackThatRunsIsOverAndDestroyed) {
+  FromEverywhere([this] {
+    if (ShardSetOfThread() != nullptr) return;  // May not wait.
+    std::atomic<int> alive{0};
+    std::atomic<bool> inside{false};
+    std::atomic<bool> over{false};
+    const std::uint64_t id = SetFiberTimer(In(milliseconds(0)), [&, token = Token(&alive)] {
+      inside = true;
+      SleepFiber(milliseconds(10));
+      over = true;
+    });
+    while (!inside) CurrentFiber() != nullptr ? SleepFiber(microseconds(100)) : std::this_thread::yield();
+    KillFiberTimerAndWait(id);
+    EXPECT_TRUE(over);
+    EXPECT_EQ(alive, 0);
+  });
+}
+
+TEST_P(FiberTimer, ManyMayWaitForTheEndOfOneCallback) {
+  std::atomic<bool> inside{false};
+  std::atomic<bool> over{false};
+  const std::uint64_t id = SetFiberTimer(In(milliseconds(0)), milliseconds(1), [&] {
+    inside = true;
+    SleepFiber(milliseconds(10));
+    over = true;
+  });
+  while (!inside) std::this_thread::yield();
+  Countdown done(8);
+  std::atomic<int> killed{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    const auto wait = [&] {
+      killed.fetch_add(KillFiberTimerAndWait(id) ? 1 : 0);
+      EXPECT_TRUE(over);
+      done.Done();
+    };
+    group.Start(wait);
+    threads.emplace_back(wait);
+  }
+  EXPECT_TRUE(done.Wait());
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(killed, 1) << "one of them killed it";
+}
+
+TEST_P(FiberTimer, AfterAKillNoRunBegins) {
+  for (int i = 0; i < Scaled(3000); ++i) {
+    // The callback and the killer race; who comes second must know.
+    struct Shared {
+      std::atomic<bool> killed{false};
+      std::atomic<int> begun_after_kill{0};
+    };
+    auto shared = std::make_shared<Shared>();
+    const std::uint64_t id = SetFiberTimer(In(microseconds(i % 60)), [shared] {
+      if (shared->killed.load()) shared->begun_after_kill.fetch_add(1);
+    });
+    if (i % 3 == 0) std::this_thread::sleep_for(microseconds(i % 50));
+    const bool prevented = KillFiberTimer(id);
+    shared->killed.store(true);
+    if (prevented) {
+      EXPECT_EQ(shared->begun_after_kill, 0);
+    }
+    KillFiberTimerAndWait(id);
+  }
+}
+
+TEST_P(FiberTimer, ThreadsAndFibersSetAndKillAtRandomAndNoCallbackIsLostOrDestroyedTwice) {
+  constexpr int kActors = 6;
+  std::atomic<int> alive{0};
+  std::atomic<std::int64_t> fired{0};
+  std::atomic<std::int64_t> set{0};
+  std::atomic<std::int64_t> prevented{0};
+  std::array<std::atomic<std::uint64_t>, 32> ids{};  // Of all actors: most kills meet another's timer.
+  const auto act = [&](int actor) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(actor));
+    for (int i = 0; i < Scaled(6000); ++i) {
+      auto& slot = ids[random() % ids.size()];
+      const auto at = In(microseconds(random() % 500));
+      std::uint64_t id = 0;
+      if (random() % 3 == 0) {
+        id = CreateFiberTimer(at, [&, token = Token(&alive)] { fired.fetch_add(1); });
+        EnableFiberTimer(id);
+      } else {
+        id = SetFiberTimer(at, [&, token = Token(&alive)] { fired.fetch_add(1); });
+      }
+      set.fetch_add(1);
+      if (KillFiberTimer(slot.exchange(id))) prevented.fetch_add(1);
+      if (random() % 64 == 0 && CurrentFiber() != nullptr) SleepFiber(microseconds(50));
+    }
+  };
+  testing::Crew crew(&group, testing::ActorKind::kMixed);
+  crew.AddMany(kActors, act);
+  crew.Join();
+  for (auto& slot : ids) {
+    if (KillFiberTimerAndWait(slot.load())) prevented.fetch_add(1);
+  }
+  const auto limit = base::Deadline::After(seconds(30));
+  while (alive != 0 && !limit.expired()) std::this_thread::yield();
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(set, fired + prevented);
+  EXPECT_GT(prevented, 0);
+  group.timers().DropCallbacks();
+}
+
+// --- Where they are set ---
+
+TEST_P(FiberTimer, ACallbackMaySetTheNextTimer) {
+  Countdown done(1);
+  std::atomic<int> left{20};
+  std::function<void()> next = [&] {
+    const int n = left.fetch_sub(1);
+    if (n == 0) {
+      done.Done();
+    } else if (n % 2 == 0) {
+      ASSERT_TRUE(SetFiberDetachedTimer(In(microseconds(100)), next));
+    } else {
+      EnableFiberTimer(CreateFiberTimer(In(microseconds(100)), next));
+    }
+  };
+  next();
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(FiberTimer, AHundredThousandTimersOfOneMomentAllFire) {
+  const int count = Scaled(100000);
+  Countdown done(count);
+  group.Run([&] {
+    const auto at = In(milliseconds(50));
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(SetFiberDetachedTimer(at, [&done, at] {
+        EXPECT_GE(steady_clock::now(), at);
+        done.Done();
+      }));
+    }
+  });
+  EXPECT_TRUE(done.Wait());
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, FiberTimer, ::testing::Values(1u, 2u, 4u, 64u));
+
+// --- The runtime's beginning and end ---
+
+TEST(FiberTimerDeathTest, SettingOneWithoutARuntimeSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), [] {})), "SetFiberTimer: no runtime is running");
+  EXPECT_DEATH(static_cast<void>(CreateFiberTimer(In(hours(1)), [] {})), "CreateFiberTimer: no runtime is running");
+  EXPECT_DEATH(SetFiberDetachedTimer(In(hours(1)), [] {}), "SetFiberDetachedTimer: no runtime is running");
+}
+
+TEST(FiberTimerDeathTest, AnIntervalOfZeroIsRefused) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), seconds(0), [] {})), "interval must be above zero");
+}
+
+TEST(FiberTimerDeathTest, TheThreadOfTheTimersMayNotWaitForOne) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        TimedGroup group(1);
+        std::atomic<bool> inside{false};
+        const std::uint64_t id = SetFiberTimer(In(milliseconds(0)), [&] {
+          inside = true;
+          SleepFiber(hours(1));
+        });
+        while (!inside) std::this_thread::yield();
+        EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), [&] { KillFiberTimerAndWait(id); }));
+        std::this_thread::sleep_for(seconds(30));
+      },
+      "may not wait for one");
+}
+
+// What the end of the runtime leaves of a callback.
+TEST(FiberTimerAtStop, CallbacksOfPendingTimersAreDestroyedOnceAndTheirIdsAreStale) {
+  std::atomic<int> alive{0};
+  std::vector<std::uint64_t> ids;
+  {
+    TimedGroup group(2);
+    for (int i = 0; i < 1000; ++i) {
+      ids.push_back(SetFiberTimer(In(hours(1)), [token = Token(&alive)] { ADD_FAILURE(); }));
+      ids.push_back(SetFiberTimer(In(hours(1)), hours(1), [token = Token(&alive)] { ADD_FAILURE(); }));
+      ids.push_back(CreateFiberTimer(In(hours(1)), [token = Token(&alive)] { ADD_FAILURE(); }));
+    }
+    EXPECT_EQ(alive, 3000);
+    EXPECT_EQ(group.timers().DropCallbacks(), 3000u);
+    EXPECT_EQ(alive, 0);
+    // Too late: refused, and the callback destroyed.
+    EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive)] {}), 0u);
+    EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive), large = std::array<char, 100>()] { (void)large; }), 0u);
+    EXPECT_EQ(alive, 0);
+    // Sleeps go on ending in time.
+    group.Run([] { SleepFiber(milliseconds(2)); });
+  }
+  for (const std::uint64_t id : ids) EXPECT_FALSE(KillFiberTimer(id));
+  TimedGroup next(2);
+  Countdown done(1);
+  FiberTimerKiller killer(SetFiberTimer(In(milliseconds(1)), milliseconds(1), [&] {
+    if (done.left() != 0) done.Done();
+  }));
+  for (const std::uint64_t id : ids) EXPECT_FALSE(KillFiberTimer(id));
+  EXPECT_TRUE(done.Wait());
+  killer.KillAndWait();
+}
+
+TEST(FiberTimerAtStop, APeriodicTimerThatRunsMeanwhileEndsAfterThisRun) {
+  std::atomic<int> alive{0};
+  std::atomic<int> runs{0};
+  {
+    TimedGroup group(2);
+    std::atomic<bool> inside{false};
+    DetachFiberTimer(SetFiberTimer(In(milliseconds(0)), milliseconds(1), [&, token = Token(&alive)] {
+      runs.fetch_add(1);
+      inside = true;
+      SleepFiber(milliseconds(20));
+    }));
+    while (!inside) std::this_thread::yield();
+    EXPECT_EQ(group.timers().DropCallbacks(), 1u);
+    EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+    EXPECT_EQ(alive, 0);
+  }
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(FiberTimerAtStop, ACallbacksDestructorMayUseTimers) {
+  TimedGroup group(1);
+  struct Chain {
+    Chain() = default;
+    Chain(Chain&& other) noexcept : armed(std::exchange(other.armed, false)) {}
+    ~Chain() {
+      if (!armed) return;
+      EXPECT_EQ(SetFiberTimer(In(hours(1)), [] {}), 0u) << "none can be set any more";
+      KillFiberTimer(12345);
+    }
+    bool armed = true;
+    void operator()() const { ADD_FAILURE(); }
+  };
+  for (int i = 0; i < 10; ++i) DetachFiberTimer(SetFiberTimer(In(hours(1)), Chain()));
+  EXPECT_EQ(group.timers().DropCallbacks(), 10u);
+}
+
+// --- A full run queue ---
+
+// The group's fibers do not run before its workers are started: the queue of two is full by then.
+TEST(FiberTimerWithFullQueue, ARefusedFiberIsTriedAgainAndTheTimerThreadGoesOn) {
+  scheduling_group::SchedulingGroup::Options options;
+  options.workers = 1;
+  options.run_queue_size = 2;
+  scheduling_group::SchedulingGroup group(options);
+  TimerWorker::Options timer_options;
+  timer_options.group = &group;
+  TimerWorker timers(timer_options);
+  ASSERT_TRUE(timers.Start());
+
+  constexpr int kCount = 50;
+  std::atomic<int> alive{0};
+  Countdown done(kCount);
+  const std::uint64_t refused_before = RefusedCallbackFibers();
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(0)), [&, token = Token(&alive)] { done.Done(); }));
+  }
+  const std::uint64_t killed = SetFiberTimer(In(milliseconds(0)), [&, token = Token(&alive)] { ADD_FAILURE(); });
+  while (RefusedCallbackFibers() - refused_before < 3 * kCount) std::this_thread::yield();
+  // Meanwhile the thread serves others.
+  Countdown served(1);
+  EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), [&] { served.Done(); }));
+  EXPECT_TRUE(served.Wait());
+  EXPECT_TRUE(KillFiberTimer(killed));
+
+  scheduling_group::WorkerTeam team(&group);
+  ASSERT_TRUE(team.Start());
+  EXPECT_TRUE(done.Wait());
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_EQ(alive, 0);
+  timers.Stop();
+  group.Stop();
+  team.Join();
+}
+
+// --- Execution contexts ---
+
+std::atomic<int> context_references{0};
+
+TEST(FiberTimerContext, ACallbackInheritsTheContextOfTheFiberThatSetItsTimerForAsLongAsTheTimerLives) {
+  int context = 0;
+  const ExecutionContextHooks hooks_before = execution_context_hooks;
+  const scheduling_group::FiberHooks fiber_hooks_before = scheduling_group::fiber_hooks;
+  execution_context_hooks = {.add_reference =
+                                 [](void* added) {
+                                   context_references.fetch_add(1);
+                                   return added;
+                                 },
+                             .release = [](void*) { context_references.fetch_sub(1); }};
+  scheduling_group::fiber_hooks.release_execution_context = [](scheduling_group::FiberEntity* fiber) {
+    context_references.fetch_sub(1);
+    fiber->execution_context = nullptr;
+  };
+  {
+    TimedGroup group(2);
+    Countdown done(4);
+    std::uint64_t periodic = 0;
+    std::uint64_t never = 0;
+    group.Run([&] {
+      CurrentFiber()->execution_context = &context;
+      context_references.fetch_add(1);
+      DetachFiberTimer(SetFiberTimer(In(milliseconds(1)), [&] {
+        EXPECT_EQ(CurrentFiber()->execution_context, &context);
+        done.Done();
+      }));
+      periodic = SetFiberTimer(In(milliseconds(1)), milliseconds(1), [&] {
+        EXPECT_EQ(CurrentFiber()->execution_context, &context);
+        if (done.left() > 0) done.Done();
+      });
+      never = SetFiberTimer(In(hours(1)), [] {});
+    });
+    // Without a context there is none to inherit.
+    ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context, nullptr); }));
+    EXPECT_TRUE(done.Wait());
+    KillFiberTimerAndWait(periodic);
+    EXPECT_TRUE(KillFiberTimer(never));
+  }
+  EXPECT_EQ(context_references, 0);
+  execution_context_hooks = hooks_before;
+  scheduling_group::fiber_hooks = fiber_hooks_before;
+}
+
+// --- Memory ---
+
+TEST(FiberTimerMemory, SettingAndKillingForEverUsesTheMemoryOfOne) {
+  TimedGroup group(1);
+  TimerEntry* entry = nullptr;
+  for (int i = 0; i < 100000; ++i) {
+    const std::uint64_t id = SetFiberTimer(In(hours(1)), [] {});
+    if (i == 0) entry = TimerSlab::Find(id);
+    ASSERT_EQ(TimerSlab::Find(id), entry);
+    ASSERT_TRUE(KillFiberTimer(id));
+  }
+}
+
+TEST(FiberTimerMemory, AfterABurstItGoesBackToTheSystem) {
+  scheduling_group::SchedulingGroup group({});
+  TimerWorker::Options options;
+  options.group = &group;
+  options.trim_after = milliseconds(20);
+  TimerWorker timers(options);
+  ASSERT_TRUE(timers.Start());
+  std::vector<std::uint64_t> ids(4 * kEntriesPerChunk);
+  for (std::uint64_t& id : ids) id = SetFiberTimer(In(hours(1)), [] {});
+  TimerShard* shard = TimerSlab::Find(ids.back())->shard;
+  const auto chunks_in_memory = [&] {
+    base::SpinLockGuard guard(shard->lock);
+    return shard->slab().chunks_in_memory();
+  };
+  EXPECT_GE(chunks_in_memory(), 4u);
+  for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));
+  const auto limit = base::Deadline::After(seconds(30));
+  while (chunks_in_memory() > 1 && !limit.expired()) std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_LE(chunks_in_memory(), 1u);
+}
+
+}  // namespace
+}  // namespace weft::timer
