@@ -34,7 +34,7 @@ build() {  # build <preset>
   echo "== $preset: build"
   # -Werror=dev: a source that a CMakeLists.txt names but is not there would be left out otherwise (weft_keep_existing).
   if cmake --preset "$preset" -Werror=dev >"$logs/$preset-configure.log" 2>&1; then
-    if cmake --build "build/$preset" --parallel "$jobs"; then
+    if cmake --build "build/$preset" --parallel "$jobs" -- -k 0; then
       note "$preset" ok "built in $((SECONDS - started)) s"
       return 0
     fi

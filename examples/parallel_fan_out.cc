@@ -3,8 +3,8 @@
 
 // Fan-out and fan-in: ask 1,000 "servers" at once, and wait for all the answers with one FiberLatch.
 //
-// Each question takes 50 ms.  One after the other they would take 50 s, and 1,000 threads would be costly; with fibers the whole
-// takes little more than one question, on as many threads as there are CPUs.
+// Each question takes 50 ms.  One after the other they would take 50 s, and 1,000 threads would be costly; with fibers
+// the whole takes little more than one question, on as many threads as there are CPUs.
 
 #include <chrono>
 #include <cstdint>
@@ -51,6 +51,7 @@ int main() {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 
   weft::fiber::TerminateRuntime();
-  std::cout << kServers << " questions of 50 ms each were answered in " << took.count() << " ms; the sum is " << sum << "\n";
+  std::cout << kServers << " questions of 50 ms each were answered in " << took.count() << " ms; the sum is " << sum
+            << "\n";
   return sum == std::int64_t{kServers} * (kServers - 1) / 2 && took >= 50ms && took < 2s ? 0 : 1;
 }

@@ -3,8 +3,9 @@
 
 // A periodic timer: something is done each 20 ms until it has been done ten times, then the timer is cancelled.
 //
-// The callback runs in a new fiber each time, so it may wait, sleep and lock.  It never overlaps itself: the next one is due only
-// when the last one has ended.  FiberTimerKiller cancels in its destructor, so that a timer cannot outlive what its callback uses.
+// The callback runs in a new fiber each time, so it may wait, sleep and lock.  It never overlaps itself: the next one
+// is due only when the last one has ended.  FiberTimerKiller cancels in its destructor, so that a timer cannot outlive
+// what its callback uses.
 
 #include <atomic>
 #include <chrono>

@@ -11,19 +11,23 @@
 //     Fiber({.execution_context = FiberExecutionContext::Current()}, [] { Log(*trace_id); }).Join();
 //   });
 //
-// Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may suspend and migrate.
-// A new fiber has the context given in its Attributes and no other: contexts do not travel by themselves.
+// Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may
+// suspend and migrate. A new fiber has the context given in its Attributes and no other: contexts do not travel by
+// themselves.
 //
-// The values hang in chunks of slots, one slot for each FiberExecutionLocal; chunks are added and never moved, so that a value made
-// is found without a lock.
+// The values hang in chunks of slots, one slot for each FiberExecutionLocal; chunks are added and never moved, so that
+// a value made is found without a lock.
 //
 // Invariants
 //   EC1  Current() is kept alive by whoever made it current: Execute() or the fiber's start hold a reference.
-//   EC2  a value is made once, by the first caller; others that want it wait for it.  (A constructor that throws leaves it unmade.)
+//   EC2  a value is made once, by the first caller; others that want it wait for it.  (A constructor that throws leaves
+//        it unmade.)
 //   EC3  values are destroyed youngest first, by Clear() or by whoever gives up the last reference, never under a lock.
-//   EC4  as FL3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until EC3.
+//   EC4  as FL3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until
+//        EC3.
 //
-// Any fiber and any thread.  What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own lock.
+// Any fiber and any thread.  What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own
+// lock.
 //
 // Rejected: one mutex per context for making values (T's constructor could not use another FiberExecutionLocal).
 

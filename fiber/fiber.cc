@@ -100,7 +100,8 @@ std::uint64_t Fiber::Id() const noexcept { return state_ != nullptr ? state_->id
 std::string Fiber::Name() const { return state_ != nullptr ? state_->name : std::string(); }
 
 void Fiber::CheckJoinable(const char* function) const {
-  if (state_ != nullptr) [[likely]] return;
+  if (state_ != nullptr) [[likely]]
+    return;
   switch (past_) {
     case Past::kNeverStarted:
       WEFT_FATAL(function, ": no fiber was started through this Fiber");

@@ -7,22 +7,25 @@
 //   worker.Join();
 //   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down
 //
-// A Fiber holds a JoinState, a small object with two owners: the Fiber and the running fiber.  The fiber's end (after its stack has
-// been left and given back) sets the event in it; Join() waits for that event.  A detached fiber needs none: its callable, up to
-// 64 bytes of it, lies in the control block and nothing is allocated.
+// A Fiber holds a JoinState, a small object with two owners: the Fiber and the running fiber.  The fiber's end (after
+// its stack has been left and given back) sets the event in it; Join() waits for that event.  A detached fiber needs
+// none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
 //
 // Invariants
 //   FB1  a joinable Fiber has exactly one JoinState, and no other Fiber has it.
-//   FB2  the JoinState is alive until both its owners have let go, so that a Fiber may go away the moment Join() returned.
+//   FB2  the JoinState is alive until both its owners have let go, so that a Fiber may go away the moment Join()
+//        returned.
 //   FB3  refused means not run: the callable is destroyed in the caller.
 //
-// Start functions: any thread and any fiber, while the runtime runs.  A fiber that starts too many is made to yield; a plain thread
-// waits (--fiber_start_timeout_ms) and is then refused.  An exception that leaves a start procedure ends the process.
+// Start functions: any thread and any fiber, while the runtime runs.  A fiber that starts too many is made to yield; a
+// plain thread waits (--fiber_start_timeout_ms) and is then refused.  An exception that leaves a start procedure ends
+// the process.
 //
-// Memory ordering: what the caller did before the start is visible to the fiber; what the fiber did is visible after Join().
+// Memory ordering: what the caller did before the start is visible to the fiber; what the fiber did is visible after
+// Join().
 //
-// Rejected: a constructor that throws when refused (exceptions do not leave primitives here; it aborts, and TryStart returns
-// instead).  Destroying a joinable Fiber as a silent detach: what the fiber refers to would be gone.
+// Rejected: a constructor that throws when refused (exceptions do not leave primitives here; it aborts, and TryStart
+// returns instead).  Destroying a joinable Fiber as a silent detach: what the fiber refers to would be gone.
 
 #ifndef WEFT_FIBER_FIBER_H_
 #define WEFT_FIBER_FIBER_H_
@@ -55,8 +58,9 @@ void DropJoinState(JoinState* state);
 [[noreturn]] void FailRefusedFiber(const FiberAttributes& attributes);
 
 template <class F, class... Args>
-concept FiberProcedure = !std::same_as<std::remove_cvref_t<F>, FiberAttributes> && !std::same_as<std::remove_cvref_t<F>, Launch> &&
-                         std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
+concept FiberProcedure =
+    !std::same_as<std::remove_cvref_t<F>, FiberAttributes> && !std::same_as<std::remove_cvref_t<F>, Launch> &&
+    std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
 
 }  // namespace fiber::detail
 
@@ -70,20 +74,21 @@ class Fiber {
   // Not joinable.
   Fiber() noexcept = default;
 
-  // Each runs f(args...) in a new fiber; function and arguments are kept by value.  Aborts if the start is refused: see TryStart.
+  // Each runs f(args...) in a new fiber; function and arguments are kept by value.  Aborts if the start is refused: see
+  // TryStart.
   template <class F, class... Args>
-    requires(!std::same_as<std::remove_cvref_t<F>, Fiber> && fiber::detail::FiberProcedure<F, Args...>)
-  explicit Fiber(F&& f, Args&&... args) : Fiber(Attributes(), std::forward<F>(f), std::forward<Args>(args)...) {}
+  requires(!std::same_as<std::remove_cvref_t<F>, Fiber> &&
+           fiber::detail::FiberProcedure<F, Args...>) explicit Fiber(F&& f, Args&&... args)
+      : Fiber(Attributes(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
   template <class F, class... Args>
-    requires fiber::detail::FiberProcedure<F, Args...>
-  Fiber(fiber::Launch policy, F&& f, Args&&... args)
+  requires fiber::detail::FiberProcedure<F, Args...> Fiber(fiber::Launch policy, F&& f, Args&&... args)
       : Fiber(Attributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...) {}
 
   template <class F, class... Args>
-    requires fiber::detail::FiberProcedure<F, Args...>
-  Fiber(const Attributes& attributes, F&& f, Args&&... args) {
-    if (!Start(attributes, std::forward<F>(f), std::forward<Args>(args)...)) fiber::detail::FailRefusedFiber(attributes);
+  requires fiber::detail::FiberProcedure<F, Args...> Fiber(const Attributes& attributes, F&& f, Args&&... args) {
+    if (!Start(attributes, std::forward<F>(f), std::forward<Args>(args)...))
+      fiber::detail::FailRefusedFiber(attributes);
   }
 
   // Aborts if it is joinable, as does the assignment to one that is.
@@ -93,7 +98,7 @@ class Fiber {
 
   // As the constructor, but a refusal is nothing, and f has not run.
   template <class F, class... Args>
-    requires fiber::detail::FiberProcedure<F, Args...>
+  requires fiber::detail::FiberProcedure<F, Args...>
   [[nodiscard]] static std::optional<Fiber> TryStart(const Attributes& attributes, F&& f, Args&&... args) {
     Fiber made;
     if (!made.Start(attributes, std::forward<F>(f), std::forward<Args>(args)...)) return std::nullopt;
@@ -155,23 +160,23 @@ class Fiber {
 
 // Runs f() in a new fiber that nobody waits for.  false: refused, f has not run.
 template <class F>
-  requires fiber::detail::StartProcedure<F>
+requires fiber::detail::StartProcedure<F>
 [[nodiscard]] bool StartFiberDetached(F&& f) {
   constexpr const char* kName = "StartFiberDetached";
   return fiber::detail::Start(kName, fiber::detail::PlanStart(kName), std::forward<F>(f));
 }
 
 template <class F>
-  requires fiber::detail::StartProcedure<F>
+requires fiber::detail::StartProcedure<F>
 [[nodiscard]] bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
   constexpr const char* kName = "StartFiberDetached";
   return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f));
 }
 
-// Starts one fiber for each procedure, with one wake-up pass: all of them, or none and false.  There may be more than the run queue
-// holds.
+// Starts one fiber for each procedure, with one wake-up pass: all of them, or none and false.  There may be more than
+// the run queue holds.
 template <class F>
-  requires fiber::detail::StartProcedure<F>
+requires fiber::detail::StartProcedure<F>
 [[nodiscard]] bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {
   return fiber::detail::StartBatch("BatchStartFiberDetached", std::move(start_procedures));
 }

@@ -21,8 +21,8 @@ namespace fiber {
 enum class Launch {
   // Queue the new fiber; the caller goes on.
   Post,
-  // Run the new fiber at once on the caller's worker; the caller is queued.  Where that cannot be (the caller is no fiber, or the new
-  // fiber is for another group) it is Post.
+  // Run the new fiber at once on the caller's worker; the caller is queued.  Where that cannot be (the caller is no
+  // fiber, or the new fiber is for another group) it is Post.
   Dispatch,
 };
 
@@ -37,8 +37,8 @@ inline constexpr std::size_t kUnspecifiedSchedulingGroup = std::numeric_limits<s
 struct FiberAttributes {
   fiber::Launch launch_policy = fiber::Launch::Post;
 
-  // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.  Another group may
-  // steal it, unless it is local.
+  // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.
+  // Another group may steal it, unless it is local.
   std::size_t scheduling_group = kNearestSchedulingGroup;
 
   // The context the start procedure runs in; the fiber holds a reference until its end.

@@ -68,7 +68,7 @@ FiberLocalHeader* FiberLocalTable::Allocate(std::size_t size, std::size_t alignm
     memory = room_ + begin;
     room_used_ = static_cast<std::uint32_t>(begin + size);
   } else {
-    memory = ::operator new(size, std::align_val_t{alignment});
+    memory = ::operator new (size, std::align_val_t{alignment});
     on_heap = true;
   }
   auto* const header = ::new (memory) FiberLocalHeader;
@@ -79,7 +79,7 @@ FiberLocalHeader* FiberLocalTable::Allocate(std::size_t size, std::size_t alignm
 
 void FiberLocalTable::Abandon(FiberLocalHeader* header) {
   if (!header->on_heap) return;  // Its room is lost until the table ends.
-  ::operator delete(static_cast<void*>(header), std::align_val_t{std::size_t{1} << header->log2_alignment});
+  ::operator delete (static_cast<void*>(header), std::align_val_t{std::size_t{1} << header->log2_alignment});
 }
 
 void FiberLocalTable::Adopt(LocalSlot slot, FiberLocalHeader* header) {

@@ -6,22 +6,23 @@
 //   FiberLocal<Buffer> buffer;      // usually static, or a member of something that lives long
 //   buffer->Append("...");          // this fiber's Buffer, made by its default constructor at first use
 //
-// A FiberLocal owns a slot index, which is used again after its end.  A fiber that touches one gets a FiberLocalTable: slots that
-// point to values, a list of the values by age, and room for small values, all in one allocation.  A fiber that touches none pays
-// one null pointer.  Outside a fiber the values belong to the thread.
+// A FiberLocal owns a slot index, which is used again after its end.  A fiber that touches one gets a FiberLocalTable:
+// slots that point to values, a list of the values by age, and room for small values, all in one allocation.  A fiber
+// that touches none pays one null pointer.  Outside a fiber the values belong to the thread.
 //
 // Invariants
 //   FL1  a value is touched by its own fiber (or thread) only: no locks.
-//   FL2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the destructors may do
-//        all that a fiber may: lock, wait, sleep, and use FiberLocals (one that is gone comes back new, and is destroyed in turn).
-//   FL3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its own.  The
-//        left-over value is destroyed when its slot is wanted, or at the fiber's end.
+//   FL2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the
+//        destructors may do all that a fiber may: lock, wait, sleep, and use FiberLocals (one that is gone comes back
+//        new, and is destroyed in turn).
+//   FL3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its
+//        own.  The left-over value is destroyed when its slot is wanted, or at the fiber's end.
 //
-// Who may call: any fiber and any thread.  The pointer returned is good until the fiber (thread) ends, on every worker that the
-// fiber may move to.
+// Who may call: any fiber and any thread.  The pointer returned is good until the fiber (thread) ends, on every worker
+// that the fiber may move to.
 //
-// Rejected: destroying values on the worker's own stack (a destructor that blocks would suspend the worker).  A hash table for
-// indices above a few (slower than a vector that is as long as the program has FiberLocals).
+// Rejected: destroying values on the worker's own stack (a destructor that blocks would suspend the worker).  A hash
+// table for indices above a few (slower than a vector that is as long as the program has FiberLocals).
 
 #ifndef WEFT_FIBER_FIBER_LOCAL_H_
 #define WEFT_FIBER_FIBER_LOCAL_H_
@@ -93,7 +94,8 @@ class FiberLocalTable {
   alignas(std::max_align_t) std::byte room_[kRoom];
 };
 
-// Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act.  Installed by runtime.cc.
+// Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act.  Installed by
+// runtime.cc.
 void DestroyFiberLocalTable(FiberLocalTable* table);
 
 }  // namespace fiber::detail
@@ -128,7 +130,8 @@ class FiberLocal {
     return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(header) + kOffset));
   }
 
-  // T's constructor is user code: it may use FiberLocals, wait and throw.  So the value enters the table when it is whole.
+  // T's constructor is user code: it may use FiberLocals, wait and throw.  So the value enters the table when it is
+  // whole.
   WEFT_NOINLINE T* Make(fiber::detail::FiberLocalTable& table) const {
     Header* header = table.Allocate(kOffset + sizeof(T), kAlignment);
     struct AbandonUnlessMade {

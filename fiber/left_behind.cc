@@ -87,8 +87,8 @@ void WarnOfFibersAlive(const std::vector<SchedulingGroup*>& groups, std::chrono:
       ++(phase == FiberPhase::kReady ? queued : parked);
     }
   });
-  WEFT_LOG(ERROR, "TerminateRuntime: ", waited.count(), " ms have passed; fibers parked: ", parked, ", queued: ", queued,
-           ", running: ", running.size());
+  WEFT_LOG(ERROR, "TerminateRuntime: ", waited.count(), " ms have passed; fibers parked: ", parked,
+           ", queued: ", queued, ", running: ", running.size());
   for (const std::uint64_t id : running) {
     WEFT_LOG(ERROR, "TerminateRuntime: waits for the fiber with id ", id, " to suspend or end");
   }

@@ -24,12 +24,13 @@ namespace weft::fiber::detail {
 // "fiber 'name' (id 7)".  The fiber may not end meanwhile.
 std::string DescribeFiber(const scheduling_group::FiberEntity& fiber);
 
-// While workers run: how many fibers of these groups live, in which states, and the ids of those that run.  Names may not be read now:
-// fibers end meanwhile.
+// While workers run: how many fibers of these groups live, in which states, and the ids of those that run.  Names may
+// not be read now: fibers end meanwhile.
 void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& groups, std::chrono::milliseconds waited);
 
-// When the workers have ended: logs each fiber of these groups that lives, with its name, its id and what it does (beyond a hundred it
-// only counts), and returns how many there are.  What they hold on to is shown to the leak checker as reachable.
+// When the workers have ended: logs each fiber of these groups that lives, with its name, its id and what it does
+// (beyond a hundred it only counts), and returns how many there are.  What they hold on to is shown to the leak checker
+// as reachable.
 std::size_t ReportLeftBehind(const std::vector<scheduling_group::SchedulingGroup*>& groups);
 
 }  // namespace weft::fiber::detail

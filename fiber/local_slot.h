@@ -3,8 +3,8 @@
 
 // LocalSlot: which place in a table a FiberLocal or FiberExecutionLocal owns.  LocalSlotRegistry gives them out.
 //
-// Indices are used again, lowest first, so that tables stay as long as the variables alive at one time are many.  Serials are not:
-// a table entry made for an earlier owner of the index is told from the present owner's by its serial.
+// Indices are used again, lowest first, so that tables stay as long as the variables alive at one time are many.
+// Serials are not: a table entry made for an earlier owner of the index is told from the present owner's by its serial.
 //
 // Any thread.
 
@@ -33,7 +33,8 @@ class LocalSlotRegistry {
   void Release(LocalSlot slot);
 
  private:
-  // A std::mutex: variables are made and ended at the start and end of programs, and nothing waits or switches while it is held.
+  // A std::mutex: variables are made and ended at the start and end of programs, and nothing waits or switches while it
+  // is held.
   std::mutex mutex_;
   std::uint64_t last_serial_ = 0;
   std::uint32_t indices_made_ = 0;

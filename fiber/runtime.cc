@@ -7,24 +7,27 @@
 //   ------------                                    ----------------
 //   1  options are checked                          1  plain threads are refused new fibers; fibers are not
 //   2  the machine is read, groups are planned      2  timers with callbacks are dropped, none can be set any more
-//   3  groups are made; they know whom to rob       3  drain: waits until all fibers have ended, up to terminate_timeout; sleeps and
-//   4  timer threads start                             timed waits go on ending in time
+//   3  groups are made; they know whom to rob       3  drain: waits until all fibers have ended, up to
+//   4  timer threads start                             terminate_timeout; sleeps and timed waits end in time
 //   5  groups are registered                        4  timer threads stop: nothing is woken by time any more
-//   6  workers start                                5  workers stop, when the fiber that each of them runs suspends or ends
+//   6  workers start                                5  workers stop, each when its fiber suspends or ends
 //                                                   6  groups are taken from the registry
 //                                                   7  who is left behind is logged, by name and id
 //
-// A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on it is destroyed (to
-// run destructors under fibers that still refer to each other would be worse), and it never runs again, though waking it is harmless.
-// A fiber that computes without ever suspending cannot be left behind: step 5 waits for it, after a line in the log that says so.
+// A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
+// it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs
+// again, though waking it is harmless. A fiber that computes without ever suspending cannot be left behind: step 5
+// waits for it, after a line in the log that says so.
 //
 // Invariants
 //   RT1  at most one runtime runs; starting and terminating do not overlap (`phase` admits one caller).
-//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as left behind.  (Step 1 is followed by a memory
-//        barrier on all threads: a starter either sees the refusal, or its fiber is in the count that step 3 looks at.)
-//   RT3  a group is never destroyed: a plain thread that woke the last fiber may still be inside the wake-up (SchedulingGroup::Notify)
-//        when everything has ended.  Groups without fibers left behind are used again by the next runtime that wants such a one, so
-//        that a thousand restarts need the memory of one; groups with fibers left behind are kept apart and never run again.
+//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as left behind.  (Step 1 is followed
+//        by a memory barrier on all threads: a starter either sees the refusal, or its fiber is in the count that step
+//        3 looks at.)
+//   RT3  a group is never destroyed: a plain thread that woke the last fiber may still be inside the wake-up
+//        (SchedulingGroup::Notify) when everything has ended.  Groups without fibers left behind are used again by the
+//        next runtime that wants such a one, so that a thousand restarts need the memory of one; groups with fibers
+//        left behind are kept apart and never run again.
 //   RT4  hooks are set before the first fiber and never changed.
 
 #include "weft/fiber/runtime.h"
@@ -120,7 +123,8 @@ void InstallHooks() {
   base::SetCheckContextHook(&DescribeCaller);
   context::SetDescribeRunningFiber(&DescribeForOverflow);
   context::InstallOverflowHandler();
-  // For step 1 of TerminateRuntime.  Where the kernel does not know it, RT2's barrier is missing and its window is a few nanoseconds.
+  // For step 1 of TerminateRuntime.  Where the kernel does not know it, RT2's barrier is missing and its window is a
+  // few nanoseconds.
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
@@ -170,7 +174,8 @@ std::vector<int> CpusHere(const PlannedGroup& planned, const Machine& machine) {
   return cpus;
 }
 
-SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const Options& options, const Machine& machine) {
+SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const Options& options,
+                                      const Machine& machine) {
   return {
       .id = id,
       .workers = planned.workers,
@@ -234,7 +239,7 @@ class Runtime {
 
  private:
   void MakeGroups(const Options& options, const Machine& machine);
-  void IntroduceVictims(const Options& options);
+  void IntroduceNeighbours(const Options& options);
   void StartTimers();
   void StartWorkers();
 
@@ -256,7 +261,7 @@ Runtime::Runtime(const Options& options) : terminate_timeout_(options.terminate_
   const Machine machine = ReadMachine(options);
   plan_ = Plan(options, machine.topology);
   MakeGroups(options, machine);
-  IntroduceVictims(options);
+  IntroduceNeighbours(options);
   StartTimers();
   scheduling_group::SetGroups(GroupPointers());
   StartWorkers();
@@ -271,16 +276,17 @@ void Runtime::MakeGroups(const Options& options, const Machine& machine) {
   }
 }
 
-void Runtime::IntroduceVictims(const Options& options) {
+void Runtime::IntroduceNeighbours(const Options& options) {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    std::vector<SchedulingGroup::Victim> victims;
+    std::vector<SchedulingGroup::Neighbour> neighbours;
     for (const PlannedGroup::Neighbour& neighbour : plan_.groups[i].neighbours) {
-      const std::int64_t every_n = neighbour.same_node ? options.work_stealing_ratio : options.cross_numa_work_stealing_ratio;
+      const std::int64_t every_n =
+          neighbour.same_node ? options.work_stealing_ratio : options.cross_numa_work_stealing_ratio;
       if (every_n == 0) continue;
-      victims.push_back({.group = groups_[static_cast<std::size_t>(neighbour.group)].get(),
-                         .steal_every_n = static_cast<unsigned>(every_n)});
+      neighbours.push_back({.group = groups_[static_cast<std::size_t>(neighbour.group)].get(),
+                            .steal_every_n = static_cast<unsigned>(every_n)});
     }
-    groups_[i]->SetVictims(std::move(victims));
+    groups_[i]->SetNeighbours(std::move(neighbours));
   }
 }
 
@@ -312,9 +318,7 @@ std::vector<SchedulingGroup*> Runtime::GroupPointers() const {
 }
 
 // Waits for the end of all fibers that are not left behind already; false: the time is up.
-bool Runtime::Drain() {
-  return scheduling_group::WaitUntilNoFibers(drain_deadline_, TheRetired().fibers_left_behind);
-}
+bool Runtime::Drain() { return scheduling_group::WaitUntilNoFibers(drain_deadline_, TheRetired().fibers_left_behind); }
 
 std::size_t Runtime::Terminate() {
   drain_deadline_ = base::Deadline::After(terminate_timeout_);
@@ -343,7 +347,7 @@ void Runtime::Retire(std::size_t left_behind) {
   Retired& retired = TheRetired();
   auto& list = left_behind == 0 ? retired.reusable : retired.with_fibers_left_behind;
   for (auto& group : groups_) {
-    group->SetVictims({});
+    group->SetNeighbours({});
     group->SetIdleHook({});
     if (left_behind == 0) group->TrimIdleMemory();
     list.push_back(std::move(group));

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The runtime: the scheduling groups with their workers and timers, from StartRuntime() to TerminateRuntime().  One per process at a
-// time; after its end it can be started again, with other options, any number of times.
+// The runtime: the scheduling groups with their workers and timers, from StartRuntime() to TerminateRuntime().  One per
+// process at a time; after its end it can be started again, with other options, any number of times.
 //
 //   int main(int argc, char** argv) {
 //     gflags::ParseCommandLineFlags(&argc, &argv, true);
@@ -11,7 +11,8 @@
 //     weft::fiber::TerminateRuntime();
 //   }
 //
-// What happens at the end, in which order, and what becomes of fibers that do not end is written at the top of runtime.cc.
+// What happens at the end, in which order, and what becomes of fibers that do not end is written at the top of
+// runtime.cc.
 
 #ifndef WEFT_FIBER_RUNTIME_H_
 #define WEFT_FIBER_RUNTIME_H_
@@ -22,17 +23,19 @@
 
 namespace weft::fiber {
 
-// Starts the runtime as the flags say (runtime_flags.h), or as `options` say.  A value that cannot be is refused with one line that
-// names it, and the process is aborted; so is a second start, and one from inside a fiber.  Plain threads only.
+// Starts the runtime as the flags say (runtime_flags.h), or as `options` say.  A value that cannot be is refused with
+// one line that names it, and the process is aborted; so is a second start, and one from inside a fiber.  Plain threads
+// only.
 void StartRuntime();
 void StartRuntime(const Options& options);
 
-// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers.  Returns how many fibers were left behind;
-// each is logged with its name and id and what it was doing.  0 is the regular end.
+// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers.  Returns how many fibers were
+// left behind; each is logged with its name and id and what it was doing.  0 is the regular end.
 //
-// From its beginning, fibers and timers are not started from outside any more (StartFiberDetached returns false in plain threads);
-// fibers may go on starting fibers.  Timers that have been set do not fire any more, and their callbacks are destroyed; sleeps and
-// timed waits of fibers do end in time.  Plain threads only; aborts without a runtime and from inside a fiber.
+// From its beginning, fibers and timers are not started from outside any more (StartFiberDetached returns false in
+// plain threads); fibers may go on starting fibers.  Timers that have been set do not fire any more, and their
+// callbacks are destroyed; sleeps and timed waits of fibers do end in time.  Plain threads only; aborts without a
+// runtime and from inside a fiber.
 std::size_t TerminateRuntime();
 
 // Whether there is one.  Any thread.

@@ -7,10 +7,13 @@
 
 #include <chrono>
 
-DEFINE_int64(fiber_concurrency_hint, 0, "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota.");
-DEFINE_int64(fiber_scheduling_group_size, 0, "Workers per scheduling group, at most 64; 0 = planned from the machine, 8 to 15.");
+DEFINE_int64(fiber_concurrency_hint, 0,
+             "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota.");
+DEFINE_int64(fiber_scheduling_group_size, 0,
+             "Workers per scheduling group, at most 64; 0 = planned from the machine, 8 to 15.");
 DEFINE_string(fiber_numa_aware, "auto", "Whether scheduling groups keep to one NUMA node each: auto, on or off.");
-DEFINE_string(fiber_worker_accessible_cpus, "", "CPUs that workers may use, as in 0-4,6,7; empty = all the process may use.");
+DEFINE_string(fiber_worker_accessible_cpus, "",
+              "CPUs that workers may use, as in 0-4,6,7; empty = all the process may use.");
 DEFINE_bool(fiber_worker_disallow_cpu_migration, false, "Bind each worker to one CPU instead of its group's CPUs.");
 DEFINE_string(fiber_scheduling_name, "v1", "The scheduling policy.");
 DEFINE_int64(fiber_work_stealing_ratio, 16,
@@ -21,7 +24,8 @@ DEFINE_int64(fiber_stack_size, 131072, "Bytes of a fiber's stack, rounded up to 
 DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard page below each fiber's stack.");
 DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");
 DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group; 0 = planned.");
-DEFINE_string(fiber_topology, "", "The machine to plan for: empty = this one, else an hwloc synthetic string or an XML file.");
+DEFINE_string(fiber_topology, "",
+              "The machine to plan for: empty = this one, else an hwloc synthetic string or an XML file.");
 DEFINE_int64(fiber_start_timeout_ms, 2000,
              "How long a plain thread that starts a fiber waits for room when too many are queued.");
 DEFINE_int64(fiber_terminate_timeout_ms, 5000, "How long TerminateRuntime waits for fibers to end.");

@@ -3,9 +3,9 @@
 
 // The gflags of the runtime, and the only place that reads them.
 //
-// Each flag is named `fiber_` + the field of fiber::Options it fills (+ `_ms` for a time), and has that field's default.  Flags
-// come from the command line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime starts.  Objects below
-// this layer get an Options struct and know nothing of flags.
+// Each flag is named `fiber_` + the field of fiber::Options it fills (+ `_ms` for a time), and has that field's
+// default.  Flags come from the command line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime
+// starts.  Objects below this layer get an Options struct and know nothing of flags.
 
 #ifndef WEFT_FIBER_RUNTIME_FLAGS_H_
 #define WEFT_FIBER_RUNTIME_FLAGS_H_
@@ -17,8 +17,8 @@
 
 namespace weft::fiber {
 
-// Fills *options from the flags as they stand.  Returns nothing, or the line that refuses a flag whose text is not a value at all
-// (ranges are ValidateOptions' business).  Any thread, as long as no one sets flags meanwhile.
+// Fills *options from the flags as they stand.  Returns nothing, or the line that refuses a flag whose text is not a
+// value at all (ranges are ValidateOptions' business).  Any thread, as long as no one sets flags meanwhile.
 [[nodiscard]] std::optional<std::string> ReadFlags(Options* options);
 
 }  // namespace weft::fiber

@@ -12,7 +12,7 @@
 
 #include "weft/numa/cpu_list.h"
 #include "weft/numa/topology.h"
-#include "weft/scheduling_group/scheduling_policy.h"
+#include "weft/scheduling_group/policy_registry.h"
 
 namespace weft::fiber {
 
@@ -53,7 +53,8 @@ std::optional<std::string> CheckRange(std::string_view flag, std::int64_t value,
 }
 
 std::optional<std::string> CheckRunQueueSize(std::int64_t value) {
-  if (value >= kMinRunQueueSize && value <= kMaxRunQueueSize && std::has_single_bit(static_cast<std::uint64_t>(value))) {
+  if (value >= kMinRunQueueSize && value <= kMaxRunQueueSize &&
+      std::has_single_bit(static_cast<std::uint64_t>(value))) {
     return std::nullopt;
   }
   return Refuse("run_queue_size", std::to_string(value),
@@ -68,7 +69,8 @@ std::optional<std::string> CheckWorkers(const Options& options) {
 }
 
 std::optional<std::string> CheckStealing(const Options& options) {
-  if (auto error = CheckRange("work_stealing_ratio", options.work_stealing_ratio, 0, kMaxRatio, "0: never")) return error;
+  if (auto error = CheckRange("work_stealing_ratio", options.work_stealing_ratio, 0, kMaxRatio, "0: never"))
+    return error;
   return CheckRange("cross_numa_work_stealing_ratio", options.cross_numa_work_stealing_ratio, 0, kMaxRatio, "0: never");
 }
 
@@ -96,17 +98,20 @@ std::optional<std::string> CheckMachine(const Options& options) {
   if (!options.topology.empty()) {
     topology = numa::Topology::FromString(options.topology, &why);
     if (!topology.has_value()) {
-      return Refuse("topology", options.topology, "empty, an hwloc synthetic string or an hwloc XML file (" + why + ")");
+      return Refuse("topology", options.topology,
+                    "empty, an hwloc synthetic string or an hwloc XML file (" + why + ")");
     }
   }
   if (options.worker_accessible_cpus.empty()) return std::nullopt;
   const std::optional<std::vector<int>> cpus = numa::ParseCpuList(options.worker_accessible_cpus, &why);
   if (!cpus.has_value()) {
-    return Refuse("worker_accessible_cpus", options.worker_accessible_cpus, "a list of CPUs as in 0-4,6,7 (" + why + ")");
+    return Refuse("worker_accessible_cpus", options.worker_accessible_cpus,
+                  "a list of CPUs as in 0-4,6,7 (" + why + ")");
   }
   if (!topology.has_value()) topology = numa::Topology::Detect();
   if (!topology->Restrict(*cpus, &why).has_value()) {
-    return Refuse("worker_accessible_cpus", options.worker_accessible_cpus, "CPUs that this process may use (" + why + ")");
+    return Refuse("worker_accessible_cpus", options.worker_accessible_cpus,
+                  "CPUs that this process may use (" + why + ")");
   }
   return std::nullopt;
 }

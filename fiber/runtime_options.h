@@ -3,9 +3,9 @@
 
 // fiber::Options: all that a runtime can be told when it starts, and the check that refuses what it cannot be told.
 //
-// Each field has a gflag of the same name with `fiber_` before it, and `_ms` after it if it is a time (runtime_flags.h); a program
-// may fill an Options itself instead.
-// `ValidateOptions` is a pure function, so that every refusal has a test that needs no death.
+// Each field has a gflag of the same name with `fiber_` before it, and `_ms` after it if it is a time
+// (runtime_flags.h); a program may fill an Options itself instead. `ValidateOptions` is a pure function, so that every
+// refusal has a test that needs no death.
 //
 // Invariants
 //   RO1  an Options for which ValidateOptions returns nothing can be started, if the machine agrees.
@@ -66,7 +66,8 @@ struct Options {
   // Reactors per scheduling group.  0: planned.
   std::int64_t reactors_per_scheduling_group = 0;
 
-  // The machine to plan for.  Empty: this one.  Else an hwloc synthetic string ("numa:2 core:8 pu:1") or the path of an XML file.
+  // The machine to plan for.  Empty: this one.  Else an hwloc synthetic string ("numa:2 core:8 pu:1") or the path of an
+  // XML file.
   std::string topology;
 
   // How long a plain thread that starts a fiber waits for room when too many are queued, before it gets `false`.

@@ -48,7 +48,8 @@ void Discard(FiberEntity* fiber) {
   scheduling_group::TellDrainWaiter();
 }
 
-// Dispatch makes the new fiber the next one on the caller's worker: only for a caller that is a fiber of that very group.
+// Dispatch makes the new fiber the next one on the caller's worker: only for a caller that is a fiber of that very
+// group.
 bool CanDispatchTo(const SchedulingGroup* group) {
   return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
 }
@@ -87,7 +88,8 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
              attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
   StartPlan plan;
   plan.group = GroupOrFail(caller, attributes.scheduling_group);
-  plan.refused = WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();  // As in PlanStart(caller).
+  plan.refused =
+      WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();  // As in PlanStart(caller).
   if (plan.refused) return plan;
   plan.policy = attributes.launch_policy;
   plan.options.group_local = attributes.scheduling_group_local;

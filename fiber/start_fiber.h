@@ -3,13 +3,14 @@
 
 // How a fiber gets started: what Fiber, StartFiberDetached and BatchStartFiberDetached have in common.
 //
-// A start is three steps: PlanStart decides where the fiber goes, before its callable is touched; scheduling_group::NewFiber makes
-// it; Submit hands it to its group, or takes it back if the group refuses.
+// A start is three steps: PlanStart decides where the fiber goes, before its callable is touched;
+// scheduling_group::NewFiber makes it; Submit hands it to its group, or takes it back if the group refuses.
 //
 // Invariants
-//   ST1  a callable is run once, or its start returned false and it has not run (it is destroyed, or still the caller's); never both,
-//        never neither.
-//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, or by a refusal.
+//   ST1  a callable is run once, or its start returned false and it has not run (it is destroyed, or still the
+//        caller's); never both, never neither.
+//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, or by a
+//        refusal.
 //
 // Any thread, any fiber.
 
@@ -64,7 +65,8 @@ inline StartPlan PlanStart(const char* caller) {
 }
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
 
-// `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been destroyed.
+// `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been
+// destroyed.
 [[nodiscard]] bool Submit(const StartPlan& plan, scheduling_group::FiberEntity* fiber);
 // The same for many, at least one: all or none.  Only the last may be nullptr.
 [[nodiscard]] bool SubmitBatch(const StartPlan& plan, const std::vector<scheduling_group::FiberEntity*>& fibers);
@@ -89,13 +91,15 @@ void CheckNotEmpty(const char* caller, const F& f) {
 // A function and its arguments as one callable, both kept by value as std::thread does.
 template <class F, class... Args>
 auto BindProcedure(F&& f, Args&&... args) {
-  return [f = std::decay_t<F>(std::forward<F>(f)), args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable {
+  return [f = std::decay_t<F>(std::forward<F>(f)),
+          args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable {
     std::apply(std::move(f), std::move(args));
   };
 }
 
 template <class F>
-concept StartProcedure = std::invocable<std::decay_t<F>&> && std::constructible_from<std::decay_t<F>, F>;
+concept StartProcedure = std::invocable < std::decay_t<F>
+& > &&std::constructible_from<std::decay_t<F>, F>;
 
 template <class F>
 [[nodiscard]] bool Start(const char* caller, const StartPlan& plan, F&& f) {

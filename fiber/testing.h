@@ -8,8 +8,8 @@
 //   }
 //   WEFT_TEST_MAIN()        // in one file: the runtime runs for all the tests of the program
 //
-// EXPECT_ and ASSERT_ work in any fiber (an ASSERT_ leaves its own function only, as it always does).  SCOPED_TRACE is kept by thread:
-// it may not enclose anything that suspends the fiber.
+// EXPECT_ and ASSERT_ work in any fiber (an ASSERT_ leaves its own function only, as it always does).  SCOPED_TRACE is
+// kept by thread: it may not enclose anything that suspends the fiber.
 
 #ifndef WEFT_FIBER_TESTING_H_
 #define WEFT_FIBER_TESTING_H_
@@ -61,9 +61,9 @@ inline int CountFatalFailures() {
 
 }  // namespace detail
 
-// Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags) for the call if
-// none runs.  An exception of f is thrown on to the caller.  A fatal failure in f's fiber becomes one of the caller's thread too, so
-// that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure() see it.
+// Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags)
+// for the call if none runs.  An exception of f is thrown on to the caller.  A fatal failure in f's fiber becomes one
+// of the caller's thread too, so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure() see it.
 template <class F>
 void RunAsFiber(F&& f) {
   if (IsRunningInFiberWorker()) {

@@ -27,8 +27,9 @@ void SleepUntilDeadline(const base::Deadline& deadline);
 // Lets the fibers that are ready run first.  Only in a fiber.
 void FiberYield();
 
-// Suspends the caller until `time` of any clock, never less.  A clock that is set while we sleep (system_clock) is asked again at
-// the end: if it went back, we go on sleeping; if it jumped ahead, we wake when the time would have come.
+// Suspends the caller until `time` of any clock, never less.  A clock that is set while we sleep (system_clock) is
+// asked again at the end: if it went back, we go on sleeping; if it jumped ahead, we wake when the time would have
+// come.
 template <class Clock, class Duration>
 void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
   if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {

@@ -9,6 +9,8 @@
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 
+#include <cstdint>
+
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
 
@@ -22,6 +24,8 @@ struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
   unsigned index = 0;              // in its group
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
+
+  std::uint64_t calls_for_help = 0;  // SchedulingGroup::CallForHelp()
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run

@@ -4,6 +4,7 @@
 #include "weft/scheduling_group/policy_v1.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "weft/base/log.h"
 
@@ -13,10 +14,11 @@ namespace {
 // A fiber's lines come from another core's cache or from memory (100 ns); a short fiber runs for 10 to 50 ns.
 constexpr unsigned kPrefetchAhead = 2;
 
+// nullptr is allowed, hence the arithmetic on a number.
 void PrefetchFiber(const FiberEntity* fiber) noexcept {
-  const char* lines = reinterpret_cast<const char*>(fiber);
-  __builtin_prefetch(lines, 1);                                               // state, context, link
-  __builtin_prefetch(lines + sizeof(FiberEntity) - base::kCacheLineSize, 0);  // callable
+  const auto callable = reinterpret_cast<std::uintptr_t>(fiber) + sizeof(FiberEntity) - base::kCacheLineSize;
+  __builtin_prefetch(fiber, 1);  // state, context, link
+  __builtin_prefetch(reinterpret_cast<const void*>(callable), 0);
 }
 
 }  // namespace
@@ -179,9 +181,9 @@ FiberEntity* PolicyV1::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   return nullptr;
 }
 
-FiberEntity* PolicyV1::Steal() {
-  // A group-local fiber at the head goes back behind the others, so that it hides none of them for long.
-  constexpr int kTries = 4;
+FiberEntity* PolicyV1::Steal(bool* in_sight_again) {
+  // A group-local fiber at the head goes back behind the others, so that it hides none of them.
+  constexpr int kTries = 64;
   for (int i = 0; i < kTries; ++i) {
     FiberEntity* fiber = PopQueue();
     for (unsigned w = 0; fiber == nullptr && w < workers_; ++w) {
@@ -190,6 +192,7 @@ FiberEntity* PolicyV1::Steal() {
     }
     if (fiber == nullptr || !fiber->group_local()) return fiber;
     PushShared(&fiber, 1);
+    *in_sight_again = true;  // V5
   }
   return nullptr;
 }

@@ -57,7 +57,7 @@ class PolicyV1 final : public SchedulingPolicy {
   bool TryPushNew(FiberEntity* fiber, int worker) override;
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
-  FiberEntity* Steal() override;
+  FiberEntity* Steal(bool* in_sight_again) override;
   bool HasWork() const override;
   bool Full() const override;
   bool HalfEmpty() const override;

@@ -8,6 +8,7 @@
 #include "weft/base/log.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/policy_registry.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -44,22 +45,48 @@ SchedulingGroup::SchedulingGroup(const Options& options)
 
 SchedulingGroup::~SchedulingGroup() = default;
 
-void SchedulingGroup::Notify() {
+void SchedulingGroup::Notify(WorkerBase* caller) {
+  if (!WakeOne() && !neighbours_.empty()) CallForHelp(caller);
+}
+
+bool SchedulingGroup::WakeOne() {
   const int worker = idle_.ClaimWorkerToWake();
   if (worker == IdleWorkers::kNobody) [[likely]] {
-    return;
+    return false;
   }
   beds_[worker].parker.Unpark();
+  return true;
+}
+
+void SchedulingGroup::CallForHelp(WorkerBase* caller) {
+  if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
+  // relaxed: a rate.
+  const std::uint64_t calls =
+      caller != nullptr ? caller->calls_for_help++ : calls_.fetch_add(1, std::memory_order_relaxed);
+  const bool first_to_wait = policy_->Size() <= 1;
+  for (const Neighbour& neighbour : neighbours_) {
+    if (neighbour.steal_every_n == 0) continue;
+    if (first_to_wait || calls % neighbour.steal_every_n == 0) neighbour.group->AnswerCall(this);
+  }
+}
+
+void SchedulingGroup::AnswerCall(SchedulingGroup* loaded) {
+  // relaxed: a worker that goes to sleep announces it before its last look, and we tell of the call before we look for
+  // sleepers; the fences of IdleWorkers stand between on both sides (SG4).
+  call_.store(loaded, std::memory_order_relaxed);
+  WakeOne();
 }
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
-  policy_->Push(fiber, reason, WorkerOf(CurrentWorker(), this));
-  Notify();
+  WorkerBase* caller = CurrentWorker();
+  policy_->Push(fiber, reason, WorkerOf(caller, this));
+  Notify(caller);
 }
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
-  policy_->PushBatch(fibers, count, reason, WorkerOf(CurrentWorker(), this));
-  Notify();
+  WorkerBase* caller = CurrentWorker();
+  policy_->PushBatch(fibers, count, reason, WorkerOf(caller, this));
+  Notify(caller);
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
@@ -69,7 +96,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
     return false;
   }
   if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) [[likely]] {
-    Notify();
+    Notify(caller);
     return true;
   }
   return StartWhenFull(fiber);
@@ -101,7 +128,7 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
       return false;
     }
   }
-  Notify();
+  Notify(caller);
   return true;
 }
 
@@ -121,7 +148,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   }
   // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
   policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
-  Notify();
+  Notify(caller);
   return true;
 }
 
@@ -160,14 +187,16 @@ FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   }
   bool in_sight_again = false;
   FiberEntity* fiber = policy_->Pop(worker, &in_sight_again);
-  if (in_sight_again) Notify();
+  if (in_sight_again) Notify(CurrentWorker());
   RoomMade();
   return fiber;
 }
 
 FiberEntity* SchedulingGroup::PopForThief() {
   if (stopping()) return nullptr;
-  FiberEntity* fiber = policy_->Steal();
+  bool in_sight_again = false;
+  FiberEntity* fiber = policy_->Steal(&in_sight_again);
+  if (in_sight_again) WakeOne();  // No call for help: it would call the thief to what it may not have.
   RoomMade();
   return fiber;
 }

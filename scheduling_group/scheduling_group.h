@@ -21,6 +21,9 @@
 //   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more;
 //        after that at least half the capacity is popped before the queue is half empty, and each pop looks at the
 //        counter. The pops that raced with its last look may miss it, those that follow cannot.
+//   SG4  Work is conserved between groups: who makes a fiber ready while all workers of its group are busy calls the
+//        neighbours, each at its rate. A call is stored, full fence, a sleeper looked for; a worker that goes to sleep
+//        announces it, full fence, looks for a call: it is answered by one that sleeps, or by the next that would.
 //
 // Lock order: without_stack_lock_ before the policy's own locks.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -60,6 +63,8 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 };
+
+struct WorkerBase;
 
 class SchedulingGroup {
  public:
@@ -119,13 +124,14 @@ class SchedulingGroup {
   };
   void SetIdleHook(IdleHook hook) { idle_hook_ = hook; }
 
-  // Groups to steal from, nearest first; before the workers start. steal_every_n: an attempt at each n-th idle look; 0:
-  // never.
-  struct Victim {
+  // Groups that it steals from, nearest first, and that it calls for help when all its workers are busy; before the
+  // workers start. steal_every_n: an attempt at each n-th idle look; a call for the first fiber that has
+  // to wait and at each n-th push; 0: never.
+  struct Neighbour {
     SchedulingGroup* group;
     unsigned steal_every_n;
   };
-  void SetVictims(std::vector<Victim> victims) { victims_ = std::move(victims); }
+  void SetNeighbours(std::vector<Neighbour> neighbours) { neighbours_ = std::move(neighbours); }
 
   // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by
   // housekeeping.
@@ -144,12 +150,19 @@ class SchedulingGroup {
   Bed& bed(unsigned worker) { return beds_[worker]; }
   IdleWorkers& idle() { return idle_; }
   SchedulingPolicy& policy() { return *policy_; }
-  const std::vector<Victim>& victims() const { return victims_; }
+  const std::vector<Neighbour>& neighbours() const { return neighbours_; }
+  // The loaded group that called, once; nullptr: none did.
+  SchedulingGroup* TakeCall() {
+    // relaxed, both: what there is to steal is found in its queue, which has its own orders.
+    if (call_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+    return call_.exchange(nullptr, std::memory_order_relaxed);
+  }
+  bool IsCalled() const { return call_.load(std::memory_order_relaxed) != nullptr; }  // SG4
   void CallIdleHook() const {
     if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
-  void Notify();                         // after a push: sees to it that a worker looks
+  void Notify(WorkerBase* caller);       // after a push: sees to it that a worker looks; caller: CurrentWorker()
   FiberEntity* PopFor(unsigned worker);  // the worker's next fiber; makes room for starters that wait
   FiberEntity* PopForThief();            // one that may leave the group; as above
   context::StackPool& StacksOfSize(std::size_t bytes);
@@ -162,6 +175,9 @@ class SchedulingGroup {
   }
 
  private:
+  bool WakeOne();  // false: somebody looks already, or nobody sleeps
+  void CallForHelp(WorkerBase* caller);
+  void AnswerCall(SchedulingGroup* loaded);
   bool StartWhenFull(FiberEntity* fiber);
   bool WaitForRoom(base::Deadline deadline);  // a plain thread
   void RetryWithoutStack();
@@ -176,8 +192,10 @@ class SchedulingGroup {
   std::atomic<std::uint32_t> starters_waiting_{0};
   base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
   std::atomic<std::size_t> without_stack_count_{0};
+  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // by threads that are no workers
+  alignas(base::kCacheLineSize) std::atomic<SchedulingGroup*> call_{nullptr};
   const std::unique_ptr<Bed[]> beds_;
-  std::vector<Victim> victims_;
+  std::vector<Neighbour> neighbours_;
   IdleHook idle_hook_;
   context::StackPool stacks_;
 

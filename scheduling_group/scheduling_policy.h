@@ -18,10 +18,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "weft/scheduling_group/fiber_entity.h"
@@ -74,8 +70,8 @@ class SchedulingPolicy {
   // What another worker of the group has kept for itself and does not get to. By a spinning worker.
   [[nodiscard]] virtual FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) = 0;
 
-  // A fiber for another group, never a group-local one. Any thread.
-  [[nodiscard]] virtual FiberEntity* Steal() = 0;
+  // A fiber for another group, never a group-local one. Any thread. in_sight_again: as for Pop().
+  [[nodiscard]] virtual FiberEntity* Steal(bool* in_sight_again) = 0;
 
   // Any thread.
   virtual bool HasWork() const = 0;
@@ -84,15 +80,6 @@ class SchedulingPolicy {
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
 };
-
-using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(const SchedulingPolicy::Options&)>;
-
-// False: the name is taken. Any thread; before the runtime that uses it starts.
-bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory factory);
-// nullptr: no such policy.
-std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
-                                                         const SchedulingPolicy::Options& options);
-std::vector<std::string> SchedulingPolicyNames();
 
 }  // namespace weft::scheduling_group
 

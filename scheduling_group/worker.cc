@@ -35,7 +35,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group) : stacks_(&owner
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
     static_cast<Worker*>(worker)->RunInstead(worker->current, LeftBehind::kDisplaced, next);
   };
-  next_steal_look_.assign(owner->victims().size(), 0);
+  next_steal_look_.assign(owner->neighbours().size(), 0);
 }
 
 void Worker::Run() {
@@ -70,11 +70,11 @@ FiberEntity* Worker::NextFiber() {
     FiberEntity* fiber = nullptr;
     if (counted_as_spinner || idle.TryStartSpinning()) {
       counted_as_spinner = false;
-      fiber = Spin();
+      if (!group->IsCalled()) fiber = Spin();
       idle.StopSpinning();
       if (fiber == nullptr) fiber = TryNextFiber();  // IW4
       // Producers that saw us spin woke nobody: if there is more, our replacement is our duty.
-      if (fiber != nullptr && policy.HasWork()) group->Notify();
+      if (fiber != nullptr && policy.HasWork()) group->Notify(this);
     } else {
       fiber = TryNextFiber();
     }
@@ -84,7 +84,7 @@ FiberEntity* Worker::NextFiber() {
 
     WorkerCounters::Add(counters().sleeps);
     idle.PrepareSleep(index);
-    if (!policy.HasWork() && !group->stopping()) {  // The last look (IW1).
+    if (!policy.HasWork() && !group->IsCalled() && !group->stopping()) {  // The last look (IW1, SG4).
       group->CallIdleHook();
       if (group->HasFibersWithoutStack()) {
         if (!parker.ParkUntil(std::chrono::steady_clock::now() + kRetryStackEvery)) group->StackGivenBack();
@@ -123,23 +123,31 @@ FiberEntity* Worker::Spin() {
 }
 
 FiberEntity* Worker::StealFromOtherGroups() {
-  const auto& victims = group->victims();
-  if (victims.empty()) return nullptr;
+  const auto& neighbours = group->neighbours();
+  if (neighbours.empty()) return nullptr;
   ++idle_looks_;
-  for (std::size_t i = 0; i < victims.size(); ++i) {
-    const auto [victim, every_n] = victims[i];
-    if (every_n == 0 || idle_looks_ < next_steal_look_[i]) continue;
-    next_steal_look_[i] = idle_looks_ + every_n;
-    WorkerCounters::Add(counters().steal_attempts);
-    FiberEntity* fiber = victim->PopForThief();
-    if (fiber == nullptr) continue;
-    WorkerCounters::Add(counters().stolen_in);
-    // Its stack goes home in the end.
-    if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
-    fiber->set_group(group);
-    if (PrepareToEnter(fiber)) return fiber;
+  SchedulingGroup* loaded = group->TakeCall();
+  for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    const auto [victim, every_n] = neighbours[i];
+    if (every_n == 0 || (idle_looks_ < next_steal_look_[i] && victim != loaded)) continue;
+    FiberEntity* fiber = StealFrom(victim);
+    // After a success the next look tries again at once: who called is robbed until it has nothing that waits, and then
+    // its next fiber is a first one, for which it calls again (SG4).
+    next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
+    if (fiber != nullptr) return fiber;
   }
   return nullptr;
+}
+
+FiberEntity* Worker::StealFrom(SchedulingGroup* victim) {
+  WorkerCounters::Add(counters().steal_attempts);
+  FiberEntity* fiber = victim->PopForThief();
+  if (fiber == nullptr) return nullptr;
+  WorkerCounters::Add(counters().stolen_in);
+  // Its stack goes home in the end.
+  if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
+  fiber->set_group(group);
+  return PrepareToEnter(fiber) ? fiber : nullptr;
 }
 
 bool Worker::PrepareToEnter(FiberEntity* fiber) {

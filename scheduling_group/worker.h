@@ -65,6 +65,7 @@ class Worker final : public WorkerBase {
   bool PrepareToEnter(FiberEntity* fiber);
   FiberEntity* Spin();
   FiberEntity* StealFromOtherGroups();
+  FiberEntity* StealFrom(SchedulingGroup* victim);
 
   void SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next);
   void FinishSwitch();
@@ -80,7 +81,7 @@ class Worker final : public WorkerBase {
   context::StackCache stacks_;
   SpinMemory spin_memory_;
   std::uint64_t idle_looks_ = 0;                // the clock of steal_every_n
-  std::vector<std::uint64_t> next_steal_look_;  // by victim
+  std::vector<std::uint64_t> next_steal_look_;  // by neighbour
 };
 
 // The worker threads of one group.

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberBlockingBoundedQueue<T>: a first-in-first-out queue whose capacity is counted in weights (each item 1 unless a function says
-// otherwise).
+// FiberBlockingBoundedQueue<T>: a first-in-first-out queue whose capacity is counted in weights (each item 1 unless a
+// function says otherwise).
 //
-// Who may call: any fiber and any thread. Push(), Pop() and their timed forms may switch (a thread: block). All others lock a FiberMutex and so may,
-// too, while somebody copies a large item in or out.
+// Who may call: any fiber and any thread. Push(), Pop() and their timed forms may switch (a thread: block). All others
+// lock a FiberMutex and so may, too, while somebody copies a large item in or out.
 // Results
 //   Push          true: it is in the queue. False: the queue was stopped; the item is still the caller's.
 //   timed Push    false: no room in time, or stopped. TryPush: no room, or stopped.
@@ -16,8 +16,8 @@
 // Memory ordering: what X did before the Push() of an item is visible to Y after the Pop() of that item.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
-// A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be changed, and T may throw
-// when moved (the queue is then unchanged).
+// A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be
+// changed, and T may throw when moved (the queue is then unchanged).
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 
@@ -163,7 +163,8 @@ class FiberBlockingBoundedQueue {
 
   std::size_t Weigh(const T& item) const { return weight_of_ ? weight_of_(item) : 1; }
 
-  // Room for one item of weight 1 is room for one waiter. Otherwise the first waiter may not fit where the second would.
+  // Room for one item of weight 1 is room for one waiter. Otherwise the first waiter may not fit where the second
+  // would.
   void NotifyRoom() {
     if (weight_of_) {
       not_full_.notify_all();

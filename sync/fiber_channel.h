@@ -1,33 +1,37 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberChannel<T>: passes items from fibers and threads to fibers and threads, in order; of bounded capacity. With capacity 0 a Put()
-// meets a Get() (rendezvous).
+// FiberChannel<T>: passes items from fibers and threads to fibers and threads, in order; of bounded capacity. With
+// capacity 0 a Put() meets a Get() (rendezvous).
 //
-// Who may call: any fiber and any thread. Put(), Get() and their timed forms may switch (a thread: block); Close(), CloseNow() and the try forms do
-// not wait for items or room.
-// Results: true: done. False: not done, and a Put()'s item is still the caller's, unchanged (it is moved from only when true). False means
+// Who may call: any fiber and any thread. Put(), Get() and their timed forms may switch (a thread: block); Close(),
+// CloseNow() and the try forms do not wait for items or room.
+// Results: true: done. False: not done, and a Put()'s item is still the caller's, unchanged (it is moved from only when
+// true). False means
 //   TryPut, TryGet                  full, empty, or closed
 //   Put, Get                        closed (Get: and empty)
 //   PutFor, PutUntil, GetFor, GetUntil   the time is over, or closed (Get: and empty): IsClosed() tells
-// Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0 also what Y did
-// before that Get() to X after the Put().
-// Closing: Close() is the graceful end: further and waiting Put()s fail, what is in the channel can still be got, then Get() fails. CloseNow() also
-// destroys what is in the channel. Both are final, and may be called again.
+// Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0
+// also what Y did before that Get() to X after the Put().
+// Closing: Close() is the graceful end: further and waiting Put()s fail, what is in the channel can still be got, then
+// Get() fails. CloseNow() also destroys what is in the channel. Both are final, and may be called again.
 // Lifetime: may be destroyed as soon as all calls have returned. Items in it are destroyed with it.
 //
-// How it works. A ring of slots under a lock, and two lists: getters that wait (only while nothing is in the ring and no putter
-// waits) and putters that wait (only while the ring is full), each with a pointer to its item or to where it wants one. A putter gives its item
-// straight to a waiting getter; a getter takes the oldest item and lets the first waiting putter fill the slot.
+// How it works. A ring of slots under a lock, and two lists: getters that wait (only while nothing is in the ring and
+// no putter waits) and putters that wait (only while the ring is full), each with a pointer to its item or to where it
+// wants one. A putter gives its item straight to a waiting getter; a getter takes the oldest item and lets the first
+// waiting putter fill the slot.
 //
 // Invariants
-//   CH1  A getter waits only if the ring is empty and no putter waits; a putter only if the ring is full and no getter waits.
+//   CH1  A getter waits only if the ring is empty and no putter waits; a putter only if the ring is full and no getter
+//        waits.
 //   CH2  Items are got in the order in which their Put()s took the lock.
-//   CH3  Who has claimed a waiter may use its item until it wakes it, without the lock. The last touch of the channel is the unlock.
-//   CH4  No code of T runs under a spin lock: it guards the ring only if T is trivially copyable; otherwise a FiberMutex does, and a move
-//        constructor that waits makes others wait, and no worker.
-// Rejected: a lock-free ring (Vyukov's): a putter suspended between taking a slot and filling it blocks all getters behind it, and
-// waiting needs the lists, hence the lock, anyway.
+//   CH3  Who has claimed a waiter may use its item until it wakes it, without the lock. The last touch of the channel
+//        is the unlock.
+//   CH4  No code of T runs under a spin lock: it guards the ring only if T is trivially copyable; otherwise a
+//        FiberMutex does, and a move constructor that waits makes others wait, and no worker.
+// Rejected: a lock-free ring (Vyukov's): a putter suspended between taking a slot and filling it blocks all getters
+// behind it, and waiting needs the lists, hence the lock, anyway.
 #ifndef WEFT_SYNC_FIBER_CHANNEL_H_
 #define WEFT_SYNC_FIBER_CHANNEL_H_
 
@@ -118,7 +122,8 @@ class FiberChannel {
   void Close() noexcept { Close(/*drop_items=*/false); }
   void CloseNow() noexcept { Close(/*drop_items=*/true); }
 
-  // For the layers above: waits that sync::InterruptWait() can end. kNotified: true is in `*done` as Put() and Get() return it.
+  // For the layers above: waits that sync::InterruptWait() can end. kNotified: true is in `*done` as Put() and Get()
+  // return it.
   [[nodiscard]] sync::WaitResult PutInterruptibly(T&& item, bool* done,
                                                   base::Deadline deadline = base::Deadline::Infinite()) noexcept {
     return DoPut(&item, deadline, sync::Interruptible::kYes, done);
@@ -247,8 +252,7 @@ class FiberChannel {
     if (attempt != Attempt::kMustWait) return sync::WaitResult::kNotified;
     return Await(&putters_, item, deadline, interruptible, done);
   }
-  sync::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline,
-                            sync::Interruptible interruptible) noexcept {
+  sync::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline, sync::Interruptible interruptible) noexcept {
     bool done = false;
     if (TryGetLocked(item) != Attempt::kMustWait) return sync::WaitResult::kNotified;
     return Await(&getters_, item, deadline, interruptible, &done);

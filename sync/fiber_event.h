@@ -1,24 +1,26 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberEvent: something that happens; fibers and threads wait until it has. Set() lets all through that wait and that come later, until
-// Reset().
+// FiberEvent: something that happens; fibers and threads wait until it has. Set() lets all through that wait and that
+// come later, until Reset().
 //
-// Who may call: any fiber and any thread. Wait*() may switch (a thread: block). Set() never switches or blocks, and fails never: it may be
-// called where nothing else can (from a timer's callback, when a fiber ends). Reset() and IsSet() read or write one word.
-// Memory ordering: what X did before the Set() that set the event is visible to Y after its Wait() has returned, or after
-// IsSet() has said true; what X did before a Set() that Reset() undoes is visible after that Reset().
-// Lifetime: may be destroyed as soon as all waits have returned (and IsSet() has said true), even if Set() has not returned.
+// Who may call: any fiber and any thread. Wait*() may switch (a thread: block). Set() never switches or blocks, and
+// fails never: it may be called where nothing else can (from a timer's callback, when a fiber ends). Reset() and
+// IsSet() read or write one word.
+// Memory ordering: what X did before the Set() that set the event is visible to Y after its Wait() has returned, or
+// after IsSet() has said true; what X did before a Set() that Reset() undoes is visible after that Reset().
+// Lifetime: may be destroyed as soon as all waits have returned (and IsSet() has said true), even if Set() has not
+// returned.
 //
 // Invariants
-//   EV1  set_ becomes true under the queue's lock, and all that are in the queue then are let through by that Set(), whatever Reset() does
-//        meanwhile.
+//   EV1  set_ becomes true under the queue's lock, and all that are in the queue then are let through by that Set(),
+//        whatever Reset() does meanwhile.
 //   EV2  The unlock of the queue is the last touch by Set(). Who sees the event set returns only when that is over
 //        (WaitQueue::AwaitQuiet).
-//   EV3  Set() always writes set_, and Reset() reads what it overwrites: "Wait(); Reset(); take the work" loses no work that was put down
-//        before a Set().
-// Rejected: one word with the waiters' list in it, without a lock (one read-modify-write less per wait, but a waiter that
-// times out cannot leave such a list without one).
+//   EV3  Set() always writes set_, and Reset() reads what it overwrites: "Wait(); Reset(); take the work" loses no work
+//        that was put down before a Set().
+// Rejected: one word with the waiters' list in it, without a lock (one read-modify-write less per wait, but a waiter
+// that times out cannot leave such a list without one).
 #ifndef WEFT_SYNC_FIBER_EVENT_H_
 #define WEFT_SYNC_FIBER_EVENT_H_
 

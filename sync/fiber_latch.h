@@ -1,25 +1,26 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberLatch: a counter that goes down to zero once, and lets all through that wait for that. As std::latch, with timed waits.
+// FiberLatch: a counter that goes down to zero once, and lets all through that wait for that. As std::latch, with timed
+// waits.
 //
 // Who may call: any fiber and any thread. Wait*() may switch (a thread: block); CountDown() and TryWait() never do.
-// Memory ordering: what X did before its CountDown() is visible to Y after Wait() has returned, or TryWait() or a timed wait has said
-// true, for every CountDown() that led to zero.
-// Lifetime: may be destroyed as soon as all waits have returned (or TryWait() has said true), even if the last CountDown() has not
-// returned.
+// Memory ordering: what X did before its CountDown() is visible to Y after Wait() has returned, or TryWait() or a timed
+// wait has said true, for every CountDown() that led to zero.
+// Lifetime: may be destroyed as soon as all waits have returned (or TryWait() has said true), even if the last
+// CountDown() has not returned.
 // Counting down below zero ends the process.
 //
-// One word: the count and, in the lowest bit, whether somebody waits. CountDown() is one fetch_sub unless it is the last with somebody
-// waiting.
+// One word: the count and, in the lowest bit, whether somebody waits. CountDown() is one fetch_sub unless it is the
+// last with somebody waiting.
 //
 // Invariants
 //   LA1  A CountDown() that does not find {what it subtracts, waiters} touches the latch no more after its fetch_sub.
-//   LA2  The latch is open when the word is 0. {0, waiters} is not open yet: the last CountDown() is about to take the queue's lock, to
-//        let the waiters through, and to open it; its last touch is the unlock. Who sees it open returns only when that is over
-//        (WaitQueue::AwaitQuiet).
-//   LA3  A waiter enters the queue under the lock, having set the waiters' bit by a compare-and-swap that found the count above zero
-//        or the bit set already: so the last CountDown() will look into the queue after it.
+//   LA2  The latch is open when the word is 0. {0, waiters} is not open yet: the last CountDown() is about to take the
+//        queue's lock, to let the waiters through, and to open it; its last touch is the unlock. Who sees it open
+//        returns only when that is over (WaitQueue::AwaitQuiet).
+//   LA3  A waiter enters the queue under the lock, having set the waiters' bit by a compare-and-swap that found the
+//        count above zero or the bit set already: so the last CountDown() will look into the queue after it.
 #ifndef WEFT_SYNC_FIBER_LATCH_H_
 #define WEFT_SYNC_FIBER_LATCH_H_
 
@@ -45,16 +46,18 @@ class FiberLatch {
 
   void CountDown(std::ptrdiff_t n = 1) noexcept {
     const std::uint64_t minus = static_cast<std::uint64_t>(n) << kCountShift;
-    // release: what the caller did before. acquire: the last one hands on what all others did, also where it does so by the
-    // queue's lock and not by this word. Pairs with the acquire in TryWait() and with each other.
+    // release: what the caller did before. acquire: the last one hands on what all others did, also where it does so by
+    // the queue's lock and not by this word. Pairs with the acquire in TryWait() and with each other.
     const std::uint64_t old = word_.fetch_sub(minus, std::memory_order_acq_rel);
-    WEFT_CHECK(n >= 0 && old >= minus, "FiberLatch::CountDown: ", n, " from ", old >> kCountShift, " would be below zero");
+    WEFT_CHECK(n >= 0 && old >= minus, "FiberLatch::CountDown: ", n, " from ", old >> kCountShift,
+               " would be below zero");
     if (WEFT_UNLIKELY(old - minus == kWaiters && n != 0)) OpenSlow();
   }
 
   // True: the count is zero. May still say false while the last CountDown() has not returned.
   [[nodiscard]] bool TryWait() const noexcept {
-    // acquire: what was done before each CountDown(); they are one release sequence. Pairs with the release there, and in OpenSlow().
+    // acquire: what was done before each CountDown(); they are one release sequence. Pairs with the release there, and
+    // in OpenSlow().
     if (word_.load(std::memory_order_acquire) != 0) return false;
     queue_.AwaitQuiet();  // LA2
     return true;
@@ -79,8 +82,7 @@ class FiberLatch {
   // The same; any clock.
   template <class Clock, class Duration>
   [[nodiscard]] bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) const noexcept {
-    return TryWait() ||
-           WaitSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return TryWait() || WaitSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
   }
 
   // For the layers above: a wait that sync::InterruptWait() can end.

@@ -27,8 +27,8 @@ bool HasSeveralCpus() noexcept {
   return several;
 }
 
-// For how long a woken waiter has lost. A look at the clock (20 ns) is dear beside a loss (60 ns, a switch there and back), so it looks
-// at the 1st, 2nd, 4th, 8th and each further 16th loss.
+// For how long a woken waiter has lost. A look at the clock (20 ns) is dear beside a loss (60 ns, a switch there and
+// back), so it looks at the 1st, 2nd, 4th, 8th and each further 16th loss.
 class Patience {
  public:
   // One more loss. True: it has lost for `limit`.
@@ -52,8 +52,8 @@ class Patience {
 }  // namespace
 
 WEFT_NOINLINE std::uint32_t FiberMutex::CallerTag() noexcept {
-  // Fibers have even tags, threads odd ones. 27 bits of the id: two fibers that live at once and are 134 million fibers apart would be
-  // taken for one.
+  // Fibers have even tags, threads odd ones. 27 bits of the id: two fibers that live at once and are 134 million fibers
+  // apart would be taken for one.
   const scheduling_group::FiberEntity* fiber = scheduling_group::CurrentFiber();
   if (fiber != nullptr) return (static_cast<std::uint32_t>(fiber->id()) << 1 | 0) << kTagShift;
   static thread_local const auto id = static_cast<std::uint32_t>(gettid());  // Of a plain thread: no switch in here.
@@ -96,10 +96,11 @@ WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline) noexcept {
   return Contend(&waiter, /*woken=*/false, deadline);
 }
 
-// A section is often over sooner than a wait: but only a running owner comes to its end, and where others are queued it has more
-// customers than us.
+// A section is often over sooner than a wait: but only a running owner comes to its end, and where others are queued it
+// has more customers than us.
 bool FiberMutex::SpinForIt(bool is_fiber) noexcept {
-  // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us (bench/base/parker_benchmark.cc).
+  // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us
+  // (bench/base/parker_benchmark.cc).
   constexpr int kFiberSpins = 2;
   constexpr int kThreadSpins = 64;
   if (!HasSeveralCpus()) return false;
@@ -161,8 +162,8 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOver), std::memory_order_relaxed);
 }
 
-// It was woken, lost, and has no more time. The next unlock() must wake another: kWoken goes, while the mutex is locked (MX2). True: it
-// came free meanwhile, and is ours after all.
+// It was woken, lost, and has no more time. The next unlock() must wake another: kWoken goes, while the mutex is locked
+// (MX2). True: it came free meanwhile, and is ours after all.
 bool FiberMutex::GiveUpWoken() noexcept {
   for (;;) {
     if (TakeUnlocked(/*woken=*/true)) return true;

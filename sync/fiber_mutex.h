@@ -3,17 +3,19 @@
 //
 // FiberMutex: mutual exclusion for fibers and threads. 16 bytes; one compare-and-swap each way while nobody waits.
 //
-// Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block); try_lock() and
-// unlock() never do. Not recursive. The fiber (thread) that locked it must unlock it: debug builds check this.
-// Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or successful try_lock().
-// Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has returned, even if an
-// earlier owner is still inside unlock() (MX5).
+// Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
+// try_lock() and unlock() never do. Not recursive. The fiber (thread) that locked it must unlock it: debug builds check
+// this.
+// Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or successful
+// try_lock().
+// Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
+// returned, even if an earlier owner is still inside unlock() (MX5).
 // Not a cancellation point: waiting for a mutex cannot be interrupted.
 //
-// How it works. Barging with a bound: unlock() gives the mutex free and wakes the first waiter, which must then win it like
-// anybody who comes by. Who runs, goes on running: handing the mutex to the sleeper would make each lock cost a switch
-// (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience asks for a hand-over: the next unlock() makes
-// it the owner.
+// How it works. Barging with a bound: unlock() gives the mutex free and wakes the first waiter, which must then win it
+// like anybody who comes by. Who runs, goes on running: handing the mutex to the sleeper would make each lock cost a
+// switch (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience asks for a
+// hand-over: the next unlock() makes it the owner.
 //
 //      word_   bit 0        kLocked     somebody owns it
 //              bit 1        kQueued     waiters_ is not empty
@@ -21,27 +23,31 @@
 //              bit 3        kHandOver   the first waiter has lost for too long: the next unlock() gives it the mutex
 //              bits 4..31   the owner's tag, in debug builds; 0: unknown
 //
-//      free --lock--> kLocked --another lock--> kLocked|kQueued --unlock--> kWoken (|kQueued) --the woken one--> kLocked (|kQueued)
-//                                                    ^                        |
-//                                                    |                        | a barger was faster: kLocked|kWoken
-//                                                    +--- queues in front ----+   (kHandOver too, if it has lost for too long)
-//      kLocked|kHandOver --unlock--> kLocked: the owner is the first waiter now
+//      free --lock--> kLocked
+//      kLocked --another lock--> kLocked|kQueued
+//      kLocked|kQueued --unlock--> kWoken (|kQueued): free, and the first waiter is woken. Then either
+//        --the woken one--> kLocked (|kQueued), or
+//        --a barger--> kLocked|kWoken --the woken one has lost, queues in front--> kLocked|kQueued (|kHandOver)
+//      kLocked|kQueued|kHandOver --unlock--> kLocked (|kQueued): the owner is the first waiter now
 //
 // Invariants
-//   MX1  kQueued and kHandOver change under queue_lock_ only; kQueued is set exactly while waiters_ is not empty (as seen by a holder of
-//        queue_lock_). kHandOver implies kLocked.
+//   MX1  kQueued and kHandOver change under queue_lock_ only; kQueued is set exactly while waiters_ is not empty (as
+//        seen by a holder of queue_lock_). kHandOver implies kLocked.
 //   MX2  While waiters_ is not empty, the mutex is locked or kWoken is set: somebody will look. A waiter queues by a
 //        compare-and-swap that finds kLocked.
-//   MX3  At most one woken waiter is under way (kWoken). It clears the bit when it wins, queues again, or gives up (time-out).
-//   MX4  With kLocked and queue_lock_ both held by the owner, the word does not change under it: all others need the one or the other.
-//   MX5  unlock() touches the mutex last in the write that frees it, or (with waiters) in the unlock of queue_lock_, before the
-//        waiter that it chose can run; that waiter is inside lock(), so the mutex lives till then. It never frees the mutex under
-//        queue_lock_ without having chosen one.
-//   MX6  A waiter at the head of the queue owns the mutex after it has lost for kPatience and the owner of that moment has unlocked.
+//   MX3  At most one woken waiter is under way (kWoken). It clears the bit when it wins, queues again, or gives up
+//        (time-out).
+//   MX4  With kLocked and queue_lock_ both held by the owner, the word does not change under it: all others need the
+//        one or the other.
+//   MX5  unlock() touches the mutex last in the write that frees it, or (with waiters) in the unlock of queue_lock_,
+//        before the waiter that it chose can run; that waiter is inside lock(), so the mutex lives till then. It never
+//        frees the mutex under queue_lock_ without having chosen one.
+//   MX6  A waiter at the head of the queue owns the mutex after it has lost for kPatience and the owner of that moment
+//        has unlocked.
 //
-// Rejected: hand-over always (fair, a switch per lock: 130 to 190 ns with two workers against 15 to 40); waking a waiter at each
-// unlock (all of them wake to lose); an owner pointer for adaptive spinning (finding out who one is costs more than the
-// compare-and-swap).
+// Rejected: hand-over always (fair, a switch per lock: 130 to 190 ns with two workers against 15 to 40); waking a
+// waiter at each unlock (all of them wake to lose); an owner pointer for adaptive spinning (finding out who one is
+// costs more than the compare-and-swap).
 #ifndef WEFT_SYNC_FIBER_MUTEX_H_
 #define WEFT_SYNC_FIBER_MUTEX_H_
 
@@ -85,8 +91,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     std::uint32_t mine = kLocked | OwnerTag();
     // release: what we did as the owner. Pairs with the acquire of the next owner's compare-and-swap.
-    if (WEFT_UNLIKELY(
-            !word_.compare_exchange_strong(mine, 0, std::memory_order_release, std::memory_order_relaxed))) {
+    if (WEFT_UNLIKELY(!word_.compare_exchange_strong(mine, 0, std::memory_order_release, std::memory_order_relaxed))) {
       UnlockSlow();
     }
   }
@@ -107,8 +112,8 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   static constexpr std::uint32_t kFlags = 15;
   static constexpr int kTagShift = 4;
 
-  // How long a waiter loses before it gets the mutex handed over: long against a switch (0.1 us) and a futex wake (20 us), so that the
-  // hand-overs cost nothing; short against what a user notices.
+  // How long a waiter loses before it gets the mutex handed over: long against a switch (0.1 us) and a futex wake (20
+  // us), so that the hand-overs cost nothing; short against what a user notices.
   static constexpr std::chrono::microseconds kPatience{1000};
 
   // Who calls, in 28 bits, not 0; 0 in release builds. Shifted into place.

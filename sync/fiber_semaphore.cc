@@ -45,7 +45,8 @@ WEFT_NOINLINE void FiberSemaphore::ReleaseSlow(std::ptrdiff_t units) noexcept {
   if (queue_.empty()) {
     // The waiters may have gone since release() looked, and others come and gone.
     const std::uint64_t plus = static_cast<std::uint64_t>(units) << kUnitShift;
-    const std::uint64_t word = word_.load(std::memory_order_relaxed);  // Whether the bit is set changes under the lock only.
+    const std::uint64_t word =
+        word_.load(std::memory_order_relaxed);  // Whether the bit is set changes under the lock only.
     // release: as in release(). A plain store with the bit: SE1.
     if ((word & kWaiters) != 0) {
       word_.store(plus, std::memory_order_release);

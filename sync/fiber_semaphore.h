@@ -1,20 +1,24 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberSemaphore: a number of units; who takes one that is not there waits. As std::counting_semaphore, first come, first served.
+// FiberSemaphore: a number of units; who takes one that is not there waits. As std::counting_semaphore, first come,
+// first served.
 //
-// Who may call: any fiber and any thread. acquire() and the timed forms may switch (a thread: block); release() and try_acquire() never do.
-// Memory ordering: what X did before release() is visible to Y after the acquire() that took a unit of that or a later release().
-// Lifetime: may be destroyed as soon as all acquires have returned, even if the release() that let them through has not.
+// Who may call: any fiber and any thread. acquire() and the timed forms may switch (a thread: block); release() and
+// try_acquire() never do.
+// Memory ordering: what X did before release() is visible to Y after the acquire() that took a unit of that or a later
+// release().
+// Lifetime: may be destroyed as soon as all acquires have returned, even if the release() that let them through has
+// not.
 //
-// One word: the units that are free and, in the lowest bit, whether somebody waits. One compare-and-swap each way while nobody
-// waits. A released unit goes straight to the first waiter, whom nobody can overtake.
+// One word: the units that are free and, in the lowest bit, whether somebody waits. One compare-and-swap each way while
+// nobody waits. A released unit goes straight to the first waiter, whom nobody can overtake.
 //
 // Invariants
 //   SE1  While the waiters' bit is set no unit is free, and the word changes under the queue's lock only.
 //   SE2  The bit is set while the queue has a waiter (as seen by a holder of the lock).
-//   SE3  release() touches the semaphore last in its compare-and-swap, or in the unlock of the queue. Who takes a unit without the lock
-//        returns only when that is over (WaitQueue::AwaitQuiet).
+//   SE3  release() touches the semaphore last in its compare-and-swap, or in the unlock of the queue. Who takes a unit
+//        without the lock returns only when that is over (WaitQueue::AwaitQuiet).
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_
 #define WEFT_SYNC_FIBER_SEMAPHORE_H_
 
@@ -48,7 +52,8 @@ class FiberSemaphore {
   [[nodiscard]] bool try_acquire() noexcept {
     std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     while (word >= kOneUnit) {                                   // Then the waiters' bit is not set: SE1.
-      // acquire: what was done before the release() of the unit. Pairs with the releases in release() and ReleaseSlow().
+      // acquire: what was done before the release() of the unit. Pairs with the releases in release() and
+      // ReleaseSlow().
       if (word_.compare_exchange_weak(word, word - kOneUnit, std::memory_order_acquire, std::memory_order_relaxed)) {
         queue_.AwaitQuiet();  // SE3
         return true;
@@ -72,8 +77,7 @@ class FiberSemaphore {
   }
 
   // For the layers above: an acquire() that sync::InterruptWait() can end. kNotified: a unit was taken.
-  [[nodiscard]] sync::WaitResult AcquireInterruptibly(
-      base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+  [[nodiscard]] sync::WaitResult AcquireInterruptibly(base::Deadline deadline = base::Deadline::Infinite()) noexcept {
     return try_acquire() ? sync::WaitResult::kNotified : AcquireSlow(deadline, sync::Interruptible::kYes);
   }
 

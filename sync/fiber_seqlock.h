@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberSeqLock: small data that is read often and written seldom. Readers write nothing, and so do not disturb each other; a
-// reader that was overtaken by a writer reads again. For fibers and threads.
+// FiberSeqLock: small data that is read often and written seldom. Readers write nothing, and so do not disturb each
+// other; a reader that was overtaken by a writer reads again. For fibers and threads.
 //
 //      unsigned seq;                                            seqlock.WriteSeqLock();
 //      do {                                                     x.store(1, std::memory_order_relaxed);
@@ -11,18 +11,21 @@
 //        b = y.load(std::memory_order_relaxed);
 //      } while (seqlock.ReadSeqRetry(seq));
 //
-// The data must be atomics, read and written relaxed: a reader may read while a writer writes, which is a data race on anything else,
-// even if what it read is thrown away. No pointers to what a writer may free. What was read may be used after ReadSeqRetry() has said
-// no (0).
+// The data must be atomics, read and written relaxed: a reader may read while a writer writes, which is a data race on
+// anything else, even if what it read is thrown away. No pointers to what a writer may free. What was read may be used
+// after ReadSeqRetry() has said no (0).
 //
-// Who may call: any fiber and any thread. ReadSeqBegin() and WriteSeqLock() may switch (a thread: block), the others never do. A writer may be
-// suspended inside its section: readers then wait for it without occupying their workers. A reader may be suspended too.
+// Who may call: any fiber and any thread. ReadSeqBegin() and WriteSeqLock() may switch (a thread: block), the others
+// never do. A writer may be suspended inside its section: readers then wait for it without occupying their workers. A
+// reader may be suspended too.
 // Memory ordering: a reader that was not overtaken sees all that the writers before it wrote.
-// Writers exclude each other, by a FiberMutex. A stream of writers without pause starves readers: use a FiberSharedMutex there.
+// Writers exclude each other, by a FiberMutex. A stream of writers without pause starves readers: use a
+// FiberSharedMutex there.
 //
 // Invariants
 //   SQ1  sequence_ is odd while a writer is between WriteSeqLock() and WriteSeqUnlock(); it changes under writer_ only.
-//   SQ2  If a reader reads one value that a writer wrote in a section, its ReadSeqRetry() sees that section's odd number, or a later one.
+//   SQ2  If a reader reads one value that a writer wrote in a section, its ReadSeqRetry() sees that section's odd
+//        number, or a later one.
 #ifndef WEFT_SYNC_FIBER_SEQLOCK_H_
 #define WEFT_SYNC_FIBER_SEQLOCK_H_
 

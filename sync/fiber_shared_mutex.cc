@@ -65,8 +65,8 @@ void FiberSharedMutex::OnWaiterLeft(WaitList* chosen) noexcept {
   if (!writers_.empty()) return;
   // acquire: what the last writer did is handed on to the readers that enter. Pairs with the release in GiveUpWriter().
   if ((word_.load(std::memory_order_acquire) & kWriter) == 0) {
-    // SM3: there is no writer before them any more. Readers that own it may leave meanwhile, hence read-modify-writes; not the last of
-    // them, if kWaiters is set (it needs our lock).
+    // SM3: there is no writer before them any more. Readers that own it may leave meanwhile, hence read-modify-writes;
+    // not the last of them, if kWaiters is set (it needs our lock).
     std::uint32_t passed_over = 0;
     while (WaitNode* node = readers_.ClaimFirst(&passed_over)) {
       word_.fetch_add(kOneReader, std::memory_order_relaxed);

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberTimedMutex: a FiberMutex that one may stop waiting for. Everything that fiber_mutex.h says holds here too, fairness
-// included; the algorithm is the same, and so is the cost when nobody waits.
+// FiberTimedMutex: a FiberMutex that one may stop waiting for. Everything that fiber_mutex.h says holds here too,
+// fairness included; the algorithm is the same, and so is the cost when nobody waits.
 //
-// try_lock_for(), try_lock_until(): any duration, any clock. May switch (a thread: block). False: the deadline passed, and the
-// mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter whose deadline passes while it is being
-// woken takes the mutex if it is free at that moment (true, a little late).
+// try_lock_for(), try_lock_until(): any duration, any clock. May switch (a thread: block). False: the deadline passed,
+// and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter whose deadline
+// passes while it is being woken takes the mutex if it is free at that moment (true, a little late).
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 
@@ -23,9 +23,7 @@ class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
   constexpr FiberTimedMutex() = default;
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS { FiberMutex::lock(); }
-  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return FiberMutex::try_lock();
-  }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return FiberMutex::try_lock(); }
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { FiberMutex::unlock(); }
 
   template <class Rep, class Period>

@@ -14,7 +14,8 @@ namespace weft::sync {
 
 namespace {
 
-// How many fibers WakeAll() collects before it hands them over: enough to share one wake-up pass, little on a fiber's stack.
+// How many fibers WakeAll() collects before it hands them over: enough to share one wake-up pass, little on a fiber's
+// stack.
 constexpr std::size_t kWakeBatch = 32;
 
 // A fiber's time-out, on its stack while it waits.

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// WaitQueue: fibers and threads wait here, in order, until they are notified, run out of time or are interrupted. All primitives
-// of sync wait through this file: it is the only one that knows a fiber from a thread.
+// WaitQueue: fibers and threads wait here, in order, until they are notified, run out of time or are interrupted. All
+// primitives of sync wait through this file: it is the only one that knows a fiber from a thread.
 //
 // A wait, and a wake:
 //
@@ -21,22 +21,23 @@
 //
 // Invariants
 //   WQ1  No lock is held while a fiber switches: Enqueue() only announces the park, Await() makes it, after unlock().
-//   WQ2  A waker collects the waiters that it has won into a list of its own, unlocks, wakes. After the unlock it never touches
-//        the primitive; it reads a waiter's link before it wakes that waiter and does not touch the waiter afterwards. So
-//        a primitive may be destroyed as soon as the waits have returned.
+//   WQ2  A waker collects the waiters that it has won into a list of its own, unlocks, wakes. After the unlock it never
+//        touches the primitive; it reads a waiter's link before it wakes that waiter and does not touch the waiter
+//        afterwards. So a primitive may be destroyed as soon as the waits have returned.
 //   WQ3  A fiber parks once per wait, and the winner of the decision is the one who unparks it (FS2 in fiber_state.h).
-//   WQ4  The time-out's timer is armed after the waiter is in the queue and disarmed before Await() returns: fire() never sees a
-//        dead waiter. fire() takes no lock of ours: it claims by the decision word, under the lock of its timer shard.
-//   WQ5  A waiter passed over by a notifier (its claim was lost: it timed out or was interrupted) is out of the list but still
-//        has to pass the queue's lock: it is counted in passed_over_ until then. Drain() waits for these.
+//   WQ4  The time-out's timer is armed after the waiter is in the queue and disarmed before Await() returns: fire()
+//        never sees a dead waiter. fire() takes no lock of ours: it claims by the decision word, under the lock of its
+//        timer shard.
+//   WQ5  A waiter passed over by a notifier (its claim was lost: it timed out or was interrupted) is out of the list
+//        but still has to pass the queue's lock: it is counted in passed_over_ until then. Drain() waits for these.
 //
-// Any thread and any fiber may call everything here, also where no runtime runs (threads only). Await() switches or blocks;
-// nothing else does.
+// Any thread and any fiber may call everything here, also where no runtime runs (threads only). Await() switches or
+// blocks; nothing else does.
 // Memory ordering: what the waker did before it woke a waiter is visible to it after Await().
 //
-// Rejected: futex-like global buckets keyed by address (unrelated objects contend, and a new object at an old address is woken
-// for its predecessor); a queue without lock (removal of a timed-out waiter from the middle is what makes it hard, and a spin
-// lock costs 6 ns).
+// Rejected: futex-like global buckets keyed by address (unrelated objects contend, and a new object at an old address
+// is woken for its predecessor); a queue without lock (removal of a timed-out waiter from the middle is what makes it
+// hard, and a spin lock costs 6 ns).
 #ifndef WEFT_SYNC_WAIT_QUEUE_H_
 #define WEFT_SYNC_WAIT_QUEUE_H_
 
@@ -64,8 +65,8 @@ class Waiter : public WaitNode {
   // The owner, holding the lock that guards the list, before it enters it. From here on it must call Await().
   void Prepare(base::Deadline deadline, Interruptible interruptible) noexcept;
 
-  // The owner, holding no lock. Returns when the wait is decided and the owner was woken. If the result is not kNotified, the
-  // caller must take the waiter out of its list, under the list's lock, if it is still linked.
+  // The owner, holding no lock. Returns when the wait is decided and the owner was woken. If the result is not
+  // kNotified, the caller must take the waiter out of its list, under the list's lock, if it is still linked.
   [[nodiscard]] WaitResult Await(base::Deadline deadline) noexcept;
 
   // The winner, holding no lock. Its last touch of the waiter.
@@ -94,9 +95,10 @@ class Waiter : public WaitNode {
 // Any thread, holding no lock: wakes all, in order, with one wake-up pass for the fibers among them. Empties the list.
 void WakeAll(WaitList* claimed) noexcept;
 
-// Any thread. Ends the interruptible wait in which the fiber is, with kInterrupted; false: it is in none. The caller sees to it that
-// the fiber has not ended (its memory may have become another fiber). Mutexes are not interruptible. A wait that begins right
-// after the call is not ended: who cancels first sets a flag that waits look at, then calls this.
+// Any thread. Ends the interruptible wait in which the fiber is, with kInterrupted; false: it is in none. The caller
+// sees to it that the fiber has not ended (its memory may have become another fiber). Mutexes are not interruptible. A
+// wait that begins right after the call is not ended: who cancels first sets a flag that waits look at, then calls
+// this.
 bool InterruptWait(FiberEntity* fiber) noexcept;
 
 // Waits for nothing but the deadline (kTimedOut) or an interruption. Fiber or thread; switches.
@@ -110,14 +112,17 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
   constexpr WaitQueue() = default;
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
-  ~WaitQueue() { WEFT_DCHECK(waiters_.empty_hint(), "a synchronisation object was destroyed while somebody waits for it"); }
+  ~WaitQueue() {
+    WEFT_DCHECK(waiters_.empty_hint(), "a synchronisation object was destroyed while somebody waits for it");
+  }
 
   // Guards the queue and what the primitive keeps beside it.
   void lock() noexcept WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS { lock_.lock(); }
   void unlock() noexcept WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
 
-  // For fast paths that have just seen a state which a waker publishes under the lock: true means that this waker's unlock, its last
-  // touch of the primitive (WQ2), is over, so that the caller may return, and destroy it. False: lock() and unlock() first.
+  // For fast paths that have just seen a state which a waker publishes under the lock: true means that this waker's
+  // unlock, its last touch of the primitive (WQ2), is over, so that the caller may return, and destroy it. False:
+  // lock() and unlock() first.
   bool Quiet() const noexcept { return !lock_.is_held(); }
   // The same, whatever it takes.
   void AwaitQuiet() noexcept WEFT_EXCLUDES(this) {
@@ -137,8 +142,8 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
       WEFT_RELEASE();
 
   // In two steps, for who must do something between them. Await() must follow, with the same deadline.
-  void Enqueue(Waiter* waiter, base::Deadline deadline, Interruptible interruptible) noexcept WEFT_REQUIRES(this)
-      WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  void Enqueue(Waiter* waiter, base::Deadline deadline, Interruptible interruptible) noexcept
+      WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     waiter->Prepare(deadline, interruptible);
     waiters_.PushBack(waiter);
   }
@@ -159,8 +164,8 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
     return static_cast<Waiter*>(waiters_.front());
   }
 
-  // For a destructor that is to be allowed when all waiters have been notified but those that timed out meanwhile have not all
-  // left (WQ5). May yield.
+  // For a destructor that is to be allowed when all waiters have been notified but those that timed out meanwhile have
+  // not all left (WQ5). May yield.
   void Drain() noexcept WEFT_EXCLUDES(this);
 
  private:

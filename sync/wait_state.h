@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a wait ends, and who decides it. The decisions of wait_queue.h without fibers, threads and timers: only base is
-// needed, so that tests/model/wait_queue_model.cc can drive this code through all interleavings with a parker of its own.
+// needed, so that tests/model/wait_queue_model.cc can drive this code through all interleavings with a parker of its
+// own.
 //
 // A WaitNode is one wait: it stands on the waiter's stack, in the list of the primitive it waits for. Up to three may
 // want to end it: a notifier, its time-out, an interruption. They settle it by one read-modify-write on the decision
@@ -30,20 +31,21 @@
 //        (claimed or not), or by its owner, which was not notified.
 //   WS4  A notification is not swallowed: a notifier whose claim fails takes the next node. Hence: if ClaimFirst()
 //        returns null, no wait in the list was undecided.
-//   WS5  The owner goes on when it has been woken, its timer is disarmed, and it has been notified (then its node is out
-//        of the list) or has passed through the list's lock and left the list. So no one holds a pointer to the node.
+//   WS5  The owner goes on when it has been woken, its timer is disarmed, and it has been notified (then its node is
+//        out of the list) or has passed through the list's lock and left the list. So no one holds a pointer to the
+//        node.
 //   WS6  A wait that only a notifier can end has no decision word: being in the list, under the lock, is the decision.
-//   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable hands
-//        its waiters on to the mutex). Who takes it out of there has won it; the former contenders go on failing.
+//   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable
+//        hands its waiters on to the mutex). Who takes it out of there has won it; the former contenders go on failing.
 //
 // The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that an
-// interrupter may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame) is
-// again the fiber's present wait. Other waits that need a word have it in the Waiter.
+// interrupter may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
+// is again the fiber's present wait. Other waits that need a word have it in the Waiter.
 //
-// Rejected: a state word in the node for the interrupter too (it would need the node to stay, hence a hazard pointer or a
-// count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would have to take it, and
-// the primitive may be gone by then: the notifier's waiter returns and destroys it while the timer of another waiter of
-// the same notification has not been disarmed yet).
+// Rejected: a state word in the node for the interrupter too (it would need the node to stay, hence a hazard pointer or
+// a count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would have to take it,
+// and the primitive may be gone by then: the notifier's waiter returns and destroys it while the timer of another
+// waiter of the same notification has not been disarmed yet).
 #ifndef WEFT_SYNC_WAIT_STATE_H_
 #define WEFT_SYNC_WAIT_STATE_H_
 
@@ -73,13 +75,13 @@ class WaitNode {
     if (word != nullptr) word->store(this, std::memory_order_release);
   }
 
-  // One who would end the wait and may touch the node (see the table). True: it is decided so, and the caller must wake the
-  // owner. False: somebody else has decided it; the caller forgets the node.
+  // One who would end the wait and may touch the node (see the table). True: it is decided so, and the caller must wake
+  // the owner. False: somebody else has decided it; the caller forgets the node.
   [[nodiscard]] bool Claim(WaitResult how) noexcept {
     if (word_ == nullptr) return true;  // WS6: the caller is a notifier and holds the lock.
     void* undecided = this;
-    // acquire: what the owner and the list's lock holders wrote to the node, for the time-out, which holds no such lock; pairs
-    // with the release in Begin(). relaxed on failure: the node is not looked at any more.
+    // acquire: what the owner and the list's lock holders wrote to the node, for the time-out, which holds no such
+    // lock; pairs with the release in Begin(). relaxed on failure: the node is not looked at any more.
     if (!word_->compare_exchange_strong(undecided, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
       return false;
     }
@@ -87,11 +89,12 @@ class WaitNode {
     return true;
   }
 
-  // One who knows only the word. The node it decided, whose owner the caller must wake; nullptr: there is no wait to end.
+  // One who knows only the word. The node it decided, whose owner the caller must wake; nullptr: there is no wait to
+  // end.
   [[nodiscard]] static WaitNode* ClaimFrom(DecisionWord* word, WaitResult how) noexcept {
     void* node = word->load(std::memory_order_relaxed);  // Only to be compared; the exchange makes it ours.
-    // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means that
-    // this wait was decided, or even that the next one has begun: which is then the one to end.
+    // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means
+    // that this wait was decided, or even that the next one has begun: which is then the one to end.
     while (node != nullptr &&
            !word->compare_exchange_weak(node, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
     }
@@ -101,13 +104,15 @@ class WaitNode {
     return claimed;
   }
 
-  // The owner, or a claimer about to take up its claim: whether it has been decided. Only a hint while others may claim.
+  // The owner, or a claimer about to take up its claim: whether it has been decided. Only a hint while others may
+  // claim.
   bool decided() const noexcept {
     // relaxed: whoever sees true still waits for the wake, which carries everything.
     return word_ != nullptr && word_->load(std::memory_order_relaxed) != this;
   }
 
-  // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a further claim (WS7).
+  // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a further claim
+  // (WS7).
   void HandOn() noexcept { handed_on_ = true; }
 
   // The owner, after its wake.
@@ -129,8 +134,8 @@ class WaitNode {
   bool handed_on_ = false;  // Guarded by the lock of the list.
 };
 
-// Waits in the order in which they will be notified: a ring, of which the list knows the first node. One pointer, because
-// each primitive has one (base::IntrusiveList has a sentinel: two pointers, in an object that cannot be moved).
+// Waits in the order in which they will be notified: a ring, of which the list knows the first node. One pointer,
+// because each primitive has one (base::IntrusiveList has a sentinel: two pointers, in an object that cannot be moved).
 //
 // All calls but empty_hint(): whoever holds the lock of the list, or has the list on its own stack.
 class WaitList {
@@ -185,8 +190,9 @@ class WaitList {
     return node;
   }
 
-  // The notifier: takes out the first wait that it can end; the caller must wake its owner. nullptr: there is none (WS4).
-  // Waits that others have ended are taken out on the way, and counted: their owners are still to pass the lock (WS5).
+  // The notifier: takes out the first wait that it can end; the caller must wake its owner. nullptr: there is none
+  // (WS4). Waits that others have ended are taken out on the way, and counted: their owners are still to pass the lock
+  // (WS5).
   [[nodiscard]] WaitNode* ClaimFirst(std::uint32_t* passed_over) noexcept {
     while (WaitNode* node = PopFront()) {
       if (node->handed_on_ || node->Claim(WaitResult::kNotified)) return node;

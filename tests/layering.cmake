@@ -8,6 +8,7 @@
 #   (4) an external library is included by the files that wrap it and by no other.
 cmake_minimum_required(VERSION 3.22)
 
+get_filename_component(ROOT "${ROOT}" ABSOLUTE)
 file(STRINGS "${ROOT}/CMakeLists.txt" layers REGEX "^set\\(WEFT_LAYERS ")
 string(REGEX REPLACE "^set\\(WEFT_LAYERS ([^)]*)\\).*" "\\1" layers "${layers}")
 string(REPLACE " " ";" layers "${layers}")
@@ -72,6 +73,9 @@ foreach(layer IN LISTS layers)
 endforeach()
 list(REMOVE_DUPLICATES units)
 list(LENGTH units unit_count)
+if(unit_count EQUAL 0)
+  message(FATAL_ERROR "no sources in the layers of ${ROOT}")
+endif()
 
 # (2) Take away what needs nothing that is left, until nothing changes.  What is left is a cycle or needs one.
 set(left ${units})

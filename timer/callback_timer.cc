@@ -101,7 +101,7 @@ TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
     return nullptr;
   }
-  TimerShard* shard = entry->shard;
+  TimerShard* shard = TimerChunk::Of(entry)->shard;  // The entry's own may be written under a lock that we do not hold.
   shard->lock.lock();
   if (WEFT_LIKELY(GenerationOfWord(WordOf(entry)) == GenerationOfId(id))) return entry;
   shard->lock.unlock();
@@ -167,19 +167,17 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   if (announce) shard->Announce(tick);
 }
 
-// Its fiber was not started, or dropped before it ran.
-void FiberRefused(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+// No fiber was started for it, or one that was has been dropped before it ran.
+void FireAgain(TimerEntry* entry, Tick tick) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerShard* shard = entry->shard;
-  const Tick again = TickOfDeadline(shard->now() + kRetryAfter);
   shard->lock.lock();
   if ((WordOf(entry) & TimerEntry::kKilled) != 0 || !shard->open_to_callbacks()) return End(shard, entry);
   SetState(entry, TimerEntry::kArmed);
-  const bool announce = shard->Add(entry, again);
+  const bool announce = shard->Add(entry, tick);
   shard->lock.unlock();
-  if (announce) shard->Announce(again);
+  if (announce) shard->Announce(tick);
   refused_fibers.fetch_add(1, std::memory_order_relaxed);  // Statistics only.
-  WEFT_LOG_EVERY_SECOND(WARNING, "a timer's fiber was refused, the run queue is full: it is tried again in ",
-                        kRetryAfter.count(), " ms");
+  WEFT_LOG_EVERY_SECOND(WARNING, "a timer's fiber was refused, the run queue is full: it is tried again in a moment");
 }
 
 // What a timer's fiber runs. Whatever becomes of the fiber, the entry gets its due.
@@ -188,7 +186,7 @@ class CallbackRun {
   explicit CallbackRun(TimerEntry* entry) noexcept : entry_(entry) {}
   CallbackRun(CallbackRun&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
   ~CallbackRun() {
-    if (entry_ != nullptr) FiberRefused(entry_);
+    if (entry_ != nullptr) FireAgain(entry_, TickOfDeadline(entry_->shard->now() + kRetryAfter));
   }
   void operator()() noexcept { RunCallback(std::exchange(entry_, nullptr)); }
 
@@ -207,23 +205,6 @@ FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
     execution_context_hooks.release(options.execution_context);
   }
   return fiber;
-}
-
-void StartFibers(FiberEntity* const* fibers, std::size_t count, SchedulingGroup* group) {
-  if (count == 0) return;
-  // SchedulingGroup::Start would wait for room (CT4). What goes beyond the room that is left between look and push
-  // waits in the overflow list.
-  if (group->queue_size() + count <= group->options().run_queue_size) {
-    group->ReadyBatch(fibers, count, scheduling_group::ReadyReason::kStarted);
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (group->queue_size() < group->options().run_queue_size) {
-      group->Ready(fibers[i], scheduling_group::ReadyReason::kStarted);
-    } else {
-      DiscardFiber(fibers[i]);
-    }
-  }
 }
 
 // A whole entry takes its place: kArmed or kCreated. Returns its id.
@@ -384,21 +365,35 @@ bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   return killed == Killed::kLater;
 }
 
-void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGroup* group) {
+Tick RetryPace::Next(base::Clock::TimePoint now, std::size_t run_queue_size) noexcept {
+  next_ = std::max(next_, now + kRetryAfter);
+  const Tick tick = TickOfDeadline(next_);
+  next_ += kRetryAfter / static_cast<std::int64_t>(run_queue_size);
+  return tick;
+}
+
+void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGroup* group, RetryPace* pace) {
   FiberEntity* fibers[FireContext::kCapacity];
   TimerEntry* ours[FireContext::kCapacity];
   std::size_t fiber_count = 0;
   std::size_t our_count = 0;
+  const std::size_t capacity = group != nullptr ? group->options().run_queue_size : 0;
+  const std::size_t queued = group != nullptr ? group->queue_size() : 0;
   for (std::size_t i = 0; i < count; ++i) {
     if ((WordOf(entries[i]) & TimerEntry::kOnTimerThread) != 0) {
       ours[our_count++] = entries[i];
       continue;
     }
     WEFT_CHECK(group != nullptr, "TimerWorker: a timer needs a fiber, and there is no group to start it in");
-    if (FiberEntity* fiber = NewCallbackFiber(entries[i], group)) fibers[fiber_count++] = fiber;
+    if (queued + fiber_count >= capacity) {
+      FireAgain(entries[i], pace->Next(entries[i]->shard->now(), capacity));
+    } else if (FiberEntity* fiber = NewCallbackFiber(entries[i], group)) {
+      fibers[fiber_count++] = fiber;
+    }
   }
-  // From here on the fibers' entries may be gone.
-  StartFibers(fibers, fiber_count, group);
+  // SchedulingGroup::Start would wait for room (CT4). What others take of it between our look and the push is made up for by the
+  // overflow list. From here on the fibers' entries may be gone.
+  if (fiber_count != 0) group->ReadyBatch(fibers, fiber_count, scheduling_group::ReadyReason::kStarted);
   for (std::size_t i = 0; i < our_count; ++i) RunCallback(ours[i]);
 }
 

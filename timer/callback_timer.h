@@ -15,7 +15,8 @@
 //        does the killing.
 //   CT3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed is
 //        skipped, and the rhythm is that of the first expiry.
-//   CT4  The timer thread never waits for room in a run queue. A fiber that is refused has its timer armed again kRetryAfter later.
+//   CT4  The timer thread never waits for room in a run queue. A timer for whose fiber there is none is armed again, kRetryAfter later; as
+//        many in each kRetryAfter as the queue holds, so that a hundred thousand that are refused do not keep the thread busy.
 //
 // Any thread may call anything, unless it says otherwise. Callbacks and their destructors run without any lock of ours.
 #ifndef WEFT_TIMER_CALLBACK_TIMER_H_
@@ -34,8 +35,8 @@
 
 namespace weft::timer {
 
-// How long a timer whose fiber was refused waits for its next try.
-inline constexpr std::chrono::milliseconds kRetryAfter{1};
+// How long a timer whose fiber was refused waits for its next try, at least.
+inline constexpr std::chrono::nanoseconds kRetryAfter = std::chrono::milliseconds(1);
 
 struct CallbackTimerOptions {
   const char* function;  // the user's call, for messages
@@ -69,8 +70,18 @@ extern ExecutionContextHooks execution_context_hooks;
 
 // --- For TimerWorker ---
 
+// When refused timers are tried again (CT4). The timer thread's.
+class RetryPace {
+ public:
+  Tick Next(base::Clock::TimePoint now, std::size_t run_queue_size) noexcept;
+
+ private:
+  base::Clock::TimePoint next_;
+};
+
 // The timer thread, without a lock: runs what is to run there, starts fibers in `group` for the others.
-void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, scheduling_group::SchedulingGroup* group);
+void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, scheduling_group::SchedulingGroup* group,
+                     RetryPace* pace);
 
 // `shard` is closed to callbacks: ends all its timers, and sees to it that those in a fiber's hand end there. How many there were.
 std::size_t DropCallbackTimers(TimerShard* shard);

@@ -44,10 +44,10 @@ class Housekeeping {
 
   // Any thread.
   void Request() noexcept {
-    base::ThreadFence(std::memory_order_seq_cst);           // StoreLoad (HK1). Pairs with the first fence in RunIfDue().
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (HK1). Pairs with the first fence in RunIfDue().
     if (activity_.load(std::memory_order_relaxed)) return;  // The fence orders it.
     activity_.store(true, std::memory_order_relaxed);       // As above.
-    base::ThreadFence(std::memory_order_seq_cst);           // StoreLoad (HK1). Pairs with the second fence in RunIfDue().
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (HK1). Pairs with the second fence in RunIfDue().
     Tick off = kNever;
     // relaxed: the value is the whole message.
     if (next_.compare_exchange_strong(off, kAtOnce, std::memory_order_relaxed, std::memory_order_relaxed)) {

@@ -52,7 +52,6 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
   [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
-    node->shard = this;
     queue_.Add(node, tick);
     if (node->tick >= next_.load(std::memory_order_relaxed)) return false;
     next_.store(node->tick, std::memory_order_relaxed);  // As in next().

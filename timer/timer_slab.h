@@ -73,6 +73,7 @@ class TimerSlab {
 
   // The entry that `id` is, or was, or nullptr if it never was one. Its generation tells; under the lock it tells for good.
   static TimerEntry* Find(std::uint64_t id) noexcept {
+    if (WEFT_UNLIKELY(GenerationOfId(id) == 0)) return nullptr;  // As memory that was never used has.
     const std::uint64_t index = IndexOfId(id);
     // acquire: the chunk's header. Pairs with the release in NewChunk().
     TimerChunk* chunk = weft_timer_chunks[index / kEntriesPerChunk].load(std::memory_order_acquire);

@@ -139,7 +139,8 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   // relaxed: statistics; written by this thread only.
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
-  if (context.entry_count() != 0) RunDueCallbacks(context.entries(), context.entry_count(), options_.group);
+  if (context.entry_count() != 0)
+    RunDueCallbacks(context.entries(), context.entry_count(), options_.group, &retry_pace_);
 }
 
 Tick TimerWorker::RunDue() {

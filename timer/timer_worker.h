@@ -42,6 +42,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/scheduling_group/scheduling_group.h"
+#include "weft/timer/callback_timer.h"
 #include "weft/timer/fire_context.h"
 #include "weft/timer/shard_set.h"
 #include "weft/timer/tick.h"
@@ -124,6 +125,7 @@ class TimerWorker {
   // Written by the timer thread only.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};
+  RetryPace retry_pace_;  // the timer thread's
   std::thread thread_;
 };
 

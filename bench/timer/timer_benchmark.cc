@@ -325,7 +325,7 @@ BENCHMARK(BM_Fire)->ArgName("in_fiber")->Arg(0)->Arg(1)->Iterations(10)->Unit(be
 
 void BM_Sleepers(benchmark::State& state) {
   constexpr std::size_t kSleepers = 100'000;
-  constexpr std::chrono::milliseconds kSleep{100};
+  static constexpr std::chrono::milliseconds kSleep{100};
   Runtime runtime(static_cast<unsigned>(state.range(0)));
   std::vector<double> best;
   double best_ms = 1e9;

@@ -150,7 +150,8 @@ TEST_P(ExecutionContextTest, FibersMakeDifferentValuesOfOneContextAtTheSameTime)
     auto context = FiberExecutionContext::Create();
     std::vector<Fiber> fibers;
     for (int i = 0; i < 30; ++i) {
-      fibers.emplace_back(Fiber::Attributes{.execution_context = context.get()}, [&texts, i] { *texts[i] = std::to_string(i); });
+      fibers.emplace_back(Fiber::Attributes{.execution_context = context.get()},
+                          [&texts, i] { *texts[i] = std::to_string(i); });
     }
     for (Fiber& fiber : fibers) fiber.Join();
     context->Execute([&] {

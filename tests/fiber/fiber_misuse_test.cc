@@ -47,7 +47,9 @@ class FiberMisuseDeathTest : public ::testing::Test {
 
 // --- Without a runtime ---
 
-TEST_F(FiberMisuseDeathTest, FiberBeforeStart) { EXPECT_DEATH(Fiber([] {}).Join(), "Fiber: the runtime does not run: call weft::fiber::StartRuntime"); }
+TEST_F(FiberMisuseDeathTest, FiberBeforeStart) {
+  EXPECT_DEATH(Fiber([] {}).Join(), "Fiber: the runtime does not run: call weft::fiber::StartRuntime");
+}
 
 TEST_F(FiberMisuseDeathTest, StartFiberDetachedBeforeStart) {
   EXPECT_DEATH(static_cast<void>(StartFiberDetached([] {})), "StartFiberDetached: the runtime does not run");
@@ -198,9 +200,7 @@ TEST_F(FiberMisuseDeathTest, AnEmptyFunction) {
                "StartFiberDetached: the function to run is empty");
   EXPECT_DEATH(WithRuntime([] { Fiber(static_cast<void (*)()>(nullptr)).Join(); }),
                "Fiber: the function to run is empty");
-  EXPECT_DEATH(WithRuntime([] {
-                 static_cast<void>(BatchStartFiberDetached(std::vector<std::function<void()>>(1)));
-               }),
+  EXPECT_DEATH(WithRuntime([] { static_cast<void>(BatchStartFiberDetached(std::vector<std::function<void()>>(1))); }),
                "BatchStartFiberDetached: the function to run is empty");
 }
 

@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/testing.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
+#include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {
 namespace {
@@ -230,8 +230,8 @@ TEST_P(FiberTest, DispatchRunsTheNewFiberBeforeTheCallerGoesOn) {
     for (int i = 0; i < 100; ++i) {
       bool ran = false;
       Fiber fiber(Launch::Dispatch, [&ran] { ran = true; });
-      // With one worker the order is certain.  With more, the caller may be taken up by another worker while the new fiber is in its
-      // first instructions; Join then says the same.
+      // With one worker the order is certain.  With more, the caller may be taken up by another worker while the new
+      // fiber is in its first instructions; Join then says the same.
       if (GetConcurrencyHint() == 1) {
         EXPECT_TRUE(ran);
       }
@@ -328,12 +328,11 @@ TEST_P(FiberTest, StartFiberDetachedHonoursItsAttributes) {
   const std::size_t last = groups() - 1;
   std::string name;
   std::size_t group = 1000;
-  ASSERT_TRUE(
-      StartFiberDetached({.scheduling_group = last, .scheduling_group_local = true, .name = "detached"}, [&] {
-        name = GetFiberName();
-        group = GetCurrentSchedulingGroupIndex();
-        latch.CountDown();
-      }));
+  ASSERT_TRUE(StartFiberDetached({.scheduling_group = last, .scheduling_group_local = true, .name = "detached"}, [&] {
+    name = GetFiberName();
+    group = GetCurrentSchedulingGroupIndex();
+    latch.CountDown();
+  }));
   latch.Wait();
   EXPECT_EQ(name, "detached");
   EXPECT_EQ(group, last);
@@ -406,9 +405,7 @@ TEST_P(FiberTest, ABatchMayBeOfUniqueFunctionsOrOfLambdas) {
   latch.Wait();
 }
 
-TEST_P(FiberTest, AnEmptyBatchIsStarted) {
-  EXPECT_TRUE(BatchStartFiberDetached(std::vector<std::function<void()>>()));
-}
+TEST_P(FiberTest, AnEmptyBatchIsStarted) { EXPECT_TRUE(BatchStartFiberDetached(std::vector<std::function<void()>>())); }
 
 // --- Execution context ---
 

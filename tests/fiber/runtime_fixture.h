@@ -25,7 +25,8 @@
 
 namespace weft::fiber {
 
-// The kernel's number of the calling thread.  (std::this_thread::get_id() may be kept over a switch: the compiler takes it for constant.)
+// The kernel's number of the calling thread.  (std::this_thread::get_id() may be kept over a switch: the compiler takes
+// it for constant.)
 WEFT_TLS_ACCESSOR inline pid_t ThreadNumber() {
   base::OpaqueBarrier();
   return static_cast<pid_t>(::syscall(SYS_gettid));
@@ -84,12 +85,12 @@ inline std::string NameOf(const ::testing::TestParamInfo<Shape>& info) {
   return std::to_string(info.param.workers) + "Workers" + std::to_string(info.param.groups) + "Groups";
 }
 
-#define WEFT_INSTANTIATE_SHAPES(suite)                                                                            \
-  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                                         \
-                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},              \
-                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{64, 1},             \
-                                             ::weft::fiber::Shape{1, 3}, ::weft::fiber::Shape{2, 2}),             \
-                           &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_SHAPES(suite)                                                                        \
+  INSTANTIATE_TEST_SUITE_P(                                                                                   \
+      Shapes, suite,                                                                                          \
+      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{4, 1},   \
+                        ::weft::fiber::Shape{64, 1}, ::weft::fiber::Shape{1, 3}, ::weft::fiber::Shape{2, 2}), \
+      &::weft::fiber::NameOf)
 
 }  // namespace weft::fiber
 

@@ -62,7 +62,8 @@ TEST(RunAsFiber, AFatalFailureInTheFiberIsOneOfTheCallersThreadToo) {
   char self[4096] = {};
   ASSERT_GT(::readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
   const std::string command =
-      std::string(self) + " --gtest_also_run_disabled_tests --gtest_filter=RunAsFiber.DISABLED_AFatalFailureInTheFiber 2>&1";
+      std::string(self) +
+      " --gtest_also_run_disabled_tests --gtest_filter=RunAsFiber.DISABLED_AFatalFailureInTheFiber 2>&1";
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string output;

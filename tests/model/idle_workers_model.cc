@@ -5,8 +5,6 @@
 // sleep and look once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
 // wake-up), also where the work published first can only end after the work published last (so a worker that is busy for
 // long does not count as one that will look).
-#include "weft/scheduling_group/idle_workers.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/run_queue.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -226,9 +225,9 @@ TEST(IdleWorkersModel, ABatchIsAnnouncedOnce) {
       {.name = "idle_workers: batch, 2 workers", .preemptions = 2, .weak_choices = 2},
       [](model::Scenario& scenario) { Batch(scenario, NewGroup<RelaxedQueue>(scenario, 2, kAllAwake, 2)); });
   EXPECT_TRUE(awake.passed) << awake.report;
-  const model::Result asleep = model::Explore(
-      {.name = "idle_workers: batch, 2 asleep", .preemptions = 3, .weak_choices = 2},
-      [](model::Scenario& scenario) { Batch(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b11, 2)); });
+  const model::Result asleep =
+      model::Explore({.name = "idle_workers: batch, 2 asleep", .preemptions = 3, .weak_choices = 2},
+                     [](model::Scenario& scenario) { Batch(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b11, 2)); });
   EXPECT_TRUE(asleep.passed) << asleep.report;
 }
 

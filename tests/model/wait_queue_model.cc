@@ -14,10 +14,9 @@
 #include <initializer_list>
 #include <utility>
 
-#include "weft/scheduling_group/park.h"
 #include "weft/sync/wait_queue.h"
+#include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
-#include "weft/timer/timer_worker.h"
 
 // Drain() in a thread.
 extern "C" int sched_yield() noexcept {
@@ -27,10 +26,6 @@ extern "C" int sched_yield() noexcept {
 
 namespace weft::sync {
 namespace {
-
-using scheduling_group::SetFiber;
-
-constexpr int kMaxWaiters = 3;
 
 // A counting semaphore, as simple as can be.
 class Gate {
@@ -74,17 +69,10 @@ class Gate {
 
 // One that waits, as a fiber or as a thread, and what became of it.
 struct Party {
-  FiberEntity fiber;
-  timer::TimerWorker timers;
-  scheduling_group::SchedulingGroup group;
+  FiberEntity* fiber = nullptr;
   int acquired = 0;
   int timed_out = 0;
   int interrupted = 0;
-
-  Party() {
-    group.timers = &timers;
-    fiber.set_group(&group);
-  }
 
   void Wait(Gate* gate, base::Deadline deadline, Interruptible interruptible) {
     switch (gate->Acquire(deadline, interruptible)) {
@@ -104,47 +92,28 @@ struct Party {
   }
 };
 
-struct World {
-  Gate gate;
-  std::array<Party, kMaxWaiters> parties;
-  int interrupts = 0;  // that InterruptWait() says it made
-
-  int acquired() const { return parties[0].acquired + parties[1].acquired + parties[2].acquired; }
-  int interrupted() const { return parties[0].interrupted + parties[1].interrupted + parties[2].interrupted; }
-};
-
 base::Deadline Never() { return base::Deadline::Infinite(); }
 base::Deadline Soon() { return base::Deadline::After(std::chrono::hours(1)); }  // Time is the model's.
 
-// Builds a scenario: threads in the order of the calls.
-class Builder {
+// A gate and those who use it.
+class World {
  public:
-  // The world is not destroyed at the end: somebody may still wait.
-  explicit Builder(model::Scenario& scenario) : scenario_(scenario), world_(new World) {
-    scenario.Name(world_, sizeof(*world_), "world");
-    scenario.Name(&world_->gate, sizeof(world_->gate), "gate");
-    static constexpr const char* kNames[kMaxWaiters] = {"fiber 0's current_wait", "fiber 1's current_wait",
-                                                        "fiber 2's current_wait"};
-    for (int i = 0; i < kMaxWaiters; ++i) {
-      FiberEntity& fiber = world_->parties[i].fiber;
-      scenario.Name(&fiber.current_wait, sizeof(fiber.current_wait), kNames[i]);
-    }
-    scenario.AtEnd([world = world_] {
-      MODEL_CHECK(world->gate.empty_hint() || world->gate.permits() == 0, "somebody waits beside a permit (WS4)");
-      MODEL_CHECK(world->interrupts == world->interrupted(), "an interruption was not the result of a wait, or twice");
+  // It is not destroyed at the end: somebody may still wait.
+  explicit World(model::Scenario& scenario) : scenario_(scenario), fibers_(scenario), state_(new State) {
+    scenario.Name(&state_->gate, sizeof(state_->gate), "gate");
+    scenario.AtEnd([state = state_] {
+      MODEL_CHECK(state->gate.empty_hint() || state->gate.permits() == 0, "somebody waits beside a permit (WS4)");
+      MODEL_CHECK(state->interrupts == state->Sum(&Party::interrupted),
+                  "an interruption was not the result of a wait, or twice");
     });
   }
 
-  World* world() const { return world_; }
+  Gate* gate() const { return &state_->gate; }
 
-  // A fiber that runs `body`; with a timer thread of its own if it has deadlines.
-  void Fiber(int party, const char* name, bool timed, std::function<void(Party*)> body) {
-    Party* p = &world_->parties[party];
-    SetFiber(++threads_, &p->fiber);
-    scenario_.Thread(name, [p, body = std::move(body)] { body(p); });
-    if (!timed) return;
-    SetFiber(++threads_, nullptr);
-    scenario_.Background("timer", [p] { p->timers.Run(); });
+  // A fiber that runs `body`; `timed`: it waits with deadlines.
+  void Fiber(int party, bool timed, std::function<void(Party*)> body) {
+    Party* p = &state_->parties[party];
+    p->fiber = fibers_.Fiber(kFiberNames[party], FiberWorld::Timers(timed), [p, body = std::move(body)] { body(p); });
   }
 
   // Waits once for each of `deadlines`.
@@ -152,183 +121,194 @@ class Builder {
              Interruptible interruptible = Interruptible::kNo) {
     bool timed = false;
     for (const base::Deadline& deadline : deadlines) timed |= !deadline.is_infinite();
-    Fiber(party, kFiberNames[party], timed, Waits(deadlines, interruptible));
+    Fiber(party, timed, Waits(deadlines, interruptible));
   }
 
   // Waits once, and may wait for ever.
   void PatientFiber(int party) {
-    Party* p = &world_->parties[party];
-    SetFiber(++threads_, &p->fiber);
-    scenario_.Background(kFiberNames[party], [p, body = Waits({Never()}, Interruptible::kNo)] { body(p); });
+    Party* p = &state_->parties[party];
+    p->fiber = fibers_.Fiber(
+        kFiberNames[party], FiberWorld::Timers::kNo, [p, body = Waits({Never()}, Interruptible::kNo)] { body(p); },
+        FiberWorld::End::kMayWaitForEver);
   }
 
   void Thread(int party, std::initializer_list<base::Deadline> deadlines) {
-    static constexpr const char* kNames[kMaxWaiters] = {"thread 0", "thread 1", "thread 2"};
-    SetFiber(++threads_, nullptr);
-    scenario_.Thread(kNames[party],
-                     [party = &world_->parties[party], body = Waits(deadlines, Interruptible::kNo)] { body(party); });
+    static constexpr const char* kNames[kMaxParties] = {"thread 0", "thread 1", "thread 2"};
+    fibers_.Thread(kNames[party],
+                   [p = &state_->parties[party], body = Waits(deadlines, Interruptible::kNo)] { body(p); });
   }
 
   void Notifier(int permits) {
-    Other("notifier", [world = world_, permits] {
-      for (int i = 0; i < permits; ++i) world->gate.Release();
+    fibers_.Thread("notifier", [gate = gate(), permits] {
+      for (int i = 0; i < permits; ++i) gate->Release();
     });
   }
 
   void Interrupter(int party) {
-    Other("interrupter", [world = world_, party] {
-      if (InterruptWait(&world->parties[party].fiber)) ++world->interrupts;
+    fibers_.Thread("interrupter", [state = state_, party] {
+      if (InterruptWait(state->parties[party].fiber)) ++state->interrupts;
     });
   }
 
-  void Other(const char* name, std::function<void()> body) {
-    SetFiber(++threads_, nullptr);
-    scenario_.Thread(name, std::move(body));
-  }
+  void Other(const char* name, std::function<void()> body) { fibers_.Thread(name, std::move(body)); }
 
   // At the end: each permit was acquired or is still there.
   void ExpectPermits(int released) {
-    scenario_.AtEnd([world = world_, released] {
-      MODEL_CHECK(world->acquired() + world->gate.permits() == released, "a permit is lost, or was had twice");
+    scenario_.AtEnd([state = state_, released] {
+      MODEL_CHECK(state->Sum(&Party::acquired) + state->gate.permits() == released, "a permit is lost, or had twice");
     });
   }
 
  private:
-  static constexpr const char* kFiberNames[kMaxWaiters] = {"fiber 0", "fiber 1", "fiber 2"};
+  using FiberWorld = model::FiberWorld;
+  static constexpr int kMaxParties = 3;
+  static constexpr const char* kFiberNames[kMaxParties] = {"fiber 0", "fiber 1", "fiber 2"};
+
+  struct State {
+    Gate gate;
+    std::array<Party, kMaxParties> parties;
+    int interrupts = 0;  // that InterruptWait() says it made
+
+    int Sum(int Party::*what) const {
+      int sum = 0;
+      for (const Party& party : parties) sum += party.*what;
+      return sum;
+    }
+  };
 
   std::function<void(Party*)> Waits(std::initializer_list<base::Deadline> deadlines, Interruptible interruptible) {
     std::array<base::Deadline, 2> copy{};
     std::copy(deadlines.begin(), deadlines.end(), copy.begin());
-    return [gate = &world_->gate, copy, count = deadlines.size(), interruptible](Party* party) {
+    return [gate = gate(), copy, count = deadlines.size(), interruptible](Party* party) {
       for (std::size_t i = 0; i < count; ++i) party->Wait(gate, copy[i], interruptible);
     };
   }
 
   model::Scenario& scenario_;
-  World* const world_;
-  int threads_ = 0;
+  FiberWorld fibers_;
+  State* const state_;
 };
 
-void Explore(const model::Options& options, void (*build)(Builder&)) {
+void Explore(const model::Options& options, void (*build)(World&)) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
-    Builder builder(scenario);
-    build(builder);
+    World world(scenario);
+    build(world);
   });
   EXPECT_TRUE(result.passed) << result.report;
 }
 
 TEST(WaitQueueModel, NotificationEndsTheWaitOfAFiberAndOfAThread) {
-  Explore({.name = "wait_queue: fiber", .preemptions = model::kUnbounded, .weak_choices = 4}, [](Builder& b) {
-    b.Fiber(0, {Never(), Never()});
-    b.Notifier(2);
-    b.ExpectPermits(2);
+  Explore({.name = "wait_queue: fiber", .preemptions = model::kUnbounded, .weak_choices = 4}, [](World& w) {
+    w.Fiber(0, {Never(), Never()});
+    w.Notifier(2);
+    w.ExpectPermits(2);
   });
-  Explore({.name = "wait_queue: thread", .preemptions = 4, .weak_choices = 2}, [](Builder& b) {
-    b.Thread(0, {Never(), Never()});
-    b.Notifier(2);
-    b.ExpectPermits(2);
+  Explore({.name = "wait_queue: thread", .preemptions = 4, .weak_choices = 2}, [](World& w) {
+    w.Thread(0, {Never(), Never()});
+    w.Notifier(2);
+    w.ExpectPermits(2);
   });
 }
 
 TEST(WaitQueueModel, NotificationAgainstTimeOut) {
-  Explore({.name = "wait_queue: fiber, time-out", .preemptions = 4, .weak_choices = 2}, [](Builder& b) {
-    b.Fiber(0, {Soon()});
-    b.Notifier(1);
-    b.ExpectPermits(1);
+  Explore({.name = "wait_queue: fiber, time-out", .preemptions = 4, .weak_choices = 2}, [](World& w) {
+    w.Fiber(0, {Soon()});
+    w.Notifier(1);
+    w.ExpectPermits(1);
   });
-  Explore({.name = "wait_queue: thread, time-out", .preemptions = 4, .weak_choices = 2}, [](Builder& b) {
-    b.Thread(0, {Soon()});
-    b.Notifier(1);
-    b.ExpectPermits(1);
+  Explore({.name = "wait_queue: thread, time-out", .preemptions = 4, .weak_choices = 2}, [](World& w) {
+    w.Thread(0, {Soon()});
+    w.Notifier(1);
+    w.ExpectPermits(1);
   });
 }
 
 TEST(WaitQueueModel, NotificationAgainstTimeOutAgainstInterruption) {
-  Explore({.name = "wait_queue: notify, time-out, interrupt", .preemptions = 3, .weak_choices = 2}, [](Builder& b) {
-    b.Fiber(0, {Soon()}, Interruptible::kYes);
-    b.Notifier(1);
-    b.Interrupter(0);
-    b.ExpectPermits(1);
+  Explore({.name = "wait_queue: notify, time-out, interrupt", .preemptions = 3, .weak_choices = 2}, [](World& w) {
+    w.Fiber(0, {Soon()}, Interruptible::kYes);
+    w.Notifier(1);
+    w.Interrupter(0);
+    w.ExpectPermits(1);
   });
 }
 
 TEST(WaitQueueModel, TwoInterruptersOneNotifier) {
-  Explore({.name = "wait_queue: notify, interrupt twice", .preemptions = 3, .weak_choices = 2}, [](Builder& b) {
-    b.Fiber(0, {Never()}, Interruptible::kYes);
-    b.Notifier(1);
-    b.Interrupter(0);
-    b.Interrupter(0);
-    b.ExpectPermits(1);
+  Explore({.name = "wait_queue: notify, interrupt twice", .preemptions = 3, .weak_choices = 2}, [](World& w) {
+    w.Fiber(0, {Never()}, Interruptible::kYes);
+    w.Notifier(1);
+    w.Interrupter(0);
+    w.Interrupter(0);
+    w.ExpectPermits(1);
   });
 }
 
 TEST(WaitQueueModel, AnInterrupterMeetsTheNextWaitInTheSameFrame) {
-  Explore({.name = "wait_queue: interrupt, next wait", .preemptions = 3, .weak_choices = 2}, [](Builder& b) {
-    b.Fiber(0, {Never(), Never()}, Interruptible::kYes);
-    b.Notifier(2);
-    b.Interrupter(0);
-    b.ExpectPermits(2);
+  Explore({.name = "wait_queue: interrupt, next wait", .preemptions = 3, .weak_choices = 2}, [](World& w) {
+    w.Fiber(0, {Never(), Never()}, Interruptible::kYes);
+    w.Notifier(2);
+    w.Interrupter(0);
+    w.ExpectPermits(2);
   });
 }
 
 TEST(WaitQueueModel, ANotificationPassesOverAWaitThatHasTimedOut) {
-  Explore({.name = "wait_queue: the next in line", .preemptions = 3, .weak_choices = 1}, [](Builder& b) {
-    b.Fiber(0, {Soon()});
-    b.PatientFiber(1);
-    b.Notifier(1);
-    b.ExpectPermits(1);
+  Explore({.name = "wait_queue: the next in line", .preemptions = 3, .weak_choices = 1}, [](World& w) {
+    w.Fiber(0, {Soon()});
+    w.PatientFiber(1);
+    w.Notifier(1);
+    w.ExpectPermits(1);
   });
-  Explore({.name = "wait_queue: two fibers, one times out", .preemptions = 2, .weak_choices = 1}, [](Builder& b) {
-    b.Fiber(0, {Soon()});
-    b.Fiber(1, {Never()});
-    b.Notifier(2);
-    b.ExpectPermits(2);
+  Explore({.name = "wait_queue: two fibers, one times out", .preemptions = 2, .weak_choices = 1}, [](World& w) {
+    w.Fiber(0, {Soon()});
+    w.Fiber(1, {Never()});
+    w.Notifier(2);
+    w.ExpectPermits(2);
   });
-  Explore({.name = "wait_queue: fiber and thread, both time out", .preemptions = 2, .weak_choices = 1}, [](Builder& b) {
-    b.Fiber(0, {Soon()});
-    b.Thread(1, {Soon()});
-    b.Notifier(1);
-    b.ExpectPermits(1);
+  Explore({.name = "wait_queue: fiber and thread, both time out", .preemptions = 2, .weak_choices = 1}, [](World& w) {
+    w.Fiber(0, {Soon()});
+    w.Thread(1, {Soon()});
+    w.Notifier(1);
+    w.ExpectPermits(1);
   });
 }
 
 TEST(WaitQueueModel, TwoNotifiers) {
-  Explore({.name = "wait_queue: two notifiers", .preemptions = 3, .weak_choices = 1}, [](Builder& b) {
-    b.Fiber(0, {Never()}, Interruptible::kYes);
-    b.Fiber(1, {Never()});
-    b.Notifier(1);
-    b.Notifier(1);
-    b.ExpectPermits(2);
+  Explore({.name = "wait_queue: two notifiers", .preemptions = 3, .weak_choices = 1}, [](World& w) {
+    w.Fiber(0, {Never()}, Interruptible::kYes);
+    w.Fiber(1, {Never()});
+    w.Notifier(1);
+    w.Notifier(1);
+    w.ExpectPermits(2);
   });
 }
 
 TEST(WaitQueueModel, NotifyAllWakesFibersAndThreads) {
-  Explore({.name = "wait_queue: notify all", .preemptions = 3, .weak_choices = 1}, [](Builder& b) {
-    b.Fiber(0, {Never()}, Interruptible::kYes);
-    b.Thread(1, {Never()});
-    b.Other("notifier", [world = b.world()] { world->gate.ReleaseAll(2); });
+  Explore({.name = "wait_queue: notify all", .preemptions = 3, .weak_choices = 1}, [](World& w) {
+    w.Fiber(0, {Never()}, Interruptible::kYes);
+    w.Thread(1, {Never()});
+    w.Other("notifier", [gate = w.gate()] { gate->ReleaseAll(2); });
   });
-  Explore({.name = "wait_queue: notify all, time-out", .preemptions = 2, .weak_choices = 1}, [](Builder& b) {
-    b.Fiber(0, {Soon()});
-    b.Thread(1, {Soon()});
-    b.Other("notifier", [world = b.world()] { world->gate.ReleaseAll(2); });
+  Explore({.name = "wait_queue: notify all, time-out", .preemptions = 2, .weak_choices = 1}, [](World& w) {
+    w.Fiber(0, {Soon()});
+    w.Thread(1, {Soon()});
+    w.Other("notifier", [gate = w.gate()] { gate->ReleaseAll(2); });
   });
 }
 
 TEST(WaitQueueModel, ASleepEndsByItsDeadlineOrByAnInterruption) {
-  Explore({.name = "wait_queue: sleep", .preemptions = model::kUnbounded, .weak_choices = 3}, [](Builder& b) {
-    b.Fiber(0, "sleeper", /*timed=*/true, [](Party* party) {
+  Explore({.name = "wait_queue: sleep", .preemptions = model::kUnbounded, .weak_choices = 3}, [](World& w) {
+    w.Fiber(0, /*timed=*/true, [](Party* party) {
       const WaitResult result = SleepUntil(Soon(), Interruptible::kYes);
       MODEL_CHECK(result != WaitResult::kNotified, "nobody could notify");
       if (result == WaitResult::kInterrupted) ++party->interrupted;
     });
-    b.Interrupter(0);
+    w.Interrupter(0);
   });
 }
 
 // WQ2: the primitive may be destroyed as soon as the wait has returned.
 template <bool kFiber>
-void DestroyedByItsWaiter(Builder& b) {
+void DestroyedByItsWaiter(World& w) {
   struct Latch {
     WaitQueue queue;
     model::Data<bool> open{false};
@@ -345,11 +325,11 @@ void DestroyedByItsWaiter(Builder& b) {
     delete latch;
   };
   if (kFiber) {
-    b.Fiber(0, "waiter", /*timed=*/false, [wait](Party*) { wait(); });
+    w.Fiber(0, /*timed=*/false, [wait](Party*) { wait(); });
   } else {
-    b.Other("waiter", wait);
+    w.Other("waiter", wait);
   }
-  b.Other("opener", [latch] {
+  w.Other("opener", [latch] {
     WaitList claimed;
     latch->queue.lock();
     latch->open.Write(true);
@@ -368,19 +348,19 @@ TEST(WaitQueueModel, TheWaiterMayDestroyTheQueue) {
 
 // WQ5: Drain() waits for those that were passed over.
 TEST(WaitQueueModel, ADrainedQueueMayBeDestroyed) {
-  Explore({.name = "wait_queue: drained", .preemptions = 3, .weak_choices = 2}, [](Builder& b) {
+  Explore({.name = "wait_queue: drained", .preemptions = 3, .weak_choices = 2}, [](World& w) {
     struct Shared {
       WaitQueue queue;
       model::Parker waits;
     };
     auto* shared = new Shared;
-    b.Fiber(0, "waiter", /*timed=*/true, [shared](Party*) {
+    w.Fiber(0, /*timed=*/true, [shared](Party*) {
       shared->queue.lock();
       shared->waits.Unpark();
       Waiter waiter;
       static_cast<void>(shared->queue.Wait(&waiter, Soon(), Interruptible::kNo));
     });
-    b.Other("owner", [shared] {
+    w.Other("owner", [shared] {
       shared->waits.Park();
       WaitList claimed;
       shared->queue.lock();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/policy_registry.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -138,8 +139,10 @@ TEST_F(PolicyV1Test, LocalFiberAtQueueHeadDoesNotBlockStealingAndIsNotStolen) {
   FiberEntity* other = New();
   policy.Push(local, kStarted, kNoWorker);
   policy.Push(other, kStarted, kNoWorker);
-  EXPECT_EQ(policy.Steal(), other);
-  EXPECT_EQ(policy.Steal(), nullptr);
+  bool in_sight_again = false;
+  EXPECT_EQ(policy.Steal(&in_sight_again), other);
+  EXPECT_TRUE(in_sight_again) << "the local fiber was out of its workers' sight: they must be told";
+  EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
   EXPECT_EQ(Pop(policy, 0), local);
 }
 

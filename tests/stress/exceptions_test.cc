@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// C++ exceptions belong to the fiber: thrown, caught, handled and rethrown with suspensions and migrations in between, by many fibers
-// at once, none sees another's.
+// C++ exceptions belong to the fiber: thrown, caught, handled and rethrown with suspensions and migrations in between,
+// by many fibers at once, none sees another's.
 
 #include <gtest/gtest.h>
 

@@ -27,8 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-// 100 ms; more where the kernel itself lets threads wait for each other that long: with sanitizers, and with tens of busy workers on
-// each CPU, each of which gets some 3 ms at a time.
+// 100 ms; more where the kernel itself lets threads wait for each other that long: with sanitizers, and with tens of
+// busy workers on each CPU, each of which gets some 3 ms at a time.
 Steady::duration Limit() {
   const std::size_t cpus = numa::Topology::Detect().UsableCpuCount();
   const std::size_t crowd = 1 + GetConcurrencyHint() / (4 * cpus);
@@ -139,12 +139,13 @@ TEST_P(Fairness, YieldingFibersDoNotStarveLocalFibersOfAnyGroup) {
               const auto begin = Steady::now();
               std::vector<Fiber> local;
               for (std::size_t group = 0; group < groups(); ++group) {
-                local.emplace_back(Fiber::Attributes{.scheduling_group = group, .scheduling_group_local = true}, [group] {
-                  for (int i = 0; i < 10; ++i) {
-                    ASSERT_EQ(GetCurrentSchedulingGroupIndex(), group);
-                    FiberYield();
-                  }
-                });
+                local.emplace_back(Fiber::Attributes{.scheduling_group = group, .scheduling_group_local = true},
+                                   [group] {
+                                     for (int i = 0; i < 10; ++i) {
+                                       ASSERT_EQ(GetCurrentSchedulingGroupIndex(), group);
+                                       FiberYield();
+                                     }
+                                   });
               }
               for (Fiber& fiber : local) fiber.Join();
               return Steady::now() - begin;

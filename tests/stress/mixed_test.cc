@@ -281,7 +281,7 @@ TEST_P(Mixed, ThreadsAndFibersStartAndJoinEachOthersFibers) {
   std::atomic<int> runs{0};
   Crowd(3, 8, [&](int n) {
     for (int i = 0; i < 200 / kScale; ++i) {
-      Fiber fiber(i % 3 == 0 ? Launch::Dispatch : Launch::Post, [&] {
+      Fiber fiber(i % 3 == 0 ? Launch::Dispatch : Launch::Post, [&runs, n, i] {
         if ((n + i) % 8 == 0) FiberYield();
         ++runs;
       });

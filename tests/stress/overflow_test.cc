@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A run queue of 16 slots and 100,000 fibers: none is lost, none runs twice, nothing hangs, whoever starts or wakes them.
+// A run queue of 16 slots and 100,000 fibers: none is lost, none runs twice, nothing hangs, whoever starts or wakes
+// them.
 
 #include <gtest/gtest.h>
 

@@ -57,7 +57,8 @@ class FiberChannelTest : public testing::OnAnyCrew {
 
 TEST_P(FiberChannelTest, PassesEveryInteger) {
   for (const std::size_t capacity : {0, 1, 7, 128}) {
-    PassEverything<int>(capacity, [](int i) { return i; }, [](int i) { return i; });
+    PassEverything<int>(
+        capacity, [](int i) { return i; }, [](int i) { return i; });
   }
 }
 

@@ -132,7 +132,8 @@ TEST_P(FiberConditionVariableTest, PollingLetsOthersHaveTheMutex) {
   crew.Join();
 }
 
-// The waiter is a thread, the notifier does not hold the mutex when it notifies: tRPC-Cpp's waiter looks at its futex after it is queued.
+// The waiter is a thread, the notifier does not hold the mutex when it notifies: tRPC-Cpp's waiter looks at its futex
+// after it is queued.
 TEST_P(FiberConditionVariableTest, CondvarNotifyWithoutMutexIsNotLostByAThread) {
   const int rounds = Scaled(3000);
   int turn = 0;
@@ -153,7 +154,8 @@ TEST_P(FiberConditionVariableTest, CondvarNotifyWithoutMutexIsNotLostByAThread) 
   EXPECT_EQ(turn, 2 * rounds);
 }
 
-// Waits that time out while they are being notified: the notifier may not use a waiter whose stack frame is gone. For ASan and TSan.
+// Waits that time out while they are being notified: the notifier may not use a waiter whose stack frame is gone. For
+// ASan and TSan.
 TEST_P(FiberConditionVariableTest, CondvarTimeoutDoesNotUseWaiterAfterFree) {
   const int rounds = Scaled(1000);
   std::atomic<int> waiting{4};
@@ -181,14 +183,16 @@ TEST_P(FiberConditionVariableTest, CondvarTimeoutDoesNotUseWaiterAfterFree) {
   crew.Join();
 }
 
-// Every notify_one() with a waiter in the queue lets one wait return: counted by tokens that are given and taken under the mutex.
+// Every notify_one() with a waiter in the queue lets one wait return: counted by tokens that are given and taken under
+// the mutex.
 TEST_P(FiberConditionVariableTest, NotifyOneIsNotSwallowedByAWaiterThatTimesOut) {
   const int tokens = Scaled(3000);
   int available = 0;
   int taken = 0;
   bool stop = false;
   Crew crew = MakeCrew();
-  // Two wait for ever, others with short time-outs. If a notification goes to one who times out, and is lost, the patient ones hang.
+  // Two wait for ever, others with short time-outs. If a notification goes to one who times out, and is lost, the
+  // patient ones hang.
   crew.AddMany(2, [&](int) {
     std::unique_lock lock(mutex);
     for (;;) {
@@ -265,7 +269,8 @@ TEST_P(FiberConditionVariableTest, ProducersAndConsumersPassEverything) {
   EXPECT_EQ(sum, std::int64_t{producers} * each * (each + 1) / 2);
 }
 
-// As std::condition_variable: it may be destroyed when all have been notified; they need not have returned. The mutex lives on.
+// As std::condition_variable: it may be destroyed when all have been notified; they need not have returned. The mutex
+// lives on.
 TEST_P(FiberConditionVariableTest, MayBeDestroyedOnceAllWaitersWereNotified) {
   const int rounds = Scaled(500);
   struct Round {
@@ -324,7 +329,8 @@ TEST_P(FiberConditionVariableTest, AnInterruptionEndsAnInterruptibleWaitWithTheM
 
 WEFT_INSTANTIATE_ON_ANY_CREW(FiberConditionVariableTest);
 
-// With the mutex held by the notifier nobody is woken in vain: on one worker, a waiter that is notified does not run before the unlock.
+// With the mutex held by the notifier nobody is woken in vain: on one worker, a waiter that is notified does not run
+// before the unlock.
 TEST(FiberConditionVariable, NotifiedWaitersWaitForTheMutexWithoutBeingWoken) {
   testing::TimedGroup group(1);
   FiberMutex mutex;

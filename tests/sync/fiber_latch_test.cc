@@ -100,7 +100,8 @@ TEST_P(FiberLatchTest, WhatCountersDidIsVisibleToWaiters) {
   crew.Join();
 }
 
-// The waiter destroys the latch as soon as it may, while the last CountDown() is still on its way out. For ASan and TSan.
+// The waiter destroys the latch as soon as it may, while the last CountDown() is still on its way out. For ASan and
+// TSan.
 TEST_P(FiberLatchTest, LatchMayBeDestroyedWhileBeingSignalled) {
   const int rounds = Scaled(3000);
   std::atomic<FiberLatch*> offer{nullptr};

@@ -12,8 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "testing/group_fixture.h"
 #include "weft/sync/wait_queue.h"
+
+#include "testing/group_fixture.h"
 
 // These tests lock in ways that the analysis cannot follow.
 #if defined(__clang__)
@@ -147,8 +148,8 @@ TEST_P(FiberMutexTest, WorksWithScopedLockOverSeveral) {
   EXPECT_EQ(counter, 4 * rounds);
 }
 
-// One actor locks in a loop, and gives others a chance to run only while it owns the mutex: without a hand-over the others would
-// lose for ever.
+// One actor locks in a loop, and gives others a chance to run only while it owns the mutex: without a hand-over the
+// others would lose for ever.
 TEST_P(FiberMutexTest, AWaiterIsNotStarvedByOneWhoLocksAgainAtOnce) {
   FiberMutex mutex;
   std::atomic<bool> got_it{false};
@@ -189,8 +190,8 @@ TEST_P(FiberMutexTest, ManyWaitersAllGetThroughDespiteHogs) {
   crew.Join();
 }
 
-// The last user destroys the object that holds the mutex, right after its unlock: an earlier owner may still be inside unlock(). For
-// ASan and TSan.
+// The last user destroys the object that holds the mutex, right after its unlock: an earlier owner may still be inside
+// unlock(). For ASan and TSan.
 TEST_P(FiberMutexTest, MayBeDestroyedByItsLastOwner) {
   struct Counted {
     FiberMutex mutex;

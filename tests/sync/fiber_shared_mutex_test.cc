@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "testing/group_fixture.h"
 #include "weft/sync/wait_queue.h"
+
+#include "testing/group_fixture.h"
 
 // These tests lock in ways that the analysis cannot follow.
 #if defined(__clang__)

@@ -28,8 +28,8 @@ struct Gate {
   WaitQueue queue;
   int tokens WEFT_GUARDED_BY(queue) = 0;
 
-  WaitResult Enter(base::Deadline deadline, Interruptible interruptible = Interruptible::kNo)
-      WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  WaitResult Enter(base::Deadline deadline,
+                   Interruptible interruptible = Interruptible::kNo) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     Waiter waiter;
     queue.lock();
     if (tokens > 0) {
@@ -137,7 +137,8 @@ TEST_P(WaitQueueTest, ANotificationBeforeTheDeadlineEndsATimedWait) {
   EXPECT_EQ(group.timers().armed(), 0u);
 }
 
-// Waiters time out while notifiers notify: each notification is received by a waiter or found nobody; none is swallowed.
+// Waiters time out while notifiers notify: each notification is received by a waiter or found nobody; none is
+// swallowed.
 TEST_P(WaitQueueTest, NoNotificationIsSwallowedByATimedOutWaiter) {
   constexpr int kWaiters = 6;
   const int notifications = Scaled(3000);
@@ -304,7 +305,8 @@ INSTANTIATE_TEST_SUITE_P(Workers, InterruptionTest, ::testing::Values(1u, 2u, 4u
 
 // --- Lifetime ---
 
-// The notifier touches neither the queue nor the waiter when the waiter may be back: both are destroyed at once. For ASan and TSan.
+// The notifier touches neither the queue nor the waiter when the waiter may be back: both are destroyed at once. For
+// ASan and TSan.
 TEST_P(WaitQueueTest, MayBeDestroyedAsSoonAsTheWaitHasReturned) {
   const int rounds = Scaled(1000);
   Crew crew = MakeCrew();

@@ -38,7 +38,8 @@ namespace weft::testing {
 
 class TimedGroup {
  public:
-  explicit TimedGroup(unsigned workers) : group_(GroupOptions(workers)), timers_(TimerOptions(&group_)), team_(&group_) {
+  explicit TimedGroup(unsigned workers)
+      : group_(GroupOptions(workers)), timers_(TimerOptions(&group_)), team_(&group_) {
     if (!timers_.Start()) ADD_FAILURE() << "no thread for the timers";
     if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
   }
@@ -110,7 +111,8 @@ inline void YieldActor() {
   }
 }
 
-// Waits for a state that another actor is about to reach. Gives up the CPU too: the other may be on a worker that has none.
+// Waits for a state that another actor is about to reach. Gives up the CPU too: the other may be on a worker that has
+// none.
 template <class Condition>
 void YieldUntil(Condition&& condition) {
   while (!condition()) {

@@ -34,6 +34,7 @@ void Scenario::Add(const char* name, std::function<void()> body, bool background
   c.waits_on = nullptr;
   c.ran_since_spin = Explorer::kEverybody;
   c.waits_for = 0;
+  c.timed_out_in_vain = false;
 }
 
 void* Scenario::Allocate(std::size_t size, std::size_t alignment) { return arena.Allocate(size, alignment); }
@@ -75,6 +76,7 @@ Result Explore(const Options& options, const std::function<void(Scenario&)>& bod
     }
   }
   Result result = explorer.ExploreAll();
+  if (bounds.quiet) return result;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   std::printf("model: %-50s %9" PRIu64 " executions %9" PRIu64 " points %6.2f s  %s\n", options.name, result.executions,
               result.states, elapsed.count(),

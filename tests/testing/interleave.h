@@ -65,6 +65,8 @@ struct Options {
   int max_steps = 2000;       // operations in one execution: more is a livelock
   std::uint64_t max_executions = 20'000'000;
   double max_seconds = 300;
+  bool prune = true;   // leave out what was reached before in another order
+  bool quiet = false;  // print no line about how it went
 };
 
 struct Result {

@@ -233,16 +233,22 @@ void Explorer::SchedulePoint(Status status) {
   JumpTo(&coroutines_[me].context, coroutines_[next].context);
 }
 
+// What it waits for has come.
+bool Explorer::Woken(const Coroutine& thread) const {
+  if (thread.status == Status::kParked || thread.status == Status::kTimedPark) return parkers_[thread.parker].token;
+  return thread.woken;
+}
+
 bool Explorer::CanRun(const Coroutine& thread) const {
   switch (thread.status) {
     case Status::kRunnable:
+      return true;
     case Status::kTimedPark:
     case Status::kTimedFutex:
-      return true;
+      return Woken(thread) || !thread.timed_out_in_vain;
     case Status::kParked:
-      return parkers_[thread.parker].token;
     case Status::kFutex:
-      return thread.woken;
+      return Woken(thread);
     case Status::kBlocked: {
       std::uint32_t value = 0;
       std::memcpy(&value, thread.waits_on, sizeof(value));
@@ -257,10 +263,9 @@ bool Explorer::CanRun(const Coroutine& thread) const {
 
 // A thread that waits may be left alone without spending a preemption.
 bool Explorer::MayInterrupt(int thread) const {
-  const Status status = coroutines_[thread].status;
-  if (status == Status::kTimedPark) return !parkers_[coroutines_[thread].parker].token || preemptions_left_ != 0;
-  if (status == Status::kTimedFutex) return !coroutines_[thread].woken || preemptions_left_ != 0;
-  return preemptions_left_ != 0;
+  const Coroutine& c = coroutines_[thread];
+  const bool waits = c.status == Status::kTimedPark || c.status == Status::kTimedFutex;
+  return (waits && !Woken(c)) || preemptions_left_ != 0;
 }
 
 // Those that may go next; the running one first, if it can go on.
@@ -271,7 +276,8 @@ int Explorer::CollectRunnable(int* threads) const {
   }
   int count = 0;
   const auto add = [&](int i) {
-    if ((able >> i & 1) != 0 && (coroutines_[i].waits_for & able) == 0) threads[count++] = i;
+    const bool has_turn = (coroutines_[i].waits_for & able) == 0 || Woken(coroutines_[i]);
+    if ((able >> i & 1) != 0 && has_turn) threads[count++] = i;
   };
   if (current_ != 0) add(current_);
   if (count == 1 && !MayInterrupt(current_)) return count;
@@ -302,6 +308,18 @@ int Explorer::PickThread() {
   return next;
 }
 
+// The running thread is about to spin, or to wait with a time-out: before it does so again, all others that can run are to
+// have a turn.
+void Explorer::GivesTurn() {
+  Coroutine& self = coroutines_[current_];
+  self.waits_for = 0;
+  for (int i = 1; i < thread_count_; ++i) {
+    const bool ran = (self.ran_since_spin >> i & 1) != 0;
+    if (i != current_ && !ran && CanRun(coroutines_[i])) self.waits_for |= 1u << i;
+  }
+  self.ran_since_spin = 0;
+}
+
 void Explorer::HasTurn(int thread) {
   for (int i = 1; i < thread_count_; ++i) {
     Coroutine& c = coroutines_[i];
@@ -321,11 +339,13 @@ bool Explorer::QuietEnd() {
   for (int i = 1; i < thread_count_; ++i) {
     const Coroutine& c = coroutines_[i];
     spinning |= c.status == Status::kSpinning;
+    spinning |= (c.status == Status::kTimedPark || c.status == Status::kTimedFutex) && c.timed_out_in_vain;
     foreground |= c.status != Status::kEnded && !c.background;
   }
   if (spinning && ++quiet_rounds_ <= kMaxQuietRounds) {
     for (int i = 1; i < thread_count_; ++i) {
       if (coroutines_[i].status == Status::kSpinning) coroutines_[i].status = Status::kRunnable;
+      coroutines_[i].timed_out_in_vain = false;
     }
     return false;
   }
@@ -345,11 +365,11 @@ bool Explorer::QuietEnd() {
 }
 
 void Explorer::PruneIfVisited() {
-  if (visited_ == nullptr || cursor_ != choices_.size()) return;
+  if (!options_.prune || visited_ == nullptr || cursor_ != choices_.size()) return;
   std::uint64_t key = memory_.Fingerprint();
   for (int i = 1; i < thread_count_; ++i) {
     const Coroutine& c = coroutines_[i];
-    key += Mix(100 + i, Mix(static_cast<std::uint64_t>(c.status), c.woken));
+    key += Mix(100 + i, Mix(static_cast<std::uint64_t>(c.status), c.woken * 2 + c.timed_out_in_vain));
     if (c.ran_since_spin != kEverybody) key += Mix(300 + i, Mix(c.ran_since_spin, c.waits_for));
   }
   for (int i = 0; i < parker_count_; ++i) key += Mix(200 + i, parkers_[i].token_hash);
@@ -364,20 +384,16 @@ void Explorer::PruneIfVisited() {
 void Explorer::Changed() {
   quiet_rounds_ = 0;
   for (int i = 1; i < thread_count_; ++i) {
-    if (i != current_ && coroutines_[i].status == Status::kSpinning) coroutines_[i].status = Status::kRunnable;
+    if (i == current_) continue;
+    if (coroutines_[i].status == Status::kSpinning) coroutines_[i].status = Status::kRunnable;
+    coroutines_[i].timed_out_in_vain = false;
   }
 }
 
 void Explorer::SpinHint() {
   memory_.Happened(current_, /*what=*/11);
   Record({.op = Op::kSpin});
-  Coroutine& self = coroutines_[current_];
-  self.waits_for = 0;
-  for (int i = 1; i < thread_count_; ++i) {
-    const bool ran = (self.ran_since_spin >> i & 1) != 0;
-    if (i != current_ && !ran && CanRun(coroutines_[i])) self.waits_for |= 1u << i;
-  }
-  self.ran_since_spin = 0;
+  GivesTurn();
   SchedulePoint(Status::kSpinning);
 }
 
@@ -398,8 +414,10 @@ void Explorer::Park(int parker, bool may_time_out, bool* timed_out) {
   ParkerState& state = parkers_[parker];
   coroutines_[current_].parker = parker;
   Record({.op = Op::kPark, .a = static_cast<std::uint64_t>(parker)});
+  if (may_time_out) GivesTurn();
   SchedulePoint(may_time_out ? Status::kTimedPark : Status::kParked);
   coroutines_[current_].status = Status::kRunnable;
+  coroutines_[current_].timed_out_in_vain = !state.token;
   if (!state.token) {
     memory_.Happened(current_, /*what=*/12);
     Record({.op = Op::kTimedOut, .a = static_cast<std::uint64_t>(parker)});
@@ -435,8 +453,10 @@ bool Explorer::FutexWait(const void* address, std::uint32_t expected, bool may_t
   Coroutine& self = coroutines_[current_];
   self.waits_on = address;
   self.woken = false;
+  if (may_time_out) GivesTurn();
   SchedulePoint(may_time_out ? Status::kTimedFutex : Status::kFutex);
   self.status = Status::kRunnable;
+  self.timed_out_in_vain = !self.woken;
   self.waits_on = nullptr;
   const bool woken = self.woken;
   self.woken = false;

@@ -78,7 +78,7 @@ std::string Trace::NameOf(const void* address, std::size_t size) const {
     return text;
   }
   const auto offset = static_cast<std::uint64_t>(at - best->begin);
-  return offset == 0 && best->size <= size ? best->name : best->name + "+" + Number(offset);
+  return offset == 0 && (size == 0 || best->size <= size) ? best->name : best->name + "+" + Number(offset);
 }
 
 std::string Trace::Describe(const TraceEntry& entry) const {

@@ -22,9 +22,9 @@ namespace weft::testing {
 class WorkerGroup {
  public:
   explicit WorkerGroup(const scheduling_group::SchedulingGroup::Options& options,
-                       std::vector<scheduling_group::SchedulingGroup::Victim> victims = {})
+                       std::vector<scheduling_group::SchedulingGroup::Neighbour> neighbours = {})
       : group_(options), team_(&group_) {
-    group_.SetVictims(std::move(victims));
+    group_.SetNeighbours(std::move(neighbours));
     if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
   }
   explicit WorkerGroup(unsigned workers, std::size_t run_queue_size = 1024)

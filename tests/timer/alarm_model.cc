@@ -68,9 +68,9 @@ void ArmersAndThread(model::Scenario& scenario, int armers, bool later_first) {
 }
 
 TEST(AlarmModel, OneArmer) {
-  const model::Result result = model::Explore(
-      {.name = "alarm: 1 armer", .preemptions = model::kUnbounded, .weak_choices = 4},
-      [](model::Scenario& scenario) { ArmersAndThread(scenario, 1, true); });
+  const model::Result result =
+      model::Explore({.name = "alarm: 1 armer", .preemptions = model::kUnbounded, .weak_choices = 4},
+                     [](model::Scenario& scenario) { ArmersAndThread(scenario, 1, true); });
   EXPECT_TRUE(result.passed) << result.report;
 }
 
@@ -121,23 +121,23 @@ void RequestersAndThread(model::Scenario& scenario, int requesters, int postpone
   }
   scenario.AtEnd([=] {
     for (int i = 0; i < requesters; ++i) {
-      MODEL_CHECK(memory->unneeded[i].load(std::memory_order_relaxed) == 0, "memory is kept: no trim follows a request");
+      MODEL_CHECK(memory->unneeded[i].load(std::memory_order_relaxed) == 0,
+                  "memory is kept: no trim follows a request");
     }
   });
 }
 
 TEST(HousekeepingModel, OneRequester) {
-  const model::Result result =
-      model::Explore({.name = "housekeeping: 1 requester", .preemptions = 4, .weak_choices = 2},
-                     [](model::Scenario& scenario) { RequestersAndThread(scenario, 1, Housekeeping::kPostponeAtMost); });
+  const model::Result result = model::Explore(
+      {.name = "housekeeping: 1 requester", .preemptions = 4, .weak_choices = 2},
+      [](model::Scenario& scenario) { RequestersAndThread(scenario, 1, Housekeeping::kPostponeAtMost); });
   EXPECT_TRUE(result.passed) << result.report;
 }
 
 TEST(HousekeepingModel, TwoRequesters) {
   const model::Result result = model::Explore(
-      {.name = "housekeeping: 2 requesters", .preemptions = 2, .weak_choices = 1}, [](model::Scenario& scenario) {
-        RequestersAndThread(scenario, 2, Housekeeping::kPostponeAtMost);
-      });
+      {.name = "housekeeping: 2 requesters", .preemptions = 2, .weak_choices = 1},
+      [](model::Scenario& scenario) { RequestersAndThread(scenario, 2, Housekeeping::kPostponeAtMost); });
   EXPECT_TRUE(result.passed) << result.report;
 }
 

@@ -127,7 +127,8 @@ TEST_P(FiberTimer, ACallbackMayTakeTheTimersId) {
 TEST_P(FiberTimer, AnyClockWillDo) {
   Countdown done(2);
   DetachFiberTimer(SetFiberTimer(std::chrono::system_clock::now() + milliseconds(2), [&] { done.Done(); }));
-  DetachFiberTimer(SetFiberTimer(std::chrono::time_point_cast<milliseconds>(steady_clock::now()), [&] { done.Done(); }));
+  DetachFiberTimer(
+      SetFiberTimer(std::chrono::time_point_cast<milliseconds>(steady_clock::now()), [&] { done.Done(); }));
   EXPECT_TRUE(done.Wait());
 }
 
@@ -301,8 +302,18 @@ TEST_P(FiberTimer, AStaleIdIsHarmlessAlsoWhenItsMemoryIsUsedAgain) {
   EnableFiberTimer(stale);
   EXPECT_TRUE(done.Wait());
   EXPECT_FALSE(KillFiberTimer(other)) << "one that has fired is gone by itself";
-  EXPECT_FALSE(KillFiberTimer(0));
-  EXPECT_FALSE(KillFiberTimer(~std::uint64_t{0}));
+}
+
+TEST_P(FiberTimer, AMadeUpIdIsHarmless) {
+  std::mt19937_64 random(1);
+  const std::uint64_t id = SetFiberTimer(In(hours(1)), [] { ADD_FAILURE(); });
+  for (std::uint64_t i = 0; i < 20000; ++i) {
+    EXPECT_FALSE(KillFiberTimer(i));
+    EXPECT_FALSE(KillFiberTimer(~i));
+    EXPECT_FALSE(KillFiberTimerAndWait(random() & ~std::uint64_t{0xff}));
+    EnableFiberTimer(i);
+  }
+  EXPECT_TRUE(KillFiberTimer(id));
 }
 
 TEST_P(FiberTimer, ACallbackMayKillItsOwnTimer) {
@@ -317,12 +328,11 @@ TEST_P(FiberTimer, ACallbackMayKillItsOwnTimer) {
   }));
   // On the thread of the timers, and by the form that waits for everybody else.
   Countdown done_there(1);
-  EnableFiberTimer(
-      CreateFiberTimer(In(milliseconds(0)), milliseconds(1), [&, token = Token(&alive)](std::uint64_t id) {
-        EXPECT_TRUE(KillFiberTimerAndWait(id));
-        EXPECT_FALSE(KillFiberTimerAndWait(id));
-        done_there.Done();
-      }));
+  EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), milliseconds(1), [&, token = Token(&alive)](std::uint64_t id) {
+    EXPECT_TRUE(KillFiberTimerAndWait(id));
+    EXPECT_FALSE(KillFiberTimerAndWait(id));
+    done_there.Done();
+  }));
   ASSERT_TRUE(done.Wait());
   ASSERT_TRUE(done_there.Wait());
   while (alive != 0) std::this_thread::yield();
@@ -330,7 +340,7 @@ TEST_P(FiberTimer, ACallbackMayKillItsOwnTimer) {
 }
 
 TEST_P(FiberTimer, KillAndWaitReturnsWhenTheCallbackThatRunsIsOverAndDestroyed) {
-  FromEverywhere([this] {
+  FromEverywhere([] {
     if (ShardSetOfThread() != nullptr) return;  // May not wait.
     std::atomic<int> alive{0};
     std::atomic<bool> inside{false};
@@ -515,7 +525,8 @@ TEST(FiberTimerAtStop, CallbacksOfPendingTimersAreDestroyedOnceAndTheirIdsAreSta
     EXPECT_EQ(alive, 0);
     // Too late: refused, and the callback destroyed.
     EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive)] {}), 0u);
-    EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive), large = std::array<char, 100>()] { (void)large; }), 0u);
+    EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive), large = std::array<char, 100>()] { (void)large; }),
+              0u);
     EXPECT_EQ(alive, 0);
     // Sleeps go on ending in time.
     group.Run([] { SleepFiber(milliseconds(2)); });
@@ -642,7 +653,8 @@ TEST(FiberTimerContext, ACallbackInheritsTheContextOfTheFiberThatSetItsTimerForA
       never = SetFiberTimer(In(hours(1)), [] {});
     });
     // Without a context there is none to inherit.
-    ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context, nullptr); }));
+    ASSERT_TRUE(
+        SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context, nullptr); }));
     EXPECT_TRUE(done.Wait());
     KillFiberTimerAndWait(periodic);
     EXPECT_TRUE(KillFiberTimer(never));

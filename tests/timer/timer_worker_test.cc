@@ -373,7 +373,8 @@ TEST_P(TimedGroupTest, ASleepUntilThePastLetsOthersRun) {
   std::atomic<bool> other_ran{false};
   group.Run([&] {
     group.Start([&] { other_ran = true; });
-    while (!other_ran) SleepUntil(scheduling_group::CurrentFiber(), base::Deadline::At(steady_clock::now() - seconds(1)));
+    while (!other_ran)
+      SleepUntil(scheduling_group::CurrentFiber(), base::Deadline::At(steady_clock::now() - seconds(1)));
   });
 }
 

@@ -5,6 +5,8 @@
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 
+#include <cstdint>
+
 #include "weft/base/atomic.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -22,6 +24,7 @@ class SchedulingGroup {
 
 class FiberEntity {
  public:
+  std::uint64_t id() const noexcept { return reinterpret_cast<std::uintptr_t>(this) / sizeof(FiberEntity); }
   SchedulingGroup* group() const noexcept { return group_; }
   void set_group(SchedulingGroup* group) noexcept { group_ = group; }
 

@@ -1,0 +1,121 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// base/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a deadlock), what
+// was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "weft/base/parker.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::base {
+namespace {
+
+struct World {
+  Parker parker;
+  model::Data<int> data{0};
+  model::Data<int> more{0};
+};
+
+std::chrono::steady_clock::time_point Soon() { return std::chrono::steady_clock::now() + std::chrono::hours(1); }
+
+TEST(ParkerModel, ParkSeesWhatWasDoneBeforeUnpark) {
+  const model::Result result = model::Explore(
+      {.name = "parker: park, unpark", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+      [](model::Scenario& scenario) {
+        auto* world = scenario.New<World>("world");
+        scenario.Thread("owner", [=] {
+          world->parker.Park();
+          MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
+        });
+        scenario.Thread("waker", [=] {
+          world->data.Write(1);
+          world->parker.Unpark();
+        });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(ParkerModel, TwoParksTwoWakersOneAfterTheOther) {
+  const model::Result result = model::Explore(
+      {.name = "parker: twice", .preemptions = model::kUnbounded, .weak_choices = 4}, [](model::Scenario& scenario) {
+        auto* world = scenario.New<World>("world");
+        auto* next = scenario.New<model::Parker>("next");
+        scenario.Thread("owner", [=] {
+          world->parker.Park();
+          MODEL_CHECK(world->data.Read() == 1, "the first");
+          next->Unpark();
+          world->parker.Park();
+          MODEL_CHECK(world->more.Read() == 1, "the second");
+        });
+        scenario.Thread("first waker", [=] {
+          world->data.Write(1);
+          world->parker.Unpark();
+        });
+        scenario.Thread("second waker", [=] {
+          next->Park();
+          world->more.Write(1);
+          world->parker.Unpark();
+        });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// Two wake-ups at once may be merged, but then one Park() sees both.
+TEST(ParkerModel, MergedWakeUpsAreBothSeen) {
+  const model::Result result = model::Explore(
+      {.name = "parker: merged", .preemptions = model::kUnbounded, .weak_choices = 4}, [](model::Scenario& scenario) {
+        struct Both : World {
+          Atomic<int> count{0};
+        };
+        auto* world = scenario.New<Both>("world");
+        scenario.Thread("owner", [=] {
+          // As many wake-ups as it takes to see both.
+          while (world->count.load(std::memory_order_relaxed) != 2) world->parker.Park();
+        });
+        for (const char* name : {"first waker", "second waker"}) {
+          scenario.Thread(name, [=] {
+            world->count.fetch_add(1, std::memory_order_relaxed);
+            world->parker.Unpark();
+          });
+        }
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(ParkerModel, ATimedParkReturnsFalseOnlyWithoutAnUnpark) {
+  const model::Result result =
+      model::Explore({.name = "parker: time-out", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+                     [](model::Scenario& scenario) {
+                       auto* world = scenario.New<World>("world");
+                       scenario.Thread("owner", [=] {
+                         // The wake-up that came too late for the first is there for the second.
+                         if (!world->parker.ParkUntil(Soon())) world->parker.Park();
+                         MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
+                       });
+                       scenario.Thread("waker", [=] {
+                         world->data.Write(1);
+                         world->parker.Unpark();
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(ParkerModel, TheOwnerMayDestroyItOnceParkHasReturned) {
+  const model::Result result =
+      model::Explore({.name = "parker: destroyed", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+                     [](model::Scenario& scenario) {
+                       auto* parker = new Parker;
+                       scenario.Thread("owner", [=] {
+                         if (!parker->ParkUntil(Soon())) parker->Park();
+                         delete parker;
+                       });
+                       scenario.Thread("waker", [=] { parker->Unpark(); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+}  // namespace
+}  // namespace weft::base
