@@ -69,8 +69,8 @@ class PolicyV1 final : public SchedulingPolicy {
   static constexpr std::chrono::microseconds kHandOffPatience{3};
   static constexpr std::uint32_t kMaxHandOffs = 16;
   static constexpr std::uint32_t kMaxBatch = 16;
-  // About what a wake-up costs: waiting that long behind others is no worse than being carried to another worker.
-  static constexpr std::chrono::microseconds kBatchTime{5};
+  // About what it costs to wake a worker on another core: waiting that long behind others is no worse.
+  static constexpr std::chrono::microseconds kBatchTime{20};
 
   using Ring = LocalRing<kMaxBatch>;
 

@@ -204,13 +204,12 @@ WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
       queue_lock_.unlock();
       continue;
     }
-    // Plain stores: MX4.
+    // A plain store: MX4. (Release() found kWoken clear, or kHandOver set.)
     word = word_.load(std::memory_order_relaxed);
     const bool hand_over = (word & kHandOver) != 0;
     waiter->granted = hand_over;
     // release: as in unlock(). The wake carries it to a waiter that got it handed over.
-    word_.store(hand_over ? kLocked | waiter->tag | queued | (word & kWoken) : kWoken | queued,
-                std::memory_order_release);
+    word_.store(hand_over ? kLocked | waiter->tag | queued : kWoken | queued, std::memory_order_release);
     queue_lock_.unlock();
     waiter->Wake();
     return;

@@ -32,13 +32,14 @@
 //
 // Invariants
 //   MX1  kQueued and kHandOver change under queue_lock_ only; kQueued is set exactly while waiters_ is not empty (as
-//        seen by a holder of queue_lock_). kHandOver implies kLocked.
+//        seen by a holder of queue_lock_). kHandOver implies kLocked and excludes kWoken.
 //   MX2  While waiters_ is not empty, the mutex is locked or kWoken is set: somebody will look. A waiter queues by a
 //        compare-and-swap that finds kLocked.
 //   MX3  At most one woken waiter is under way (kWoken). It clears the bit when it wins, queues again, or gives up
 //        (time-out).
-//   MX4  With kLocked and queue_lock_ both held by the owner, the word does not change under it: all others need the
-//        one or the other.
+//   MX4  While the owner holds queue_lock_ and kWoken is not set, the word does not change under it: all others need
+//        the mutex free, or queue_lock_, or (to give up) are the one that kWoken stands for. kWoken is set by owners
+//        only, or while the mutex is free.
 //   MX5  unlock() touches the mutex last in the write that frees it, or (with waiters) in the unlock of queue_lock_,
 //        before the waiter that it chose can run; that waiter is inside lock(), so the mutex lives till then. It never
 //        frees the mutex under queue_lock_ without having chosen one.

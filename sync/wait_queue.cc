@@ -55,9 +55,13 @@ WaitResult Waiter::AwaitFiber(base::Deadline deadline) noexcept {
     TimeOut time_out(this);
     // The worker of this moment: the fiber may wake up in another group.
     timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
+    WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
     timers->Arm(&time_out, deadline);
     scheduling_group::ParkPrepared(fiber_);
-    timers->Disarm(&time_out);  // It has fired, or never will: WQ4.
+    // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the fiber was made ready
+    // after `fire` had returned, and the timer thread, which may hold the lock for hundreds of others, touches the node
+    // no more.
+    if (result() != WaitResult::kTimedOut) timers->Disarm(&time_out);
   }
   return result();
 }
