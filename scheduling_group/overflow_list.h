@@ -24,6 +24,11 @@ class OverflowList {
  public:
   // relaxed: a guess for the fast path; Append() and Refill() decide under the lock. HasWork() callers fence.
   bool Empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+  // As Empty(), for a look that goes on at the run queue: who sees that the list was emptied sees where its fibers
+  // went. acquire: pairs with the release in Refill().
+  bool EmptiedInto(const RunQueue& queue) const noexcept {
+    return count_.load(std::memory_order_acquire) == 0 && queue.Empty();
+  }
   std::size_t Size() const noexcept { return count_.load(std::memory_order_relaxed); }
 
   // Puts the fibers behind all others: into `queue` if the list is empty and there is room, else into the list. Returns
@@ -55,7 +60,8 @@ class OverflowList {
       FiberEntity* next = fiber->next;  // Before the push: after it the fiber is another's.
       if (!queue.TryPush(fiber)) break;
       head_ = next;
-      count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      // release: pairs with the acquire in EmptiedInto().
+      count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     }
     if (head_ == nullptr) tail_ = nullptr;
   }

@@ -106,11 +106,18 @@ FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {
 }
 
 FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again) {
-  AdaptBatch(desk);
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  AdaptBatch(desk, now);
+  if (++desk.visits % kRescueEvery == 0) {
+    if (FiberEntity* fiber = TakeFromStuckDesk(desk, now)) {
+      *in_sight_again = true;  // V6
+      return fiber;
+    }
+  }
   if (!desk.outbox.Empty()) {
     if (queue_.Empty() && overflow_.Empty()) return desk.outbox.Pop();  // Nobody is before them.
     FlushOutbox(desk);
-    *in_sight_again = true;  // V5
+    *in_sight_again = true;  // V6
   }
   if (!overflow_.Empty()) [[unlikely]] {
     overflow_.Refill(queue_);
@@ -126,17 +133,41 @@ FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again) {
     PrefetchStack(fibers[i]);          // While it is in our hand: from the inbox another may run it.
     (void)desk.inbox.Push(fibers[i]);  // It was empty and holds kMaxBatch.
   }
-  if (n > 1) *in_sight_again = true;  // V5
+  if (n > 1) *in_sight_again = true;  // V6
   return fibers[0];
 }
 
-void PolicyV1::AdaptBatch(Desk& desk) {
-  const auto now = std::chrono::steady_clock::now();
+void PolicyV1::AdaptBatch(Desk& desk, std::int64_t now) {
   if (desk.taken == desk.batch) {  // Else the last visit did not bring a full batch, and time passed otherwise.
-    const bool quick = now - desk.visited_at < kBatchTime;
+    const std::int64_t took = now - desk.visited_at.load(std::memory_order_relaxed);
+    const bool quick = took < std::chrono::nanoseconds(kBatchTime).count();
     desk.batch = quick ? std::min(desk.batch * 2, kMaxBatch) : std::max(desk.batch / 2, 1u);
   }
-  desk.visited_at = now;
+  desk.visited_at.store(now, std::memory_order_relaxed);  // A heuristic (V5).
+}
+
+// Half of a box, into the empty inbox of the desk that takes.
+FiberEntity* PolicyV1::TakeFromBoxes(Desk& from, Desk& own) {
+  for (Ring* box : {&from.inbox, &from.outbox}) {
+    if (box->Empty()) continue;
+    FiberEntity* fibers[kMaxBatch];
+    const std::uint32_t n = box->PopHalf(fibers);
+    if (n == 0) continue;
+    for (std::uint32_t i = 1; i < n; ++i) (void)own.inbox.Push(fibers[i]);
+    return fibers[0];
+  }
+  return nullptr;
+}
+
+FiberEntity* PolicyV1::TakeFromStuckDesk(Desk& own, std::int64_t now) {
+  for (unsigned w = 0; w < workers_; ++w) {
+    Desk& desk = desks_[w];
+    if (&desk == &own) continue;
+    const std::int64_t since = now - desk.visited_at.load(std::memory_order_relaxed);
+    if (since < std::chrono::nanoseconds(kStuckAfter).count()) continue;
+    if (FiberEntity* fiber = TakeFromBoxes(desk, own)) return fiber;
+  }
+  return nullptr;
 }
 
 FiberEntity* PolicyV1::PopSlot(HandOffSlot& slot) noexcept {
@@ -159,15 +190,7 @@ FiberEntity* PolicyV1::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   if (workers_ == 1) return nullptr;
   Desk& own = desks_[worker];
   for (unsigned step = 1; step < workers_; ++step) {
-    Desk& desk = desks_[(worker + step) % workers_];
-    for (Ring* box : {&desk.inbox, &desk.outbox}) {
-      if (box->Empty()) continue;
-      FiberEntity* fibers[kMaxBatch];
-      const std::uint32_t n = box->PopHalf(fibers);
-      if (n == 0) continue;
-      for (std::uint32_t i = 1; i < n; ++i) (void)own.inbox.Push(fibers[i]);  // Empty, or we would not be idle.
-      return fibers[0];
-    }
+    if (FiberEntity* fiber = TakeFromBoxes(desks_[(worker + step) % workers_], own)) return fiber;
   }
   const auto now = std::chrono::steady_clock::now();
   const bool first = memory->seen.empty();
@@ -201,14 +224,14 @@ FiberEntity* PolicyV1::Steal(bool* in_sight_again) {
     }
     if (fiber == nullptr || !fiber->group_local()) return fiber;
     PushShared(&fiber, 1);
-    *in_sight_again = true;  // V5
+    *in_sight_again = true;  // V6
   }
   return nullptr;
 }
 
-// relaxed throughout: the callers' fences order it (SP1).
+// The callers' fences order it (SP1). The list before the queue: fibers move from the one to the other.
 bool PolicyV1::HasWork() const {
-  if (!queue_.Empty() || !overflow_.Empty()) return true;
+  if (!overflow_.EmptiedInto(queue_)) return true;
   for (unsigned w = 0; w < workers_; ++w) {
     const Desk& desk = desks_[w];
     if (desk.slot.fiber.load(std::memory_order_relaxed) != nullptr) return true;
@@ -220,6 +243,8 @@ bool PolicyV1::HasWork() const {
 bool PolicyV1::Full() const { return !overflow_.Empty() || queue_.Size() >= queue_.capacity(); }
 
 bool PolicyV1::HalfEmpty() const { return overflow_.Empty() && queue_.Size() <= queue_.capacity() / 2; }
+
+bool PolicyV1::FewWait() const { return overflow_.Empty() && queue_.Size() <= 1; }
 
 std::size_t PolicyV1::Size() const {
   std::size_t size = queue_.Size() + overflow_.Size();

@@ -28,7 +28,9 @@
 //   V3  A slot is served at most kMaxHandOffs times in a row while the queue holds fibers: ping-pong starves nobody.
 //   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs: what comes from outside waits behind
 //       no more than what was in the queue and the boxes.
-//   V5  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
+//   V5  What lies in the boxes of a worker whose fiber runs for long is taken by others also when none of them is idle:
+//       each looks for such a desk every kRescueEvery visits.
+//   V6  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
 //       they are back in sight (SP1).
 //
 // Rejected: putting new fibers into the slot too (fan-out would serialise until a spinner looks); visiting the queue
@@ -61,6 +63,7 @@ class PolicyV1 final : public SchedulingPolicy {
   bool HasWork() const override;
   bool Full() const override;
   bool HalfEmpty() const override;
+  bool FewWait() const override;
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
 
@@ -71,6 +74,10 @@ class PolicyV1 final : public SchedulingPolicy {
   static constexpr std::uint32_t kMaxBatch = 16;
   // About what it costs to wake a worker on another core: waiting that long behind others is no worse.
   static constexpr std::chrono::microseconds kBatchTime{20};
+  // A visit takes some microseconds when there is much to do: so about every 100 us; and a desk is stuck when it was
+  // not visited for several times kBatchTime.
+  static constexpr std::uint32_t kRescueEvery = 16;
+  static constexpr std::chrono::microseconds kStuckAfter{100};
 
   using Ring = LocalRing<kMaxBatch>;
 
@@ -87,7 +94,8 @@ class PolicyV1 final : public SchedulingPolicy {
     alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
     std::uint32_t batch = 1;  // fibers per visit to the queue
     std::uint32_t taken = 0;  // fibers that the last visit brought
-    std::chrono::steady_clock::time_point visited_at;
+    std::uint32_t visits = 0;
+    std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck desks
   };
 
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
@@ -97,7 +105,9 @@ class PolicyV1 final : public SchedulingPolicy {
   FiberEntity* PopSlot(HandOffSlot& slot) noexcept;
   FiberEntity* PopQueue() noexcept;
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
-  void AdaptBatch(Desk& desk);
+  void AdaptBatch(Desk& desk, std::int64_t now);
+  FiberEntity* TakeFromBoxes(Desk& from, Desk& own);
+  FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);
 
   RunQueue queue_;
   OverflowList overflow_;

@@ -3,6 +3,8 @@
 
 #include "weft/scheduling_group/scheduling_group.h"
 
+#include <limits>
+
 #include "weft/base/check.h"
 #include "weft/base/futex.h"
 #include "weft/base/log.h"
@@ -63,7 +65,7 @@ void SchedulingGroup::CallForHelp(WorkerBase* caller) {
   // relaxed: a rate.
   const std::uint64_t calls =
       caller != nullptr ? caller->calls_for_help++ : calls_.fetch_add(1, std::memory_order_relaxed);
-  const bool first_to_wait = policy_->Size() <= 1;
+  const bool first_to_wait = policy_->FewWait();
   for (const Neighbour& neighbour : neighbours_) {
     if (neighbour.steal_every_n == 0) continue;
     if (first_to_wait || calls % neighbour.steal_every_n == 0) neighbour.group->AnswerCall(this);
@@ -71,10 +73,15 @@ void SchedulingGroup::CallForHelp(WorkerBase* caller) {
 }
 
 void SchedulingGroup::AnswerCall(SchedulingGroup* loaded) {
-  // relaxed: a worker that goes to sleep announces it before its last look, and we tell of the call before we look for
-  // sleepers; the fences of IdleWorkers stand between on both sides (SG4).
-  call_.store(loaded, std::memory_order_relaxed);
-  WakeOne();
+  for (std::size_t i = 0; i < neighbours_.size(); ++i) {
+    if (neighbours_[i].group != loaded) continue;
+    // A worker that goes to sleep announces it before its last look, and we tell of the call before we look for
+    // sleepers; the fences of IdleWorkers stand between on both sides (SG4).
+    // release: pairs with the acquire in TakeCalls().
+    calls_pending_.fetch_or(CallBit(i), std::memory_order_release);
+    WakeOne();
+    return;
+  }
 }
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
@@ -136,12 +143,12 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   WorkerBase* caller = CurrentWorker();
   if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) return false;  // As in Start().
   const auto deadline = base::Deadline::After(options_.start_timeout);
-  while (policy_->Full()) {
-    if (caller != nullptr && caller->current == nullptr) break;  // The worker's own loop: cannot wait.
+  if (policy_->Full()) {
     if (caller == nullptr) {
       if (!WaitForRoom(deadline)) return false;
-    } else {
-      if (deadline.expired()) return false;
+    } else if (caller->current != nullptr) {
+      // Once, so that it is slowed down to the pace of those who run fibers; to wait until there is room would never
+      // end where many do the same, since they queue themselves.
       caller->yield_current(caller);
       caller = CurrentWorker();  // It may have moved.
     }
@@ -173,7 +180,7 @@ bool SchedulingGroup::WaitForRoom(base::Deadline deadline) {
 
 void SchedulingGroup::LetStartersGoOn() {
   room_epoch_.fetch_add(1, std::memory_order_release);  // Pairs with the acquire in WaitForRoom().
-  base::FutexWake(&room_epoch_, static_cast<int>(kMaxWorkersPerGroup));
+  base::FutexWake(&room_epoch_, std::numeric_limits<int>::max());
 }
 
 void SchedulingGroup::RefuseNewFibers() {
@@ -229,9 +236,15 @@ context::StackPool& SchedulingGroup::StacksOfSize(std::size_t bytes) {
 void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   {
     base::SpinLockGuard guard(without_stack_lock_);
-    fiber->next = without_stack_;
-    without_stack_ = fiber;
+    fiber->next = nullptr;
+    (without_stack_ == nullptr ? without_stack_ : last_without_stack_->next) = fiber;
+    last_without_stack_ = fiber;
     without_stack_count_.fetch_add(1, std::memory_order_relaxed);  // A late look costs kRetryStackEvery (SG2).
+  }
+  // Those that sleep may have stacks in their caches, and sleep without a limit.
+  const WorkerBase* caller = CurrentWorker();
+  for (unsigned w = 0; w < size(); ++w) {
+    if (static_cast<int>(w) != WorkerOf(caller, this)) beds_[w].parker.Unpark();
   }
   WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
                         ", it waits until another fiber ends (memory or the number of mappings is exhausted)");

@@ -16,8 +16,8 @@
 // Invariants
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
 //   SG2  A fiber that found no stack is kept in `without_stack_`; each stack given back puts one of them into the queue
-//        again. If none is given back, an idle worker tries again every
-//        kRetryStackEvery (worker.cc).
+//        again, and so does an idle worker every kRetryStackEvery (worker.cc). While there is one, workers that go to
+//        sleep give back the stacks they have cached.
 //   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more;
 //        after that at least half the capacity is popped before the queue is half empty, and each pop looks at the
 //        counter. The pops that raced with its last look may miss it, those that follow cannot.
@@ -29,6 +29,7 @@
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -151,13 +152,17 @@ class SchedulingGroup {
   IdleWorkers& idle() { return idle_; }
   SchedulingPolicy& policy() { return *policy_; }
   const std::vector<Neighbour>& neighbours() const { return neighbours_; }
-  // The loaded group that called, once; nullptr: none did.
-  SchedulingGroup* TakeCall() {
-    // relaxed, both: what there is to steal is found in its queue, which has its own orders.
-    if (call_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    return call_.exchange(nullptr, std::memory_order_relaxed);
+  // The neighbours that called for help, a bit for each (CallBit of its index), each call once.
+  std::uint64_t TakeCalls() {
+    if (!IsCalled()) return 0;
+    // acquire: what the caller pushed before it called is seen by who answers. Pairs with the release in AnswerCall().
+    return calls_pending_.exchange(0, std::memory_order_acquire);
   }
-  bool IsCalled() const { return call_.load(std::memory_order_relaxed) != nullptr; }  // SG4
+  void PutCallsBack(std::uint64_t calls) { calls_pending_.fetch_or(calls, std::memory_order_release); }
+  bool IsCalled() const { return calls_pending_.load(std::memory_order_relaxed) != 0; }  // SG4
+  static std::uint64_t CallBit(std::size_t neighbour) {
+    return std::uint64_t{1} << std::min<std::size_t>(neighbour, 63);
+  }
   void CallIdleHook() const {
     if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
   }
@@ -193,14 +198,16 @@ class SchedulingGroup {
   base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
   std::atomic<std::size_t> without_stack_count_{0};
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // by threads that are no workers
-  alignas(base::kCacheLineSize) std::atomic<SchedulingGroup*> call_{nullptr};
+  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const std::unique_ptr<Bed[]> beds_;
   std::vector<Neighbour> neighbours_;
   IdleHook idle_hook_;
   context::StackPool stacks_;
 
   base::SpinLock without_stack_lock_;
+  // First in, first out: one that can never get its stack hides none.
   FiberEntity* without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
+  FiberEntity* last_without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
 
   base::SpinLock custom_stacks_lock_;
   std::map<std::size_t, std::unique_ptr<context::StackPool>> custom_stacks_ WEFT_GUARDED_BY(custom_stacks_lock_);

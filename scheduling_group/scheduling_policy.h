@@ -77,6 +77,7 @@ class SchedulingPolicy {
   virtual bool HasWork() const = 0;
   virtual bool Full() const = 0;                  // TryPushNew() would say false
   virtual bool HalfEmpty() const = 0;             // time to let blocked starters go on
+  virtual bool FewWait() const = 0;               // at most one fiber waits in the queue; cheap
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
 };

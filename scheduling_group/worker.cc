@@ -79,7 +79,8 @@ FiberEntity* Worker::NextFiber() {
     } else {
       fiber = TryNextFiber();
     }
-    if (fiber == nullptr) fiber = StealFromOtherGroups();
+    // Not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it.
+    if (fiber == nullptr && !policy.HasWork()) fiber = StealFromOtherGroups();
     if (fiber != nullptr) return fiber;
     TellDrainWaiter();
 
@@ -88,7 +89,13 @@ FiberEntity* Worker::NextFiber() {
     if (!policy.HasWork() && !group->IsCalled() && !group->stopping()) {  // The last look (IW1, SG4).
       group->CallIdleHook();
       if (group->HasFibersWithoutStack()) {
-        if (!parker.ParkUntil(std::chrono::steady_clock::now() + kRetryStackEvery)) group->StackGivenBack();
+        stacks_.Clear();  // Others may need them.
+        (void)parker.ParkUntil(retry_stack_at_);
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= retry_stack_at_) {
+          retry_stack_at_ = now + kRetryStackEvery;
+          group->StackGivenBack();
+        }
       } else {
         // If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim
         // without a system call. Else each of its starts would wake us, be preempted and see us fall asleep again
@@ -128,18 +135,21 @@ FiberEntity* Worker::Spin() {
 }
 
 FiberEntity* Worker::StealFromOtherGroups() {
+  std::uint64_t calls = group->TakeCalls();
   const auto& neighbours = group->neighbours();
-  if (neighbours.empty()) return nullptr;
   ++idle_looks_;
-  SchedulingGroup* loaded = group->TakeCall();
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
     const auto [victim, every_n] = neighbours[i];
-    if (every_n == 0 || (idle_looks_ < next_steal_look_[i] && victim != loaded)) continue;
+    const std::uint64_t bit = SchedulingGroup::CallBit(i);
+    if (every_n == 0 || (idle_looks_ < next_steal_look_[i] && (calls & bit) == 0)) continue;
+    calls &= ~bit;
     FiberEntity* fiber = StealFrom(victim);
     // After a success the next look tries again at once: who called is robbed until it has nothing that waits, and then
     // its next fiber is a first one, for which it calls again (SG4).
     next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
-    if (fiber != nullptr) return fiber;
+    if (fiber == nullptr) continue;
+    if (calls != 0) group->PutCallsBack(calls);
+    return fiber;
   }
   return nullptr;
 }
@@ -232,9 +242,9 @@ void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {
 
 void Worker::FiberMain(context::ThreadState* here) {
   Worker* worker = Of(here);
+  FiberEntity* self = worker->current;  // Before anything else may happen on this worker (W2).
   worker->FinishSwitch();
   for (;;) {
-    FiberEntity* self = worker->current;
     self->Run();
     if (self->fiber_local_slots != nullptr) fiber_hooks.destroy_fiber_locals(self);
     if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
@@ -245,6 +255,7 @@ void Worker::FiberMain(context::ThreadState* here) {
       worker->TakeOverStack(self, next);
       worker->current = next;
       Retire(self);
+      self = next;
       continue;
     }
     if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->TryNextFiber();

@@ -80,8 +80,9 @@ class Worker final : public WorkerBase {
   LeftBehind left_how_ = LeftBehind::kNothing;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
-  std::uint64_t idle_looks_ = 0;                // the clock of steal_every_n
-  std::vector<std::uint64_t> next_steal_look_;  // by neighbour
+  std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
+  std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n
+  std::vector<std::uint64_t> next_steal_look_;            // by neighbour
 };
 
 // The worker threads of one group.
