@@ -67,6 +67,7 @@
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
 #include "weft/timer/callback_timer.h"
+#include "weft/timer/shard_set.h"
 #include "weft/timer/timer_worker.h"
 
 namespace weft::fiber {
@@ -403,6 +404,8 @@ void StartRuntime(const Options& options) {
 std::size_t TerminateRuntime() {
   WEFT_CHECK(scheduling_group::CurrentWorker() == nullptr,
              "TerminateRuntime: called in a fiber, which would wait for its own end");
+  WEFT_CHECK(timer::ShardSetOfThread() == nullptr,
+             "TerminateRuntime: called by a timer's callback, on a thread that it would wait for");
   Phase expected = Phase::kRunning;
   WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
              "TerminateRuntime: the runtime does not run (or is starting or ending just now)");

@@ -20,6 +20,7 @@
 #include "weft/fiber/testing.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::fiber {
 namespace {
@@ -104,6 +105,14 @@ TEST_F(FiberMisuseDeathTest, DoubleTerminate) {
 
 TEST_F(FiberMisuseDeathTest, TerminateInsideAFiber) {
   EXPECT_DEATH(InFiber([] { TerminateRuntime(); }), "TerminateRuntime: called in a fiber");
+}
+
+TEST_F(FiberMisuseDeathTest, TerminateInATimersCallback) {
+  EXPECT_DEATH(WithRuntime([] {
+                 EnableFiberTimer(CreateFiberTimer(std::chrono::steady_clock::now(), [] { TerminateRuntime(); }));
+                 FiberSleepFor(10s);
+               }),
+               "TerminateRuntime: called by a timer's callback");
 }
 
 TEST_F(FiberMisuseDeathTest, StartInsideAFiber) {
@@ -223,6 +232,22 @@ TEST_F(FiberMisuseDeathTest, YieldOutsideOfAFiber) {
 TEST_F(FiberMisuseDeathTest, AFailedCheckNamesTheFiber) {
   EXPECT_DEATH(InFiber([] { WEFT_CHECK(1 == 2, "arithmetic"); }), "arithmetic.*fiber 'culprit' \\(id [0-9]+\\)");
 }
+
+#if !WEFT_ASAN && !WEFT_TSAN  // They have reports of their own.
+// Deep, and the compiler cannot know that it never ends.
+int Recurse(volatile int* depth, volatile char* above) {
+  volatile char frame[512];
+  frame[0] = above[0];
+  return *depth == 0 ? frame[0] : Recurse(depth, frame) + frame[0];
+}
+
+TEST_F(FiberMisuseDeathTest, AStackOverflowNamesTheFiberAndItsStack) {
+  volatile int depth = 1;
+  volatile char start = 0;
+  EXPECT_DEATH(InFiber([&] { Recurse(&depth, &start); }),
+               "stack overflow in fiber culprit \\(id [0-9]+\\), stack size [0-9]+");
+}
+#endif
 
 TEST_F(FiberMisuseDeathTest, AnExecutionLocalWithoutAContext) {
   static FiberExecutionLocal<int> local;

@@ -287,6 +287,31 @@ TEST(FiberTestWithOneWorker, NestedDispatchGoesDepthFirst) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
+// A guarantee, not an accident: programs of one worker may build on it.
+TEST(FiberTestWithOneWorker, FibersRunInTheOrderInWhichTheyBecameReady) {
+  const RuntimeOf runtime(Shape{1, 1});
+  constexpr int kFibers = 100;
+  std::vector<int> order;
+  Fiber([&] {
+    std::vector<FiberEvent> events(kFibers);
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < kFibers; ++i) {
+      fibers.emplace_back([&, i] {
+        order.push_back(i);
+        events[i].Wait();
+        order.push_back(i);
+      });
+    }
+    FiberYield();  // All of them wait now.
+    for (int i = kFibers - 1; i >= 0; --i) events[i].Set();
+    for (Fiber& fiber : fibers) fiber.Join();
+  }).Join();
+  std::vector<int> expected;
+  for (int i = 0; i < kFibers; ++i) expected.push_back(i);
+  for (int i = kFibers - 1; i >= 0; --i) expected.push_back(i);
+  EXPECT_EQ(order, expected);
+}
+
 // --- StartFiberDetached ---
 
 TEST_P(FiberTest, StartFiberDetachedRunsTheFunctionOnce) {

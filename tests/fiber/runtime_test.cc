@@ -22,6 +22,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/numa/topology.h"
+#include "weft/scheduling_group/policy_registry.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
@@ -222,7 +223,8 @@ TEST_P(LeftBehindTest, FibersThatYieldForEverAreLeftBehindInTheQueue) {
 }
 
 TEST_P(LeftBehindTest, QueuedFibersThatNeverGotAWorkerAreReported) {
-  if (GetParam().workers > 4) GTEST_SKIP() << "with far more workers than CPUs one may be done before another has begun";
+  if (GetParam().workers > 4)
+    GTEST_SKIP() << "with far more workers than CPUs one may be done before another has begun";
   StartRuntime(Impatient());
   LogCatcher log;
   // All workers compute until the limit has passed and the runtime is about to stop them; the others stay in the queue.
@@ -393,6 +395,21 @@ TEST(RuntimePlan, NumaAwareOffMakesGroupsOfNoNode) {
   const RuntimeOf runtime(options);
   EXPECT_EQ(GetConcurrencyHint(), 16U);
   for (std::size_t i = 0; i < GetSchedulingGroupCount(); ++i) EXPECT_EQ(GetSchedulingGroupAssignedNode(i), -1);
+}
+
+TEST(RuntimePlan, APolicyOfTheUsersIsUsedByItsName) {
+  static std::atomic<int> made{0};
+  static const bool registered = scheduling_group::RegisterSchedulingPolicy(
+      "counted v1", [](const scheduling_group::SchedulingPolicy::Options& options) {
+        ++made;
+        return scheduling_group::CreateSchedulingPolicy("v1", options);
+      });
+  ASSERT_TRUE(registered);
+  Options options = OptionsOf({2, 2});
+  options.scheduling_name = "counted v1";
+  const RuntimeOf runtime(options);
+  EXPECT_EQ(made, 2);  // One for each group.
+  Fiber([] {}).Join();
 }
 
 TEST(RuntimePlan, WorkersMayBeKeptToSomeCpus) {

@@ -68,7 +68,7 @@ Guarded* NewGuarded(model::Scenario& scenario, int sections) {
 }
 
 TEST(FiberMutexModel, TwoFibers) {
-  Explore({.name = "mutex: two fibers", .preemptions = 4, .weak_choices = 2},
+  Explore({.name = "mutex: two fibers", .preemptions = model::kUnbounded, .weak_choices = 3},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 4);
             for (const char* name : {"fiber 0", "fiber 1"}) {
@@ -81,7 +81,7 @@ TEST(FiberMutexModel, TwoFibers) {
 }
 
 TEST(FiberMutexModel, TwoFibersAndAThread) {
-  Explore({.name = "mutex: two fibers, one thread", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "mutex: two fibers, one thread", .preemptions = 4, .weak_choices = 2},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 3);
             for (const char* name : {"fiber 0", "fiber 1"}) world.Fiber(name, Timers::kNo, [=] { guarded->Enter(); });
@@ -90,7 +90,7 @@ TEST(FiberMutexModel, TwoFibersAndAThread) {
 }
 
 TEST(FiberMutexModel, AFiberThatTimesOut) {
-  Explore({.name = "mutex: time-out", .preemptions = 3, .weak_choices = 2},
+  Explore({.name = "mutex: time-out", .preemptions = model::kUnbounded, .weak_choices = 3},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 0);
             world.Fiber("fiber 0", Timers::kNo, [=] { guarded->Enter(); });
@@ -99,7 +99,7 @@ TEST(FiberMutexModel, AFiberThatTimesOut) {
 }
 
 TEST(FiberMutexModel, AFiberThatTimesOutBesideOneThatDoesNot) {
-  Explore({.name = "mutex: time-out, three fibers", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "mutex: time-out, three fibers", .preemptions = 3, .weak_choices = 2},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 0);
             world.Fiber("fiber 0", Timers::kNo, [=] { guarded->Enter(); });
@@ -108,20 +108,35 @@ TEST(FiberMutexModel, AFiberThatTimesOutBesideOneThatDoesNot) {
           });
 }
 
+// It has lost, and its time is over: who queues behind it must not wait for it.
+TEST(FiberMutexModel, AWokenFiberThatTimesOut) {
+  Explore({.name = "mutex: time-out of a woken fiber", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            Guarded* guarded = NewGuarded(scenario, 0);
+            world.Fiber("owner", Timers::kNo, [=] {
+              guarded->Enter();
+              guarded->Enter();
+            });
+            world.Fiber("timed", Timers::kYes, [=] { guarded->EnterIfInTime(); });
+            world.Fiber("behind", Timers::kNo, [=] { guarded->Enter(); });
+          });
+}
+
 // MX5: who gets the mutex last may destroy it.
 TEST(FiberMutexModel, TheLastOwnerMayDestroyIt) {
-  Explore({.name = "mutex: destroyed", .preemptions = 3, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
-    auto* guarded = new Guarded;
-    for (const char* name : {"fiber 0", "fiber 1"}) {
-      world.Fiber(name, Timers::kNo, [=]() WEFT_NO_THREAD_SAFETY_ANALYSIS {
-        guarded->mutex.lock();
-        const bool last = guarded->entered.Read() == 1;
-        guarded->entered.Write(1);
-        guarded->mutex.unlock();
-        if (last) delete guarded;
-      });
-    }
-  });
+  Explore({.name = "mutex: destroyed", .preemptions = model::kUnbounded, .weak_choices = 4},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* guarded = new Guarded;
+            for (const char* name : {"fiber 0", "fiber 1"}) {
+              world.Fiber(name, Timers::kNo, [=]() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+                guarded->mutex.lock();
+                const bool last = guarded->entered.Read() == 1;
+                guarded->entered.Write(1);
+                guarded->mutex.unlock();
+                if (last) delete guarded;
+              });
+            }
+          });
 }
 
 // --- FiberConditionVariable ---
@@ -156,7 +171,7 @@ Conditional* NewConditional(model::Scenario& scenario) {
 }
 
 TEST(FiberConditionVariableModel, NotifyWithTheLock) {
-  Explore({.name = "condition variable: with the lock", .preemptions = 3, .weak_choices = 2},
+  Explore({.name = "condition variable: with the lock", .preemptions = model::kUnbounded, .weak_choices = 4},
           [](model::Scenario& scenario, FiberWorld& world) {
             Conditional* c = NewConditional(scenario);
             world.Fiber("waiter", Timers::kNo, [=] { c->AwaitAndTake(); });
@@ -165,7 +180,7 @@ TEST(FiberConditionVariableModel, NotifyWithTheLock) {
 }
 
 TEST(FiberConditionVariableModel, NotifyWithoutTheLock) {
-  Explore({.name = "condition variable: without the lock", .preemptions = 3, .weak_choices = 2},
+  Explore({.name = "condition variable: without the lock", .preemptions = model::kUnbounded, .weak_choices = 4},
           [](model::Scenario& scenario, FiberWorld& world) {
             Conditional* c = NewConditional(scenario);
             world.Fiber("waiter", Timers::kNo, [=] { c->Await(1); });
@@ -180,7 +195,7 @@ TEST(FiberConditionVariableModel, NotifyWithoutTheLock) {
 }
 
 TEST(FiberConditionVariableModel, NotifyAllMovesTheWaitersToTheMutex) {
-  Explore({.name = "condition variable: notify_all", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "condition variable: notify_all", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             Conditional* c = NewConditional(scenario);
             world.Fiber("waiter 0", Timers::kNo, [=] { c->Await(1); });
