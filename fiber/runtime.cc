@@ -348,7 +348,6 @@ void Runtime::Retire(std::size_t left_behind) {
   Retired& retired = TheRetired();
   auto& list = left_behind == 0 ? retired.reusable : retired.with_fibers_left_behind;
   for (auto& group : groups_) {
-    group->SetNeighbours({});
     group->SetIdleHook({});
     if (left_behind == 0) group->TrimIdleMemory();
     list.push_back(std::move(group));

@@ -33,10 +33,15 @@ bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory fac
 
 std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
                                                          const SchedulingPolicy::Options& options) {
-  Registry& registry = TheRegistry();
-  std::scoped_lock lock(registry.mutex);
-  auto it = registry.factories.find(name);
-  return it != registry.factories.end() ? it->second(options) : nullptr;
+  SchedulingPolicyFactory factory;
+  {
+    Registry& registry = TheRegistry();
+    std::scoped_lock lock(registry.mutex);
+    auto it = registry.factories.find(name);
+    if (it == registry.factories.end()) return nullptr;
+    factory = it->second;
+  }
+  return factory(options);  // Without the lock: a factory may build on another policy.
 }
 
 std::vector<std::string> SchedulingPolicyNames() {

@@ -43,12 +43,21 @@ SchedulingGroup::SchedulingGroup(const Options& options)
     : options_(options),
       policy_(MakePolicy(options)),
       beds_(new Bed[options.workers]),
-      stacks_(StackOptions(options, options.stack_size)) {}
+      stacks_(StackOptions(options, options.stack_size)) {
+  SetNeighbours({});
+}
 
 SchedulingGroup::~SchedulingGroup() = default;
 
+void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
+  if (!neighbour_lists_.empty() && *neighbour_lists_.back() == neighbours) return;
+  neighbour_lists_.push_back(std::make_unique<const std::vector<Neighbour>>(std::move(neighbours)));
+  neighbours_.store(neighbour_lists_.back().get(),
+                    std::memory_order_release);  // Pairs with the acquire in neighbours().
+}
+
 void SchedulingGroup::Notify(WorkerBase* caller) {
-  if (!WakeOne() && !neighbours_.empty()) CallForHelp(caller);
+  if (!WakeOne() && !neighbours().empty()) CallForHelp(caller);
 }
 
 bool SchedulingGroup::WakeOne() {
@@ -66,15 +75,16 @@ void SchedulingGroup::CallForHelp(WorkerBase* caller) {
   const std::uint64_t calls =
       caller != nullptr ? caller->calls_for_help++ : calls_.fetch_add(1, std::memory_order_relaxed);
   const bool first_to_wait = policy_->FewWait();
-  for (const Neighbour& neighbour : neighbours_) {
+  for (const Neighbour& neighbour : neighbours()) {
     if (neighbour.steal_every_n == 0) continue;
     if (first_to_wait || calls % neighbour.steal_every_n == 0) neighbour.group->AnswerCall(this);
   }
 }
 
 void SchedulingGroup::AnswerCall(SchedulingGroup* loaded) {
-  for (std::size_t i = 0; i < neighbours_.size(); ++i) {
-    if (neighbours_[i].group != loaded) continue;
+  const std::vector<Neighbour>& all = neighbours();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].group != loaded) continue;
     // A worker that goes to sleep announces it before its last look, and we tell of the call before we look for
     // sleepers; the fences of IdleWorkers stand between on both sides (SG4).
     // release: pairs with the acquire in TakeCalls().

@@ -131,8 +131,11 @@ class SchedulingGroup {
   struct Neighbour {
     SchedulingGroup* group;
     unsigned steal_every_n;
+    bool operator==(const Neighbour&) const = default;
   };
-  void SetNeighbours(std::vector<Neighbour> neighbours) { neighbours_ = std::move(neighbours); }
+  // A thread that woke the last fiber of a former runtime may still read the former list: lists stay until the group
+  // goes.
+  void SetNeighbours(std::vector<Neighbour> neighbours);
 
   // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by
   // housekeeping.
@@ -151,7 +154,8 @@ class SchedulingGroup {
   Bed& bed(unsigned worker) { return beds_[worker]; }
   IdleWorkers& idle() { return idle_; }
   SchedulingPolicy& policy() { return *policy_; }
-  const std::vector<Neighbour>& neighbours() const { return neighbours_; }
+  // acquire: pairs with the release in SetNeighbours().
+  const std::vector<Neighbour>& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
   // The neighbours that called for help, a bit for each (CallBit of its index), each call once.
   std::uint64_t TakeCalls() {
     if (!IsCalled()) return 0;
@@ -200,7 +204,8 @@ class SchedulingGroup {
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // by threads that are no workers
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const std::unique_ptr<Bed[]> beds_;
-  std::vector<Neighbour> neighbours_;
+  std::vector<std::unique_ptr<const std::vector<Neighbour>>> neighbour_lists_;  // the runtime's; the last is in use
+  std::atomic<const std::vector<Neighbour>*> neighbours_{nullptr};
   IdleHook idle_hook_;
   context::StackPool stacks_;
 
