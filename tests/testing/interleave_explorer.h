@@ -86,7 +86,7 @@ class Explorer final : public OutcomeChooser {
     // Fairness: between two spins of a thread every thread that can run gets a turn. Sets of threads, bit by bit.
     std::uint32_t ran_since_spin = kEverybody;  // since this thread spun last
     std::uint32_t waits_for = 0;                // before it may look again
-    bool timed_out_in_vain = false;  // its last wait timed out, and nothing has changed since
+    bool timed_out_in_vain = false;             // its last wait timed out, and nothing has changed since
   };
   struct ParkerState {
     bool token = false;
