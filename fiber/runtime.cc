@@ -74,7 +74,6 @@ namespace weft::fiber {
 
 namespace {
 
-using scheduling_group::EntityPool;
 using scheduling_group::FiberEntity;
 using scheduling_group::GroupPlan;
 using scheduling_group::PlannedGroup;
