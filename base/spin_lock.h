@@ -12,11 +12,11 @@
 //
 // Invariants
 //   SL1  The word leaves kFree by a read-modify-write only, so there is one holder.
-//   SL2  unlock()'s last access to the lock is the write that frees it.  Who can know that this was the last section may
-//        destroy the lock.
-//   SL3  unlock() is a load and a plain store, not an exchange.  A waiter that marks itself as a sleeper between the two
-//        is overwritten, and no one wakes it: therefore sleepers sleep for at most kSleepFor at a time and look again.
-//        The window is two instructions wide and opens only after the lock was held for longer than the spin; an
+//   SL2  unlock()'s last access to the lock is the write that frees it.  Who can know that this was the last section
+//        may destroy the lock.
+//   SL3  unlock() is a load and a plain store, not an exchange.  A waiter that marks itself as a sleeper between the
+//        two is overwritten, and no one wakes it: therefore sleepers sleep for at most kSleepFor at a time and look
+//        again. The window is two instructions wide and opens only after the lock was held for longer than the spin; an
 //        exchange would cost each unlock() some 3 ns more.
 // No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
 // holds one.

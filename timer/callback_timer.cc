@@ -97,7 +97,8 @@ void End(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) {
 // The entry that `id` is, with its shard locked; nullptr, and no lock, if it is gone.
 TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = TimerSlab::Find(id);
-  // relaxed: a look that saves the lock. The id was made after the generation it is compared with, and who passed it to us passed that too.
+  // relaxed: a look that saves the lock. The id was made after the generation it is compared with, and who passed it to
+  // us passed that too.
   if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
     return nullptr;
   }
@@ -391,8 +392,8 @@ void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGr
       fibers[fiber_count++] = fiber;
     }
   }
-  // SchedulingGroup::Start would wait for room (CT4). What others take of it between our look and the push is made up for by the
-  // overflow list. From here on the fibers' entries may be gone.
+  // SchedulingGroup::Start would wait for room (CT4). What others take of it between our look and the push is made up
+  // for by the overflow list. From here on the fibers' entries may be gone.
   if (fiber_count != 0) group->ReadyBatch(fibers, fiber_count, scheduling_group::ReadyReason::kStarted);
   for (std::size_t i = 0; i < our_count; ++i) RunCallback(ours[i]);
 }

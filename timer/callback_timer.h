@@ -1,22 +1,25 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callback timers: the life of a TimerEntry, from any thread to the fiber that runs the callback. The public face, with templates, is
-// fiber_timer.h.
+// Callback timers: the life of a TimerEntry, from any thread to the fiber that runs the callback. The public face, with
+// templates, is fiber_timer.h.
 //
-//   setter             entry from its shard's slab, callable moved in, into the shard's queue: one hold of the shard's lock if the
+//   setter             entry from its shard's slab, callable moved in, into the shard's queue: one hold of the shard's
+//   lock if the
 //                      callable is trivially copyable; else two or three, since user code does not run under it
-//   timer thread       fire: kArmed -> kFiring. When the lock has been dropped: starts a fiber for it, or runs it itself
+//   timer thread       fire: kArmed -> kFiring. With the lock dropped: starts a fiber for it, or runs it itself
 //   its fiber          kFiring -> kRunning, runs the callable where it lies, then ends the entry or arms it again
 //
 // Invariants
-//   CT1  A callback is destroyed exactly once: by its fiber after it ran, by who kills the timer, or when the runtime stops.
-//   CT2  Once KillCallbackTimer() has returned, no run of the callback begins: a run begins by a transition under the lock, and so
-//        does the killing.
-//   CT3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed is
-//        skipped, and the rhythm is that of the first expiry.
-//   CT4  The timer thread never waits for room in a run queue. A timer for whose fiber there is none is armed again, kRetryAfter later; as
-//        many in each kRetryAfter as the queue holds, so that a hundred thousand that are refused do not keep the thread busy.
+//   CT1  A callback is destroyed exactly once: by its fiber after it ran, by who kills the timer, or when the runtime
+//        stops.
+//   CT2  Once KillCallbackTimer() has returned, no run of the callback begins: a run begins by a transition under the
+//        lock, and so does the killing.
+//   CT3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed
+//        is skipped, and the rhythm is that of the first expiry.
+//   CT4  The timer thread never waits for room in a run queue. A timer for whose fiber there is none is armed again,
+//        kRetryAfter later; as many in each kRetryAfter as the queue holds, so that a hundred thousand that are refused
+//        do not keep the thread busy.
 //
 // Any thread may call anything, unless it says otherwise. Callbacks and their destructors run without any lock of ours.
 #ifndef WEFT_TIMER_CALLBACK_TIMER_H_
@@ -45,23 +48,24 @@ struct CallbackTimerOptions {
   bool on_timer_thread = false;          // run there instead of in a fiber
 };
 
-// A timer that waits for EnableCallbackTimer(), or is armed at once. Moves the callable out of `callable`. The id; 0 if it was
-// refused, with the callable destroyed (memory is exhausted, or the runtime stops).
+// A timer that waits for EnableCallbackTimer(), or is armed at once. Moves the callable out of `callable`. The id; 0 if
+// it was refused, with the callable destroyed (memory is exhausted, or the runtime stops).
 std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 
 // Nothing happens if it is enabled already, or gone.
 void EnableCallbackTimer(std::uint64_t id);
 
-// True: a run that was still to come will not come. The callback has been destroyed when this returns, unless it runs now or a
-// fiber has been started for it, which then destroys it.
+// True: a run that was still to come will not come. The callback has been destroyed when this returns, unless it runs
+// now or a fiber has been started for it, which then destroys it.
 bool KillCallbackTimer(std::uint64_t id);
 
-// The same, and when it returns the callback has been destroyed, whatever it did. Blocks the fiber or the thread for that;
-// called by the callback itself it does not wait. Not for timer threads.
+// The same, and when it returns the callback has been destroyed, whatever it did. Blocks the fiber or the thread for
+// that; called by the callback itself it does not wait. Not for timer threads.
 bool KillCallbackTimerAndWait(std::uint64_t id);
 
-// How timers inherit the execution context of the fiber that sets them. Set once by the fiber layer before the first timer.
+// How timers inherit the execution context of the fiber that sets them. Set once by the fiber layer before the first
+// timer.
 struct ExecutionContextHooks {
   void* (*add_reference)(void* context) = nullptr;  // returns `context`
   void (*release)(void* context) = nullptr;
@@ -83,7 +87,8 @@ class RetryPace {
 void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, scheduling_group::SchedulingGroup* group,
                      RetryPace* pace);
 
-// `shard` is closed to callbacks: ends all its timers, and sees to it that those in a fiber's hand end there. How many there were.
+// `shard` is closed to callbacks: ends all its timers, and sees to it that those in a fiber's hand end there. How many
+// there were.
 std::size_t DropCallbackTimers(TimerShard* shard);
 
 // Fibers that were refused since the process began. Statistics.

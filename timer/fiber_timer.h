@@ -3,30 +3,32 @@
 //
 // Timers that call back.
 //
-//   const std::uint64_t id = weft::SetFiberTimer(deadline, [this] { OnTimeout(); });                once, in a new fiber
+//   const std::uint64_t id = weft::SetFiberTimer(deadline, [this] { OnTimeout(); });  once, in a new fiber
 //   const std::uint64_t id = weft::SetFiberTimer(deadline, 100ms, [](std::uint64_t id) { ... });    again and again
 //   weft::KillFiberTimer(id);
 //
-// Everything here may be called from any thread, fiber or not, and from callbacks, while the runtime is running. `at` is a time point
-// of any clock; a callback is `void()` or `void(std::uint64_t id)`.
+// Everything here may be called from any thread, fiber or not, and from callbacks, while the runtime is running. `at`
+// is a time point of any clock; a callback is `void()` or `void(std::uint64_t id)`.
 //
-// When. Never before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling group (of some group, if the
-// setter is a plain thread), which inherits the setter's FiberExecutionContext. If no fiber can be started for it, because the run
-// queue is full, the timer tries again a millisecond later. A callback of CreateFiberTimer runs on the thread of the timers
-// itself: it gets there sooner, must be short, and may not wait for anything.
+// When. Never before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling group (of some
+// group, if the setter is a plain thread), which inherits the setter's FiberExecutionContext. If no fiber can be
+// started for it, because the run queue is full, the timer tries again a millisecond later. A callback of
+// CreateFiberTimer runs on the thread of the timers itself: it gets there sooner, must be short, and may not wait for
+// anything.
 //
-// Periodic timers fire at `at`, at + interval, ... Runs of one timer never overlap: it is armed again when the callback has returned,
-// and what was missed by then is skipped, not caught up.
+// Periodic timers fire at `at`, at + interval, ... Runs of one timer never overlap: it is armed again when the callback
+// has returned, and what was missed by then is skipped, not caught up.
 //
-// Ids. A timer that fired for the last time or was killed is gone, with its memory and its callback; its id is never given to another
-// timer. Using an id that is gone is harmless. Nobody has to kill or detach a timer: it frees itself.
+// Ids. A timer that fired for the last time or was killed is gone, with its memory and its callback; its id is never
+// given to another timer. Using an id that is gone is harmless. Nobody has to kill or detach a timer: it frees itself.
 //
-// KillFiberTimer(id): no run of the callback begins any more once it has returned. It does not wait for one that is under way: the
-// callback of a timer may kill the timer itself, and who holds a lock that the callback takes may kill it, too. When what the
-// callback uses is about to be destroyed, use KillFiberTimerAndWait(id), which returns when the callback has been destroyed.
+// KillFiberTimer(id): no run of the callback begins any more once it has returned. It does not wait for one that is
+// under way: the callback of a timer may kill the timer itself, and who holds a lock that the callback takes may kill
+// it, too. When what the callback uses is about to be destroyed, use KillFiberTimerAndWait(id), which returns when the
+// callback has been destroyed.
 //
-// Cost. Setting one takes about 30 ns, killing it 10 (bench/timer/timer_benchmark.cc); 128 bytes each. Captures beyond 48 bytes are
-// moved to the heap.
+// Cost. Setting one takes about 30 ns, killing it 10 (bench/timer/timer_benchmark.cc); 128 bytes each. Captures beyond
+// 48 bytes are moved to the heap.
 //
 // At the end of the runtime timers that did not fire are dropped and their callbacks destroyed.
 // An exception that leaves a callback ends the process, as in std::thread.
@@ -51,8 +53,8 @@ template <class F>
 concept FiberTimerCallback = std::is_constructible_v<std::decay_t<F>, F> &&
     (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>&, std::uint64_t>);
 
-// Calls `callback` once in a new fiber. Returns the timer's id; 0: it was refused (memory is exhausted; the runtime stops), and
-// `callback` has been destroyed.
+// Calls `callback` once in a new fiber. Returns the timer's id; 0: it was refused (memory is exhausted; the runtime
+// stops), and `callback` has been destroyed.
 template <class Clock, class Duration, FiberTimerCallback F>
 [[nodiscard]] std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
 
@@ -68,8 +70,8 @@ template <class Clock, class Duration, class Rep, class Period, FiberTimerCallba
 bool SetFiberDetachedTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
                            F&& callback);
 
-// A timer whose callback runs on the thread of the timers. It does nothing before EnableFiberTimer(id): so the id can be kept where the
-// callback finds it.
+// A timer whose callback runs on the thread of the timers. It does nothing before EnableFiberTimer(id): so the id can
+// be kept where the callback finds it.
 template <class Clock, class Duration, FiberTimerCallback F>
 [[nodiscard]] std::uint64_t CreateFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
 template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
@@ -82,8 +84,9 @@ void EnableFiberTimer(std::uint64_t id);
 // True: a run that was still to come will not come. Does not wait for one that is under way.
 bool KillFiberTimer(std::uint64_t id);
 
-// The same; when it returns the callback is not running and has been destroyed. It blocks the calling fiber or thread meanwhile, except
-// in the callback itself, where it is KillFiberTimer(). Not for other callbacks on the thread of the timers.
+// The same; when it returns the callback is not running and has been destroyed. It blocks the calling fiber or thread
+// meanwhile, except in the callback itself, where it is KillFiberTimer(). Not for other callbacks on the thread of the
+// timers.
 bool KillFiberTimerAndWait(std::uint64_t id);
 
 // The caller will not kill it. Timers free themselves, so this is for the reader.

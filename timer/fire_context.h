@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FireContext: what TimerNode::fire may ask for. It runs under a shard's lock, so what must be done without it is collected here and
-// done by the timer thread, for all of a batch at once, when the lock has been dropped.
+// FireContext: what TimerNode::fire may ask for. It runs under a shard's lock, so what must be done without it is
+// collected here and done by the timer thread, for all of a batch at once, when the lock has been dropped.
 #ifndef WEFT_TIMER_FIRE_CONTEXT_H_
 #define WEFT_TIMER_FIRE_CONTEXT_H_
 
@@ -20,7 +20,8 @@ struct TimerEntry;
 
 class FireContext {
  public:
-  // As many nodes fire under one hold of a lock. At some 20 ns each, with a cache miss: 5 us, the length of SpinLock's spin.
+  // As many nodes fire under one hold of a lock. At some 20 ns each, with a cache miss: 5 us, the length of SpinLock's
+  // spin.
   static constexpr std::size_t kCapacity = 256;
 
   FireContext() noexcept {}  // The arrays are not zeroed.

@@ -9,19 +9,22 @@
 //      |                     +------------------------ something is left --------------------+
 //      +---------------------------------------------- nothing is left ----------------------+
 //
-// Whoever has memory that might go back calls Request(): when a pool has grown, or got something back that it need not keep, or a worker
-// has nothing to do. It is meant for slow paths: a fence and a load if one is pending already. The timer thread does the rest.
+// Whoever has memory that might go back calls Request(): when a pool has grown, or got something back that it need not
+// keep, or a worker has nothing to do. It is meant for slow paths: a fence and a load if one is pending already. The
+// timer thread does the rest.
 //
 // Invariants
 //   HK1  After each Request() there is a trim that sees what the requester did before it.
 //        A requester that finds activity_ false sets it, and turns on what is off:
-//            sets activity_, full fence, looks at next_  |  timer thread, turning off: clears next_, full fence, looks at activity_
+//            sets activity_, full fence, looks at next_  |  timer thread, turning off: clears next_, full fence, looks
+//            at activity_
 //        One that finds it true relies on who set it, and on the clearing of activity_, which each trim comes after:
-//            frees memory, full fence, looks at activity_  |  timer thread: clears activity_, full fence, trims at once or later
+//            frees memory, full fence, looks at activity_  |  timer thread: clears activity_, full fence, trims at once
+//            or later
 //        Of each pair of fences one comes first, and then the other side sees what stands before it.
 //   HK2  While off the timer thread is not woken.
-//   HK3  Steady activity postpones a trim by kPostponeAtMost periods and no more: what a burst left behind does not stay for ever
-//        under a light load.
+//   HK3  Steady activity postpones a trim by kPostponeAtMost periods and no more: what a burst left behind does not
+//        stay for ever under a light load.
 // Checked for all interleavings in tests/timer/alarm_model.cc.
 #ifndef WEFT_TIMER_HOUSEKEEPING_H_
 #define WEFT_TIMER_HOUSEKEEPING_H_

@@ -3,12 +3,13 @@
 //
 // ShardSet: the timers of one scheduling group: an alarm, a shard per worker, and kOutsideShards for all other threads.
 //
-// A set is made once and never destroyed: when its TimerWorker ends it goes to a list of free ones, and the next runtime takes it from
-// there. So whoever still holds a timer's id, or is about to announce a timer while the runtime stops, meets live
-// objects, whatever comes after; a runtime that is restarted a thousand times needs the memory of one.
+// A set is made once and never destroyed: when its TimerWorker ends it goes to a list of free ones, and the next
+// runtime takes it from there. So whoever still holds a timer's id, or is about to announce a timer while the runtime
+// stops, meets live objects, whatever comes after; a runtime that is restarted a thousand times needs the memory of
+// one.
 //
-// ShardOfCaller() is how timers are set from any thread: a worker uses its own shard of its group's set; another thread uses one set and
-// one shard, picked by a number that it was given when it first asked.
+// ShardOfCaller() is how timers are set from any thread: a worker uses its own shard of its group's set; another thread
+// uses one set and one shard, picked by a number that it was given when it first asked.
 //
 //   SS1  At most one set is registered for a group id, between Register() and Unregister().
 //   SS2  A set that is free is closed and its queues are empty.

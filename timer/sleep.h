@@ -12,7 +12,8 @@
 
 namespace weft::timer {
 
-// The fiber `self`, on itself. Returns at the deadline, never before, maybe on another thread. If it has passed already, yields.
+// The fiber `self`, on itself. Returns at the deadline, never before, maybe on another thread. If it has passed
+// already, yields.
 void SleepUntil(scheduling_group::FiberEntity* self, base::Deadline deadline);
 
 }  // namespace weft::timer

@@ -3,15 +3,15 @@
 //
 // TimerEntry: a timer with a callback (fiber_timer.h), and the id by which its owner knows it.
 //
-// Two cache lines. A timer whose callback captures at most 8 bytes and is neither periodic nor inherits an execution context never
-// touches the second one, be it set, cancelled or fired.
+// Two cache lines. A timer whose callback captures at most 8 bytes and is neither periodic nor inherits an execution
+// context never touches the second one, be it set, cancelled or fired.
 //
 //   line 0   links, fire, tick, shard | generation and state | callback type | first 8 bytes of the callable
 //   line 1   the other 40 bytes of the callable | execution context | interval | exact time of the next expiry
 //
-// Ids. An entry is used by many timers, one after the other; each has its own generation, and an id is (generation, place
-// of the entry). A use ends with the generation, so an old id matches nothing from then on. Generations of a place
-// never come back: one that has used up all 2^36 is left alone for ever (TimerSlab::Free). 0 is no timer's id.
+// Ids. An entry is used by many timers, one after the other; each has its own generation, and an id is (generation,
+// place of the entry). A use ends with the generation, so an old id matches nothing from then on. Generations of a
+// place never come back: one that has used up all 2^36 is left alone for ever (TimerSlab::Free). 0 is no timer's id.
 //
 // The state, guarded by the lock of the entry's shard; only callback_timer.cc changes it:
 //
@@ -26,9 +26,11 @@
 //   kArmed    in the shard's queue, and only then
 //   kFiring   in the hand of the timer thread, or of a fiber that has been started and has not run yet
 //   kRunning  the callback runs
-//   kEnding   the callback is being destroyed (or, before kCreated, constructed), with the lock dropped for that. Left out
+//   kEnding  the callback is being destroyed (or, before kCreated, constructed), with the lock dropped for that.
+//   Left out
 //             where there is nothing to run.
-//   From kFiring to kEnding `prev` heads the list of those who wait for the end, and from kRunning on `tick` says who runs it.
+//   From kFiring to kEnding `prev` heads the list of those who wait for the end, and from kRunning on `tick` says who
+//   runs it.
 #ifndef WEFT_TIMER_TIMER_ENTRY_H_
 #define WEFT_TIMER_TIMER_ENTRY_H_
 
@@ -47,7 +49,8 @@ namespace weft::timer {
 // What the timers know of a callback's type.
 struct CallbackType {
   void (*invoke)(void* callable, std::uint64_t id) noexcept;
-  // Constructs *to from *from. May run under a spin lock if `copy_bytes` is set, as copying that many bytes does the same.
+  // Constructs *to from *from. May run under a spin lock if `copy_bytes` is set, as copying that many bytes does the
+  // same.
   void (*move)(void* to, void* from) noexcept;
   void (*destroy)(void* callable) noexcept;  // nullptr: nothing to do
   // Moving is copying so many bytes; kNotCopyable: it is not.

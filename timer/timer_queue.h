@@ -88,19 +88,19 @@ class TimerQueue {
   void Remove(TimerNode* node) noexcept {
     WEFT_DCHECK(node->linked(), "TimerQueue::Remove: the node is not linked");
     --size_;
-    // Who removes many often does so in the order in which they were added: the one after next is then the next but one, and its
-    // cache miss would cost as much as all the rest (bench/timer/timer_benchmark.cc, BM_SetAndKill).
+    // Who removes many often does so in the order in which they were added: the one after next is then the next but
+    // one, and its cache miss would cost as much as all the rest (bench/timer/timer_benchmark.cc, BM_SetAndKill).
     __builtin_prefetch(node->next->next, 1);
     Unlink(node);
   }
 
-  // Moves the present to `now` and hands each node that is due, unlinked, to `sink(TimerNode*)`, which may not call back.
-  // A `now` before the present is taken for the present.
+  // Moves the present to `now` and hands each node that is due, unlinked, to `sink(TimerNode*)`, which may not call
+  // back. A `now` before the present is taken for the present.
   template <class Sink>
   Progress Advance(Tick now, std::size_t budget, Sink&& sink);
 
-  // No node is due before the tick returned; kNever if there is none at all. Exact if it lies within level 0 or few nodes
-  // share the first slot; else it may be the tick at which that slot must be filed again.
+  // No node is due before the tick returned; kNever if there is none at all. Exact if it lies within level 0 or few
+  // nodes share the first slot; else it may be the tick at which that slot must be filed again.
   Tick NextWakeup() const noexcept;
 
   // Takes out any one node, whatever its tick; nullptr if there is none. Constant time.

@@ -3,15 +3,16 @@
 //
 // TimerShard: one lock, and the timers under it: a queue, and the memory of timers with callbacks.
 //
-// A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling meet nobody
-// else's lock; only the timer thread visits all (timer_worker.h).
+// A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling
+// meet nobody else's lock; only the timer thread visits all (timer_worker.h).
 //
 // Invariants
-//   SH1  next() is never later than what the queue needs: Add lowers it under the lock, and only the timer thread raises it, under
-//        the lock, after it has moved what was due.
+//   SH1  next() is never later than what the queue needs: Add lowers it under the lock, and only the timer thread
+//        raises it, under the lock, after it has moved what was due.
 //   SH2  Who lowers next() announces it to the alarm after it dropped the lock (alarm.h, AL1).
-//   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no node: what is
-//        armed there is not linked and never fires. One that is open for waits only takes no timer with a callback.
+//   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no
+//        node: what is armed there is not linked and never fires. One that is open for waits only takes no timer with a
+//        callback.
 // Shards are never destroyed (shard_set.h): a node's or an entry's `shard` may be locked at any time.
 // Lock order: a leaf. Nothing is called under the lock but TimerNode::fire.
 #ifndef WEFT_TIMER_TIMER_SHARD_H_
@@ -42,7 +43,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   base::SpinLock lock;
 
-  // Any thread. When the timer thread must look at this shard. relaxed: alarm.h orders it; what it stands for is under the lock.
+  // Any thread. When the timer thread must look at this shard. relaxed: alarm.h orders it; what it stands for is under
+  // the lock.
   Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
 
   // --- Under the lock ---

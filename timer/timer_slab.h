@@ -3,21 +3,21 @@
 //
 // TimerSlab: the memory of one shard's timer entries.
 //
-// Chunks of 2 MiB: a header, then 16382 entries. The first chunk of a slab is made of small pages, so that a few timers cost a
-// few pages; from the second on chunks ask for huge pages, which saves a page fault per 32 timers and most misses of the
-// address translation (bench/timer/timer_benchmark.cc, BM_SetAndKill). Within a chunk entries that were freed are used first, the
-// last one first; then those never used, in the order of addresses.
+// Chunks of 2 MiB: a header, then 16382 entries. The first chunk of a slab is made of small pages, so that a few timers
+// cost a few pages; from the second on chunks ask for huge pages, which saves a page fault per 32 timers and most
+// misses of the address translation (bench/timer/timer_benchmark.cc, BM_SetAndKill). Within a chunk entries that were
+// freed are used first, the last one first; then those never used, in the order of addresses.
 //
 // Invariants
-//   TS1  A chunk belongs to one slab and is never unmapped: an id that once was good leads to an entry for ever, whose shard
-//        never changes. Slabs live as long as the process (shard_set.h).
-//   TS2  A chunk whose memory went back to the OS reads as zeros: generation 0, which no id has. `fresh_generation` in its
-//        header, which stays, is above all generations its entries ever had.
+//   TS1  A chunk belongs to one slab and is never unmapped: an id that once was good leads to an entry for ever, whose
+//        shard never changes. Slabs live as long as the process (shard_set.h).
+//   TS2  A chunk whose memory went back to the OS reads as zeros: generation 0, which no id has. `fresh_generation` in
+//        its header, which stays, is above all generations its entries ever had.
 //   TS3  An entry is free exactly if its state is kFree. Who allocates one sets the state before it drops the lock.
 // Find(), NewChunk(), ReturnMemory(): any thread, no lock. All else: under the lock of the slab's shard.
 //
-// Rejected: one array of entries with an id per index and no chunks (cannot grow in place); the heap (malloc of 128 bytes is 20 ns and 16
-// bytes of header; memory that goes back to it cannot be looked at by a stale id).
+// Rejected: one array of entries with an id per index and no chunks (cannot grow in place); the heap (malloc of 128
+// bytes is 20 ns and 16 bytes of header; memory that goes back to it cannot be looked at by a stale id).
 #ifndef WEFT_TIMER_TIMER_SLAB_H_
 #define WEFT_TIMER_TIMER_SLAB_H_
 
@@ -40,8 +40,9 @@ struct TimerChunk {
   // Places below are the header.
   static constexpr std::uint32_t kFirstPlace = 2;
 
-  // A processor takes a load for one of a line just written if the lower 12 bits of the addresses are equal, and waits. Shards begin at
-  // multiples of 256, and what each call writes lies at their beginning: keep away from that (8 ns per call).
+  // A processor takes a load for one of a line just written if the lower 12 bits of the addresses are equal, and waits.
+  // Shards begin at multiples of 256, and what each call writes lies at their beginning: keep away from that (8 ns per
+  // call).
   alignas(2 * sizeof(TimerEntry)) std::byte distance[3 * base::kCacheLineSize];
 
   TimerEntry* free = nullptr;            // linked by `next`
@@ -71,7 +72,8 @@ class TimerSlab {
   TimerSlab(const TimerSlab&) = delete;
   TimerSlab& operator=(const TimerSlab&) = delete;
 
-  // The entry that `id` is, or was, or nullptr if it never was one. Its generation tells; under the lock it tells for good.
+  // The entry that `id` is, or was, or nullptr if it never was one. Its generation tells; under the lock it tells for
+  // good.
   static TimerEntry* Find(std::uint64_t id) noexcept {
     if (WEFT_UNLIKELY(GenerationOfId(id) == 0)) return nullptr;  // As memory that was never used has.
     const std::uint64_t index = IndexOfId(id);
@@ -121,7 +123,8 @@ class TimerSlab {
     return WEFT_UNLIKELY(--chunk->live == 0) && chunk != current_;
   }
 
-  // A chunk for `shard`'s slab, not yet in it; nullptr: memory, or the numbers of ids, are used up. Calls the OS: not under the lock.
+  // A chunk for `shard`'s slab, not yet in it; nullptr: memory, or the numbers of ids, are used up. Calls the OS: not
+  // under the lock.
   static TimerChunk* NewChunk(TimerShard* shard, bool huge_page, int node) noexcept;
   void Adopt(TimerChunk* chunk) noexcept;
   bool empty() const noexcept { return chunks_ == nullptr; }

@@ -5,31 +5,33 @@
 //
 //     loop:  fire all that is due; sleep until the next is, or until an earlier one is armed
 //
-// Timers lie in shards (timer_shard.h), one per worker and a few for other threads, so that arming and disarming meet nobody else's
-// lock. The thread looks at the shards' next() without their locks, takes at most FireContext::kCapacity nodes from a shard at a
-// time, drops the lock, readies the fibers of that batch with one wake-up pass, and goes on with the next shard that has
-// something due: locks are held for microseconds, fibers get going while others still wait for their turn, and no shard waits
-// for the end of another's.
+// Timers lie in shards (timer_shard.h), one per worker and a few for other threads, so that arming and disarming meet
+// nobody else's lock. The thread looks at the shards' next() without their locks, takes at most FireContext::kCapacity
+// nodes from a shard at a time, drops the lock, readies the fibers of that batch with one wake-up pass, and goes on
+// with the next shard that has something due: locks are held for microseconds, fibers get going while others still wait
+// for their turn, and no shard waits for the end of another's.
 //
 // Invariants
 //   TW1  No timer fires before its deadline (TK1 in tick.h, TQ3 in timer_queue.h).
-//   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than the earliest
-//        next() it can see, by the protocol of alarm.h (AL1). Arming costs a system call only if the new timer is earlier than
-//        what the thread sleeps for.
+//   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than
+//        the earliest next() it can see, by the protocol of alarm.h (AL1). Arming costs a system call only if the new
+//        timer is earlier than what the thread sleeps for.
 //   TW3  With nothing armed and nothing to trim the thread sleeps for good.
 //   TW4  `fire` runs under the shard's lock, once per arming. Hence after Disarm() it neither runs nor will run.
-//   TW5  A fiber given to FireContext::Ready is readied after the lock was dropped, and by then nothing touches its node any more.
+//   TW5  A fiber given to FireContext::Ready is readied after the lock was dropped, and by then nothing touches its
+//        node any more.
 //
-// Its life, for the runtime: made after its group and before the group's workers run; DropCallbacks() before the group's last fibers are
-// waited for, so that timers start no more of them; Stop() when they have ended, or are left behind; destroyed when the workers have
-// been joined. After Stop() timers that are armed never fire.
+// Its life, for the runtime: made after its group and before the group's workers run; DropCallbacks() before the
+// group's last fibers are waited for, so that timers start no more of them; Stop() when they have ended, or are left
+// behind; destroyed when the workers have been joined. After Stop() timers that are armed never fire.
 //
-// What `fire` may do: decide, by atomics, who ended the wait; FireContext::Ready(). It may not block, switch, take another
-// lock, arm or disarm, nor touch the node after the wait's owner may return.
+// What `fire` may do: decide, by atomics, who ended the wait; FireContext::Ready(). It may not block, switch, take
+// another lock, arm or disarm, nor touch the node after the wait's owner may return.
 //
-// Rejected: workers that poll the queue between two fibers (no thread needed, but a worker busy in a long fiber makes timers late, and
-// a read of the clock per switch is 20 ns of some 50); one queue per group (every sleep of every worker takes one lock);
-// timerfd in the reactor (a system call per earliest timer, and none of this without input and output).
+// Rejected: workers that poll the queue between two fibers (no thread needed, but a worker busy in a long fiber makes
+// timers late, and a read of the clock per switch is 20 ns of some 50); one queue per group (every sleep of every
+// worker takes one lock); timerfd in the reactor (a system call per earliest timer, and none of this without input and
+// output).
 #ifndef WEFT_TIMER_TIMER_WORKER_H_
 #define WEFT_TIMER_TIMER_WORKER_H_
 
@@ -55,8 +57,9 @@ class TimerWorker {
   struct Options {
     // Whose timers they are, and where callbacks' fibers are started. nullptr: only timers without fibers.
     scheduling_group::SchedulingGroup* group = nullptr;
-    // Gives memory back to the OS; returns how much is left to do. Called by the timer thread when RequestTrim() was called and
-    // then not for `trim_after`, and once more after each `trim_after` until it returns 0. Empty: nothing to do.
+    // Gives memory back to the OS; returns how much is left to do. Called by the timer thread when RequestTrim() was
+    // called and then not for `trim_after`, and once more after each `trim_after` until it returns 0. Empty: nothing to
+    // do.
     std::function<std::size_t()> trim;
     std::chrono::nanoseconds trim_after = std::chrono::seconds(1);
     // Where "now" comes from. One that is not the steady clock needs RunDue() instead of Start().
@@ -78,31 +81,31 @@ class TimerWorker {
         0;                  // timers with callbacks: the callbacks have been destroyed, but for those that run just now
     std::size_t waits = 0;  // other nodes, that is fibers asleep: they have been unlinked and will not be woken
   };
-  // Timers with callbacks are destroyed, and no more can be set (SetFiberTimer returns 0); waits go on ending in time. How many there
-  // were. A callback that runs, or whose fiber has been started, is destroyed by its fiber.
+  // Timers with callbacks are destroyed, and no more can be set (SetFiberTimer returns 0); waits go on ending in time.
+  // How many there were. A callback that runs, or whose fiber has been started, is destroyed by its fiber.
   std::size_t DropCallbacks();
   // The same, if nobody did; joins the thread; nothing fires any more. Once.
   Dropped Stop();
 
-  // Of this group; of the calling worker's group, and for other threads of some group. nullptr: there is none. Any thread; the
-  // pointer is good while the runtime is.
+  // Of this group; of the calling worker's group, and for other threads of some group. nullptr: there is none. Any
+  // thread; the pointer is good while the runtime is.
   static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept;
   static TimerWorker* ForCaller() noexcept;
 
-  // Any thread, a timer's `fire` excepted. `node` is not armed; its `fire` is set. Allocates nothing. With an infinite deadline it
-  // is armed and never fires.
+  // Any thread, a timer's `fire` excepted. `node` is not armed; its `fire` is set. Allocates nothing. With an infinite
+  // deadline it is armed and never fires.
   void Arm(TimerNode* node, base::Deadline deadline) noexcept;
 
-  // Any thread, a timer's `fire` excepted. True: it was armed and will not fire. False: it has fired, or was never armed. Either way
-  // its `fire` does not run when this returns.
+  // Any thread, a timer's `fire` excepted. True: it was armed and will not fire. False: it has fired, or was never
+  // armed. Either way its `fire` does not run when this returns.
   static bool Disarm(TimerNode* node) noexcept;
 
-  // Any thread: there may be memory that nobody needs (housekeeping.h). Costs a load if one is pending already; meant for slow paths,
-  // such as a pool that grew or was given more than it keeps.
+  // Any thread: there may be memory that nobody needs (housekeeping.h). Costs a load if one is pending already; meant
+  // for slow paths, such as a pool that grew or was given more than it keeps.
   void RequestTrim() noexcept;
 
-  // Instead of Start(), for tests and for loops that bring their own thread: fires all that is due now. Returns when something is
-  // due next (kNever: nothing is).
+  // Instead of Start(), for tests and for loops that bring their own thread: fires all that is due now. Returns when
+  // something is due next (kNever: nothing is).
   Tick RunDue();
 
   // Statistics.

@@ -64,8 +64,8 @@ FiberEntity* AnyFiber() {
   return &fiber;
 }
 
-// A thread that was descheduled between owning a position and filling or emptying its slot makes others fail. Such failures are
-// part of the price, so each try is repeated until it succeeds.
+// A thread that was descheduled between owning a position and filling or emptying its slot makes others fail. Such
+// failures are part of the price, so each try is repeated until it succeeds.
 template <class Try>
 void Repeat(Try attempt) {
   while (!attempt()) std::this_thread::yield();

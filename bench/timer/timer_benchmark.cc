@@ -3,12 +3,13 @@
 //
 // What setting, killing and firing a timer costs, against what one would build from the standard library.
 //
-// How to read the figures. BM_SetAndKill sets a million one-shot timers that are due in 10 to 20 s, in random order, then kills them in
-// the order in which they were set; set_ns and kill_ns are the setter's CPU time by timers, after a first round that pays for the memory.
-// The std twins do the same under one mutex, with a thread on a condition variable: `multimap` erases what is killed, `priority_queue`
-// marks it and keeps it until it is due, as many runtimes do. BM_ArmAndDisarm is a wait with a time-out that does not pass.
-// BM_Fire is the cost of one timer that fires, all included, when 100,000 are due at once. BM_Sleepers is 100,000 fibers that sleep
-// 100 ms each: how late they run again; with two CPUs or fewer it contains the time that 100,000 fibers need to run.
+// How to read the figures. BM_SetAndKill sets a million one-shot timers that are due in 10 to 20 s, in random order,
+// then kills them in the order in which they were set; set_ns and kill_ns are the setter's CPU time by timers, after a
+// first round that pays for the memory. The std twins do the same under one mutex, with a thread on a condition
+// variable: `multimap` erases what is killed, `priority_queue` marks it and keeps it until it is due, as many runtimes
+// do. BM_ArmAndDisarm is a wait with a time-out that does not pass. BM_Fire is the cost of one timer that fires, all
+// included, when 100,000 are due at once. BM_Sleepers is 100,000 fibers that sleep 100 ms each: how late they run
+// again; with two CPUs or fewer it contains the time that 100,000 fibers need to run.
 
 #include <benchmark/benchmark.h>
 #include <time.h>

@@ -6,8 +6,9 @@
 //
 // ns_per_lock is wall time by locks. A plain counter under the mutex is the check.
 //
-// mutex_yield has several modes, and rounds differ by a factor of ten: the holder goes on alone while a waiter on another worker spins
-// (best), waiters and holder take turns on one worker, or the lock goes back and forth between workers (worst).
+// mutex_yield has several modes, and rounds differ by a factor of ten: the holder goes on alone while a waiter on
+// another worker spins (best), waiters and holder take turns on one worker, or the lock goes back and forth between
+// workers (worst).
 
 #ifndef WEFT_BENCH_WORKLOAD_MUTEX_H_
 #define WEFT_BENCH_WORKLOAD_MUTEX_H_

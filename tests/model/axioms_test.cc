@@ -1,19 +1,21 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The explorer's memory machine against the axioms of the C++20 memory model, on random programs of two or three threads.
+// The explorer's memory machine against the axioms of the C++20 memory model, on random programs of two or three
+// threads.
 //
-// A program is a few loads, stores, exchanges and fences with random orders. Its outcomes are found twice: by the explorer,
-// and by trying all ways in which loads may read from stores and stores may be ordered, and keeping those that the axioms
-// (RC11, Lahav et al., PLDI 2017, whose seq_cst rules C++20 adopted) allow:
+// A program is a few loads, stores, exchanges and fences with random orders. Its outcomes are found twice: by the
+// explorer, and by trying all ways in which loads may read from stores and stores may be ordered, and keeping those
+// that the axioms (RC11, Lahav et al., PLDI 2017, whose seq_cst rules C++20 adopted) allow:
 //
 //   coherence   hb; eco? has no cycle             hb: happens before;  eco: (rf | mo | rb)+
 //   atomicity   an exchange comes right behind what it read in modification order
 //   seq_cst     psc has no cycle
 //   no thin air po | rf has no cycle              (the machine has no load buffering)
 //
-// The machine may give no outcome that the axioms forbid. Without seq_cst, and with seq_cst fences, it must give all that
-// they allow; with seq_cst accesses it is known to miss some (interleave_memory.h says which): how many is printed.
+// The machine may give no outcome that the axioms forbid. Without seq_cst, and with seq_cst fences, it must give all
+// that they allow; with seq_cst accesses it is known to miss some (interleave_memory.h says which): how many is
+// printed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the explorer reports, and how: races, lifetimes, deadlocks, livelocks, blocking, traces and replays. (Which outcomes
-// it finds is in litmus_test.cc and axioms_test.cc.)
+// What the explorer reports, and how: races, lifetimes, deadlocks, livelocks, blocking, traces and replays. (Which
+// outcomes it finds is in litmus_test.cc and axioms_test.cc.)
 #include <gtest/gtest.h>
 
 #include <cstdlib>

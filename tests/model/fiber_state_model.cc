@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/fiber_state.h through all interleavings: workers that run a fiber, wakers that end its parks. In all of
-// them the fiber is run by one worker at a time (its stack is checked for races), sees what its waker did, and comes to
-// its end (a lost wake-up is a deadlock).
+// scheduling_group/fiber_state.h through all interleavings: workers that run a fiber, wakers that end its parks. In all
+// of them the fiber is run by one worker at a time (its stack is checked for races), sees what its waker did, and comes
+// to its end (a lost wake-up is a deadlock).
 #include <gtest/gtest.h>
 
 #include "weft/base/atomic.h"

@@ -22,7 +22,8 @@ class FiberWorld {
 
   explicit FiberWorld(Scenario& scenario) : scenario_(scenario) {}
 
-  // Runs `body` as a fiber; with a timer thread of its own if it waits with deadlines. The fiber lives as long as the execution.
+  // Runs `body` as a fiber; with a timer thread of its own if it waits with deadlines. The fiber lives as long as the
+  // execution.
   scheduling_group::FiberEntity* Fiber(const char* name, Timers timers, std::function<void()> body,
                                        End end = End::kMustEnd) {
     auto* parts = new Parts;

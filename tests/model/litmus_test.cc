@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The explorer against the classic litmus tests: it must find the weak outcomes that C++20 allows, all of them, and none
-// that it forbids. Each test lists the exact set of outcomes; a trailing comment names the weak ones.
+// The explorer against the classic litmus tests: it must find the weak outcomes that C++20 allows, all of them, and
+// none that it forbids. Each test lists the exact set of outcomes; a trailing comment names the weak ones.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// base/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a deadlock), what
-// was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned.
+// base/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a deadlock),
+// what was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned.
 #include <gtest/gtest.h>
 
 #include <chrono>

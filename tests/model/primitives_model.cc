@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberMutex, FiberConditionVariable, FiberLatch and FiberEvent through all interleavings of a few fibers and threads: the
-// mutex excludes and forgets nobody, a notification reaches a waiter, and what may be destroyed after a wait may be.
-// The scheduler, the timers and the spin lock are those of tests/model/stubs.
+// FiberMutex, FiberConditionVariable, FiberLatch and FiberEvent through all interleavings of a few fibers and threads:
+// the mutex excludes and forgets nobody, a notification reaches a waiter, and what may be destroyed after a wait may
+// be. The scheduler, the timers and the spin lock are those of tests/model/stubs.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of one
-// producer in their order, with what the producer wrote to it before.
+// scheduling_group/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of
+// one producer in their order, with what the producer wrote to it before.
 #include <gtest/gtest.h>
 
 #include <algorithm>

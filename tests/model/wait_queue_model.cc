@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sync/wait_state.h and sync/wait_queue.{h,cc} through all interleavings: fibers and threads that wait for a permit;
-// notifiers, time-outs and interrupters that would end their waits. Of these one wins (WS1, WS2); no permit is lost or had
-// twice (WS4); and nobody touches a wait or a queue that may be gone (WS5, WQ2): the fields of a wait are checked for
-// races, and with them its end. The scheduler, the timers and the spin lock are those of tests/model/stubs.
+// notifiers, time-outs and interrupters that would end their waits. Of these one wins (WS1, WS2); no permit is lost or
+// had twice (WS4); and nobody touches a wait or a queue that may be gone (WS5, WQ2): the fields of a wait are checked
+// for races, and with them its end. The scheduler, the timers and the spin lock are those of tests/model/stubs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -146,8 +146,8 @@ bool Exploring();
 // Which of the scenario's threads runs: 1 is the first; 0 sets up and checks the end.
 int CurrentThread();
 
-// Blocks while the newest value of `address`, a location of 4 bytes, is `value`: a lock that others hold, as the scheduler
-// of an operating system sees it, without the turns of a spin loop. Orders nothing.
+// Blocks while the newest value of `address`, a location of 4 bytes, is `value`: a lock that others hold, as the
+// scheduler of an operating system sees it, without the turns of a spin loop. Orders nothing.
 void BlockWhile(const void* address, std::uint32_t value);
 
 // Blocks while `address`, a location of `size` bytes, holds `expected`: the system call. True unless it returned

@@ -4,7 +4,8 @@
 // The memory of one execution of a scenario: all that `new` gives while it runs, taken back as a whole at the end, also
 // where threads were abandoned in the middle. Addresses are the same in each execution.
 //
-// The program's operator new and delete are replaced (interleave_arena.cc); outside of scenarios they are malloc and free.
+// The program's operator new and delete are replaced (interleave_arena.cc); outside of scenarios they are malloc and
+// free.
 #ifndef WEFT_TESTS_TESTING_INTERLEAVE_ARENA_H_
 #define WEFT_TESTS_TESTING_INTERLEAVE_ARENA_H_
 

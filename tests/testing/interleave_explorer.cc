@@ -308,8 +308,8 @@ int Explorer::PickThread() {
   return next;
 }
 
-// The running thread is about to spin, or to wait with a time-out: before it does so again, all others that can run are to
-// have a turn.
+// The running thread is about to spin, or to wait with a time-out: before it does so again, all others that can run are
+// to have a turn.
 void Explorer::GivesTurn() {
   Coroutine& self = coroutines_[current_];
   self.waits_for = 0;

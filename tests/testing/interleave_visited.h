@@ -3,8 +3,8 @@
 //
 // The points of executions that were explored, each with the budgets that were left there.
 //
-// A point is known by a fingerprint of 64 bits. With n points the probability that two have the same is about n^2 / 2^65: one
-// in a million for five million points; a point that is taken for another is not explored.
+// A point is known by a fingerprint of 64 bits. With n points the probability that two have the same is about n^2 /
+// 2^65: one in a million for five million points; a point that is taken for another is not explored.
 #ifndef WEFT_TESTS_TESTING_INTERLEAVE_VISITED_H_
 #define WEFT_TESTS_TESTING_INTERLEAVE_VISITED_H_
 

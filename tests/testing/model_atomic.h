@@ -46,8 +46,8 @@ namespace weft::base {
 
 inline void ThreadFence(std::memory_order order) noexcept { model::internal::Fence(order); }
 
-// What the headers under test keep beside their atomics, or in an atomic that nobody but one owner at a time is to touch:
-// the patches of the model tests make it Plain, that is, checked for races.
+// What the headers under test keep beside their atomics, or in an atomic that nobody but one owner at a time is to
+// touch: the patches of the model tests make it Plain, that is, checked for races.
 template <class T>
 class Plain : public model::Data<T> {
  public:

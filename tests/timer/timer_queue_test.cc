@@ -206,8 +206,8 @@ TEST(TimerQueue, PopAnyEmptiesTheQueueInTheMiddleOfAnAdvance) {
   EXPECT_EQ(queue.NextWakeup(), kNever);
 }
 
-// The queue against an ordered map, doing the same at random: additions at every distance (weighted towards the edges of
-// levels), removals, advances by anything from nothing to years, budgets from one node to all.
+// The queue against an ordered map, doing the same at random: additions at every distance (weighted towards the edges
+// of levels), removals, advances by anything from nothing to years, budgets from one node to all.
 class TimerQueueProperty : public testing::TestWithParam<int> {};
 
 TEST_P(TimerQueueProperty, BehavesAsAnOrderedMapWould) {

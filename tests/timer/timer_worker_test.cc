@@ -320,7 +320,8 @@ TEST_F(ThreadedTimerWorker, EachTimerFiresOnceOrIsDisarmed) {
   EXPECT_EQ(timers_.armed(), 0u);
 }
 
-// A thread that waits for a timer that another thread arms, each time earlier than anything: a lost wake-up would hang it.
+// A thread that waits for a timer that another thread arms, each time earlier than anything: a lost wake-up would hang
+// it.
 TEST_F(ThreadedTimerWorker, NoWakeUpIsLostBetweenArmingAndSleeping) {
   Probe far;
   timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));

@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of scheduling_group/fiber_entity.h, for model tests of sync: a fiber is a model thread, which sleeps on a parker.
+// In place of scheduling_group/fiber_entity.h, for model tests of sync: a fiber is a model thread, which sleeps on a
+// parker.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of scheduling_group/park.h, for model tests of sync (the real transitions are explored in fiber_state_model.cc).
-// Which model thread is which fiber, the scenario says by SetFiber().
+// In place of scheduling_group/park.h, for model tests of sync (the real transitions are explored in
+// fiber_state_model.cc). Which model thread is which fiber, the scenario says by SetFiber().
 #ifndef WEFT_SCHEDULING_GROUP_PARK_H_
 #define WEFT_SCHEDULING_GROUP_PARK_H_
 
