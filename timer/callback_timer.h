@@ -5,9 +5,10 @@
 // templates, is fiber_timer.h.
 //
 //   setter             entry from its shard's slab, callable moved in, into the shard's queue: one hold of the shard's
-//   lock if the
-//                      callable is trivially copyable; else two or three, since user code does not run under it
-//   timer thread       fire: kArmed -> kFiring. With the lock dropped: starts a fiber for it, or runs it itself
+//                      lock if the callable is trivially copyable; else two or three, since user code does not run
+//                      under it
+//   timer thread       fire: kArmed -> kFiring. When the lock has been dropped: starts a fiber for it, or runs it
+//                      itself
 //   its fiber          kFiring -> kRunning, runs the callable where it lies, then ends the entry or arms it again
 //
 // Invariants

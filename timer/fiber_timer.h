@@ -3,9 +3,9 @@
 //
 // Timers that call back.
 //
-//   const std::uint64_t id = weft::SetFiberTimer(deadline, [this] { OnTimeout(); });  once, in a new fiber
-//   const std::uint64_t id = weft::SetFiberTimer(deadline, 100ms, [](std::uint64_t id) { ... });    again and again
-//   weft::KillFiberTimer(id);
+//   std::uint64_t once = weft::SetFiberTimer(deadline, [this] { OnTimeout(); });                // in a new fiber
+//   std::uint64_t tick = weft::SetFiberTimer(deadline, 100ms, [](std::uint64_t id) { ... });    // again and again
+//   weft::KillFiberTimer(tick);
 //
 // Everything here may be called from any thread, fiber or not, and from callbacks, while the runtime is running. `at`
 // is a time point of any clock; a callback is `void()` or `void(std::uint64_t id)`.
@@ -27,7 +27,7 @@
 // it, too. When what the callback uses is about to be destroyed, use KillFiberTimerAndWait(id), which returns when the
 // callback has been destroyed.
 //
-// Cost. Setting one takes about 30 ns, killing it 10 (bench/timer/timer_benchmark.cc); 128 bytes each. Captures beyond
+// Cost. Setting one takes about 20 ns, killing it 15 (bench/timer/timer_benchmark.cc); 128 bytes each. Captures beyond
 // 48 bytes are moved to the heap.
 //
 // At the end of the runtime timers that did not fire are dropped and their callbacks destroyed.

@@ -14,13 +14,11 @@
 // timer thread does the rest.
 //
 // Invariants
-//   HK1  After each Request() there is a trim that sees what the requester did before it.
-//        A requester that finds activity_ false sets it, and turns on what is off:
-//            sets activity_, full fence, looks at next_  |  timer thread, turning off: clears next_, full fence, looks
-//            at activity_
-//        One that finds it true relies on who set it, and on the clearing of activity_, which each trim comes after:
-//            frees memory, full fence, looks at activity_  |  timer thread: clears activity_, full fence, trims at once
-//            or later
+//   HK1  After each Request() there is a trim that sees what the requester did before it. There are two cases:
+//        activity_ was clear:  the requester sets it, full fence, looks at next_ and turns on what is off
+//                              the timer thread, turning off, clears next_, full fence, looks at activity_
+//        activity_ was set:    the requester has freed memory, full fence, found it set, and relies on who set it
+//                              the timer thread clears it, full fence, trims at once or later
 //        Of each pair of fences one comes first, and then the other side sees what stands before it.
 //   HK2  While off the timer thread is not woken.
 //   HK3  Steady activity postpones a trim by kPostponeAtMost periods and no more: what a burst left behind does not

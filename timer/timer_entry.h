@@ -26,9 +26,8 @@
 //   kArmed    in the shard's queue, and only then
 //   kFiring   in the hand of the timer thread, or of a fiber that has been started and has not run yet
 //   kRunning  the callback runs
-//   kEnding  the callback is being destroyed (or, before kCreated, constructed), with the lock dropped for that.
-//   Left out
-//             where there is nothing to run.
+//   kEnding   the callback is being destroyed (or, before kCreated, constructed), with the lock dropped for that. Left
+//             out where there is nothing to run.
 //   From kFiring to kEnding `prev` heads the list of those who wait for the end, and from kRunning on `tick` says who
 //   runs it.
 #ifndef WEFT_TIMER_TIMER_ENTRY_H_

@@ -3,32 +3,40 @@
 //
 // TimerQueue: what is due when. A hierarchical timing wheel; no lock, no thread and no clock of its own.
 //
-// 8 levels of 64 slots. A node lies at the level of the highest group of six bits in which its tick differs from the
-// present, in the slot which that group names:
+// The near wheel has a slot for each of the next 4096 ticks (134 ms): most sleeps and many time-outs go there at once,
+// and are touched again only when they fire. What is due later lies in one of 6 far levels of 64 slots, at the level of
+// the highest group of six bits in which its tick differs from the present, in the slot which that group names:
 //
-//     present  000 ... 000011 010110 111010       level 0: one tick a slot    (32.8 us)
-//     node     000 ... 000011 011001 000100       level 1: 64 ticks a slot    (2.1 ms)
-//                             ^^^^^^ level 1,     level 2: 4096 ticks a slot  (134 ms)
-//                                    slot 25      level 3: 8.6 s, 4: 9.2 minutes ... 7: 4.6 years
+//     present  000 ... 000011 010110 111010 110110011001
+//     node     000 ... 000011 011001 000100 001110100010
+//                             ^^^^^^ far level 2, slot 25
 //
-// When the present reaches the first tick of a slot above level 0, the slot's nodes are filed again, each at a lower
-// level: at most seven times in a node's life. Slots are rings of nodes with a sentinel; a word of 64 bits per level
-// says which slots are not empty, so that empty ones cost nothing however far the present jumps.
+//     ticks a slot: far level 1: 4096 (134 ms), 2: 64 times that (8.6 s), 3: 9.2 minutes, 4: 9.8 hours, 5: 26 days, ...
+//
+// When the present reaches the first tick of a far slot, the slot's nodes are filed again, each lower: at most six
+// times in a node's life. Slots are rings of nodes with a sentinel; bitmaps say which are not empty, so that empty ones
+// cost nothing however far the present jumps, and a sentinel that was never used is never touched.
 //
 // Invariants
-//   TQ1  a node at level l lies in a slot ahead of the present's own slot of that level (level 0: ahead, or the present
-//        itself), and agrees with the present in all bits above that level. Hence every node of a level is due before
-//        every node of the next one, and the lowest slot of the lowest level in use holds the next to be due.
-//   TQ2  a slot's bit is set exactly if the slot holds a node.
-//   TQ3  a node is handed to the sink only when its tick is not after the present; in the order of ticks.
+//   TQ1  A near node's tick is in [present, present + 4096), so a near slot holds one tick only. A far node lies in a
+//        slot ahead of the present's own slot of that level, and agrees with the present in all bits above that level.
+//        Hence the lowest slot of the lowest far level in use begins before all others, and the next thing to do is
+//        there or in the first near slot.
+//   TQ2  A slot's bit is set exactly if the slot holds a node.
+//   TQ3  A node is handed to the sink only when its tick is not after the present, and in the order of ticks. Within a
+//        tick nodes that were added one after the other keep that order, unless one was far when it was added and one
+//        near.
 //   TQ4  Add, Remove: constant time, no allocation. Advance: at most `budget` nodes are touched, so that whoever guards
-//        the queue with a lock holds it briefly; what is left is kept in refile_, and the next call goes on there.
+//        the queue with a lock holds it briefly; what is left stays in its near slot or is kept in refile_, and the
+//        next call goes on there.
 //
 // Who may call: one thread at a time (a TimerShard holds it under its lock).
 //
-// Rejected: a binary or 4-ary heap (a million timers: 20 levels of cache misses to set, and cancelling needs
-// an index in each node that every sift rewrites; bench/timer/timer_benchmark.cc, BM_StdPriorityQueue). Buckets that
-// wrap round (a slot then holds nodes of this round and the next, so each visit must test them all).
+// Rejected: 64 slots at the lowest level, too (a sleep of 100 ms is then filed three times before it fires, by a thread
+// that finds each node in another core's cache: 740 ns per sleeper instead of 110, bench/timer/timer_benchmark.cc,
+// BM_Sleepers). A binary or 4-ary heap (a million timers: 20 levels of cache misses to set, and cancelling needs an
+// index in each node that every sift rewrites; BM_StdPriorityQueue). Far slots that wrap round (a slot then holds nodes
+// of this round and the next, so each visit must test them all).
 #ifndef WEFT_TIMER_TIMER_QUEUE_H_
 #define WEFT_TIMER_TIMER_QUEUE_H_
 
@@ -99,17 +107,21 @@ class TimerQueue {
   template <class Sink>
   Progress Advance(Tick now, std::size_t budget, Sink&& sink);
 
-  // No node is due before the tick returned; kNever if there is none at all. Exact if it lies within level 0 or few
-  // nodes share the first slot; else it may be the tick at which that slot must be filed again.
+  // No node is due before the tick returned; kNever if there is none at all. Exact if it is near or few nodes share the
+  // first far slot; else it may be the tick at which that slot must be filed again.
   Tick NextWakeup() const noexcept;
 
   // Takes out any one node, whatever its tick; nullptr if there is none. Constant time.
   TimerNode* PopAny() noexcept;
 
+  // Whether Add would file it in a far slot: because it is far, or because the present has fallen behind.
+  bool IsFar(Tick tick) const noexcept { return tick >= present_ + kNearSlots; }
+
   // Sets the present of an empty queue, also back.
   void Restart(Tick present) noexcept {
     WEFT_CHECK(empty(), "TimerQueue::Restart: there are timers in it");
     present_ = present;
+    fetched_until_ = 0;
   }
 
   Tick present() const noexcept { return present_; }
@@ -117,41 +129,59 @@ class TimerQueue {
   bool empty() const noexcept { return size_ == 0; }
 
  private:
-  static constexpr int kSlotBits = 6;
-  static constexpr int kSlots = 1 << kSlotBits;
-  static constexpr int kLevels = kTickBits / kSlotBits;
-  // The ring after all slots: what Advance has taken from a slot and not yet looked at.
-  static constexpr int kRefile = kLevels * kSlots;
-  // NextWakeup looks at so many nodes of a slot for the exact tick: one timer a minute ahead then takes one wake-up
+  static constexpr int kNearBits = 12;
+  static constexpr int kNearSlots = 1 << kNearBits;
+  static constexpr int kNearWords = kNearSlots / 64;
+  static constexpr int kFarBits = 6;
+  static constexpr int kFarSlots = 1 << kFarBits;
+  static constexpr int kFarLevels = (kTickBits - kNearBits) / kFarBits;
+  // Rings: the near slots, the far ones level by level, and what Advance has taken from a far slot and not yet looked
+  // at.
+  static constexpr int kFirstFar = kNearSlots;
+  static constexpr int kRefile = kFirstFar + kFarLevels * kFarSlots;
+  // NextWakeup looks at so many nodes of a far slot for the exact tick: one timer a minute ahead then takes one wake-up
   // instead of one per level, and the look stays cheap.
   static constexpr int kExactWithin = 8;
+  // FetchAhead: the ticks, and the nodes of each, that are fetched together. As many lines as a core can wait for at a
+  // time.
+  static constexpr int kFetchTicks = 8;
+  static constexpr int kFetchPerTick = 32;
+  static_assert(kNearBits + kFarLevels * kFarBits == kTickBits && kNearWords == 64);
 
-  struct FirstSlot {
-    int index;  // -1: the queue is empty
+  struct Slot {
+    int ring;  // -1: there is none
     Tick begin;
   };
 
-  // The earliest slot in use (TQ1), refile_ aside.
-  FirstSlot Earliest() const noexcept {
-    for (int level = 0; level < kLevels; ++level) {
-      if (in_use_[level] == 0) continue;
-      const int slot = std::countr_zero(in_use_[level]);
-      const int shift = level * kSlotBits;
-      const Tick above = present_ >> shift >> kSlotBits << kSlotBits << shift;
-      return {level * kSlots + slot, above | (static_cast<Tick>(slot) << shift)};
-    }
-    return {-1, kNever};
+  Slot FirstNear() const noexcept;
+  Slot FirstFar() const noexcept;
+
+  // Sets the bit of a ring that gets its first node, and says whether it was clear.
+  bool MarkUsed(int ring) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << (ring % 64);
+    std::uint64_t& word = in_use_[ring / 64];
+    if (WEFT_LIKELY((word & bit) != 0)) return false;
+    word |= bit;
+    if (ring < kNearSlots) near_words_in_use_ |= std::uint64_t{1} << (ring / 64);
+    return true;
+  }
+
+  void MarkUnused(int ring) noexcept {
+    std::uint64_t& word = in_use_[ring / 64];
+    word &= ~(std::uint64_t{1} << (ring % 64));
+    if (ring < kNearSlots && word == 0) near_words_in_use_ &= ~(std::uint64_t{1} << (ring / 64));
+  }
+
+  int RingOf(Tick tick) const noexcept {
+    if (tick - present_ < kNearSlots) return static_cast<int>(tick % kNearSlots);
+    const int level = (63 - std::countl_zero(tick ^ present_) - kNearBits) / kFarBits;
+    return kFirstFar + level * kFarSlots + static_cast<int>((tick >> (kNearBits + level * kFarBits)) % kFarSlots);
   }
 
   void File(TimerNode* node) noexcept {
-    // `| 1`: a difference of none is level 0 as well.
-    const int level = (63 - std::countl_zero((node->tick ^ present_) | 1)) / kSlotBits;
-    const int slot = static_cast<int>(node->tick >> (level * kSlotBits)) & (kSlots - 1);
-    in_use_[level] |= std::uint64_t{1} << slot;
-    Append(&rings_[level * kSlots + slot], node);
-  }
-
-  static void Append(TimerLink* ring, TimerNode* node) noexcept {
+    const int index = RingOf(node->tick);
+    TimerLink* ring = &rings_[index];
+    if (MarkUsed(index)) ring->next = ring->prev = ring;
     TimerLink* last = ring->prev;
     node->next = ring;
     node->prev = last;
@@ -165,32 +195,36 @@ class TimerQueue {
     next->prev = prev;
     prev->next = next;
     node->next = nullptr;
-    if (next ==
-        prev) {  // It was the last one: what remains is the sentinel, whose place says which bit to clear (TQ2).
-      const auto ring = static_cast<std::size_t>(next - rings_);
-      in_use_[ring / kSlots] &= ~(std::uint64_t{1} << (ring % kSlots));
-    }
+    // It was the last one if both are the sentinel, whose place says which bit to clear (TQ2).
+    if (next == prev) MarkUnused(static_cast<int>(next - rings_));
   }
 
-  // Moves all of a slot's nodes into refile_, which is empty.
-  void TakeForRefiling(int index) noexcept;
+  // Brings the nodes of the next few ticks into the cache: many lists at a time, since each node must be here to find
+  // the next of its list, and comes from the cache of the core that set it (310 ns per sleeper one by one, 110 so;
+  // bench/timer/timer_benchmark.cc, BM_Sleepers).
+  void FetchAhead() noexcept;
 
-  bool RefilingDone() const noexcept { return rings_[kRefile].next == &rings_[kRefile]; }
+  // Moves all of a far slot's nodes into refile_, which is empty.
+  void TakeForRefiling(int ring) noexcept;
+
+  bool RefilingDone() const noexcept { return (in_use_[kRefile / 64] & 1) == 0; }
 
   Tick present_;
+  Tick fetched_until_ = 0;  // FetchAhead() has seen to the ticks before it
   std::size_t size_ = 0;
-  // One word per level, and one for refile_, whose bit Unlink clears and nobody reads.
-  std::uint64_t in_use_[kLevels + 1] = {};
-  TimerLink rings_[kLevels * kSlots + 1];
+  std::uint64_t near_words_in_use_ = 0;          // which of the near words below are not zero
+  std::uint64_t in_use_[kRefile / 64 + 1] = {};  // one bit for each ring
+  TimerLink rings_[kRefile + 1];                 // a sentinel means something only while its bit is set
 };
 
 template <class Sink>
 TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& sink) {
+  if (now > kLastTick) now = kLastTick;
   for (;;) {
     while (!RefilingDone()) {
       if (budget-- == 0) return Progress::kMore;
       auto* node = static_cast<TimerNode*>(rings_[kRefile].next);
-      __builtin_prefetch(node->next);  // A miss per node is what a large slot costs.
+      __builtin_prefetch(node->next);
       Unlink(node);
       if (node->tick <= present_) {
         --size_;
@@ -199,12 +233,28 @@ TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& si
         File(node);
       }
     }
-    const FirstSlot first = Earliest();
-    if (first.begin > now) break;
-    present_ = first.begin;
-    TakeForRefiling(first.index);
+    const Slot far = FirstFar();
+    const Slot near = FirstNear();
+    if (far.begin <= near.begin) {  // Also if both begin now: the far slot may hold nodes of that tick.
+      if (far.begin > now) break;
+      present_ = far.begin;
+      TakeForRefiling(far.ring);
+      continue;
+    }
+    if (near.begin > now) break;
+    present_ = near.begin;
+    if (present_ >= fetched_until_) FetchAhead();
+    TimerLink* ring = &rings_[near.ring];
+    for (TimerLink* link = ring->next; link != ring; link = ring->next) {
+      if (budget-- == 0) return Progress::kMore;
+      auto* node = static_cast<TimerNode*>(link);
+      __builtin_prefetch(node->next);
+      Unlink(node);
+      --size_;
+      sink(node);
+    }
   }
-  if (now > present_) present_ = now <= kLastTick ? now : kLastTick;
+  if (now > present_) present_ = now;
   return Progress::kDone;
 }
 

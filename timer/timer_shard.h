@@ -54,6 +54,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
   [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
+    if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
     queue_.Add(node, tick);
     if (node->tick >= next_.load(std::memory_order_relaxed)) return false;
     next_.store(node->tick, std::memory_order_relaxed);  // As in next().
@@ -136,9 +137,23 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   }
 
  private:
+  // The queue's present stands still while nothing is due, and then what is near looks far. Where many are armed the
+  // clock is read now and then to set it right; where few are, it does not matter that they are filed twice.
+  static constexpr unsigned kFarAddsPerLook = 64;
+  // Nodes that CatchUp() may file again. Slots with more than a few are the timer thread's (TimerQueue::NextWakeup).
+  static constexpr std::size_t kCatchUpBudget = 32;
+
+  void CatchUp() noexcept WEFT_REQUIRES(lock) {
+    const Tick now = TickOfNow(clock_->now());
+    if (now >= next_.load(std::memory_order_relaxed)) return;  // The timer thread is about to.
+    // Nothing is due before next(), so nothing fires. What is left to be filed, if anything, waits for the next call.
+    static_cast<void>(queue_.Advance(now, kCatchUpBudget, [](TimerNode*) { WEFT_UNREACHABLE(); }));
+  }
+
   std::atomic<Tick> next_{kNever};
   bool open_ WEFT_GUARDED_BY(lock) = false;
   bool open_to_callbacks_ WEFT_GUARDED_BY(lock) = false;
+  unsigned far_adds_ WEFT_GUARDED_BY(lock) = 0;
   int node_ = -1;
   Alarm* alarm_ = nullptr;
   Housekeeping* housekeeping_ = nullptr;

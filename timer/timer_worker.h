@@ -100,8 +100,8 @@ class TimerWorker {
   // armed. Either way its `fire` does not run when this returns.
   static bool Disarm(TimerNode* node) noexcept;
 
-  // Any thread: there may be memory that nobody needs (housekeeping.h). Costs a load if one is pending already; meant
-  // for slow paths, such as a pool that grew or was given more than it keeps.
+  // Any thread: there may be memory that nobody needs (housekeeping.h). Costs a fence and a load if one is pending;
+  // meant for slow paths, such as a pool that grew or was given more than it keeps.
   void RequestTrim() noexcept;
 
   // Instead of Start(), for tests and for loops that bring their own thread: fires all that is due now. Returns when

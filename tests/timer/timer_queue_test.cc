@@ -60,8 +60,8 @@ TEST(TimerQueue, AnEmptyQueueHasNothingToWaitFor) {
 
 TEST(TimerQueue, ANodeFiresAtItsTickAndNotBefore) {
   for (const Tick distance :
-       {Tick{1}, Tick{63}, Tick{64}, Tick{65}, Tick{4095}, Tick{4096}, Tick{262144}, Tick{1} << 40}) {
-    for (const Tick start : {Tick{0}, Tick{63}, Tick{64}, Tick{4095}, Tick{0x123456789}}) {
+       {Tick{1}, Tick{63}, Tick{64}, Tick{4095}, Tick{4096}, Tick{4097}, Tick{262143}, Tick{262144}, Tick{1} << 40}) {
+    for (const Tick start : {Tick{0}, Tick{63}, Tick{64}, Tick{4095}, Tick{4096}, Tick{0x3ffff}, Tick{0x123456789}}) {
       TimerQueue queue(start);
       TimerNode node;
       queue.Add(&node, start + distance);
@@ -151,7 +151,7 @@ TEST(TimerQueue, NodesFireInTheOrderOfTheirTicksOverAnyJump) {
   EXPECT_TRUE(std::is_sorted(fired.begin(), fired.end()));
 }
 
-TEST(TimerQueue, NodesOfOneTickFireInTheOrderInWhichTheyWereAdded) {
+TEST(TimerQueue, NodesOfOneTickThatAreAddedTogetherFireInThatOrder) {
   TimerQueue queue;
   std::vector<TimerNode> nodes(100);
   for (TimerNode& node : nodes) queue.Add(&node, 300000);
@@ -184,19 +184,19 @@ TEST(TimerQueue, ABudgetBoundsTheWorkAndLosesNothing) {
 TEST(TimerQueue, WhatIsAboutToBeFiledAgainCanBeRemoved) {
   TimerQueue queue;
   std::vector<TimerNode> nodes(3);
-  for (TimerNode& node : nodes) queue.Add(&node, 70);
-  ASSERT_EQ(queue.Advance(64, 1, [](TimerNode*) { FAIL(); }), TimerQueue::Progress::kMore);
+  for (TimerNode& node : nodes) queue.Add(&node, 4100);
+  ASSERT_EQ(queue.Advance(4096, 1, [](TimerNode*) { FAIL(); }), TimerQueue::Progress::kMore);
   for (TimerNode& node : nodes) queue.Remove(&node);
   EXPECT_TRUE(queue.empty());
   EXPECT_EQ(queue.NextWakeup(), kNever);
-  EXPECT_TRUE(TicksFired(queue, 100).empty());
+  EXPECT_TRUE(TicksFired(queue, 5000).empty());
 }
 
 TEST(TimerQueue, PopAnyEmptiesTheQueueInTheMiddleOfAnAdvance) {
   TimerQueue queue;
   std::vector<TimerNode> nodes(100);
-  for (std::size_t i = 0; i < nodes.size(); ++i) queue.Add(&nodes[i], i < 50 ? 70 : Tick{1} << 30);
-  ASSERT_EQ(queue.Advance(64, 5, [](TimerNode*) { FAIL(); }), TimerQueue::Progress::kMore);
+  for (std::size_t i = 0; i < nodes.size(); ++i) queue.Add(&nodes[i], i < 50 ? 4100 : Tick{1} << 30);
+  ASSERT_EQ(queue.Advance(4096, 5, [](TimerNode*) { FAIL(); }), TimerQueue::Progress::kMore);
   std::size_t popped = 0;
   while (TimerNode* node = queue.PopAny()) {
     EXPECT_FALSE(node->linked());
@@ -224,7 +224,8 @@ TEST_P(TimerQueueProperty, BehavesAsAnOrderedMapWould) {
   Tick now = start;
   std::multimap<Tick, TimerNode*> model;
   std::vector<std::unique_ptr<TimerNode>> nodes;
-  for (int i = 0; i < 300; ++i) nodes.push_back(std::make_unique<TimerNode>());
+  const int population = GetParam() % 4 == 0 ? 6 : 300;
+  for (int i = 0; i < population; ++i) nodes.push_back(std::make_unique<TimerNode>());
 
   int advances = 0;
   for (int step = 0; step < 20000; ++step) {
@@ -293,8 +294,8 @@ TEST_P(TimerQueueProperty, BehavesAsAnOrderedMapWould) {
     } else {
       ASSERT_LE(next, model.begin()->first) << "would be late";
       ASSERT_GE(next, now);
-      // Exact within the 64 ticks of level 0, and for a timer that is alone.
-      if ((model.begin()->first ^ now) < 64 || model.size() == 1) {
+      // Exact if there are few.
+      if (model.size() <= 8) {
         ASSERT_EQ(next, model.begin()->first);
       }
     }
