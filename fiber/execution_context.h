@@ -13,7 +13,7 @@
 //
 // Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may
 // suspend and migrate. A new fiber has the context given in its Attributes and no other: contexts do not travel by
-// themselves.
+// themselves. (Only a timer's callback runs in the context of the fiber that set the timer.)
 //
 // The values hang in chunks of slots, one slot for each FiberExecutionLocal; chunks are added and never moved, so that
 // a value made is found without a lock.

@@ -16,8 +16,8 @@
 //
 // A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
 // it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs
-// again, though waking it is harmless. A fiber that computes without ever suspending cannot be left behind: step 5
-// waits for it, after a line in the log that says so.
+// again, though waking it is harmless. Whoever joins it waits for ever. A fiber that computes without ever suspending
+// cannot be left behind: step 5 waits for it, after a line in the log that says so.
 //
 // Invariants
 //   RT1  at most one runtime runs; starting and terminating do not overlap (`phase` admits one caller).

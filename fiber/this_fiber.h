@@ -54,7 +54,8 @@ std::uint64_t GetFiberId() noexcept;
 // The calling fiber's name, good until it ends; "" if it has none, and outside of fibers.
 std::string_view GetFiberName() noexcept;
 
-// Fibers that have been started and have not ended, running, waiting or queued; a snapshot.
+// Fibers that have been started and have not ended, running, waiting or queued, and those that former runtimes left
+// behind; a snapshot.
 std::size_t GetFiberCount();
 
 // Fibers that are ready and wait for a worker, in all scheduling groups; a snapshot, 0 without a runtime.

@@ -120,15 +120,12 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
   void lock() noexcept WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS { lock_.lock(); }
   void unlock() noexcept WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
 
-  // For fast paths that have just seen a state which a waker publishes under the lock: true means that this waker's
-  // unlock, its last touch of the primitive (WQ2), is over, so that the caller may return, and destroy it. False:
-  // lock() and unlock() first.
-  bool Quiet() const noexcept { return !lock_.is_held(); }
-  // The same, whatever it takes.
-  void AwaitQuiet() noexcept WEFT_EXCLUDES(this) {
-    if (WEFT_LIKELY(Quiet())) return;
-    lock();
-    unlock();
+  // For fast paths that have just seen a state which a waker publishes under the lock: that waker may still have to
+  // unlock, its last touch of the primitive (WQ2). Afterwards it has, so that the caller may return, and destroy it.
+  void AwaitQuiet() noexcept WEFT_EXCLUDES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (WEFT_LIKELY(!lock_.is_held())) return;
+    lock_.lock();
+    lock_.unlock();
   }
 
   bool empty() const noexcept WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS { return waiters_.empty(); }

@@ -17,6 +17,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::fiber {
 namespace {
@@ -97,6 +98,26 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenAndNoOther) {
       }).Join();
     });
   });
+}
+
+TEST_P(ExecutionContextTest, ATimerInheritsTheContextOfTheFiberThatSetsItAndGivesItBack) {
+  auto context = FiberExecutionContext::Create();
+  FiberExecutionContext* seen = nullptr;
+  InFiber([&] {
+    context->Execute([&] {
+      FiberLatch fired(1);
+      SetFiberDetachedTimer(std::chrono::steady_clock::now(), [&] {
+        seen = FiberExecutionContext::Current();
+        fired.CountDown();
+      });
+      fired.Wait();
+      EXPECT_TRUE(KillFiberTimer(SetFiberTimer(std::chrono::steady_clock::now() + 1h, [] {})));
+      SetFiberDetachedTimer(std::chrono::steady_clock::now() + 1h, [] {});
+    });
+  });
+  EXPECT_EQ(seen, context.get());
+  EXPECT_EQ(TerminateRuntime(), 0U);  // Drops the last one.
+  EXPECT_TRUE(context->HasOneRef());
 }
 
 TEST_P(ExecutionContextTest, LocalsBelongToTheContextNotToTheFiber) {

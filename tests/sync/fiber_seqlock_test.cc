@@ -44,7 +44,7 @@ TEST(FiberSeqLock, AReaderThatWasOvertakenReadsAgain) {
 class FiberSeqLockTest : public testing::OnAnyCrew {};
 
 TEST_P(FiberSeqLockTest, ReadersSeeConsistentValues) {
-  const int rounds = Scaled(3000);
+  const int rounds = Scaled(1000);
   FiberSeqLock seqlock;
   std::atomic<int> a{0}, b{0};
   std::atomic<int> writers{2};
@@ -56,7 +56,7 @@ TEST_P(FiberSeqLockTest, ReadersSeeConsistentValues) {
       if (i % 64 == 0) YieldActor();  // Readers meet a writer that does not run.
       b.store(b.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
       seqlock.WriteSeqUnlock();
-      if (i % 4 == 0) YieldActor();
+      if (i % 16 == 0) YieldActor();
     }
     --writers;
   });
