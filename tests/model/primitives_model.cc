@@ -81,7 +81,7 @@ TEST(FiberMutexModel, TwoFibers) {
 }
 
 TEST(FiberMutexModel, TwoFibersAndAThread) {
-  Explore({.name = "mutex: two fibers, one thread", .preemptions = 4, .weak_choices = 2},
+  Explore({.name = "mutex: two fibers, one thread", .preemptions = 3, .weak_choices = 2},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 3);
             for (const char* name : {"fiber 0", "fiber 1"}) world.Fiber(name, Timers::kNo, [=] { guarded->Enter(); });

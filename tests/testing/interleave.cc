@@ -16,9 +16,18 @@
 namespace weft::model {
 namespace {
 
+// Its value, or `otherwise` if it is not set.
 int FromEnvironment(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
   return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
+}
+
+// The schedule to replay, if it is one of the scenario of this name.
+const char* ScheduleToReplay(const char* name) {
+  const char* replay = std::getenv("WEFT_MODEL_REPLAY");
+  const std::size_t length = std::strlen(name);
+  const bool ours = replay != nullptr && std::strncmp(replay, name, length) == 0 && replay[length] == ':';
+  return ours ? replay + length + 1 : nullptr;
 }
 
 }  // namespace
@@ -64,23 +73,31 @@ Result Explore(const Options& options, const std::function<void(Scenario&)>& bod
   bounds.preemptions = FromEnvironment("WEFT_MODEL_PREEMPTIONS", bounds.preemptions);
   bounds.weak_choices = FromEnvironment("WEFT_MODEL_WEAK", bounds.weak_choices);
   bounds.spurious_failures = FromEnvironment("WEFT_MODEL_SPURIOUS", bounds.spurious_failures);
-  bounds.max_seconds = FromEnvironment("WEFT_MODEL_SECONDS", static_cast<int>(bounds.max_seconds));
+  const int campaign_seconds = FromEnvironment("WEFT_MODEL_SECONDS", 0);
+  if (campaign_seconds > 0) {
+    bounds.max_seconds = campaign_seconds;
+    bounds.max_executions = UINT64_MAX;
+  }
+  const int seed = FromEnvironment("WEFT_MODEL_RANDOM", -1);
+
   const auto start = std::chrono::steady_clock::now();
   Explorer explorer(bounds, body);
-  if (const char* replay = std::getenv("WEFT_MODEL_REPLAY"); replay != nullptr) {
-    const std::size_t length = std::strlen(options.name);
-    if (std::strncmp(replay, options.name, length) == 0 && replay[length] == ':') {
-      const Result result = explorer.Replay(replay + length + 1);
-      std::fprintf(stderr, "%s", result.report.c_str());
-      return result;
-    }
+  if (const char* schedule = ScheduleToReplay(options.name); schedule != nullptr) {
+    const Result result = explorer.Replay(schedule);
+    std::fprintf(stderr, "%s", result.report.c_str());
+    return result;
   }
-  Result result = explorer.ExploreAll();
+  Result result = seed >= 0 ? explorer.ExploreAtRandom(static_cast<std::uint32_t>(seed)) : explorer.ExploreAll();
+  if (campaign_seconds > 0 && !result.violation) result.passed = true;
   if (bounds.quiet) return result;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const char* how = result.violation   ? "violation"
+                    : seed >= 0        ? "at random"
+                    : result.exhausted ? "exhausted"
+                                       : "not exhausted";
   std::printf("model: %-50s %9" PRIu64 " executions %9" PRIu64 " points %6.2f s  %s\n", options.name, result.executions,
-              result.states, elapsed.count(),
-              result.violation ? "violation" : (result.exhausted ? "exhausted" : "not exhausted"));
+              result.states, elapsed.count(), how);
+  std::fflush(stdout);
   return result;
 }
 

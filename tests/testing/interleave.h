@@ -121,9 +121,12 @@ class Scenario {
   Explorer* explorer_;
 };
 
-// Explores `body`. The environment overrides the bounds for longer campaigns: WEFT_MODEL_PREEMPTIONS, WEFT_MODEL_WEAK,
-// WEFT_MODEL_SPURIOUS (-1: unbounded), WEFT_MODEL_SECONDS. WEFT_MODEL_REPLAY=<name>:<schedule> runs the one execution
-// that a report ended with.
+// Explores `body`. The environment changes what is explored:
+//   WEFT_MODEL_PREEMPTIONS, WEFT_MODEL_WEAK, WEFT_MODEL_SPURIOUS   the bounds (-1: none)
+//   WEFT_MODEL_SECONDS   a campaign: as far as it comes in this time; what was not exhausted passes too
+//   WEFT_MODEL_RANDOM    a seed: executions at random, without bounds, until the time is over
+//   WEFT_MODEL_REPLAY    <name>:<schedule>: the one execution that a report ended with
+// tools/model_campaign.sh makes use of them.
 Result Explore(const Options& options, const std::function<void(Scenario&)>& body);
 
 // --- To be called from model threads ---

@@ -180,7 +180,9 @@ int Explorer::Decide(int count) {
   if (cursor_ == choices_.size()) {
     OutsideArena outside;
     if (replaying_) Die("the schedule to replay does not fit the scenario: too short");
-    choices_.push_back({static_cast<std::uint16_t>(count), 0});
+    const bool deviates = at_random_ && random_() % deviate_one_in_ == 0;
+    choices_.push_back({static_cast<std::uint16_t>(count),
+                        deviates ? static_cast<std::uint16_t>(random_() % count) : std::uint16_t{0}});
   }
   Choice& choice = choices_[cursor_++];
   if (replaying_) choice.count = static_cast<std::uint16_t>(count);
@@ -543,6 +545,27 @@ Result Explorer::ExploreAll() {
     result.report = "model: \"" + std::string(options_.name) + "\" was not explored to its end: ";
     result.report += std::to_string(executions_) + " executions (see Options::max_executions, max_seconds)";
   }
+  return result;
+}
+
+Result Explorer::ExploreAtRandom(std::uint32_t seed) {
+  Result result;
+  random_.seed(seed);
+  at_random_ = true;
+  preemption_bound_ = weak_bound_ = kUnbounded;
+  do {
+    choices_.clear();
+    deviate_one_in_ = 2u << random_() % 5;
+    if (RunOnce() == Outcome::kViolation) {
+      result.violation = true;
+      result.message = message_;
+      result.report = Report(message_);
+      break;
+    }
+  } while ((executions_ & 255) != 0 || !OutOfTime());
+  at_random_ = false;
+  result.executions = executions_;
+  result.passed = !result.violation;
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ class Explorer final : public OutcomeChooser {
   static Explorer* active() { return active_; }
 
   Result ExploreAll();
+  Result ExploreAtRandom(std::uint32_t seed);  // until Options::max_seconds are over
   Result Replay(const char* schedule);
 
   // What the threads call.
@@ -149,6 +151,9 @@ class Explorer final : public OutcomeChooser {
   int steps_ = 0;
   int quiet_rounds_ = 0;
   bool replaying_ = false;
+  bool at_random_ = false;
+  std::minstd_rand random_;
+  unsigned deviate_one_in_ = 2;  // at random: how rarely another choice than the first is made
   Outcome outcome_ = Outcome::kNone;
   std::string message_;
 

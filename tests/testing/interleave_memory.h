@@ -19,7 +19,10 @@
 //   seq_cst access  release / acquire, and it does not read behind the global view of its location, which moves up to
 //   it;
 //                   unlike the fence it orders no other access of its thread (as on x86 and AArch64: a relaxed store
-//                   before a seq_cst load may be delayed past it)
+//                   before a seq_cst load may be delayed past it). It comes in the total order of seq_cst operations
+//                   where it is performed; C++20 also lets it come before another that was performed earlier, if only
+//                   relaxed accesses lead from that one to it: these outcomes are missed. Fences miss none
+//                   (axioms_test.cc).
 //
 // Along with the views travel vector clocks, which are happens-before exactly: a seq_cst fence moves views, not clocks.
 // They decide what is a data race and whether an object is used before its construction or after its destruction is

@@ -1,0 +1,158 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberSemaphore, and FiberEvent with Reset(), through all interleavings of a few fibers and threads: no unit and no
+// signal is lost or had twice, also when waiters time out, and what may be destroyed after a wait may be. The
+// scheduler, the timers and the spin lock are those of tests/model/stubs.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/wait_queue.h"
+#include "weft/tests/model/fiber_world.h"
+#include "weft/tests/testing/interleave.h"
+
+// Drain() in a thread.
+extern "C" int sched_yield() noexcept {
+  weft::model::SpinHint();
+  return 0;
+}
+
+namespace weft {
+namespace {
+
+using model::FiberWorld;
+using Timers = FiberWorld::Timers;
+
+constexpr std::chrono::hours kSoon{1};  // Time is the model's.
+
+void Explore(const model::Options& options, void (*build)(model::Scenario&, FiberWorld&)) {
+  const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
+    FiberWorld world(scenario);
+    build(scenario, world);
+  });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// --- FiberSemaphore ---
+
+// One unit: a mutex.
+struct Guarded {
+  FiberSemaphore semaphore{1};
+  model::Data<int> entered{0};
+
+  void Enter() {
+    semaphore.acquire();
+    Count();
+  }
+  void EnterIfInTime() {
+    if (semaphore.try_acquire_for(kSoon)) Count();
+  }
+
+ private:
+  void Count() {
+    entered.Write(entered.Read() + 1);
+    semaphore.release();
+  }
+};
+
+Guarded* NewGuarded(model::Scenario& scenario) {
+  auto* guarded = new Guarded;
+  scenario.Name(guarded, sizeof(*guarded), "guarded");
+  scenario.AtEnd([guarded] {
+    MODEL_CHECK(guarded->semaphore.try_acquire(), "the unit is lost");
+    MODEL_CHECK(!guarded->semaphore.try_acquire(), "there is a unit too many");
+  });
+  return guarded;
+}
+
+TEST(FiberSemaphoreModel, TwoFibersAndAThread) {
+  Explore({.name = "semaphore: two fibers and a thread", .preemptions = 3, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            Guarded* guarded = NewGuarded(scenario);
+            for (const char* name : {"fiber 0", "fiber 1"}) world.Fiber(name, Timers::kNo, [=] { guarded->Enter(); });
+            world.Thread("thread", [=] { guarded->Enter(); });
+          });
+}
+
+TEST(FiberSemaphoreModel, ATimeOutTakesNobodysUnit) {
+  Explore({.name = "semaphore: time-out", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            Guarded* guarded = NewGuarded(scenario);
+            for (const char* name : {"fiber 0", "fiber 1"}) world.Fiber(name, Timers::kNo, [=] { guarded->Enter(); });
+            world.Fiber("timed", Timers::kYes, [=] { guarded->EnterIfInTime(); });
+          });
+}
+
+// SE3
+TEST(FiberSemaphoreModel, WhoHasAcquiredMayDestroyIt) {
+  Explore({.name = "semaphore: destroyed", .preemptions = model::kUnbounded, .weak_choices = 3},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              FiberSemaphore semaphore{0};
+              model::Data<int> value{0};
+            };
+            auto* shared = new Shared;
+            world.Fiber("acquirer", Timers::kNo, [=] {
+              shared->semaphore.acquire();
+              shared->semaphore.acquire();
+              MODEL_CHECK(shared->value.Read() == 1, "what was done before the release is not visible");
+              delete shared;
+            });
+            world.Fiber("releaser", Timers::kNo, [=] {
+              shared->value.Write(1);
+              shared->semaphore.release(2);
+            });
+          });
+  Explore({.name = "semaphore: destroyed after a time-out", .preemptions = 3, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* semaphore = new FiberSemaphore(0);
+            world.Fiber("acquirer", Timers::kYes, [=] {
+              if (!semaphore->try_acquire_for(kSoon)) semaphore->acquire();
+              delete semaphore;
+            });
+            world.Thread("releaser", [=] { semaphore->release(); });
+          });
+}
+
+// --- FiberEvent ---
+
+// EV3
+TEST(FiberEventModel, ResetLosesNoWork) {
+  Explore({.name = "event: reset", .preemptions = 4, .weak_choices = 3}, [](model::Scenario&, FiberWorld& world) {
+    struct Shared {
+      FiberEvent work_there;
+      base::Atomic<int> work{0};
+    };
+    auto* shared = new Shared;
+    world.Fiber("worker", Timers::kNo, [=] {
+      for (int done = 0; done < 2;) {
+        shared->work_there.Wait();
+        shared->work_there.Reset();
+        done += shared->work.exchange(0, std::memory_order_relaxed);
+      }
+    });
+    world.Fiber("giver", Timers::kNo, [=] {
+      for (int i = 0; i < 2; ++i) {
+        shared->work.fetch_add(1, std::memory_order_relaxed);
+        shared->work_there.Set();
+      }
+    });
+  });
+}
+
+TEST(FiberEventModel, ATimeOutAgainstSet) {
+  Explore({.name = "event: time-out", .preemptions = 4, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
+    auto* event = new FiberEvent;
+    world.Fiber("waiter", Timers::kYes, [=] {
+      if (!event->WaitFor(kSoon)) event->Wait();
+      delete event;
+    });
+    world.Thread("setter", [=] { event->Set(); });
+  });
+}
+
+}  // namespace
+}  // namespace weft
