@@ -29,20 +29,23 @@ void FiberYield();
 
 // Suspends the caller until `time` of any clock, never less.  A clock that is set while we sleep (system_clock) is
 // asked again at the end: if it went back, we go on sleeping; if it jumped ahead, we wake when the time would have
-// come.
+// come. A time that has passed is a yield.
 template <class Clock, class Duration>
 void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
   if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
     fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
   } else {
-    while (Clock::now() < time) fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
+    do {
+      fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
+    } while (Clock::now() < time);
   }
 }
 
-// Suspends the caller for `duration`, never less.  Zero or less returns at once.
+// Suspends the caller for `duration`, never less.  Zero or less is a yield, so that a loop of such sleeps lets others
+// run.
 template <class Rep, class Period>
 void FiberSleepFor(const std::chrono::duration<Rep, Period>& duration) {
-  if (duration > duration.zero()) fiber::detail::SleepUntilDeadline(base::Deadline::After(duration));
+  fiber::detail::SleepUntilDeadline(base::Deadline::After(duration));
 }
 
 // Whether the caller is a fiber.

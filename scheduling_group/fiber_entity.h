@@ -8,8 +8,8 @@
 // a million queued fibers cost 192 bytes each and no stack.
 //
 //   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id
-//   line 1   the callable
-//   line 2   cold: what most fibers never set
+//   line 1   cold: what most fibers never set
+//   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
 //
 // Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a
 // stale pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
@@ -17,7 +17,9 @@
 // Who may touch what: state_ as fiber_state.h says; the rest belongs to whoever holds the fiber (its creator, then the
 // worker that acquired it, then the fiber itself). id() and name() may be read by anybody as a snapshot for reports.
 //
-// Rejected: a control block in the top page of the stack (one object fewer, but a queued fiber then needs a stack, or a
+// Rejected: the time-out on the fiber's stack (a page of its own for each node that the timer thread touches and for
+// each neighbour in its list: 100,000 sleepers woke 18 ms late instead of 2, bench/workload --workload=sleepers); a pool
+// of time-outs (as fast, but memory to be trimmed). A control block in the top page of the stack (one object fewer, but a queued fiber then needs a stack, or a
 // second kind of descriptor that the run queue must tell apart, and dumps must walk stacks that may be unmapped).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
@@ -51,6 +53,7 @@ struct StartOptions {
 class alignas(base::kCacheLineSize) FiberEntity {
  public:
   static constexpr std::size_t kInlineCallable = 64;
+  static constexpr std::size_t kWaitStorage = 64;
 
   FiberEntity() = default;
   FiberEntity(const FiberEntity&) = delete;
@@ -111,9 +114,12 @@ class alignas(base::kCacheLineSize) FiberEntity {
   void* fiber_local_slots = nullptr;         // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
   void* execution_context = nullptr;         // fiber/execution_context; given back by FiberHooks
   std::atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that an interruption would end
+  // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.
+  void* wait_storage() noexcept { return storage_; }
 
  private:
-  alignas(base::kCacheLineSize) std::byte callable_storage_[kInlineCallable];
+  static_assert(kWaitStorage == kInlineCallable);
+  alignas(base::kCacheLineSize) std::byte storage_[kInlineCallable];
 };
 
 #if !WEFT_ASAN && !WEFT_TSAN
@@ -148,17 +154,23 @@ void FiberEntity::Emplace(F&& f) {
   using Decayed = std::decay_t<F>;
   // An exception that leaves a start procedure ends the process, as in std::thread: noexcept makes the terminate
   // handler see the stack of the throw.
-  if constexpr (sizeof(Decayed) <= kInlineCallable && alignof(Decayed) <= base::kCacheLineSize) {
-    ::new (static_cast<void*>(callable_storage_)) Decayed(std::forward<F>(f));
+  if constexpr (sizeof(Decayed) <= kInlineCallable && alignof(Decayed) <= base::kCacheLineSize &&
+                std::is_nothrow_move_constructible_v<Decayed>) {
+    ::new (static_cast<void*>(storage_)) Decayed(std::forward<F>(f));
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
-      auto* callable = std::launder(reinterpret_cast<Decayed*>(fiber->callable_storage_));
-      if (op == CallableOp::kRunAndDestroy) (*callable)();
-      callable->~Decayed();
+      auto* stored = std::launder(reinterpret_cast<Decayed*>(fiber->storage_));
+      if (op == CallableOp::kDestroy) {
+        stored->~Decayed();
+        return;
+      }
+      Decayed callable(std::move(*stored));
+      stored->~Decayed();
+      callable();
     };
   } else {
-    ::new (static_cast<void*>(callable_storage_)) Decayed*(new Decayed(std::forward<F>(f)));
+    ::new (static_cast<void*>(storage_)) Decayed*(new Decayed(std::forward<F>(f)));
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
-      auto* callable = *std::launder(reinterpret_cast<Decayed**>(fiber->callable_storage_));
+      auto* callable = *std::launder(reinterpret_cast<Decayed**>(fiber->storage_));
       if (op == CallableOp::kRunAndDestroy) (*callable)();
       delete callable;
     };

@@ -6,6 +6,8 @@
 #include <sched.h>
 
 #include <cstddef>
+#include <new>
+#include <type_traits>
 
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
@@ -18,17 +20,29 @@ namespace {
 // stack.
 constexpr std::size_t kWakeBatch = 32;
 
-// A fiber's time-out, on its stack while it waits.
+// A fiber's time-out, in its entity while it waits: the timer thread finds time-outs beside what it must touch anyhow to
+// wake the fibers, and entities beside each other; it touches no stack (fiber_entity.h).
 struct TimeOut : timer::TimerNode {
-  explicit TimeOut(Waiter* the_waiter) : waiter(the_waiter) { fire = &Fire; }
-
-  static void Fire(timer::TimerNode* node, timer::FireContext* context) {
-    Waiter* waiter = static_cast<TimeOut*>(node)->waiter;
-    if (waiter->Claim(WaitResult::kTimedOut)) context->Ready(waiter->fiber());
+  TimeOut(FiberEntity* the_fiber, WaitNode* the_wait) : word(the_wait->word()), wait(the_wait), fiber(the_fiber) {
+    fire = &Fire;
   }
 
-  Waiter* const waiter;
+  static void Fire(timer::TimerNode* node, timer::FireContext* context) {
+    auto* self = static_cast<TimeOut*>(node);
+    if (!WaitNode::ClaimUnseen(self->word, self->wait)) return;
+    self->wait = nullptr;  // The wake publishes it to the owner.
+    context->Ready(self->fiber);
+  }
+
+  // The owner, after its wake.
+  bool has_ended_the_wait() const noexcept { return wait == nullptr; }
+
+  WaitNode::DecisionWord* const word;
+  WaitNode* wait;
+  FiberEntity* const fiber;
 };
+static_assert(sizeof(TimeOut) <= FiberEntity::kWaitStorage);
+static_assert(std::is_trivially_destructible_v<TimeOut>, "what lies in a fiber's wait storage is not destroyed");
 
 }  // namespace
 
@@ -51,18 +65,18 @@ WaitResult Waiter::Await(base::Deadline deadline) noexcept {
 WaitResult Waiter::AwaitFiber(base::Deadline deadline) noexcept {
   if (deadline.is_infinite()) {
     scheduling_group::ParkPrepared(fiber_);
-  } else {
-    TimeOut time_out(this);
-    // The worker of this moment: the fiber may wake up in another group.
-    timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
-    WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
-    timers->Arm(&time_out, deadline);
-    scheduling_group::ParkPrepared(fiber_);
-    // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the fiber was made ready
-    // after `fire` had returned, and the timer thread, which may hold the lock for hundreds of others, touches the node
-    // no more.
-    if (result() != WaitResult::kTimedOut) timers->Disarm(&time_out);
+    return result();
   }
+  auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, this);
+  // The worker of this moment: the fiber may wake up in another group.
+  timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
+  WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
+  timers->Arm(time_out, deadline);
+  scheduling_group::ParkPrepared(fiber_);
+  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the fiber was made ready after
+  // `fire` had returned, and the timer thread, which may hold the lock for hundreds of others, touches the node no more.
+  if (time_out->has_ended_the_wait()) return WaitResult::kTimedOut;
+  timers->Disarm(time_out);
   return result();
 }
 
@@ -115,6 +129,10 @@ bool InterruptWait(FiberEntity* fiber) noexcept {
 }
 
 WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept {
+  if (!deadline.is_infinite() && deadline.expired()) {
+    YieldFiberOrThread();  // A loop of sleeps that are over already lets others run, too.
+    return WaitResult::kTimedOut;
+  }
   Waiter waiter;
   // In no list: no one but its time-out and an interrupter can find it.
   waiter.Prepare(deadline, interruptible);

@@ -10,8 +10,9 @@
 // word, which holds the node's address as long as the wait is undecided:
 //
 //                Begin                 Claim(kNotified)      notifier, holding the lock of the list
-//      no wait --------> undecided --- Claim(kTimedOut)      time-out: TimerWorker, or the thread itself
-//         ^              word = node   ClaimFrom(word, ...)  interrupter: knows only where the word is
+//      no wait --------> undecided --- ClaimUnseen(word)     time-out of a fiber: TimerWorker
+//         ^              word = node   Claim(kTimedOut)      time-out of a thread: itself
+//         |                  |         ClaimFrom(word, ...)  interrupter: knows only where the word is
 //         |                  |
 //         |                  | the winner writes the result
 //         |                  v
@@ -21,7 +22,7 @@
 //      who                    may touch the node
 //      owner                  always; but it returns from its wait only as WS5 says
 //      notifier               while it holds the list's lock and the node is in the list; after winning, until its wake
-//      time-out               until its claim fails, or until its wake; the owner disarms it before it returns
+//      time-out               never: it has copied what it needs, and the owner disarms it before it returns
 //      interrupter            only after winning, until its wake. Before, it touches nothing but the word
 //
 // Invariants
@@ -66,6 +67,9 @@ class WaitNode {
   WaitNode(const WaitNode&) = delete;
   WaitNode& operator=(const WaitNode&) = delete;
 
+  // The word given to Begin(); what a time-out needs.
+  DecisionWord* word() const noexcept { return word_; }
+
   // The owner, before it enters a list; from here on, any claim may come. nullptr: only a notifier can end it (WS6).
   void Begin(DecisionWord* word) noexcept {
     result_ = WaitResult::kNotified;
@@ -87,6 +91,13 @@ class WaitNode {
     }
     result_ = how;  // The wake publishes it to the owner.
     return true;
+  }
+
+  // As Claim(), for one who keeps the result itself and does not touch the node: a fiber's time-out, for which the node
+  // is a page of cold memory. relaxed: it carries nothing; what the time-out then uses, it has of its own.
+  [[nodiscard]] static bool ClaimUnseen(DecisionWord* word, WaitNode* node) noexcept {
+    void* undecided = node;
+    return word->compare_exchange_strong(undecided, nullptr, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
   // One who knows only the word. The node it decided, whose owner the caller must wake; nullptr: there is no wait to

@@ -37,8 +37,8 @@
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
+#include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/fiber_timer.h"
-#include "weft/timer/sleep.h"
 #include "weft/timer/timer_worker.h"
 
 namespace weft::timer {
@@ -338,7 +338,7 @@ void BM_Sleepers(benchmark::State& state) {
       for (double& late : late_us) {
         runtime.Start([&late, &done] {
           const auto deadline = base::Deadline::After(kSleep);
-          SleepUntil(scheduling_group::CurrentFiber(), deadline);
+          testing::TimerSleepUntil(deadline);
           late = std::chrono::duration<double, std::micro>(steady_clock::now() - deadline.time_point()).count();
           done.count_down();
         });

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -96,6 +97,43 @@ TEST_P(FiberTest, MoveOnlyAndLargeCallablesAreMovedIntoTheFiber) {
   }).Join();
   EXPECT_EQ(seen, 7);
   EXPECT_EQ(last, 'x');
+}
+
+// Where the callable lay until the fiber ran, its time-outs lie later.
+TEST_P(FiberTest, CapturesOutliveWaitsWithATimeOut) {
+  std::array<std::uint64_t, 8> captured{};
+  for (std::size_t i = 0; i < captured.size(); ++i) captured[i] = 0x0123456789abcdef * (i + 1);
+  static_assert(sizeof(captured) == scheduling_group::FiberEntity::kInlineCallable);
+  bool intact = false;
+  static bool* result;
+  result = &intact;
+  Fiber fiber([captured] {
+    for (int i = 0; i < 3; ++i) FiberSleepFor(100us);
+    bool equal = true;
+    for (std::size_t i = 0; i < captured.size(); ++i) equal &= captured[i] == 0x0123456789abcdef * (i + 1);
+    *result = equal;
+  });
+  fiber.Join();
+  EXPECT_TRUE(intact);
+}
+
+TEST_P(FiberTest, ACallableWhoseMoveMayThrowIsNotMovedWithinTheFiber) {
+  struct Counts {
+    Counts() = default;
+    Counts(const Counts& other) noexcept(false) : moves(other.moves + 1) {}
+    Counts(Counts&& other) noexcept(false) : moves(other.moves + 1) {}
+    int moves = 0;
+    const Counts* home = this;
+  };
+  static int moved;
+  static bool at_home;
+  Fiber fiber([counts = Counts()] {
+    moved = counts.moves;
+    at_home = counts.home == &counts;
+  });
+  fiber.Join();
+  EXPECT_TRUE(at_home);
+  EXPECT_GE(moved, 1);
 }
 
 TEST_P(FiberTest, TheCallableIsDestroyedBeforeJoinReturns) {

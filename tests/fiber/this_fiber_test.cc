@@ -61,6 +61,15 @@ TEST_P(ThisFiberTest, SleepUntilATimeThatHasPassedReturnsAtOnce) {
   });
 }
 
+TEST_P(ThisFiberTest, ALoopOfSleepsThatAreOverLetsOthersRun) {
+  InFiber([] {
+    std::atomic<bool> other_ran{false};
+    Fiber other([&] { other_ran = true; });
+    while (!other_ran) FiberSleepFor(0s);
+    other.Join();
+  });
+}
+
 TEST_P(ThisFiberTest, SleepUntilWorksWithAnyClock) {
   InBoth([] {
     const auto steady = Steady::now() + 3ms;

@@ -24,9 +24,9 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/callback_timer.h"
 #include "weft/timer/shard_set.h"
-#include "weft/timer/sleep.h"
 #include "weft/timer/timer_slab.h"
 #include "weft/timer/timer_worker.h"
 
@@ -60,7 +60,7 @@ class Token {
   std::atomic<int>* alive_;
 };
 
-void SleepFiber(steady_clock::duration duration) { SleepUntil(CurrentFiber(), base::Deadline::After(duration)); }
+void SleepFiber(steady_clock::duration duration) { testing::TimerSleepUntil(base::Deadline::After(duration)); }
 
 class FiberTimer : public ::testing::TestWithParam<unsigned> {
  protected:

@@ -18,7 +18,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/current_worker.h"
-#include "weft/timer/sleep.h"
+#include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/tick.h"
 #include "weft/timer/timer_queue.h"
 
@@ -363,19 +363,9 @@ TEST_P(TimedGroupTest, AFiberSleepsUntilItsDeadlineAndNotLess) {
   group.Run([] {
     for (int i = 0; i < 20; ++i) {
       const auto deadline = base::Deadline::After(microseconds(500 * i));
-      SleepUntil(scheduling_group::CurrentFiber(), deadline);
+      testing::TimerSleepUntil(deadline);
       EXPECT_GE(steady_clock::now(), deadline.time_point());
     }
-  });
-}
-
-TEST_P(TimedGroupTest, ASleepUntilThePastLetsOthersRun) {
-  TimedGroup group(GetParam());
-  std::atomic<bool> other_ran{false};
-  group.Run([&] {
-    group.Start([&] { other_ran = true; });
-    while (!other_ran)
-      SleepUntil(scheduling_group::CurrentFiber(), base::Deadline::At(steady_clock::now() - seconds(1)));
   });
 }
 
@@ -388,7 +378,7 @@ TEST_P(TimedGroupTest, AHundredThousandSleepersAllWakeUp) {
     for (std::int64_t& late : late_ns) {
       group.Start([&late, &done] {
         const auto deadline = base::Deadline::After(milliseconds(100));
-        SleepUntil(scheduling_group::CurrentFiber(), deadline);
+        testing::TimerSleepUntil(deadline);
         late = (steady_clock::now() - deadline.time_point()).count();
         done.Done();
       });
@@ -412,7 +402,7 @@ TEST_P(TimedGroupTest, FibersThatYieldAllTheTimeDoNotStarveTimers) {
   }
   for (int i = 0; i < 80; ++i) {
     group.Start([&] {
-      SleepUntil(scheduling_group::CurrentFiber(), base::Deadline::After(milliseconds(10)));
+      testing::TimerSleepUntil(base::Deadline::After(milliseconds(10)));
       if (sleeps_left.fetch_sub(1) == 1) stop = true;
       all_done.Done();
     });

@@ -6,6 +6,7 @@
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
@@ -32,8 +33,12 @@ class FiberEntity {
   base::Atomic<void*> current_wait{nullptr};
   model::Parker bed;
 
+  static constexpr std::size_t kWaitStorage = 64;
+  void* wait_storage() noexcept { return wait_storage_; }
+
  private:
   SchedulingGroup* group_ = nullptr;
+  alignas(64) std::byte wait_storage_[kWaitStorage];
 };
 
 }  // namespace weft::scheduling_group

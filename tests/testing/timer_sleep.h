@@ -1,0 +1,35 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TimerSleepUntil: a fiber parks on a timer node of its own, for tests and benchmarks of the timer layer, which know
+// nothing of sync. Everybody else sleeps by sync/wait_queue.h.
+#ifndef WEFT_TESTS_TESTING_TIMER_SLEEP_H_
+#define WEFT_TESTS_TESTING_TIMER_SLEEP_H_
+
+#include "weft/base/clock.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/timer/fire_context.h"
+#include "weft/timer/timer_worker.h"
+
+namespace weft::testing {
+
+// The running fiber. Returns at the deadline, never before, maybe on another thread.
+inline void TimerSleepUntil(base::Deadline deadline) {
+  struct Sleeper : timer::TimerNode {
+    scheduling_group::FiberEntity* fiber;
+  };
+  Sleeper sleeper;
+  sleeper.fiber = scheduling_group::CurrentFiber();
+  sleeper.fire = [](timer::TimerNode* node, timer::FireContext* context) {
+    context->Ready(static_cast<Sleeper*>(node)->fiber);
+  };
+  scheduling_group::PrepareToPark(sleeper.fiber);
+  timer::TimerWorker::Of(sleeper.fiber->group())->Arm(&sleeper, deadline);
+  // The node fires before we are woken and is not touched later: nothing to take back.
+  scheduling_group::ParkPrepared(sleeper.fiber);
+}
+
+}  // namespace weft::testing
+
+#endif  // WEFT_TESTS_TESTING_TIMER_SLEEP_H_
