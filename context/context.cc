@@ -230,7 +230,40 @@ void CheckNoShadowStack() {
 #endif
 }
 
+#if defined(__x86_64__)
+constexpr std::uint32_t kMxcsrFlags = 0x3f;  // Sticky exception flags.
+
+FloatingPointControl ReadFloatingPointControl() noexcept {
+  FloatingPointControl control;
+  asm volatile("stmxcsr %0" : "=m"(control.vector));
+  asm volatile("fnstcw %0" : "=m"(control.x87));
+  control.vector &= ~kMxcsrFlags;
+  return control;
+}
+
+void WriteFloatingPointControl(const FloatingPointControl& control) noexcept {
+  asm volatile("ldmxcsr %0" : : "m"(control.vector));
+  asm volatile("fldcw %0" : : "m"(control.x87));
+}
+#else
+FloatingPointControl ReadFloatingPointControl() noexcept {
+  std::uint64_t fpcr;
+  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
+  return {.vector = static_cast<std::uint32_t>(fpcr)};
+}
+
+void WriteFloatingPointControl(const FloatingPointControl& control) noexcept {
+  asm volatile("msr fpcr, %0" : : "r"(static_cast<std::uint64_t>(control.vector)));
+}
+#endif
+
 }  // namespace
+
+void BeginFloatingPoint(const ThreadState& here) noexcept {
+  const FloatingPointControl now = ReadFloatingPointControl();
+  if (WEFT_LIKELY(now.vector == here.floating_point.vector && now.x87 == here.floating_point.x87)) return;
+  WriteFloatingPointControl(here.floating_point);
+}
 
 WEFT_TLS_ACCESSOR int& ThisThreadErrno() {
   base::OpaqueBarrier();
@@ -242,6 +275,7 @@ void InitThreadState(ThreadState* state) {
   state->errno_location = &ThisThreadErrno();
   state->eh_globals = ExceptionGlobals();
   state->leaving = nullptr;
+  state->floating_point = ReadFloatingPointControl();
 }
 
 void InitThreadContext(Context* context) {

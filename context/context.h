@@ -41,6 +41,7 @@
 #define WEFT_CONTEXT_CONTEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "weft/base/cpu.h"
 #include "weft/context/sanitizer.h"
@@ -49,6 +50,13 @@ namespace weft::context {
 
 class Context;
 
+// How the processor rounds, traps and treats denormal numbers (fesetround() and the like), without the flags that tell
+// what has happened.
+struct FloatingPointControl {
+  std::uint32_t vector = 0;  // MXCSR, or FPCR.
+  std::uint16_t x87 = 0;
+};
+
 // What libc and libstdc++ keep per thread and a flow takes along. Lives as long as the thread switches; a worker
 // derives from it.
 struct ThreadState {
@@ -56,6 +64,7 @@ struct ThreadState {
   void* eh_globals = nullptr;
   Context* leaving =
       nullptr;  // The flow just left: from before a jump until its stack pointer has been stored after it.
+  FloatingPointControl floating_point;  // What a new flow starts with.
 };
 
 // Fills `state` for the calling thread. Stops the program with one clear line if the thread runs with a shadow stack
@@ -65,6 +74,10 @@ void InitThreadState(ThreadState* state);
 // errno of the thread that the caller runs on at this moment. A function that reads errno on both sides of a switch
 // must read it through this, or include switch_safe_errno.h, which says why.
 int& ThisThreadErrno();
+
+// A flow that begins calls this first: the jump keeps what each flow has set, but a new one would inherit it from
+// whichever flow was left for it, or had its stack before. 2 ns; writes only what differs.
+void BeginFloatingPoint(const ThreadState& here) noexcept;
 
 // The flow's start: `here` is the thread it runs on. Never returns: it ends in LeaveContext().
 using ContextEntry = void (*)(ThreadState* here);

@@ -47,6 +47,7 @@ StackPool::StackPool(const Options& options)
       node_(options.node),
       populate_(options.populate),
       memory_(options.memory != nullptr ? options.memory : StackMemory::System()),
+      owner_(options.owner),
       next_arena_size_(kFirstArenaSize),
       slots_left_(options.max_stacks),
       guard_kind_(options.guard ? GuardKind::kMadvise : GuardKind::kNone),

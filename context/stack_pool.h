@@ -75,6 +75,7 @@ class StackPool {
     std::size_t max_stacks = std::size_t{1} << 24;
     bool populate = true;           // Back the top pages of a batch of cold or new stacks in one system call.
     StackMemory* memory = nullptr;  // nullptr: StackMemory::System().
+    void* owner = nullptr;          // What owner() returns; the pool does nothing with it.
   };
 
   struct Statistics {
@@ -104,6 +105,8 @@ class StackPool {
   // Gives the memory of free stacks beyond the `keep` warmest back to the OS, at most of `limit` stacks in this call
   // (about 0.3 us each), and in the end their page tables. Returns how many more there are: 0, nothing is left to do.
   std::size_t Trim(std::size_t keep, std::size_t limit = std::numeric_limits<std::size_t>::max());
+
+  void* owner() const { return owner_; }
 
   // Bytes below any top that belong to the stack. At least options.stack_size - 4096.
   std::size_t usable_size() const { return usable_size_; }
@@ -169,6 +172,7 @@ class StackPool {
   const int node_;
   const bool populate_;
   StackMemory* const memory_;
+  void* const owner_;
 
   // Mutexes, because system calls are made under them.
   std::mutex trim_mutex_;        // Held by Trim() while stacks are in its hands.

@@ -50,7 +50,8 @@ struct FiberAttributes {
   // What dumps and messages call the fiber.  Copied.
   std::string name = {};
 
-  // Bytes of stack, rounded up to whole pages; 0: --fiber_stack_size.
+  // Bytes of stack, 16 KiB to 1 GiB, rounded up to a power of two; 0: --fiber_stack_size. What is not touched costs no
+  // memory.
   std::size_t stack_size = 0;
 };
 

@@ -28,6 +28,7 @@ constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
 
 // Smaller ones than this overflow in the first call into libc.
 constexpr std::size_t kMinStackSize = 16 * 1024;
+constexpr std::size_t kMaxStackSize = scheduling_group::SchedulingGroup::kMaxStackSize;
 
 [[noreturn]] WEFT_NOINLINE WEFT_COLD void FailNoRuntime(const char* caller) {
   WEFT_FATAL(caller, ": the runtime does not run: call weft::fiber::StartRuntime() first");
@@ -86,6 +87,8 @@ void RefuseOutsiders(bool refuse) {
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   WEFT_CHECK(attributes.stack_size == 0 || attributes.stack_size >= kMinStackSize, caller, ": a stack of ",
              attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
+  WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
+             " bytes is too large, ", kMaxStackSize, " is the most");
   StartPlan plan;
   plan.group = GroupOrFail(caller, attributes.scheduling_group);
   plan.refused =

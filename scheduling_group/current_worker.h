@@ -25,6 +25,8 @@ struct WorkerBase : context::ThreadState {
   unsigned index = 0;              // in its group
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
 
+  bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
+
   std::uint64_t calls_for_help = 0;  // SchedulingGroup::CallForHelp()
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.

@@ -15,12 +15,14 @@
 // stale pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
 //
 // Who may touch what: state_ as fiber_state.h says; the rest belongs to whoever holds the fiber (its creator, then the
-// worker that acquired it, then the fiber itself). id() and name() may be read by anybody as a snapshot for reports.
+// worker that acquired it, then the fiber itself). id() may be read by anybody as a snapshot for reports; name() by who
+// knows that the fiber cannot end meanwhile: itself, or anybody when no worker runs.
 //
 // Rejected: the time-out on the fiber's stack (a page of its own for each node that the timer thread touches and for
-// each neighbour in its list: 100,000 sleepers woke 18 ms late instead of 2, bench/workload --workload=sleepers); a pool
-// of time-outs (as fast, but memory to be trimmed). A control block in the top page of the stack (one object fewer, but a queued fiber then needs a stack, or a
-// second kind of descriptor that the run queue must tell apart, and dumps must walk stacks that may be unmapped).
+// each neighbour in its list: 100,000 sleepers woke 18 ms late instead of 2, bench/workload --workload=sleepers); a
+// pool of time-outs (as fast, but memory to be trimmed). A control block in the top page of the stack (one object
+// fewer, but a queued fiber then needs a stack, or a second kind of descriptor that the run queue must tell apart, and
+// dumps must walk stacks that may be unmapped).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 

@@ -127,7 +127,7 @@ FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again) {
   FiberEntity* fibers[kMaxBatch];
   const std::size_t n = queue_.PopSome(fibers, share);
   desk.taken = static_cast<std::uint32_t>(n);
-  if (n == 0) return nullptr;
+  if (n == 0) return overflow_.Empty() ? nullptr : overflow_.PopPast(queue_);
   for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 1; i < n; ++i) {
     PrefetchStack(fibers[i]);          // While it is in our hand: from the inbox another may run it.
@@ -182,6 +182,7 @@ FiberEntity* PolicyV1::PopQueue() noexcept {
   if (!overflow_.Empty()) [[unlikely]] {
     overflow_.Refill(queue_);
     if (fiber == nullptr) fiber = queue_.TryPop();
+    if (fiber == nullptr) fiber = overflow_.PopPast(queue_);
   }
   return fiber;
 }

@@ -154,6 +154,8 @@ class RunQueue {
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
  private:
+  friend class PreemptedConsumer;  // Of tests: stops where a thread may be preempted.
+
   struct Slot {
     base::Atomic<std::uint32_t> turn{0};
     base::Atomic<FiberEntity*> fiber{nullptr};  // The position's owner's (RQ2); an atomic for Peek().

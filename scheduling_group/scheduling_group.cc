@@ -15,20 +15,30 @@
 namespace weft::scheduling_group {
 namespace {
 
+// The thread that trims fires timers too: 0.3 us each, so 5 ms.
+constexpr std::size_t kStacksPerTrim = 16384;
+
+// A spinner must stay long enough to see that a busy worker's hand-off slot does not change (policy_v1.h, V2).
+constexpr std::chrono::nanoseconds kMinSpin{4'000};
+
 std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
   WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
              kMaxWorkersPerGroup, ", is ", options.workers);
   auto policy =
       CreateSchedulingPolicy(options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size});
+  WEFT_CHECK(options.spin_for >= kMinSpin, "SchedulingGroup: spin_for must be at least ", kMinSpin.count(), " ns, is ",
+             options.spin_for.count());
   WEFT_CHECK(policy != nullptr, "SchedulingGroup: no scheduling policy is called \"", options.policy, '"');
   return policy;
 }
 
-context::StackPool::Options StackOptions(const SchedulingGroup::Options& options, std::size_t stack_size) {
+context::StackPool::Options StackOptions(SchedulingGroup* owner, const SchedulingGroup::Options& options,
+                                         std::size_t stack_size) {
   context::StackPool::Options stacks = options.stacks;
   stacks.stack_size = stack_size;
   stacks.guard = options.guard_pages;
   stacks.node = options.node;
+  stacks.owner = owner;
   return stacks;
 }
 
@@ -43,11 +53,13 @@ SchedulingGroup::SchedulingGroup(const Options& options)
     : options_(options),
       policy_(MakePolicy(options)),
       beds_(new Bed[options.workers]),
-      stacks_(StackOptions(options, options.stack_size)) {
+      stacks_(StackOptions(this, options, options.stack_size)) {
   SetNeighbours({});
 }
 
-SchedulingGroup::~SchedulingGroup() = default;
+SchedulingGroup::~SchedulingGroup() {
+  for (auto& pool : custom_stacks_) delete pool.load(std::memory_order_relaxed);  // Nobody else is left.
+}
 
 void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
   if (!neighbour_lists_.empty() && *neighbour_lists_.back() == neighbours) return;
@@ -122,11 +134,15 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
 bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   if (caller != nullptr && caller->group == this) {
-    if (caller->current != nullptr) {
+    if (caller->current != nullptr && !caller->must_not_switch) {
       caller->run_instead_of_current(caller, fiber);
     } else {
-      Ready(fiber, ReadyReason::kStarted);  // The worker's own loop (an on_exit hook): nobody to queue instead.
+      Ready(fiber, ReadyReason::kStarted);  // An on_exit hook: nobody to queue instead.
     }
+    return true;
+  }
+  if (caller != nullptr && caller->must_not_switch) {
+    Ready(fiber, ReadyReason::kStarted);  // Nor may it wait.
     return true;
   }
   const auto deadline = base::Deadline::After(options_.start_timeout);
@@ -156,7 +172,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   if (policy_->Full()) {
     if (caller == nullptr) {
       if (!WaitForRoom(deadline)) return false;
-    } else if (caller->current != nullptr) {
+    } else if (caller->current != nullptr && !caller->must_not_switch) {
       // Once, so that it is slowed down to the pace of those who run fibers; to wait until there is room would never
       // end where many do the same, since they queue themselves.
       caller->yield_current(caller);
@@ -175,14 +191,17 @@ bool SchedulingGroup::WaitForRoom(base::Deadline deadline) {
   for (;;) {
     // acquire: an epoch that changes after this load makes FutexWait() return. Pairs with LetStartersGoOn().
     const std::uint32_t epoch = room_epoch_.load(std::memory_order_acquire);
+    // An exchange: if a pop has told us already, we see what it popped. Both orders pair with those in RoomMade().
+    (void)starters_told_.exchange(false, std::memory_order_acq_rel);
     base::ThreadFence(std::memory_order_seq_cst);  // Counted, then looked (SG3).
     if (refusing_.load(std::memory_order_relaxed)) break;
     if (!policy_->Full()) {
       room = true;
       break;
     }
+    if (deadline.expired()) break;
     const auto until = deadline.time_point();
-    if (!base::FutexWait(&room_epoch_, epoch, &until) && deadline.expired()) break;
+    (void)base::FutexWait(&room_epoch_, epoch, &until);  // Whatever it says, we look again.
   }
   starters_waiting_.fetch_sub(1, std::memory_order_relaxed);
   return room;
@@ -220,8 +239,9 @@ FiberEntity* SchedulingGroup::PopForThief() {
 
 void SchedulingGroup::RoomMade() {
   // relaxed: SG3 says why a late look does no harm.
-  if (starters_waiting_.load(std::memory_order_relaxed) != 0 && policy_->HalfEmpty()) [[unlikely]] {
-    LetStartersGoOn();
+  if (starters_waiting_.load(std::memory_order_relaxed) != 0 && policy_->HalfEmpty() &&
+      !starters_told_.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (!starters_told_.exchange(true, std::memory_order_acq_rel)) LetStartersGoOn();
   }
 }
 
@@ -237,9 +257,18 @@ void SchedulingGroup::Reopen() {
 }
 
 context::StackPool& SchedulingGroup::StacksOfSize(std::size_t bytes) {
-  base::SpinLockGuard guard(custom_stacks_lock_);
-  auto& pool = custom_stacks_[bytes];
-  if (pool == nullptr) pool = std::make_unique<context::StackPool>(StackOptions(options_, bytes));
+  WEFT_CHECK(bytes <= kMaxStackSize, "SchedulingGroup: a stack of ", bytes, " bytes, ", kMaxStackSize, " is the most");
+  const std::size_t rounded = std::bit_ceil(std::max(bytes, kMinStackSize));
+  std::atomic<context::StackPool*>& place =
+      custom_stacks_[static_cast<std::size_t>(std::countr_zero(rounded / kMinStackSize))];
+  // acquire: the pool. Pairs with the release below.
+  if (context::StackPool* pool = place.load(std::memory_order_acquire)) return *pool;
+  std::lock_guard guard(make_custom_stacks_);
+  context::StackPool* pool = place.load(std::memory_order_relaxed);  // Written under the mutex.
+  if (pool == nullptr) {
+    pool = new context::StackPool(StackOptions(this, options_, rounded));
+    place.store(pool, std::memory_order_release);
+  }
   return *pool;
 }
 
@@ -274,13 +303,11 @@ void SchedulingGroup::RetryWithoutStack() {
 
 std::size_t SchedulingGroup::TrimIdleMemory() {
   // A stack that keeps its memory costs a page fault less when it is next used.
-  std::size_t left = stacks_.Trim(options_.warm_stacks);
-  std::vector<context::StackPool*> pools;
-  {
-    base::SpinLockGuard guard(custom_stacks_lock_);
-    for (auto& [bytes, pool] : custom_stacks_) pools.push_back(pool.get());
+  std::size_t left = stacks_.Trim(options_.warm_stacks, kStacksPerTrim);
+  for (auto& place : custom_stacks_) {
+    // acquire: as in StacksOfSize().
+    if (context::StackPool* pool = place.load(std::memory_order_acquire)) left += pool->Trim(0, kStacksPerTrim);
   }
-  for (context::StackPool* pool : pools) left += pool->Trim(0);
   return left + EntityPool::Trim();
 }
 

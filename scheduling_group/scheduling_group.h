@@ -20,7 +20,9 @@
 //        sleep give back the stacks they have cached.
 //   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more;
 //        after that at least half the capacity is popped before the queue is half empty, and each pop looks at the
-//        counter. The pops that raced with its last look may miss it, those that follow cannot.
+//        counter. The pops that raced with its last look may miss it, those that follow cannot. The first of them
+//        tells all that wait, the others see that it did (`starters_told_`); who goes to wait clears that before its
+//        last look.
 //   SG4  Work is conserved between groups: who makes a fiber ready while all workers of its group are busy calls the
 //        neighbours, each at its rate. A call is stored, full fence, a sleeper looked for; a worker that goes to sleep
 //        announces it, full fence, looks for a call: it is answered by one that sleeps, or by the next that would.
@@ -30,11 +32,13 @@
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -69,6 +73,9 @@ struct WorkerBase;
 
 class SchedulingGroup {
  public:
+  static constexpr std::size_t kMinStackSize = std::size_t{1} << 14;  // of a fiber that asks for its own size
+  static constexpr std::size_t kMaxStackSize = std::size_t{1} << 30;
+
   struct Options {
     int id = 0;
     unsigned workers = 1;  // 1..64
@@ -174,6 +181,7 @@ class SchedulingGroup {
   void Notify(WorkerBase* caller);       // after a push: sees to it that a worker looks; caller: CurrentWorker()
   FiberEntity* PopFor(unsigned worker);  // the worker's next fiber; makes room for starters that wait
   FiberEntity* PopForThief();            // one that may leave the group; as above
+  // A pool for each power of two, so that fibers of many sizes share few.
   context::StackPool& StacksOfSize(std::size_t bytes);
   void AddWithoutStack(FiberEntity* fiber);
   void StackGivenBack() {
@@ -199,6 +207,7 @@ class SchedulingGroup {
   std::atomic<bool> refusing_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint32_t> starters_waiting_{0};
+  std::atomic<bool> starters_told_{false};     // of room, and none has gone to wait again since
   base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
   std::atomic<std::size_t> without_stack_count_{0};
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // by threads that are no workers
@@ -214,8 +223,9 @@ class SchedulingGroup {
   FiberEntity* without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
   FiberEntity* last_without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
 
-  base::SpinLock custom_stacks_lock_;
-  std::map<std::size_t, std::unique_ptr<context::StackPool>> custom_stacks_ WEFT_GUARDED_BY(custom_stacks_lock_);
+  // By the binary logarithm of the size less that of kMinStackSize; made when first asked for.
+  std::array<std::atomic<context::StackPool*>, std::bit_width(kMaxStackSize / kMinStackSize)> custom_stacks_{};
+  std::mutex make_custom_stacks_;
 };
 
 }  // namespace weft::scheduling_group

@@ -192,6 +192,7 @@ bool Worker::PrepareToEnter(FiberEntity* fiber) {
 
 // `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
 void Worker::SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next) {
+  WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
   left_ = self;
   left_how_ = how;
   current = next;
@@ -245,6 +246,7 @@ void Worker::FiberMain(context::ThreadState* here) {
   FiberEntity* self = worker->current;  // Before anything else may happen on this worker (W2).
   worker->FinishSwitch();
   for (;;) {
+    context::BeginFloatingPoint(*worker);
     self->Run();
     if (self->fiber_local_slots != nullptr) fiber_hooks.destroy_fiber_locals(self);
     if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
@@ -254,7 +256,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     if (next != nullptr && !next->started() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
       worker->TakeOverStack(self, next);
       worker->current = next;
-      Retire(self);
+      worker->Retire(self);
       self = next;
       continue;
     }
@@ -280,6 +282,8 @@ void Worker::GiveStackBack(FiberEntity* fiber) {
     stacks_.Push(fiber->stack_top_);
   } else {
     fiber->custom_stack_pool_->Release(fiber->stack_top_);
+    // Maybe another group's: it waits for stacks, not we.
+    static_cast<SchedulingGroup*>(fiber->custom_stack_pool_->owner())->StackGivenBack();
   }
   group->StackGivenBack();
 }
@@ -296,7 +300,10 @@ void Worker::Retire(FiberEntity* fiber) {
   void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
   fiber->state_.OnExited();
   EntityPool::GiveBack(fiber);
-  if (on_exit != nullptr) on_exit(arg);
+  if (on_exit == nullptr) return;
+  must_not_switch = true;
+  on_exit(arg);
+  must_not_switch = false;
 }
 
 WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed without Join()"); }

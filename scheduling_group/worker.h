@@ -71,7 +71,7 @@ class Worker final : public WorkerBase {
   void FinishSwitch();
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
   void GiveStackBack(FiberEntity* fiber);
-  static void Retire(FiberEntity* fiber);
+  void Retire(FiberEntity* fiber);
 
   WorkerCounters& counters() { return group->bed(index).counters; }
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -115,6 +116,35 @@ TEST_P(FiberTest, CapturesOutliveWaitsWithATimeOut) {
   });
   fiber.Join();
   EXPECT_TRUE(intact);
+}
+
+// A fiber that ended, or was left, with other settings handed them on to the one that began after it.
+TEST_P(FiberTest, AFiberStartsWithTheFloatingPointControlOfItsWorker) {
+  const auto control = [] {
+    std::fenv_t environment;
+    std::fegetenv(&environment);
+    return std::pair(environment.__control_word, environment.__mxcsr & ~0x3fU);
+  };
+  const auto expected = control();
+  constexpr int kFibers = 200;
+  std::atomic<int> wrong{0};
+  FiberLatch done(2 * kFibers);
+  InFiber([&] {
+    for (int i = 0; i < kFibers; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&, i] {
+        std::fesetround(FE_UPWARD);
+        if (i % 2 == 0) FiberYield();
+        if (std::fegetround() != FE_UPWARD) ++wrong;
+        done.CountDown();
+      }));
+      ASSERT_TRUE(StartFiberDetached([&] {
+        if (control() != expected) ++wrong;
+        done.CountDown();
+      }));
+    }
+  });
+  done.Wait();
+  EXPECT_EQ(wrong.load(), 0);
 }
 
 TEST_P(FiberTest, ACallableWhoseMoveMayThrowIsNotMovedWithinTheFiber) {

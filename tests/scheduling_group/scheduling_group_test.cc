@@ -266,6 +266,44 @@ TEST_P(SchedulingGroupTest, OnExitIsCalledWhenTheFiberIsOver) {
   EXPECT_EQ(exit.bodies, 100);
 }
 
+// The hook runs at the end of a switch, where there may be no other (W2): with the queue full a start from there
+// switched.
+TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
+  SchedulingGroup::Options options{.workers = workers(), .run_queue_size = 4};
+  WorkerGroup group(options);
+  constexpr int kFibers = 2000;
+  struct Exit {
+    WorkerGroup* group;
+    Countdown done{2 * kFibers};
+  } exit{&group};
+  Countdown starter(1);
+  const auto start_another = [](void* arg) {
+    auto* self = static_cast<Exit*>(arg);
+    ASSERT_TRUE(self->group->Start([self] { self->done.Done(); }));
+  };
+  ASSERT_TRUE(group.Start([&] {
+    for (int i = 0; i < kFibers; ++i) {
+      ASSERT_TRUE(group.Start(
+          [&] {
+            YieldCurrentFiber();  // It ends by a switch, not by handing its stack over.
+            exit.done.Done();
+          },
+          {.on_exit = start_another, .on_exit_arg = &exit}));
+    }
+    starter.Done();
+  }));
+  EXPECT_TRUE(starter.Wait());
+  EXPECT_TRUE(exit.done.Wait());
+}
+
+TEST_P(SchedulingGroupTest, StacksOfManySizesShareFewPools) {
+  WorkerGroup group(workers());
+  context::StackPool& pool = group.group().StacksOfSize(40'000);
+  EXPECT_EQ(&group.group().StacksOfSize(65'536), &pool);
+  EXPECT_GE(pool.usable_size(), 40'000u);
+  EXPECT_NE(&group.group().StacksOfSize(65'537), &pool);
+}
+
 TEST(SchedulingGroup, RunInsteadOfCurrentRunsTheNewFiberFirstAndTheCallerBehindTheOthers) {
   WorkerGroup group(1);
   std::vector<int> order;

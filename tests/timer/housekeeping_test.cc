@@ -13,7 +13,7 @@ namespace {
 
 class HousekeepingTest : public testing::Test {
  protected:
-  static constexpr Tick kPeriod = 100;
+  static constexpr Tick kPeriod = 1000;
 
   HousekeepingTest() { housekeeping_.Reset(kPeriod); }
 
@@ -53,7 +53,7 @@ TEST_F(HousekeepingTest, TrimsAreRepeatedUntilNothingIsLeft) {
   EXPECT_TRUE(Next(2));
   EXPECT_TRUE(Next(1));
   EXPECT_TRUE(Next(0));
-  EXPECT_EQ(now_, 1000 + 3 * kPeriod);
+  EXPECT_EQ(now_, 1000 + kPeriod + 2 * Housekeeping::kPauseBetweenParts);
   EXPECT_EQ(housekeeping_.next(), kNever);
 }
 
