@@ -233,6 +233,11 @@ class Runtime {
   std::size_t Terminate();
 
   std::size_t group_count() const { return groups_.size(); }
+  std::vector<scheduling_group::GroupCounts> counts() const {
+    std::vector<scheduling_group::GroupCounts> counts;
+    for (const auto& group : groups_) counts.push_back(scheduling_group::ReadCounts(*group));
+    return counts;
+  }
   std::size_t largest_group() const { return largest_group_; }
   std::size_t worker_count() const { return worker_count_; }
   int planned_node(std::size_t group) const { return plan_.groups[group].node; }
@@ -284,7 +289,8 @@ void Runtime::IntroduceNeighbours(const Options& options) {
           neighbour.same_node ? options.work_stealing_ratio : options.cross_numa_work_stealing_ratio;
       if (every_n == 0) continue;
       neighbours.push_back({.group = groups_[static_cast<std::size_t>(neighbour.group)].get(),
-                            .steal_every_n = static_cast<unsigned>(every_n)});
+                            .steal_every_n = static_cast<unsigned>(every_n),
+                            .distance = SchedulingGroup::kSameNode});
     }
     groups_[i]->SetNeighbours(std::move(neighbours));
   }
@@ -416,6 +422,10 @@ std::size_t TerminateRuntime() {
 bool IsRuntimeRunning() noexcept { return Running(); }
 
 std::size_t GetSchedulingGroupCount() { return RuntimeOrFail("GetSchedulingGroupCount").group_count(); }
+
+std::vector<scheduling_group::GroupCounts> GetSchedulingCounts() {
+  return RuntimeOrFail("GetSchedulingCounts").counts();
+}
 
 std::size_t GetSchedulingGroupSize() { return RuntimeOrFail("GetSchedulingGroupSize").largest_group(); }
 

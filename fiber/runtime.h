@@ -18,8 +18,10 @@
 #define WEFT_FIBER_RUNTIME_H_
 
 #include <cstddef>
+#include <vector>
 
 #include "weft/fiber/runtime_options.h"
+#include "weft/scheduling_group/counters.h"
 
 namespace weft::fiber {
 
@@ -45,6 +47,9 @@ bool IsRuntimeRunning() noexcept;
 
 // Scheduling groups.
 std::size_t GetSchedulingGroupCount();
+
+// What the scheduler has counted since the runtime was started, by group (scheduling_group/counters.h). A snapshot.
+std::vector<scheduling_group::GroupCounts> GetSchedulingCounts();
 
 // Workers in each group (in the largest, where the last ones are smaller).
 std::size_t GetSchedulingGroupSize();

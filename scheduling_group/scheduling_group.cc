@@ -62,14 +62,19 @@ SchedulingGroup::~SchedulingGroup() {
 }
 
 void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
-  if (!neighbour_lists_.empty() && *neighbour_lists_.back() == neighbours) return;
-  neighbour_lists_.push_back(std::make_unique<const std::vector<Neighbour>>(std::move(neighbours)));
+  if (!neighbour_lists_.empty() && neighbour_lists_.back()->all == neighbours) {
+    for (unsigned w = 0; w < size(); ++w) {
+      for (std::size_t n = 0; n < neighbours.size(); ++n) neighbour_lists_.back()->counters(w, n).Clear();
+    }
+    return;
+  }
+  neighbour_lists_.push_back(std::make_unique<const NeighbourList>(std::move(neighbours), size()));
   neighbours_.store(neighbour_lists_.back().get(),
                     std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
 void SchedulingGroup::Notify(WorkerBase* caller) {
-  if (!WakeOne() && !neighbours().empty()) CallForHelp(caller);
+  if (!WakeOne() && !neighbours().all.empty()) CallForHelp(caller);
 }
 
 bool SchedulingGroup::WakeOne() {
@@ -87,14 +92,14 @@ void SchedulingGroup::CallForHelp(WorkerBase* caller) {
   const std::uint64_t calls =
       caller != nullptr ? caller->calls_for_help++ : calls_.fetch_add(1, std::memory_order_relaxed);
   const bool first_to_wait = policy_->FewWait();
-  for (const Neighbour& neighbour : neighbours()) {
+  for (const Neighbour& neighbour : neighbours().all) {
     if (neighbour.steal_every_n == 0) continue;
     if (first_to_wait || calls % neighbour.steal_every_n == 0) neighbour.group->AnswerCall(this);
   }
 }
 
 void SchedulingGroup::AnswerCall(SchedulingGroup* loaded) {
-  const std::vector<Neighbour>& all = neighbours();
+  const std::vector<Neighbour>& all = neighbours().all;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].group != loaded) continue;
     // A worker that goes to sleep announces it before its last look, and we tell of the call before we look for
@@ -228,12 +233,13 @@ FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   return fiber;
 }
 
-FiberEntity* SchedulingGroup::PopForThief() {
+FiberEntity* SchedulingGroup::PopForThief(int distance) {
   if (stopping()) return nullptr;
   bool in_sight_again = false;
   FiberEntity* fiber = policy_->Steal(&in_sight_again);
   if (in_sight_again) WakeOne();  // No call for help: it would call the thief to what it may not have.
   RoomMade();
+  if (fiber != nullptr) stolen_out_[distance == kSameNode].fetch_add(1, std::memory_order_relaxed);
   return fiber;
 }
 
@@ -253,6 +259,8 @@ void SchedulingGroup::Stop() {
 void SchedulingGroup::Reopen() {
   WEFT_CHECK(stopping(), "SchedulingGroup::Reopen: group ", id(), " was not stopped");
   refusing_.store(false, std::memory_order_relaxed);  // No worker runs; those that start are created after this.
+  for (unsigned w = 0; w < size(); ++w) beds_[w].counters.Clear();
+  for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   stopping_.store(false, std::memory_order_release);
 }
 

@@ -40,12 +40,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/base/clock.h"
 #include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"
 #include "weft/context/stack_pool.h"
+#include "weft/scheduling_group/counters.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/scheduling_policy.h"
@@ -53,21 +55,6 @@
 namespace weft::scheduling_group {
 
 inline constexpr unsigned kMaxWorkersPerGroup = 64;
-
-// Written by its worker only, read by anybody (relaxed: statistics, no one acts on them).
-struct alignas(base::kCacheLineSize) WorkerCounters {
-  std::atomic<std::uint64_t> fibers_run{0};  // fibers begun here
-  std::atomic<std::uint64_t> switches{0};    // times a fiber was entered
-  std::atomic<std::uint64_t> spins{0};       // times it began to look for work
-  std::atomic<std::uint64_t> sleeps{0};      // times it went to sleep, unless the last look found something
-  std::atomic<std::uint64_t> stolen_in{0};   // fibers taken from other groups
-  std::atomic<std::uint64_t> steal_attempts{0};
-  std::atomic<std::uint64_t> wakes_issued{0};  // other workers unparked by it
-
-  static void Add(std::atomic<std::uint64_t>& counter) noexcept {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-};
 
 struct WorkerBase;
 
@@ -138,8 +125,10 @@ class SchedulingGroup {
   struct Neighbour {
     SchedulingGroup* group;
     unsigned steal_every_n;
+    int distance = kSameNode;  // between the NUMA nodes of the two, as in the ACPI table
     bool operator==(const Neighbour&) const = default;
   };
+  static constexpr int kSameNode = 10;
   // A thread that woke the last fiber of a former runtime may still read the former list: lists stay until the group
   // goes.
   void SetNeighbours(std::vector<Neighbour> neighbours);
@@ -150,7 +139,9 @@ class SchedulingGroup {
   bool HasFibersWithoutStack() const { return without_stack_count_.load(std::memory_order_relaxed) != 0; }
   context::StackPool& stacks() { return stacks_; }
 
+  // counters.h
   const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
+  const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
   const IdleWorkers& idle_workers() const { return idle_; }
 
   // --- For worker.cc ---
@@ -159,10 +150,21 @@ class SchedulingGroup {
     WorkerCounters counters;
   };
   Bed& bed(unsigned worker) { return beds_[worker]; }
+  struct NeighbourList {
+    NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
+        : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {}
+    StealCounters& counters(unsigned worker, std::size_t neighbour) const {
+      return counters_[worker * all.size() + neighbour];
+    }
+    const std::vector<Neighbour> all;
+
+   private:
+    const std::unique_ptr<StealCounters[]> counters_;
+  };
   IdleWorkers& idle() { return idle_; }
   SchedulingPolicy& policy() { return *policy_; }
   // acquire: pairs with the release in SetNeighbours().
-  const std::vector<Neighbour>& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
+  const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
   // The neighbours that called for help, a bit for each (CallBit of its index), each call once.
   std::uint64_t TakeCalls() {
     if (!IsCalled()) return 0;
@@ -178,9 +180,9 @@ class SchedulingGroup {
     if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
-  void Notify(WorkerBase* caller);       // after a push: sees to it that a worker looks; caller: CurrentWorker()
-  FiberEntity* PopFor(unsigned worker);  // the worker's next fiber; makes room for starters that wait
-  FiberEntity* PopForThief();            // one that may leave the group; as above
+  void Notify(WorkerBase* caller);         // after a push: sees to it that a worker looks; caller: CurrentWorker()
+  FiberEntity* PopFor(unsigned worker);    // the worker's next fiber; makes room for starters that wait
+  FiberEntity* PopForThief(int distance);  // one that may leave the group; as above
   // A pool for each power of two, so that fibers of many sizes share few.
   context::StackPool& StacksOfSize(std::size_t bytes);
   void AddWithoutStack(FiberEntity* fiber);
@@ -211,10 +213,11 @@ class SchedulingGroup {
   base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
   std::atomic<std::size_t> without_stack_count_{0};
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // by threads that are no workers
+  std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const std::unique_ptr<Bed[]> beds_;
-  std::vector<std::unique_ptr<const std::vector<Neighbour>>> neighbour_lists_;  // the runtime's; the last is in use
-  std::atomic<const std::vector<Neighbour>*> neighbours_{nullptr};
+  std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's; the last is in use
+  std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;
   context::StackPool stacks_;
 

@@ -36,7 +36,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group) : stacks_(&owner
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
     static_cast<Worker*>(worker)->RunInstead(worker->current, LeftBehind::kDisplaced, next);
   };
-  next_steal_look_.assign(owner->neighbours().size(), 0);
+  next_steal_look_.assign(owner->neighbours().all.size(), 0);
 }
 
 void Worker::Run() {
@@ -84,9 +84,9 @@ FiberEntity* Worker::NextFiber() {
     if (fiber != nullptr) return fiber;
     TellDrainWaiter();
 
-    WorkerCounters::Add(counters().sleeps);
     idle.PrepareSleep(index);
     if (!policy.HasWork() && !group->IsCalled() && !group->stopping()) {  // The last look (IW1, SG4).
+      WorkerCounters::Add(counters().sleeps);
       group->CallIdleHook();
       if (group->HasFibersWithoutStack()) {
         stacks_.Clear();  // Others may need them.
@@ -104,6 +104,7 @@ FiberEntity* Worker::NextFiber() {
         parker.Park();
       }
       counted_as_spinner = !idle.CancelSleep(index);
+      if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
     } else if (!idle.CancelSleep(index)) {
       parker.Park();  // The claimer's token is there or on its way.
       counted_as_spinner = true;
@@ -138,12 +139,15 @@ FiberEntity* Worker::StealFromOtherGroups() {
   std::uint64_t calls = group->TakeCalls();
   const auto& neighbours = group->neighbours();
   ++idle_looks_;
-  for (std::size_t i = 0; i < neighbours.size(); ++i) {
-    const auto [victim, every_n] = neighbours[i];
+  WorkerCounters::Add(counters().idle_looks);
+  for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
+    const auto [victim, every_n, distance] = neighbours.all[i];
     const std::uint64_t bit = SchedulingGroup::CallBit(i);
     if (every_n == 0 || (idle_looks_ < next_steal_look_[i] && (calls & bit) == 0)) continue;
     calls &= ~bit;
-    FiberEntity* fiber = StealFrom(victim);
+    StealCounters& counters = neighbours.counters(index, i);
+    WorkerCounters::Add(counters.attempts);
+    FiberEntity* fiber = StealFrom(victim, distance, &counters);
     // After a success the next look tries again at once: who called is robbed until it has nothing that waits, and then
     // its next fiber is a first one, for which it calls again (SG4).
     next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
@@ -154,11 +158,10 @@ FiberEntity* Worker::StealFromOtherGroups() {
   return nullptr;
 }
 
-FiberEntity* Worker::StealFrom(SchedulingGroup* victim) {
-  WorkerCounters::Add(counters().steal_attempts);
-  FiberEntity* fiber = victim->PopForThief();
+FiberEntity* Worker::StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters) {
+  FiberEntity* fiber = victim->PopForThief(distance);
   if (fiber == nullptr) return nullptr;
-  WorkerCounters::Add(counters().stolen_in);
+  WorkerCounters::Add(counters->stolen_in);
   // Its stack goes home in the end.
   if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
   fiber->set_group(group);
@@ -185,7 +188,7 @@ bool Worker::PrepareToEnter(FiberEntity* fiber) {
     }
     fiber->stack_top_ = top;
     context::MakeContext(&fiber->context, top, pool->usable_size(), &Worker::FiberMain);
-    WorkerCounters::Add(counters().fibers_run);
+    WorkerCounters::Add(counters().begun);
   }
   return true;
 }
@@ -273,7 +276,7 @@ void Worker::TakeOverStack(FiberEntity* from, FiberEntity* to) {
   to->state_.OnAcquired();
   to->stack_top_ = from->stack_top_;
   to->context = from->context;  // What a sanitizer knows of the stack.
-  WorkerCounters::Add(counters().fibers_run);
+  WorkerCounters::Add(counters().begun);
 }
 
 void Worker::GiveStackBack(FiberEntity* fiber) {
@@ -290,6 +293,7 @@ void Worker::GiveStackBack(FiberEntity* fiber) {
 
 // The fiber is over and has no stack any more.
 void Worker::Retire(FiberEntity* fiber) {
+  WorkerCounters::Add(counters().finished);
   fiber->stack_top_ = nullptr;
   fiber->stack_size_ = 0;
   fiber->custom_stack_pool_ = nullptr;

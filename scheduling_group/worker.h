@@ -65,7 +65,7 @@ class Worker final : public WorkerBase {
   bool PrepareToEnter(FiberEntity* fiber);
   FiberEntity* Spin();
   FiberEntity* StealFromOtherGroups();
-  FiberEntity* StealFrom(SchedulingGroup* victim);
+  FiberEntity* StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters);
 
   void SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next);
   void FinishSwitch();

@@ -367,7 +367,10 @@ TEST(SchedulingGroup, AnIdleGroupStealsFromItsNeighbourButNotLocalFibers) {
   EXPECT_EQ(local.left(), 50);
   release = true;
   EXPECT_TRUE(local.Wait());
-  EXPECT_GE(thief.group().counters(0).stolen_in.load(), 50u);
+  const GroupCounts counts = ReadCounts(thief.group());
+  ASSERT_EQ(counts.steals.size(), 1u);
+  EXPECT_EQ(counts.steals[0].stolen_in, ReadCounts(loaded.group()).stolen_out_same_node);
+  EXPECT_GE(counts.steals[0].stolen_in, 50u);
   loaded.Drain();
 }
 

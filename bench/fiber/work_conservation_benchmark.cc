@@ -1,0 +1,71 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// How to read the figures
+//
+// Two groups of one worker each, 4,000 fibers that compute for some 50 us each.
+// BM_AllInOneGroup: all are started in group 0. The time is to be that of BM_SplitEvenly while stealing is on
+//   (`every_n`: --fiber_work_stealing_ratio), and twice as long with 0, never. `in_group_1` is the part that group 1 ran.
+// BM_SplitEvenly: a half in each group, to compare with.
+//
+// Two cores that nothing else uses are needed; compare medians of --benchmark_repetitions.
+
+#include <atomic>
+#include <cstdint>
+
+#include "weft/bench/fiber/benchmark_runtime.h"
+
+namespace {
+
+using weft::FiberLatch;
+
+constexpr int kFibers = 4000;
+
+void Compute() {
+  for (int step = 0; step < 100'000; ++step) benchmark::DoNotOptimize(step);
+}
+
+void RunLoad(benchmark::State& state, std::int64_t every_n, std::size_t groups_to_start_in) {
+  weft::fiber::Options options;
+  options.concurrency_hint = 2;
+  options.scheduling_group_size = 1;
+  options.work_stealing_ratio = every_n;
+  weft::fiber::StartRuntime(options);
+  std::int64_t in_group_one = 0;
+  for (auto _ : state) {
+    std::atomic<std::int64_t> ran_in_group_one = 0;
+    FiberLatch done(kFibers);
+    for (int i = 0; i < kFibers; ++i) {
+      weft::Fiber::Attributes attributes;
+      attributes.scheduling_group = static_cast<std::size_t>(i) % groups_to_start_in;
+      const bool started = weft::StartFiberDetached(attributes, [&] {
+        Compute();
+        ran_in_group_one.fetch_add(weft::fiber::GetCurrentSchedulingGroupIndex() == 1 ? 1 : 0,
+                                   std::memory_order_relaxed);
+        done.CountDown();
+      });
+      if (!started) state.SkipWithError("a fiber was refused");
+    }
+    done.Wait();
+    in_group_one += ran_in_group_one.load(std::memory_order_relaxed);
+  }
+
+  state.counters["in_group_1"] =
+      static_cast<double>(in_group_one) / static_cast<double>(kFibers) / static_cast<double>(state.iterations());
+  weft::fiber::TerminateRuntime();
+}
+
+void BM_AllInOneGroup(benchmark::State& state) { RunLoad(state, state.range(0), 1); }
+void BM_SplitEvenly(benchmark::State& state) { RunLoad(state, 16, 2); }
+
+BENCHMARK(BM_AllInOneGroup)
+    ->ArgName("every_n")
+    ->Arg(16)
+    ->Arg(1)
+    ->Arg(64)
+    ->Arg(0)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_SplitEvenly)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace

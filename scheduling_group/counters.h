@@ -1,0 +1,103 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the scheduler counts. For users: ReadCounts(), or for all groups of the runtime GetSchedulingCounts() in
+// fiber/runtime.h. Counts begin at 0 when the runtime starts and only grow; rates are differences of two snapshots.
+//
+// Each worker counts on a cache line of its own, with plain additions; only what a thread that is no worker of the
+// group does is counted by an atomic addition (stolen_out). A snapshot is not one instant: sums that must be equal
+// (CT1, CT2) are equal when nothing runs.
+//
+// Invariants
+//   CT1  Each fiber that is begun is finished once: the sums over all workers of `begun` and of `finished` are equal
+//        when no fiber is alive, whichever workers and groups it went through.
+//   CT2  Each fiber stolen is counted by the thief's worker (StealCounts::stolen_in) and by the group it is taken from
+//        (stolen_out_*), in the class of the same distance: the sums over all groups are equal when nothing runs.
+#ifndef WEFT_SCHEDULING_GROUP_COUNTERS_H_
+#define WEFT_SCHEDULING_GROUP_COUNTERS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "weft/base/cpu.h"
+
+namespace weft::scheduling_group {
+
+class SchedulingGroup;
+
+// One worker, at the time of the snapshot.
+struct WorkerCounts {
+  std::uint64_t begun = 0;       // fibers that ran here first
+  std::uint64_t finished = 0;    // fibers that ended here
+  std::uint64_t switches = 0;    // times a fiber was entered, or the loop
+  std::uint64_t spins = 0;       // times it began to look for work
+  std::uint64_t sleeps = 0;      // times it slept
+  std::uint64_t wakes = 0;       // times it was woken for work, by a producer or another worker
+  std::uint64_t idle_looks = 0;  // times it had nothing to do and asked whether it is time to steal
+};
+
+// What one group has taken from one other.
+struct StealCounts {
+  int group = 0;      // the other
+  int distance = 10;  // between their NUMA nodes, as in the ACPI table: 10 is the same node
+  unsigned every_n = 0;
+  std::uint64_t attempts = 0;
+  std::uint64_t stolen_in = 0;  // fibers
+};
+
+struct GroupCounts {
+  int group = 0;
+  int node = -1;
+  std::size_t ready = 0;       // fibers that wait for a worker now
+  std::size_t overflowed = 0;  // fibers readied while the run queue was full, since the group was made
+  std::vector<WorkerCounts> workers;
+  std::vector<StealCounts> steals;          // nearest first
+  std::uint64_t stolen_out_same_node = 0;   // fibers taken from it by groups of its node
+  std::uint64_t stolen_out_other_node = 0;  // ... by others
+
+  WorkerCounts Sum() const;
+};
+
+// Any thread, as long as the group lives.
+GroupCounts ReadCounts(const SchedulingGroup& group);
+
+// --- For this layer ---
+
+// Written by its worker only, read by anybody. relaxed throughout: statistics, no one acts on them.
+struct alignas(base::kCacheLineSize) WorkerCounters {
+  std::atomic<std::uint64_t> begun{0};
+  std::atomic<std::uint64_t> finished{0};
+  std::atomic<std::uint64_t> switches{0};
+  std::atomic<std::uint64_t> spins{0};
+  std::atomic<std::uint64_t> sleeps{0};
+  std::atomic<std::uint64_t> wakes{0};
+  std::atomic<std::uint64_t> idle_looks{0};
+
+  static void Add(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // While no worker runs.
+  void Clear() noexcept {
+    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_looks}) {
+      counter->store(0, std::memory_order_relaxed);
+    }
+  }
+};
+
+// Of one worker and one victim. As WorkerCounters.
+struct alignas(base::kCacheLineSize) StealCounters {
+  std::atomic<std::uint64_t> attempts{0};
+  std::atomic<std::uint64_t> stolen_in{0};
+
+  // While no worker runs.
+  void Clear() noexcept {
+    attempts.store(0, std::memory_order_relaxed);
+    stolen_in.store(0, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_COUNTERS_H_
