@@ -16,12 +16,9 @@
 #ifndef WEFT_SCHEDULING_GROUP_COUNTERS_H_
 #define WEFT_SCHEDULING_GROUP_COUNTERS_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "weft/base/cpu.h"
 
 namespace weft::scheduling_group {
 
@@ -62,41 +59,6 @@ struct GroupCounts {
 
 // Any thread, as long as the group lives.
 GroupCounts ReadCounts(const SchedulingGroup& group);
-
-// --- For this layer ---
-
-// Written by its worker only, read by anybody. relaxed throughout: statistics, no one acts on them.
-struct alignas(base::kCacheLineSize) WorkerCounters {
-  std::atomic<std::uint64_t> begun{0};
-  std::atomic<std::uint64_t> finished{0};
-  std::atomic<std::uint64_t> switches{0};
-  std::atomic<std::uint64_t> spins{0};
-  std::atomic<std::uint64_t> sleeps{0};
-  std::atomic<std::uint64_t> wakes{0};
-  std::atomic<std::uint64_t> idle_looks{0};
-
-  static void Add(std::atomic<std::uint64_t>& counter) noexcept {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-  // While no worker runs.
-  void Clear() noexcept {
-    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_looks}) {
-      counter->store(0, std::memory_order_relaxed);
-    }
-  }
-};
-
-// Of one worker and one victim. As WorkerCounters.
-struct alignas(base::kCacheLineSize) StealCounters {
-  std::atomic<std::uint64_t> attempts{0};
-  std::atomic<std::uint64_t> stolen_in{0};
-
-  // While no worker runs.
-  void Clear() noexcept {
-    attempts.store(0, std::memory_order_relaxed);
-    stolen_in.store(0, std::memory_order_relaxed);
-  }
-};
 
 }  // namespace weft::scheduling_group
 

@@ -74,7 +74,7 @@ void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
 }
 
 void SchedulingGroup::Notify(WorkerBase* caller) {
-  if (!WakeOne() && !neighbours().all.empty()) CallForHelp(caller);
+  if (!WakeOne() && neighbours().least_every_n != 0) CallForHelp(caller);
 }
 
 bool SchedulingGroup::WakeOne() {
@@ -86,29 +86,80 @@ bool SchedulingGroup::WakeOne() {
   return true;
 }
 
+// After WakeOne(), whose fence stands between our push and what we look at here (SG4).
 void SchedulingGroup::CallForHelp(WorkerBase* caller) {
+  const NeighbourList& list = neighbours();
   if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
-  // relaxed: a rate.
-  const std::uint64_t calls =
-      caller != nullptr ? caller->calls_for_help++ : calls_.fetch_add(1, std::memory_order_relaxed);
-  const bool first_to_wait = policy_->FewWait();
-  for (const Neighbour& neighbour : neighbours().all) {
-    if (neighbour.steal_every_n == 0) continue;
-    if (first_to_wait || calls % neighbour.steal_every_n == 0) neighbour.group->AnswerCall(this);
+  bool near_sleeps = false;
+  for (const SchedulingGroup* group : list.near) near_sleeps |= !group->idle_.sleepers().Empty();
+  if (!near_sleeps && list.all_are_near) [[likely]] {
+    return;
+  }
+  bool at_rate;
+  std::uint64_t call;  // the number of calls made at the rate of those who are called the most often
+  if (caller != nullptr) {
+    at_rate = --caller->pushes_until_call == 0;
+    if (at_rate) caller->pushes_until_call = list.least_every_n;
+    call = at_rate ? caller->calls_for_help++ : 0;
+  } else {
+    const std::uint64_t pushes = calls_.fetch_add(1, std::memory_order_relaxed);  // A rate.
+    at_rate = pushes % list.least_every_n == 0;
+    call = pushes / list.least_every_n;
+  }
+  if (near_sleeps && policy_->FewWait()) {
+    for (SchedulingGroup* group : list.near) group->AnswerCall(this);
+  }
+  if (!at_rate) return;
+  for (const auto& [group, every_n, distance] : list.all) {
+    if (every_n != 0 && call % (every_n / list.least_every_n) == 0) group->AnswerCall(this);
   }
 }
 
-void SchedulingGroup::AnswerCall(SchedulingGroup* loaded) {
-  const std::vector<Neighbour>& all = neighbours().all;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].group != loaded) continue;
-    // A worker that goes to sleep announces it before its last look, and we tell of the call before we look for
-    // sleepers; the fences of IdleWorkers stand between on both sides (SG4).
-    // release: pairs with the acquire in TakeCalls().
-    calls_pending_.fetch_or(CallBit(i), std::memory_order_release);
-    WakeOne();
-    return;
+bool SchedulingGroup::FindLoadedNeighbour() {
+  for (const SchedulingGroup* group : neighbours().near) {
+    if (group->idle_.spinners() != 0 || !group->idle_.sleepers().Empty() || !group->policy_->HasWork()) continue;
+    calls_pending_.fetch_or(group->CallBit(), std::memory_order_relaxed);  // By ourselves, to ourselves.
+    return true;
   }
+  return false;
+}
+
+// No fences here, unlike after a push: a sleeper that we overlook is called the next time.
+void SchedulingGroup::CallSleepingNeighbours(unsigned worker) {
+  const NeighbourList& list = neighbours();
+  Bed& bed = beds_[worker];
+  bed.pops_until_call = list.least_every_n != 0 ? list.least_every_n : std::numeric_limits<std::uint32_t>::max();
+  if (list.least_every_n == 0 || policy_->FewWait()) return;
+  if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
+  const std::uint64_t call = bed.calls++;
+  for (const Neighbour& neighbour : list.all) {
+    if (neighbour.steal_every_n == 0 || neighbour.group->idle_.sleepers().Empty()) continue;
+    if (call % (neighbour.steal_every_n / list.least_every_n) == 0) neighbour.group->AnswerCall(this);
+  }
+}
+
+SchedulingGroup::NeighbourList::NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
+    : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {
+  for (const auto& [group, every_n, distance] : all) {
+    if (every_n == 0) continue;
+    least_every_n = least_every_n == 0 ? every_n : std::min(least_every_n, every_n);
+    if (distance == kSameNode && near.size() < kMostNear) {
+      near.push_back(group);
+    } else {
+      all_are_near = false;
+    }
+  }
+}
+
+void SchedulingGroup::AnswerCall(const SchedulingGroup* loaded) {
+  // A worker that goes to sleep announces it before its last look, and we tell of the call before we look for sleepers;
+  // the fences of IdleWorkers stand between on both sides (SG4).
+  // relaxed: as long as nobody has taken it the line is not moved.
+  if ((calls_pending_.load(std::memory_order_relaxed) & loaded->CallBit()) == 0) {
+    // release: pairs with the acquire in TakeCalls().
+    calls_pending_.fetch_or(loaded->CallBit(), std::memory_order_release);
+  }
+  WakeOne();
 }
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
@@ -230,6 +281,7 @@ FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   FiberEntity* fiber = policy_->Pop(worker, &in_sight_again);
   if (in_sight_again) Notify(CurrentWorker());
   RoomMade();
+  if (fiber != nullptr && --beds_[worker].pops_until_call == 0) CallSleepingNeighbours(worker);
   return fiber;
 }
 

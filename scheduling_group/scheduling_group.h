@@ -23,9 +23,13 @@
 //        counter. The pops that raced with its last look may miss it, those that follow cannot. The first of them
 //        tells all that wait, the others see that it did (`starters_told_`); who goes to wait clears that before its
 //        last look.
-//   SG4  Work is conserved between groups: who makes a fiber ready while all workers of its group are busy calls the
-//        neighbours, each at its rate. A call is stored, full fence, a sleeper looked for; a worker that goes to sleep
-//        announces it, full fence, looks for a call: it is answered by one that sleeps, or by the next that would.
+//   SG4  Work is conserved between groups. Who makes a fiber ready while all workers of its group are busy looks, after
+//        its push and a full fence, for sleepers in the nearest groups of its node, and if this is the first fiber that
+//        has to wait, calls them; a worker that goes to sleep announces it, full fence, looks for calls and at the same
+//        groups' queues. So such a fiber is seen by one that sleeps, or by the next that would.
+//   SG5  Beyond the first one, and to groups of other nodes, calls are made at the rate of steal_every_n: by whoever
+//        pushes while all are busy, and by whoever takes fibers while more wait (a thief may have found the queue empty
+//        for a moment and gone to sleep, and nobody may push any more).
 //
 // Lock order: without_stack_lock_ before the policy's own locks.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -47,10 +51,10 @@
 #include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"
 #include "weft/context/stack_pool.h"
-#include "weft/scheduling_group/counters.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/scheduling_policy.h"
+#include "weft/scheduling_group/worker_counters.h"
 
 namespace weft::scheduling_group {
 
@@ -147,16 +151,24 @@ class SchedulingGroup {
   // --- For worker.cc ---
   struct alignas(base::kCacheLineSize) Bed {
     base::Parker parker;
+    std::uint32_t pops_until_call = 1;  // The worker's own, both: CallSleepingNeighbours().
+    std::uint64_t calls = 0;
     WorkerCounters counters;
   };
   Bed& bed(unsigned worker) { return beds_[worker]; }
   struct NeighbourList {
-    NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
-        : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {}
+    NeighbourList(std::vector<Neighbour> neighbours, unsigned workers);
     StealCounters& counters(unsigned worker, std::size_t neighbour) const {
       return counters_[worker * all.size() + neighbour];
     }
     const std::vector<Neighbour> all;
+    // The least of their steal_every_n that is not 0; 0: there is none.
+    unsigned least_every_n = 0;
+    // Those of our node, with steal_every_n not 0, at most kMostNear; to look at all would cost too much where there
+    // are dozens.
+    static constexpr std::size_t kMostNear = 8;
+    std::vector<SchedulingGroup*> near;
+    bool all_are_near = true;  // there are no others with steal_every_n not 0
 
    private:
     const std::unique_ptr<StealCounters[]> counters_;
@@ -165,17 +177,21 @@ class SchedulingGroup {
   SchedulingPolicy& policy() { return *policy_; }
   // acquire: pairs with the release in SetNeighbours().
   const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
-  // The neighbours that called for help, a bit for each (CallBit of its index), each call once.
+  // The groups that called for help, CallBit() of each, each call once.
   std::uint64_t TakeCalls() {
     if (!IsCalled()) return 0;
     // acquire: what the caller pushed before it called is seen by who answers. Pairs with the release in AnswerCall().
-    return calls_pending_.exchange(0, std::memory_order_acquire);
+    const std::uint64_t calls = calls_pending_.exchange(0, std::memory_order_acquire);
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad, for a caller that found its call pending.
+    return calls;
   }
+  // A worker's last look before it sleeps: whether a near group has more to do than its workers can; it counts as
+  // having called.
+  bool FindLoadedNeighbour();
   void PutCallsBack(std::uint64_t calls) { calls_pending_.fetch_or(calls, std::memory_order_release); }
   bool IsCalled() const { return calls_pending_.load(std::memory_order_relaxed) != 0; }  // SG4
-  static std::uint64_t CallBit(std::size_t neighbour) {
-    return std::uint64_t{1} << std::min<std::size_t>(neighbour, 63);
-  }
+  // Groups that share a bit, where there are more than 64, cost each other an attempt in vain.
+  std::uint64_t CallBit() const { return std::uint64_t{1} << (static_cast<unsigned>(id()) % 64); }
   void CallIdleHook() const {
     if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
   }
@@ -196,7 +212,8 @@ class SchedulingGroup {
  private:
   bool WakeOne();  // false: somebody looks already, or nobody sleeps
   void CallForHelp(WorkerBase* caller);
-  void AnswerCall(SchedulingGroup* loaded);
+  void CallSleepingNeighbours(unsigned worker);
+  void AnswerCall(const SchedulingGroup* loaded);
   bool StartWhenFull(FiberEntity* fiber);
   bool WaitForRoom(base::Deadline deadline);  // a plain thread
   void RetryWithoutStack();
@@ -212,7 +229,7 @@ class SchedulingGroup {
   std::atomic<bool> starters_told_{false};     // of room, and none has gone to wait again since
   base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
   std::atomic<std::size_t> without_stack_count_{0};
-  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // by threads that are no workers
+  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // CallForHelp() by threads that are no workers
   std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const std::unique_ptr<Bed[]> beds_;

@@ -63,6 +63,14 @@ FiberEntity* Worker::NextFiber() {
   SchedulingPolicy& policy = group->policy();
   base::Parker& parker = group->bed(index).parker;
   bool counted_as_spinner = false;
+  bool looked_at_neighbours = false;
+  if (robbing_) {
+    // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
+    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
+    FiberEntity* fiber = TryNextFiber();
+    if (fiber == nullptr && !policy.HasWork()) fiber = StealFromOtherGroups();
+    if (fiber != nullptr) return fiber;
+  }
   for (;;) {
     if (group->stopping()) {
       if (counted_as_spinner) idle.StopSpinning();
@@ -85,7 +93,10 @@ FiberEntity* Worker::NextFiber() {
     TellDrainWaiter();
 
     idle.PrepareSleep(index);
-    if (!policy.HasWork() && !group->IsCalled() && !group->stopping()) {  // The last look (IW1, SG4).
+    // The last look (IW1, SG4). At other groups' queues once only: what is there may be local fibers.
+    const bool neighbour_is_loaded = !looked_at_neighbours && group->FindLoadedNeighbour();
+    looked_at_neighbours = true;
+    if (!policy.HasWork() && !neighbour_is_loaded && !group->IsCalled() && !group->stopping()) {
       WorkerCounters::Add(counters().sleeps);
       group->CallIdleHook();
       if (group->HasFibersWithoutStack()) {
@@ -104,6 +115,7 @@ FiberEntity* Worker::NextFiber() {
         parker.Park();
       }
       counted_as_spinner = !idle.CancelSleep(index);
+      looked_at_neighbours = false;
       if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
     } else if (!idle.CancelSleep(index)) {
       parker.Park();  // The claimer's token is there or on its way.
@@ -142,7 +154,7 @@ FiberEntity* Worker::StealFromOtherGroups() {
   WorkerCounters::Add(counters().idle_looks);
   for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
     const auto [victim, every_n, distance] = neighbours.all[i];
-    const std::uint64_t bit = SchedulingGroup::CallBit(i);
+    const std::uint64_t bit = victim->CallBit();
     if (every_n == 0 || (idle_looks_ < next_steal_look_[i] && (calls & bit) == 0)) continue;
     calls &= ~bit;
     StealCounters& counters = neighbours.counters(index, i);
@@ -153,8 +165,10 @@ FiberEntity* Worker::StealFromOtherGroups() {
     next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
     if (fiber == nullptr) continue;
     if (calls != 0) group->PutCallsBack(calls);
+    robbing_ = true;
     return fiber;
   }
+  robbing_ = false;
   return nullptr;
 }
 

@@ -81,6 +81,7 @@ class Worker final : public WorkerBase {
   context::StackCache stacks_;
   SpinMemory spin_memory_;
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
+  bool robbing_ = false;                                  // the last attempt to steal brought a fiber
   std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n
   std::vector<std::uint64_t> next_steal_look_;            // by neighbour
 };

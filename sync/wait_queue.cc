@@ -20,8 +20,8 @@ namespace {
 // stack.
 constexpr std::size_t kWakeBatch = 32;
 
-// A fiber's time-out, in its entity while it waits: the timer thread finds time-outs beside what it must touch anyhow to
-// wake the fibers, and entities beside each other; it touches no stack (fiber_entity.h).
+// A fiber's time-out, in its entity while it waits: the timer thread finds time-outs beside what it must touch anyhow
+// to wake the fibers, and entities beside each other; it touches no stack (fiber_entity.h).
 struct TimeOut : timer::TimerNode {
   TimeOut(FiberEntity* the_fiber, WaitNode* the_wait) : word(the_wait->word()), wait(the_wait), fiber(the_fiber) {
     fire = &Fire;
@@ -74,7 +74,8 @@ WaitResult Waiter::AwaitFiber(base::Deadline deadline) noexcept {
   timers->Arm(time_out, deadline);
   scheduling_group::ParkPrepared(fiber_);
   // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the fiber was made ready after
-  // `fire` had returned, and the timer thread, which may hold the lock for hundreds of others, touches the node no more.
+  // `fire` had returned, and the timer thread, which may hold the lock for hundreds of others, touches the node no
+  // more.
   if (time_out->has_ended_the_wait()) return WaitResult::kTimedOut;
   timers->Disarm(time_out);
   return result();

@@ -5,8 +5,11 @@
 //
 // Two groups of one worker each, 4,000 fibers that compute for some 50 us each.
 // BM_AllInOneGroup: all are started in group 0. The time is to be that of BM_SplitEvenly while stealing is on
-//   (`every_n`: --fiber_work_stealing_ratio), and twice as long with 0, never. `in_group_1` is the part that group 1 ran.
+//   (`every_n`: --fiber_work_stealing_ratio), and twice as long with 0, never. `in_group_1` is the part that group 1
+//   ran.
 // BM_SplitEvenly: a half in each group, to compare with.
+// BM_BothBusy: each group has 100 fibers that do nothing but yield, so there is nothing to gain by stealing: what it
+//   costs is the difference to `every_n` 0.
 //
 // Two cores that nothing else uses are needed; compare medians of --benchmark_repetitions.
 
@@ -52,6 +55,37 @@ void RunLoad(benchmark::State& state, std::int64_t every_n, std::size_t groups_t
 
   state.counters["in_group_1"] =
       static_cast<double>(in_group_one) / static_cast<double>(kFibers) / static_cast<double>(state.iterations());
+  const auto counts = weft::fiber::GetSchedulingCounts();
+  const auto iterations = static_cast<double>(state.iterations());
+  if (!counts[1].steals.empty()) {
+    state.counters["attempts"] = static_cast<double>(counts[1].steals[0].attempts) / iterations;
+    state.counters["stolen"] = static_cast<double>(counts[1].steals[0].stolen_in) / iterations;
+  }
+  state.counters["sleeps"] = static_cast<double>(counts[1].Sum().sleeps) / iterations;
+  weft::fiber::TerminateRuntime();
+}
+
+void BM_BothBusy(benchmark::State& state) {
+  constexpr int kYielders = 200;
+  constexpr int kYields = 2000;
+  weft::fiber::Options options;
+  options.concurrency_hint = 2;
+  options.scheduling_group_size = 1;
+  options.work_stealing_ratio = state.range(0);
+  weft::fiber::StartRuntime(options);
+  for (auto _ : state) {
+    FiberLatch done(kYielders);
+    for (int i = 0; i < kYielders; ++i) {
+      weft::Fiber::Attributes attributes;
+      attributes.scheduling_group = static_cast<std::size_t>(i) % 2;
+      const bool started = weft::StartFiberDetached(attributes, [&] {
+        for (int y = 0; y < kYields; ++y) weft::FiberYield();
+        done.CountDown();
+      });
+      if (!started) state.SkipWithError("a fiber was refused");
+    }
+    done.Wait();
+  }
   weft::fiber::TerminateRuntime();
 }
 
@@ -66,6 +100,7 @@ BENCHMARK(BM_AllInOneGroup)
     ->Arg(0)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_BothBusy)->ArgName("every_n")->Arg(16)->Arg(0)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_SplitEvenly)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
