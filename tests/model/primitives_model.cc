@@ -68,7 +68,7 @@ Guarded* NewGuarded(model::Scenario& scenario, int sections) {
 }
 
 TEST(FiberMutexModel, TwoFibers) {
-  Explore({.name = "mutex: two fibers", .preemptions = model::kUnbounded, .weak_choices = 3},
+  Explore({.name = "mutex: two fibers", .preemptions = model::kUnbounded, .weak_choices = 2},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 4);
             for (const char* name : {"fiber 0", "fiber 1"}) {
@@ -99,7 +99,7 @@ TEST(FiberMutexModel, AFiberThatTimesOut) {
 }
 
 TEST(FiberMutexModel, AFiberThatTimesOutBesideOneThatDoesNot) {
-  Explore({.name = "mutex: time-out, three fibers", .preemptions = 3, .weak_choices = 2},
+  Explore({.name = "mutex: time-out, three fibers", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario, 0);
             world.Fiber("fiber 0", Timers::kNo, [=] { guarded->Enter(); });

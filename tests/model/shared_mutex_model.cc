@@ -62,7 +62,10 @@ struct Guarded {
 Guarded* NewGuarded(model::Scenario& scenario) {
   auto* guarded = new Guarded;
   scenario.Name(guarded, sizeof(*guarded), "guarded");
-  scenario.AtEnd([guarded] { MODEL_CHECK(guarded->mutex.try_lock(), "something is left in the word"); });
+  scenario.AtEnd([guarded] {
+    MODEL_CHECK(guarded->mutex.try_lock(), "something is left in the word");
+    guarded->mutex.unlock();
+  });
   return guarded;
 }
 
@@ -93,13 +96,13 @@ TEST(FiberSharedMutexModel, AWriterAndTwoReaders) {
 }
 
 TEST(FiberSharedMutexModel, AWriterThatTimesOut) {
-  Explore({.name = "shared mutex: timed writer, two readers", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "shared mutex: timed writer, two readers", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario);
             world.Fiber("timed", Timers::kYes, [=] { guarded->WriteIfInTime(); });
             for (const char* name : {"reader 0", "reader 1"}) world.Fiber(name, Timers::kNo, [=] { guarded->Read(); });
           });
-  Explore({.name = "shared mutex: timed writer, writer, reader", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "shared mutex: timed writer, writer, reader", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario);
             world.Fiber("timed", Timers::kYes, [=] { guarded->WriteIfInTime(); });
@@ -109,7 +112,7 @@ TEST(FiberSharedMutexModel, AWriterThatTimesOut) {
 }
 
 TEST(FiberSharedMutexModel, AReaderThatTimesOut) {
-  Explore({.name = "shared mutex: timed reader, two writers", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "shared mutex: timed reader, two writers", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario);
             world.Fiber("timed", Timers::kYes, [=] { guarded->ReadIfInTime(); });
@@ -119,7 +122,7 @@ TEST(FiberSharedMutexModel, AReaderThatTimesOut) {
 
 // SM3: the first reader stays until the second one is in, which may have come behind a writer that then gave up.
 TEST(FiberSharedMutexModel, AWriterThatTimesOutLetsTheReadersBehindItIn) {
-  Explore({.name = "shared mutex: a writer gives up", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "shared mutex: a writer gives up", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
             struct Meeting {
               FiberSharedMutex mutex;
@@ -180,7 +183,7 @@ TEST(FiberSharedMutexModel, TheLastOwnerMayDestroyIt) {
 }
 
 TEST(FiberSharedMutexModel, AWriterMayDestroyItAfterTheReaders) {
-  Explore({.name = "shared mutex: destroyed after readers", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "shared mutex: destroyed after readers", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
             struct Shared {
               FiberSharedMutex mutex;

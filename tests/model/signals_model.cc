@@ -78,7 +78,7 @@ TEST(FiberSemaphoreModel, TwoFibersAndAThread) {
 }
 
 TEST(FiberSemaphoreModel, ATimeOutTakesNobodysUnit) {
-  Explore({.name = "semaphore: time-out", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "semaphore: time-out", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             Guarded* guarded = NewGuarded(scenario);
             for (const char* name : {"fiber 0", "fiber 1"}) world.Fiber(name, Timers::kNo, [=] { guarded->Enter(); });
