@@ -19,6 +19,7 @@
 #ifndef WEFT_SCHEDULING_GROUP_LOCAL_RING_H_
 #define WEFT_SCHEDULING_GROUP_LOCAL_RING_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -67,9 +68,11 @@ class alignas(base::kCacheLineSize) LocalRing {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     return tail_.load(std::memory_order_relaxed) == head;
   }
-  std::uint32_t Size() const noexcept {  // an estimate
+  // An estimate, 0 .. kCapacity. relaxed: of the two either may be older than the other.
+  std::uint32_t Size() const noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
-    return tail_.load(std::memory_order_relaxed) - head;
+    const auto size = static_cast<std::int32_t>(tail_.load(std::memory_order_relaxed) - head);
+    return static_cast<std::uint32_t>(std::clamp<std::int32_t>(size, 0, kCapacity));
   }
 
  private:
@@ -80,7 +83,7 @@ class alignas(base::kCacheLineSize) LocalRing {
       // acquire: we see the slots and the fibers. Pairs with the release in Push().
       const std::uint32_t size = tail_.load(std::memory_order_acquire) - head;
       if (size == 0) return 0;
-      if (size > kCapacity) {  // Our head_ is old.
+      if (size > kCapacity) {  // Our head_ is old; or our tail_ is, older than head_.
         head = head_.load(std::memory_order_relaxed);
         continue;
       }
@@ -88,9 +91,10 @@ class alignas(base::kCacheLineSize) LocalRing {
       for (std::uint32_t i = 0; i < n; ++i) {
         fibers[i] = slots_[(head + i) % kCapacity].load(std::memory_order_relaxed);
       }
-      // release: our reads of the slots are over. Pairs with the acquire in Push().
-      // acquire: taken by us, so what another consumer released stays before; and on failure we start anew from it.
-      if (head_.compare_exchange_strong(head, head + n, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      // release: our reads of the slots are over. Pairs with the acquire in Push(), also behind later takers' exchanges
+      // (a release sequence). No acquire: what we take comes from the owner, by tail_; and a tail_ that is older than
+      // the head_ we get on failure shows as a size above kCapacity.
+      if (head_.compare_exchange_strong(head, head + n, std::memory_order_release, std::memory_order_relaxed)) {
         return n;
       }
     }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/local_ring.h"
 #include "weft/scheduling_group/run_queue.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -57,6 +58,22 @@ class FiberQueue {
 
  private:
   RunQueue queue_{2};
+  std::array<FiberEntity, kMaxItems> fibers_;
+};
+
+// The ring of a worker that starts them all and runs none: what it keeps at hand is for the idle ones.
+class OneWorkersRing {
+ public:
+  void Push(int item) { MODEL_CHECK(ring_.Push(&fibers_[item]), "the ring is large enough"); }
+  bool HasWork() const { return !ring_.Empty(); }
+  int Pop() {
+    FiberEntity* batch[decltype(ring_)::kCapacity];
+    if (ring_.PopHalf(batch) == 0) return kNothing;  // One: half of two at most.
+    return static_cast<int>(batch[0] - fibers_.data());
+  }
+
+ private:
+  LocalRing<2> ring_;
   std::array<FiberEntity, kMaxItems> fibers_;
 };
 
@@ -204,7 +221,7 @@ TEST(IdleWorkersModel, OneWorker) {
 
 TEST(IdleWorkersModel, TwoWorkers) {
   const model::Result result = model::Explore(
-      {.name = "idle_workers: 1 producer, 2 workers", .preemptions = 2, .weak_choices = 2},
+      {.name = "idle_workers: 1 producer, 2 workers", .preemptions = 2, .weak_choices = 1},
       [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 2, kAllAwake, 2)); });
   EXPECT_TRUE(result.passed) << result.report;
 }
@@ -215,7 +232,7 @@ TEST(IdleWorkersModel, TwoWorkersOfWhichOneSleeps) {
       [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b10, 2)); });
   EXPECT_TRUE(one.passed) << one.report;
   const model::Result two = model::Explore(
-      {.name = "idle_workers: 2 producers, 1 awake, 1 asleep", .preemptions = 2, .weak_choices = 2},
+      {.name = "idle_workers: 2 producers, 1 awake, 1 asleep", .preemptions = 2, .weak_choices = 1},
       [](model::Scenario& scenario) { TwoProducers(scenario, NewGroup<RelaxedQueue>(scenario, 2, 0b10, 2)); });
   EXPECT_TRUE(two.passed) << two.report;
 }
@@ -255,9 +272,13 @@ TEST(IdleWorkersModel, ASleepThatTimesOut) {
 
 TEST(IdleWorkersModel, ThreeWorkersOfWhichTwoMaySpin) {
   const model::Result result = model::Explore(
-      {.name = "idle_workers: 1 producer, 2 awake, 1 asleep", .preemptions = 2, .weak_choices = 1},
+      {.name = "idle_workers: 1 producer, 2 awake, 1 asleep", .preemptions = 2, .weak_choices = 0},
       [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 3, 0b100, 2)); });
   EXPECT_TRUE(result.passed) << result.report;
+  const model::Result weak = model::Explore(
+      {.name = "idle_workers: 2 awake, 1 asleep, weak", .preemptions = 1, .weak_choices = 1},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<RelaxedQueue>(scenario, 3, 0b100, 2)); });
+  EXPECT_TRUE(weak.passed) << weak.report;
 }
 
 TEST(IdleWorkersModel, WithTheRunQueue) {
@@ -268,6 +289,18 @@ TEST(IdleWorkersModel, WithTheRunQueue) {
   const model::Result asleep = model::Explore(
       {.name = "idle_workers: run queue, 2 asleep", .preemptions = 2, .weak_choices = 2},
       [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<FiberQueue>(scenario, 2, 0b11, 2)); });
+  EXPECT_TRUE(asleep.passed) << asleep.report;
+}
+
+// LR3
+TEST(IdleWorkersModel, WithTheRingOfOneWorker) {
+  const model::Result awake = model::Explore(
+      {.name = "idle_workers: ring, 2 workers", .preemptions = 2, .weak_choices = 1},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<OneWorkersRing>(scenario, 2, kAllAwake, 2)); });
+  EXPECT_TRUE(awake.passed) << awake.report;
+  const model::Result asleep = model::Explore(
+      {.name = "idle_workers: ring, 2 asleep", .preemptions = 2, .weak_choices = 2},
+      [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<OneWorkersRing>(scenario, 2, 0b11, 2)); });
   EXPECT_TRUE(asleep.passed) << asleep.report;
 }
 
