@@ -1,16 +1,42 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanGroups: a pure function from a machine and wishes to scheduling groups.
+// PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they rob.
 //
-// Rules
-//   GP1  A group has 8 to 15 workers where there are that many CPUs, fewer on small machines; at most 64 if the wish
-//        says so.
-//   GP2  No group spans two NUMA nodes, unless the wish turns NUMA off.
-//   GP3  Every usable CPU gets a worker unless the wish asks for fewer workers; CPUs of one L3 domain stay together
-//        where sizes allow it (they are dealt out in the order node, L3 domain, core).
-//   GP4  A group's neighbours are ordered by distance: own node first, then the nearest nodes; ties by group number,
-//        starting behind the group itself, so that not all rob the first.
+// How it works, in four steps.  (1) The workers are shared out over the NUMA nodes.  (2) In each node they are seated on
+// cores, L3 domain by L3 domain.  (3) The cores, in a row by L3 domain, are cut into groups at the places where the sum
+// of what is bad about the groups is least (a dynamic programme).  (4) Each group gets its neighbours by distance.
+//
+// Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
+//   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
+//        per node are wished for, or where the threads of whole cores (GP6) do not add up to such a size.  A wished size
+//        (1 to 64) is an upper limit, and half of it, rounded up, takes the place of the 8.  Within GP1 to GP6 there are
+//        as few groups as can be, of sizes as equal as can be.
+//   GP2  Nodes.  No group spans two NUMA nodes, be it ever so small, unless the wish is kOff: then groups are not bound
+//        to a node at all.
+//   GP3  Nothing is left over.  With enough workers each CPU has one, and the busiest CPU has at most one more than the
+//        idlest.  With fewer each has a CPU of its own.
+//   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more than
+//        get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a node
+//        L3 domains are filled one after the other.
+//   GP5  Cores first.  In a node no core gets a second worker before each has one: a sibling adds about a quarter to
+//        what its core does, a core of its own all of it.  That outweighs what more L3 domains cost.
+//   GP6  Siblings.  The workers on a core are in one group, unless a core has more than a group may have, or there are
+//        more workers than CPUs.
+//   GP7  L3 domains.  Groups of whole domains, or groups within one domain; a group with a part of a domain and something
+//        else is made only if GP1 cannot be had without.  (Exact where the domains of a node are equal.  Where holes in
+//        the CPU mask make them unequal, several orders of the row are tried; tests/scheduling_group measures what is
+//        missed.)
+//   GP8  Each worker has its planned CPU (worker_cpus): those with low numbers, which are woken first, are on cores of
+//        their own.  The group may run on `cpus`: the planned ones, and of those that got no worker the siblings on its
+//        cores and the rest of its L3 domains.  No group may run on the planned CPU of another, save where workers
+//        outnumber CPUs.
+//   GP9  Neighbours.  All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
+//        distance, those of the package before equally far ones.  Among equals each group starts with another one, so that not all rob the first.
+//
+// Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
+// balance badly); fewer nodes by using siblings first (see GP5); a node's whole CPU set as `cpus` of each group (the
+// kernel then spreads a group over all L3 domains).
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
 
@@ -22,19 +48,35 @@
 
 namespace weft::scheduling_group {
 
+// The sizes that are planned, and the largest that may be wished for.
+inline constexpr unsigned kMinPlannedGroupSize = 8;
+inline constexpr unsigned kMaxPlannedGroupSize = 15;
+inline constexpr unsigned kMaxWishedGroupSize = 64;
+
 struct PlanWishes {
   unsigned workers = 0;     // in all; 0: one per usable CPU, cut by the CPU quota
-  unsigned group_size = 0;  // workers per group; 0: planned
-  enum class Numa { kAuto, kOn, kOff } numa = Numa::kAuto;
+  unsigned group_size = 0;  // at most so many workers per group; 0: planned
+  enum class Numa {
+    kAuto,  // as many nodes as the workers need
+    kOn,    // all nodes, also for a few workers: the memory bandwidth of all
+    kOff,   // as if the machine had one node
+  } numa = Numa::kAuto;
+  // Where few workers could as well be here as there, they are near this CPU (os id); -1: where numbers are lowest.
+  // The runtime gives the CPU it is started on: the kernel has chosen that one because there was room, and processes
+  // with a CPU quota on one machine do not all crowd into its first L3 domain.
+  int near_cpu = -1;
 };
 
 struct PlannedGroup {
   int node = -1;  // NUMA node (os id) of its workers and memory; -1: not bound
   unsigned workers = 0;
-  std::vector<int> cpus;  // os ids; where its workers may run
+  std::vector<int> worker_cpus;  // os ids; of worker 0, 1 ...
+  std::vector<int> cpus;         // os ids, sorted; where its workers may run
   struct Neighbour {
     int group;
     bool same_node;
+    int distance;  // between the nodes; 10: the same node, or nodes do not count
+    friend bool operator==(const Neighbour&, const Neighbour&) = default;
   };
   std::vector<Neighbour> neighbours;  // nearest first
 };

@@ -82,6 +82,40 @@ TEST(GroupPlan, NeighboursOfTheOwnNodeComeFirst) {
   }
 }
 
+// NUMA on a machine too small for a group of 8 in each node: small groups, but none across nodes.
+TEST(GroupPlan, ASmallMachineOfTwoNodesGetsAGroupForEach) {
+  const GroupPlan plan = Plan("numa:2 core:4 pu:1");
+  ASSERT_EQ(plan.groups.size(), 2u);
+  EXPECT_EQ(plan.groups[0].cpus, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(plan.groups[1].cpus, (std::vector<int>{4, 5, 6, 7}));
+}
+
+TEST(GroupPlan, FewWorkersKeepToOneNodeUnlessNumaIsOn) {
+  ASSERT_EQ(Plan("numa:2 core:16 pu:1", {.workers = 8}).groups.size(), 1u);
+  ASSERT_EQ(Plan("numa:2 core:16 pu:1", {.workers = 8, .numa = PlanWishes::Numa::kOn}).groups.size(), 2u);
+}
+
+TEST(GroupPlan, FewWorkersAreWhereTheProcessIs) {
+  const PlannedGroup group = Plan("numa:4 l3:2 core:4 pu:1", {.workers = 3, .near_cpu = 21}).groups.at(0);
+  EXPECT_EQ(group.node, 2);
+  EXPECT_EQ(group.cpus, (std::vector<int>{20, 21, 22, 23}));
+  // A CPU that is not ours says nothing.
+  EXPECT_EQ(Plan("numa:4 core:4 pu:1", {.workers = 3, .near_cpu = 99}).groups.at(0).node, 0);
+}
+
+TEST(GroupPlan, NearNodesAreUsedTogether) {
+  std::string error;
+  auto machine = numa::Topology::FromString("numa:3 core:8 pu:1", &error);
+  ASSERT_TRUE(machine.has_value());
+  machine->nodes[0].distances = {10, 31, 21};
+  machine->nodes[2].distances = {21, 31, 10};
+  const auto plan = PlanGroups(*machine, {.workers = 16}, &error);
+  ASSERT_EQ(plan->groups.size(), 2u);
+  EXPECT_EQ(plan->groups[0].node, 0);
+  EXPECT_EQ(plan->groups[1].node, 2);
+  EXPECT_EQ(plan->groups[0].neighbours, (std::vector<PlannedGroup::Neighbour>{{1, false, 21}}));
+}
+
 TEST(GroupPlan, AWishOutOfRangeIsRefusedInOneLine) {
   std::string error;
   auto topology = numa::Topology::FromString("numa:1 core:2 pu:1", &error);
