@@ -55,8 +55,8 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/left_behind.h"
 #include "weft/fiber/runtime_flags.h"
+#include "weft/fiber/runtime_plan.h"
 #include "weft/fiber/start_fiber.h"
-#include "weft/numa/cpu_list.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -133,49 +133,34 @@ void BarrierOnAllThreads() { ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EX
 
 // ---- Plan ----
 
-// The machine to plan for, and whether it is the one we run on.
-struct Machine {
-  numa::Topology topology;
-  numa::Topology here;
-};
-
-Machine ReadMachine(const Options& options) {
-  Machine machine{.topology = {}, .here = numa::Topology::Detect()};
+RuntimePlan Plan(const Options& options) {
   std::string why;
-  machine.topology = options.topology.empty() ? machine.here : *numa::Topology::FromString(options.topology, &why);
-  if (!options.worker_accessible_cpus.empty()) {
-    machine.topology = *machine.topology.Restrict(*numa::ParseCpuList(options.worker_accessible_cpus), &why);
-  }
-  return machine;
-}
-
-GroupPlan Plan(const Options& options, const numa::Topology& topology) {
-  using Numa = scheduling_group::PlanWishes::Numa;
-  const scheduling_group::PlanWishes wishes{
-      .workers = static_cast<unsigned>(options.concurrency_hint),
-      .group_size = static_cast<unsigned>(options.scheduling_group_size),
-      .numa = options.numa_aware == NumaAware::kOn    ? Numa::kOn
-              : options.numa_aware == NumaAware::kOff ? Numa::kOff
-                                                      : Numa::kAuto,
-  };
-  std::string why;
-  std::optional<GroupPlan> plan = scheduling_group::PlanGroups(topology, wishes, &why);
+  std::optional<RuntimePlan> plan = PlanRuntime(options, &why);
   WEFT_CHECK(plan.has_value(), "StartRuntime: the scheduling groups cannot be planned: ", why);
-  WEFT_CHECK(plan->groups.size() <= timer::ShardSet::kMaxGroups, "StartRuntime: ", plan->groups.size(),
-             " scheduling groups are too many, at most ", timer::ShardSet::kMaxGroups,
-             ": ask for fewer workers or larger groups");
+  const std::size_t count = plan->plan.groups.size();
+  WEFT_CHECK(count <= timer::ShardSet::kMaxGroups, "StartRuntime: ", count, " scheduling groups are too many, at most ",
+             timer::ShardSet::kMaxGroups, ": ask for fewer workers or larger groups");
   return *std::move(plan);
 }
 
-// What of the group's CPUs this machine has: a plan for another machine (--fiber_topology) can be tried out anywhere.
-std::vector<int> CpusHere(const PlannedGroup& planned, const Machine& machine) {
+// A plan for another machine (--fiber_topology) can be tried out anywhere: what of its CPUs this machine has,
+std::vector<int> CpusHere(const PlannedGroup& planned, const numa::Topology& here) {
   std::vector<int> cpus = planned.cpus;
-  std::erase_if(cpus, [&](int cpu) { return machine.here.FindCpu(cpu) == nullptr; });
+  std::erase_if(cpus, [&](int cpu) { return here.FindCpu(cpu) == nullptr; });
+  return cpus;
+}
+
+// and the CPU of each worker, -1 where it is not here.
+std::vector<int> WorkerCpusHere(const PlannedGroup& planned, const numa::Topology& here) {
+  std::vector<int> cpus = planned.worker_cpus;
+  for (int& cpu : cpus) {
+    if (here.FindCpu(cpu) == nullptr) cpu = -1;
+  }
   return cpus;
 }
 
 SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const Options& options,
-                                      const Machine& machine) {
+                                      const numa::Topology& here) {
   return {
       .id = id,
       .workers = planned.workers,
@@ -183,9 +168,9 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
       .run_queue_size = static_cast<std::size_t>(options.run_queue_size),
       .stack_size = static_cast<std::size_t>(options.stack_size),
       .guard_pages = options.stack_enable_guard_page,
-      .node = machine.here.FindNode(planned.node) != nullptr ? planned.node : -1,
-      .cpus = CpusHere(planned, machine),
-      .one_cpu_per_worker = options.worker_disallow_cpu_migration,
+      .node = here.FindNode(planned.node) != nullptr ? planned.node : -1,
+      .cpus = CpusHere(planned, here),
+      .worker_cpus = options.worker_disallow_cpu_migration ? WorkerCpusHere(planned, here) : std::vector<int>(),
       .start_timeout = options.start_timeout,
       .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
   };
@@ -194,8 +179,7 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
 bool SameKind(const SchedulingGroup::Options& a, const SchedulingGroup::Options& b) {
   return a.id == b.id && a.workers == b.workers && a.policy == b.policy && a.run_queue_size == b.run_queue_size &&
          a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.node == b.node && a.cpus == b.cpus &&
-         a.one_cpu_per_worker == b.one_cpu_per_worker && a.start_timeout == b.start_timeout &&
-         a.warm_stacks == b.warm_stacks;
+         a.worker_cpus == b.worker_cpus && a.start_timeout == b.start_timeout && a.warm_stacks == b.warm_stacks;
 }
 
 // ---- Groups that outlive their runtime (RT3) ----
@@ -243,7 +227,7 @@ class Runtime {
   int planned_node(std::size_t group) const { return plan_.groups[group].node; }
 
  private:
-  void MakeGroups(const Options& options, const Machine& machine);
+  void MakeGroups(const Options& options, const numa::Topology& here);
   void IntroduceNeighbours(const Options& options);
   void StartTimers();
   void StartWorkers();
@@ -263,19 +247,19 @@ class Runtime {
 };
 
 Runtime::Runtime(const Options& options) : terminate_timeout_(options.terminate_timeout) {
-  const Machine machine = ReadMachine(options);
-  plan_ = Plan(options, machine.topology);
-  MakeGroups(options, machine);
+  RuntimePlan planned = Plan(options);
+  plan_ = std::move(planned.plan);
+  MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
   StartTimers();
   scheduling_group::SetGroups(GroupPointers());
   StartWorkers();
 }
 
-void Runtime::MakeGroups(const Options& options, const Machine& machine) {
+void Runtime::MakeGroups(const Options& options, const numa::Topology& here) {
   for (const PlannedGroup& planned : plan_.groups) {
     const int id = static_cast<int>(groups_.size());
-    groups_.push_back(ReuseOrMakeGroup(GroupOptions(id, planned, options, machine)));
+    groups_.push_back(ReuseOrMakeGroup(GroupOptions(id, planned, options, here)));
     largest_group_ = std::max<std::size_t>(largest_group_, planned.workers);
     worker_count_ += planned.workers;
   }

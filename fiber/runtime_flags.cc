@@ -10,11 +10,14 @@
 DEFINE_int64(fiber_concurrency_hint, 0,
              "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota.");
 DEFINE_int64(fiber_scheduling_group_size, 0,
-             "Workers per scheduling group, at most 64; 0 = planned from the machine, 8 to 15.");
-DEFINE_string(fiber_numa_aware, "auto", "Whether scheduling groups keep to one NUMA node each: auto, on or off.");
+             "At most so many workers per scheduling group, up to 64; 0 = planned from the machine, 8 to 15.");
+DEFINE_string(
+    fiber_numa_aware, "auto",
+    "No scheduling group spans NUMA nodes: auto = as few nodes as needed, on = all nodes; off = nodes do not count.");
 DEFINE_string(fiber_worker_accessible_cpus, "",
               "CPUs that workers may use, as in 0-4,6,7; empty = all the process may use.");
-DEFINE_bool(fiber_worker_disallow_cpu_migration, false, "Bind each worker to one CPU instead of its group's CPUs.");
+DEFINE_bool(fiber_worker_disallow_cpu_migration, false,
+            "Bind each worker to its planned CPU instead of its group's CPUs.");
 DEFINE_string(fiber_scheduling_name, "v1", "The scheduling policy.");
 DEFINE_int64(fiber_work_stealing_ratio, 16,
              "An idle worker visits another group of its NUMA node every so many times; 0 = never.");

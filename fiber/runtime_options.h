@@ -23,23 +23,24 @@
 
 namespace weft::fiber {
 
-// What --fiber_numa_aware may be.  "off" means off, also on a machine with many nodes.
+// What --fiber_numa_aware may be.  "auto" uses as few nodes as the workers need, "on" all nodes, and in both no group
+// spans two; "off" takes the machine for one node (scheduling_group/group_plan.h).
 enum class NumaAware { kAuto, kOn, kOff };
 
 struct Options {
   // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota.
   std::int64_t concurrency_hint = 0;
 
-  // Workers per scheduling group.  0: planned from the machine, 8 to 15 each (fewer on a small machine).
+  // At most so many workers per scheduling group.  0: planned from the machine, 8 to 15 each (fewer on a small one).
   std::int64_t scheduling_group_size = 0;
 
-  // Whether groups keep to one NUMA node each.
+  // How groups keep to NUMA nodes.
   NumaAware numa_aware = NumaAware::kAuto;
 
   // CPUs that workers may use, as "0-4,6,7".  Empty: all that the process may use.
   std::string worker_accessible_cpus;
 
-  // true: a worker is bound to one CPU.  false: to the CPUs of its group.
+  // true: a worker is bound to its planned CPU.  false: to the CPUs of its group.
   bool worker_disallow_cpu_migration = false;
 
   // The scheduling policy: one of those registered; "v1" is built in.

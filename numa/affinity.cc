@@ -55,6 +55,8 @@ std::error_code BindThread(std::span<const int> cpus) {
   return {pthread_setaffinity_np(pthread_self(), set.bytes(), set.get()), std::generic_category()};
 }
 
+int CurrentCpu() { return sched_getcpu(); }
+
 std::vector<int> ThreadCpus() {
   std::vector<int> cpus;
   // The kernel refuses a set smaller than its own number of possible CPUs: try larger ones.

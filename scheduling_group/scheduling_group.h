@@ -76,7 +76,7 @@ class SchedulingGroup {
     bool guard_pages = true;
     int node = -1;                             // NUMA node of its memory; -1: any
     std::vector<int> cpus{};                   // where its workers may run; empty: anywhere
-    bool one_cpu_per_worker = false;           // worker i on cpus[i % size] only
+    std::vector<int> worker_cpus{};            // worker i on this one only; empty, or -1: on `cpus`
     std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
     std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
     std::size_t warm_stacks = 1024;        // TrimIdleMemory() keeps so many free stacks with their memory

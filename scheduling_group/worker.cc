@@ -14,6 +14,7 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/numa/affinity.h"
+#include "weft/numa/cpu_list.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/park.h"
@@ -330,15 +331,15 @@ bool WorkerTeam::Start() {
   const SchedulingGroup::Options& options = group_->options();
   for (unsigned w = 0; w < group_->size(); ++w) {
     std::vector<int> cpus = options.cpus;
-    if (options.one_cpu_per_worker && !cpus.empty()) cpus = {cpus[w % cpus.size()]};
+    if (w < options.worker_cpus.size() && options.worker_cpus[w] >= 0) cpus = {options.worker_cpus[w]};
     try {
       threads_.emplace_back([group = group_, w, cpus = std::move(cpus)] {
         const std::string name = "FiberWorker_" + std::to_string(group->id()) + "_" + std::to_string(w);
         ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
         if (!cpus.empty()) {
           if (const std::error_code error = numa::BindThread(cpus)) {
-            WEFT_LOG(WARNING, name, ": cannot be bound to its ", cpus.size(), " CPUs (first: ", cpus.front(),
-                     "): ", error.message());
+            WEFT_LOG(WARNING, name, ": the kernel refuses to bind it to CPU ", numa::FormatCpuList(cpus), ": ",
+                     error.message(), "; it may run where the process may");
           }
         }
         context::AlternateSignalStack signal_stack;

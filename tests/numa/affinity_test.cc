@@ -4,7 +4,6 @@
 #include "weft/numa/affinity.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,7 +25,7 @@ TEST(Affinity, AThreadRunsWhereItIsBound) {
     std::thread([cpu] {
       EXPECT_FALSE(BindThread(Cpus({cpu})));
       EXPECT_EQ(ThreadCpus(), Cpus({cpu}));
-      EXPECT_EQ(sched_getcpu(), cpu);
+      EXPECT_EQ(CurrentCpu(), cpu);
     }).join();
   }
   EXPECT_EQ(ThreadCpus(), allowed);  // Other threads are as before.

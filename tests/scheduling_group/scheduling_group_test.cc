@@ -9,11 +9,20 @@
 
 #include <atomic>
 #include <cerrno>
+#include <latch>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "weft/base/log.h"
+#include "weft/base/spin_lock.h"
+#include "weft/numa/affinity.h"
+#include "weft/numa/cpu_list.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/group_registry.h"
 
 #include "testing/worker_group.h"
@@ -427,6 +436,47 @@ TEST_P(SchedulingGroupTest, IdleWorkersSleepAndDoNotWakeUpByThemselves) {
   const std::uint64_t before = sleeps();
   std::this_thread::sleep_for(200ms);  // The time is what is tested.
   EXPECT_EQ(sleeps(), before);
+}
+
+// ---- Pinning ----
+
+TEST(Pinning, EachWorkerRunsOnItsPlannedCpuOnlyAndOthersOnTheGroups) {
+  const std::vector<int> ours = numa::ThreadCpus();
+  WorkerGroup group({.workers = 3, .cpus = ours, .worker_cpus = {ours.back(), -1, ours.front()}});
+  // A fiber on each worker, which holds it until all three have looked.
+  std::vector<std::vector<int>> seen(3);
+  std::latch looked(3);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(group.Start([&] {
+      seen[CurrentWorker()->index] = numa::ThreadCpus();
+      looked.arrive_and_wait();
+    }));
+  }
+  group.Drain();
+  EXPECT_EQ(seen[0], std::vector<int>{ours.back()});
+  EXPECT_EQ(seen[1], ours);
+  EXPECT_EQ(seen[2], std::vector<int>{ours.front()});
+}
+
+TEST(Pinning, ARefusalIsAWarningThatNamesTheCpuAndTheReason) {
+  base::SpinLock lock;
+  std::string lines;
+  base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view text) {
+    const std::scoped_lock locked(lock);
+    lines.append(text).append("\n");
+  });
+  const std::vector<int> ours = numa::ThreadCpus();
+  {
+    WorkerGroup group({.id = 7, .workers = 1, .cpus = ours, .worker_cpus = {numa::kMaxCpuId}});
+    std::vector<int> seen;
+    ASSERT_TRUE(group.Start([&] { seen = numa::ThreadCpus(); }));
+    group.Drain();
+    EXPECT_EQ(seen, ours);  // It works all the same.
+  }
+  base::SetLogSink({});
+  EXPECT_EQ(lines,
+            "FiberWorker_7_0: the kernel refuses to bind it to CPU 65535: Invalid argument; it may run where the "
+            "process may\n");
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// From options to the plan of a runtime: what StartRuntime() does before it makes anything, and what the tool
+// weft_topology shows.
+
+#ifndef WEFT_FIBER_RUNTIME_PLAN_H_
+#define WEFT_FIBER_RUNTIME_PLAN_H_
+
+#include <optional>
+#include <string>
+
+#include "weft/fiber/runtime_options.h"
+#include "weft/numa/topology.h"
+#include "weft/scheduling_group/group_plan.h"
+
+namespace weft::fiber {
+
+struct RuntimePlan {
+  numa::Topology machine;  // that is planned for: this one, or that of options.topology; only worker_accessible_cpus
+  numa::Topology here;     // the one we run on, and all that the process may use of it
+  scheduling_group::GroupPlan plan;
+};
+
+// nullopt: the options cannot be met; *error is one line that says why.  Any thread: few workers are planned near the
+// CPU that it runs on.
+std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* error);
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_RUNTIME_PLAN_H_
