@@ -8,7 +8,7 @@
 set -eu
 
 build_packages="g++ cmake ninja-build ccache libboost-context1.81-dev libhwloc-dev libgflags-dev libgoogle-glog-dev"
-test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb"
+test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3"
 
 case "${1:-test}" in
   demo) wanted="$build_packages" ;;

@@ -1,0 +1,31 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The picture of a plan: packages, nodes and L3 domains as nested boxes, a column of cells for each core with one cell
+// for each of its CPUs, in the colour of the group whose worker runs there; arrows show whom a group robs first.
+//
+// The same plan always gives the same text, so that pictures in the repository can be compared (tools/pictures.sh).
+#ifndef WEFT_TOOLS_TOPOLOGY_SVG_H_
+#define WEFT_TOOLS_TOPOLOGY_SVG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "weft/numa/topology.h"
+#include "weft/scheduling_group/group_plan.h"
+
+namespace weft::tools {
+
+struct Picture {
+  const numa::Topology& machine;
+  const scheduling_group::GroupPlan& plan;
+  std::string title;
+  std::int64_t steal_every_n;             // in a node; 0: never
+  std::int64_t cross_node_steal_every_n;  // between nodes
+};
+
+std::string DrawTopology(const Picture& picture);
+
+}  // namespace weft::tools
+
+#endif  // WEFT_TOOLS_TOPOLOGY_SVG_H_

@@ -1,0 +1,91 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// weft_topology: how the runtime would fit itself to a machine, as text and as a picture.
+//
+//   weft_topology                                                    this machine, with the runtime's defaults
+//   weft_topology --flagfile=conf/numa.flags                         ... with a program's flags
+//   weft_topology --fiber_topology="numa:2 l3:4 core:8 pu:2"         another machine (hwloc synthetic or XML)
+//   weft_topology --svg=plan.svg --title="our server"                the picture too
+
+#include <gflags/gflags.h>
+
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "weft/base/log.h"
+#include "weft/fiber/runtime_flags.h"
+#include "weft/fiber/runtime_options.h"
+#include "weft/fiber/runtime_plan.h"
+
+#include "topology_svg.h"
+
+DEFINE_string(svg, "", "Where to write the picture, as SVG.");
+DEFINE_string(title, "", "The picture's title; empty: the machine's description.");
+
+namespace {
+
+using weft::fiber::Options;
+using weft::fiber::RuntimePlan;
+
+int Fail(const std::string& why) {
+  std::cerr << "weft_topology: " << why << '\n';
+  return 1;
+}
+
+std::string Rate(std::int64_t every_n) {
+  if (every_n == 0) return "never";
+  return every_n == 1 ? "at each idle look" : "at 1 of " + std::to_string(every_n) + " idle looks";
+}
+
+void PrintPlan(const Options& options, const RuntimePlan& planned) {
+  std::set<int> packages;
+  std::set<int> l3s;
+  std::set<int> cores;
+  for (const auto& cpu : planned.machine.cpus) {
+    packages.insert(cpu.package);
+    l3s.insert(cpu.l3);
+    cores.insert(cpu.core);
+  }
+  const auto count = [](std::size_t n, const char* what) {
+    return weft::base::StrCat(n, " ", what, n == 1 ? "" : "s");
+  };
+  std::cout << "machine: " << count(packages.size(), "package") << ", " << count(planned.machine.nodes.size(), "node")
+            << ", " << count(l3s.size(), "L3 domain") << ", " << count(cores.size(), "core") << ", "
+            << planned.machine.ToString() << "plan: " << count(planned.plan.groups.size(), "group") << ", "
+            << count(planned.plan.WorkerCount(), "worker") << '\n'
+            << planned.plan.ToString() << "stealing: in a node " << Rate(options.work_stealing_ratio)
+            << ", across nodes " << Rate(options.cross_numa_work_stealing_ratio) << '\n'
+            << "pinning: each worker to "
+            << (options.worker_disallow_cpu_migration ? "its CPU" : "the CPUs of its group") << '\n';
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("shows how Weft's runtime would fit itself to a machine");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (argc > 1) return Fail(std::string("unknown argument ") + argv[1]);
+  Options options;
+  if (const auto error = weft::fiber::ReadFlags(&options)) return Fail(*error);
+  if (const auto error = weft::fiber::ValidateOptions(options)) return Fail(*error);
+  std::string why;
+  const std::optional<RuntimePlan> planned = weft::fiber::PlanRuntime(options, &why);
+  if (!planned.has_value()) return Fail(why);
+  PrintPlan(options, *planned);
+  if (FLAGS_svg.empty()) return 0;
+
+  const std::string machine = options.topology.empty() ? "this machine" : options.topology;
+  std::ofstream file(FLAGS_svg);
+  file << weft::tools::DrawTopology({.machine = planned->machine,
+                                     .plan = planned->plan,
+                                     .title = FLAGS_title.empty() ? machine : FLAGS_title,
+                                     .steal_every_n = options.work_stealing_ratio,
+                                     .cross_node_steal_every_n = options.cross_numa_work_stealing_ratio});
+  file.close();
+  if (!file) return Fail("cannot write " + FLAGS_svg);
+  return 0;
+}
