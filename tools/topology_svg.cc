@@ -262,8 +262,7 @@ void Drawing::DrawBox(const Box& box, Point at) {
     out_ << "<rect x=\"" << Number(at.x) << "\" y=\"" << Number(at.y) << "\" width=\"" << Number(box.width)
          << "\" height=\"" << Number(box.height) << "\" rx=\"6\" fill=\"" << kFill[box.depth] << "\" stroke=\""
          << kEdge[box.depth] << "\"/>\n";
-    Text({at.x + kPad, at.y + 13}, box.name,
-         box.depth == 3 ? std::string("class=\"box\" fill=\"") + kFaint + "\"" : std::string("class=\"box strong\""));
+    Text({at.x + kPad, at.y + 13}, box.name, box.depth == 3 ? "class=\"box\"" : "class=\"box strong\"");
     if (box.node >= 0) {
       const double middle = at.x + box.width / 2;
       header_of_node_.try_emplace(box.node, Anchor{middle, middle, at.y + 11, at.y + 11, &box, at});
@@ -333,8 +332,7 @@ void Drawing::DrawCell(const Topology::Cpu& cpu, Point at) {
        << (group >= 0 ? Colour(group, 0.55) : "#c9d0da") << '"' << (group >= 0 ? "" : " stroke-dasharray=\"2 2\"")
        << "><title>" << tooltip << "</title></rect>\n";
   if (group < 0) {
-    Text({at.x + kCellWidth / 2, at.y + 15}, std::to_string(cpu.os_id),
-         std::string("class=\"number\" fill=\"") + kFaint + "\"");
+    Text({at.x + kCellWidth / 2, at.y + 15}, std::to_string(cpu.os_id), "class=\"number idle\"");
     return;
   }
   Text({at.x + kCellWidth / 2, at.y + 11}, std::to_string(cpu.os_id), "class=\"number\"");
@@ -520,7 +518,7 @@ std::string Drawing::Draw() {
        << ".title { font-size: 15px; font-weight: bold; }\n.summary, .legend { font-size: 11px; }\n"
        << ".box { font-size: 10px; fill: " << kFaint << "; }\n.strong { font-weight: bold; fill: #4a5565; }\n"
        << ".band { font-size: 8.5px; font-weight: bold; fill: #ffffff; text-anchor: middle; }\n"
-       << ".number { font-size: 9px; text-anchor: middle; }\n"
+       << ".number { font-size: 9px; text-anchor: middle; }\n.idle { fill: " << kFaint << "; }\n"
        << ".worker { font-size: 6.5px; text-anchor: middle; fill: #4a5565; }\n"
        << ".near, .far, .off { fill: none; }\n.near { stroke: #2b3442; stroke-width: 1.1; opacity: 0.75; }\n"
        << ".far { stroke: #b03a2e; stroke-width: 1.4; stroke-dasharray: 5 3; }\n"
