@@ -142,7 +142,9 @@ void ShareWorkers(unsigned workers, unsigned min_size, std::vector<Pool>* pools)
     give([&](const Pool& pool) { return std::min(min_size, pool.cpus); });
   }
   give(CoreCount);
-  for (unsigned round = 1; left > 0; ++round) {
+  unsigned round = 0;
+  while (left > 0) {
+    ++round;
     give([&](const Pool& pool) { return round * pool.cpus; });
   }
 }
