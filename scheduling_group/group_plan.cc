@@ -4,7 +4,6 @@
 #include "weft/scheduling_group/group_plan.h"
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -164,6 +163,7 @@ std::vector<std::vector<Core*>> DomainsToFill(Pool* pool, int near_cpu) {
     near_package = core.package;
   }
   std::vector<std::vector<Core*>> domains;
+  domains.reserve(by_l3.size());
   for (auto& [l3, cores] : by_l3) domains.push_back(std::move(cores));
   const auto rank = [&](const std::vector<Core*>& cores) {
     const Core& first = *cores.front();
@@ -226,7 +226,10 @@ struct Cost {
   Cost operator+(const Cost& other) const {
     return {missing + other.missing, straddling + other.straddling, groups + other.groups, squares + other.squares};
   }
-  friend auto operator<=>(const Cost&, const Cost&) = default;
+  bool operator<(const Cost& other) const {
+    return std::tie(missing, straddling, groups, squares) <
+           std::tie(other.missing, other.straddling, other.groups, other.squares);
+  }
 };
 
 struct Cuts {
@@ -293,6 +296,7 @@ std::vector<Row> DomainsOf(const Pool& pool, Sizes sizes) {
     }
   }
   std::vector<Row> result;
+  result.reserve(domains.size());
   for (auto& [key, row] : domains) result.push_back(std::move(row));
   return result;
 }
@@ -326,6 +330,7 @@ void Arrange(std::vector<T>* parts, Order order, SizeOf size_of) {
   if (places.empty()) return;
   std::sort(places.begin(), places.end());
   std::vector<T> arranged;
+  arranged.reserve(count);
   for (const auto& [place, i] : places) arranged.push_back(std::move((*parts)[i]));
   *parts = std::move(arranged);
 }
