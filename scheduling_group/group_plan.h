@@ -19,8 +19,9 @@
 //   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more than
 //        get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a node
 //        L3 domains are filled one after the other.
-//   GP5  Cores first.  In a node no core gets a second worker before each has one: a sibling adds about a quarter to
-//        what its core does, a core of its own all of it.  That outweighs what more L3 domains cost.
+//   GP5  Cores first.  No core gets a second worker before each core of the nodes that are used has one, save to make up
+//        a node's first group (GP1).  Siblings share what a core can do; to more L3 domains a group loses only the speed
+//        of its queue.
 //   GP6  Siblings.  The workers on a core are in one group, unless a core has more than a group may have, or there are
 //        more workers than CPUs.
 //   GP7  L3 domains.  Groups of whole domains, or groups within one domain; a group with a part of a domain and something

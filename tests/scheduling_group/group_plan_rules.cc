@@ -284,11 +284,15 @@ std::string FewTogether(const Topology& machine, const PlanWishes& wishes, const
 }
 
 std::string CoresFirst(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
-  for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
+  const auto pools = Pools(machine, wishes, plan);
+  for (const auto& [node, pool] : pools) {
     const bool shared = std::any_of(pool.workers_of_core.begin(), pool.workers_of_core.end(),
                                     [](const auto& core) { return core.second > 1; });
-    if (shared && pool.workers_of_core.size() < pool.cpus_of_core.size()) {
-      return Say("workers share a core of node ", node, ", others have none");
+    if (!shared) continue;
+    for (const auto& [other, there] : pools) {
+      if (there.groups.empty() || there.workers_of_core.size() == there.cpus_of_core.size()) continue;
+      if (other != node && pool.workers <= LimitsOf(wishes).min) continue;
+      return Say("workers share a core of node ", node, ", others of node ", other, " have none");
     }
   }
   return "";
