@@ -150,8 +150,8 @@ void ShareWorkers(unsigned workers, unsigned min_size, std::vector<Pool>* pools)
 
 // ---- 2: the workers of a pool are seated on its cores ----
 
-// Their cores by L3 domain, in the order in which domains are filled: the largest, of these the one with near_cpu, those
-// of its package, then the lowest number.
+// Their cores by L3 domain, in the order in which domains are filled: the largest, of these the one with near_cpu,
+// those of its package, then the lowest number.
 std::vector<std::vector<Core*>> DomainsToFill(Pool* pool, int near_cpu) {
   std::map<int, std::vector<Core*>> by_l3;
   int near_l3 = -1;

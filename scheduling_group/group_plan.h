@@ -3,15 +3,15 @@
 //
 // PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they rob.
 //
-// How it works, in four steps.  (1) The workers are shared out over the NUMA nodes.  (2) In each node they are seated on
-// cores, L3 domain by L3 domain.  (3) The cores, in a row by L3 domain, are cut into groups at the places where the sum
-// of what is bad about the groups is least (a dynamic programme).  (4) Each group gets its neighbours by distance.
+// How it works, in four steps.  (1) The workers are shared out over the NUMA nodes.  (2) In each node they are seated
+// on cores, L3 domain by L3 domain.  (3) The cores, in a row by L3 domain, are cut into groups at the places where the
+// sum of what is bad about the groups is least (a dynamic programme).  (4) Each group gets its neighbours by distance.
 //
 // Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
 //   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
-//        per node are wished for, or where the threads of whole cores (GP6) do not add up to such a size.  A wished size
-//        (1 to 64) is an upper limit, and half of it, rounded up, takes the place of the 8.  Within GP1 to GP6 there are
-//        as few groups as can be, of sizes as equal as can be.
+//        per node are wished for, or where the threads of whole cores (GP6) do not add up to such a size.  A wished
+//        size (1 to 64) is an upper limit, and half of it, rounded up, takes the place of the 8.  Within GP1 to GP7
+//        there are as few groups as can be, of sizes as equal as can be.
 //   GP2  Nodes.  No group spans two NUMA nodes, be it ever so small, unless the wish is kOff: then groups are not bound
 //        to a node at all.
 //   GP3  Nothing is left over.  With enough workers each CPU has one, and the busiest CPU has at most one more than the
@@ -19,21 +19,22 @@
 //   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more than
 //        get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a node
 //        L3 domains are filled one after the other.
-//   GP5  Cores first.  No core gets a second worker before each core of the nodes that are used has one, save to make up
-//        a node's first group (GP1).  Siblings share what a core can do; to more L3 domains a group loses only the speed
-//        of its queue.
+//   GP5  Cores first.  No core gets a second worker before each core of the nodes that are used has one, save to make
+//        up a node's first group (GP1): siblings share what their core can do, which is a greater loss than a group's
+//        spreading over one L3 domain more.
 //   GP6  Siblings.  The workers on a core are in one group, unless a core has more than a group may have, or there are
 //        more workers than CPUs.
-//   GP7  L3 domains.  Groups of whole domains, or groups within one domain; a group with a part of a domain and something
-//        else is made only if GP1 cannot be had without.  (Exact where the domains of a node are equal.  Where holes in
-//        the CPU mask make them unequal, several orders of the row are tried; tests/scheduling_group measures what is
-//        missed.)
+//   GP7  L3 domains.  Groups of whole domains, or groups within one domain; a group with a part of a domain and
+//        something else is made only if GP1 cannot be had without.  (Exact where the domains of a node are equal.
+//        Where holes in the CPU mask make them unequal, several orders of the row are tried; tests/scheduling_group
+//        measures what is missed.)
 //   GP8  Each worker has its planned CPU (worker_cpus): those with low numbers, which are woken first, are on cores of
 //        their own.  The group may run on `cpus`: the planned ones, and of those that got no worker the siblings on its
 //        cores and the rest of its L3 domains.  No group may run on the planned CPU of another, save where workers
 //        outnumber CPUs.
 //   GP9  Neighbours.  All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
-//        distance, those of the package before equally far ones.  Among equals each group starts with another one, so that not all rob the first.
+//        distance, those of the package before equally far ones.  Among equals each group starts with another one, so
+//        that not all rob the first.
 //
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
 // balance badly); fewer nodes by using siblings first (see GP5); a node's whole CPU set as `cpus` of each group (the

@@ -33,7 +33,7 @@ TEST(RuntimePlan, IsForThisMachineUnlessAnotherIsGiven) {
 TEST(RuntimePlan, FollowsTheOptions) {
   Options options;
   options.topology = "numa:2 core:8 pu:1";
-  options.concurrency_hint = 4;
+  options.concurrency_hint = 3;
   options.scheduling_group_size = 2;
   options.numa_aware = NumaAware::kOn;
   options.worker_accessible_cpus = "2-5,8,9";

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The rules of group_plan.h over a thousand machines, each with several wishes, made up by a generator with a fixed seed, and over
-// machines that hwloc makes up; and that each rule's check reports a plan that breaks it.
+// The rules of group_plan.h over some hundreds of machines, each with several wishes, made up by a generator with a
+// fixed seed, and over machines that hwloc makes up; and that each rule's check reports a plan that breaks it.
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules GP1 to GP9 of group_plan.h, each as a function from machine, wishes and plan to a message: empty if the rule
-// is kept.  They share no code with the planner, and look at the plan's data only.
+// The rules GP1 to GP9 of group_plan.h, each as a function from machine, wishes and plan to a message: empty if the
+// rule is kept.  They share no code with the planner, and look at the plan's data only.
 #ifndef WEFT_TESTS_SCHEDULING_GROUP_GROUP_PLAN_RULES_H_
 #define WEFT_TESTS_SCHEDULING_GROUP_GROUP_PLAN_RULES_H_
 
