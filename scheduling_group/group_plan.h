@@ -16,9 +16,9 @@
 //        to a node at all.
 //   GP3  Nothing is left over.  With enough workers each CPU has one, and the busiest CPU has at most one more than the
 //        idlest.  With fewer each has a CPU of its own.
-//   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more than
-//        get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a node
-//        L3 domains are filled one after the other.
+//   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more
+//        than get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a
+//        node L3 domains are filled one after the other.
 //   GP5  Cores first.  No core gets a second worker before each core of the nodes that are used has one, save to make
 //        up a node's first group (GP1): siblings share what their core can do, which is a greater loss than a group's
 //        spreading over one L3 domain more.
