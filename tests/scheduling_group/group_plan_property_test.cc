@@ -165,8 +165,9 @@ TEST(GroupPlanProperties, HoldOnMachinesOfAllKinds) {
   EXPECT_GE(kinds.size(), 200U);
 }
 
-// The domains of one package after all that could befall them: GP7's orders of the row find nearly all.
-TEST(GroupPlanProperties, UnequalL3DomainsAreSeldomCutInVain) {
+// The domains of one package after all that could befall them: GP7's orders of the row find a way whenever the search
+// does.
+TEST(GroupPlanProperties, UnequalL3DomainsAreNotCutInVain) {
   Dice dice(5);
   int plans = 0;
   int in_vain = 0;
@@ -179,7 +180,7 @@ TEST(GroupPlanProperties, UnequalL3DomainsAreSeldomCutInVain) {
     ++plans;
     if (plan_rules::StraddlesInVain(machine, {}, *PlanGroups(machine, {}, &error))) ++in_vain;
   }
-  EXPECT_LE(in_vain, plans / 100) << in_vain << " of " << plans;
+  EXPECT_EQ(in_vain, 0) << "of " << plans;
 }
 
 // The mask has holes: CPUs that are kept for something else, cores with one thread switched off.
