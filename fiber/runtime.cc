@@ -274,7 +274,7 @@ void Runtime::IntroduceNeighbours(const Options& options) {
       if (every_n == 0) continue;
       neighbours.push_back({.group = groups_[static_cast<std::size_t>(neighbour.group)].get(),
                             .steal_every_n = static_cast<unsigned>(every_n),
-                            .distance = SchedulingGroup::kSameNode});
+                            .distance = neighbour.distance});
     }
     groups_[i]->SetNeighbours(std::move(neighbours));
   }

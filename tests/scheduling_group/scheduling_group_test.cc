@@ -22,6 +22,7 @@
 #include "weft/base/spin_lock.h"
 #include "weft/numa/affinity.h"
 #include "weft/numa/cpu_list.h"
+#include "weft/scheduling_group/counters.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/group_registry.h"
 
