@@ -55,8 +55,9 @@ run_tests() {  # run_tests <preset> <arguments of ctest>
     tee "$log"
   [ "${PIPESTATUS[0]}" -eq 0 ] || result=FAILED
   note "$preset" "$result" "$(grep 'tests passed' "$log" || echo 'ctest did not finish'), $((SECONDS - started)) s"
+  local name
+  while read -r name; do note "$preset" ok "  $name"; done < <(sed -n 's/^\t *\(.*(Skipped)\)$/\1/p' "$log")
   if [ "$result" = FAILED ]; then
-    local name
     while read -r name; do note "$preset" FAILED "  $name"; done < <(sed -n '/The following tests FAILED/,$s/^\t *//p' "$log")
   fi
 }

@@ -1,0 +1,153 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the kernel says of the machine, of threads and of memory. It asks the kernel itself, with parsers of its own:
+// what it is compared with comes from the library.
+#ifndef WEFT_TESTS_GUEST_KERNEL_FACTS_H_
+#define WEFT_TESTS_GUEST_KERNEL_FACTS_H_
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace weft::guest {
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
+  return text;
+}
+
+inline std::vector<int> Numbers(const std::string& text, char separator) {
+  std::vector<int> numbers;
+  std::istringstream in(text);
+  for (std::string number; std::getline(in, number, separator);) {
+    if (!number.empty()) numbers.push_back(std::atoi(number.c_str()));
+  }
+  return numbers;
+}
+
+// "0-2,5" -> 0 1 2 5
+inline std::vector<int> List(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream in(text);
+  for (std::string range; std::getline(in, range, ',');) {
+    const std::vector<int> ends = Numbers(range, '-');
+    for (int n = ends.front(); n <= ends.back(); ++n) numbers.push_back(n);
+  }
+  return numbers;
+}
+
+struct NodeFacts {
+  std::vector<int> cpus;
+  std::vector<int> distances;
+
+  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
+};
+
+// By number.
+inline std::map<int, NodeFacts> NodesOfKernel() {
+  const std::string folder = "/sys/devices/system/node/";
+  std::map<int, NodeFacts> nodes;
+  for (int node : List(ReadFile(folder + "online"))) {
+    const std::string name = folder + "node" + std::to_string(node);
+    nodes[node] = {.cpus = List(ReadFile(name + "/cpulist")), .distances = Numbers(ReadFile(name + "/distance"), ' ')};
+  }
+  return nodes;
+}
+
+// What the emulator was asked for: GUEST_MACHINE, e.g. "0-3:10,21;4-7:21,10".
+inline std::map<int, NodeFacts> NodesAskedFor() {
+  const char* text = std::getenv("GUEST_MACHINE");
+  std::map<int, NodeFacts> nodes;
+  std::istringstream in(text != nullptr ? text : "");
+  for (std::string node; std::getline(in, node, ';');) {
+    const std::size_t colon = node.find(':');
+    const int id = static_cast<int>(nodes.size());
+    nodes[id] = {.cpus = List(node.substr(0, colon)), .distances = Numbers(node.substr(colon + 1), ',')};
+  }
+  return nodes;
+}
+
+inline int NodeOfCpu(int cpu) {
+  for (const auto& [id, node] : NodesOfKernel()) {
+    for (int other : node.cpus) {
+      if (other == cpu) return id;
+    }
+  }
+  return -1;
+}
+
+// The node that the page is on; -ENOENT: it has no memory; another negative errno: the kernel does not say.
+inline int NodeOfPage(const void* address) {
+  void* page = const_cast<void*>(address);
+  int status = -EINVAL;
+  // Without a list of nodes move_pages() moves nothing and says where the pages are.
+  if (syscall(SYS_move_pages, 0, 1UL, &page, nullptr, &status, 0) != 0) return -errno;
+  return status;
+}
+
+// How many pages of [begin, begin + bytes) are on each node; those without memory are not counted.
+inline std::map<int, std::size_t> PagesByNode(const void* begin, std::size_t bytes) {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto from = reinterpret_cast<std::uintptr_t>(begin);
+  std::vector<void*> pages;
+  for (std::uintptr_t page = from & ~(kPage - 1); page < from + bytes; page += kPage) {
+    pages.push_back(reinterpret_cast<void*>(page));
+  }
+  std::vector<int> status(pages.size(), -EINVAL);
+  std::map<int, std::size_t> count;
+  if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, status.data(), 0) != 0) return {{-errno, 1}};
+  for (int node : status) {
+    if (node != -ENOENT && node != -EFAULT) ++count[node];
+  }
+  return count;
+}
+
+// The CPUs that a thread of this process may run on, as sched_getaffinity() says.
+inline std::vector<int> CpusOfThread(pid_t thread) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(thread, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+// The same, as /proc says, for all threads of this process, by name.
+inline std::multimap<std::string, std::vector<int>> CpusOfThreads() {
+  std::multimap<std::string, std::vector<int>> threads;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(entry.path() / "status");
+    constexpr const char* kKey = "Cpus_allowed_list:";
+    for (std::string line; std::getline(file, line);) {
+      if (line.rfind(kKey, 0) != 0) continue;
+      threads.emplace(ReadFile((entry.path() / "comm").string()), List(line.substr(std::strlen(kKey) + 1)));
+    }
+  }
+  return threads;
+}
+
+// Whether this run breaks the rule on purpose (init.sh).
+inline bool Planted(const std::string& plant) {
+  const char* text = std::getenv("GUEST_PLANT");
+  return text != nullptr && plant == text;
+}
+
+}  // namespace weft::guest
+
+#endif  // WEFT_TESTS_GUEST_KERNEL_FACTS_H_
