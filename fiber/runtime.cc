@@ -57,6 +57,7 @@
 #include "weft/fiber/runtime_flags.h"
 #include "weft/fiber/runtime_plan.h"
 #include "weft/fiber/start_fiber.h"
+#include "weft/numa/node_memory.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -200,7 +201,9 @@ std::unique_ptr<SchedulingGroup> ReuseOrMakeGroup(const SchedulingGroup::Options
   auto& reusable = TheRetired().reusable;
   const auto found = std::find_if(reusable.begin(), reusable.end(),
                                   [&](const auto& group) { return SameKind(group->options(), options); });
-  if (found == reusable.end()) return std::make_unique<SchedulingGroup>(options);
+  if (found == reusable.end()) {
+    return std::unique_ptr<SchedulingGroup>(new (numa::OnNode{options.node}) SchedulingGroup(options));
+  }
   std::unique_ptr<SchedulingGroup> group = std::move(*found);
   reusable.erase(found);
   group->Reopen();

@@ -37,7 +37,7 @@ class CpuSet {
   std::unique_ptr<cpu_set_t, Free> set_;
 };
 
-bool HasSeveralNodes() {
+bool ReadSeveralNodes() {
   std::ifstream file("/sys/devices/system/node/online");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto nodes = ParseCpuList(text);
@@ -71,9 +71,13 @@ std::vector<int> ThreadCpus() {
   return cpus;
 }
 
+bool HasSeveralNodes() {
+  static const bool several_nodes = ReadSeveralNodes();
+  return several_nodes;
+}
+
 std::error_code BindMemory(void* address, std::size_t length, int node) {
-  static const bool several_nodes = HasSeveralNodes();
-  if (node < 0 || !several_nodes) return {};
+  if (node < 0 || !HasSeveralNodes()) return {};
   constexpr std::size_t kBits = sizeof(unsigned long) * CHAR_BIT;
   constexpr long kPreferred =
       1;  // MPOL_PREFERRED of <linux/mempolicy.h>.  Not MPOL_BIND: a full node must not kill us.

@@ -27,6 +27,9 @@ std::vector<int> ThreadCpus();
 // The CPU that the calling thread runs on just now; -1 if the kernel does not say.
 int CurrentCpu();
 
+// Whether the kernel has more than one NUMA node.
+bool HasSeveralNodes();
+
 // Pages of [address, address + length) that are touched for the first time from now on come from `node` as long as it
 // has memory, else from the nearest one.  `address` is on a page boundary.  Nothing to do, and no error, if node < 0 or
 // the machine has one node only.

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #if WEFT_ASAN
@@ -18,6 +18,7 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/spin_lock.h"
+#include "weft/numa/affinity.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -27,26 +28,48 @@ constexpr std::size_t kCacheSize = 128;                   // 24 KiB of entities:
 constexpr std::size_t kExchange = kCacheSize / 2;
 constexpr std::uint64_t kIdBlock = 4096;  // One shared increment per so many fibers of a thread.
 
-// What one thread holds. Its counters are written by that thread only.
-struct ThreadCache {
+// A thread's free entities of one home.
+struct Shelf {
   FiberEntity* free[kCacheSize];
   std::size_t count = 0;
-  std::atomic<std::uint64_t> taken{0};
-  std::atomic<std::uint64_t> given_back{0};
-  std::uint64_t next_id = 0;
-  std::uint64_t end_of_ids = 0;
-  ThreadCache* next = nullptr;  // in Central::caches
 };
 
-struct Central {
+// What one thread holds. Its counters are written by that thread only.
+struct ThreadCache {
+  Shelf anywhere;                          // of home kAnywhere
+  Shelf* others[EntityPool::kMaxHomes]{};  // by home; made when first used
+  std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint64_t> given_back{0};
+  std::uint64_t next_id = 0;  // never reused; 0 is never given
+  std::uint64_t end_of_ids = 0;
+  ThreadCache* next = nullptr;  // in Central::caches
+
+  ~ThreadCache() {
+    for (Shelf* shelf : others) delete shelf;
+  }
+};
+
+// What all threads share of one home.
+struct alignas(base::kCacheLineSize) CentralStack {
   base::SpinLock lock;
   std::vector<FiberEntity*> free WEFT_GUARDED_BY(lock);
   std::vector<std::uint32_t> cold_chunks WEFT_GUARDED_BY(lock);  // wholly free, pages given back
+  std::vector<std::uint32_t> chunks WEFT_GUARDED_BY(lock);       // all of the home
+  int node = -1;                                                 // set by HomeOn() before it returns the home
+
+  void AddChunk(std::uint32_t index) WEFT_REQUIRES(lock);
+  void CopyTo(Shelf& shelf) WEFT_REQUIRES(lock);
+};
+
+struct Central {
+  CentralStack homes[EntityPool::kMaxHomes];
+  base::SpinLock lock;
+  std::size_t home_count WEFT_GUARDED_BY(lock) = 1;
   ThreadCache* caches WEFT_GUARDED_BY(lock) = nullptr;
   std::uint64_t taken_by_the_gone WEFT_GUARDED_BY(lock) = 0;
   std::uint64_t given_back_by_the_gone WEFT_GUARDED_BY(lock) = 0;
   std::atomic<std::uint64_t> next_id_block{1};
-  std::atomic<std::size_t> chunk_count{0};
+  std::atomic<std::size_t> chunk_count{0};  // written under the lock
 };
 
 // Reachable for debuggers under this name; never destroyed, since threads may end after static destructors.
@@ -61,10 +84,18 @@ Central& TheCentral() {
 thread_local ThreadCache* tls_cache = nullptr;
 thread_local bool tls_cache_gone = false;
 
+void ReturnShelf(const Shelf& shelf, CentralStack& home) {
+  base::SpinLockGuard guard(home.lock);
+  home.free.insert(home.free.end(), shelf.free, shelf.free + shelf.count);
+}
+
 void ReturnCache(ThreadCache* cache) {
   Central& central = TheCentral();
+  ReturnShelf(cache->anywhere, central.homes[EntityPool::kAnywhere]);
+  for (std::size_t home = 0; home < EntityPool::kMaxHomes; ++home) {
+    if (cache->others[home] != nullptr) ReturnShelf(*cache->others[home], central.homes[home]);
+  }
   base::SpinLockGuard guard(central.lock);
-  central.free.insert(central.free.end(), cache->free, cache->free + cache->count);
   central.taken_by_the_gone += cache->taken.load(std::memory_order_relaxed);  // Its thread is ours.
   central.given_back_by_the_gone += cache->given_back.load(std::memory_order_relaxed);
   for (ThreadCache** link = &central.caches; *link != nullptr; link = &(*link)->next) {
@@ -109,70 +140,135 @@ void Count(std::atomic<std::uint64_t>& counter, std::memory_order order) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, order);  // Only this thread writes it.
 }
 
-// A new chunk's entities, or a cold one's, into the central stack.
-bool Grow(Central& central) WEFT_REQUIRES(central.lock) {
-  std::uint32_t index;
-  if (!central.cold_chunks.empty()) {
-    index = central.cold_chunks.back();
-    central.cold_chunks.pop_back();
-  } else {
-    const std::size_t count = central.chunk_count.load(std::memory_order_relaxed);  // Written under the lock only.
-    if (count == kMaxChunks) return false;
-    void* memory = ::mmap(nullptr, EntityPool::kChunkBytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    weft_fiber_chunks[count] = static_cast<FiberEntity*>(memory);  // Zeroes are free entities (EP1).
-#if WEFT_ASAN
-    __lsan_register_root_region(memory, EntityPool::kChunkBytes);  // What only a fiber refers to is no leak.
-#endif
-    index = static_cast<std::uint32_t>(count);
-    // release: publishes the table entry. Pairs with the acquire in ChunkCount().
-    central.chunk_count.store(count + 1, std::memory_order_release);
+WEFT_NOINLINE Shelf& MakeShelf(ThreadCache& cache, EntityPool::Home home) {
+  cache.others[home] = new Shelf;
+  return *cache.others[home];
+}
+
+Shelf& ShelfOf(ThreadCache& cache, EntityPool::Home home) {
+  if (home == EntityPool::kAnywhere) [[likely]] {
+    return cache.anywhere;
   }
+  Shelf* shelf = cache.others[home];
+  return shelf != nullptr ? *shelf : MakeShelf(cache, home);
+}
+
+// A new chunk on `node`, entered into the table; its index, or kMaxChunks: there is no memory or no room in the table.
+// Makes system calls: not under a lock.
+std::size_t MakeChunk(Central& central, int node) {
+  void* memory = ::mmap(nullptr, EntityPool::kChunkBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return kMaxChunks;
+  if (const std::error_code error = numa::BindMemory(memory, EntityPool::kChunkBytes, node)) {
+    WEFT_LOG_EVERY_SECOND(WARNING, "fibers of node ", node, " are kept elsewhere: ", error.message());
+  }
+  {
+    base::SpinLockGuard guard(central.lock);
+    const std::size_t count = central.chunk_count.load(std::memory_order_relaxed);  // Written under the lock only.
+    if (count < kMaxChunks) {
+      weft_fiber_chunks[count] = static_cast<FiberEntity*>(memory);  // Zeroes are free entities (EP1).
+#if WEFT_ASAN
+      __lsan_register_root_region(memory, EntityPool::kChunkBytes);  // What only a fiber refers to is no leak.
+#endif
+      // release: publishes the table entry. Pairs with the acquire in ChunkCount().
+      central.chunk_count.store(count + 1, std::memory_order_release);
+      return count;
+    }
+  }
+  ::munmap(memory, EntityPool::kChunkBytes);
+  return kMaxChunks;
+}
+
+void CentralStack::AddChunk(std::uint32_t index) {
   FiberEntity* chunk = weft_fiber_chunks[index];
-  for (std::size_t i = EntityPool::kEntitiesPerChunk; i-- > 0;) central.free.push_back(&chunk[i]);
-  return true;
+  for (std::size_t i = EntityPool::kEntitiesPerChunk; i-- > 0;) free.push_back(&chunk[i]);
 }
 
-WEFT_NOINLINE bool Refill(ThreadCache& cache) {
-  Central& central = TheCentral();
-  base::SpinLockGuard guard(central.lock);
-  if (central.free.size() < kExchange) Grow(central);
-  const std::size_t n = std::min(kExchange, central.free.size());
-  std::copy(central.free.end() - static_cast<std::ptrdiff_t>(n), central.free.end(), cache.free);
-  central.free.resize(central.free.size() - n);
-  cache.count = n;
-  return n != 0;
+void CentralStack::CopyTo(Shelf& shelf) {
+  const std::size_t n = std::min(kExchange, free.size());
+  std::copy(free.end() - static_cast<std::ptrdiff_t>(n), free.end(), shelf.free);
+  free.resize(free.size() - n);
+  shelf.count = n;
 }
 
-WEFT_NOINLINE void Flush(ThreadCache& cache) {
+// The empty shelf, from the central stack, a cold chunk or a new one.
+WEFT_NOINLINE bool Refill(Shelf& shelf, EntityPool::Home home) {
   Central& central = TheCentral();
-  base::SpinLockGuard guard(central.lock);
+  CentralStack& stack = central.homes[home];
+  {
+    base::SpinLockGuard guard(stack.lock);
+    if (stack.free.size() < kExchange && !stack.cold_chunks.empty()) {
+      stack.AddChunk(stack.cold_chunks.back());
+      stack.cold_chunks.pop_back();
+    }
+    stack.CopyTo(shelf);
+  }
+  if (shelf.count != 0) return true;
+  const std::size_t index = MakeChunk(central, stack.node);
+  base::SpinLockGuard guard(stack.lock);
+  if (index != kMaxChunks) {
+    stack.chunks.push_back(static_cast<std::uint32_t>(index));
+    stack.AddChunk(static_cast<std::uint32_t>(index));
+  }
+  stack.CopyTo(shelf);
+  return shelf.count != 0;
+}
+
+WEFT_NOINLINE void Flush(Shelf& shelf, EntityPool::Home home) {
+  CentralStack& stack = TheCentral().homes[home];
+  base::SpinLockGuard guard(stack.lock);
   // The coldest half; the most recently used stay.
-  central.free.insert(central.free.end(), cache.free, cache.free + kExchange);
-  std::copy(cache.free + kExchange, cache.free + kCacheSize, cache.free);
-  cache.count = kCacheSize - kExchange;
+  stack.free.insert(stack.free.end(), shelf.free, shelf.free + kExchange);
+  std::copy(shelf.free + kExchange, shelf.free + kCacheSize, shelf.free);
+  shelf.count = kCacheSize - kExchange;
+}
+
+std::uint64_t NextFiberId(ThreadCache& cache) {
+  if (cache.next_id == cache.end_of_ids) {
+    // relaxed: only uniqueness counts.
+    cache.next_id = TheCentral().next_id_block.fetch_add(kIdBlock, std::memory_order_relaxed);
+    cache.end_of_ids = cache.next_id + kIdBlock;
+  }
+  return cache.next_id++;
 }
 
 }  // namespace
 
 FiberHooks fiber_hooks;
 
-FiberEntity* EntityPool::Take() {
+EntityPool::Home EntityPool::HomeOn(int node) {
+  if (node < 0) return kAnywhere;
+  Central& central = TheCentral();
+  base::SpinLockGuard guard(central.lock);
+  for (std::size_t home = 1; home < central.home_count; ++home) {
+    if (central.homes[home].node == node) return static_cast<Home>(home);
+  }
+  if (central.home_count == kMaxHomes) return kAnywhere;
+  central.homes[central.home_count].node = node;
+  return static_cast<Home>(central.home_count++);
+}
+
+FiberEntity* EntityPool::Take(Home home) {
   ThreadCache& cache = LocalCache();
-  if (cache.count == 0 && !Refill(cache)) {
+  Shelf& shelf = ShelfOf(cache, home);
+  if (shelf.count == 0 && !Refill(shelf, home)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "EntityPool: no memory for another fiber, ", LiveFibers(), " are alive");
     return nullptr;
   }
   // relaxed: what carries the fiber to its worker carries this too (EP3).
   Count(cache.taken, std::memory_order_relaxed);
-  return cache.free[--cache.count];
+  FiberEntity* fiber = shelf.free[--shelf.count];
+  fiber->home_ = home;
+  fiber->id_.store(NextFiberId(cache), std::memory_order_relaxed);  // For reports; the queue carries it.
+  return fiber;
 }
 
 void EntityPool::GiveBack(FiberEntity* fiber) {
   ThreadCache& cache = LocalCache();
-  if (cache.count == kCacheSize) Flush(cache);
-  cache.free[cache.count++] = fiber;
+  const Home home = fiber->home_;
+  Shelf& shelf = ShelfOf(cache, home);
+  if (shelf.count == kCacheSize) Flush(shelf, home);
+  shelf.free[shelf.count++] = fiber;
   // release: who counts this end counts the beginning too (EP3). Pairs with the acquire in LiveFibers().
   Count(cache.given_back, std::memory_order_release);
 }
@@ -197,16 +293,6 @@ std::uint64_t EntityPool::TakenEver() {
   return taken;
 }
 
-std::uint64_t EntityPool::NextFiberId() {
-  ThreadCache& cache = LocalCache();
-  if (cache.next_id == cache.end_of_ids) {
-    // relaxed: only uniqueness counts.
-    cache.next_id = TheCentral().next_id_block.fetch_add(kIdBlock, std::memory_order_relaxed);
-    cache.end_of_ids = cache.next_id + kIdBlock;
-  }
-  return cache.next_id++;
-}
-
 std::size_t EntityPool::ChunkCount() {
   return TheCentral().chunk_count.load(std::memory_order_acquire);  // Pairs with the release in Grow().
 }
@@ -214,17 +300,23 @@ std::size_t EntityPool::ChunkCount() {
 FiberEntity* EntityPool::ChunkAt(std::size_t index) { return weft_fiber_chunks[index]; }
 
 std::size_t EntityPool::Trim() {
-  Central& central = TheCentral();
+  for (std::size_t home = 0; home < kMaxHomes; ++home) Trim(static_cast<Home>(home));
+  return 0;
+}
+
+void EntityPool::Trim(Home home) {
+  CentralStack& stack = TheCentral().homes[home];
   std::vector<FiberEntity*> free;
+  // The home's chunks by address, so that an entity's chunk is found by a search.
+  std::vector<std::pair<FiberEntity*, std::uint32_t>> by_address;
+  by_address.reserve(ChunkCount());
   {
-    base::SpinLockGuard guard(central.lock);
-    if (central.free.size() < 2 * kEntitiesPerChunk) return 0;
-    free.swap(central.free);  // Others grow cold chunks or new ones meanwhile; we are rare.
+    base::SpinLockGuard guard(stack.lock);
+    if (stack.free.size() < 2 * kEntitiesPerChunk) return;
+    free.swap(stack.free);  // Others add cold chunks or new ones meanwhile; we are rare.
+    for (std::uint32_t c : stack.chunks) by_address.emplace_back(ChunkAt(c), c);
   }
-  // Chunks by address, so that an entity's chunk is found by a search.
   const std::size_t chunks = ChunkCount();
-  std::vector<std::pair<FiberEntity*, std::uint32_t>> by_address(chunks);
-  for (std::uint32_t c = 0; c < chunks; ++c) by_address[c] = {ChunkAt(c), c};
   std::sort(by_address.begin(), by_address.end());
   auto chunk_of = [&](FiberEntity* fiber) {
     return std::prev(std::upper_bound(by_address.begin(), by_address.end(), fiber,
@@ -236,7 +328,7 @@ std::size_t EntityPool::Trim() {
   std::vector<std::uint32_t> cold;
   // One wholly free chunk stays warm.
   bool kept_one = false;
-  for (std::uint32_t c = 0; c < chunks; ++c) {
+  for (const auto& [chunk, c] : by_address) {
     if (free_in[c] != kEntitiesPerChunk) continue;
     if (!kept_one) {
       kept_one = true;
@@ -244,36 +336,18 @@ std::size_t EntityPool::Trim() {
       continue;
     }
     // The pages read as zeroes afterwards: free entities (EP1). A failure leaves them as they are, which is as good.
-    (void)::madvise(ChunkAt(c), kChunkBytes, MADV_DONTNEED);
+    (void)::madvise(chunk, kChunkBytes, MADV_DONTNEED);
     cold.push_back(c);
   }
   std::erase_if(free, [&](FiberEntity* fiber) { return free_in[chunk_of(fiber)] == kEntitiesPerChunk; });
   free.shrink_to_fit();
-  base::SpinLockGuard guard(central.lock);
-  central.cold_chunks.insert(central.cold_chunks.end(), cold.begin(), cold.end());
-  if (central.free.empty()) {
-    central.free.swap(free);
+  base::SpinLockGuard guard(stack.lock);
+  stack.cold_chunks.insert(stack.cold_chunks.end(), cold.begin(), cold.end());
+  if (stack.free.empty()) {
+    stack.free.swap(free);
   } else {
-    central.free.insert(central.free.end(), free.begin(), free.end());
+    stack.free.insert(stack.free.end(), free.begin(), free.end());
   }
-  return 0;
-}
-
-FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
-  FiberEntity* fiber = EntityPool::Take();
-  if (fiber == nullptr) return nullptr;
-  fiber->state_.OnCreated();
-  fiber->id_.store(EntityPool::NextFiberId(), std::memory_order_relaxed);  // For reports; the queue carries it.
-  fiber->set_group(group);
-  fiber->group_local_ = options.group_local;
-  if (options.stack_size != 0) fiber->stack_size_ = options.stack_size;
-  if (options.name != nullptr) fiber->name_ = ::strdup(options.name);
-  if (options.execution_context != nullptr) fiber->execution_context = options.execution_context;
-  if (options.on_exit != nullptr) {
-    fiber->on_exit_ = options.on_exit;
-    fiber->on_exit_arg_ = options.on_exit_arg;
-  }
-  return fiber;
 }
 
 void DiscardFiber(FiberEntity* fiber) {

@@ -6,8 +6,13 @@
 // Chunks of entities (256 KiB each) hang in one global table and are never unmapped: a pointer to an entity is always
 // readable, a debugger or a core dump finds every fiber by walking the table, and no fiber needs to be entered into a
 // list when it starts. Free entities lie in per-thread caches (arrays of pointers; nothing is written into a free
-// entity) and in one central stack that exchanges half a cache at a time under a SpinLock. After a burst Trim() gives
+// entity) and in a central stack that exchanges half a cache at a time under a SpinLock. After a burst Trim() gives
 // the pages of chunks that are wholly free back to the OS; they read as zeroes then, which is a free entity.
+//
+// The pool has homes, one for each NUMA node that groups are on, with a central stack and chunks of its own, and each
+// thread has a cache for each home it has met. A fiber's entity comes from the home of its group and goes back there
+// wherever the fiber ends: the cache for that home is the thread's, so entities that end far from home travel back half
+// a cache at a time. On a machine with one node there is one home, kAnywhere, and nothing of this is to be noticed.
 //
 // It also counts: each thread counts the entities it took and gave back; LiveFibers() adds them up.
 //
@@ -15,6 +20,8 @@
 //   EP1  A free entity has phase kDead and null cold fields; its id is that of its last fiber, or 0.
 //   EP2  An entity is in one thread's hands, in one cache, in the central stack or in a cold chunk: exactly one.
 //   EP3  LiveFibers() == 0 is exact: what was given back is read before what was taken, and both only grow.
+//   EP4  A cache, central stack or cold chunk of a home holds entities of that home only: what Take(home) returns lies
+//        on the home's node, after any number of uses, by whomever.
 //
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
@@ -30,11 +37,17 @@ namespace weft::scheduling_group {
 
 class EntityPool {
  public:
-  static FiberEntity* Take();                // nullptr: memory or table exhausted
+  using Home = std::uint8_t;
+  static constexpr Home kAnywhere = 0;
+  static constexpr std::size_t kMaxHomes = 64;
+
+  // The home on a NUMA node (-1: kAnywhere); the same for the same node. After kMaxHomes - 1 nodes: kAnywhere.
+  static Home HomeOn(int node);
+
+  static FiberEntity* Take(Home home);       // with a new id; nullptr: memory or table exhausted
   static void GiveBack(FiberEntity* fiber);  // kDead, cold fields null
   static std::size_t LiveFibers();           // taken and not given back
   static std::uint64_t TakenEver();          // total number of fibers created in this process
-  static std::uint64_t NextFiberId();        // never reused; 0 is never given
 
   // Gives pages of wholly free chunks back. Returns 0: nothing more can be trimmed.
   static std::size_t Trim();
@@ -56,6 +69,8 @@ class EntityPool {
  private:
   static std::size_t ChunkCount();
   static FiberEntity* ChunkAt(std::size_t index);
+
+  static void Trim(Home home);
 };
 
 }  // namespace weft::scheduling_group

@@ -94,6 +94,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // Line 0.
   FiberState state_;
   bool group_local_ = false;
+  std::uint8_t home_ = 0;                         // EntityPool's
   std::atomic<SchedulingGroup*> group_{nullptr};  // carried by the queues; atomic for reports
   void* stack_top_ = nullptr;
   std::atomic<std::uint64_t> id_{0};

@@ -14,7 +14,10 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, SchedulingPolicyFactory, std::less<>> factories{
-      {"v1", [](const SchedulingPolicy::Options& options) { return std::make_unique<PolicyV1>(options); }},
+      {"v1",
+       [](const SchedulingPolicy::Options& options) {
+         return std::unique_ptr<SchedulingPolicy>(new (numa::OnNode{options.node}) PolicyV1(options));
+       }},
   };
 };
 

@@ -32,7 +32,10 @@ void PrefetchStack(const FiberEntity* fiber) noexcept {
 }  // namespace
 
 PolicyV1::PolicyV1(const Options& options)
-    : queue_(options.run_queue_size), workers_(options.workers), desks_(new Desk[options.workers]) {}
+    : slots_(options.run_queue_size, options.node),
+      queue_(options.run_queue_size, slots_.objects().data()),
+      workers_(options.workers),
+      desks_(options.workers, options.node) {}
 
 PolicyV1::~PolicyV1() = default;
 
@@ -254,6 +257,10 @@ std::size_t PolicyV1::Size() const {
     size += desk.inbox.Size() + desk.outbox.Size() + (desk.slot.fiber.load(std::memory_order_relaxed) != nullptr);
   }
   return size;
+}
+
+std::vector<std::span<const std::byte>> PolicyV1::Memory() const {
+  return {std::as_bytes(std::span(this, 1)), std::as_bytes(slots_.objects()), std::as_bytes(desks_.objects())};
 }
 
 std::size_t PolicyV1::OverflowCount() const { return overflow_count_.load(std::memory_order_relaxed); }

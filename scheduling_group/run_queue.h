@@ -22,6 +22,8 @@
 //        compares tail_, which the push moved before it returned. It may say "not empty" of a fiber about to be
 //        published.
 //
+// The slots may be its owner's, who knows where they should lie (policy_v1.cc).
+//
 // TryPush(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
 // Proven in tests/model/run_queue_model.cc.
 // Source: D. Vyukov's bounded MPMC queue; rounds instead of sequence numbers, so that no slot needs initialising.
@@ -45,9 +47,17 @@ class FiberEntity;
 
 class RunQueue {
  public:
-  // `capacity`: a power of two, at least 2.
-  explicit RunQueue(std::size_t capacity)
-      : mask_(capacity - 1), round_shift_(std::countr_zero(capacity)), slots_(new Slot[capacity]()) {
+  struct Slot {
+    base::Atomic<std::uint32_t> turn{0};
+    base::Atomic<FiberEntity*> fiber{nullptr};  // The position's owner's (RQ2); an atomic for Peek().
+  };
+
+  // `capacity`: a power of two, at least 2. `slots`: so many, as new; they outlive the queue. nullptr: it makes some.
+  explicit RunQueue(std::size_t capacity, Slot* slots = nullptr)
+      : mask_(capacity - 1),
+        round_shift_(std::countr_zero(capacity)),
+        own_slots_(slots == nullptr ? new Slot[capacity]() : nullptr),
+        slots_(slots == nullptr ? own_slots_.get() : slots) {
     WEFT_CHECK(capacity >= 2 && std::has_single_bit(capacity), "RunQueue: capacity must be a power of two >= 2, is ",
                capacity);
   }
@@ -156,11 +166,6 @@ class RunQueue {
  private:
   friend class PreemptedConsumer;  // Of tests: stops where a thread may be preempted.
 
-  struct Slot {
-    base::Atomic<std::uint32_t> turn{0};
-    base::Atomic<FiberEntity*> fiber{nullptr};  // The position's owner's (RQ2); an atomic for Peek().
-  };
-
   Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }
   std::uint32_t EmptyTurn(std::uint64_t position) const noexcept {
     return static_cast<std::uint32_t>(position >> round_shift_) * 2;
@@ -174,7 +179,8 @@ class RunQueue {
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> head_{0};
   alignas(base::kCacheLineSize) const std::size_t mask_;
   const int round_shift_;
-  const std::unique_ptr<Slot[]> slots_;
+  const std::unique_ptr<Slot[]> own_slots_;
+  Slot* const slots_;
 };
 
 }  // namespace weft::scheduling_group

@@ -3,11 +3,13 @@
 
 #include "weft/scheduling_group/scheduling_group.h"
 
+#include <cstring>
 #include <limits>
 
 #include "weft/base/check.h"
 #include "weft/base/futex.h"
 #include "weft/base/log.h"
+#include "weft/numa/affinity.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/policy_registry.h"
@@ -24,8 +26,8 @@ constexpr std::chrono::nanoseconds kMinSpin{4'000};
 std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
   WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
              kMaxWorkersPerGroup, ", is ", options.workers);
-  auto policy =
-      CreateSchedulingPolicy(options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size});
+  auto policy = CreateSchedulingPolicy(
+      options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node});
   WEFT_CHECK(options.spin_for >= kMinSpin, "SchedulingGroup: spin_for must be at least ", kMinSpin.count(), " ns, is ",
              options.spin_for.count());
   WEFT_CHECK(policy != nullptr, "SchedulingGroup: no scheduling policy is called \"", options.policy, '"');
@@ -51,8 +53,10 @@ int WorkerOf(const WorkerBase* caller, const SchedulingGroup* group) {
 
 SchedulingGroup::SchedulingGroup(const Options& options)
     : options_(options),
+      // On a machine with one node all groups share one, whatever the node's number.
+      entity_home_(EntityPool::HomeOn(numa::HasSeveralNodes() ? options.node : -1)),
       policy_(MakePolicy(options)),
-      beds_(new Bed[options.workers]),
+      beds_(options.workers, options.node),
       stacks_(StackOptions(this, options, options.stack_size)) {
   SetNeighbours({});
 }
@@ -361,6 +365,13 @@ void SchedulingGroup::RetryWithoutStack() {
   Ready(fiber, ReadyReason::kYielded);
 }
 
+std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
+  std::vector<std::span<const std::byte>> memory = policy_->Memory();
+  memory.push_back(std::as_bytes(std::span(this, 1)));
+  memory.push_back(std::as_bytes(beds_.objects()));
+  return memory;
+}
+
 std::size_t SchedulingGroup::TrimIdleMemory() {
   // A stack that keeps its memory costs a page fault less when it is next used.
   std::size_t left = stacks_.Trim(options_.warm_stacks, kStacksPerTrim);
@@ -369,6 +380,24 @@ std::size_t SchedulingGroup::TrimIdleMemory() {
     if (context::StackPool* pool = place.load(std::memory_order_acquire)) left += pool->Trim(0, kStacksPerTrim);
   }
   return left + EntityPool::Trim();
+}
+
+// fiber_entity.h
+
+FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
+  FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_home() : EntityPool::kAnywhere);
+  if (fiber == nullptr) return nullptr;
+  fiber->state_.OnCreated();
+  fiber->set_group(group);
+  fiber->group_local_ = options.group_local;
+  if (options.stack_size != 0) fiber->stack_size_ = options.stack_size;
+  if (options.name != nullptr) fiber->name_ = ::strdup(options.name);
+  if (options.execution_context != nullptr) fiber->execution_context = options.execution_context;
+  if (options.on_exit != nullptr) {
+    fiber->on_exit_ = options.on_exit;
+    fiber->on_exit_arg_ = options.on_exit_arg;
+  }
+  return fiber;
 }
 
 }  // namespace weft::scheduling_group

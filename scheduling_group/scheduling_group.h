@@ -43,6 +43,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@
 #include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"
 #include "weft/context/stack_pool.h"
+#include "weft/numa/node_memory.h"
+#include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/scheduling_policy.h"
@@ -62,7 +65,7 @@ inline constexpr unsigned kMaxWorkersPerGroup = 64;
 
 struct WorkerBase;
 
-class SchedulingGroup {
+class SchedulingGroup : public numa::NodeAllocated {
  public:
   static constexpr std::size_t kMinStackSize = std::size_t{1} << 14;  // of a fiber that asks for its own size
   static constexpr std::size_t kMaxStackSize = std::size_t{1} << 30;
@@ -74,7 +77,7 @@ class SchedulingGroup {
     std::size_t run_queue_size = 131072;  // a power of two
     std::size_t stack_size = 131072;      // bytes
     bool guard_pages = true;
-    int node = -1;                             // NUMA node of its memory; -1: any
+    int node = -1;                             // NUMA node of its memory (of the group itself: OnNode); -1: any
     std::vector<int> cpus{};                   // where its workers may run; empty: anywhere
     std::vector<int> worker_cpus{};            // worker i on this one only; empty, or -1: on `cpus`
     std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
@@ -147,6 +150,10 @@ class SchedulingGroup {
   const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
   const IdleWorkers& idle_workers() const { return idle_; }
+  // The pieces of memory on its node, without stacks and fibers; for reports and tests.
+  std::vector<std::span<const std::byte>> Memory() const;
+  // Where its fibers' entities come from.
+  EntityPool::Home entity_home() const noexcept { return entity_home_; }
 
   // --- For worker.cc ---
   struct alignas(base::kCacheLineSize) Bed {
@@ -221,6 +228,7 @@ class SchedulingGroup {
   void LetStartersGoOn();
 
   const Options options_;
+  const EntityPool::Home entity_home_;
   const std::unique_ptr<SchedulingPolicy> policy_;
   IdleWorkers idle_;
   std::atomic<bool> refusing_{false};
@@ -232,7 +240,7 @@ class SchedulingGroup {
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // CallForHelp() by threads that are no workers
   std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
-  const std::unique_ptr<Bed[]> beds_;
+  const numa::NodeArray<Bed> beds_;
   std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's; the last is in use
   std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "weft/scheduling_group/fiber_entity.h"
@@ -51,6 +52,7 @@ class SchedulingPolicy {
   struct Options {
     unsigned workers = 1;
     std::size_t run_queue_size = 131072;
+    int node = -1;  // NUMA node of its memory; -1: any
   };
 
   virtual ~SchedulingPolicy() = default;
@@ -80,6 +82,9 @@ class SchedulingPolicy {
   virtual bool FewWait() const = 0;               // at most one fiber waits in the queue; cheap
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
+
+  // The pieces of memory that it works in and that lie on Options::node; for reports and tests.
+  virtual std::vector<std::span<const std::byte>> Memory() const { return {}; }
 };
 
 }  // namespace weft::scheduling_group

@@ -343,7 +343,8 @@ bool WorkerTeam::Start() {
           }
         }
         context::AlternateSignalStack signal_stack;
-        Worker(group, w).Run();
+        const std::unique_ptr<Worker> worker(new (numa::OnNode{group->node()}) Worker(group, w));
+        worker->Run();
       });
     } catch (const std::system_error& error) {
       WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());

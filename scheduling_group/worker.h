@@ -33,13 +33,14 @@
 #include "weft/context/context.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/context/stack_pool.h"
+#include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::scheduling_group {
 
-class Worker final : public WorkerBase {
+class Worker final : public WorkerBase, public numa::NodeAllocated {
  public:
   // What the flow that is entered has to do for the one that was left.
   enum class LeftBehind : std::uint8_t { kNothing, kParked, kYielded, kDisplaced, kEnded };

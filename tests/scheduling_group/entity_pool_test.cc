@@ -7,10 +7,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <random>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace weft::scheduling_group {
 namespace {
@@ -67,12 +73,117 @@ TEST(EntityPool, AFiberKeepsItsNameAndIsFoundByWalkingTheTable) {
   DiscardFiber(fiber);
 }
 
+TEST(EntityPool, ANodeHasOneHome) {
+  EXPECT_EQ(EntityPool::HomeOn(-1), EntityPool::kAnywhere);
+  const EntityPool::Home one = EntityPool::HomeOn(1001);
+  const EntityPool::Home other = EntityPool::HomeOn(1002);
+  EXPECT_NE(one, EntityPool::kAnywhere);
+  EXPECT_NE(other, EntityPool::kAnywhere);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(EntityPool::HomeOn(1001), one);
+  EXPECT_EQ(EntityPool::HomeOn(1002), other);
+}
+
+TEST(EntityPool, WhenThereAreNoMoreHomesFibersLieAnywhere) {
+  EXPECT_EXIT(
+      {
+        std::size_t homes = 0;
+        for (int node = 2000; EntityPool::HomeOn(node) != EntityPool::kAnywhere; ++node) ++homes;
+        const bool right = homes >= 1 && homes < EntityPool::kMaxHomes && EntityPool::Take(EntityPool::HomeOn(9999));
+        ::_exit(right ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(EntityPool, AnEntityGoesHomeWhereverItsFiberEnds) {
+  const EntityPool::Home here = EntityPool::HomeOn(1001);
+  const EntityPool::Home there = EntityPool::HomeOn(1002);
+  constexpr std::size_t kFibers = 2000;  // More than a thread keeps for itself.
+  std::vector<FiberEntity*> fibers;
+  for (std::size_t i = 0; i < kFibers; ++i) fibers.push_back(EntityPool::Take(here));
+  const std::set<FiberEntity*> of_here(fibers.begin(), fibers.end());
+  std::thread([&] {
+    for (FiberEntity* fiber : fibers) EntityPool::GiveBack(fiber);
+    std::vector<FiberEntity*> of_there;
+    for (std::size_t i = 0; i < kFibers; ++i) of_there.push_back(EntityPool::Take(there));
+    for (FiberEntity* fiber : of_there) EXPECT_FALSE(of_here.contains(fiber));
+    for (FiberEntity* fiber : of_there) EntityPool::GiveBack(fiber);
+  }).join();
+  std::size_t used_again = 0;
+  for (FiberEntity*& fiber : fibers) {
+    fiber = EntityPool::Take(here);
+    used_again += of_here.contains(fiber) ? 1 : 0;
+  }
+  EXPECT_GE(used_again, kFibers / 2) << "they did not come back";
+  for (FiberEntity* fiber : fibers) EntityPool::GiveBack(fiber);
+}
+
+// Threads that take at one home and give back what others took, with trims in between.
+TEST(EntityPool, AnEntityNeverChangesItsHome) {
+  constexpr int kThreads = 4;
+  constexpr int kSteps = 20'000;
+  const std::array<EntityPool::Home, 3> homes{EntityPool::kAnywhere, EntityPool::HomeOn(1001),
+                                              EntityPool::HomeOn(1002)};
+  const std::size_t live_before = EntityPool::LiveFibers();
+  struct Taken {
+    FiberEntity* fiber;
+    EntityPool::Home home;
+  };
+  std::mutex mutex;
+  std::vector<Taken> shared;
+  std::map<FiberEntity*, EntityPool::Home> home_of;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, random = std::minstd_rand(static_cast<unsigned>(t) + 1)]() mutable {
+      for (int step = 0; step < kSteps; ++step) {
+        // Waves, so that caches overflow and run empty.
+        const bool take = random() % 8 < (step / 5000 % 2 == 0 ? 6U : 2U);
+        const EntityPool::Home home = homes[random() % homes.size()];
+        FiberEntity* fiber = take ? EntityPool::Take(home) : nullptr;
+        if (step % 2500 == 0) EntityPool::Trim();
+        const std::unique_lock lock(mutex);
+        if (take) {
+          EXPECT_EQ(home_of.emplace(fiber, home).first->second, home);
+          shared.push_back({fiber, home});
+        } else if (!shared.empty()) {
+          std::swap(shared[random() % shared.size()], shared.back());
+          EntityPool::GiveBack(shared.back().fiber);
+          shared.pop_back();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Taken& taken : shared) EntityPool::GiveBack(taken.fiber);
+  EXPECT_EQ(EntityPool::LiveFibers(), live_before);
+  EXPECT_GT(home_of.size(), EntityPool::kEntitiesPerChunk);
+}
+
 std::size_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   std::size_t total = 0;
   std::size_t resident = 0;
   statm >> total >> resident;
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(EntityPool, MemoryOfABurstGoesBackToTheSystemFromEachHome) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "sanitizers keep memory of their own";
+#endif
+  constexpr std::size_t kFibers = 200'000;
+  for (int node : {1001, 1002}) {
+    const EntityPool::Home home = EntityPool::HomeOn(node);
+    std::vector<FiberEntity*> fibers(kFibers);
+    const std::size_t before = ResidentBytes();
+    for (auto& fiber : fibers) fiber = EntityPool::Take(home);  // Writes the id.
+    const std::size_t peak = ResidentBytes();
+    EXPECT_GT(peak - before, kFibers * 192 * 9 / 10);
+    for (FiberEntity* fiber : fibers) EntityPool::GiveBack(fiber);
+    fibers = {};
+    EXPECT_EQ(EntityPool::Trim(), 0U);
+    EXPECT_LT(ResidentBytes(), before + (peak - before) / 5);
+  }
 }
 
 TEST(EntityPool, MemoryOfABurstGoesBackToTheSystem) {

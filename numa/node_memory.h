@@ -1,0 +1,86 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory on a chosen NUMA node, for what lives long and is touched by the workers of one node all the time.
+//
+//   AllocateOnNode(), FreeOnNode()   whole pages
+//   NodeArray<T>                     a fixed number of objects
+//   OnNode, NodeAllocated            single objects: class X : NodeAllocated ... new (OnNode{node}) X(...)
+//
+// Each piece is a mapping of its own, so a piece costs a page at least: not for small things in numbers. The heap
+// cannot do this: it hands out pages that were touched before, and these are where their first user ran.
+//
+//   NM1  Who uses a piece need not care where it is: if the node has no memory left, or the kernel refuses to bind, it
+//        lies elsewhere (BindMemory() in affinity.h; one line in the log a second).
+//   NM2  Pieces begin at different places in their pages: what each has at its beginning is hot, and lines at one place
+//        of all pages would meet in the same few sets of the L1 cache.
+// Any thread.
+//
+// Rejected: set_mempolicy() around the construction of the objects (the heap's used pages again); libnuma (the same
+// calls behind one more dependency).
+#ifndef WEFT_NUMA_NODE_MEMORY_H_
+#define WEFT_NUMA_NODE_MEMORY_H_
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "weft/base/cpu.h"
+
+namespace weft::numa {
+
+// Zeroed, on the boundary of a cache line. node -1: anywhere. Throws std::bad_alloc, as new does.
+[[nodiscard]] void* AllocateOnNode(std::size_t bytes, int node);
+void FreeOnNode(void* memory, std::size_t bytes) noexcept;
+
+// Where a NodeAllocated object is to lie.
+struct OnNode {
+  int node = -1;
+};
+
+// A base for classes whose objects may be put on a node. Plain new puts them anywhere; objects on the stack or within
+// others are as ever. delete needs the size of what was allocated: an object is deleted as what it is, or through a
+// virtual destructor. Aligned to a cache line, no more. If a constructor throws, the memory stays mapped.
+class NodeAllocated {
+ public:
+  static void* operator new(std::size_t bytes) { return AllocateOnNode(bytes, -1); }
+  static void* operator new(std::size_t bytes, std::align_val_t) { return AllocateOnNode(bytes, -1); }
+  static void* operator new(std::size_t bytes, OnNode where) { return AllocateOnNode(bytes, where.node); }
+  static void* operator new(std::size_t bytes, std::align_val_t, OnNode where) {
+    return AllocateOnNode(bytes, where.node);
+  }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { FreeOnNode(memory, bytes); }
+  static void operator delete(void* memory, std::size_t bytes, std::align_val_t) noexcept { FreeOnNode(memory, bytes); }
+
+ protected:
+  NodeAllocated() = default;
+  ~NodeAllocated() = default;
+};
+
+// `count` objects, value-initialised. As with a std::unique_ptr<T[]>, const is about the array, not the objects.
+template <class T>
+class NodeArray {
+  static_assert(alignof(T) <= base::kCacheLineSize);
+
+ public:
+  NodeArray(std::size_t count, int node) : objects_(static_cast<T*>(AllocateOnNode(count * sizeof(T), node)), count) {
+    std::uninitialized_value_construct_n(objects_.data(), count);
+  }
+  NodeArray(const NodeArray&) = delete;
+  NodeArray& operator=(const NodeArray&) = delete;
+  ~NodeArray() {
+    std::destroy_n(objects_.data(), objects_.size());
+    FreeOnNode(objects_.data(), objects_.size_bytes());
+  }
+
+  T& operator[](std::size_t i) const noexcept { return objects_[i]; }
+  std::span<T> objects() const noexcept { return objects_; }
+
+ private:
+  const std::span<T> objects_;
+};
+
+}  // namespace weft::numa
+
+#endif  // WEFT_NUMA_NODE_MEMORY_H_
