@@ -45,6 +45,8 @@ must_fail() {
 if [ "$filter" = "*" ]; then
   must_fail unpinned GuestPinning.EachWorkerIsOnItsPlannedCpuOfItsNode
   must_fail numa_off GuestPinning.EachWorkerIsOnItsPlannedCpuOfItsNode
+  must_fail wrong_node "GuestMemory.StacksAndFibersOfEachGroupAreOnItsNode GuestMemory.QueuesAndWorkersOfEachGroupAreOnItsNode
+    GuestMemory.TimersOfEachGroupAreOnItsNode"
 fi
 
 echo "guest: done after $(seconds) s"
