@@ -47,6 +47,8 @@ if [ "$filter" = "*" ]; then
   must_fail numa_off GuestPinning.EachWorkerIsOnItsPlannedCpuOfItsNode
   must_fail wrong_node "GuestMemory.StacksAndFibersOfEachGroupAreOnItsNode GuestMemory.QueuesAndWorkersOfEachGroupAreOnItsNode
     GuestMemory.TimersOfEachGroupAreOnItsNode"
+  must_fail steal_across "GuestStealing.IsNeverAcrossNodesIfThatIsOff GuestStealing.IsNotEvenTriedAcrossNodesIfThatIsOff"
+  must_fail steal_nowhere GuestStealing.EachNodeRunsAFairPartOfWhatIsStartedOnOne
 fi
 
 echo "guest: done after $(seconds) s"

@@ -1,0 +1,168 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who takes whose fibers, by the distance that the kernel says: never across nodes if that is off, at the given rates,
+// and so that no group idles while another has too much to do.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/fiber/this_fiber.h"
+
+#include "guest/guest_fixture.h"
+#include "guest/kernel_facts.h"
+
+namespace weft::guest {
+namespace {
+
+class GuestStealing : public GuestTest {
+ protected:
+  // Two groups on each node.
+  static fiber::Options TwoGroupsPerNode(std::int64_t ratio, std::int64_t cross_ratio) {
+    fiber::Options options = OneGroupPerNode();
+    options.scheduling_group_size = NodesOfKernel().size() == 2 ? 2 : 1;
+    options.work_stealing_ratio = ratio;
+    options.cross_numa_work_stealing_ratio = Planted("steal_across") ? 1 : cross_ratio;
+    return options;
+  }
+
+  struct Counts {
+    std::uint64_t attempts = 0;
+    std::uint64_t stolen = 0;
+    std::uint64_t sleeps = 0;
+  };
+  static Counts CountsOf(const SchedulingGroup& group) {
+    Counts counts;
+    for (unsigned w = 0; w < group.size(); ++w) {
+      counts.attempts += group.counters(w).steal_attempts.load();
+      counts.stolen += group.counters(w).stolen_in.load();
+      counts.sleeps += group.counters(w).sleeps.load();
+    }
+    return counts;
+  }
+  // By group. Groups are used again by the next runtime, so only differences say anything.
+  static std::vector<Counts> CountsOfAll() {
+    std::vector<Counts> counts;
+    for (SchedulingGroup* group : Groups()) counts.push_back(CountsOf(*group));
+    return counts;
+  }
+
+  // A fiber of the first group starts others there that compute. Returns how many ended in which group.
+  static std::vector<int> LoadTheFirstGroup(int fibers) {
+    const std::vector<SchedulingGroup*> groups = Groups();
+    std::vector<std::atomic<int>> ended(groups.size());
+    FiberLatch done(fibers);
+    StartIn(groups.front(), true, [&, fibers] {
+      for (int i = 0; i < fibers; ++i) {
+        StartIn(groups.front(), false, [&] {
+          // A number of steps, not a time: a processor that does not run makes none.
+          volatile std::uint64_t steps = 0;
+          while (steps < 300'000) steps = steps + 1;
+          ended[static_cast<std::size_t>(scheduling_group::CurrentGroup()->id())].fetch_add(1);
+          done.CountDown();
+        });
+      }
+    });
+    done.Wait();
+    std::vector<int> result;
+    for (const std::atomic<int>& count : ended) result.push_back(count.load());
+    return result;
+  }
+
+  // How often the first group looks at others each time it has nothing to do: a fiber of it sleeps again and again, and
+  // the worker that finds nothing then looks at its neighbours. Nobody else does anything, so nobody calls it for help.
+  static double AttemptsPerLook() {
+    constexpr int kSleeps = 250;
+    SchedulingGroup* group = Groups().front();
+    const Counts before = CountsOf(*group);
+    FiberLatch done(1);
+    StartIn(group, true, [&] {
+      for (int i = 0; i < kSleeps; ++i) FiberSleepFor(std::chrono::microseconds(200));
+      done.CountDown();
+    });
+    done.Wait();
+    const Counts after = CountsOf(*group);
+    EXPECT_GE(after.sleeps - before.sleeps, kSleeps / 2) << "the group did not idle: nothing was measured";
+    return static_cast<double>(after.attempts - before.attempts) / static_cast<double>(after.sleeps - before.sleeps);
+  }
+
+  // Groups of other nodes than the first group's.
+  static int GroupsElsewhere() {
+    int count = 0;
+    for (SchedulingGroup* group : Groups()) count += NodeOf(*group) != NodeOf(*Groups().front()) ? 1 : 0;
+    return count;
+  }
+};
+
+TEST_F(GuestStealing, IsNeverAcrossNodesIfThatIsOff) {
+  Start(TwoGroupsPerNode(1, 0));
+  const std::vector<SchedulingGroup*> groups = Groups();
+  ASSERT_EQ(groups.size(), 2 * NodesOfKernel().size());
+  const std::vector<Counts> before = CountsOfAll();
+  const std::vector<int> ended = LoadTheFirstGroup(200);
+  const std::vector<Counts> after = CountsOfAll();
+  for (std::size_t g = 1; g < groups.size(); ++g) {
+    SCOPED_TRACE("group " + std::to_string(g));
+    if (NodeOf(*groups[g]) == NodeOf(*groups[0])) {
+      EXPECT_GT(ended[g], 0) << "the neighbour on the same node took nothing: nothing was tried";
+      EXPECT_GE(after[g].stolen - before[g].stolen, static_cast<std::uint64_t>(ended[g]));
+    } else {
+      EXPECT_EQ(ended[g], 0);
+      EXPECT_EQ(after[g].stolen, before[g].stolen);
+    }
+  }
+}
+
+TEST_F(GuestStealing, IsNotEvenTriedAcrossNodesIfThatIsOff) {
+  fiber::Options options = OneGroupPerNode();
+  options.work_stealing_ratio = 1;
+  options.cross_numa_work_stealing_ratio = Planted("steal_across") ? 1 : 0;
+  Start(options);
+  const std::vector<Counts> before = CountsOfAll();
+  const std::vector<int> ended = LoadTheFirstGroup(100);
+  const std::vector<Counts> after = CountsOfAll();
+  EXPECT_EQ(ended[0], 100);
+  for (std::size_t g = 0; g < after.size(); ++g) EXPECT_EQ(after[g].attempts, before[g].attempts) << "group " << g;
+}
+
+// Work conservation, by counting: the processors of this machine are not really there, so time says nothing.
+TEST_F(GuestStealing, EachNodeRunsAFairPartOfWhatIsStartedOnOne) {
+  fiber::Options options = OneGroupPerNode();
+  options.cross_numa_work_stealing_ratio = Planted("steal_nowhere") ? 0 : 1;
+  Start(options);
+  constexpr int kFibers = 400;
+  const std::vector<int> ended = LoadTheFirstGroup(kFibers);
+  const int fair = kFibers / static_cast<int>(ended.size());
+  int sum = 0;
+  for (std::size_t g = 0; g < ended.size(); ++g) {
+    EXPECT_GE(ended[g], fair / 2) << "group " << g;
+    sum += ended[g];
+  }
+  EXPECT_EQ(sum, kFibers);
+}
+
+TEST_F(GuestStealing, WithinANodeIsTriedAtItsRate) {
+  Start(TwoGroupsPerNode(4, 0));
+  EXPECT_NEAR(AttemptsPerLook(), 1.0 / 4, 0.04);  // One neighbour.
+}
+
+TEST_F(GuestStealing, AcrossNodesIsTriedAtItsRate) {
+  Start(TwoGroupsPerNode(0, 8));
+  const double expected = GroupsElsewhere() / 8.0;
+  EXPECT_NEAR(AttemptsPerLook(), expected, 0.15 * expected);
+}
+
+TEST_F(GuestStealing, ByDistanceIsTriedAtTheRateOfEach) {
+  Start(TwoGroupsPerNode(2, 16));
+  const double expected = 1.0 / 2 + GroupsElsewhere() / 16.0;
+  EXPECT_NEAR(AttemptsPerLook(), expected, 0.15 * expected);
+}
+
+}  // namespace
+}  // namespace weft::guest
