@@ -29,7 +29,8 @@
 //        groups' queues. So such a fiber is seen by one that sleeps, or by the next that would.
 //   SG5  Beyond the first one, and to groups of other nodes, calls are made at the rate of steal_every_n: by whoever
 //        pushes while all are busy, and by whoever takes fibers while more wait (a thief may have found the queue empty
-//        for a moment and gone to sleep, and nobody may push any more).
+//        for a moment and gone to sleep, and nobody may push any more). A call wakes one worker; a thief that leaves more
+//        behind than it takes wakes the next of its group, until all are awake or nothing is left.
 //
 // Lock order: without_stack_lock_ before the policy's own locks.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -196,6 +197,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   // having called.
   bool FindLoadedNeighbour();
   void PutCallsBack(std::uint64_t calls) { calls_pending_.fetch_or(calls, std::memory_order_release); }
+  // By a thief that left more behind: the next of its group that sleeps looks there, too. A call wakes one worker at a
+  // time, and while that one wakes up the caller may make its last push (SG5).
+  void WakeAnother() { (void)WakeOne(); }
   bool IsCalled() const { return calls_pending_.load(std::memory_order_relaxed) != 0; }  // SG4
   // Groups that share a bit, where there are more than 64, cost each other an attempt in vain.
   std::uint64_t CallBit() const { return std::uint64_t{1} << (static_cast<unsigned>(id()) % 64); }

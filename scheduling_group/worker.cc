@@ -165,7 +165,9 @@ FiberEntity* Worker::StealFromOtherGroups() {
     // its next fiber is a first one, for which it calls again (SG4).
     next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
     if (fiber == nullptr) continue;
-    if (calls != 0) group->PutCallsBack(calls);
+    const bool more = victim->policy().HasWork();
+    if (calls != 0 || more) group->PutCallsBack(more ? calls | bit : calls);
+    if (more) group->WakeAnother();
     robbing_ = true;
     return fiber;
   }
