@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/counters.h"
 
 #include "guest/guest_fixture.h"
 #include "guest/kernel_facts.h"
@@ -36,18 +37,19 @@ class GuestStealing : public GuestTest {
   struct Counts {
     std::uint64_t attempts = 0;
     std::uint64_t stolen = 0;
-    std::uint64_t sleeps = 0;
+    std::uint64_t idle_looks = 0;
   };
   static Counts CountsOf(const SchedulingGroup& group) {
+    const scheduling_group::GroupCounts all = scheduling_group::ReadCounts(group);
     Counts counts;
-    for (unsigned w = 0; w < group.size(); ++w) {
-      counts.attempts += group.counters(w).steal_attempts.load();
-      counts.stolen += group.counters(w).stolen_in.load();
-      counts.sleeps += group.counters(w).sleeps.load();
+    for (const scheduling_group::StealCounts& steals : all.steals) {
+      counts.attempts += steals.attempts;
+      counts.stolen += steals.stolen_in;
     }
+    counts.idle_looks = all.Sum().idle_looks;
     return counts;
   }
-  // By group. Groups are used again by the next runtime, so only differences say anything.
+  // By group.
   static std::vector<Counts> CountsOfAll() {
     std::vector<Counts> counts;
     for (SchedulingGroup* group : Groups()) counts.push_back(CountsOf(*group));
@@ -94,8 +96,9 @@ class GuestStealing : public GuestTest {
     });
     done.Wait();
     const Counts after = CountsOf(*group);
-    EXPECT_GE(after.sleeps - before.sleeps, kSleeps / 2) << "the group did not idle: nothing was measured";
-    return static_cast<double>(after.attempts - before.attempts) / static_cast<double>(after.sleeps - before.sleeps);
+    const std::uint64_t looks = after.idle_looks - before.idle_looks;
+    EXPECT_GE(looks, kSleeps / 2) << "the group did not idle: nothing was measured";
+    return static_cast<double>(after.attempts - before.attempts) / static_cast<double>(looks);
   }
 
   // Groups of other nodes than the first group's.

@@ -79,9 +79,9 @@ TEST_F(GuestStealOrder, IsByTheDistanceThatTheKernelSays) {
   for (SchedulingGroup* group : Groups()) {
     SCOPED_TRACE(group->id());
     ASSERT_NE(NodeOf(*group), -1);
-    EXPECT_EQ(group->neighbours().size(), Groups().size() - 1);
+    EXPECT_EQ(group->neighbours().all.size(), Groups().size() - 1);
     int last = 0;
-    for (const SchedulingGroup::Neighbour& neighbour : group->neighbours()) {
+    for (const SchedulingGroup::Neighbour& neighbour : group->neighbours().all) {
       const int node = NodeOf(*neighbour.group);
       const int distance = kernel.at(NodeOf(*group)).distances[static_cast<std::size_t>(node)];
       EXPECT_GE(distance, last) << "group " << neighbour.group->id();
