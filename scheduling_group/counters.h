@@ -30,7 +30,7 @@ struct WorkerCounts {
   std::uint64_t finished = 0;    // fibers that ended here
   std::uint64_t switches = 0;    // times a fiber was entered, or the loop
   std::uint64_t spins = 0;       // times it began to look for work
-  std::uint64_t sleeps = 0;      // times it slept
+  std::uint64_t sleeps = 0;      // times it went to sleep, also if its last look then found work
   std::uint64_t wakes = 0;       // times it was woken for work, by a producer or another worker
   std::uint64_t idle_looks = 0;  // times it had nothing to do and asked whether it is time to steal
 };

@@ -29,8 +29,8 @@
 //        groups' queues. So such a fiber is seen by one that sleeps, or by the next that would.
 //   SG5  Beyond the first one, and to groups of other nodes, calls are made at the rate of steal_every_n: by whoever
 //        pushes while all are busy, and by whoever takes fibers while more wait (a thief may have found the queue empty
-//        for a moment and gone to sleep, and nobody may push any more). A call wakes one worker; a thief that leaves more
-//        behind than it takes wakes the next of its group, until all are awake or nothing is left.
+//        for a moment and gone to sleep, and nobody may push any more). A call wakes one worker; a thief that leaves
+//        more behind than it takes wakes the next of its group, until all are awake or nothing is left.
 //
 // Lock order: without_stack_lock_ before the policy's own locks.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_

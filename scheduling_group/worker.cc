@@ -93,12 +93,12 @@ FiberEntity* Worker::NextFiber() {
     if (fiber != nullptr) return fiber;
     TellDrainWaiter();
 
+    WorkerCounters::Add(counters().sleeps);
     idle.PrepareSleep(index);
     // The last look (IW1, SG4). At other groups' queues once only: what is there may be local fibers.
     const bool neighbour_is_loaded = !looked_at_neighbours && group->FindLoadedNeighbour();
     looked_at_neighbours = true;
     if (!policy.HasWork() && !neighbour_is_loaded && !group->IsCalled() && !group->stopping()) {
-      WorkerCounters::Add(counters().sleeps);
       group->CallIdleHook();
       if (group->HasFibersWithoutStack()) {
         stacks_.Clear();  // Others may need them.
