@@ -309,10 +309,13 @@ void EntityPool::Trim(Home home) {
   std::vector<FiberEntity*> free;
   // The home's chunks by address, so that an entity's chunk is found by a search.
   std::vector<std::pair<FiberEntity*, std::uint32_t>> by_address;
-  by_address.reserve(ChunkCount());
   {
     base::SpinLockGuard guard(stack.lock);
     if (stack.free.size() < 2 * kEntitiesPerChunk) return;
+  }
+  by_address.reserve(ChunkCount());  // Not under the lock.
+  {
+    base::SpinLockGuard guard(stack.lock);
     free.swap(stack.free);  // Others add cold chunks or new ones meanwhile; we are rare.
     for (std::uint32_t c : stack.chunks) by_address.emplace_back(ChunkAt(c), c);
   }

@@ -33,6 +33,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
 #include "weft/context/stack_pool.h"
@@ -118,7 +119,10 @@ class alignas(base::kCacheLineSize) FiberEntity {
   void* execution_context = nullptr;         // fiber/execution_context; given back by FiberHooks
   std::atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that an interruption would end
   // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.
-  void* wait_storage() noexcept { return storage_; }
+  void* wait_storage() noexcept {
+    WEFT_DCHECK(callable_ == nullptr, "a start procedure waits with a time-out while it is moved to its fiber's stack");
+    return storage_;
+  }
 
  private:
   static_assert(kWaitStorage == kInlineCallable);
@@ -168,12 +172,14 @@ void FiberEntity::Emplace(F&& f) {
       }
       Decayed callable(std::move(*stored));
       stored->~Decayed();
+      fiber->callable_ = nullptr;  // Now the storage is free.
       callable();
     };
   } else {
     ::new (static_cast<void*>(storage_)) Decayed*(new Decayed(std::forward<F>(f)));
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
       auto* callable = *std::launder(reinterpret_cast<Decayed**>(fiber->storage_));
+      fiber->callable_ = nullptr;  // As above.
       if (op == CallableOp::kRunAndDestroy) (*callable)();
       delete callable;
     };

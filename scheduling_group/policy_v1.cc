@@ -244,11 +244,19 @@ bool PolicyV1::HasWork() const {
   return false;
 }
 
+bool PolicyV1::HasStealable() const {
+  if (!overflow_.EmptiedInto(queue_)) return true;
+  for (unsigned w = 0; w < workers_; ++w) {
+    if (!desks_[w].inbox.Empty() || !desks_[w].outbox.Empty()) return true;
+  }
+  return false;
+}
+
 bool PolicyV1::Full() const { return !overflow_.Empty() || queue_.Size() >= queue_.capacity(); }
 
 bool PolicyV1::HalfEmpty() const { return overflow_.Empty() && queue_.Size() <= queue_.capacity() / 2; }
 
-bool PolicyV1::FewWait() const { return overflow_.Empty() && queue_.Size() <= 1; }
+bool PolicyV1::FewWait() const { return overflow_.Empty() && queue_.Size() <= kFew; }
 
 std::size_t PolicyV1::Size() const {
   std::size_t size = queue_.Size() + overflow_.Size();

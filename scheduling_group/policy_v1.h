@@ -18,7 +18,8 @@
 // workers.
 //
 // In a group of one worker woken fibers go to the queue instead of the slot, and there are no batches: there the order
-// in which fibers become ready is the order in which they run, which is a guarantee.
+// in which fibers become ready is the order in which they run, which is a guarantee. (If other groups steal from it,
+// group-local fibers that are in a thief's way go behind the others.)
 //
 // Invariants
 //   V1  Only its worker fills a slot; its worker or a spinner empties it, by an exchange, so once.
@@ -63,6 +64,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   FiberEntity* Steal(bool* in_sight_again) override;
   bool HasWork() const override;
+  bool HasStealable() const override;
   bool Full() const override;
   bool HalfEmpty() const override;
   bool FewWait() const override;
@@ -81,6 +83,9 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   // not visited for several times kBatchTime.
   static constexpr std::uint32_t kRescueEvery = 16;
   static constexpr std::chrono::microseconds kStuckAfter{100};
+
+  // FewWait(): more than one, since each of several threads that push at the same time sees the others' fibers.
+  static constexpr std::size_t kFew = 4;
 
   using Ring = LocalRing<kMaxBatch>;
 

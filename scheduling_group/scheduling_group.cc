@@ -3,7 +3,9 @@
 
 #include "weft/scheduling_group/scheduling_group.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "weft/base/check.h"
@@ -66,19 +68,21 @@ SchedulingGroup::~SchedulingGroup() {
 }
 
 void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
-  if (!neighbour_lists_.empty() && neighbour_lists_.back()->all == neighbours) {
-    for (unsigned w = 0; w < size(); ++w) {
-      for (std::size_t n = 0; n < neighbours.size(); ++n) neighbour_lists_.back()->counters(w, n).Clear();
-    }
-    return;
+  auto same = std::find_if(neighbour_lists_.begin(), neighbour_lists_.end(),
+                           [&](const auto& list) { return list->all == neighbours; });
+  if (same == neighbour_lists_.end()) {
+    neighbour_lists_.push_back(std::make_unique<const NeighbourList>(std::move(neighbours), size()));
+    same = std::prev(neighbour_lists_.end());
   }
-  neighbour_lists_.push_back(std::make_unique<const NeighbourList>(std::move(neighbours), size()));
-  neighbours_.store(neighbour_lists_.back().get(),
-                    std::memory_order_release);  // Pairs with the acquire in neighbours().
+  const NeighbourList& list = **same;
+  for (unsigned w = 0; w < size(); ++w) {
+    for (std::size_t n = 0; n < list.all.size(); ++n) list.counters(w, n).Clear();
+  }
+  neighbours_.store(&list, std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
-void SchedulingGroup::Notify(WorkerBase* caller) {
-  if (!WakeOne() && neighbours().least_every_n != 0) CallForHelp(caller);
+void SchedulingGroup::Notify(WorkerBase* caller, bool more_wait) {
+  if (!WakeOne() && neighbours().least_every_n != 0) CallForHelp(caller, more_wait);
 }
 
 bool SchedulingGroup::WakeOne() {
@@ -91,7 +95,7 @@ bool SchedulingGroup::WakeOne() {
 }
 
 // After WakeOne(), whose fence stands between our push and what we look at here (SG4).
-void SchedulingGroup::CallForHelp(WorkerBase* caller) {
+void SchedulingGroup::CallForHelp(WorkerBase* caller, bool more_wait) {
   const NeighbourList& list = neighbours();
   if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
   bool near_sleeps = false;
@@ -110,7 +114,7 @@ void SchedulingGroup::CallForHelp(WorkerBase* caller) {
     at_rate = pushes % list.least_every_n == 0;
     call = pushes / list.least_every_n;
   }
-  if (near_sleeps && policy_->FewWait()) {
+  if (near_sleeps && (more_wait || policy_->FewWait()) && policy_->HasStealable()) {
     for (SchedulingGroup* group : list.near) group->AnswerCall(this);
   }
   if (!at_rate) return;
@@ -121,7 +125,7 @@ void SchedulingGroup::CallForHelp(WorkerBase* caller) {
 
 bool SchedulingGroup::FindLoadedNeighbour() {
   for (const SchedulingGroup* group : neighbours().near) {
-    if (group->idle_.spinners() != 0 || !group->idle_.sleepers().Empty() || !group->policy_->HasWork()) continue;
+    if (group->idle_.spinners() != 0 || !group->idle_.sleepers().Empty() || !group->policy_->HasStealable()) continue;
     calls_pending_.fetch_or(group->CallBit(), std::memory_order_relaxed);  // By ourselves, to ourselves.
     return true;
   }
@@ -133,7 +137,7 @@ void SchedulingGroup::CallSleepingNeighbours(unsigned worker) {
   const NeighbourList& list = neighbours();
   Bed& bed = beds_[worker];
   bed.pops_until_call = list.least_every_n != 0 ? list.least_every_n : std::numeric_limits<std::uint32_t>::max();
-  if (list.least_every_n == 0 || policy_->FewWait()) return;
+  if (list.least_every_n == 0 || !policy_->HasStealable()) return;
   if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
   const std::uint64_t call = bed.calls++;
   for (const Neighbour& neighbour : list.all) {
@@ -168,14 +172,15 @@ void SchedulingGroup::AnswerCall(const SchedulingGroup* loaded) {
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
+  const bool local = fiber->group_local();  // After the push it is another's.
   policy_->Push(fiber, reason, WorkerOf(caller, this));
-  Notify(caller);
+  local ? NotifyOwnWorkers() : Notify(caller);
 }
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
   policy_->PushBatch(fibers, count, reason, WorkerOf(caller, this));
-  Notify(caller);
+  Notify(caller, count > 1);
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
@@ -184,8 +189,9 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) [[unlikely]] {
     return false;
   }
+  const bool local = fiber->group_local();  // After the push it is another's.
   if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) [[likely]] {
-    Notify(caller);
+    local ? NotifyOwnWorkers() : Notify(caller);
     return true;
   }
   return StartWhenFull(fiber);
@@ -241,7 +247,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   }
   // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
   policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
-  Notify(caller);
+  Notify(caller, count > 1);
   return true;
 }
 
@@ -315,7 +321,10 @@ void SchedulingGroup::Stop() {
 void SchedulingGroup::Reopen() {
   WEFT_CHECK(stopping(), "SchedulingGroup::Reopen: group ", id(), " was not stopped");
   refusing_.store(false, std::memory_order_relaxed);  // No worker runs; those that start are created after this.
-  for (unsigned w = 0; w < size(); ++w) beds_[w].counters.Clear();
+  for (unsigned w = 0; w < size(); ++w) {
+    beds_[w].counters.Clear();
+    beds_[w].pops_until_call = 1;  // The neighbours may be others.
+  }
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   stopping_.store(false, std::memory_order_release);
 }

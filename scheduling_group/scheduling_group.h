@@ -24,9 +24,10 @@
 //        tells all that wait, the others see that it did (`starters_told_`); who goes to wait clears that before its
 //        last look.
 //   SG4  Work is conserved between groups. Who makes a fiber ready while all workers of its group are busy looks, after
-//        its push and a full fence, for sleepers in the nearest groups of its node, and if this is the first fiber that
-//        has to wait, calls them; a worker that goes to sleep announces it, full fence, looks for calls and at the same
-//        groups' queues. So such a fiber is seen by one that sleeps, or by the next that would.
+//        its push and a full fence, for sleepers in the nearest groups of its node, and if these are the first fibers
+//        that have to wait, calls them; the spinner that was the last free worker and leaves fibers behind does the
+//        same; a worker that goes to sleep announces it, full fence, looks for calls and at the same groups' queues. So
+//        such a fiber is seen by one that sleeps, or by the next that would.
 //   SG5  Beyond the first one, and to groups of other nodes, calls are made at the rate of steal_every_n: by whoever
 //        pushes while all are busy, and by whoever takes fibers while more wait (a thief may have found the queue empty
 //        for a moment and gone to sleep, and nobody may push any more). A call wakes one worker; a thief that leaves
@@ -207,7 +208,11 @@ class SchedulingGroup : public numa::NodeAllocated {
     if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
-  void Notify(WorkerBase* caller);         // after a push: sees to it that a worker looks; caller: CurrentWorker()
+  // After a push: sees to it that a worker looks. caller: CurrentWorker(). more_wait: not only the fiber pushed, or the
+  // last worker that was free has just become busy.
+  void Notify(WorkerBase* caller, bool more_wait = false);
+  // After a push of what no other group may take.
+  void NotifyOwnWorkers() { (void)WakeOne(); }
   FiberEntity* PopFor(unsigned worker);    // the worker's next fiber; makes room for starters that wait
   FiberEntity* PopForThief(int distance);  // one that may leave the group; as above
   // A pool for each power of two, so that fibers of many sizes share few.
@@ -222,7 +227,7 @@ class SchedulingGroup : public numa::NodeAllocated {
 
  private:
   bool WakeOne();  // false: somebody looks already, or nobody sleeps
-  void CallForHelp(WorkerBase* caller);
+  void CallForHelp(WorkerBase* caller, bool more_wait);
   void CallSleepingNeighbours(unsigned worker);
   void AnswerCall(const SchedulingGroup* loaded);
   bool StartWhenFull(FiberEntity* fiber);
@@ -245,7 +250,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const numa::NodeArray<Bed> beds_;
-  std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's; the last is in use
+  std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's, of all its starts
   std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;
   context::StackPool stacks_;

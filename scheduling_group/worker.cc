@@ -83,13 +83,22 @@ FiberEntity* Worker::NextFiber() {
       if (!group->IsCalled()) fiber = Spin();
       idle.StopSpinning();
       if (fiber == nullptr) fiber = TryNextFiber();  // IW4
-      // Producers that saw us spin woke nobody: if there is more, our replacement is our duty.
-      if (fiber != nullptr && policy.HasWork()) group->Notify(this);
+      // Producers that saw us spin woke nobody: if there is more, our replacement is our duty. And so did other groups
+      // that called.
+      if (fiber != nullptr && policy.HasWork()) {
+        group->Notify(this, /*more_wait=*/true);
+      } else if (fiber != nullptr && group->IsCalled()) {
+        group->WakeAnother();
+      }
     } else {
       fiber = TryNextFiber();
     }
-    // Not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it.
-    if (fiber == nullptr && !policy.HasWork()) fiber = StealFromOtherGroups();
+    // Uncalled not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it. But
+    // a call must be taken up: as long as it is pending nobody spins, and only a spinner takes from slots (V2).
+    if (fiber == nullptr && (group->IsCalled() || !policy.HasWork())) {
+      fiber = StealFromOtherGroups();
+      if (fiber != nullptr && policy.HasWork()) group->Notify(this);
+    }
     if (fiber != nullptr) return fiber;
     TellDrainWaiter();
 
@@ -142,7 +151,8 @@ FiberEntity* Worker::Spin() {
     const auto now = std::chrono::steady_clock::now();
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
     // all than a wake-up every few microseconds.
-    if (spin_memory_.active && group->idle().spinners() == 1) until = spin_memory_.sampled_at + spin_for;
+    if (spin_memory_.active && group->idle().spinners() == 1 && !group->IsCalled())
+      until = spin_memory_.sampled_at + spin_for;
     if (now >= until) break;
   }
   return nullptr;
@@ -165,9 +175,9 @@ FiberEntity* Worker::StealFromOtherGroups() {
     // its next fiber is a first one, for which it calls again (SG4).
     next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
     if (fiber == nullptr) continue;
-    const bool more = victim->policy().HasWork();
+    const bool more = victim->policy().HasStealable();
     if (calls != 0 || more) group->PutCallsBack(more ? calls | bit : calls);
-    if (more) group->WakeAnother();
+    if (calls != 0 || more) group->WakeAnother();
     robbing_ = true;
     return fiber;
   }

@@ -68,15 +68,17 @@ class Housekeeping {
     if (next() > now) return;
     const bool activity = activity_.exchange(false, std::memory_order_relaxed);  // The fence orders it.
     base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (HK1). Pairs with the first fence in Request().
-    const bool postpone = !on_ || (activity && ++postponed_ < postpone_at_most_);
+    const bool postpone = !on_ || (activity && !in_parts_ && ++postponed_ < postpone_at_most_);
     on_ = true;
     if (postpone) {
       next_.store(now + period_, std::memory_order_relaxed);  // Nobody else changes it while it is not kNever.
       return;
     }
     postponed_ = 0;
-    if (trim() != 0) {
-      next_.store(now + std::min(period_, kPauseBetweenParts), std::memory_order_relaxed);  // As above.
+    in_parts_ = trim() != 0;
+    if (in_parts_) {
+      const Tick pause = activity ? std::max(period_ / 10, Tick{1}) : std::min(period_, kPauseBetweenParts);
+      next_.store(now + pause, std::memory_order_relaxed);  // As above.
       return;
     }
     on_ = false;
@@ -96,6 +98,7 @@ class Housekeeping {
     next_.store(kNever, std::memory_order_relaxed);
     activity_.store(false, std::memory_order_relaxed);
     on_ = false;
+    in_parts_ = false;
     postponed_ = 0;
   }
 
@@ -110,6 +113,7 @@ class Housekeeping {
   base::Atomic<bool> activity_{false};
   // The timer thread's.
   bool on_ = false;
+  bool in_parts_ = false;  // a trim has begun and there is more to do
   int postponed_ = 0;
 };
 

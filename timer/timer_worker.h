@@ -58,8 +58,8 @@ class TimerWorker {
     // Whose timers they are, and where callbacks' fibers are started. nullptr: only timers without fibers.
     scheduling_group::SchedulingGroup* group = nullptr;
     // Gives memory back to the OS; returns how much is left to do. Called by the timer thread when RequestTrim() was
-    // called and then not for `trim_after`, and then every few milliseconds until it returns 0, unless RequestTrim() is
-    // called. Empty: nothing to do.
+    // called and then not for `trim_after`, and then every few milliseconds (where RequestTrim() goes on being called,
+    // every tenth of `trim_after`) until it returns 0. Empty: nothing to do.
     std::function<std::size_t()> trim;
     std::chrono::nanoseconds trim_after = std::chrono::seconds(1);
     // Where "now" comes from. One that is not the steady clock needs RunDue() instead of Start().

@@ -85,6 +85,19 @@ TEST_F(PolicyV1Test, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesThe
   EXPECT_FALSE(policy.HasWork());
 }
 
+// Each hand-off of a pair that passes messages called the neighbouring groups, which may not have what is in a slot.
+TEST_F(PolicyV1Test, AHandOffSlotIsNothingForThieves) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 16});
+  policy.Push(New(), kWoken, 0);
+  EXPECT_TRUE(policy.HasWork());
+  EXPECT_FALSE(policy.HasStealable());
+  policy.Push(New(), kWoken, SchedulingPolicy::kNoWorker);
+  EXPECT_TRUE(policy.HasStealable());
+  EXPECT_NE(Pop(policy, 0), nullptr);
+  EXPECT_NE(Pop(policy, 1), nullptr);
+  EXPECT_FALSE(policy.HasStealable());
+}
+
 TEST_F(PolicyV1Test, PingPongThroughTheSlotDoesNotStarveTheQueue) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 16});
   FiberEntity* ping = New();

@@ -77,6 +77,18 @@ TEST_F(HousekeepingTest, SteadyActivityPostponesATrimOnlySoOften) {
   EXPECT_EQ(periods, Housekeeping::kPostponeAtMost);
 }
 
+// Each worker's sleep is a request: under a light load the rest of a burst stayed for minutes.
+TEST_F(HousekeepingTest, ActivityDoesNotPostponeTheRestOfATrim) {
+  housekeeping_.Request();
+  EXPECT_FALSE(Next());
+  EXPECT_TRUE(Next(3));
+  for (int left = 2; left >= 0; --left) {
+    housekeeping_.Request();
+    EXPECT_TRUE(Next(left));
+  }
+  EXPECT_LE(now_, 1000 + 2 * kPeriod);
+}
+
 TEST_F(HousekeepingTest, ARequestDuringATrimLeadsToAnother) {
   housekeeping_.Request();
   EXPECT_FALSE(Next());

@@ -1,0 +1,197 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Groups that call each other for help (SG4 and SG5 in scheduling_group/scheduling_group.h): a fiber that has to wait
+// though a neighbour sleeps is run there, whatever else goes on.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Groups that all steal from each other.
+class Groups {
+ public:
+  explicit Groups(const std::vector<unsigned>& sizes) {
+    for (unsigned size : sizes) {
+      groups_.push_back(std::make_unique<SchedulingGroup>(
+          SchedulingGroup::Options{.id = static_cast<int>(groups_.size()), .workers = size, .run_queue_size = 1024}));
+    }
+    for (const auto& group : groups_) {
+      std::vector<SchedulingGroup::Neighbour> neighbours;
+      for (const auto& other : groups_) {
+        if (other != group) neighbours.push_back({.group = other.get(), .steal_every_n = 16});
+      }
+      group->SetNeighbours(std::move(neighbours));
+      teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
+    }
+    for (const auto& team : teams_) EXPECT_TRUE(team->Start());
+  }
+  ~Groups() {
+    EXPECT_TRUE(Drain());
+    for (const auto& group : groups_) group->Stop();
+    for (const auto& team : teams_) team->Join();
+  }
+
+  SchedulingGroup& operator[](std::size_t index) { return *groups_[index]; }
+
+  bool Drain() { return WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))); }
+
+  void WaitUntilAllSleep() {
+    for (const auto& group : groups_) {
+      while (group->idle_workers().sleepers().Count() != group->size()) std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<SchedulingGroup>> groups_;
+  std::vector<std::unique_ptr<WorkerTeam>> teams_;
+};
+
+template <class F>
+void StartIn(SchedulingGroup& group, F f, const StartOptions& options = {}) {
+  ASSERT_TRUE(group.Start(NewFiber(&group, options, std::move(f))));
+}
+
+// Keeps the thread. False: in vain, and the test has failed.
+template <class Condition>
+bool SpinUntil(Condition condition) {
+  for (const auto patience = Clock::now() + std::chrono::seconds(20); !condition(); std::this_thread::yield()) {
+    if (Clock::now() > patience) {
+      ADD_FAILURE() << "a fiber waits though workers are idle";
+      return false;
+    }
+  }
+  return true;
+}
+
+// Keeps a worker of `group` busy until it is told to stop.
+class Hog {
+ public:
+  explicit Hog(SchedulingGroup& group) {
+    StartIn(group,
+            [this] {
+              busy_ = true;
+              while (!stop_) std::this_thread::yield();
+              gone_ = true;
+            },
+            {.group_local = true});
+    SpinUntil([this] { return busy_.load(); });
+  }
+  ~Hog() {
+    stop_ = true;
+    SpinUntil([this] { return gone_.load(); });
+  }
+
+ private:
+  std::atomic<bool> busy_{false}, stop_{false}, gone_{false};
+};
+
+// While a call is pending nobody spins, and only a spinner takes a fiber from the hand-off slot of a worker whose fiber
+// goes on; but the call was not taken up because there was a fiber in a slot.
+TEST(Calls, APendingCallDoesNotKeepAFiberInItsHandOffSlot) {
+  Groups groups({3, 1});
+  for (int round = 0; round < 30; ++round) {
+    std::atomic<FiberEntity*> parked{nullptr};
+    std::atomic<bool> woken_ran{false}, called_ran{false};
+    StartIn(groups[0], [&] {
+      FiberEntity* self = CurrentFiber();
+      PrepareToPark(self);
+      parked = self;
+      ParkPrepared(self);
+      woken_ran = true;
+    });
+    ASSERT_TRUE(SpinUntil([&] { return parked.load() != nullptr; }));
+    groups.WaitUntilAllSleep();
+    Hog hog(groups[1]);
+    FiberEntity* called = NewFiber(&groups[1], {}, [&] { called_ran = true; });
+    StartIn(groups[0], [&] {
+      Unpark(parked);                        // Into this worker's slot.
+      ASSERT_TRUE(groups[1].Start(called));  // The other group calls this one.
+      SpinUntil([&] { return woken_ran.load(); });
+    });
+    ASSERT_TRUE(SpinUntil([&] { return woken_ran.load() && called_ran.load(); }));
+  }
+}
+
+// There was a call for the first fiber that has to wait only, and a batch left more than one.
+TEST(Calls, ABatchForABusyGroupIsRunByItsNeighbour) {
+  Groups groups({1, 1});
+  for (int round = 0; round < 5; ++round) {
+    groups.WaitUntilAllSleep();
+    Hog hog(groups[0]);
+    std::atomic<int> ran{0};
+    std::vector<FiberEntity*> batch;
+    for (int i = 0; i < 6; ++i) batch.push_back(NewFiber(&groups[0], {}, [&] { ++ran; }));
+    ASSERT_TRUE(groups[0].StartBatch(batch.data(), batch.size()));
+    ASSERT_TRUE(SpinUntil([&] { return ran == 6; }));
+  }
+}
+
+// The pushes trusted in a spinner, which took a fiber and left several behind.
+TEST(Calls, ABurstIsRunByAllWorkersOfBothGroups) {
+  Groups groups({2, 2});
+  for (int round = 0; round < 10; ++round) {
+    groups.WaitUntilAllSleep();
+    std::atomic<int> begun{0};
+    for (int i = 0; i < 8; ++i) {
+      StartIn(groups[0], [&] {
+        // Of each four one for every worker.
+        const int all_run = (begun.fetch_add(1) / 4 + 1) * 4;
+        SpinUntil([&] { return begun >= all_run; });
+      });
+    }
+    ASSERT_TRUE(groups.Drain());
+  }
+}
+
+// Two groups called; the worker that was woken for one of the calls had something else to do, and its colleague slept.
+void TheSecondCallIsTakenUp(bool first_is_the_groups_own) {
+  Groups groups({2, 1, 1});
+  for (int round = 0; round < 20; ++round) {
+    groups.WaitUntilAllSleep();
+    Hog hog1(groups[1]), hog2(groups[2]);
+    std::atomic<bool> ran{false};
+    SchedulingGroup& first = groups[first_is_the_groups_own ? 0 : 1];
+    FiberEntity* one = NewFiber(&first, {}, [&] { SpinUntil([&] { return ran.load(); }); });
+    FiberEntity* two = NewFiber(&groups[2], {}, [&] { ran = true; });
+    ASSERT_TRUE(first.Start(one));
+    ASSERT_TRUE(groups[2].Start(two));
+    ASSERT_TRUE(SpinUntil([&] { return ran.load(); }));
+  }
+}
+TEST(Calls, OfTwoAtATimeBothAreTakenUp) { TheSecondCallIsTakenUp(false); }
+TEST(Calls, AreTakenUpThoughTheWorkerThatWakesUpFindsWorkOfItsOwn) { TheSecondCallIsTakenUp(true); }
+
+// Without neighbours a worker's count of pops until the next call was set to four thousand millions, and stayed there.
+TEST(Calls, AreMadeAfterARestartWithNeighbours) {
+  SchedulingGroup group({.id = 0, .workers = 1, .run_queue_size = 64});
+  SchedulingGroup other({.id = 1, .workers = 1, .run_queue_size = 64});
+  WorkerTeam team(&group);
+  ASSERT_TRUE(team.Start());
+  for (int i = 0; i < 10; ++i) StartIn(group, [] {});
+  ASSERT_TRUE(WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))));
+  group.Stop();
+  team.Join();
+  group.Reopen();
+  group.SetNeighbours({{.group = &other, .steal_every_n = 16}});
+  EXPECT_LE(group.bed(0).pops_until_call, 16u);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
