@@ -118,14 +118,17 @@ TEST(Calls, APendingCallDoesNotKeepAFiberInItsHandOffSlot) {
     });
     ASSERT_TRUE(SpinUntil([&] { return parked.load() != nullptr; }));
     groups.WaitUntilAllSleep();
-    Hog hog(groups[1]);
-    FiberEntity* called = NewFiber(&groups[1], {}, [&] { called_ran = true; });
-    StartIn(groups[0], [&] {
-      Unpark(parked);                        // Into this worker's slot.
-      ASSERT_TRUE(groups[1].Start(called));  // The other group calls this one.
-      SpinUntil([&] { return woken_ran.load(); });
-    });
-    ASSERT_TRUE(SpinUntil([&] { return woken_ran.load() && called_ran.load(); }));
+    {
+      Hog hog(groups[1]);
+      FiberEntity* called = NewFiber(&groups[1], {}, [&] { called_ran = true; });
+      StartIn(groups[0], [&] {
+        Unpark(parked);                        // Into this worker's slot.
+        ASSERT_TRUE(groups[1].Start(called));  // The other group calls this one.
+        SpinUntil([&] { return woken_ran.load(); });
+      });
+      ASSERT_TRUE(SpinUntil([&] { return woken_ran.load() && called_ran.load(); }));
+    }
+    ASSERT_TRUE(groups.Drain());
   }
 }
 
@@ -134,8 +137,8 @@ TEST(Calls, ABatchForABusyGroupIsRunByItsNeighbour) {
   Groups groups({1, 1});
   for (int round = 0; round < 5; ++round) {
     groups.WaitUntilAllSleep();
-    Hog hog(groups[0]);
     std::atomic<int> ran{0};
+    Hog hog(groups[0]);
     std::vector<FiberEntity*> batch;
     for (int i = 0; i < 6; ++i) batch.push_back(NewFiber(&groups[0], {}, [&] { ++ran; }));
     ASSERT_TRUE(groups[0].StartBatch(batch.data(), batch.size()));
@@ -165,14 +168,17 @@ void TheSecondCallIsTakenUp(bool first_is_the_groups_own) {
   Groups groups({2, 1, 1});
   for (int round = 0; round < 20; ++round) {
     groups.WaitUntilAllSleep();
-    Hog hog1(groups[1]), hog2(groups[2]);
     std::atomic<bool> ran{false};
-    SchedulingGroup& first = groups[first_is_the_groups_own ? 0 : 1];
-    FiberEntity* one = NewFiber(&first, {}, [&] { SpinUntil([&] { return ran.load(); }); });
-    FiberEntity* two = NewFiber(&groups[2], {}, [&] { ran = true; });
-    ASSERT_TRUE(first.Start(one));
-    ASSERT_TRUE(groups[2].Start(two));
-    ASSERT_TRUE(SpinUntil([&] { return ran.load(); }));
+    {
+      Hog hog1(groups[1]), hog2(groups[2]);
+      SchedulingGroup& first = groups[first_is_the_groups_own ? 0 : 1];
+      FiberEntity* one = NewFiber(&first, {}, [&] { SpinUntil([&] { return ran.load(); }); });
+      FiberEntity* two = NewFiber(&groups[2], {}, [&] { ran = true; });
+      ASSERT_TRUE(first.Start(one));
+      ASSERT_TRUE(groups[2].Start(two));
+      ASSERT_TRUE(SpinUntil([&] { return ran.load(); }));
+    }
+    ASSERT_TRUE(groups.Drain());
   }
 }
 TEST(Calls, OfTwoAtATimeBothAreTakenUp) { TheSecondCallIsTakenUp(false); }
