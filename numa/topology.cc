@@ -177,7 +177,10 @@ std::optional<Topology> Topology::FromString(const std::string& description, std
     return fail(
         "it is no synthetic description of hwloc (e.g. \"numa:2 l3:2 core:4 pu:2\"), nor the path of an XML file");
   }
-  if (hwloc_topology_load(source.get()) != 0) return fail("hwloc cannot load it");
+  if (hwloc_topology_load(source.get()) != 0) {
+    // Which of the two calls notices depends on the XML parser that hwloc was installed with.
+    return fail(is_path ? "it is no XML file of hwloc" : "hwloc cannot load it");
+  }
   Topology topology = Convert(source.get(), nullptr);
   if (topology.cpus.empty()) return fail("it has no CPU");
   return topology;
