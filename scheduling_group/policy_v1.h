@@ -3,11 +3,8 @@
 //
 // PolicyV1: one shared first-in-first-out queue per group. Lowest scheduling delay, fair.
 //
-//   run queue      bounded, lock-free (run_queue.h); what finds it full goes to the overflow list, in order
-//   hand-off slot  one per worker, for a fiber woken by the fiber that runs there: message passing stays on one core;
-//                  and for one that starts fibers though the queue is full: it goes on as soon as the fiber that runs
-//                  in its place lets it, so that trees of fibers larger than the queue are run depth first, with few
-//                  stacks
+//   global queue   shared by all workers (global_queue.h)
+//   hand-off slot  one per worker (hand_off_slot.h)
 //   inbox, outbox  a few fibers on their way from and to the queue, per worker (local_ring.h)
 //
 // On a machine with many cores a line that moves between them costs as much as ten switches, and each visit to the run
@@ -22,11 +19,7 @@
 // group-local fibers that are in a thief's way go behind the others.)
 //
 // Invariants
-//   V1  Only its worker fills a slot; its worker or a spinner empties it, by an exchange, so once.
-//   V2  A slot's fiber waits at most `kHandOffPatience` * 2 while a worker of the group is idle: filling the slot is
-//       followed by a notification like any push, a spinner takes what it saw unchanged (same ticket) for
-//       kHandOffPatience, and no worker sleeps while a slot is full (HasWork).
-//   V3  A slot is served at most kMaxHandOffs times in a row while the queue holds fibers: ping-pong starves nobody.
+//   V1-V3  Of the slots: HS1 to HS3.
 //   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs: what comes from outside waits behind
 //       no more than what was in the queue and the boxes.
 //   V5  What lies in the boxes of a worker whose fiber runs for long is taken by others also when none of them is idle:
@@ -45,9 +38,9 @@
 #include <vector>
 
 #include "weft/numa/node_memory.h"
+#include "weft/scheduling_group/global_queue.h"
+#include "weft/scheduling_group/hand_off_slot.h"
 #include "weft/scheduling_group/local_ring.h"
-#include "weft/scheduling_group/overflow_list.h"
-#include "weft/scheduling_group/run_queue.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {
@@ -73,9 +66,6 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
-  // A few microseconds, well above the 50-100 ns that a fiber of a message-passing pair runs between two hand-offs.
-  static constexpr std::chrono::microseconds kHandOffPatience{3};
-  static constexpr std::uint32_t kMaxHandOffs = 16;
   static constexpr std::uint32_t kMaxBatch = 16;
   // About what it costs to wake a worker on another core: waiting that long behind others is no worse.
   static constexpr std::chrono::microseconds kBatchTime{20};
@@ -84,15 +74,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   static constexpr std::uint32_t kRescueEvery = 16;
   static constexpr std::chrono::microseconds kStuckAfter{100};
 
-  // FewWait(): more than one, since each of several threads that push at the same time sees the others' fibers.
-  static constexpr std::size_t kFew = 4;
-
   using Ring = LocalRing<kMaxBatch>;
-
-  struct alignas(base::kCacheLineSize) HandOffSlot {
-    std::atomic<FiberEntity*> fiber{nullptr};
-    std::atomic<std::uint32_t> ticket{0};  // counts fillings
-  };
 
   struct Desk {
     HandOffSlot slot;
@@ -108,19 +90,13 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
 
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
   bool Batches(int worker) const noexcept { return worker != kNoWorker && desks_[worker].batch > 1; }
-  void PushShared(FiberEntity* const* fibers, std::size_t count);
   void FlushOutbox(Desk& desk);
-  FiberEntity* PopSlot(HandOffSlot& slot) noexcept;
-  FiberEntity* PopQueue() noexcept;
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
   void AdaptBatch(Desk& desk, std::int64_t now);
   FiberEntity* TakeFromBoxes(Desk& from, Desk& own);
   FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);
 
-  const numa::NodeArray<RunQueue::Slot> slots_;
-  RunQueue queue_;
-  OverflowList overflow_;
-  std::atomic<std::size_t> overflow_count_{0};
+  GlobalQueue queue_;
   const unsigned workers_;
   const numa::NodeArray<Desk> desks_;
 };

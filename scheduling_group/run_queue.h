@@ -22,7 +22,7 @@
 //        compares tail_, which the push moved before it returned. It may say "not empty" of a fiber about to be
 //        published.
 //
-// The slots may be its owner's, who knows where they should lie (policy_v1.cc).
+// The slots may be its owner's, who knows where they should lie (global_queue.h).
 //
 // TryPush(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
 // Proven in tests/model/run_queue_model.cc.

@@ -22,7 +22,7 @@ namespace {
 // The thread that trims fires timers too: 0.3 us each, so 5 ms.
 constexpr std::size_t kStacksPerTrim = 16384;
 
-// A spinner must stay long enough to see that a busy worker's hand-off slot does not change (policy_v1.h, V2).
+// A spinner must stay long enough to see that a busy worker's hand-off slot does not change (HS2 in hand_off_slot.h).
 constexpr std::chrono::nanoseconds kMinSpin{4'000};
 
 std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
