@@ -7,6 +7,8 @@
 #       <layer>.<name>.  The layer's name is a label too.  The time limit is multiplied under a sanitizer.
 #       For several layers at once (tests/model, tests/stress ...): <layer> may be any word; if there is no such layer, LIBS says what to link.
 #       Labels that test.sh knows: no_asan, no_tsan (left out in that sanitizer build; say why beside it).
+#   weft_run_under_policy(<layer> <name> <policy>)
+#       the same program once more, as <layer>.<name>.<policy>: its fixtures take that scheduling policy (tests/testing/policy.h).
 #   weft_add_benchmark(<layer> <name> SOURCES ... [LIBS ...])
 #       the program <layer>_<name>, linked with weft::<layer> (weft::weft if there is no such layer) and Google Benchmark.
 #   weft_add_example(<name> SOURCES ... [LIBS ...])
@@ -165,6 +167,19 @@ function(weft_add_test layer name)
   target_include_directories(${target} PRIVATE "${weft_SOURCE_DIR}/tests")
   add_test(NAME ${layer}.${name} COMMAND ${target})
   weft_set_test_properties(${layer}.${name} TIMEOUT "${arg_TIMEOUT}" LABELS ${layer} ${arg_LABELS})
+endfunction()
+
+function(weft_run_under_policy layer name policy)
+  if(NOT TEST ${layer}.${name})
+    return()  # Left out.
+  endif()
+  set(test ${layer}.${name}.${policy})
+  add_test(NAME ${test} COMMAND ${layer}_${name})
+  get_test_property(${layer}.${name} LABELS labels)
+  weft_set_test_properties(${test} LABELS ${labels} policy_${policy})
+  get_test_property(${layer}.${name} TIMEOUT timeout)
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout})
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "WEFT_TEST_POLICY=${policy}")
 endfunction()
 
 # The environment and the time limit that all our tests run with.  For tests made by add_test() directly.

@@ -18,7 +18,9 @@ DEFINE_string(fiber_worker_accessible_cpus, "",
               "CPUs that workers may use, as in 0-4,6,7; empty = all the process may use.");
 DEFINE_bool(fiber_worker_disallow_cpu_migration, false,
             "Bind each worker to its planned CPU instead of its group's CPUs.");
-DEFINE_string(fiber_scheduling_name, "v1", "The scheduling policy.");
+DEFINE_string(
+    fiber_scheduling_name, "v1",
+    "The scheduling policy: v1 = one queue per group, fair, shortest delay; v2 = a queue per worker, for computation.");
 DEFINE_int64(fiber_work_stealing_ratio, 16,
              "An idle worker visits another group of its NUMA node every so many times; 0 = never.");
 DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0, "The same for groups of other NUMA nodes; 0 = never.");

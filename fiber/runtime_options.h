@@ -43,7 +43,7 @@ struct Options {
   // true: a worker is bound to its planned CPU.  false: to the CPUs of its group.
   bool worker_disallow_cpu_migration = false;
 
-  // The scheduling policy: one of those registered; "v1" is built in.
+  // The scheduling policy: one of those registered; built in are "v1" (one queue per group) and "v2" (local queues).
   std::string scheduling_name = "v1";
 
   // A worker with nothing to do visits another group of its node each so many times.  0: never.

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "weft/scheduling_group/policy_v1.h"
+#include "weft/scheduling_group/policy_v2.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -17,6 +18,10 @@ struct Registry {
       {"v1",
        [](const SchedulingPolicy::Options& options) {
          return std::unique_ptr<SchedulingPolicy>(new (numa::OnNode{options.node}) PolicyV1(options));
+       }},
+      {"v2",
+       [](const SchedulingPolicy::Options& options) {
+         return std::unique_ptr<SchedulingPolicy>(new (numa::OnNode{options.node}) PolicyV2(options));
        }},
   };
 };

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scheduling policies by name (`--fiber_scheduling_name`). "v1" is built in; others are registered before the runtime
-// that uses them starts.
+// Scheduling policies by name (`--fiber_scheduling_name`). "v1" and "v2" are built in; others are registered before the
+// runtime that uses them starts.
 //
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_REGISTRY_H_

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by
-// name (`--fiber_scheduling_name`); "v1" is built in, others can be registered before the runtime starts.
+// name (`--fiber_scheduling_name`); "v1" and "v2" are built in, others can be registered before the runtime starts.
 //
 // A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
 // (idle_workers.h), which asks two things of a policy:

@@ -23,6 +23,8 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 
+#include "testing/policy.h"
+
 namespace weft::fiber {
 
 // The kernel's number of the calling thread.  (std::this_thread::get_id() may be kept over a switch: the compiler takes
@@ -45,6 +47,7 @@ inline Options OptionsOf(Shape shape) {
   Options options;
   options.concurrency_hint = std::int64_t{shape.workers} * shape.groups;
   options.scheduling_group_size = shape.workers;
+  options.scheduling_name = weft::testing::PolicyUnderTest();
   return options;
 }
 

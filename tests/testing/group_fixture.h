@@ -32,6 +32,7 @@
 #include "weft/scheduling_group/worker.h"
 #include "weft/timer/timer_worker.h"
 
+#include "testing/policy.h"
 #include "testing/worker_group.h"
 
 namespace weft::testing {
@@ -86,6 +87,7 @@ class TimedGroup {
   static scheduling_group::SchedulingGroup::Options GroupOptions(unsigned workers) {
     scheduling_group::SchedulingGroup::Options options;
     options.workers = workers;
+    options.policy = PolicyUnderTest();
     options.run_queue_size = 1024;
     return options;
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorkerGroup: a scheduling group with its threads, for tests of the layers that do not know the runtime. No timers.
+// Of the policy under test (policy.h), unless the options name another one than the default.
 #ifndef WEFT_TESTS_TESTING_WORKER_GROUP_H_
 #define WEFT_TESTS_TESTING_WORKER_GROUP_H_
 
@@ -17,13 +18,15 @@
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
 
+#include "testing/policy.h"
+
 namespace weft::testing {
 
 class WorkerGroup {
  public:
   explicit WorkerGroup(const scheduling_group::SchedulingGroup::Options& options,
                        std::vector<scheduling_group::SchedulingGroup::Neighbour> neighbours = {})
-      : group_(options), team_(&group_) {
+      : group_(UnderTest(options)), team_(&group_) {
     group_.SetNeighbours(std::move(neighbours));
     if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
   }
@@ -54,6 +57,11 @@ class WorkerGroup {
   scheduling_group::SchedulingGroup& group() { return group_; }
 
  private:
+  static scheduling_group::SchedulingGroup::Options UnderTest(scheduling_group::SchedulingGroup::Options options) {
+    if (options.policy == scheduling_group::SchedulingGroup::Options{}.policy) options.policy = PolicyUnderTest();
+    return options;
+  }
+
   scheduling_group::SchedulingGroup group_;
   scheduling_group::WorkerTeam team_;
 };

@@ -1,0 +1,263 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/policy_v2.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "weft/scheduling_group/prefetch_fiber.h"
+
+namespace weft::scheduling_group {
+
+PolicyV2::PolicyV2(const Options& options)
+    : global_(options.run_queue_size, options.node), workers_(options.workers), desks_(options.workers, options.node) {}
+
+PolicyV2::~PolicyV2() = default;
+
+void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (worker != kNoWorker) {
+    Desk& desk = desks_[worker];
+    if (reason == ReadyReason::kDisplaced && desk.slot.TryFill(fiber)) return;
+    if (workers_ > 1) {
+      switch (reason) {
+        case ReadyReason::kWoken:
+          if (desk.slot.TryFill(fiber)) return;
+          break;
+        case ReadyReason::kStarted:
+          if (TryPushNew(fiber, worker)) return;
+          break;
+        case ReadyReason::kYielded:
+        case ReadyReason::kDisplaced:
+          break;
+      }
+      AddTurn(desk, fiber);
+      return;
+    }
+  }
+  global_.Push(&fiber, 1);
+}
+
+void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int) {
+  global_.Push(fibers, count);
+}
+
+bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
+  if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
+  Desk& desk = desks_[worker];
+  return desk.fresh.Push(fiber) || (MoveFresh(desk) && desk.fresh.Push(fiber));
+}
+
+void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
+  if (desk.turns.Push(fiber)) [[likely]] {
+    return;
+  }
+  MoveTurns(desk);
+  (void)desk.turns.Push(fiber);  // Only we add (P6).
+}
+
+// The older half to the global queue. Not inlined: their arrays would be on the stack of each fiber that waits.
+__attribute__((noinline)) void PolicyV2::MoveTurns(Desk& desk) {
+  FiberEntity* fibers[kLocalCapacity];
+  const std::uint32_t n = desk.turns.PopHalf(fibers);
+  if (n != 0) global_.Push(fibers, n);
+}
+
+// False: there is no room.
+__attribute__((noinline)) bool PolicyV2::MoveFresh(Desk& desk) {
+  FiberEntity* fibers[kHalf];
+  const std::size_t room = std::min<std::size_t>(global_.Room(), kHalf);
+  if (room == 0) return false;
+  const std::size_t n = desk.fresh.PopOldest(fibers, room);
+  if (n != 0) global_.Push(fibers, n);
+  return true;
+}
+
+FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_again) {
+  Desk& desk = desks_[worker];
+  if (workers_ > 1 && --desk.picks_until_look == 0) [[unlikely]] {
+    if (FiberEntity* fiber = Look(desk, in_sight_again)) return fiber;
+  }
+  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
+    if (FiberEntity* fiber = desk.slot.Take()) {
+      ++desk.hand_offs_in_a_row;
+      return fiber;
+    }
+  }
+  desk.hand_offs_in_a_row = 0;
+  FiberEntity* fiber;
+  if (workers_ == 1) {
+    fiber = global_.Pop();
+  } else {
+    fiber = PopLocal(desk);
+    if (fiber == nullptr) fiber = TakeShare(desk, in_sight_again);
+  }
+  if (fiber == nullptr) fiber = desk.slot.Take();
+  if (fiber == nullptr) {
+    desk.idled = true;
+    desk.picks_until_look = 1;  // So that a desk that has not been looked at for long is one that is stuck.
+  }
+  return fiber;
+}
+
+FiberEntity* PolicyV2::PopLocal(Desk& desk) noexcept {
+  desk.fresh_next = !desk.fresh_next;
+  FiberEntity* fiber = desk.fresh_next ? desk.fresh.PopNewest() : desk.turns.Pop();
+  if (fiber == nullptr) fiber = desk.fresh_next ? desk.turns.Pop() : desk.fresh.PopNewest();
+  return fiber;
+}
+
+FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  AdaptPicks(desk, now);
+  ++desk.looks;
+  // Never all looks, however long the fibers run: the global queue has its share (P1).
+  if (desk.looks % 2 == 0 && now - desk.oldest_at >= std::chrono::nanoseconds(kOldestEvery).count()) {
+    desk.oldest_at = now;
+    if (FiberEntity* fiber = desk.fresh.Steal()) return fiber;
+  } else if (desk.looks % kRescueEvery == kRescueEvery - 1) {
+    if (FiberEntity* fiber = TakeFromStuckDesk(desk, now)) {
+      *in_sight_again = true;  // P4
+      return fiber;
+    }
+  }
+  return TakeShare(desk, in_sight_again);
+}
+
+void PolicyV2::AdaptPicks(Desk& desk, std::int64_t now) {
+  if (desk.idled) {
+    desk.oldest_at = now;  // It had none.
+  } else {
+    const auto took =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(now - desk.looked_at.load(std::memory_order_relaxed), 1));
+    const std::uint64_t picks = desk.picks * std::chrono::nanoseconds(kLookEvery).count() / took;
+    desk.picks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(picks, kMinPicks, kMaxPicks));
+  }
+  desk.idled = false;
+  desk.picks_until_look = desk.picks;
+  desk.looked_at.store(now, std::memory_order_relaxed);  // A heuristic (P3).
+}
+
+// A fair share of the global queue, so that what is there is spread over the workers; half as many as run from look to
+// look, so what is local has its share too, and with fibers that run long each one comes by itself.
+__attribute__((noinline)) FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again) {
+  if (!global_.HasWork()) return nullptr;
+  FiberEntity* fibers[kMaxPicks / 2];
+  const std::size_t n = global_.PopShare(fibers, workers_, desk.picks / 2);
+  if (n == 0) return nullptr;
+  for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
+  for (std::size_t i = 1; i < n; ++i) {
+    PrefetchStack(fibers[i]);  // While it is in our hand: from the ring another may run it.
+    AddTurn(desk, fibers[i]);
+  }
+  if (n > 1) *in_sight_again = true;  // P4
+  return fibers[0];
+}
+
+// By another worker: the older half of what is in `fresh`, else of `turns`; the oldest of them to be run.
+__attribute__((noinline)) FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own) {
+  const std::size_t size = from.fresh.Size();
+  if (FiberEntity* oldest = size != 0 ? from.fresh.Steal() : nullptr) {
+    for (std::size_t i = 1; i < (size + 1) / 2; ++i) {
+      FiberEntity* fiber = from.fresh.Steal();
+      if (fiber == nullptr) break;
+      if (!own.fresh.Push(fiber)) {
+        AddTurn(own, fiber);
+        break;
+      }
+    }
+    return oldest;
+  }
+  if (from.turns.Empty()) return nullptr;
+  FiberEntity* fibers[kLocalCapacity];
+  const std::uint32_t n = from.turns.PopHalf(fibers);
+  if (n == 0) return nullptr;
+  for (std::uint32_t i = 1; i < n; ++i) AddTurn(own, fibers[i]);
+  return fibers[0];
+}
+
+FiberEntity* PolicyV2::TakeFromStuckDesk(Desk& own, std::int64_t now) {
+  for (Desk& desk : desks_.objects()) {
+    if (&desk == &own) continue;
+    const std::int64_t looked_at = desk.looked_at.load(std::memory_order_relaxed);
+    if (looked_at == 0 || now - looked_at < std::chrono::nanoseconds(kStuckAfter).count()) continue;
+    if (FiberEntity* fiber = TakeHalf(desk, own)) return fiber;
+    if (FiberEntity* fiber = desk.slot.Take()) return fiber;
+  }
+  return nullptr;
+}
+
+FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
+  if (workers_ == 1) return nullptr;
+  Desk& own = desks_[worker];
+  for (unsigned step = 1; step < workers_; ++step) {
+    if (FiberEntity* fiber = TakeHalf(desks_[(worker + step) % workers_], own)) return fiber;
+  }
+  return TakeNeglectedHandOff(desks_.objects(), worker, memory);
+}
+
+// Group-local fibers that are met on the way go behind the others, to the global queue, so that they hide none. Each
+// place is searched once from end to end, so many local ones hide nothing that is in another place.
+FiberEntity* PolicyV2::Steal(bool* in_sight_again) {
+  constexpr std::size_t kTries = 64;
+  for (std::size_t tries = std::min(global_.Size(), kTries); tries != 0; --tries) {
+    FiberEntity* fiber = global_.Pop();
+    if (fiber == nullptr) break;
+    if (FiberEntity* found = FirstForOthers(fiber, in_sight_again)) return found;
+  }
+  if (workers_ == 1) return nullptr;
+  for (Desk& desk : desks_.objects()) {
+    for (std::size_t tries = 0; tries < kTries; ++tries) {
+      FiberEntity* fiber = desk.fresh.Steal();
+      if (fiber == nullptr) fiber = desk.turns.Pop();
+      if (fiber == nullptr) break;
+      if (FiberEntity* found = FirstForOthers(fiber, in_sight_again)) return found;
+    }
+  }
+  return nullptr;
+}
+
+FiberEntity* PolicyV2::FirstForOthers(FiberEntity* fiber, bool* in_sight_again) {
+  if (!fiber->group_local()) return fiber;
+  global_.Push(&fiber, 1);
+  *in_sight_again = true;  // P4
+  return nullptr;
+}
+
+// The callers' fences order it (SP1).
+bool PolicyV2::HasWork() const {
+  if (global_.HasWork()) return true;
+  for (const Desk& desk : desks_.objects()) {
+    if (desk.slot.Full() || !desk.turns.Empty() || !desk.fresh.Empty()) return true;
+  }
+  return false;
+}
+
+bool PolicyV2::Full() const { return global_.Full(); }
+
+bool PolicyV2::HalfEmpty() const { return global_.HalfEmpty(); }
+
+bool PolicyV2::FewWait() const {
+  std::size_t waiting = global_.Size();
+  for (const Desk& desk : desks_.objects()) {
+    if (waiting > 1) return false;
+    waiting += desk.turns.Size() + desk.fresh.Size();
+  }
+  return waiting <= 1;
+}
+
+std::size_t PolicyV2::Size() const {
+  std::size_t size = global_.Size();
+  for (const Desk& desk : desks_.objects()) {
+    size += desk.turns.Size() + desk.fresh.Size() + (desk.slot.Full() ? 1 : 0);
+  }
+  return size;
+}
+
+std::vector<std::span<const std::byte>> PolicyV2::Memory() const {
+  return {std::as_bytes(std::span(this, 1)), global_.slots(), std::as_bytes(desks_.objects())};
+}
+
+std::size_t PolicyV2::OverflowCount() const { return global_.overflow_count(); }
+
+}  // namespace weft::scheduling_group

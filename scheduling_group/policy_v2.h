@@ -1,0 +1,128 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// PolicyV2: each worker keeps what its fibers start and wake, and who has nothing takes half of what another one has.
+// For fork-join and other computation: no line is shared while all are busy.
+//
+//   hand-off slot  one per worker (hand_off_slot.h)
+//   turns          one per worker, first in first out (local_ring.h): fibers that yielded, and woken ones that found
+//                  the slot taken; also what the worker took from the global queue for later
+//   fresh          one per worker, last in first out (local_deque.h): what the fibers that run there have started
+//   global queue   shared by all workers (global_queue.h): what comes from other threads and in batches, and half of
+//                  a `turns` or `fresh` that was full
+//
+// A worker serves its slot, then `turns` and `fresh` by turns, then takes a share of the global queue; every N-th time
+// it looks at the global queue first. N is chosen so that it looks every kLookEvery, as far as its fibers let it.
+//
+// A group of one worker has the global queue only (and the slot, for starters that found it full): there the order in
+// which fibers become ready is the order in which they run, which is a guarantee.
+//
+// Invariants
+//   P1  Nothing starves. Outside comes first every N-th pick, N <= kMaxPicks. Of `turns` the oldest is served at least
+//       every other pick that is not a hand-off. Of `fresh` the newest is served so; the oldest, which could wait for
+//       ever behind a fiber that always starts another, is served once in kOldestEvery.
+//   P2  Slots: HS1 to HS3.
+//   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle: each looks
+//       for such a desk at every kRescueEvery-th look.
+//   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
+//       they are back in sight (SP1), and a push is followed by a notification anyway.
+//   P5  Local places are bounded, the global queue is not, so nothing is lost; TryPushNew() is false only when a
+//       worker's own place and the global queue are full.
+//   P6  Only a desk's worker adds to it; so what a thief takes goes to its own desk.
+//
+// Rejected
+//   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
+//     fibers is then run breadth first, each level waiting with its stacks (bench/workload --workload=skynet_1m);
+//   yielding fibers to the global queue: its lines move between the workers at each yield (--workload=yield);
+//   the oldest of `fresh` at every sixteenth look: see kOldestEvery;
+//   a look at a fixed number of picks: with fibers that run for 100 us, 61 picks are 6 ms.
+#ifndef WEFT_SCHEDULING_GROUP_POLICY_V2_H_
+#define WEFT_SCHEDULING_GROUP_POLICY_V2_H_
+
+#include <atomic>
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "weft/numa/node_memory.h"
+#include "weft/scheduling_group/global_queue.h"
+#include "weft/scheduling_group/hand_off_slot.h"
+#include "weft/scheduling_group/local_deque.h"
+#include "weft/scheduling_group/local_ring.h"
+#include "weft/scheduling_group/scheduling_policy.h"
+
+namespace weft::scheduling_group {
+
+class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
+ public:
+  explicit PolicyV2(const Options& options);
+  ~PolicyV2() override;
+
+  void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
+  void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
+  bool TryPushNew(FiberEntity* fiber, int worker) override;
+  FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
+  FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
+  FiberEntity* Steal(bool* in_sight_again) override;
+  bool HasWork() const override;
+  bool Full() const override;
+  bool HalfEmpty() const override;
+  bool FewWait() const override;
+  std::size_t Size() const override;
+  std::size_t OverflowCount() const override;
+  std::vector<std::span<const std::byte>> Memory() const override;
+
+ private:
+  // Of each of the two local places. Depth-first trees need their depth times their width (skynet: 54).
+  static constexpr std::uint32_t kLocalCapacity = 256;
+  static constexpr std::uint32_t kHalf = kLocalCapacity / 2;
+  // A tenth of the millisecond within which a fiber from outside shall run when all workers are busy.
+  static constexpr std::chrono::microseconds kLookEvery{100};
+  // A look costs about 30 ns, mostly for the time: half a nanosecond per pick. As in Go a prime, so that it does not
+  // keep step with a program that does the same things over and over.
+  static constexpr std::uint32_t kMaxPicks = 61;
+  static constexpr std::uint32_t kMinPicks = 2;  // What is local has a share too.
+  // Each oldest one may open another subtree, with its stacks: a thousand in a second do no harm, while one in a
+  // thousand fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms against 33).
+  static constexpr std::chrono::milliseconds kOldestEvery{1};
+  static constexpr std::uint32_t kRescueEvery = 8;
+  // A desk is stuck when its worker has missed several looks.
+  static constexpr std::chrono::microseconds kStuckAfter{300};
+
+  using Turns = LocalRing<kLocalCapacity>;
+  using Fresh = LocalDeque<kLocalCapacity>;
+
+  struct Desk {
+    HandOffSlot slot;
+    Turns turns;
+    Fresh fresh;
+    // Its worker's alone.
+    alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
+    std::uint32_t picks_until_look = 1;
+    std::uint32_t picks = kMinPicks;  // from look to look
+    std::uint32_t looks = 0;
+    bool fresh_next = false;
+    std::int64_t oldest_at = 0;              // ns of steady_clock: when the oldest of `fresh` was last served
+    bool idled = true;                       // since the last look
+    std::atomic<std::int64_t> looked_at{0};  // ns of steady_clock; read by others that look for stuck desks
+  };
+
+  void AddTurn(Desk& desk, FiberEntity* fiber);
+  void MoveTurns(Desk& desk);
+  bool MoveFresh(Desk& desk);
+  FiberEntity* PopLocal(Desk& desk) noexcept;
+  FiberEntity* Look(Desk& desk, bool* in_sight_again);
+  void AdaptPicks(Desk& desk, std::int64_t now);
+  FiberEntity* TakeShare(Desk& desk, bool* in_sight_again);
+  FiberEntity* TakeHalf(Desk& from, Desk& own);
+  FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);
+  FiberEntity* FirstForOthers(FiberEntity* fiber, bool* in_sight_again);
+
+  GlobalQueue global_;
+  const unsigned workers_;
+  const numa::NodeArray<Desk> desks_;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_POLICY_V2_H_

@@ -1,0 +1,62 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fibers for tests of scheduling policies as data structures: they are pushed and popped and never run.
+#ifndef WEFT_TESTS_SCHEDULING_GROUP_POLICY_FIXTURE_H_
+#define WEFT_TESTS_SCHEDULING_GROUP_POLICY_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/policy_registry.h"
+
+namespace weft::scheduling_group {
+
+class PolicyFixture : public ::testing::Test {
+ protected:
+  static constexpr auto kStarted = ReadyReason::kStarted;
+  static constexpr auto kWoken = ReadyReason::kWoken;
+  static constexpr auto kYielded = ReadyReason::kYielded;
+  static constexpr int kNoWorker = SchedulingPolicy::kNoWorker;
+
+  FiberEntity* New(bool local = false) {
+    FiberEntity* fiber = NewFiber(nullptr, {.group_local = local}, [] {});
+    fibers_.push_back(fiber);
+    return fiber;
+  }
+  std::vector<FiberEntity*> NewFibers(std::size_t n) {
+    std::vector<FiberEntity*> made;
+    for (std::size_t i = 0; i < n; ++i) made.push_back(New());
+    return made;
+  }
+  void TearDown() override {
+    for (FiberEntity* fiber : fibers_) DiscardFiber(fiber);
+  }
+
+  static FiberEntity* Pop(SchedulingPolicy& policy, unsigned worker) {
+    bool in_sight_again = false;
+    return policy.Pop(worker, &in_sight_again);
+  }
+
+  // Calls `f` until it returns a fiber, for at most ten seconds.
+  template <class F>
+  static FiberEntity* Insist(F&& f) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    FiberEntity* fiber = nullptr;
+    while (fiber == nullptr && std::chrono::steady_clock::now() < limit) fiber = f();
+    return fiber;
+  }
+
+ private:
+  std::vector<FiberEntity*> fibers_;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_TESTS_SCHEDULING_GROUP_POLICY_FIXTURE_H_

@@ -1,0 +1,265 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What holds of every scheduling policy.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/policy_v1.h"
+#include "weft/scheduling_group/scheduling_policy.h"
+
+#include "scheduling_group/policy_fixture.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+class PolicyTest : public PolicyFixture, public ::testing::WithParamInterface<const char*> {
+ protected:
+  SchedulingPolicy& Make(unsigned workers, std::size_t run_queue_size) {
+    policy_ = CreateSchedulingPolicy(GetParam(), {.workers = workers, .run_queue_size = run_queue_size});
+    return *policy_;
+  }
+
+ private:
+  std::unique_ptr<SchedulingPolicy> policy_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Policies, PolicyTest, ::testing::Values("v1", "v2"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(PolicyTest, AGroupOfOneWorkerRunsFibersInTheOrderInWhichTheyBecameReady) {
+  SchedulingPolicy& policy = Make(1, 4);
+  const auto fibers = NewFibers(40);  // Beyond the ring: the order holds through the overflow list too.
+  for (std::size_t i = 0; i < fibers.size(); ++i) {
+    policy.Push(fibers[i],
+                i % 3 == 0   ? kWoken
+                : i % 3 == 1 ? kStarted
+                             : ReadyReason::kYielded,
+                i % 2 == 0 ? 0 : kNoWorker);
+  }
+  for (FiberEntity* fiber : fibers) EXPECT_EQ(Pop(policy, 0), fiber);
+  EXPECT_EQ(Pop(policy, 0), nullptr);
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST_P(PolicyTest, AFiberWokenByAFiberStaysOnItsWorkerAheadOfTheQueue) {
+  SchedulingPolicy& policy = Make(2, 16);
+  const auto f = NewFibers(3);
+  policy.Push(f[0], kStarted, 0);
+  policy.Push(f[1], kWoken, 0);
+  policy.Push(f[2], kWoken, 0);  // The slot is taken: queued.
+  EXPECT_EQ(Pop(policy, 0), f[1]);
+  EXPECT_EQ(Pop(policy, 0), f[0]);
+  EXPECT_EQ(Pop(policy, 0), f[2]);
+}
+
+TEST_P(PolicyTest, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesTheFiberAfterItsPatience) {
+  SchedulingPolicy& policy = Make(2, 16);
+  FiberEntity* fiber = New();
+  policy.Push(fiber, kWoken, 0);
+  EXPECT_TRUE(policy.HasWork());
+  EXPECT_EQ(Pop(policy, 1), nullptr);
+  SpinMemory memory;
+  EXPECT_EQ(policy.PopFromBusyWorkers(1, &memory), nullptr) << "not at first sight";
+  EXPECT_TRUE(memory.active);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  FiberEntity* taken = nullptr;
+  while (taken == nullptr && std::chrono::steady_clock::now() < limit) taken = policy.PopFromBusyWorkers(1, &memory);
+  EXPECT_EQ(taken, fiber);
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST_P(PolicyTest, PingPongThroughTheSlotDoesNotStarveTheQueue) {
+  SchedulingPolicy& policy = Make(2, 16);
+  FiberEntity* ping = New();
+  FiberEntity* queued = New();
+  policy.Push(queued, kStarted, kNoWorker);
+  int hand_offs = 0;
+  for (;;) {
+    policy.Push(ping, kWoken, 0);
+    FiberEntity* next = Pop(policy, 0);
+    if (next == queued) break;
+    ASSERT_EQ(next, ping);
+    ASSERT_LT(++hand_offs, 100) << "the queued fiber starves";
+  }
+  EXPECT_EQ(Pop(policy, 0), ping);
+}
+
+// In the peers a group-local fiber at the head of the queue stops all stealing.
+TEST_P(PolicyTest, LocalFiberAtQueueHeadDoesNotBlockStealingAndIsNotStolen) {
+  SchedulingPolicy& policy = Make(2, 16);
+  FiberEntity* local = New(/*local=*/true);
+  FiberEntity* other = New();
+  policy.Push(local, kStarted, kNoWorker);
+  policy.Push(other, kStarted, kNoWorker);
+  bool in_sight_again = false;
+  EXPECT_EQ(policy.Steal(&in_sight_again), other);
+  EXPECT_TRUE(in_sight_again) << "the local fiber was out of its workers' sight: they must be told";
+  EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
+  EXPECT_EQ(Pop(policy, 0), local);
+}
+
+TEST_P(PolicyTest, TheBoundedQueueRefusesNewFibersButNeverReadyOnes) {
+  SchedulingPolicy& policy = Make(1, 4);
+  const auto f = NewFibers(10);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(policy.TryPushNew(f[i], kNoWorker));
+  EXPECT_TRUE(policy.Full());
+  EXPECT_FALSE(policy.TryPushNew(f[4], kNoWorker));
+  for (int i = 4; i < 10; ++i) policy.Push(f[i], kWoken, kNoWorker);
+  EXPECT_EQ(policy.Size(), 10u);
+  EXPECT_EQ(policy.OverflowCount(), 6u);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Pop(policy, 0), f[i]);
+  EXPECT_TRUE(policy.HalfEmpty());
+}
+
+TEST_P(PolicyTest, ABatchLargerThanTheQueueIsKeptWholeAndInOrder) {
+  SchedulingPolicy& policy = Make(1, 8);
+  const auto f = NewFibers(50);
+  policy.PushBatch(f.data(), f.size(), kStarted, kNoWorker);
+  for (FiberEntity* fiber : f) EXPECT_EQ(Pop(policy, 0), fiber);
+}
+
+TEST_P(PolicyTest, WhatAWorkerKeepsIsWorkAndAnIdleWorkerTakesIt) {
+  for (const ReadyReason reason : {kStarted, kYielded, ReadyReason::kDisplaced, kWoken}) {
+    SchedulingPolicy& policy = Make(2, 16);
+    const auto f = NewFibers(100);
+    for (FiberEntity* fiber : f) policy.Push(fiber, reason, 0);
+    EXPECT_EQ(policy.Size(), 100u);
+    SpinMemory memory;
+    std::vector<FiberEntity*> left = f;
+    while (policy.HasWork()) {
+      FiberEntity* fiber = Insist([&] {
+        FiberEntity* own = Pop(policy, 1);
+        return own != nullptr ? own : policy.PopFromBusyWorkers(1, &memory);
+      });
+      ASSERT_EQ(std::erase(left, fiber), 1u);
+    }
+    EXPECT_TRUE(left.empty());
+  }
+}
+
+// Ping-pong and yield loops on all workers: in a peer a fiber from outside waits for more than two seconds.
+TEST_P(PolicyTest, AFiberFromOutsideIsNotStarvedByFibersThatYieldOrHandOver) {
+  for (const ReadyReason reason : {kYielded, kWoken}) {
+    SchedulingPolicy& policy = Make(2, 4096);
+    const auto busy = NewFibers(10);
+    for (FiberEntity* fiber : busy) policy.Push(fiber, reason, 0);
+    for (int i = 0; i < 1000; ++i) policy.Push(Pop(policy, 0), reason, 0);
+    FiberEntity* outside = New();
+    ASSERT_TRUE(policy.TryPushNew(outside, kNoWorker));
+    int picks = 0;
+    for (FiberEntity* fiber; (fiber = Pop(policy, 0)) != outside; policy.Push(fiber, reason, 0)) {
+      ASSERT_NE(fiber, nullptr);
+      ASSERT_LT(++picks, 300) << "it starves";
+    }
+    while (Pop(policy, 0) != nullptr) {
+    }
+  }
+}
+
+TEST_P(PolicyTest, LocalFibersAmongThoseThatAWorkerKeepsHideNoneFromOtherGroups) {
+  for (const ReadyReason reason : {kStarted, kYielded}) {
+    SchedulingPolicy& policy = Make(2, 1024);
+    std::vector<FiberEntity*> local;
+    for (int i = 0; i < 200; ++i) {
+      local.push_back(New(/*local=*/true));
+      policy.Push(local.back(), reason, i % 3 == 0 ? kNoWorker : 0);
+    }
+    FiberEntity* other = New();
+    policy.Push(other, reason, 0);
+    bool in_sight_again = false;
+    FiberEntity* stolen = nullptr;
+    for (int i = 0; i < 20 && stolen == nullptr; ++i) stolen = policy.Steal(&in_sight_again);
+    EXPECT_EQ(stolen, other);
+    EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
+    EXPECT_EQ(policy.Size(), local.size());
+    while (FiberEntity* fiber = Pop(policy, 0)) ASSERT_EQ(std::erase(local, fiber), 1u);
+    EXPECT_TRUE(local.empty());
+  }
+}
+
+// Workers that push, pop and take from each other, a thread that pushes, another group that steals: small places, so
+// that all of them overflow.
+TEST_P(PolicyTest, EachFiberIsHandedOutOnceUnderLoad) {
+  constexpr unsigned kWorkers = 3;
+  const int rounds = WEFT_TSAN || WEFT_ASAN ? 20'000 : 200'000;
+  SchedulingPolicy& policy = Make(kWorkers, 16);
+  const auto fibers = NewFibers(1500);
+  std::map<const FiberEntity*, std::size_t> index;
+  for (std::size_t i = 0; i < fibers.size(); ++i) index[fibers[i]] = i;
+  std::vector<std::atomic<bool>> out(fibers.size());  // in somebody's hand
+  auto taken = [&](FiberEntity* fiber) {
+    ASSERT_FALSE(out[index.at(fiber)].exchange(true, std::memory_order_relaxed)) << "handed out twice";
+  };
+  auto push = [&](FiberEntity* fiber, int i, int worker) {
+    ASSERT_TRUE(out[index.at(fiber)].exchange(false, std::memory_order_relaxed));
+    constexpr ReadyReason kReasons[] = {kStarted, kYielded, kWoken, ReadyReason::kDisplaced};
+    if (i % 4 == 0 && i % 3 == 0 && policy.TryPushNew(fiber, worker)) return;
+    policy.Push(fiber, kReasons[i % 4], worker);
+  };
+  for (std::size_t i = 0; i < fibers.size(); ++i) {
+    out[i] = true;
+    push(fibers[i], static_cast<int>(i), kNoWorker);
+  }
+  std::atomic<int> left{rounds};
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < kWorkers; ++w) {
+    threads.emplace_back([&, w] {
+      SpinMemory memory;
+      std::vector<FiberEntity*> hand;
+      for (int i = static_cast<int>(w); left.fetch_sub(1, std::memory_order_relaxed) > 0; ++i) {
+        FiberEntity* fiber = i % 64 == 0 ? nullptr : Pop(policy, w);
+        if (fiber == nullptr) fiber = policy.PopFromBusyWorkers(w, &memory);
+        if (fiber != nullptr) {
+          taken(fiber);
+          hand.push_back(fiber);
+        }
+        // Now a few at a time, now hundreds.
+        const std::size_t keep = i % 2048 < 1024 ? 4 : 400;
+        while (hand.size() > keep) {
+          push(hand.back(), i, static_cast<int>(w));
+          hand.pop_back();
+        }
+      }
+      for (FiberEntity* fiber : hand) push(fiber, 1, static_cast<int>(w));
+    });
+  }
+  threads.emplace_back([&] {
+    for (int i = 0; left.load(std::memory_order_relaxed) > 0; ++i) {
+      bool in_sight_again = false;
+      FiberEntity* fiber = policy.Steal(&in_sight_again);
+      if (fiber == nullptr) continue;
+      taken(fiber);
+      push(fiber, i, kNoWorker);
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(policy.Size(), fibers.size());
+  std::size_t found = 0;
+  for (unsigned w = 0; w < kWorkers; ++w) {
+    for (; FiberEntity* fiber = Pop(policy, w); ++found) taken(fiber);
+  }
+  EXPECT_EQ(found, fibers.size()) << "a fiber is lost";
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST(SchedulingPolicyRegistry, PoliciesAreFoundByNameAndNamesAreUnique) {
+  EXPECT_NE(CreateSchedulingPolicy("v1", {}), nullptr);
+  EXPECT_NE(CreateSchedulingPolicy("v2", {}), nullptr);
+  EXPECT_EQ(CreateSchedulingPolicy("no such", {}), nullptr);
+  EXPECT_TRUE(RegisterSchedulingPolicy(
+      "mine", [](const SchedulingPolicy::Options& options) { return std::make_unique<PolicyV1>(options); }));
+  EXPECT_FALSE(RegisterSchedulingPolicy("v1", nullptr));
+  EXPECT_NE(CreateSchedulingPolicy("mine", {}), nullptr);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

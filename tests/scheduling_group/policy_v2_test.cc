@@ -1,0 +1,136 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is v2's own; for the rest see policy_test.cc.
+
+#include "weft/scheduling_group/policy_v2.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "scheduling_group/policy_fixture.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+constexpr std::size_t kLocal = 256;  // fibers that a worker keeps in each of its two places
+
+using PolicyV2Test = PolicyFixture;
+
+TEST_F(PolicyV2Test, AWorkerRunsTheNewestOfWhatItsFibersStartedAndAnIdleOneTakesTheOlderHalf) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 16});
+  const auto f = NewFibers(10);
+  for (FiberEntity* fiber : f) ASSERT_TRUE(policy.TryPushNew(fiber, 0));
+  SpinMemory memory;
+  EXPECT_EQ(policy.PopFromBusyWorkers(1, &memory), f[0]);
+  for (int i = 4; i >= 1; --i) EXPECT_EQ(Pop(policy, 1), f[i]);
+  EXPECT_EQ(Pop(policy, 1), nullptr);
+  for (int i = 9; i >= 5; --i) EXPECT_EQ(Pop(policy, 0), f[i]);
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST_F(PolicyV2Test, FibersThatYieldTakeTurnsAndAnIdleWorkerTakesTheOlderHalf) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 16});
+  const auto f = NewFibers(10);
+  for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 0);
+  SpinMemory memory;
+  EXPECT_EQ(policy.PopFromBusyWorkers(1, &memory), f[0]);
+  for (int i = 1; i <= 4; ++i) EXPECT_EQ(Pop(policy, 1), f[i]);
+  for (int i = 5; i <= 9; ++i) EXPECT_EQ(Pop(policy, 0), f[i]);
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST_F(PolicyV2Test, OfWhatAWorkerCannotKeepTheOlderHalfGoesToTheGlobalQueue) {
+  for (const ReadyReason reason : {kStarted, kYielded}) {
+    PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
+    const auto f = NewFibers(kLocal + 1);
+    for (FiberEntity* fiber : f) policy.Push(fiber, reason, 0);
+    EXPECT_EQ(policy.Size(), f.size());
+    EXPECT_EQ(policy.OverflowCount(), 0u);
+    // Another worker gets them without taking them from that one.
+    std::set<FiberEntity*> moved;
+    while (FiberEntity* fiber = Pop(policy, 1)) moved.insert(fiber);
+    EXPECT_EQ(moved, std::set<FiberEntity*>(f.begin(), f.begin() + kLocal / 2));
+    while (Pop(policy, 0) != nullptr) {
+    }
+  }
+}
+
+TEST_F(PolicyV2Test, ANewFiberIsRefusedWhenItsWorkerAndTheGlobalQueueAreFullButAReadyOneNever) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 16});
+  const auto f = NewFibers(kLocal + 17 + 1000);
+  std::size_t next = 0;
+  while (next < kLocal + 16) ASSERT_TRUE(policy.TryPushNew(f[next++], 0));
+  EXPECT_TRUE(policy.Full());
+  EXPECT_FALSE(policy.TryPushNew(f[next], 0));
+  EXPECT_FALSE(policy.TryPushNew(f[next], kNoWorker));
+  EXPECT_EQ(policy.OverflowCount(), 0u);
+  while (next < f.size()) policy.Push(f[next++], kStarted, 0);
+  EXPECT_EQ(policy.Size(), f.size());
+  std::set<FiberEntity*> popped;
+  while (FiberEntity* fiber = Pop(policy, 0)) EXPECT_TRUE(popped.insert(fiber).second);
+  EXPECT_EQ(popped.size(), f.size());
+}
+
+TEST_F(PolicyV2Test, TheOldestFiberIsServedThoughThereIsAlwaysANewerOne) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
+  const auto old = NewFibers(3);
+  for (FiberEntity* fiber : old) policy.Push(fiber, kStarted, 0);
+  FiberEntity* chain = New();
+  for (FiberEntity* expected : old) {
+    EXPECT_EQ(Insist([&]() -> FiberEntity* {
+                policy.Push(chain, kStarted, 0);
+                FiberEntity* fiber = Pop(policy, 0);
+                if (fiber == chain) return nullptr;
+                EXPECT_EQ(Pop(policy, 0), chain);
+                return fiber;
+              }),
+              expected);
+  }
+}
+
+TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenThoughNobodyIsIdle) {
+  for (const ReadyReason reason : {kStarted, kYielded, kWoken}) {
+    PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
+    (void)Pop(policy, 0);  // It was there once.
+    FiberEntity* stuck = New();
+    policy.Push(stuck, reason, 0);  // And worker 0 does not come back.
+    FiberEntity* busy = New();
+    policy.Push(busy, kYielded, 1);
+    EXPECT_EQ(Insist([&]() -> FiberEntity* {
+                FiberEntity* fiber = Pop(policy, 1);
+                if (fiber == stuck) return fiber;
+                policy.Push(fiber, kYielded, 1);
+                return nullptr;
+              }),
+              stuck);
+    EXPECT_EQ(Pop(policy, 1), busy);
+  }
+}
+
+// 61 picks of fibers that run for a millisecond would be 61 ms.
+TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsLookedAtMoreOften) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
+  const auto f = NewFibers(10);
+  for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 0);
+  auto run_next = [&] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    FiberEntity* fiber = Pop(policy, 0);
+    policy.Push(fiber, kYielded, 0);
+    return fiber;
+  };
+  for (int i = 0; i < 70; ++i) run_next();
+  FiberEntity* outside = New();
+  ASSERT_TRUE(policy.TryPushNew(outside, kNoWorker));
+  int picks = 1;
+  while (run_next() != outside) ASSERT_LT(++picks, 8);
+  while (Pop(policy, 0) != nullptr) {
+  }
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
