@@ -111,12 +111,11 @@ FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   AdaptPicks(desk, now);
   ++desk.looks;
-  // Never all looks, however long the fibers run: the global queue has its share (P1).
-  if (desk.looks % 2 == 0 && now - desk.oldest_at >= std::chrono::nanoseconds(kOldestEvery).count()) {
-    desk.oldest_at = now;
-    if (FiberEntity* fiber = desk.fresh.Steal()) return fiber;
-  } else if (desk.looks % kRescueEvery == kRescueEvery - 1) {
-    if (FiberEntity* fiber = TakeFromStuckDesk(desk, now)) {
+  // Never two looks in a row, however long the fibers run: the global queue has its share (P1).
+  if (desk.looks % 2 == 0 && now - desk.patrolled_at >= std::chrono::nanoseconds(kPatrolEvery).count()) {
+    desk.patrolled_at = now;
+    FiberEntity* fiber = ++desk.patrols % 2 == 0 ? desk.fresh.Steal() : TakeFromStuckDesk(desk, now);
+    if (fiber != nullptr) {
       *in_sight_again = true;  // P4
       return fiber;
     }
@@ -126,7 +125,7 @@ FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
 
 void PolicyV2::AdaptPicks(Desk& desk, std::int64_t now) {
   if (desk.idled) {
-    desk.oldest_at = now;  // It had none.
+    desk.patrolled_at = now;  // There was nothing.
   } else {
     const auto took =
         static_cast<std::uint64_t>(std::max<std::int64_t>(now - desk.looked_at.load(std::memory_order_relaxed), 1));

@@ -20,10 +20,10 @@
 // Invariants
 //   P1  Nothing starves. Outside comes first every N-th pick, N <= kMaxPicks. Of `turns` the oldest is served at least
 //       every other pick that is not a hand-off. Of `fresh` the newest is served so; the oldest, which could wait for
-//       ever behind a fiber that always starts another, is served once in kOldestEvery.
+//       ever behind a fiber that always starts another, is served at every other patrol (kPatrolEvery).
 //   P2  Slots: HS1 to HS3.
 //   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle: each looks
-//       for such a desk at every kRescueEvery-th look.
+//       for such a desk at every other patrol.
 //   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
 //       they are back in sight (SP1), and a push is followed by a notification anyway.
 //   P5  Local places are bounded, the global queue is not, so nothing is lost; TryPushNew() is false only when a
@@ -34,7 +34,7 @@
 //   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
 //     fibers is then run breadth first, each level waiting with its stacks (bench/workload --workload=skynet_1m);
 //   yielding fibers to the global queue: its lines move between the workers at each yield (--workload=yield);
-//   the oldest of `fresh` at every sixteenth look: see kOldestEvery;
+//   the oldest of `fresh` at every sixteenth look: see kPatrolEvery;
 //   a look at a fixed number of picks: with fibers that run for 100 us, 61 picks are 6 ms.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_V2_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_V2_H_
@@ -82,10 +82,10 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // keep step with a program that does the same things over and over.
   static constexpr std::uint32_t kMaxPicks = 61;
   static constexpr std::uint32_t kMinPicks = 2;  // What is local has a share too.
-  // Each oldest one may open another subtree, with its stacks: a thousand in a second do no harm, while one in a
-  // thousand fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms against 33).
-  static constexpr std::chrono::milliseconds kOldestEvery{1};
-  static constexpr std::uint32_t kRescueEvery = 8;
+  // Each oldest fiber may open another subtree, with its stacks, and so may each one from a stuck desk: a thousand in a
+  // second do no harm, while one in a thousand fibers makes a tree of a million go wide (bench/workload
+  // --workload=skynet_1m: 130 ms against 33; with eight workers on two cores 119 against 35).
+  static constexpr std::chrono::milliseconds kPatrolEvery{1};
   // A desk is stuck when its worker has missed several looks.
   static constexpr std::chrono::microseconds kStuckAfter{300};
 
@@ -102,7 +102,8 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::uint32_t picks = kMinPicks;  // from look to look
     std::uint32_t looks = 0;
     bool fresh_next = false;
-    std::int64_t oldest_at = 0;              // ns of steady_clock: when the oldest of `fresh` was last served
+    std::uint32_t patrols = 0;
+    std::int64_t patrolled_at = 0;           // ns of steady_clock
     bool idled = true;                       // since the last look
     std::atomic<std::int64_t> looked_at{0};  // ns of steady_clock; read by others that look for stuck desks
   };
