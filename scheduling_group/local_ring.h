@@ -58,9 +58,9 @@ class alignas(base::kCacheLineSize) LocalRing {
     return Take(fibers, [](std::uint32_t size) { return size; });
   }
 
-  // Any worker: the older half, at least one.
-  [[nodiscard]] std::uint32_t PopHalf(FiberEntity** fibers) noexcept {
-    return Take(fibers, [](std::uint32_t size) { return (size + 1) / 2; });
+  // Any worker: the older half, at least one, at most `max`.
+  [[nodiscard]] std::uint32_t PopHalf(FiberEntity** fibers, std::uint32_t max = kCapacity) noexcept {
+    return Take(fibers, [max](std::uint32_t size) { return std::min((size + 1) / 2, max); });
   }
 
   // relaxed: ordered by the callers' fences (LR3).

@@ -56,17 +56,17 @@ void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
   (void)desk.turns.Push(fiber);  // Only we add (P6).
 }
 
-// The older half to the global queue. Not inlined: their arrays would be on the stack of each fiber that waits.
+// The oldest to the global queue. Not inlined, all that have such arrays: their arrays would be on the stack of each fiber that waits.
 __attribute__((noinline)) void PolicyV2::MoveTurns(Desk& desk) {
-  FiberEntity* fibers[kLocalCapacity];
-  const std::uint32_t n = desk.turns.PopHalf(fibers);
+  FiberEntity* fibers[kMaxMoved];
+  const std::uint32_t n = desk.turns.PopHalf(fibers, kMaxMoved);
   if (n != 0) global_.Push(fibers, n);
 }
 
 // False: there is no room.
 __attribute__((noinline)) bool PolicyV2::MoveFresh(Desk& desk) {
-  FiberEntity* fibers[kHalf];
-  const std::size_t room = std::min<std::size_t>(global_.Room(), kHalf);
+  FiberEntity* fibers[kMaxMoved];
+  const std::size_t room = std::min<std::size_t>(global_.Room(), kMaxMoved);
   if (room == 0) return false;
   const std::size_t n = desk.fresh.PopOldest(fibers, room);
   if (n != 0) global_.Push(fibers, n);
@@ -168,8 +168,8 @@ __attribute__((noinline)) FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own)
     return oldest;
   }
   if (from.turns.Empty()) return nullptr;
-  FiberEntity* fibers[kLocalCapacity];
-  const std::uint32_t n = from.turns.PopHalf(fibers);
+  FiberEntity* fibers[kMaxMoved];
+  const std::uint32_t n = from.turns.PopHalf(fibers, kMaxMoved);
   if (n == 0) return nullptr;
   for (std::uint32_t i = 1; i < n; ++i) AddTurn(own, fibers[i]);
   return fibers[0];

@@ -8,8 +8,8 @@
 //   turns          one per worker, first in first out (local_ring.h): fibers that yielded, and woken ones that found
 //                  the slot taken; also what the worker took from the global queue for later
 //   fresh          one per worker, last in first out (local_deque.h): what the fibers that run there have started
-//   global queue   shared by all workers (global_queue.h): what comes from other threads and in batches, and half of
-//                  a `turns` or `fresh` that was full
+//   global queue   shared by all workers (global_queue.h): what comes from other threads and in batches, and the
+//                  older half of a `fresh`, the oldest of a `turns`, that was full
 //
 // A worker serves its slot, then `turns` and `fresh` by turns, then takes a share of the global queue; every N-th time
 // it looks at the global queue first. N is chosen so that it looks every kLookEvery, as far as its fibers let it.
@@ -73,9 +73,13 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
-  // Of each of the two local places. Depth-first trees need their depth times their width (skynet: 54).
-  static constexpr std::uint32_t kLocalCapacity = 256;
-  static constexpr std::uint32_t kHalf = kLocalCapacity / 2;
+  // Depth-first trees need their depth times their width: skynet 54.
+  static constexpr std::uint32_t kFreshCapacity = 256;
+  // So that what goes around does so here: with 1,000 fibers that yield on two workers 15 ns each, against 24 with 256
+  // (bench/workload --workload=yield).
+  static constexpr std::uint32_t kTurnsCapacity = 1024;
+  // Moved in one step, half of `fresh`: an array of a kibibyte on the stack of the fiber that finds its place full.
+  static constexpr std::uint32_t kMaxMoved = kFreshCapacity / 2;
   // A tenth of the millisecond within which a fiber from outside shall run when all workers are busy.
   static constexpr std::chrono::microseconds kLookEvery{100};
   // A look costs about 30 ns, mostly for the time: half a nanosecond per pick. As in Go a prime, so that it does not
@@ -89,8 +93,8 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // A desk is stuck when its worker has missed several looks.
   static constexpr std::chrono::microseconds kStuckAfter{300};
 
-  using Turns = LocalRing<kLocalCapacity>;
-  using Fresh = LocalDeque<kLocalCapacity>;
+  using Turns = LocalRing<kTurnsCapacity>;
+  using Fresh = LocalDeque<kFreshCapacity>;
 
   struct Desk {
     HandOffSlot slot;

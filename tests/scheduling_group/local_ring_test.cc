@@ -39,6 +39,15 @@ TEST(LocalRing, HalfIsRoundedUp) {
   EXPECT_EQ(ring.PopHalf(out), 0u);
 }
 
+TEST(LocalRing, HalfIsAtMostWhatIsAskedFor) {
+  LocalRing<8> ring;
+  FiberEntity* out[2];
+  for (std::uintptr_t i = 1; i <= 8; ++i) ASSERT_TRUE(ring.Push(Fake(i)));
+  EXPECT_EQ(ring.PopHalf(out, 2), 2u);
+  EXPECT_EQ(out[1], Fake(2));
+  EXPECT_EQ(ring.Size(), 6u);
+}
+
 // Pop() once returned what it had read before it lost the race for it.
 TEST(LocalRing, WhoLosesTheRaceForTheLastFiberGetsNothing) {
   constexpr std::uintptr_t kFibers = 400'000;

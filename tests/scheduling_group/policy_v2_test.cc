@@ -15,7 +15,9 @@
 namespace weft::scheduling_group {
 namespace {
 
-constexpr std::size_t kLocal = 256;  // fibers that a worker keeps in each of its two places
+constexpr std::size_t kFresh = 256;   // so many fibers that its fibers have started a worker keeps
+constexpr std::size_t kTurns = 1024;  // and so many that yielded or were woken
+constexpr std::size_t kMoved = 128;
 
 using PolicyV2Test = PolicyFixture;
 
@@ -42,17 +44,17 @@ TEST_F(PolicyV2Test, FibersThatYieldTakeTurnsAndAnIdleWorkerTakesTheOlderHalf) {
   EXPECT_FALSE(policy.HasWork());
 }
 
-TEST_F(PolicyV2Test, OfWhatAWorkerCannotKeepTheOlderHalfGoesToTheGlobalQueue) {
+TEST_F(PolicyV2Test, OfWhatAWorkerCannotKeepTheOldestGoToTheGlobalQueue) {
   for (const ReadyReason reason : {kStarted, kYielded}) {
     PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
-    const auto f = NewFibers(kLocal + 1);
+    const auto f = NewFibers((reason == kStarted ? kFresh : kTurns) + 1);
     for (FiberEntity* fiber : f) policy.Push(fiber, reason, 0);
     EXPECT_EQ(policy.Size(), f.size());
     EXPECT_EQ(policy.OverflowCount(), 0u);
     // Another worker gets them without taking them from that one.
     std::set<FiberEntity*> moved;
     while (FiberEntity* fiber = Pop(policy, 1)) moved.insert(fiber);
-    EXPECT_EQ(moved, std::set<FiberEntity*>(f.begin(), f.begin() + kLocal / 2));
+    EXPECT_EQ(moved, std::set<FiberEntity*>(f.begin(), f.begin() + kMoved));
     while (Pop(policy, 0) != nullptr) {
     }
   }
@@ -60,9 +62,9 @@ TEST_F(PolicyV2Test, OfWhatAWorkerCannotKeepTheOlderHalfGoesToTheGlobalQueue) {
 
 TEST_F(PolicyV2Test, ANewFiberIsRefusedWhenItsWorkerAndTheGlobalQueueAreFullButAReadyOneNever) {
   PolicyV2 policy({.workers = 2, .run_queue_size = 16});
-  const auto f = NewFibers(kLocal + 17 + 1000);
+  const auto f = NewFibers(kFresh + 17 + 2 * kTurns);
   std::size_t next = 0;
-  while (next < kLocal + 16) ASSERT_TRUE(policy.TryPushNew(f[next++], 0));
+  while (next < kFresh + 16) ASSERT_TRUE(policy.TryPushNew(f[next++], 0));
   EXPECT_TRUE(policy.Full());
   EXPECT_FALSE(policy.TryPushNew(f[next], 0));
   EXPECT_FALSE(policy.TryPushNew(f[next], kNoWorker));
