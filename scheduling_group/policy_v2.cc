@@ -56,7 +56,8 @@ void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
   (void)desk.turns.Push(fiber);  // Only we add (P6).
 }
 
-// The oldest to the global queue. Not inlined, all that have such arrays: their arrays would be on the stack of each fiber that waits.
+// The oldest to the global queue. Not inlined, as all that have such arrays: they would be on the stack of each fiber
+// that waits.
 __attribute__((noinline)) void PolicyV2::MoveTurns(Desk& desk) {
   FiberEntity* fibers[kMaxMoved];
   const std::uint32_t n = desk.turns.PopHalf(fibers, kMaxMoved);
