@@ -46,7 +46,8 @@ class GlobalQueue {
   std::size_t Room() const noexcept { return overflow_.Empty() ? queue_.capacity() - queue_.Size() : 0; }
   std::size_t Size() const noexcept { return queue_.Size() + overflow_.Size(); }  // an estimate
   // More than one, since each of several threads that push at the same time sees the others' fibers.
-  bool FewWait() const noexcept { return Size() <= 4; }
+  static constexpr std::size_t kFew = 4;
+  bool FewWait() const noexcept { return Size() <= kFew; }
   std::size_t overflow_count() const noexcept { return overflow_count_.load(std::memory_order_relaxed); }
   std::span<const std::byte> slots() const { return std::as_bytes(slots_.objects()); }
 

@@ -233,6 +233,14 @@ bool PolicyV2::HasWork() const {
   return false;
 }
 
+bool PolicyV2::HasStealable() const {
+  if (global_.HasWork()) return true;
+  for (const Desk& desk : desks_.objects()) {
+    if (!desk.turns.Empty() || !desk.fresh.Empty()) return true;
+  }
+  return false;
+}
+
 bool PolicyV2::Full() const { return global_.Full(); }
 
 bool PolicyV2::HalfEmpty() const { return global_.HalfEmpty(); }
@@ -240,10 +248,10 @@ bool PolicyV2::HalfEmpty() const { return global_.HalfEmpty(); }
 bool PolicyV2::FewWait() const {
   std::size_t waiting = global_.Size();
   for (const Desk& desk : desks_.objects()) {
-    if (waiting > 1) return false;
+    if (waiting > GlobalQueue::kFew) return false;
     waiting += desk.turns.Size() + desk.fresh.Size();
   }
-  return waiting <= 1;
+  return waiting <= GlobalQueue::kFew;
 }
 
 std::size_t PolicyV2::Size() const {

@@ -65,6 +65,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   FiberEntity* Steal(bool* in_sight_again) override;
   bool HasWork() const override;
+  bool HasStealable() const override;
   bool Full() const override;
   bool HalfEmpty() const override;
   bool FewWait() const override;

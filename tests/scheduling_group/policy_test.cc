@@ -76,6 +76,19 @@ TEST_P(PolicyTest, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesTheFi
   EXPECT_FALSE(policy.HasWork());
 }
 
+// Each hand-off of a pair that passes messages called the neighbouring groups, which may not have what is in a slot.
+TEST_P(PolicyTest, AHandOffSlotIsNothingForThieves) {
+  SchedulingPolicy& policy = Make(2, 16);
+  policy.Push(New(), kWoken, 0);
+  EXPECT_TRUE(policy.HasWork());
+  EXPECT_FALSE(policy.HasStealable());
+  policy.Push(New(), kWoken, kNoWorker);
+  EXPECT_TRUE(policy.HasStealable());
+  EXPECT_NE(Pop(policy, 0), nullptr);
+  EXPECT_NE(Pop(policy, 1), nullptr);
+  EXPECT_FALSE(policy.HasStealable());
+}
+
 TEST_P(PolicyTest, PingPongThroughTheSlotDoesNotStarveTheQueue) {
   SchedulingPolicy& policy = Make(2, 16);
   FiberEntity* ping = New();

@@ -157,8 +157,8 @@ TEST_P(Fairness, YieldingFibersDoNotStarveNewFibersOfFibers) {
             Limit());
 }
 
-// The middle of many, since the machine is shared: what is delayed by the scheduler is delayed each time. Only where the
-// workers have processors, and at full speed.
+// The middle of many, since the machine is shared: what is delayed by the scheduler is delayed each time. Only where
+// the workers have processors, and at full speed.
 Steady::duration MedianStartDelay() {
   std::vector<Steady::duration> delays;
   for (int i = 0; i < 301; ++i) {
