@@ -85,7 +85,7 @@ TEST_P(PolicyTest, AHandOffSlotIsNothingForThieves) {
   policy.Push(New(), kWoken, kNoWorker);
   EXPECT_TRUE(policy.HasStealable());
   EXPECT_NE(Pop(policy, 0), nullptr);
-  EXPECT_NE(Pop(policy, 1), nullptr);
+  EXPECT_NE(Pop(policy, 0), nullptr);
   EXPECT_FALSE(policy.HasStealable());
 }
 
