@@ -4,9 +4,11 @@
 #include "weft/scheduling_group/entity_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -293,6 +295,36 @@ std::uint64_t EntityPool::TakenEver() {
   return taken;
 }
 
+namespace {
+
+// Which entities of a chunk are in the hands of Trim().
+using ChunkMap = std::bitset<EntityPool::kEntitiesPerChunk>;
+
+// Of a chunk of which some entities are in use, or in a thread's cache: the pages that hold none of those. They read as
+// zeroes afterwards, which is a free entity (EP1); their entities stay where they are, among the free ones. A few
+// entities in caches would keep a chunk each otherwise.
+void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
+  const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  char* const begin = reinterpret_cast<char*>(chunk);
+  const std::size_t pages = EntityPool::kEntitiesPerChunk * sizeof(FiberEntity) / page_size;  // Whole ones.
+  std::size_t run = 0;  // pages before `page` that may go
+  for (std::size_t page = 0; page <= pages; ++page) {
+    bool all_free = page < pages;
+    if (all_free) {
+      const std::size_t last = ((page + 1) * page_size - 1) / sizeof(FiberEntity);
+      for (std::size_t i = page * page_size / sizeof(FiberEntity); all_free && i <= last; ++i) all_free = free[i];
+    }
+    if (all_free) {
+      ++run;
+    } else if (run != 0) {
+      (void)::madvise(begin + (page - run) * page_size, run * page_size, MADV_DONTNEED);
+      run = 0;
+    }
+  }
+}
+
+}  // namespace
+
 std::size_t EntityPool::ChunkCount() {
   return TheCentral().chunk_count.load(std::memory_order_acquire);  // Pairs with the release in Grow().
 }
@@ -327,12 +359,20 @@ void EntityPool::Trim(Home home) {
         ->second;
   };
   std::vector<std::uint32_t> free_in(chunks, 0);
-  for (FiberEntity* fiber : free) ++free_in[chunk_of(fiber)];
+  std::vector<ChunkMap> map(chunks);
+  for (FiberEntity* fiber : free) {
+    const std::uint32_t c = chunk_of(fiber);
+    ++free_in[c];
+    map[c].set(static_cast<std::size_t>(fiber - ChunkAt(c)));
+  }
   std::vector<std::uint32_t> cold;
   // One wholly free chunk stays warm.
   bool kept_one = false;
   for (const auto& [chunk, c] : by_address) {
-    if (free_in[c] != kEntitiesPerChunk) continue;
+    if (free_in[c] != kEntitiesPerChunk) {
+      DiscardFreePages(chunk, map[c]);
+      continue;
+    }
     if (!kept_one) {
       kept_one = true;
       free_in[c] = 0;

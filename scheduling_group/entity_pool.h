@@ -7,7 +7,7 @@
 // readable, a debugger or a core dump finds every fiber by walking the table, and no fiber needs to be entered into a
 // list when it starts. Free entities lie in per-thread caches (arrays of pointers; nothing is written into a free
 // entity) and in a central stack that exchanges half a cache at a time under a SpinLock. After a burst Trim() gives
-// the pages of chunks that are wholly free back to the OS; they read as zeroes then, which is a free entity.
+// the chunks and pages that are wholly free back to the OS; they read as zeroes then, which is a free entity.
 //
 // The pool has homes, one for each NUMA node that groups are on, with a central stack and chunks of its own, and each
 // thread has a cache for each home it has met. A fiber's entity comes from the home of its group and goes back there
@@ -49,7 +49,7 @@ class EntityPool {
   static std::size_t LiveFibers();           // taken and not given back
   static std::uint64_t TakenEver();          // total number of fibers created in this process
 
-  // Gives pages of wholly free chunks back. Returns 0: nothing more can be trimmed.
+  // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed.
   static std::size_t Trim();
 
   // Calls visit(entity) for each entity that ever was one; most useful with a filter on its phase. A snapshot: fibers
