@@ -5,11 +5,11 @@
 
 namespace weft::base {
 
-bool Parker::TakeNotificationOrPark() noexcept {
+bool Parker::TakeNotificationOrEnter(std::uint32_t asleep) noexcept {
   std::uint32_t found = kEmpty;
   // acquire (failure): we saw a notification and go on after it (PK4).  Pairs with the release in Unpark().
   // relaxed (success): we publish nothing but the word itself.
-  if (word_.compare_exchange_strong(found, kParked, std::memory_order_relaxed, std::memory_order_acquire)) return false;
+  if (word_.compare_exchange_strong(found, asleep, std::memory_order_relaxed, std::memory_order_acquire)) return false;
   // Only the owner leaves kNotified, so it is still that; but a second Unpark() may have come in between and is merged
   // with the first. acquire, by an exchange that reads the last one: what its caller did is visible too.
   word_.exchange(kEmpty, std::memory_order_acquire);
@@ -17,7 +17,7 @@ bool Parker::TakeNotificationOrPark() noexcept {
 }
 
 void Parker::Park() noexcept {
-  if (TakeNotificationOrPark()) return;
+  if (TakeNotificationOrEnter(kParked)) return;
   for (;;) {
     static_cast<void>(FutexWait(&word_, kParked));
     std::uint32_t found = kNotified;
@@ -28,7 +28,7 @@ void Parker::Park() noexcept {
 }
 
 bool Parker::ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept {
-  if (TakeNotificationOrPark()) return true;
+  if (TakeNotificationOrEnter(kParked)) return true;
   for (;;) {
     const bool in_time = FutexWait(&word_, kParked, &deadline);
     if (!in_time) {

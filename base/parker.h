@@ -7,15 +7,21 @@
 //      kEmpty  --Park-->  kParked       the owner sleeps on the word
 //      kEmpty, kParked, kNotified  --Unpark-->  kNotified
 //      kNotified  --Park returns-->  kEmpty
+//      kEmpty  --BeginWaitElsewhere-->  kElsewhere     the owner sleeps in another way, e.g. in epoll_wait()
+//      kElsewhere  --Unpark says true-->  kNotified    the caller must end that sleep
+//      kElsewhere, kNotified  --EndWaitElsewhere-->  kEmpty
 //
 // Invariants
 //   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
 //        sides change the word by one read-modify-write, so one of them sees the other.
 //   PK2  Unpark() enters the kernel only if the owner may sleep there.
+//   PK5  An Unpark() between BeginWaitElsewhere() and EndWaitElsewhere() is seen by the latter; the first of them says
+//        true to its caller, who may come late: what ends the other sleep must do so, too, when it comes before that
+//        sleep has begun, and harm nobody when it comes after its end.
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
-// Park(), ParkUntil(): the owner, one thread at a time.  Unpark(): any thread.
+// Unpark(): any thread.  The others: the owner, one thread at a time.
 // Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
 // condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
 // have gone on).
@@ -43,18 +49,30 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  void Unpark() noexcept {
-    // release: publishes what the caller did (PK4).  Pairs with the acquire in Park() and ParkUntil().
-    if (word_.exchange(kNotified, std::memory_order_release) == kParked) FutexWake(&word_, 1);
+  // True: the owner waits elsewhere, and the caller must end that (PK5).  Never, for owners that do not.
+  bool Unpark() noexcept {
+    // release: publishes what the caller did (PK4).  Pairs with the acquire in Park(), ParkUntil(), EndWaitElsewhere().
+    const std::uint32_t found = word_.exchange(kNotified, std::memory_order_release);
+    if (found == kParked) FutexWake(&word_, 1);
+    return found == kElsewhere;
+  }
+
+  // False: an Unpark() has come already, and is taken.  True: EndWaitElsewhere() must follow.
+  [[nodiscard]] bool BeginWaitElsewhere() noexcept { return !TakeNotificationOrEnter(kElsewhere); }
+  // Whether an Unpark() came.
+  bool EndWaitElsewhere() noexcept {
+    // acquire: pairs with the release in Unpark() (PK4).
+    return word_.exchange(kEmpty, std::memory_order_acquire) == kNotified;
   }
 
  private:
   static constexpr std::uint32_t kEmpty = 0;
   static constexpr std::uint32_t kParked = 1;
   static constexpr std::uint32_t kNotified = 2;
+  static constexpr std::uint32_t kElsewhere = 3;
 
-  // True: it was kNotified, and is kEmpty now.  False: it was kEmpty, and is kParked.
-  bool TakeNotificationOrPark() noexcept;
+  // True: it was kNotified, and is kEmpty now.  False: it was kEmpty, and is `asleep`.
+  bool TakeNotificationOrEnter(std::uint32_t asleep) noexcept;
 
   Atomic<std::uint32_t> word_{kEmpty};
 };

@@ -25,6 +25,8 @@
 //        most max_spinners (two) workers spin.
 //   IW4  Who removes a spinner from the count (StopSpinning, or a claim undone) looks for work after its fence: fibers
 //        whose producers had trusted in that spinner.
+//   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others; it is claimed last, so that the
+//        poll stays attended while there are others.
 //
 // ClaimWorkerToWake(): any thread. The rest: the worker named, on its own thread.
 // Proven in tests/model/idle_workers_model.cc.
@@ -60,7 +62,8 @@ class IdleWorkers {
       if (sleepers.Empty()) return kNobody;
       std::uint32_t none = 0;
       if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One looks now.
-      const unsigned worker = sleepers.Lowest();
+      const auto in_beds = base::WorkerMask::FromBits(sleepers.bits() & ~in_poll_.load(std::memory_order_relaxed));
+      const unsigned worker = (in_beds.Empty() ? sleepers : in_beds).Lowest();
       // relaxed: the parker's token carries what the worker must see.
       if ((sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0) {
         return static_cast<int>(worker);
@@ -101,6 +104,11 @@ class IdleWorkers {
     return (sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0;
   }
 
+  // The worker is a sleeper, and waits in the poll from now on, or no longer. A hint (IW5).
+  void SetInPoll(unsigned worker, bool in_poll) noexcept {
+    in_poll_.store(in_poll ? Bit(worker) : 0, std::memory_order_relaxed);
+  }
+
   // Snapshots, for reports and heuristics.
   std::uint32_t spinners() const noexcept { return spinners_.load(std::memory_order_relaxed); }
   base::WorkerMask sleepers() const noexcept {
@@ -110,8 +118,9 @@ class IdleWorkers {
  private:
   static std::uint64_t Bit(unsigned worker) noexcept { return base::WorkerMask::Of(worker).bits(); }
 
-  // One line for both: a producer reads them together, and in the steady state nobody writes them.
+  // One line for all: a producer reads them together, and in the steady state nobody writes them.
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> sleepers_{0};
+  base::Atomic<std::uint64_t> in_poll_{0};  // one bit at most
   base::Atomic<std::uint32_t> spinners_{0};
 };
 

@@ -64,7 +64,9 @@ SchedulingGroup::SchedulingGroup(const Options& options)
 }
 
 SchedulingGroup::~SchedulingGroup() {
-  for (auto& pool : custom_stacks_) delete pool.load(std::memory_order_relaxed);  // Nobody else is left.
+  // relaxed, both: nobody else is left.
+  for (auto& pool : custom_stacks_) delete pool.load(std::memory_order_relaxed);
+  delete idle_poller_.load(std::memory_order_relaxed);
 }
 
 void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
@@ -90,7 +92,7 @@ bool SchedulingGroup::WakeOne() {
   if (worker == IdleWorkers::kNobody) [[likely]] {
     return false;
   }
-  beds_[worker].parker.Unpark();
+  Unpark(static_cast<unsigned>(worker));
   return true;
 }
 
@@ -287,12 +289,40 @@ FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   if (stopping()) [[unlikely]] {
     return nullptr;
   }
+  if (--beds_[worker].pops_until_poll == 0) [[unlikely]] {
+    PollAtPick(worker);
+  }
   bool in_sight_again = false;
   FiberEntity* fiber = policy_->Pop(worker, &in_sight_again);
   if (in_sight_again) Notify(CurrentWorker());
   RoomMade();
   if (fiber != nullptr && --beds_[worker].pops_until_call == 0) CallSleepingNeighbours(worker);
   return fiber;
+}
+
+bool SchedulingGroup::SetIdlePoller(std::unique_ptr<IdlePoller> poller) {
+  IdlePoller* none = nullptr;
+  // release: the object. Pairs with the acquire in idle_poller().
+  if (!idle_poller_.compare_exchange_strong(none, poller.get(), std::memory_order_release, std::memory_order_relaxed)) {
+    return false;
+  }
+  (void)poller.release();
+  return true;
+}
+
+void SchedulingGroup::PollAtPick(unsigned worker) {
+  Bed& bed = beds_[worker];
+  IdlePoller* poller = idle_poller();
+  if (poller != nullptr) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto since = now - bed.picked_at;
+    bed.picked_at = now;
+    // A look at the clock, too, costs as much as a fiber may.
+    if (since < kPollEvery / 2) bed.pops_per_poll = std::min(bed.pops_per_poll * 2, kMostPopsPerPoll);
+    if (since > kPollEvery) bed.pops_per_poll = std::max(bed.pops_per_poll / 2, 1u);
+    poller->PollIfDue(now);
+  }
+  bed.pops_until_poll = bed.pops_per_poll;
 }
 
 FiberEntity* SchedulingGroup::PopForThief(int distance) {
@@ -315,7 +345,7 @@ void SchedulingGroup::RoomMade() {
 
 void SchedulingGroup::Stop() {
   stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
-  for (unsigned w = 0; w < size(); ++w) beds_[w].parker.Unpark();
+  for (unsigned w = 0; w < size(); ++w) Unpark(w);
 }
 
 void SchedulingGroup::Reopen() {
@@ -356,7 +386,7 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   // Those that sleep may have stacks in their caches, and sleep without a limit.
   const WorkerBase* caller = CurrentWorker();
   for (unsigned w = 0; w < size(); ++w) {
-    if (static_cast<int>(w) != WorkerOf(caller, this)) beds_[w].parker.Unpark();
+    if (static_cast<int>(w) != WorkerOf(caller, this)) Unpark(w);
   }
   WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
                         ", it waits until another fiber ends (memory or the number of mappings is exhausted)");

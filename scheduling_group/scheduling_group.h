@@ -57,6 +57,7 @@
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/worker_counters.h"
@@ -128,6 +129,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   };
   void SetIdleHook(IdleHook hook) { idle_hook_ = hook; }
 
+  // Who polls for input and output while workers have nothing else to do; nullptr: nobody yet. Any thread.
+  // acquire: the object. Pairs with the release in SetIdlePoller().
+  IdlePoller* idle_poller() const { return idle_poller_.load(std::memory_order_acquire); }
+  // Once, from then on the group's. Any thread; false: there is one already, and `poller` was destroyed.
+  bool SetIdlePoller(std::unique_ptr<IdlePoller> poller);
+  // By the poller: if a worker sleeps and nobody spins, one wakes up, looks, and goes to sleep again, in the poll if it
+  // is free. Any thread.
+  void WakeToAttend() { (void)WakeOne(); }
+
   // Groups that it steals from, nearest first, and that it calls for help when all its workers are busy; before the
   // workers start. steal_every_n: an attempt at each n-th idle look; a call for the first fiber that has
   // to wait and at each n-th push; 0: never.
@@ -158,10 +168,18 @@ class SchedulingGroup : public numa::NodeAllocated {
   EntityPool::Home entity_home() const noexcept { return entity_home_; }
 
   // --- For worker.cc ---
+
+  // A worker that is never idle polls about so often, and looks at the clock at least every so many fibers.
+  static constexpr std::chrono::microseconds kPollEvery{20};
+  static constexpr std::uint32_t kMostPopsPerPoll = 64;
+
   struct alignas(base::kCacheLineSize) Bed {
     base::Parker parker;
     std::uint32_t pops_until_call = 1;  // The worker's own, both: CallSleepingNeighbours().
     std::uint64_t calls = 0;
+    std::uint32_t pops_until_poll = kMostPopsPerPoll;  // The worker's own, all three: PollAtPick().
+    std::uint32_t pops_per_poll = kMostPopsPerPoll;
+    std::chrono::steady_clock::time_point picked_at;
     WorkerCounters counters;
   };
   Bed& bed(unsigned worker) { return beds_[worker]; }
@@ -207,6 +225,10 @@ class SchedulingGroup : public numa::NodeAllocated {
   void CallIdleHook() const {
     if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
   }
+  // Ends its sleep, or keeps it from the next one.
+  void Unpark(unsigned worker) {
+    if (beds_[worker].parker.Unpark()) idle_poller()->Interrupt();
+  }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
   // After a push: sees to it that a worker looks. caller: CurrentWorker(). more_wait: not only the fiber pushed, or the
   // last worker that was free has just become busy.
@@ -229,6 +251,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool WakeOne();  // false: somebody looks already, or nobody sleeps
   void CallForHelp(WorkerBase* caller, bool more_wait);
   void CallSleepingNeighbours(unsigned worker);
+  void PollAtPick(unsigned worker);
   void AnswerCall(const SchedulingGroup* loaded);
   bool StartWhenFull(FiberEntity* fiber);
   bool WaitForRoom(base::Deadline deadline);  // a plain thread
@@ -253,6 +276,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's, of all its starts
   std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;
+  std::atomic<IdlePoller*> idle_poller_{nullptr};
   context::StackPool stacks_;
 
   base::SpinLock without_stack_lock_;

@@ -117,16 +117,15 @@ FiberEntity* Worker::NextFiber() {
           retry_stack_at_ = now + kRetryStackEvery;
           group->StackGivenBack();
         }
+        counted_as_spinner = !idle.CancelSleep(index);
       } else {
         // If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim
         // without a system call. Else each of its starts would wake us, be preempted and see us fall asleep again
         // (bench/workload --workload=spawn_ext: 800 ns a fiber instead of 100).
         ::sched_yield();
-        parker.Park();
+        counted_as_spinner = Sleep();
       }
-      counted_as_spinner = !idle.CancelSleep(index);
       looked_at_neighbours = false;
-      if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
     } else if (!idle.CancelSleep(index)) {
       parker.Park();  // The claimer's token is there or on its way.
       counted_as_spinner = true;
@@ -136,9 +135,35 @@ FiberEntity* Worker::NextFiber() {
   }
 }
 
+// In its bed or in the poll, until it is woken. True: it is counted as a spinner now.
+bool Worker::Sleep() {
+  IdleWorkers& idle = group->idle();
+  base::Parker& parker = group->bed(index).parker;
+  IdlePoller* poller = group->idle_poller();
+  if (poller == nullptr || !poller->TryEnter()) {
+    parker.Park();
+    const bool claimed = !idle.CancelSleep(index);
+    if (claimed) WorkerCounters::Add(counters().wakes);
+    return claimed;
+  }
+  idle.SetInPoll(index, true);
+  if (parker.BeginWaitElsewhere()) {
+    poller->Wait();
+    (void)parker.EndWaitElsewhere();
+  }
+  idle.SetInPoll(index, false);
+  bool counted_as_spinner = !idle.CancelSleep(index);
+  if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
+  // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are left.
+  if (!counted_as_spinner) counted_as_spinner = idle.TryStartSpinning();
+  poller->LeaveAfterDispatch();
+  return counted_as_spinner;
+}
+
 FiberEntity* Worker::Spin() {
   WorkerCounters::Add(counters().spins);
   SchedulingPolicy& policy = group->policy();
+  IdlePoller* poller = group->idle_poller();
   const auto spin_for = group->options().spin_for;
   spin_memory_.Forget();
   auto until = std::chrono::steady_clock::now() + spin_for;
@@ -147,6 +172,7 @@ FiberEntity* Worker::Spin() {
     if (FiberEntity* fiber = policy.PopFromBusyWorkers(index, &spin_memory_)) {
       if (PrepareToEnter(fiber)) return fiber;
     }
+    if (poller != nullptr) poller->TryPoll();
     for (int i = 0; i < kPausesPerLook; ++i) base::CpuRelax();
     const auto now = std::chrono::steady_clock::now();
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for

@@ -65,6 +65,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   FiberEntity* TryNextFiber();  // ready to be entered, or nullptr
   bool PrepareToEnter(FiberEntity* fiber);
   FiberEntity* Spin();
+  bool Sleep();
   FiberEntity* StealFromOtherGroups();
   FiberEntity* StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters);
 

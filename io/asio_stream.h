@@ -1,0 +1,120 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// AsioStream: a TcpStream as Boost.Asio's SyncReadStream and SyncWriteStream, so that what is built on these concepts
+// runs in fibers unchanged: Boost.Beast (HTTP, WebSocket), boost::asio::ssl::stream, boost::asio::read_until() ...
+//
+//     AsioStream stream(&tcp);
+//     stream.expires_after(5s);
+//     boost::beast::http::read(stream, buffer, request, error);
+//
+//     boost::asio::ssl::stream<AsioStream> tls(AsioStream(&tcp), context);
+//     tls.handshake(boost::asio::ssl::stream_base::server, error);
+//
+// Only the synchronous operations are there; they park the fiber. Errors: those of io_result.h in boost's system
+// category (so boost::asio::error::timed_out and operation_aborted compare equal), and boost::asio::error::eof. The
+// TcpStream outlives it; who may call: as TcpStream.
+// For those who have Boost.Asio: Weft does not need it.
+#ifndef WEFT_IO_ASIO_STREAM_H_
+#define WEFT_IO_ASIO_STREAM_H_
+
+#include <sys/uio.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+#include <chrono>
+#include <cstddef>
+
+#include "weft/base/clock.h"
+#include "weft/io/tcp_stream.h"
+
+namespace weft::io {
+
+class AsioStream {
+ public:
+  // What ssl::stream wants to know; no operation uses them.
+  using lowest_layer_type = AsioStream;
+  using executor_type = boost::asio::system_executor;
+
+  explicit AsioStream(TcpStream* stream) : stream_(stream) {}
+
+  // For each operation from now on; infinite to begin with.
+  void expires_at(base::Deadline deadline) { deadline_ = deadline; }
+  template <class Rep, class Period>
+  void expires_after(std::chrono::duration<Rep, Period> duration) {
+    deadline_ = base::Deadline::After(duration);
+  }
+  void expires_never() { deadline_ = base::Deadline::Infinite(); }
+
+  template <class MutableBuffers>
+  std::size_t read_some(const MutableBuffers& buffers, boost::system::error_code& error) {
+    const Parts parts(boost::asio::buffer_sequence_begin(buffers), boost::asio::buffer_sequence_end(buffers));
+    error.clear();
+    if (parts.size == 0) return 0;
+    const IoResult result = stream_->ReadSome(parts.vector, parts.count, deadline_);
+    if (result.ok() && result.bytes == 0) error = boost::asio::error::eof;
+    return Report(result, error);
+  }
+  template <class MutableBuffers>
+  std::size_t read_some(const MutableBuffers& buffers) {
+    boost::system::error_code error;
+    const std::size_t bytes = read_some(buffers, error);
+    if (error) throw boost::system::system_error(error, "read_some");
+    return bytes;
+  }
+
+  template <class ConstBuffers>
+  std::size_t write_some(const ConstBuffers& buffers, boost::system::error_code& error) {
+    const Parts parts(boost::asio::buffer_sequence_begin(buffers), boost::asio::buffer_sequence_end(buffers));
+    error.clear();
+    if (parts.size == 0) return 0;
+    return Report(stream_->WriteSome(parts.vector, parts.count, deadline_), error);
+  }
+  template <class ConstBuffers>
+  std::size_t write_some(const ConstBuffers& buffers) {
+    boost::system::error_code error;
+    const std::size_t bytes = write_some(buffers, error);
+    if (error) throw boost::system::system_error(error, "write_some");
+    return bytes;
+  }
+
+  TcpStream& stream() { return *stream_; }
+  lowest_layer_type& lowest_layer() { return *this; }
+  const lowest_layer_type& lowest_layer() const { return *this; }
+  executor_type get_executor() noexcept { return {}; }
+
+ private:
+  // The first buffers of a sequence: what one system call takes is enough.
+  struct Parts {
+    static constexpr std::size_t kMost = 16;
+
+    template <class Iterator>
+    Parts(Iterator begin, Iterator end) {
+      for (; begin != end && count < kMost; ++begin) {
+        const boost::asio::const_buffer buffer(*begin);
+        if (buffer.size() == 0) continue;
+        vector[count++] = {.iov_base = const_cast<void*>(buffer.data()), .iov_len = buffer.size()};
+        size += buffer.size();
+      }
+    }
+
+    iovec vector[kMost];
+    std::size_t count = 0;
+    std::size_t size = 0;
+  };
+
+  static std::size_t Report(const IoResult& result, boost::system::error_code& error) {
+    if (!result.ok()) error.assign(result.error.value(), boost::system::system_category());
+    return result.bytes;
+  }
+
+  TcpStream* stream_;
+  base::Deadline deadline_;
+};
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_ASIO_STREAM_H_

@@ -1,0 +1,248 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/fd_slot.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/spin_lock.h"
+#include "weft/io/io_result.h"
+#include "weft/io/reactor.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/park.h"
+
+// Last: errno follows a fiber.
+#include "weft/context/switch_safe_errno.h"
+
+namespace weft::io {
+
+using sync::Waiter;
+using sync::WaitList;
+using sync::WaitResult;
+
+// Free slots. Chunks are never given back (FD6).
+class FdSlotPool {
+ public:
+  FdSlot* Take() {
+    {
+      base::SpinLockGuard guard(lock_);
+      if (FdSlot* slot = free_) {
+        free_ = slot->next_free_;
+        return slot;
+      }
+    }
+    constexpr std::size_t kChunk = 64;
+    auto* chunk = new FdSlot[kChunk];
+    for (std::size_t i = 1; i < kChunk; ++i) Put(&chunk[i]);
+    return &chunk[0];
+  }
+  void Put(FdSlot* slot) {
+    base::SpinLockGuard guard(lock_);
+    slot->next_free_ = free_;
+    free_ = slot;
+  }
+  static FdSlotPool& Get() {
+    static auto* const pool = new FdSlotPool;
+    return *pool;
+  }
+
+ private:
+  base::SpinLock lock_;
+  FdSlot* free_ WEFT_GUARDED_BY(lock_) = nullptr;
+};
+
+FdSlot* FdSlot::Take(int fd) {
+  FdSlot* slot = FdSlotPool::Get().Take();
+  slot->fd_ = fd;
+  slot->reactor_ = nullptr;
+  slot->registered_ = 0;
+  for (Side& side : slot->sides_) {
+    // Under the lock: an event about the last use may be told just now (FD2).
+    side.queue.lock();
+    side.word.store(kReady, std::memory_order_relaxed);
+    side.queue.unlock();
+    side.registered.store(false, std::memory_order_relaxed);
+  }
+  slot->uses_.store(0, std::memory_order_relaxed);  // Whoever gets to know the slot gets to know this by the same way.
+  return slot;
+}
+
+bool FdSlot::BeginUse() noexcept {
+  std::uint64_t uses = uses_.load(std::memory_order_relaxed);
+  do {
+    if ((uses & kClosing) != 0) return false;
+    // acquire: orders our use behind Take(). relaxed on failure: only looked at.
+  } while (!uses_.compare_exchange_weak(uses, uses + kOneUse, std::memory_order_acquire, std::memory_order_relaxed));
+  return true;
+}
+
+void FdSlot::EndUse() noexcept {
+  // acq_rel: who closes the descriptor comes after all that was done with it.
+  const std::uint64_t before = uses_.fetch_sub(kOneUse, std::memory_order_acq_rel);
+  if (before - kOneUse < kOneUse && (before & kClosing) != 0) CloseFd();
+}
+
+bool FdSlot::Close() noexcept {
+  const std::uint64_t before = uses_.fetch_or(kClosing, std::memory_order_acq_rel);  // As in EndUse().
+  if ((before & kClosing) != 0) return false;
+  if (before < kOneUse) {
+    CloseFd();  // Nobody uses it, so nobody waits, and no one else closes it.
+    return true;
+  }
+  WaitList claimed;
+  for (Side& side : sides_) CloseSide(&side, &claimed);
+  {
+    std::lock_guard guard(register_mutex_);
+    const std::uint64_t one = 1;
+    if (thread_waker_ >= 0) (void)!::write(thread_waker_, &one, sizeof(one));
+  }
+  sync::WakeAll(&claimed);
+  return true;
+}
+
+void FdSlot::CloseSide(Side* side, WaitList* claimed) noexcept {
+  side->queue.lock();
+  side->word.fetch_or(kClosed | kReady, std::memory_order_release);
+  side->queue.ClaimAll(claimed);
+  side->queue.unlock();
+}
+
+// Once: when the last use has ended after Close().
+void FdSlot::CloseFd() noexcept {
+  {
+    std::lock_guard guard(register_mutex_);
+    if (reactor_ != nullptr) reactor_->Remove(fd_);
+    reactor_ = nullptr;
+    if (thread_waker_ >= 0) ::close(std::exchange(thread_waker_, -1));
+  }
+  ::close(fd_);
+  // acq_rel: of us and Drop() the second gives the slot back, after all that the first did.
+  if ((uses_.fetch_or(kFdClosed, std::memory_order_acq_rel) & kDropped) != 0) GiveBack();
+}
+
+void FdSlot::Drop() noexcept {
+  (void)Close();
+  if ((uses_.fetch_or(kDropped, std::memory_order_acq_rel) & kFdClosed) != 0) GiveBack();  // As in CloseFd().
+}
+
+void FdSlot::GiveBack() noexcept { FdSlotPool::Get().Put(this); }
+
+void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexcept {
+  side->queue.lock();
+  // A plain addition: besides us only Drained() writes, and it takes away no more than kReady (FD1).
+  const std::uint32_t word = side->word.load(std::memory_order_relaxed);
+  // release: pairs with the acquire in TicketOf().
+  side->word.store((word + kOneEvent) | kReady | flags, std::memory_order_release);
+  side->queue.ClaimAll(claimed);
+  side->queue.unlock();
+}
+
+void FdSlot::OnEvents(std::uint32_t events, WaitList* claimed) noexcept {
+  const std::uint32_t broken = events & (EPOLLERR | EPOLLHUP);
+  const std::uint32_t hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 ? kHungUp : 0;
+  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 || broken != 0) SetReady(&sides_[kRead], hung_up, claimed);
+  if ((events & EPOLLOUT) != 0 || broken != 0) SetReady(&sides_[kWrite], 0, claimed);
+}
+
+void FdSlot::Drained(Direction direction, Ticket ticket) noexcept {
+  if (ticket.closed()) return;
+  // relaxed: to clear it only saves tries. It fails if an event has come since.
+  (void)sides_[direction].word.compare_exchange_strong(ticket.word_, ticket.word_ & ~kReady, std::memory_order_relaxed);
+}
+
+void FdSlot::MaybeDrained(Ticket ticket) noexcept {
+  if ((ticket.word_ & kHungUp) == 0 && sides_[kRead].registered.load(std::memory_order_relaxed)) Drained(kRead, ticket);
+}
+
+void FdSlot::Succeeded(Direction direction) noexcept {
+  // relaxed, and not exact where several read at once.
+  std::atomic<std::uint32_t>& streak = sides_[direction].streak;
+  const std::uint32_t length = streak.load(std::memory_order_relaxed) + 1;
+  streak.store(length, std::memory_order_relaxed);
+  if (length < kMaxStreak) [[likely]]
+    return;
+  streak.store(0, std::memory_order_relaxed);
+  if (scheduling_group::CurrentFiber() != nullptr) scheduling_group::YieldCurrentFiber();
+}
+
+std::error_code FdSlot::Register(Direction direction) {
+  std::error_code error;
+  std::lock_guard guard(register_mutex_);
+  const std::uint32_t events = registered_ | (direction == kRead ? EPOLLIN | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
+  if (events == registered_) return {};
+  if (reactor_ == nullptr) {
+    Reactor* reactor = Reactor::OfCurrentGroup(&error);
+    if (reactor == nullptr) return error;
+    if ((error = reactor->Add(fd_, events, this))) return error;
+    reactor_ = reactor;
+  } else if ((error = reactor_->Modify(fd_, events, this))) {
+    return error;
+  }
+  registered_ = events;
+  sides_[direction].registered.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+std::error_code FdSlot::Wait(Direction direction, base::Deadline deadline) noexcept {
+  if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
+  Side& side = sides_[direction];
+  if (!side.registered.load(std::memory_order_relaxed)) {
+    // The kernel tells of what is ready when it is registered, so what came before is not missed.
+    if (std::error_code error = Register(direction)) return error;
+  }
+  Waiter waiter;
+  side.queue.lock();
+  if ((side.word.load(std::memory_order_relaxed) & kReady) != 0) {  // The lock orders it.
+    side.queue.unlock();
+    return {};
+  }
+  side.streak.store(0, std::memory_order_relaxed);
+  switch (side.queue.Wait(&waiter, deadline, sync::Interruptible::kYes)) {
+    case WaitResult::kNotified:
+      return {};
+    case WaitResult::kTimedOut:
+      return ErrnoCode(ETIMEDOUT);
+    case WaitResult::kInterrupted:
+      return ErrnoCode(EINTR);
+  }
+  WEFT_UNREACHABLE();
+}
+
+// In poll(2), on the descriptor and on an eventfd that Close() writes to. Both stay readable: all threads see it.
+std::error_code FdSlot::WaitInThread(Direction direction, base::Deadline deadline) noexcept {
+  int waker;
+  {
+    std::lock_guard guard(register_mutex_);
+    if (closed()) return {};  // Under the lock: Close() has looked for the eventfd, or will find it.
+    if (thread_waker_ < 0) thread_waker_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (thread_waker_ < 0) return ErrnoCode(errno);
+    waker = thread_waker_;
+  }
+  pollfd polled[] = {
+      {.fd = fd_, .events = static_cast<short>(direction == kRead ? POLLIN | POLLRDHUP : POLLOUT), .revents = 0},
+      {.fd = waker, .events = POLLIN, .revents = 0}};
+  for (;;) {
+    timespec left{};
+    if (!deadline.is_infinite()) {
+      const auto wait = std::max(deadline.time_point() - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+      left.tv_sec = wait / std::chrono::seconds(1);
+      left.tv_nsec = (wait % std::chrono::seconds(1)).count();
+    }
+    const int ready = ::ppoll(polled, 2, deadline.is_infinite() ? nullptr : &left, nullptr);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return ErrnoCode(errno);
+    if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
+  }
+}
+
+}  // namespace weft::io

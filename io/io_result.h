@@ -1,0 +1,30 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// IoResult: what a read or a write came to.
+//
+// Errors are std::error_code of the generic category, so that they compare with std::errc:
+//   timed_out             the deadline has passed
+//   operation_canceled    the descriptor was closed, before or meanwhile
+//   interrupted           sync::InterruptWait() ended the wait (cancellation)
+//   others                what the kernel said (connection_reset, broken_pipe ...)
+#ifndef WEFT_IO_IO_RESULT_H_
+#define WEFT_IO_IO_RESULT_H_
+
+#include <cstddef>
+#include <system_error>
+
+namespace weft::io {
+
+struct IoResult {
+  std::size_t bytes = 0;  // done, also where an error came after them
+  std::error_code error;
+
+  bool ok() const noexcept { return !error; }
+};
+
+inline std::error_code ErrnoCode(int number) noexcept { return {number, std::generic_category()}; }
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_IO_RESULT_H_

@@ -1,0 +1,123 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/reactor.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "weft/base/check.h"
+#include "weft/io/io_flags.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft::io {
+
+using scheduling_group::SchedulingGroup;
+
+Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
+  SchedulingGroup* group = scheduling_group::CurrentGroup();
+  WEFT_CHECK(group != nullptr, "Reactor::OfCurrentGroup: the caller is not a fiber");
+  if (auto* poller = group->idle_poller()) [[likely]] {
+    return static_cast<Reactor*>(poller);
+  }
+  static std::mutex mutex;
+  std::lock_guard guard(mutex);
+  if (auto* poller = group->idle_poller()) return static_cast<Reactor*>(poller);
+  std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngine(IoEngineName(), error);
+  if (engine == nullptr) return nullptr;
+  std::unique_ptr<Reactor> reactor(new Reactor(group, std::move(engine)));
+  reactor->watch_ = PollWatch::Add(reactor.get(), error);
+  if (reactor->watch_ < 0) return nullptr;
+  Reactor* made = reactor.get();
+  WEFT_CHECK(group->SetIdlePoller(std::move(reactor)), "Reactor: the group has another poller");
+  return made;
+}
+
+Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine)
+    : group_(group), engine_(std::move(engine)) {}
+
+Reactor::~Reactor() {
+  if (watch_ >= 0) PollWatch::Remove(watch_);
+}
+
+std::error_code Reactor::Add(int fd, std::uint32_t events, EventSink* sink) {
+  if (const std::error_code error = engine_->Add(fd, events, sink)) return error;
+  if (attendance_.Registered([this] { return SomebodySleeps(); })) StartWatch(kUnattendedFor);
+  return {};
+}
+
+std::error_code Reactor::Modify(int fd, std::uint32_t events, EventSink* sink) {
+  return engine_->Modify(fd, events, sink);
+}
+
+void Reactor::Remove(int fd) noexcept {
+  engine_->Remove(fd);
+  attendance_.Unregistered();
+}
+
+Reactor::Counts Reactor::counts() const noexcept {
+  return {.waits = waits_.load(std::memory_order_relaxed),
+          .looks = looks_.load(std::memory_order_relaxed),
+          .events = events_.load(std::memory_order_relaxed),
+          .watch_wakes = watch_wakes_.load(std::memory_order_relaxed),
+          .descriptors = attendance_.waited_for()};
+}
+
+void Reactor::TryPoll() {
+  if (!attendance_.TryEnter()) return;
+  found_ = engine_->Wait(/*block=*/false);
+  looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  LeaveAfterDispatch();
+}
+
+void Reactor::PollIfDue(std::chrono::steady_clock::time_point now) {
+  // relaxed: a heuristic.
+  const auto polled_at = polled_at_.load(std::memory_order_relaxed);
+  const auto now_ticks = now.time_since_epoch().count();
+  if (std::chrono::steady_clock::duration(now_ticks - polled_at) < SchedulingGroup::kPollEvery) return;
+  polled_at_.store(now_ticks, std::memory_order_relaxed);
+  TryPoll();
+}
+
+bool Reactor::TryEnter() { return attendance_.TryEnter(); }
+
+void Reactor::Wait() {
+  waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  found_ = engine_->Wait(/*block=*/true);
+}
+
+void Reactor::LeaveAfterDispatch() {
+  sync::WaitList claimed;
+  for (std::size_t i = 0; i < found_; ++i) {
+    const ReadinessEngine::Event event = engine_->event(i);
+    if (event.tag != nullptr) static_cast<EventSink*>(event.tag)->OnEvents(event.events, &claimed);
+  }
+  if (found_ != 0) events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);
+  found_ = 0;
+  if (attendance_.Leave([this] { return SomebodySleeps(); })) StartWatch(kUnattendedFor);
+  if (!claimed.empty()) sync::WakeAll(&claimed);
+}
+
+void Reactor::Interrupt() { engine_->Interrupt(); }
+
+void Reactor::StartWatch(std::chrono::nanoseconds after) { PollWatch::Start(watch_, after); }
+
+void Reactor::OnWatch() {
+  switch (attendance_.OnWatch([this] { return SomebodySleeps(); })) {
+    case PollAttendance::WatchResult::kOff:
+      watch_for_ = kUnattendedFor;
+      return;
+    case PollAttendance::WatchResult::kGoOn:
+      watch_for_ = std::min(watch_for_ * 2, kUnattendedForAtMost);
+      break;
+    case PollAttendance::WatchResult::kWakeAndGoOn:
+      watch_for_ = kUnattendedFor;
+      watch_wakes_.fetch_add(1, std::memory_order_relaxed);
+      group_->WakeToAttend();
+      break;
+  }
+  StartWatch(watch_for_);
+}
+
+}  // namespace weft::io

@@ -1,0 +1,16 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/readiness_engine.h"
+
+#include "weft/base/check.h"
+#include "weft/io/epoll_engine.h"
+
+namespace weft::io {
+
+std::unique_ptr<ReadinessEngine> MakeReadinessEngine(const std::string& name, std::error_code* error) {
+  if (name == "epoll") return EpollEngine::Make(error);
+  WEFT_FATAL("--fiber_io_engine=", name, ": must be epoll");
+}
+
+}  // namespace weft::io

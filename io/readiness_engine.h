@@ -1,0 +1,48 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReadinessEngine: how the kernel is asked which descriptors are ready. EpollEngine is the one; another is chosen by
+// --fiber_io_engine.
+//
+// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible to
+// the next (PollAttendance).
+// Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (each change is told once) and
+// EPOLLONESHOT (told once, then silent until Modify) say how.
+#ifndef WEFT_IO_READINESS_ENGINE_H_
+#define WEFT_IO_READINESS_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <system_error>
+
+namespace weft::io {
+
+class ReadinessEngine {
+ public:
+  struct Event {
+    void* tag;
+    std::uint32_t events;
+  };
+
+  virtual ~ReadinessEngine() = default;
+
+  [[nodiscard]] virtual std::error_code Add(int fd, std::uint32_t events, void* tag) = 0;
+  [[nodiscard]] virtual std::error_code Modify(int fd, std::uint32_t events, void* tag) = 0;
+  virtual void Remove(int fd) noexcept = 0;
+
+  // How many events there are now, 0 too; they stay until the next Wait(). block: until there is one or Interrupt() was
+  // called since the last Wait() that blocked; sometimes without a reason.
+  virtual std::size_t Wait(bool block) = 0;
+  virtual Event event(std::size_t i) const = 0;
+
+  virtual void Interrupt() noexcept = 0;
+};
+
+// "epoll"; aborts if there is no engine of that name. nullptr, and *error says why: the system refuses it.
+std::unique_ptr<ReadinessEngine> MakeReadinessEngine(const std::string& name, std::error_code* error);
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_READINESS_ENGINE_H_

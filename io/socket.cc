@@ -1,0 +1,67 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/socket.h"
+
+#include <cerrno>
+
+namespace weft::io {
+
+std::error_code OpenSocket(int family, int type, Descriptor* socket) {
+  const int fd = ::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return ErrnoCode(errno);
+  *socket = Descriptor(fd);
+  return {};
+}
+
+std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, base::Deadline deadline) {
+  bool asked = false;
+  const IoResult result = socket->Retry(FdSlot::kWrite, deadline, 0, [&](int fd) -> ssize_t {
+    if (!asked) {
+      asked = true;
+      const int connected = ::connect(fd, address.data(), address.size());
+      // An interrupted connect() goes on by itself. A Unix socket that finds no room in the queue does not: EAGAIN.
+      if (connected == 0 || (errno != EINTR && errno != EINPROGRESS)) {
+        if (connected != 0 && errno == EAGAIN) errno = ECONNREFUSED;
+        return connected;
+      }
+      errno = EAGAIN;
+      return -1;
+    }
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return -1;
+    if (error == 0) {
+      // Woken before it was decided?
+      sockaddr_storage peer;
+      socklen_t length = sizeof(peer);
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0) return 0;
+      error = errno == ENOTCONN ? EAGAIN : errno;
+    }
+    errno = error;
+    return -1;
+  });
+  return result.error;
+}
+
+std::error_code SetOption(int fd, int level, int option, int value) {
+  return ::setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? std::error_code() : ErrnoCode(errno);
+}
+
+SocketAddress LocalAddress(int fd) {
+  SocketAddress address;
+  socklen_t size = SocketAddress::kCapacity;
+  if (::getsockname(fd, address.data(), &size) != 0) return {};
+  address.set_size(size);
+  return address;
+}
+
+SocketAddress PeerAddress(int fd) {
+  SocketAddress address;
+  socklen_t size = SocketAddress::kCapacity;
+  if (::getpeername(fd, address.data(), &size) != 0) return {};
+  address.set_size(size);
+  return address;
+}
+
+}  // namespace weft::io

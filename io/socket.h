@@ -1,0 +1,29 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the sockets share.
+#ifndef WEFT_IO_SOCKET_H_
+#define WEFT_IO_SOCKET_H_
+
+#include <system_error>
+
+#include "weft/base/clock.h"
+#include "weft/io/descriptor.h"
+#include "weft/io/socket_address.h"
+
+namespace weft::io {
+
+// Non-blocking and closed on exec; `type` is SOCK_STREAM or SOCK_DGRAM.
+[[nodiscard]] std::error_code OpenSocket(int family, int type, Descriptor* socket);
+
+// Waits until it is connected. Fiber or thread.
+[[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, base::Deadline deadline);
+
+std::error_code SetOption(int fd, int level, int option, int value);
+
+SocketAddress LocalAddress(int fd);
+SocketAddress PeerAddress(int fd);
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_SOCKET_H_

@@ -1,0 +1,91 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/tcp_listener.h"
+
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "weft/base/log.h"
+#include "weft/io/socket.h"
+
+namespace weft::io {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{1};
+constexpr std::chrono::milliseconds kLongestPause{50};
+
+// accept(2): these are about the connection, not about us.
+bool ConnectionIsGone(int error) {
+  switch (error) {
+    case ECONNABORTED:
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+    case EPERM:  // A firewall.
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool OutOfResources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+}  // namespace
+
+std::error_code TcpListener::Listen(const SocketAddress& address, const Options& options) {
+  Descriptor socket;
+  if (std::error_code error = OpenSocket(address.family(), SOCK_STREAM, &socket)) return error;
+  const int fd = socket.fd();
+  if (!address.is_unix()) {
+    // The connections inherit it.
+    if (std::error_code error = SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1)) return error;
+    if (std::error_code error = SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1)) return error;
+  }
+  if (options.reuse_port) {
+    if (std::error_code error = SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1)) return error;
+  }
+  if (::bind(fd, address.data(), address.size()) != 0 || ::listen(fd, options.backlog) != 0) return ErrnoCode(errno);
+  descriptor_ = std::move(socket);
+  closed_ = std::make_unique<FiberEvent>();
+  return {};
+}
+
+std::error_code TcpListener::Accept(TcpStream* stream, base::Deadline deadline) {
+  std::chrono::milliseconds pause = kFirstPause;
+  for (;;) {
+    const IoResult accepted = descriptor_.Retry(FdSlot::kRead, deadline, 0, [](int fd) -> ssize_t {
+      return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    });
+    if (accepted.ok()) {
+      *stream = TcpStream(Descriptor(static_cast<int>(accepted.bytes)));
+      return {};
+    }
+    if (ConnectionIsGone(accepted.error.value())) continue;
+    if (!OutOfResources(accepted.error.value())) return accepted.error;
+    WEFT_LOG_EVERY_SECOND(WARNING, "TcpListener: a connection to ", local_address().ToString(),
+                          " has to wait: ", accepted.error.message(),
+                          "; raise the limit (ulimit -n, fs.file-max), or serve fewer connections");
+    if (closed_->WaitUntil(std::min(deadline, base::Deadline::After(pause)).time_point())) return ErrnoCode(ECANCELED);
+    if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+bool TcpListener::Close() {
+  if (!descriptor_.Close()) return false;
+  closed_->Set();
+  return true;
+}
+
+SocketAddress TcpListener::local_address() const { return LocalAddress(fd()); }
+
+}  // namespace weft::io

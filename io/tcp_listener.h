@@ -1,0 +1,57 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpListener: accepts connections, TCP or Unix. For the usual server there is TcpServer (io/tcp_server.h).
+//
+// Who may call: as io/descriptor.h; several fibers may accept from one listener.
+// Where the process or the system is out of descriptors or memory for another connection, Accept() logs it (once a
+// second), waits a little and tries again: the connections wait in the kernel meanwhile, and those that are open are
+// served. Connections that are gone before they were accepted are passed over.
+#ifndef WEFT_IO_TCP_LISTENER_H_
+#define WEFT_IO_TCP_LISTENER_H_
+
+#include <memory>
+#include <system_error>
+
+#include "weft/base/clock.h"
+#include "weft/io/descriptor.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/sync/fiber_event.h"
+
+namespace weft::io {
+
+class TcpListener {
+ public:
+  struct Options {
+    // Connections that the kernel keeps until they are accepted; it has a limit of its own (net.core.somaxconn).
+    int backlog = 4096;
+    // Several listeners on one port, each given a share of the connections.
+    bool reuse_port = false;
+  };
+
+  TcpListener() = default;
+
+  // In place of what it was. Port 0: the kernel chooses (local_address()). A Unix socket's path must not exist.
+  [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
+  [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
+
+  // Waits for a connection. Small writes on it go out at once (TCP_NODELAY).
+  [[nodiscard]] std::error_code Accept(TcpStream* stream, base::Deadline deadline = {});
+
+  // Those who accept get operation_canceled. False: it was not open. Any thread.
+  bool Close();
+  bool IsOpen() const { return descriptor_.IsOpen(); }
+  SocketAddress local_address() const;
+  int fd() const { return descriptor_.fd(); }
+
+ private:
+  Descriptor descriptor_;
+  std::unique_ptr<FiberEvent> closed_;
+};
+
+using UnixListener = TcpListener;
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_TCP_LISTENER_H_

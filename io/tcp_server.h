@@ -1,0 +1,100 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpServer: accepts connections and runs a handler for each in a fiber of its own.
+//
+//     TcpListener listener;
+//     if (auto error = listener.Listen(*SocketAddress::Parse("0.0.0.0:8080"))) ...
+//     TcpServer server(std::move(listener), [](TcpStream& stream) { ... });       ends: the connection is closed
+//     server.Start();
+//     ...
+//     server.Stop(Deadline::After(5s));
+//
+// Who may call: Start(), Stop() and the destructor: one fiber or thread at a time, not a handler. counts(),
+// local_address(): anyone.
+// The handler is called by many fibers at the same time. An exception that leaves it is logged and ends that connection
+// only.
+//
+// Stop() is graceful: nothing more is accepted; whoever reads gets what has come and then the end of the stream, so
+// that handlers that wait for a next request end, and others answer the one that they have; when the deadline has
+// passed connections are shut down both ways, so that their handlers fail. It returns when all have returned: a handler
+// that waits for something else than its connection has to be told by its owner.
+#ifndef WEFT_IO_TCP_SERVER_H_
+#define WEFT_IO_TCP_SERVER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "weft/base/clock.h"
+#include "weft/base/intrusive_list.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft::io {
+
+class TcpServer {
+ public:
+  using Handler = std::function<void(TcpStream&)>;
+
+  struct Options {
+    // At most so many at once; more wait in the kernel. 0: no limit.
+    std::size_t max_connections = 0;
+    // Asked for each connection, in the fiber that accepts; false: it is reset at once. Empty: all are taken.
+    std::function<bool()> admit{};
+  };
+
+  TcpServer(TcpListener listener, Handler handler, Options options);
+  TcpServer(TcpListener listener, Handler handler);
+  // Stops without waiting for handlers that could go on.
+  ~TcpServer();
+  TcpServer(const TcpServer&) = delete;
+  TcpServer& operator=(const TcpServer&) = delete;
+
+  // Once. False: the runtime starts no more fibers.
+  [[nodiscard]] bool Start();
+  // Returns when the last handler has; further calls return at once.
+  void Stop(base::Deadline drain_until);
+
+  SocketAddress local_address() const { return local_address_; }
+  struct Counts {
+    std::uint64_t accepted = 0;
+    std::uint64_t refused = 0;  // by Options::admit, or because no fiber could be started
+    std::size_t open = 0;       // whose handlers run
+  };
+  Counts counts() const;
+
+ private:
+  struct Connection {
+    TcpStream stream;
+    base::ListHook hook;
+  };
+
+  void AcceptAll();
+  bool WaitForRoom();
+  void Serve(Connection* connection);
+  void End(Connection* connection);
+  bool AllEnded() const { return !accepting_ && open_ == 0; }
+
+  const Handler handler_;
+  const Options options_;
+  TcpListener listener_;
+  SocketAddress local_address_;
+
+  mutable FiberMutex mutex_;
+  FiberConditionVariable changed_;  // one has ended, or we stop
+  base::IntrusiveList<Connection, &Connection::hook> connections_;
+  std::size_t open_ = 0;
+  bool accepting_ = false;
+  bool stopping_ = false;
+  std::atomic<std::uint64_t> accepted_{0};
+  std::atomic<std::uint64_t> refused_{0};
+};
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_TCP_SERVER_H_

@@ -1,0 +1,128 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/tcp_stream.h"
+
+#include <limits.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+
+#include "weft/io/socket.h"
+
+namespace weft::io {
+namespace {
+
+std::size_t Total(const iovec* parts, std::size_t count) {
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < count; ++i) total += parts[i].iov_len;
+  return total;
+}
+
+// The kernel takes no more at once; the rest is for the next call.
+std::size_t AtOnce(std::size_t count) { return std::min<std::size_t>(count, IOV_MAX); }
+
+}  // namespace
+
+std::error_code TcpStream::Connect(const SocketAddress& address, base::Deadline deadline) {
+  Descriptor socket;
+  if (std::error_code error = OpenSocket(address.family(), SOCK_STREAM, &socket)) return error;
+  if (!address.is_unix()) {
+    if (std::error_code error = SetOption(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1)) return error;
+  }
+  if (std::error_code error = ConnectSocket(&socket, address, deadline)) return error;
+  descriptor_ = std::move(socket);
+  return {};
+}
+
+IoResult TcpStream::ReadSome(void* data, std::size_t size, base::Deadline deadline) {
+  return descriptor_.Retry(FdSlot::kRead, deadline, size, [&](int fd) { return ::recv(fd, data, size, 0); });
+}
+
+IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, base::Deadline deadline) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = AtOnce(count);
+  return descriptor_.Retry(FdSlot::kRead, deadline, Total(parts, message.msg_iovlen),
+                           [&](int fd) { return ::recvmsg(fd, &message, 0); });
+}
+
+IoResult TcpStream::ReadAll(void* data, std::size_t size, base::Deadline deadline) {
+  IoResult all;
+  while (all.bytes < size) {
+    const IoResult some = ReadSome(static_cast<char*>(data) + all.bytes, size - all.bytes, deadline);
+    all.bytes += some.bytes;
+    all.error = some.error;
+    if (!some.ok() || some.bytes == 0) break;
+  }
+  return all;
+}
+
+IoResult TcpStream::WriteSome(const void* data, std::size_t size, base::Deadline deadline) {
+  return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); });
+}
+
+IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, base::Deadline deadline) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = AtOnce(count);
+  return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::sendmsg(fd, &message, MSG_NOSIGNAL); });
+}
+
+IoResult TcpStream::WriteAll(const void* data, std::size_t size, base::Deadline deadline) {
+  IoResult all;
+  while (all.bytes < size) {
+    const IoResult some = WriteSome(static_cast<const char*>(data) + all.bytes, size - all.bytes, deadline);
+    all.bytes += some.bytes;
+    all.error = some.error;
+    if (!some.ok()) break;
+  }
+  return all;
+}
+
+IoResult TcpStream::WriteAll(iovec* parts, std::size_t count, base::Deadline deadline) {
+  IoResult all;
+  for (;;) {
+    for (; count != 0 && parts->iov_len == 0; --count) ++parts;
+    if (count == 0) return all;
+    const IoResult some = WriteSome(parts, count, deadline);
+    all.bytes += some.bytes;
+    if (!some.ok()) {
+      all.error = some.error;
+      return all;
+    }
+    for (std::size_t left = some.bytes; left != 0; ++parts, --count) {
+      const std::size_t used = std::min(left, parts->iov_len);
+      parts->iov_base = static_cast<char*>(parts->iov_base) + used;
+      parts->iov_len -= used;
+      left -= used;
+      if (parts->iov_len != 0) break;
+    }
+  }
+}
+
+std::error_code TcpStream::ShutdownWrite() { return ShutdownHow(SHUT_WR); }
+
+std::error_code TcpStream::Shutdown() { return ShutdownHow(SHUT_RDWR); }
+
+std::error_code TcpStream::ShutdownRead() { return ShutdownHow(SHUT_RD); }
+
+std::error_code TcpStream::ShutdownHow(int how) {
+  return descriptor_.Retry(FdSlot::kWrite, {}, 0, [how](int fd) { return ::shutdown(fd, how); }).error;
+}
+
+void TcpStream::Reset() {
+  const linger now{.l_onoff = 1, .l_linger = 0};
+  (void)::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  (void)Close();
+}
+
+std::error_code TcpStream::SetNoDelay(bool no_delay) {
+  return SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, no_delay ? 1 : 0);
+}
+
+SocketAddress TcpStream::local_address() const { return LocalAddress(fd()); }
+
+SocketAddress TcpStream::peer_address() const { return PeerAddress(fd()); }
+
+}  // namespace weft::io

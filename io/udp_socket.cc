@@ -1,0 +1,54 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/udp_socket.h"
+
+#include <cerrno>
+
+#include "weft/io/socket.h"
+
+namespace weft::io {
+
+std::error_code UdpSocket::Bind(const SocketAddress& address) {
+  Descriptor socket;
+  if (std::error_code error = OpenSocket(address.family(), SOCK_DGRAM, &socket)) return error;
+  if (::bind(socket.fd(), address.data(), address.size()) != 0) return ErrnoCode(errno);
+  descriptor_ = std::move(socket);
+  return {};
+}
+
+std::error_code UdpSocket::Connect(const SocketAddress& address) {
+  if (!IsOpen()) {
+    if (std::error_code error = OpenSocket(address.family(), SOCK_DGRAM, &descriptor_)) return error;
+  }
+  return ::connect(fd(), address.data(), address.size()) == 0 ? std::error_code() : ErrnoCode(errno);
+}
+
+IoResult UdpSocket::SendTo(const void* data, std::size_t size, const SocketAddress& to, base::Deadline deadline) {
+  return descriptor_.Retry(FdSlot::kWrite, deadline, 0,
+                           [&](int fd) { return ::sendto(fd, data, size, MSG_NOSIGNAL, to.data(), to.size()); });
+}
+
+IoResult UdpSocket::ReceiveFrom(void* data, std::size_t size, SocketAddress* from, base::Deadline deadline,
+                                bool* truncated) {
+  iovec part{.iov_base = data, .iov_len = size};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  const IoResult result = descriptor_.Retry(FdSlot::kRead, deadline, 0, [&](int fd) {
+    message.msg_name = from != nullptr ? from->data() : nullptr;
+    message.msg_namelen = from != nullptr ? SocketAddress::kCapacity : 0;
+    return ::recvmsg(fd, &message, 0);
+  });
+  if (result.ok() && from != nullptr) from->set_size(message.msg_namelen);
+  if (truncated != nullptr) *truncated = result.ok() && (message.msg_flags & MSG_TRUNC) != 0;
+  return result;
+}
+
+IoResult UdpSocket::Send(const void* data, std::size_t size, base::Deadline deadline) {
+  return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); });
+}
+
+SocketAddress UdpSocket::local_address() const { return LocalAddress(fd()); }
+
+}  // namespace weft::io

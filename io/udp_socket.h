@@ -1,0 +1,50 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// UdpSocket: datagrams, of UDP or of a Unix socket.
+//
+// Who may call, what may happen at the same time, errors: as io/descriptor.h and io_result.h.
+#ifndef WEFT_IO_UDP_SOCKET_H_
+#define WEFT_IO_UDP_SOCKET_H_
+
+#include <cstddef>
+#include <system_error>
+
+#include "weft/base/clock.h"
+#include "weft/io/descriptor.h"
+#include "weft/io/io_result.h"
+#include "weft/io/socket_address.h"
+
+namespace weft::io {
+
+class UdpSocket {
+ public:
+  // In place of what it was: receives what is sent to `address`; port 0: the kernel chooses.
+  [[nodiscard]] std::error_code Bind(const SocketAddress& address);
+  // Opens it if it was not bound. From now on it sends to `address` and receives from there only.
+  [[nodiscard]] std::error_code Connect(const SocketAddress& address);
+
+  // One datagram each. Received: what does not fit into `size` is lost, and *truncated says so.
+  [[nodiscard]] IoResult SendTo(const void* data, std::size_t size, const SocketAddress& to,
+                                base::Deadline deadline = {});
+  [[nodiscard]] IoResult ReceiveFrom(void* data, std::size_t size, SocketAddress* from, base::Deadline deadline = {},
+                                     bool* truncated = nullptr);
+  // After Connect().
+  [[nodiscard]] IoResult Send(const void* data, std::size_t size, base::Deadline deadline = {});
+  [[nodiscard]] IoResult Receive(void* data, std::size_t size, base::Deadline deadline = {},
+                                 bool* truncated = nullptr) {
+    return ReceiveFrom(data, size, nullptr, deadline, truncated);
+  }
+
+  bool Close() { return descriptor_.Close(); }
+  bool IsOpen() const { return descriptor_.IsOpen(); }
+  SocketAddress local_address() const;
+  int fd() const { return descriptor_.fd(); }
+
+ private:
+  Descriptor descriptor_;
+};
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_UDP_SOCKET_H_

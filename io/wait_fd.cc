@@ -1,0 +1,200 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/wait_fd.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+#include "weft/io/event_sink.h"
+#include "weft/io/io_result.h"
+#include "weft/io/reactor.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/sync/wait_queue.h"
+
+// Last: errno follows a fiber.
+#include "weft/context/switch_safe_errno.h"
+
+namespace weft::io {
+namespace {
+
+using sync::Waiter;
+using sync::WaitList;
+using sync::WaitResult;
+
+static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI && POLLERR == EPOLLERR &&
+              POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP);
+constexpr std::uint32_t kAlways = EPOLLERR | EPOLLHUP;
+constexpr std::uint32_t kClosed = EPOLLET;  // Not an event of poll.
+
+// What is known of a descriptor's number. Never given back.
+class ForeignFd final : public EventSink {
+ public:
+  [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, base::Deadline deadline);
+  std::error_code Close(int fd);
+
+  void OnEvents(std::uint32_t events, WaitList* claimed) noexcept override {
+    queue_.lock();
+    ++count_;
+    last_ = events;
+    wanted_ = 0;
+    while (Waiter* waiter = queue_.ClaimFirst()) {
+      waiter->tag = events;
+      claimed->PushBack(waiter);
+    }
+    queue_.unlock();
+  }
+
+ private:
+  [[nodiscard]] std::error_code Register(int fd, std::uint32_t events);
+
+  std::mutex mutex_;
+  Reactor* reactor_ = nullptr;  // guarded by mutex_
+  // Guarded by the queue's lock; wanted_ is added to under mutex_ besides.
+  sync::WaitQueue queue_;
+  std::uint32_t count_ = 0;   // of events
+  std::uint32_t last_ = 0;    // the last one
+  std::uint32_t wanted_ = 0;  // registered since
+};
+
+std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
+  std::error_code error;
+  if (reactor_ != nullptr) {
+    error = reactor_->Modify(fd, events | EPOLLONESHOT, this);
+    // It was closed behind our back, and the number is another descriptor's now.
+    if (error != std::errc::no_such_file_or_directory) return error;
+    reactor_->Forget();
+    reactor_ = nullptr;
+  }
+  Reactor* reactor = Reactor::OfCurrentGroup(&error);
+  if (reactor == nullptr) return error;
+  if ((error = reactor->Add(fd, events | EPOLLONESHOT, this))) return error;
+  reactor_ = reactor;
+  return {};
+}
+
+WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, base::Deadline deadline) {
+  for (;;) {
+    std::uint32_t count;
+    {
+      std::lock_guard guard(mutex_);
+      queue_.lock();
+      count = count_;
+      const std::uint32_t registered = wanted_ | wanted;
+      queue_.unlock();
+      if (const std::error_code error = Register(fd, registered)) {
+        if (error == std::errc::operation_not_permitted) return {static_cast<short>(wanted), {}};  // A file.
+        return {0, error};
+      }
+      queue_.lock();
+      wanted_ |= registered;  // If the event has come already, too much: one wake-up in vain.
+      queue_.unlock();
+    }
+    Waiter waiter;
+    queue_.lock();
+    std::uint32_t events;
+    if (count_ != count) {
+      events = last_;
+      queue_.unlock();
+    } else {
+      const WaitResult result = queue_.Wait(&waiter, deadline, sync::Interruptible::kYes);
+      if (result == WaitResult::kTimedOut) return {0, ErrnoCode(ETIMEDOUT)};
+      if (result == WaitResult::kInterrupted) return {0, ErrnoCode(EINTR)};
+      events = waiter.tag;
+    }
+    if (events == kClosed) return {0, ErrnoCode(ECANCELED)};
+    if ((events & (wanted | kAlways)) != 0) return {static_cast<short>(events & (wanted | kAlways)), {}};
+  }
+}
+
+std::error_code ForeignFd::Close(int fd) {
+  WaitList claimed;
+  std::error_code error;
+  {
+    std::lock_guard guard(mutex_);
+    if (reactor_ != nullptr) {
+      reactor_->Remove(fd);
+      reactor_ = nullptr;
+    }
+    OnEvents(kClosed, &claimed);
+    if (::close(fd) != 0) error = ErrnoCode(errno);
+  }
+  sync::WakeAll(&claimed);
+  return error;
+}
+
+// By number: chunks made when first needed.
+class ForeignFds {
+ public:
+  static constexpr std::size_t kChunk = 1024;
+  static constexpr std::size_t kChunks = 4096;
+
+  // nullptr: no such number is possible.
+  ForeignFd* At(int fd) {
+    const auto number = static_cast<std::size_t>(fd);
+    if (fd < 0 || number >= kChunk * kChunks) return nullptr;
+    std::atomic<ForeignFd*>& place = chunks_[number / kChunk];
+    // acquire: the objects. Pairs with the release below.
+    ForeignFd* chunk = place.load(std::memory_order_acquire);
+    if (chunk == nullptr) {
+      auto* made = new ForeignFd[kChunk];
+      if (place.compare_exchange_strong(chunk, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        chunk = made;
+      } else {
+        delete[] made;
+      }
+    }
+    return &chunk[number % kChunk];
+  }
+
+  static ForeignFds& Get() {
+    static auto* const all = new ForeignFds;
+    return *all;
+  }
+
+ private:
+  std::array<std::atomic<ForeignFd*>, kChunks> chunks_{};
+};
+
+WaitFdResult WaitInThread(int fd, short events, base::Deadline deadline) {
+  pollfd polled{.fd = fd, .events = events, .revents = 0};
+  for (;;) {
+    timespec left{};
+    if (!deadline.is_infinite()) {
+      const auto wait = std::max(deadline.time_point() - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+      left.tv_sec = wait / std::chrono::seconds(1);
+      left.tv_nsec = (wait % std::chrono::seconds(1)).count();
+    }
+    const int ready = ::ppoll(&polled, 1, deadline.is_infinite() ? nullptr : &left, nullptr);
+    if (ready > 0 && (polled.revents & POLLNVAL) != 0) return {0, ErrnoCode(EBADF)};
+    if (ready > 0) return {polled.revents, {}};
+    if (ready < 0 && errno != EINTR) return {0, ErrnoCode(errno)};
+    if (deadline.expired()) return {0, ErrnoCode(ETIMEDOUT)};
+  }
+}
+
+}  // namespace
+
+WaitFdResult WaitFd(int fd, short events, base::Deadline deadline) {
+  // A deadline that has passed already: just a look.
+  if (scheduling_group::CurrentFiber() == nullptr || deadline.expired()) return WaitInThread(fd, events, deadline);
+  ForeignFd* foreign = ForeignFds::Get().At(fd);
+  if (foreign == nullptr) return {0, ErrnoCode(EBADF)};
+  return foreign->Wait(fd, static_cast<std::uint32_t>(events), deadline);
+}
+
+std::error_code CloseFd(int fd) {
+  ForeignFd* foreign = ForeignFds::Get().At(fd);
+  return foreign != nullptr ? foreign->Close(fd) : ErrnoCode(EBADF);
+}
+
+}  // namespace weft::io

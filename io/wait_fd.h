@@ -1,0 +1,47 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// WaitFd: parks the fiber until a descriptor is ready, whoever owns it: a client library's socket, a pipe, a timerfd.
+//
+//     const WaitFdResult ready = WaitFd(PQsocket(connection), POLLIN, Deadline::After(2s));
+//     if (ready.error == std::errc::timed_out) ...
+//
+// Any number of fibers may wait for one descriptor, for the same or for other events; each is told what it asked for.
+// Level-triggered, as poll(2): what is ready already is told at once; a wait costs a system call. Weft's own sockets are
+// cheaper (io/fd_slot.h).
+// The descriptor stays the caller's. Who closes it while somebody waits uses CloseFd(): a plain close() leaves the
+// waiters to their deadlines.
+//
+// How it works: one oneshot registration per descriptor with all events that somebody wants; when one comes, all
+// waiters are woken, and those that wanted another register anew.
+//
+// Invariants
+//   WF1  No event is missed: a waiter reads the number of events before it registers, and sleeps only if it is the same
+//        afterwards, under the queue's lock; an event counts under that lock, then claims.
+//   WF2  The registration covers what all waiters want: it is made under `mutex`, with what others have registered
+//        since the last event.
+#ifndef WEFT_IO_WAIT_FD_H_
+#define WEFT_IO_WAIT_FD_H_
+
+#include <system_error>
+
+#include "weft/base/clock.h"
+
+namespace weft::io {
+
+struct WaitFdResult {
+  short events = 0;  // of those asked for, and POLLERR, POLLHUP; 0: an error
+  std::error_code error;
+};
+
+// Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. Errors: timed_out;
+// operation_canceled: CloseFd(); interrupted: sync::InterruptWait(); bad_file_descriptor; others of the kernel.
+// A file or directory is always ready.
+[[nodiscard]] WaitFdResult WaitFd(int fd, short events, base::Deadline deadline = {});
+
+// Any fiber and any thread: closes it, and fibers that wait for it get operation_canceled. As close(2) otherwise.
+std::error_code CloseFd(int fd);
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_WAIT_FD_H_

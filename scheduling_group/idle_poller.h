@@ -1,0 +1,49 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// IdlePoller: how the workers of a group look after input and output. io/reactor.h is one; the scheduler knows no more
+// of it than this.
+//
+// Workers poll, there is no thread of its own for it: what becomes ready can be run by a worker only, so it is early
+// enough to hear of it when a worker is about to choose its next fiber.
+//
+//   a worker has chosen fibers for some 20 us    PollIfDue(): one look without waiting
+//   a worker spins                               TryPoll(): the same, at each of its looks
+//   a worker goes to sleep                       TryEnter(): one of them waits in the poll instead of in its bed
+//
+// At a time one worker polls ("attends"), from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to run while
+// others sleep, nobody attends for the moment: the poller watches, and has a sleeper woken when nobody has come back
+// after a while (io/poll_attendance.h).
+//
+// Who wakes a worker that waits in the poll calls Interrupt(), which ends that wait, be it about to begin (PK5 in
+// base/parker.h).
+#ifndef WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
+#define WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
+
+#include <chrono>
+
+namespace weft::scheduling_group {
+
+class IdlePoller {
+ public:
+  virtual ~IdlePoller() = default;
+
+  // All three: a worker of the group. What has become ready is readied (park.h) before they return.
+  virtual void TryPoll() = 0;
+  virtual void PollIfDue(std::chrono::steady_clock::time_point now) = 0;
+
+  // A worker that has announced its sleep. True: it attends now, and must call Wait() and LeaveAfterDispatch(). False:
+  // another one does, or there is nothing to wait for.
+  [[nodiscard]] virtual bool TryEnter() = 0;
+  // Returns when something is ready or Interrupt() was called; sometimes without a reason.
+  virtual void Wait() = 0;
+  // Readies what Wait() has found.
+  virtual void LeaveAfterDispatch() = 0;
+
+  // Any thread. The Wait() that is under way, or the next one, returns.
+  virtual void Interrupt() = 0;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
