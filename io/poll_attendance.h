@@ -11,18 +11,18 @@
 //
 //   attendant leaves             worker goes to sleep          the watch, when its time has come
 //   ----------------             --------------------          ---------------------------------
-//   attended_ = no               own sleeper bit               somebody attends, nobody sleeps or nothing is waited for:
-//   full fence                   full fence                       watched_ = no, full fence, look again
-//   nobody sleeps: done          attended_: yes -> its bed     else: polled since the last time? have a sleeper woken if not
-//   watched_ or start it                                          start again
+//   attended_ = no               own sleeper bit
+//   full fence                   full fence                    polled since the last time: start again
+//   nobody sleeps: done          attended_: yes -> its bed     nobody attends, and one sleeps: have it woken, start again
+//   watched_ or start it                                       else: watched_ = no, full fence, look again
 //
 // Invariants
 //   PA1  At most one worker is between TryEnter() and Leave().
 //   PA2  As long as nobody attends, a worker sleeps and something is waited for, the watch is on (as soon as whoever
 //        made it so has passed its fence). Of each pair of fences one comes first, and the other side sees what stands
 //        before it.
-//   PA3  Where somebody attends, or all workers are busy, the watch goes out at its next time: an idle process is left
-//        alone, a busy one polls at its picks.
+//   PA3  Where nobody has polled since its last time, and somebody attends or all workers are busy, the watch goes out:
+//        an idle process is left alone.
 // A busy worker that looks without waiting attends, too, for the moment. Registered(): any thread, after something to
 // wait for was added. OnWatch(): the watch.
 //
@@ -81,16 +81,17 @@ class PollAttendance {
   // The watch, one thread, when its timer fires.
   template <class SomebodySleeps>
   [[nodiscard]] WatchResult OnWatch(SomebodySleeps&& somebody_sleeps) noexcept {
-    if (!Unattended(somebody_sleeps)) {
-      watched_.store(0, std::memory_order_relaxed);
-      // StoreLoad (PA2). Pairs with the fences in Leave() and Registered().
-      base::ThreadFence(std::memory_order_seq_cst);
-      if (!NeedsWatch(somebody_sleeps)) return WatchResult::kOff;
+    // Not off at once where somebody attends: the next one to leave would have to start it again.
+    if (const std::uint32_t visits = visits_.load(std::memory_order_relaxed);
+        visits != seen_visits_.load(std::memory_order_relaxed)) {
+      seen_visits_.store(visits, std::memory_order_relaxed);
+      return WatchResult::kGoOn;
     }
-    const std::uint32_t visits = visits_.load(std::memory_order_relaxed);
-    const bool visited = visits != seen_visits_;
-    seen_visits_ = visits;
-    return visited ? WatchResult::kGoOn : WatchResult::kWakeAndGoOn;
+    if (Unattended(somebody_sleeps)) return WatchResult::kWakeAndGoOn;
+    watched_.store(0, std::memory_order_relaxed);
+    // StoreLoad (PA2). Pairs with the fences in Leave() and Registered().
+    base::ThreadFence(std::memory_order_seq_cst);
+    return NeedsWatch(somebody_sleeps) ? WatchResult::kGoOn : WatchResult::kOff;
   }
 
   bool attended() const noexcept { return attended_.load(std::memory_order_relaxed) != 0; }
@@ -106,15 +107,20 @@ class PollAttendance {
   // relaxed, all: the callers' fences order them.
   template <class SomebodySleeps>
   bool NeedsWatch(SomebodySleeps&& somebody_sleeps) noexcept {
-    return Unattended(somebody_sleeps) && watched_.load(std::memory_order_relaxed) == 0 &&
-           watched_.exchange(1, std::memory_order_relaxed) == 0;
+    if (!Unattended(somebody_sleeps) || watched_.load(std::memory_order_relaxed) != 0 ||
+        watched_.exchange(1, std::memory_order_relaxed) != 0) {
+      return false;
+    }
+    // Ours until the watch's timer is started.
+    seen_visits_.store(visits_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return true;
   }
 
   alignas(base::kCacheLineSize) base::Atomic<std::uint32_t> attended_{0};
   base::Atomic<std::uint32_t> waited_for_{0};  // descriptors that are registered, and waits for others
   base::Atomic<std::uint32_t> watched_{0};
   base::Atomic<std::uint32_t> visits_{0};
-  std::uint32_t seen_visits_ = 0;  // the watch's own
+  base::Atomic<std::uint32_t> seen_visits_{0};  // when the watch was started, or looked last
 };
 
 }  // namespace weft::io
