@@ -5,7 +5,7 @@
 
 #include <gflags/gflags.h>
 
-DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll.");
+DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll or io_uring.");
 
 namespace weft::io {
 

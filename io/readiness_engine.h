@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReadinessEngine: how the kernel is asked which descriptors are ready. EpollEngine is the one; another is chosen by
+// ReadinessEngine: how the kernel is asked which descriptors are ready. EpollEngine or UringEngine, chosen by
 // --fiber_io_engine.
 //
 // Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible to
@@ -40,7 +40,7 @@ class ReadinessEngine {
   virtual void Interrupt() noexcept = 0;
 };
 
-// "epoll"; aborts if there is no engine of that name. nullptr, and *error says why: the system refuses it.
+// "epoll", and "io_uring" where liburing was there when Weft was built; aborts if there is no engine of that name. nullptr, and *error says why: the system refuses it.
 std::unique_ptr<ReadinessEngine> MakeReadinessEngine(const std::string& name, std::error_code* error);
 
 }  // namespace weft::io
