@@ -9,6 +9,8 @@
 #       Labels that test.sh knows: no_asan, no_tsan (left out in that sanitizer build; say why beside it).
 #   weft_run_under_policy(<layer> <name> <policy>)
 #       the same program once more, as <layer>.<name>.<policy>: its fixtures take that scheduling policy (tests/testing/policy.h).
+#   weft_run_under_io_engine(<layer> <name> <engine>)
+#       likewise with an engine of io (tests/testing/io_engine.h).
 #   weft_add_benchmark(<layer> <name> SOURCES ... [LIBS ...])
 #       the program <layer>_<name>, linked with weft::<layer> (weft::weft if there is no such layer) and Google Benchmark.
 #   weft_add_example(<name> SOURCES ... [LIBS ...])
@@ -170,16 +172,25 @@ function(weft_add_test layer name)
 endfunction()
 
 function(weft_run_under_policy layer name policy)
+  weft_run_again(${layer} ${name} ${policy} policy_${policy} "WEFT_TEST_POLICY=${policy}")
+endfunction()
+
+function(weft_run_under_io_engine layer name engine)
+  weft_run_again(${layer} ${name} ${engine} engine_${engine} "WEFT_TEST_IO_ENGINE=${engine}")
+endfunction()
+
+# The test <layer>.<name> once more, as <layer>.<name>.<suffix>, with one more label and variable.
+function(weft_run_again layer name suffix label environment)
   if(NOT TEST ${layer}.${name})
     return()  # Left out.
   endif()
-  set(test ${layer}.${name}.${policy})
+  set(test ${layer}.${name}.${suffix})
   add_test(NAME ${test} COMMAND ${layer}_${name})
   get_test_property(${layer}.${name} LABELS labels)
-  weft_set_test_properties(${test} LABELS ${labels} policy_${policy})
+  weft_set_test_properties(${test} LABELS ${labels} ${label})
   get_test_property(${layer}.${name} TIMEOUT timeout)
   set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout})
-  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "WEFT_TEST_POLICY=${policy}")
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "${environment}")
 endfunction()
 
 # The environment and the time limit that all our tests run with.  For tests made by add_test() directly.

@@ -57,6 +57,16 @@ class Descriptor {
     return result;
   }
 
+  // Makes `call(fd)` once, however ready the descriptor is: for system calls that do not block.
+  template <class Call>
+  std::error_code Do(Call&& call) {
+    FdSlot* const slot = slot_;
+    if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);
+    const auto [result, error] = CallOnce(slot->fd(), call);
+    slot->EndUse();
+    return result < 0 ? ErrnoCode(error) : std::error_code();
+  }
+
   // Until `direction` may be worth a try.
   [[nodiscard]] std::error_code WaitReady(FdSlot::Direction direction, base::Deadline deadline = {});
 

@@ -108,7 +108,7 @@ std::error_code TcpStream::Shutdown() { return ShutdownHow(SHUT_RDWR); }
 std::error_code TcpStream::ShutdownRead() { return ShutdownHow(SHUT_RD); }
 
 std::error_code TcpStream::ShutdownHow(int how) {
-  return descriptor_.Retry(FdSlot::kWrite, {}, 0, [how](int fd) { return ::shutdown(fd, how); }).error;
+  return descriptor_.Do([how](int fd) { return ::shutdown(fd, how); });
 }
 
 void TcpStream::Reset() {

@@ -1,0 +1,294 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections that come and go for a while, with random sizes, deadlines, resets and closes, beside pipes, timers and
+// fibers that compute. All the time what is echoed is what was sent, nobody waits beyond his deadline by much, and in
+// the end no descriptor, fiber or registration is left.
+//
+// WEFT_SOAK_SECONDS says for how long, default 3 (tools/soak.sh).
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/io/reactor.h"
+#include "weft/io/tcp_server.h"
+#include "weft/io/wait_fd.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/testing/io_engine.h"
+#include "weft/tests/testing/policy.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using base::Deadline;
+using std::chrono::steady_clock;
+
+constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
+// Beyond this a wait was forgotten; below it is the machine's business.
+constexpr auto kLateAtMost = 10s;
+constexpr auto kLong = 30s;
+
+std::size_t OpenDescriptors() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
+struct Tally {
+  std::atomic<std::uint64_t> connections{0};
+  std::atomic<std::uint64_t> messages{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> timeouts{0};
+  std::atomic<std::uint64_t> resets{0};
+  std::atomic<std::uint64_t> canceled{0};
+  std::atomic<std::uint64_t> pipes{0};
+  std::atomic<std::uint64_t> wrong{0};
+  std::atomic<std::uint64_t> late{0};
+};
+
+class Soak {
+ public:
+  explicit Soak(std::chrono::seconds how_long) : end_(steady_clock::now() + how_long) {}
+
+  bool Over() const { return steady_clock::now() >= end_; }
+
+  // Errors that random closes and deadlines may bring.
+  bool Expected(std::error_code error, Deadline deadline) {
+    if (!deadline.is_infinite() && steady_clock::now() > deadline.time_point() + kLateAtMost) tally.late.fetch_add(1);
+    if (error == std::errc::timed_out) return tally.timeouts.fetch_add(1), true;
+    if (error == std::errc::operation_canceled) return tally.canceled.fetch_add(1), true;
+    if (error == std::errc::connection_reset || error == std::errc::broken_pipe) return tally.resets.fetch_add(1), true;
+    if (!error) return true;
+    tally.wrong.fetch_add(1);
+    ADD_FAILURE() << error.message();
+    return false;
+  }
+
+  // The server's side: echoes in pieces, and has its whims.
+  void Serve(TcpStream& stream) {
+    std::minstd_rand random(static_cast<unsigned>(tally.connections.load() + 7));
+    std::vector<char> buffer(1 + random() % 9000);
+    for (;;) {
+      const auto deadline =
+          random() % 8 == 0 ? Deadline::After(std::chrono::microseconds(random() % 3000)) : Deadline();
+      const IoResult read = stream.ReadSome(buffer.data(), buffer.size(), deadline);
+      if (!read.ok() || read.bytes == 0) return static_cast<void>(Expected(read.error, deadline));
+      if (random() % 256 == 0) return stream.Reset();
+      const IoResult written = stream.WriteAll(buffer.data(), read.bytes, Deadline::After(kLong));
+      if (!written.ok()) return static_cast<void>(Expected(written.error, Deadline()));
+    }
+  }
+
+  // One connection of a client.
+  void Visit(const SocketAddress& server, std::minstd_rand& random) {
+    TcpStream stream;
+    const auto connect_by = Deadline::After(random() % 16 == 0 ? std::chrono::microseconds(random() % 500) : kLong);
+    if (const auto error = stream.Connect(server, connect_by)) return static_cast<void>(Expected(error, connect_by));
+    tally.connections.fetch_add(1);
+    // Now and then somebody else closes it under way.
+    FiberEvent closed;
+    const bool will_be_closed = random() % 8 == 0;
+    if (will_be_closed) {
+      const auto after = std::chrono::microseconds(random() % 2000);
+      ASSERT_TRUE(StartFiberDetached([&stream, &closed, after] {
+        FiberSleepFor(after);
+        stream.Close();
+        closed.Set();
+      }));
+    }
+    for (int messages = 1 + static_cast<int>(random() % 20); messages > 0 && !Over(); --messages) {
+      if (!SendAndCompare(stream, random)) break;
+      if (random() % 64 == 0) FiberSleepFor(std::chrono::microseconds(random() % 1000));
+    }
+    if (will_be_closed) closed.Wait();
+    switch (random() % 4) {
+      case 0:
+        stream.Reset();
+        break;
+      case 1:
+        (void)stream.ShutdownWrite();
+        break;
+      default:
+        break;
+    }
+  }
+
+  // Sends and receives at the same time, so that sizes beyond the sockets' buffers pass.
+  bool SendAndCompare(TcpStream& stream, std::minstd_rand& random) {
+    const std::size_t size = random() % 16 == 0 ? random() % 300'000 : 1 + random() % 600;
+    const unsigned seed = static_cast<unsigned>(random());
+    const auto deadline =
+        random() % 8 == 0 ? Deadline::After(std::chrono::microseconds(random() % 2000)) : Deadline::After(kLong);
+    std::string sent(size, '\0');
+    std::minstd_rand content(seed);
+    for (char& c : sent) c = static_cast<char>(content());
+    IoResult written;
+    FiberLatch writer_done(1);
+    auto write = [&] {
+      written = stream.WriteAll(sent, deadline);
+      writer_done.CountDown();
+    };
+    if (size < 1000) {
+      write();
+    } else if (!StartFiberDetached(write)) {
+      ADD_FAILURE() << "no fiber";
+      return false;
+    }
+    std::string got(size, '\0');
+    const IoResult read = stream.ReadAll(got.data(), size, deadline);
+    writer_done.Wait();
+    if (read.bytes != 0 && got.compare(0, read.bytes, sent, 0, read.bytes) != 0) {
+      tally.wrong.fetch_add(1);
+      ADD_FAILURE() << "an echo is not what was sent";
+    }
+    tally.messages.fetch_add(1);
+    tally.bytes.fetch_add(read.bytes);
+    return Expected(written.error, deadline) && Expected(read.error, deadline) && written.ok() && read.bytes == size;
+  }
+
+  // A pipe, of which nobody but WaitFd() knows.
+  void UsePipe(std::minstd_rand& random) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    const auto write_after = std::chrono::microseconds(random() % 1500);
+    const auto deadline = Deadline::After(std::chrono::microseconds(random() % 1500));
+    const bool close_it = random() % 4 == 0;
+    FiberLatch done(1);
+    ASSERT_TRUE(StartFiberDetached([&, fd = ends[1]] {
+      FiberSleepFor(write_after);
+      if (!close_it) {
+        EXPECT_EQ(::write(fd, "x", 1), 1);
+      }
+      EXPECT_FALSE(CloseFd(fd));
+      done.CountDown();
+    }));
+    const WaitFdResult ready = WaitFd(ends[0], POLLIN, deadline);
+    if (ready.error) {
+      EXPECT_EQ(ready.error, std::errc::timed_out);
+      Expected(ready.error, deadline);
+    } else {
+      EXPECT_NE(ready.events & (POLLIN | POLLHUP), 0);
+    }
+    done.Wait();
+    EXPECT_FALSE(WaitFd(ends[0], POLLIN, Deadline::After(kLong)).error);  // It is written or closed by now.
+    EXPECT_FALSE(CloseFd(ends[0]));
+    tally.pipes.fetch_add(1);
+  }
+
+  Tally tally;
+
+ private:
+  const steady_clock::time_point end_;
+};
+
+std::chrono::seconds SoakTime() {
+  const char* seconds = std::getenv("WEFT_SOAK_SECONDS");
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 3);
+}
+
+class IoSoak : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Workers, IoSoak, ::testing::Values(1, 2, 6));
+
+TEST_P(IoSoak, ConnectionsComeAndGo) {
+  const auto how_long = SoakTime() / 3 + 1s;
+  const std::size_t descriptors_before = OpenDescriptors();
+  fiber::Options options;
+  options.concurrency_hint = GetParam();
+  options.scheduling_group_size = GetParam() == 6 ? 3 : 0;  // Two groups.
+  options.scheduling_name = testing::PolicyUnderTest();
+  testing::UseIoEngineUnderTest();
+  fiber::StartRuntime(options);
+  std::size_t descriptors_of_weft = 0;
+  {
+    const auto begin = steady_clock::now();
+    Soak soak(how_long);
+    TcpListener tcp;
+    ASSERT_FALSE(tcp.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpListener local;
+    ASSERT_FALSE(local.Listen(*SocketAddress::Parse("unix:@weft_io_soak_" + std::to_string(::getpid()))));
+    const std::array<SocketAddress, 2> addresses = {tcp.local_address(), local.local_address()};
+    TcpServer tcp_server(std::move(tcp), [&](TcpStream& stream) { soak.Serve(stream); });
+    TcpServer local_server(std::move(local), [&](TcpStream& stream) { soak.Serve(stream); }, {.max_connections = 10});
+    ASSERT_TRUE(tcp_server.Start());
+    ASSERT_TRUE(local_server.Start());
+
+    constexpr int kClients = 60 / kScale;
+    constexpr int kPipes = 8;
+    FiberLatch done(kClients + kPipes + 1);
+    for (int i = 0; i < kClients; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&, i] {
+        std::minstd_rand random(static_cast<unsigned>(i * 77 + 1));
+        while (!soak.Over()) soak.Visit(addresses[random() % 2], random);
+        done.CountDown();
+      }));
+    }
+    for (int i = 0; i < kPipes; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&, i] {
+        std::minstd_rand random(static_cast<unsigned>(i * 99 + 5));
+        while (!soak.Over()) soak.UsePipe(random);
+        done.CountDown();
+      }));
+    }
+    // Computes, and lets others run now and then.
+    ASSERT_TRUE(StartFiberDetached([&] {
+      while (!soak.Over()) {
+        const auto until = steady_clock::now() + 30us;
+        while (steady_clock::now() < until) base::CpuRelax();
+        FiberYield();
+      }
+      done.CountDown();
+    }));
+    done.Wait();
+    // Nobody waits for his deadline only because a wake-up was lost.
+    EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
+    local_server.Stop(Deadline::After(kLong));
+    tcp_server.Stop(Deadline::After(kLong));
+    EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
+
+    const Tally& tally = soak.tally;
+    std::cout << tally.connections << " connections, " << tally.messages << " messages, " << tally.bytes << " bytes, "
+              << tally.timeouts << " timed out, " << tally.resets << " reset, " << tally.canceled << " closed, "
+              << tally.pipes << " pipes\n";
+    EXPECT_EQ(tally.wrong, 0u);
+    EXPECT_EQ(tally.late, 0u);
+    EXPECT_GT(tally.connections, 0u);
+    EXPECT_GT(tally.timeouts, 0u);
+    EXPECT_GT(tally.canceled, 0u);
+    EXPECT_GT(tally.pipes, 0u);
+    EXPECT_EQ(tcp_server.counts().open, 0u);
+    EXPECT_EQ(local_server.counts().open, 0u);
+
+    Fiber([&] {
+      std::error_code error;
+      Reactor* reactor = Reactor::OfCurrentGroup(&error);
+      ASSERT_NE(reactor, nullptr) << error.message();
+      EXPECT_EQ(reactor->counts().descriptors, 0u);
+    }).Join();
+    // A reactor's own: epoll, eventfd, timerfd; and the watch's epoll.
+    descriptors_of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
+  }
+  EXPECT_EQ(fiber::TerminateRuntime(), 0u);
+  EXPECT_LE(OpenDescriptors(), descriptors_before + descriptors_of_weft);
+}
+
+}  // namespace
+}  // namespace weft::io
