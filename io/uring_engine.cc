@@ -103,7 +103,9 @@ void UringEngine::RemoveLocked(int fd) {
   registration->removed = true;         // Its last completion gives it back (UE2).
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
   WEFT_CHECK(entry != nullptr, "UringEngine: the submission queue is full though it is emptied each time (UE1)");
-  ::io_uring_prep_poll_remove(entry, reinterpret_cast<std::uintptr_t>(registration));
+  // Not a removal of the poll: that fails (EALREADY) for one which makes a completion just now, and it would go on, and
+  // keep its socket open.
+  ::io_uring_prep_cancel(entry, registration, 0);
   ::io_uring_sqe_set_data(entry, kNobody);
   Submit();
 }
