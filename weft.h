@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// All that most programs need: fibers, what they wait for, timers, and the runtime.  (weft/fiber/testing.h is for tests
+// All that most programs need: fibers, what they wait for, timers, sockets, and the runtime.  (weft/fiber/testing.h is for tests
 // and not here.)
 
 #ifndef WEFT_WEFT_H_
@@ -12,6 +12,11 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_server.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/io/udp_socket.h"
+#include "weft/io/wait_fd.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
 #include "weft/sync/fiber_channel.h"

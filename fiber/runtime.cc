@@ -174,13 +174,15 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
       .worker_cpus = options.worker_disallow_cpu_migration ? WorkerCpusHere(planned, here) : std::vector<int>(),
       .start_timeout = options.start_timeout,
       .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
+      .io_engine = options.io_engine,
   };
 }
 
 bool SameKind(const SchedulingGroup::Options& a, const SchedulingGroup::Options& b) {
   return a.id == b.id && a.workers == b.workers && a.policy == b.policy && a.run_queue_size == b.run_queue_size &&
          a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.node == b.node && a.cpus == b.cpus &&
-         a.worker_cpus == b.worker_cpus && a.start_timeout == b.start_timeout && a.warm_stacks == b.warm_stacks;
+         a.worker_cpus == b.worker_cpus && a.start_timeout == b.start_timeout && a.warm_stacks == b.warm_stacks &&
+         a.io_engine == b.io_engine;
 }
 
 // ---- Groups that outlive their runtime (RT3) ----

@@ -28,7 +28,8 @@ DEFINE_int64(fiber_run_queue_size, 131072, "Slots in a group's ring of ready fib
 DEFINE_int64(fiber_stack_size, 131072, "Bytes of a fiber's stack, rounded up to whole pages.");
 DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard page below each fiber's stack.");
 DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");
-DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group; 0 = planned.");
+DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group: 1, and 0 means the same.");
+DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll or io_uring.");
 DEFINE_string(fiber_topology, "",
               "The machine to plan for: empty = this one, else an hwloc synthetic string or an XML file.");
 DEFINE_int64(fiber_start_timeout_ms, 2000,
@@ -55,6 +56,7 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->stack_enable_guard_page = FLAGS_fiber_stack_enable_guard_page;
   options->stack_pool_size = FLAGS_fiber_stack_pool_size;
   options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
+  options->io_engine = FLAGS_fiber_io_engine;
   options->topology = FLAGS_fiber_topology;
   options->start_timeout = std::chrono::milliseconds(FLAGS_fiber_start_timeout_ms);
   options->terminate_timeout = std::chrono::milliseconds(FLAGS_fiber_terminate_timeout_ms);

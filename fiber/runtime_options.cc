@@ -78,8 +78,12 @@ std::optional<std::string> CheckSizes(const Options& options) {
   if (auto error = CheckRunQueueSize(options.run_queue_size)) return error;
   if (auto error = CheckRange("stack_size", options.stack_size, kMinStackSize, kMaxStackSize)) return error;
   if (auto error = CheckRange("stack_pool_size", options.stack_pool_size, 0, kMaxStackPoolSize)) return error;
-  return CheckRange("reactors_per_scheduling_group", options.reactors_per_scheduling_group, 0, kMaxGroupSize,
-                    "0: planned");
+  return CheckRange("reactors_per_scheduling_group", options.reactors_per_scheduling_group, 0, 1, "both mean one");
+}
+
+std::optional<std::string> CheckIoEngine(const std::string& name) {
+  if (name == "epoll" || name == "io_uring") return std::nullopt;
+  return Refuse("io_engine", name, "epoll or io_uring");
 }
 
 // "v1 or v2": the policies there are now.
@@ -131,6 +135,7 @@ std::optional<std::string> ValidateOptions(const Options& options) {
       CheckSizes,
       CheckTimeouts,
       [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
+      [](const Options& o) { return CheckIoEngine(o.io_engine); },
       CheckMachine,
   };
   for (const Check check : checks) {

@@ -64,8 +64,11 @@ struct Options {
   // Free stacks a group keeps warm; beyond that their memory goes back to the system when things have gone quiet.
   std::int64_t stack_pool_size = 1024;
 
-  // Reactors per scheduling group.  0: planned.
+  // Reactors per scheduling group: one, which its idle workers poll (io/reactor.h).  0: the same.
   std::int64_t reactors_per_scheduling_group = 0;
+
+  // How reactors ask the kernel which descriptors are ready: "epoll" or "io_uring" (io/readiness_engine.h).
+  std::string io_engine = "epoll";
 
   // The machine to plan for.  Empty: this one.  Else an hwloc synthetic string ("numa:2 core:8 pu:1") or the path of an
   // XML file.

@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "weft/base/check.h"
-#include "weft/io/io_flags.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/sync/wait_queue.h"
 
@@ -24,7 +23,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   static std::mutex mutex;
   std::lock_guard guard(mutex);
   if (auto* poller = group->idle_poller()) return static_cast<Reactor*>(poller);
-  std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngine(IoEngineName(), error);
+  std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngine(group->options().io_engine, error);
   if (engine == nullptr) return nullptr;
   std::unique_ptr<Reactor> reactor(new Reactor(group, std::move(engine)));
   reactor->watch_ = PollWatch::Add(reactor.get(), error);

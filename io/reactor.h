@@ -19,7 +19,7 @@
 //   RE3  Input and output do not starve behind fibers that are ready: a worker that is never idle looks each 20 us
 //        (SchedulingGroup::kPollEvery). Nor the reverse: who is woken queues behind those that are ready.
 //
-// The engine is chosen by --fiber_io_engine when the first reactor is made.
+// The engine is chosen by --fiber_io_engine.
 #ifndef WEFT_IO_REACTOR_H_
 #define WEFT_IO_REACTOR_H_
 

@@ -86,6 +86,7 @@ class SchedulingGroup : public numa::NodeAllocated {
     std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
     std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
     std::size_t warm_stacks = 1024;        // TrimIdleMemory() keeps so many free stacks with their memory
+    std::string io_engine = "epoll";       // For whoever makes its idle poller.
     context::StackPool::Options stacks{};  // stack_size, guard and node above win
   };
 

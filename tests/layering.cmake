@@ -18,7 +18,7 @@ endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
 set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/")
-set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$|tests/io/asio_stream)" "^(fiber/(runtime_flags|testing)|io/io_flags)$" "^base/(log|check)$")
+set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$|tests/io/asio_stream)" "^fiber/(runtime_flags|testing)$" "^base/(log|check)$")
 
 set(offences "")
 set(units "")

@@ -47,7 +47,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_stack_size", "65536");
   Set("fiber_stack_enable_guard_page", "false");
   Set("fiber_stack_pool_size", "77");
-  Set("fiber_reactors_per_scheduling_group", "2");
+  Set("fiber_reactors_per_scheduling_group", "1");
+  Set("fiber_io_engine", "io_uring");
   Set("fiber_topology", "numa:2 core:2 pu:1");
   Set("fiber_start_timeout_ms", "8");
   Set("fiber_terminate_timeout_ms", "9");
@@ -64,7 +65,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.stack_size, 65536);
   EXPECT_FALSE(options.stack_enable_guard_page);
   EXPECT_EQ(options.stack_pool_size, 77);
-  EXPECT_EQ(options.reactors_per_scheduling_group, 2);
+  EXPECT_EQ(options.reactors_per_scheduling_group, 1);
+  EXPECT_EQ(options.io_engine, "io_uring");
   EXPECT_EQ(options.topology, "numa:2 core:2 pu:1");
   EXPECT_EQ(options.start_timeout, 8ms);
   EXPECT_EQ(options.terminate_timeout, 9ms);

@@ -215,7 +215,7 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
   options.concurrency_hint = GetParam();
   options.scheduling_group_size = GetParam() == 6 ? 3 : 0;  // Two groups.
   options.scheduling_name = testing::PolicyUnderTest();
-  testing::UseIoEngineUnderTest();
+  options.io_engine = testing::IoEngineUnderTest();
   fiber::StartRuntime(options);
   std::size_t descriptors_of_weft = 0;
   {

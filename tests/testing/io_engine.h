@@ -6,18 +6,14 @@
 #ifndef WEFT_TESTS_TESTING_IO_ENGINE_H_
 #define WEFT_TESTS_TESTING_IO_ENGINE_H_
 
-#include <gflags/gflags.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
+#include <string>
 
 namespace weft::testing {
 
-// Before the first wait for a descriptor.
-inline void UseIoEngineUnderTest() {
+inline std::string IoEngineUnderTest() {
   const char* name = std::getenv("WEFT_TEST_IO_ENGINE");
-  if (name == nullptr) return;
-  ASSERT_NE(gflags::SetCommandLineOption("fiber_io_engine", name), "") << "no such flag";
+  return name != nullptr ? name : "epoll";
 }
 
 }  // namespace weft::testing
