@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "weft/base/check.h"
+#include "weft/io/readiness_engines.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/sync/wait_queue.h"
 

@@ -13,8 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <system_error>
 
 namespace weft::io {
@@ -39,9 +37,6 @@ class ReadinessEngine {
 
   virtual void Interrupt() noexcept = 0;
 };
-
-// "epoll", and "io_uring" where liburing was there when Weft was built; aborts if there is no engine of that name. nullptr, and *error says why: the system refuses it.
-std::unique_ptr<ReadinessEngine> MakeReadinessEngine(const std::string& name, std::error_code* error);
 
 }  // namespace weft::io
 

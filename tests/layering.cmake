@@ -17,8 +17,9 @@ if(NOT layers)
 endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
-set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/")
-set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$|tests/io/asio_stream)" "^fiber/(runtime_flags|testing)$" "^base/(log|check)$")
+set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<liburing")
+set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$)" "^fiber/(runtime_flags|testing)$" "^base/(log|check)$"
+                      "^io/uring_engine$")
 
 set(offences "")
 set(units "")

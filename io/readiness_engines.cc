@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/readiness_engine.h"
+#include "weft/io/readiness_engines.h"
 
 #include "weft/base/check.h"
 #include "weft/io/epoll_engine.h"
