@@ -8,7 +8,8 @@
 #          for the tests on machines with several NUMA nodes (tests/guest), which are skipped where it cannot be had
 set -eu
 
-build_packages="g++ cmake ninja-build ccache libboost-context1.81-dev libhwloc-dev libgflags-dev libgoogle-glog-dev liburing-dev"
+build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev libgoogle-glog-dev
+  liburing-dev libssl-dev"
 test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3"
 emulator_packages="qemu-system-x86 busybox-static"
 
