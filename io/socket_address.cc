@@ -41,9 +41,11 @@ SocketAddress::SocketAddress() noexcept : size_(sizeof(sa_family_t)) {
 
 std::optional<SocketAddress> SocketAddress::Parse(std::string_view text) {
   SocketAddress address;
+  const bool has_zero = text.find('\0') != std::string_view::npos;  // Where libc and the kernel would stop reading.
   if (text.starts_with(kUnixPrefix)) {
     const std::string_view path = text.substr(kUnixPrefix.size());
     const bool abstract = path.starts_with('@');
+    if (has_zero && !abstract) return std::nullopt;
     // A path ends with a zero, an abstract name begins with one.
     if (path.empty() || path.size() + (abstract ? 0 : 1) > sizeof(sockaddr_un::sun_path)) return std::nullopt;
     address.storage_.local.sun_family = AF_UNIX;
@@ -53,7 +55,7 @@ std::optional<SocketAddress> SocketAddress::Parse(std::string_view text) {
     return address;
   }
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
+  if (colon == std::string_view::npos || has_zero) return std::nullopt;
   const std::optional<std::uint16_t> port = ParsePort(text.substr(colon + 1));
   if (!port.has_value()) return std::nullopt;
   std::string host(text.substr(0, colon));

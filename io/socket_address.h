@@ -45,8 +45,14 @@ class SocketAddress {
   sockaddr* data() noexcept { return &storage_.generic; }
   socklen_t size() const noexcept { return size_; }
   static constexpr socklen_t kCapacity = sizeof(sockaddr_un);
-  // After the kernel has written to data().
-  void set_size(socklen_t size) noexcept { size_ = size < kCapacity ? size : kCapacity; }
+  // After the kernel has written to data(). It writes nothing, not even the family, for a peer without a name.
+  void set_size(socklen_t size) noexcept {
+    if (size < sizeof(sa_family_t)) {
+      *this = SocketAddress();
+    } else {
+      size_ = size < kCapacity ? size : kCapacity;
+    }
+  }
 
   friend bool operator==(const SocketAddress& a, const SocketAddress& b) noexcept;
 
