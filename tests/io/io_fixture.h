@@ -1,0 +1,216 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests of io: a runtime of a given shape around each test, and afterwards no fiber, no descriptor and no
+// registration may be left.
+//
+// WEFT_TEST_POLICY and WEFT_TEST_IO_ENGINE choose what they run on.
+#ifndef WEFT_TESTS_IO_IO_FIXTURE_H_
+#define WEFT_TESTS_IO_IO_FIXTURE_H_
+
+#include <dirent.h>
+#include <gflags/gflags.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/io/descriptor.h"
+#include "weft/io/reactor.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+DECLARE_string(fiber_io_engine);
+
+namespace weft::io {
+
+using base::Deadline;
+using fiber::Shape;
+
+// What must not come too late, on a machine that others share.
+inline Deadline Soon() { return Deadline::After(std::chrono::seconds(30)); }
+
+// How much a stress test does: less where a sanitizer makes everything slow.
+inline int Scaled(int count) { return WEFT_TSAN || WEFT_ASAN ? count / 8 + 1 : count; }
+
+// The descriptors of this process.
+inline std::set<int> OpenDescriptors() {
+  std::set<int> numbers;
+  DIR* const directory = ::opendir("/proc/self/fd");
+  if (directory == nullptr) std::abort();
+  const int own = ::dirfd(directory);
+  while (const dirent* entry = ::readdir(directory)) {
+    const int number = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && number != own) numbers.insert(number);
+  }
+  ::closedir(directory);
+  return numbers;
+}
+
+inline std::string NamesOf(const std::set<int>& numbers) {
+  std::string names;
+  for (const int number : numbers) {
+    char target[256];
+    const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(number)).c_str(), target, sizeof(target));
+    names += ' ' + std::to_string(number) + ':' + (length > 0 ? std::string(target, length) : "closed");
+  }
+  return names;
+}
+
+// Makes the reactors of all groups: they stay.
+inline std::vector<Reactor*> MakeReactors() {
+  if (const char* engine = std::getenv("WEFT_TEST_IO_ENGINE")) FLAGS_fiber_io_engine = engine;
+  std::vector<Reactor*> reactors(fiber::GetSchedulingGroupCount());
+  for (std::size_t g = 0; g < reactors.size(); ++g) {
+    Fiber({.scheduling_group = g, .scheduling_group_local = true}, [&reactors, g] {
+      std::error_code error;
+      reactors[g] = Reactor::OfCurrentGroup(&error);
+      if (reactors[g] == nullptr) {
+        std::fprintf(stderr, "no reactor: %s\n", error.message().c_str());
+        std::abort();
+      }
+    }).Join();
+  }
+  return reactors;
+}
+
+// A runtime for as long as it lives; at its end nothing may be left.
+class IoRuntime {
+ public:
+  explicit IoRuntime(Shape shape) : runtime_(shape), reactors_(MakeReactors()), open_before_(OpenDescriptors()) {}
+  ~IoRuntime() {
+    std::size_t left = 0;
+    if (fiber::IsRuntimeRunning()) left = fiber::TerminateRuntime();
+    EXPECT_EQ(left, std::size_t{0}) << "fibers were left behind";
+    for (const Reactor* reactor : reactors_) {
+      EXPECT_EQ(reactor->counts().descriptors, 0u) << "a descriptor is still registered";
+    }
+    std::set<int> leaked;
+    for (const int number : OpenDescriptors()) {
+      if (!open_before_.contains(number)) leaked.insert(number);
+    }
+    EXPECT_TRUE(leaked.empty()) << "descriptors are left open:" << NamesOf(leaked);
+  }
+
+  // By group. Good for ever.
+  const std::vector<Reactor*>& reactors() const { return reactors_; }
+  Reactor::Counts counts() const {
+    Reactor::Counts all;
+    for (const Reactor* reactor : reactors_) {
+      const Reactor::Counts some = reactor->counts();
+      all.waits += some.waits;
+      all.looks += some.looks;
+      all.events += some.events;
+      all.watch_wakes += some.watch_wakes;
+      all.descriptors += some.descriptors;
+    }
+    return all;
+  }
+
+ private:
+  fiber::RuntimeOf runtime_;
+  const std::vector<Reactor*> reactors_;
+  const std::set<int> open_before_;
+};
+
+class IoTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  template <class F>
+  static void InFiber(F&& f) {
+    Fiber(std::forward<F>(f)).Join();
+  }
+  // Once in a fiber, once in a plain thread.
+  template <class F>
+  static void InFiberAndInThread(F&& f) {
+    Fiber([&] { f(); }).Join();
+    std::thread([&] { f(); }).join();
+  }
+
+  IoRuntime runtime_{GetParam()};
+};
+
+#define WEFT_INSTANTIATE_IO_SHAPES(suite)                                                             \
+  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                             \
+                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},  \
+                                             ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{2, 2}), \
+                           &::weft::fiber::NameOf)
+
+// A fiber or a thread.
+class Actor {
+ public:
+  template <class F>
+  Actor(bool in_fiber, F&& f) {
+    if (in_fiber) {
+      fiber_.emplace(std::forward<F>(f));
+    } else {
+      thread_.emplace(std::forward<F>(f));
+    }
+  }
+  Actor(Actor&&) = default;
+  ~Actor() { Join(); }
+  void Join() {
+    if (fiber_.has_value() && fiber_->Joinable()) fiber_->Join();
+    if (thread_.has_value() && thread_->joinable()) thread_->join();
+  }
+
+ private:
+  std::optional<Fiber> fiber_;
+  std::optional<std::thread> thread_;
+};
+
+struct Pair {
+  TcpStream client;
+  TcpStream server;
+};
+
+// Fiber or thread.
+inline Pair ConnectedPair(const SocketAddress& address = SocketAddress::LoopbackIpv4(0)) {
+  Pair pair;
+  TcpListener listener;
+  std::error_code error = listener.Listen(address);
+  if (!error) error = pair.client.Connect(listener.local_address(), Soon());
+  if (!error) error = listener.Accept(&pair.server, Soon());
+  if (error) {
+    std::fprintf(stderr, "no connected pair: %s\n", error.message().c_str());
+    std::abort();
+  }
+  return pair;
+}
+
+// An abstract Unix address of this test alone.
+inline SocketAddress UnixAddress() {
+  static std::atomic<int> count{0};
+  return *SocketAddress::Parse("unix:@weft_test_" + std::to_string(::getpid()) + '_' + std::to_string(++count));
+}
+
+// Waits for a state that somebody else is about to reach. Fiber or thread; false: not within 30 s.
+template <class Condition>
+[[nodiscard]] bool Reaches(Condition&& condition) {
+  for (const Deadline limit = Soon(); !condition();) {
+    if (limit.expired()) return false;
+    (void)sync::SleepUntil(Deadline::After(std::chrono::microseconds(100)), sync::Interruptible::kNo);
+  }
+  return true;
+}
+
+}  // namespace weft::io
+
+#endif  // WEFT_TESTS_IO_IO_FIXTURE_H_
