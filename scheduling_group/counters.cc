@@ -41,6 +41,7 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
                               .sleeps = Read(worker.sleeps),
                               .wakes = Read(worker.wakes),
                               .idle_looks = Read(worker.idle_looks)});
+    group.ready_waits(w).AddTo(&counts.ready_wait);
   }
   const SchedulingGroup::NeighbourList& neighbours = group.neighbours();
   for (std::size_t n = 0; n < neighbours.all.size(); ++n) {

@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "weft/scheduling_group/wait_histogram.h"
+
 namespace weft::scheduling_group {
 
 class SchedulingGroup;
@@ -53,6 +55,8 @@ struct GroupCounts {
   std::vector<StealCounts> steals;          // nearest first
   std::uint64_t stolen_out_same_node = 0;   // fibers taken from it by groups of its node
   std::uint64_t stolen_out_other_node = 0;  // ... by others
+
+  WaitHistogram ready_wait;  // how long fibers that became ready have waited until its workers ran them
 
   WorkerCounts Sum() const;
 };

@@ -13,6 +13,7 @@
 
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
+#include "weft/scheduling_group/push_sampler.h"
 
 namespace weft::scheduling_group {
 
@@ -29,6 +30,8 @@ struct WorkerBase : context::ThreadState {
 
   std::uint32_t pushes_until_call = 1;  // SchedulingGroup::CallForHelp(), both
   std::uint64_t calls_for_help = 0;
+
+  PushSampler push_sampler{PushSampler::kMaxShiftOfWorker};
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run

@@ -7,7 +7,7 @@
 // of captures, beyond that on the heap). Its stack is taken when a worker first runs it and goes back when it ends, so
 // a million queued fibers cost 192 bytes each and no stack.
 //
-//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id
+//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp
 //   line 1   cold: what most fibers never set
 //   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
 //
@@ -38,6 +38,7 @@
 #include "weft/context/context.h"
 #include "weft/context/stack_pool.h"
 #include "weft/scheduling_group/fiber_state.h"
+#include "weft/scheduling_group/push_sampler.h"
 
 namespace weft::scheduling_group {
 
@@ -104,6 +105,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
  public:
   context::Context context;
   FiberEntity* next = nullptr;  // links a ready fiber into the overflow list or the list of those without a stack
+  ReadyStamp ready_stamp;       // of a ready fiber whose wait is measured
 
  private:
   // Cold. All null in a free entity; whoever sets one resets it, so that a plain fiber never touches this line.

@@ -59,6 +59,7 @@ SchedulingGroup::SchedulingGroup(const Options& options)
       entity_home_(EntityPool::HomeOn(numa::HasSeveralNodes() ? options.node : -1)),
       policy_(MakePolicy(options)),
       beds_(options.workers, options.node),
+      ready_waits_(options.workers, options.node),
       stacks_(StackOptions(this, options, options.stack_size)) {
   SetNeighbours({});
 }
@@ -172,8 +173,45 @@ void SchedulingGroup::AnswerCall(const SchedulingGroup* loaded) {
   WakeOne();
 }
 
+void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
+  PushSampler& sampler = caller != nullptr ? caller->push_sampler : PushSamplerOfThread();
+  if (sampler.Count()) [[unlikely]] {
+    StampFiber(sampler, fiber);
+  }
+}
+
+void SchedulingGroup::SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept {
+  PushSampler& sampler = caller != nullptr ? caller->push_sampler : PushSamplerOfThread();
+  std::size_t begin = 0;
+  for (std::size_t which = 0; begin < count && sampler.CountMany(count - begin, &which); begin += which + 1) {
+    StampFiber(sampler, fibers[begin + which]);
+  }
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(PushSampler& sampler, FiberEntity* fiber) noexcept {
+  const ReadyStamp stamp = sampler.Take(options_.clock->now());
+  if (!fiber->ready_stamp) fiber->ready_stamp = stamp;  // Else it found no stack, and waits on.
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept {
+  const ReadyStamp stamp = std::exchange(fiber->ready_stamp, ReadyStamp());
+  ready_waits_[worker].Record(stamp.WaitUntil(options_.clock->now()), stamp.weight(), /*long_wait=*/false);
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept {
+  const ReadyStamp stamp = std::exchange(fiber->ready_stamp, ReadyStamp());
+  ready_waits_[worker].RecordStolen(stamp.WaitUntil(options_.clock->now()), stamp.weight());
+}
+
+// By a worker that found nothing ready in the group and is about to sleep.
+void SchedulingGroup::CallIdleHook() {
+  if (WorkerBase* worker = CurrentWorker()) worker->push_sampler.Forget();
+  if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
+}
+
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
+  SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
   policy_->Push(fiber, reason, WorkerOf(caller, this));
   local ? NotifyOwnWorkers() : Notify(caller);
@@ -181,6 +219,7 @@ void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
+  SamplePushes(caller, fibers, count);
   policy_->PushBatch(fibers, count, reason, WorkerOf(caller, this));
   Notify(caller, count > 1);
 }
@@ -191,6 +230,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) [[unlikely]] {
     return false;
   }
+  SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
   if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) [[likely]] {
     local ? NotifyOwnWorkers() : Notify(caller);
@@ -221,6 +261,8 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
     } else if (!WaitForRoom(deadline)) {
       return false;
     }
+    // Its starter has waited, it begins to.
+    if (const ReadyStamp stamp = fiber->ready_stamp) fiber->ready_stamp = {options_.clock->now(), stamp.shift()};
     if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) break;
     if (deadline.expired()) {
       WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": refused to start a fiber, the run queue of ",
@@ -247,6 +289,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
       caller = CurrentWorker();  // It may have moved.
     }
   }
+  SamplePushes(caller, fibers, count);
   // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
   policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
   Notify(caller, count > 1);
@@ -353,6 +396,7 @@ void SchedulingGroup::Reopen() {
   refusing_.store(false, std::memory_order_relaxed);  // No worker runs; those that start are created after this.
   for (unsigned w = 0; w < size(); ++w) {
     beds_[w].counters.Clear();
+    ready_waits_[w].Clear();
     beds_[w].pops_until_call = 1;  // The neighbours may be others.
   }
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
@@ -408,6 +452,7 @@ std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
   std::vector<std::span<const std::byte>> memory = policy_->Memory();
   memory.push_back(std::as_bytes(std::span(this, 1)));
   memory.push_back(std::as_bytes(beds_.objects()));
+  memory.push_back(std::as_bytes(ready_waits_.objects()));
   return memory;
 }
 
@@ -427,6 +472,7 @@ FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) 
   FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_home() : EntityPool::kAnywhere);
   if (fiber == nullptr) return nullptr;
   fiber->state_.OnCreated();
+  fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
   fiber->set_group(group);
   fiber->group_local_ = options.group_local;
   if (options.stack_size != 0) fiber->stack_size_ = options.stack_size;

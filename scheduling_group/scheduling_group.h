@@ -60,6 +60,7 @@
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/scheduling_policy.h"
+#include "weft/scheduling_group/wait_histogram.h"
 #include "weft/scheduling_group/worker_counters.h"
 
 namespace weft::scheduling_group {
@@ -88,6 +89,7 @@ class SchedulingGroup : public numa::NodeAllocated {
     std::size_t warm_stacks = 1024;        // TrimIdleMemory() keeps so many free stacks with their memory
     std::string io_engine = "epoll";       // For whoever makes its idle poller.
     context::StackPool::Options stacks{};  // stack_size, guard and node above win
+    const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
   };
 
   // Aborts on an option out of range (the runtime has checked what users give).
@@ -161,6 +163,7 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   // counters.h
   const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
+  const WaitRecorder& ready_waits(unsigned worker) const { return ready_waits_[worker]; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
   const IdleWorkers& idle_workers() const { return idle_; }
   // The pieces of memory on its node, without stacks and fibers; for reports and tests.
@@ -223,9 +226,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool IsCalled() const { return calls_pending_.load(std::memory_order_relaxed) != 0; }  // SG4
   // Groups that share a bit, where there are more than 64, cost each other an attempt in vain.
   std::uint64_t CallBit() const { return std::uint64_t{1} << (static_cast<unsigned>(id()) % 64); }
-  void CallIdleHook() const {
-    if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
-  }
+  void CallIdleHook();
   // Ends its sleep, or keeps it from the next one.
   void Unpark(unsigned worker) {
     if (beds_[worker].parker.Unpark()) idle_poller()->Interrupt();
@@ -238,6 +239,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   void NotifyOwnWorkers() { (void)WakeOne(); }
   FiberEntity* PopFor(unsigned worker);    // the worker's next fiber; makes room for starters that wait
   FiberEntity* PopForThief(int distance);  // one that may leave the group; as above
+  // The fiber, which has a stamp, is run now by this worker; the second: and was stolen.
+  void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept;
+  void RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept;
   // A pool for each power of two, so that fibers of many sizes share few.
   context::StackPool& StacksOfSize(std::size_t bytes);
   void AddWithoutStack(FiberEntity* fiber);
@@ -249,6 +253,11 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
  private:
+  // Before a push, each: it is counted, and its fiber may get a stamp.
+  void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
+  void SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept;
+  void StampFiber(PushSampler& sampler, FiberEntity* fiber) noexcept;
+
   bool WakeOne();  // false: somebody looks already, or nobody sleeps
   void CallForHelp(WorkerBase* caller, bool more_wait);
   void CallSleepingNeighbours(unsigned worker);
@@ -274,6 +283,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const numa::NodeArray<Bed> beds_;
+  const numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
   std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's, of all its starts
   std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;

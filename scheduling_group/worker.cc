@@ -215,6 +215,9 @@ FiberEntity* Worker::StealFrom(SchedulingGroup* victim, int distance, StealCount
   FiberEntity* fiber = victim->PopForThief(distance);
   if (fiber == nullptr) return nullptr;
   WorkerCounters::Add(counters->stolen_in);
+  if (fiber->ready_stamp) [[unlikely]] {
+    group->RecordStolenWait(index, fiber);
+  }
   // Its stack goes home in the end.
   if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
   fiber->set_group(group);
@@ -242,6 +245,9 @@ bool Worker::PrepareToEnter(FiberEntity* fiber) {
     fiber->stack_top_ = top;
     context::MakeContext(&fiber->context, top, pool->usable_size(), &Worker::FiberMain);
     WorkerCounters::Add(counters().begun);
+  }
+  if (fiber->ready_stamp) [[unlikely]] {
+    group->RecordReadyWait(index, fiber);
   }
   return true;
 }
@@ -327,6 +333,9 @@ void Worker::FiberMain(context::ThreadState* here) {
 
 void Worker::TakeOverStack(FiberEntity* from, FiberEntity* to) {
   to->state_.OnAcquired();
+  if (to->ready_stamp) [[unlikely]] {
+    group->RecordReadyWait(index, to);
+  }
   to->stack_top_ = from->stack_top_;
   to->context = from->context;  // What a sanitizer knows of the stack.
   WorkerCounters::Add(counters().begun);
