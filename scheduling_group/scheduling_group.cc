@@ -60,6 +60,7 @@ SchedulingGroup::SchedulingGroup(const Options& options)
       policy_(MakePolicy(options)),
       beds_(options.workers, options.node),
       ready_waits_(options.workers, options.node),
+      overload_(options.max_ready_wait, ready_waits_.objects()),
       stacks_(StackOptions(this, options, options.stack_size)) {
   SetNeighbours({});
 }
@@ -195,7 +196,10 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(PushSampler& sampler, F
 
 WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept {
   const ReadyStamp stamp = std::exchange(fiber->ready_stamp, ReadyStamp());
-  ready_waits_[worker].Record(stamp.WaitUntil(options_.clock->now()), stamp.weight(), /*long_wait=*/false);
+  const auto now = options_.clock->now();
+  const std::chrono::nanoseconds wait = stamp.WaitUntil(now);
+  ready_waits_[worker].Record(wait, stamp.weight(), overload_.IsLong(wait));
+  overload_.OnSample(now);
 }
 
 WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept {
@@ -206,7 +210,12 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, 
 // By a worker that found nothing ready in the group and is about to sleep.
 void SchedulingGroup::CallIdleHook() {
   if (WorkerBase* worker = CurrentWorker()) worker->push_sampler.Forget();
+  if (overload_.enabled()) overload_.OnNothingReady(options_.clock->now());
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
+}
+
+WEFT_NOINLINE WEFT_COLD bool SchedulingGroup::StillOverloaded() noexcept {
+  return overload_.StillOverloaded(options_.clock->now(), [this] { return !policy_->HasWork(); });
 }
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
@@ -400,6 +409,7 @@ void SchedulingGroup::Reopen() {
     beds_[w].pops_until_call = 1;  // The neighbours may be others.
   }
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
+  overload_.Clear();
   stopping_.store(false, std::memory_order_release);
 }
 

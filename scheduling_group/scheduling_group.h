@@ -59,6 +59,7 @@
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/overload_detector.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/wait_histogram.h"
 #include "weft/scheduling_group/worker_counters.h"
@@ -86,9 +87,10 @@ class SchedulingGroup : public numa::NodeAllocated {
     std::vector<int> worker_cpus{};            // worker i on this one only; empty, or -1: on `cpus`
     std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
     std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
-    std::size_t warm_stacks = 1024;        // TrimIdleMemory() keeps so many free stacks with their memory
-    std::string io_engine = "epoll";       // For whoever makes its idle poller.
-    context::StackPool::Options stacks{};  // stack_size, guard and node above win
+    std::size_t warm_stacks = 1024;              // TrimIdleMemory() keeps so many free stacks with their memory
+    std::string io_engine = "epoll";             // for whoever makes its idle poller
+    context::StackPool::Options stacks{};        // stack_size, guard and node above win
+    std::chrono::nanoseconds max_ready_wait{0};  // beyond it the group is overloaded (overload_detector.h); 0: never
     const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
   };
 
@@ -161,7 +163,12 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool HasFibersWithoutStack() const { return without_stack_count_.load(std::memory_order_relaxed) != 0; }
   context::StackPool& stacks() { return stacks_; }
 
+  // Whether its ready fibers wait too long to start more of them, which is the starter's to heed: no start is refused
+  // for it here. Any thread; some 2 ns as long as the answer is no.
+  bool IsOverloaded() noexcept { return overload_.overloaded() && StillOverloaded(); }
+
   // counters.h
+  std::uint64_t overloads() const { return overload_.times(); }
   const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
   const WaitRecorder& ready_waits(unsigned worker) const { return ready_waits_[worker]; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
@@ -256,6 +263,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   // Before a push, each: it is counted, and its fiber may get a stamp.
   void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
   void SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept;
+  bool StillOverloaded() noexcept;
   void StampFiber(PushSampler& sampler, FiberEntity* fiber) noexcept;
 
   bool WakeOne();  // false: somebody looks already, or nobody sleeps
@@ -284,6 +292,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
   const numa::NodeArray<Bed> beds_;
   const numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
+  OverloadDetector overload_;
   std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's, of all its starts
   std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;

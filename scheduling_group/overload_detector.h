@@ -1,0 +1,125 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// OverloadDetector: whether the ready fibers of a group wait so long that new work had better be refused.
+//
+// A burst makes fibers wait too, and is over soon; refusing then would only lose work. What tells overload from a burst
+// is that no pause comes, which is the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue 2012).
+// Time is divided into slots of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it had
+// waited longer than `max_ready_wait`:
+//
+//                 bad slots for kInterval, or one within kRelapse after the last overload
+//         calm  --------------------------------------------------------------------------->  overloaded
+//               <---------------------------------------------------------------------------
+//                 a slot that is not bad; or nothing is ready any more
+//
+// CoDel looks at the shortest wait of an interval. Here that would say nothing: a fiber that is woken by a running one
+// is handed the worker ahead of the queue, up to kMaxHandOffs = 16 times in a row (hand_off_slot.h), and v2 runs the
+// newest fiber first. So one fiber in 17 may be the only one that comes from the queue; hence kTolerated = 20.
+//
+// Nothing runs in the background. Samples of waits (push_sampler.h) end the slots, on the workers that take them; a
+// worker that goes to sleep says that nothing is ready; and who is about to be refused looks whether samples still
+// come: fibers that are all refused make no samples.
+//
+// Invariants
+//   OD1  It is left by itself: within kInterval after the last sample each StillOverloaded() that is told that nothing
+//        is ready says false.
+//   OD2  overloaded() is one load of a line that is written when the answer changes.
+//
+// Any thread, except where said otherwise. All is relaxed but for the lock: each of the variables is looked at by
+// itself, and the worst that a late look does is one slot more or less of refusals.
+//
+// Rejected: an average of the waits, weighted exponentially (bursts of long waits keep it up after they are gone, and
+// its weights have no unit of time if samples come at any rate); the length of the queue (what wait that means depends
+// on how long fibers run); refusing a part of the work, as much as is too much (needs a model of the work that comes);
+// a periodic look by the timer thread (wakes an idle process).
+#ifndef WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
+#define WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+
+#include "weft/base/cpu.h"
+#include "weft/base/spin_lock.h"
+#include "weft/scheduling_group/wait_histogram.h"
+
+namespace weft::scheduling_group {
+
+class OverloadDetector {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // As CoDel has it: longer than the bursts that are to pass, shorter than the time-outs of those who wait.
+  static constexpr std::chrono::nanoseconds kInterval = std::chrono::milliseconds(100);
+  // Some slots per interval. With one sample in 20 us and worker it sees about a thousand of them.
+  static constexpr std::chrono::nanoseconds kSlot = std::chrono::milliseconds(20);
+  // When it admits again load may well be what it was: then one bad slot is enough, so that waits stay within kSlot of
+  // what is allowed.
+  static constexpr std::chrono::nanoseconds kRelapse = std::chrono::seconds(1);
+  static constexpr std::uint64_t kTolerated = 20;
+
+  // max_ready_wait 0: never overloaded. `waits`: of the group's workers; of no use before the first sample.
+  OverloadDetector(std::chrono::nanoseconds max_ready_wait, std::span<const WaitRecorder> waits)
+      : max_ready_wait_(max_ready_wait), waits_(waits) {}
+
+  bool enabled() const noexcept { return max_ready_wait_.count() != 0; }
+  bool IsLong(std::chrono::nanoseconds wait) const noexcept { return enabled() && wait > max_ready_wait_; }
+
+  bool overloaded() const noexcept { return overloaded_.load(std::memory_order_relaxed); }
+
+  // After a sample was recorded, with its time.
+  void OnSample(TimePoint now) noexcept {
+    if (enabled() && ToNs(now) >= slot_end_.load(std::memory_order_relaxed)) EndSlot(now);
+  }
+
+  // A worker found nothing ready and is about to sleep.
+  void OnNothingReady(TimePoint now) noexcept {
+    if (!IsCalm()) [[unlikely]] {
+      Calm(now);
+    }
+  }
+
+  // By who has seen overloaded() and may read the clock. nothing_is_ready(): asked if no samples come.
+  template <class NothingIsReady>
+  [[nodiscard]] bool StillOverloaded(TimePoint now, NothingIsReady nothing_is_ready) noexcept {
+    if (ToNs(now) < slot_end_.load(std::memory_order_relaxed) + (kInterval - kSlot).count()) return overloaded();
+    if (!nothing_is_ready()) return overloaded();  // All workers are busy, for long: no time for more.
+    Calm(now);
+    return false;
+  }
+
+  // How often it became overloaded.
+  std::uint64_t times() const noexcept { return times_.load(std::memory_order_relaxed); }
+
+  // While no worker runs.
+  void Clear() noexcept;
+
+ private:
+  static constexpr std::int64_t kNever = INT64_MIN;
+  static std::int64_t ToNs(TimePoint time) noexcept { return time.time_since_epoch() / std::chrono::nanoseconds(1); }
+
+  // Both: a judgement and a Calm() at once may leave it overloaded without a bad slot.
+  bool IsCalm() const noexcept { return bad_since_.load(std::memory_order_relaxed) == kNever && !overloaded(); }
+  void EndSlot(TimePoint now) noexcept;
+  void Judge(bool bad, std::int64_t now) noexcept;
+  void Calm(TimePoint now) noexcept;
+
+  // Read at each admission.
+  const std::chrono::nanoseconds max_ready_wait_;
+  const std::span<const WaitRecorder> waits_;
+  std::atomic<bool> overloaded_{false};
+  // Read at each sample, written at the end of each slot.
+  alignas(base::kCacheLineSize) std::atomic<std::int64_t> slot_end_{kNever};
+  std::atomic<std::int64_t> bad_since_{kNever};  // the end of the first bad slot of a row
+  std::atomic<std::int64_t> left_{kNever};       // when it was overloaded last
+  std::atomic<std::uint64_t> times_{0};
+  base::SpinLock lock_;                              // only tried: who finds it held leaves the slot to the holder
+  std::uint64_t fibers_ WEFT_GUARDED_BY(lock_) = 0;  // at the end of the last slot
+  std::uint64_t long_ WEFT_GUARDED_BY(lock_) = 0;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
