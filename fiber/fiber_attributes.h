@@ -53,6 +53,10 @@ struct FiberAttributes {
   // Bytes of stack, 16 KiB to 1 GiB, rounded up to a power of two; 0: --fiber_stack_size. What is not touched costs no
   // memory.
   std::size_t stack_size = 0;
+
+  // The start is refused while the runtime is overloaded (fiber_limiter.h); without it, starts know no such limit.  If
+  // any group will do for the fiber, one that is not overloaded is taken.
+  bool refuse_if_overloaded = false;
 };
 
 }  // namespace weft

@@ -52,6 +52,7 @@
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/left_behind.h"
 #include "weft/fiber/runtime_flags.h"
@@ -175,6 +176,7 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
       .start_timeout = options.start_timeout,
       .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
       .io_engine = options.io_engine,
+      .max_ready_wait = options.limit_ready_wait,
   };
 }
 
@@ -182,7 +184,7 @@ bool SameKind(const SchedulingGroup::Options& a, const SchedulingGroup::Options&
   return a.id == b.id && a.workers == b.workers && a.policy == b.policy && a.run_queue_size == b.run_queue_size &&
          a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.node == b.node && a.cpus == b.cpus &&
          a.worker_cpus == b.worker_cpus && a.start_timeout == b.start_timeout && a.warm_stacks == b.warm_stacks &&
-         a.io_engine == b.io_engine;
+         a.io_engine == b.io_engine && a.max_ready_wait == b.max_ready_wait;
 }
 
 // ---- Groups that outlive their runtime (RT3) ----
@@ -252,6 +254,7 @@ class Runtime {
 };
 
 Runtime::Runtime(const Options& options) : terminate_timeout_(options.terminate_timeout) {
+  detail::ResetLimiter(static_cast<std::size_t>(options.limit_fibers));
   RuntimePlan planned = Plan(options);
   plan_ = std::move(planned.plan);
   MakeGroups(options, planned.here);

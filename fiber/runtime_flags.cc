@@ -35,6 +35,10 @@ DEFINE_string(fiber_topology, "",
 DEFINE_int64(fiber_start_timeout_ms, 2000,
              "How long a plain thread that starts a fiber waits for room when too many are queued.");
 DEFINE_int64(fiber_terminate_timeout_ms, 5000, "How long TerminateRuntime waits for fibers to end.");
+DEFINE_int64(
+    fiber_limit_ready_wait_ms, 0,
+    "Refuse new work that asks (fiber_limiter.h) while ready fibers keep waiting longer for a worker; 0 = off.");
+DEFINE_int64(fiber_limit_fibers, 0, "Refuse new work that asks while more fibers are alive; 0 = off.");
 
 namespace weft::fiber {
 
@@ -60,6 +64,8 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->topology = FLAGS_fiber_topology;
   options->start_timeout = std::chrono::milliseconds(FLAGS_fiber_start_timeout_ms);
   options->terminate_timeout = std::chrono::milliseconds(FLAGS_fiber_terminate_timeout_ms);
+  options->limit_ready_wait = std::chrono::milliseconds(FLAGS_fiber_limit_ready_wait_ms);
+  options->limit_fibers = FLAGS_fiber_limit_fibers;
   return std::nullopt;
 }
 

@@ -32,6 +32,9 @@ constexpr std::int64_t kMaxStackSize = std::int64_t{1} << 30;
 
 constexpr std::int64_t kMaxRatio = 1'000'000;
 constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
+// Longer waits are outside of what is measured (scheduling_group/wait_histogram.h).
+constexpr std::int64_t kMaxReadyWaitMs = 60'000;
+constexpr std::int64_t kMaxFibers = 1'000'000'000;
 constexpr std::int64_t kMaxTimeoutMs = std::int64_t{24} * 60 * 60 * 1000;
 
 std::string Refuse(std::string_view flag, std::string_view value, std::string_view rule) {
@@ -125,6 +128,13 @@ std::optional<std::string> CheckTimeouts(const Options& options) {
   return CheckRange("terminate_timeout_ms", options.terminate_timeout.count(), 0, kMaxTimeoutMs);
 }
 
+std::optional<std::string> CheckLimits(const Options& options) {
+  if (auto error = CheckRange("limit_ready_wait_ms", options.limit_ready_wait.count(), 0, kMaxReadyWaitMs, "0: off")) {
+    return error;
+  }
+  return CheckRange("limit_fibers", options.limit_fibers, 0, kMaxFibers, "0: off");
+}
+
 }  // namespace
 
 std::optional<std::string> ValidateOptions(const Options& options) {
@@ -134,6 +144,7 @@ std::optional<std::string> ValidateOptions(const Options& options) {
       CheckStealing,
       CheckSizes,
       CheckTimeouts,
+      CheckLimits,
       [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
       [](const Options& o) { return CheckIoEngine(o.io_engine); },
       CheckMachine,

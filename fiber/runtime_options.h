@@ -80,6 +80,12 @@ struct Options {
   // How long TerminateRuntime() waits for fibers to end, before it reports those that are left and stops without them.
   std::chrono::milliseconds terminate_timeout{5000};
 
+  // The limits of fiber_limiter.h. How long ready fibers may wait for a worker before new work is refused; 0: no limit.
+  std::chrono::milliseconds limit_ready_wait{0};
+
+  // How many fibers may be alive before new work is refused; 0: no limit.
+  std::int64_t limit_fibers = 0;
+
   bool operator==(const Options&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_limiter.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
@@ -41,6 +42,12 @@ SchedulingGroup* GroupOrFail(const char* caller, std::size_t wanted) {
   if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
   WEFT_CHECK(wanted < count, caller, ": there is no scheduling group ", wanted, ", only 0 to ", count - 1);
   return scheduling_group::GroupAt(wanted);
+}
+
+// A plain thread is near to none.
+bool WantsAnyGroup(std::size_t wanted) {
+  return wanted == kUnspecifiedSchedulingGroup ||
+         (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
 }
 
 void Discard(FiberEntity* fiber) {
@@ -94,6 +101,11 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   plan.refused =
       WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();  // As in PlanStart(caller).
   if (plan.refused) return plan;
+  if (attributes.refuse_if_overloaded) {
+    plan.group = AdmitTo(plan.group, /*any_group=*/WantsAnyGroup(attributes.scheduling_group));
+    plan.refused = plan.group == nullptr;
+    if (plan.refused) return plan;
+  }
   plan.policy = attributes.launch_policy;
   plan.options.group_local = attributes.scheduling_group_local;
   plan.options.name = attributes.name.empty() ? nullptr : attributes.name.c_str();

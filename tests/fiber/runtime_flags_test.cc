@@ -52,6 +52,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_topology", "numa:2 core:2 pu:1");
   Set("fiber_start_timeout_ms", "8");
   Set("fiber_terminate_timeout_ms", "9");
+  Set("fiber_limit_ready_wait_ms", "10");
+  Set("fiber_limit_fibers", "11");
   const Options options = Read();
   EXPECT_EQ(options.concurrency_hint, 12);
   EXPECT_EQ(options.scheduling_group_size, 6);
@@ -70,6 +72,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.topology, "numa:2 core:2 pu:1");
   EXPECT_EQ(options.start_timeout, 8ms);
   EXPECT_EQ(options.terminate_timeout, 9ms);
+  EXPECT_EQ(options.limit_ready_wait, 10ms);
+  EXPECT_EQ(options.limit_fibers, 11);
 }
 
 TEST_F(RuntimeFlagsTest, NegativeNumbersArriveAsThatAndAreRefused) {

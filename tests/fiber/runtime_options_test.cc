@@ -89,7 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"StartTimeoutNegative", [](Options& o) { o.start_timeout = -1ms; }, "--fiber_start_timeout_ms=-1",
                  "in 0..86400000"},
         BadValue{"TerminateTimeoutHuge", [](Options& o) { o.terminate_timeout = 48h; },
-                 "--fiber_terminate_timeout_ms=172800000", "in 0..86400000"}),
+                 "--fiber_terminate_timeout_ms=172800000", "in 0..86400000"},
+        BadValue{"LimitReadyWaitNegative", [](Options& o) { o.limit_ready_wait = -1ms; },
+                 "--fiber_limit_ready_wait_ms=-1", "in 0..60000 (0: off)"},
+        BadValue{"LimitReadyWaitHuge", [](Options& o) { o.limit_ready_wait = 61s; },
+                 "--fiber_limit_ready_wait_ms=61000", "in 0..60000"},
+        BadValue{"LimitFibersNegative", [](Options& o) { o.limit_fibers = -5; }, "--fiber_limit_fibers=-5",
+                 "in 0..1000000000 (0: off)"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(ValidateOptions, AllowsWhatIsJustInRange) {
@@ -105,6 +111,8 @@ TEST(ValidateOptions, AllowsWhatIsJustInRange) {
       [](Options& o) { o.stack_pool_size = 0; },
       [](Options& o) { o.start_timeout = 0ms; },
       [](Options& o) { o.terminate_timeout = 0ms; },
+      [](Options& o) { o.limit_ready_wait = 60s; },
+      [](Options& o) { o.limit_fibers = 1; },
       [](Options& o) { o.topology = "numa:4 core:8 pu:2"; },
       [](Options& o) {
         o.topology = "numa:2 core:8 pu:1";

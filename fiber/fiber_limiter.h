@@ -1,0 +1,92 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The fiber limiter: whether to take on new work, or to answer "overloaded" at once, while that is still cheap.
+//
+//   void OnRequest(Request request) {                       // in a fiber, or in the thread that accepts
+//     if (weft::fiber::TryAdmit() != weft::fiber::Admission::kAdmitted) return request.Refuse();
+//     ...
+//   }
+//   if (!weft::StartFiberDetached({.refuse_if_overloaded = true}, Handle(connection))) connection.Close();
+//
+// There are two limits, both off unless set (fiber::Options, flags):
+//
+//   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
+//                      overloaded. A burst that is over within 100 ms refuses nobody; how that is told is in
+//                      scheduling_group/overload_detector.h.
+//   limit_fibers       so many fibers are alive (GetFiberCount()): they wait for something, and memory grows.
+//
+// Nothing is refused but what asks. Fibers that go on with admitted work start others as ever: to refuse these would
+// throw away what has been done. A fiber asks for its own group; a plain thread is told that it is overloaded when all
+// groups are, since what it starts can go to any.
+//
+// Invariants
+//   FL1  Both limits let work in again by themselves when load falls, at the latest 100 ms after it has, and also if
+//        nothing is admitted meanwhile.
+//   FL2  Live fibers are counted again when a thread has admitted its share of an eighth of what was left of
+//        limit_fibers. So it is exceeded by an eighth at most, and by what each admission starts beyond one fiber.
+//   FL3  An admission writes to a line of its thread's only (threads beyond 63 share one), and reads lines that do not
+//        change as long as the answer does not. Near limit_fibers it counts the fibers each time.
+//
+// All functions: any thread and any fiber; they never switch. Without a runtime they abort, but for the counts.
+//
+// Rejected: an admission that is given back when the work is done (neither limit counts them, and a limit on work in
+// progress is a FiberSemaphore with try_acquire()); refusing every start (see above); the length of the ready queue
+// (what it means depends on how long fibers run); a thread that looks every so often (wakes an idle process, and looks
+// late on a loaded one).
+
+#ifndef WEFT_FIBER_FIBER_LIMITER_H_
+#define WEFT_FIBER_FIBER_LIMITER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weft {
+
+namespace scheduling_group {
+class SchedulingGroup;
+}
+
+namespace fiber {
+
+enum class Admission {
+  kAdmitted,
+  kReadyWait,      // refused: ready fibers wait too long
+  kTooManyFibers,  // refused: too many are alive
+};
+
+// "admitted", "ready fibers wait too long", "too many fibers": for the answer, or a log.
+std::string_view ToString(Admission admission) noexcept;
+
+// Asks for a piece of work, and counts the answer.
+[[nodiscard]] Admission TryAdmit();
+
+// What TryAdmit() would say; counts nothing.
+[[nodiscard]] bool IsOverloaded();
+
+// Of TryAdmit() and of starts with refuse_if_overloaded, since the runtime was started.
+struct AdmissionCounts {
+  std::uint64_t admitted = 0;
+  std::uint64_t refused_ready_wait = 0;
+  std::uint64_t refused_fibers = 0;
+
+  bool operator==(const AdmissionCounts&) const = default;
+};
+AdmissionCounts GetAdmissionCounts();
+
+namespace detail {
+
+// At the start of a runtime, before its first fiber.
+void ResetLimiter(std::size_t limit_fibers);
+
+// TryAdmit() for a start in `group`, or in another one if any will do.  nullptr: refused.
+[[nodiscard]] scheduling_group::SchedulingGroup* AdmitTo(scheduling_group::SchedulingGroup* group, bool any_group);
+
+}  // namespace detail
+
+}  // namespace fiber
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIBER_LIMITER_H_
