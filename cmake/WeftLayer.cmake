@@ -1,7 +1,8 @@
 # Helpers for the CMakeLists.txt of the layers, tests, benchmarks and examples.
 #
 #   weft_add_layer(<layer> SOURCES a.cc b.cc [BELOW <layers below>] [LIBS <external libraries>])
-#       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.
+#       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.  HEADERS_ONLY instead of SOURCES: no
+#       library file, only its headers and what they need.
 #   weft_add_test(<layer> <name> SOURCES x_test.cc... [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
 #       the program <layer>_<name>, linked with weft::<layer> (hence the layers below it, and nothing above) and gtest_main; the CTest test
 #       <layer>.<name>.  The layer's name is a label too.  The time limit is multiplied under a sanitizer.
@@ -66,7 +67,7 @@ function(weft_keep_existing variable)
 endfunction()
 
 function(weft_add_layer layer)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;BELOW;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HEADERS_ONLY" "" "SOURCES;BELOW;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weft_add_layer(${layer}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -77,6 +78,10 @@ function(weft_add_layer layer)
     endif()
   endforeach()
 
+  if(arg_HEADERS_ONLY)
+    weft_add_headers_only_layer(${layer} "${arg_BELOW}" "${arg_LIBS}")
+    return()
+  endif()
   weft_keep_existing(arg_SOURCES)
   if(NOT arg_SOURCES)
     return()
@@ -96,6 +101,20 @@ function(weft_add_layer layer)
     target_link_libraries(weft_${layer} PUBLIC weft_${below})
   endforeach()
   target_link_libraries(weft_${layer} PUBLIC ${arg_LIBS})
+  set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
+endfunction()
+
+function(weft_add_headers_only_layer layer below libs)
+  add_library(weft_${layer} INTERFACE)
+  add_library(weft::${layer} ALIAS weft_${layer})
+  set_target_properties(weft_${layer} PROPERTIES EXPORT_NAME ${layer})
+  target_compile_features(weft_${layer} INTERFACE cxx_std_20)
+  target_include_directories(
+    weft_${layer} INTERFACE $<BUILD_INTERFACE:${weft_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  foreach(one IN LISTS below)
+    target_link_libraries(weft_${layer} INTERFACE weft_${one})
+  endforeach()
+  target_link_libraries(weft_${layer} INTERFACE ${libs})
   set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
 endfunction()
 
@@ -139,7 +158,7 @@ function(weft_install)
   write_basic_package_version_file("${weft_BINARY_DIR}/weft-config-version.cmake" COMPATIBILITY SameMinorVersion)
   install(
     FILES "${weft_BINARY_DIR}/weft-config.cmake" "${weft_BINARY_DIR}/weft-config-version.cmake"
-          "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake"
+          "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
     DESTINATION "${package_dir}")
 endfunction()
 
