@@ -1,0 +1,68 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// GrpcCompletion: one operation after the other that gRPC carries out in its own threads, and whose end a fiber (or
+// thread) waits for.  What the adapter's reactors are made of (grpc_server.h, grpc_client.h).
+//
+//     Begin()   the waiter, before it asks gRPC for the operation
+//     End(ok)   gRPC's callback
+//     Await()   the waiter: parks until End(), returns its `ok`
+//
+// Invariants
+//   GC1  Begin, End, Await follow each other in this order; the next Begin comes after Await has returned.
+//   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack it may lie on, can be
+//        gone as soon as Await() has returned (FiberEvent's lifetime rule).
+//
+// Memory ordering: what is done before Begin() is visible after End() has begun, and what is done before End() is
+// visible after Await().  gRPC orders the first pair too, as a matter of course; it is ordered here once more because
+// gRPC does not promise it in its documentation and its libraries are not instrumented, so that ThreadSanitizer can
+// check the adapter.
+
+#ifndef WEFT_INTEROP_GRPC_COMPLETION_H_
+#define WEFT_INTEROP_GRPC_COMPLETION_H_
+
+#include <atomic>
+
+#include "weft/base/atomic.h"
+#include "weft/base/check.h"
+#include "weft/sync/fiber_event.h"
+
+namespace weft::interop::detail {
+
+class GrpcCompletion {
+ public:
+  GrpcCompletion() = default;
+  GrpcCompletion(const GrpcCompletion&) = delete;
+  GrpcCompletion& operator=(const GrpcCompletion&) = delete;
+
+  // `caller` names itself in the message if two fibers use one call at a time.
+  void Begin(const char* caller) {
+    // acq_rel: release hands what the waiter did to End(); acquire pairs with Await() of the fiber before, if another
+    // fiber goes on with the call.
+    const bool was_under_way = under_way_.exchange(true, std::memory_order_acq_rel);
+    WEFT_CHECK(!was_under_way, caller, ": another fiber is in it already; a call is used by one fiber at a time");
+    ended_.Reset();
+  }
+
+  void End(bool ok) noexcept {
+    static_cast<void>(under_way_.load(std::memory_order_acquire));  // Pairs with Begin().
+    ok_ = ok;
+    ended_.Set();
+  }
+
+  bool Await() noexcept {
+    ended_.Wait();
+    const bool ok = ok_;
+    under_way_.store(false, std::memory_order_release);  // Pairs with the next Begin().
+    return ok;
+  }
+
+ private:
+  base::Atomic<bool> under_way_{false};
+  bool ok_ = false;
+  FiberEvent ended_;
+};
+
+}  // namespace weft::interop::detail
+
+#endif  // WEFT_INTEROP_GRPC_COMPLETION_H_

@@ -1,0 +1,317 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// gRPC services whose handlers run in fibers: ServeUnary, ServeServerStream, FiberServerContext, FiberServerWriter,
+// ShutdownServer.  For programs that have gRPC (C++, made for 1.51): CMake target weft::grpc; Weft itself needs none.
+//
+//   class Greeter final : public pb::Greeter::CallbackService {          // what protoc's gRPC plugin generates
+//     grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext* context, const pb::Ask* ask, pb::Answer* answer) override {
+//       return weft::interop::ServeUnary(context, ask, answer,
+//           [this](weft::interop::FiberServerContext& call, const pb::Ask& ask, pb::Answer* answer) {
+//             weft::FiberSleepFor(10ms);                                  // parks the fiber only
+//             answer->set_text(Lookup(ask.name()));
+//             return grpc::Status::OK;
+//           });
+//     }
+//     grpc::ServerWriteReactor<pb::Answer>* Watch(grpc::CallbackServerContext* context, const pb::Ask* ask) override {
+//       return weft::interop::ServeServerStream<pb::Answer>(context, ask,
+//           [](auto& call, const pb::Ask& ask, weft::interop::FiberServerWriter<pb::Answer>& writer) {
+//             while (Next(&answer) && writer.Write(answer)) {}            // parks the fiber until gRPC has taken it
+//             return call.IsCancelled() ? grpc::Status::CANCELLED : grpc::Status::OK;
+//           });
+//     }
+//   };
+//
+// How it works.  gRPC's callback API: gRPC polls and parses in threads of its own (it needs no thread of ours) and calls
+// the generated method there; that starts a fiber and returns.  The fiber runs the handler and hands gRPC the answer,
+// which is serialised and, as a rule, written to the socket right there.  The call's object lives until gRPC says that
+// all is over (OnDone), in one of its threads.
+//
+//     gRPC's thread    method -> Start ----------------------------- OnWriteDone, OnCancel ------- OnDone: delete
+//                                  |                                      ^        |                  ^
+//     fiber                        +--> handler ... Write: StartWrite ----+  woken +-> ... Finish ----+
+//
+// Invariants
+//   GS1  Finish is called exactly once for each call: at the end of its fiber, or where the start was refused.
+//   GS2  After Finish the fiber touches nothing of the call; the handler and what it captured have been destroyed
+//        before.  So when grpc::Server::Shutdown() has returned, no fiber uses the service any more (a fiber may still
+//        be on its way out: TerminateRuntime() waits for it).
+//   GS3  Nothing that runs in gRPC's threads waits for a fiber.  (Starting one may wait for room in the run queue, up to
+//        --fiber_start_timeout_ms, as any plain thread does.)
+//
+// A start that is refused (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED, and the
+// handler does not run.  A handler that throws answers UNKNOWN, as gRPC's own; what it threw is logged and not sent.
+// A call whose peer has gone, or whose deadline is over, is cancelled: FiberServerContext says so; the handler goes on
+// until it returns.
+//
+// Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime().  A
+// call that comes in without a runtime ends the process.
+//
+// On gRPC inside fibers: a call into gRPC runs on the fiber's stack and never suspends the fiber, so gRPC's thread-local
+// variables are safe; but code that gRPC calls back from within (interceptors, credentials plugins) may not wait for
+// anything.  Build servers and channels in plain threads: gRPC starts its threads then, and a thread that is started
+// from a worker inherits the worker's CPUs.
+//
+// Rejected: the completion queue API with a polling thread of ours (a slot to post per method, its shutdown order, and a
+// thread that becomes the bottleneck; the callback API leaves all that to gRPC).  Running handlers in gRPC's synchronous
+// threads (a thread per call is what fibers are to spare).
+
+#ifndef WEFT_INTEROP_GRPC_SERVER_H_
+#define WEFT_INTEROP_GRPC_SERVER_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/status.h>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/log.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/interop/grpc_completion.h"
+#include "weft/sync/fiber_event.h"
+
+namespace weft::interop {
+
+namespace detail {
+template <class Reactor>
+class ServerCall;
+template <class Request, class Response, class Handler>
+class ServerStreamCall;
+}  // namespace detail
+
+// What a handler knows of its call.  Lives as long as the handler runs; any fiber and any thread may use it so long.
+class FiberServerContext {
+ public:
+  FiberServerContext(const FiberServerContext&) = delete;
+  FiberServerContext& operator=(const FiberServerContext&) = delete;
+
+  // True: the peer has gone or has cancelled, the deadline is over, or the server is being shut down and the time it
+  // leaves its calls is over.  Nobody will read the answer.
+  bool IsCancelled() const noexcept { return cancelled_.IsSet(); }
+
+  // Parks until the call is cancelled.  The timed forms are a sleep that a cancellation ends; false: the time is over,
+  // the call is not cancelled.
+  void WaitCancelled() noexcept { cancelled_.Wait(); }
+  template <class Rep, class Period>
+  [[nodiscard]] bool WaitCancelledFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
+    return cancelled_.WaitFor(timeout);
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool WaitCancelledUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
+    return cancelled_.WaitUntil(deadline);
+  }
+
+  // When the client stops waiting; time_point::max() if it set no deadline.
+  std::chrono::system_clock::time_point Deadline() const { return context_->deadline(); }
+
+  // For a call that the handler makes on behalf of this one: inherits the deadline and is cancelled with it.
+  std::unique_ptr<grpc::ClientContext> NewClientContext() const {
+    return grpc::ClientContext::FromCallbackServerContext(*context_);
+  }
+
+  // Metadata, peer, compression and all else.
+  grpc::CallbackServerContext& grpc_context() const noexcept { return *context_; }
+
+ private:
+  template <class Reactor>
+  friend class detail::ServerCall;
+  explicit FiberServerContext(grpc::CallbackServerContext* context) : context_(context) {}
+
+  grpc::CallbackServerContext* const context_;
+  FiberEvent cancelled_;
+};
+
+// Where the handler of a server-streaming method writes.  One fiber at a time.
+template <class Response>
+class FiberServerWriter {
+ public:
+  FiberServerWriter(const FiberServerWriter&) = delete;
+  FiberServerWriter& operator=(const FiberServerWriter&) = delete;
+
+  // Parks until gRPC has taken the message (it takes as much as the client's flow control lets through).  False: the
+  // call is cancelled or broken, and all further writes will fail too.
+  [[nodiscard]] bool Write(const Response& response, grpc::WriteOptions options = grpc::WriteOptions()) {
+    written_.Begin("FiberServerWriter::Write");
+    reactor_.StartWrite(&response, options);
+    return written_.Await();
+  }
+
+ private:
+  template <class Request, class AnyResponse, class Handler>
+  friend class detail::ServerStreamCall;
+  explicit FiberServerWriter(grpc::ServerWriteReactor<Response>& reactor) : reactor_(reactor) {}
+
+  grpc::ServerWriteReactor<Response>& reactor_;
+  detail::GrpcCompletion written_;
+};
+
+namespace detail {
+
+inline void LogThrown(const char* what) { WEFT_LOG_EVERY_SECOND(ERROR, "a gRPC handler has thrown: ", what); }
+
+// What calls of all kinds share.  Reactor: grpc::ServerUnaryReactor or grpc::ServerWriteReactor<Response>.
+template <class Reactor>
+class ServerCall : public Reactor {
+ public:
+  // In gRPC's thread, in the generated method.
+  void Start(const FiberAttributes& attributes) {
+    if (StartFiberDetached(attributes, [this] { Run(); })) return;
+    DropHandler();
+    this->Finish(grpc::Status(
+        grpc::StatusCode::RESOURCE_EXHAUSTED,
+        "weft: no fiber could be started for this call: too many are queued, or the fiber runtime is ending"));
+  }
+
+ protected:
+  explicit ServerCall(grpc::CallbackServerContext* context) : context_(context) {}
+  ~ServerCall() override = default;
+  FiberServerContext& context() { return context_; }
+
+ private:
+  virtual grpc::Status CallHandler() = 0;
+  virtual void DropHandler() noexcept = 0;
+
+  grpc::Status CallHandlerCatching() {
+    try {
+      return CallHandler();
+    } catch (const std::exception& exception) {
+      LogThrown(exception.what());
+    } catch (...) {
+      LogThrown("something that is no std::exception");
+    }
+    return grpc::Status(grpc::StatusCode::UNKNOWN, "the handler of this method has thrown an exception");
+  }
+
+  void Run() {
+    grpc::Status status = CallHandlerCatching();
+    DropHandler();
+    this->Finish(std::move(status));  // GS2: the last touch.
+  }
+
+  void OnCancel() final { context_.cancelled_.Set(); }
+  void OnDone() final { delete this; }
+
+  FiberServerContext context_;
+};
+
+template <class Request, class Response, class Handler>
+class ServerUnaryCall final : public ServerCall<grpc::ServerUnaryReactor> {
+ public:
+  template <class H>
+  ServerUnaryCall(grpc::CallbackServerContext* context, const Request* request, Response* response, H&& handler)
+      : ServerCall(context),
+        request_(request),
+        response_(response),
+        handler_(std::in_place, std::forward<H>(handler)) {}
+
+ private:
+  grpc::Status CallHandler() override { return (*handler_)(this->context(), *request_, response_); }
+  void DropHandler() noexcept override { handler_.reset(); }
+
+  const Request* const request_;
+  Response* const response_;
+  std::optional<Handler> handler_;
+};
+
+template <class Request, class Response, class Handler>
+class ServerStreamCall final : public ServerCall<grpc::ServerWriteReactor<Response>> {
+ public:
+  template <class H>
+  ServerStreamCall(grpc::CallbackServerContext* context, const Request* request, H&& handler)
+      : ServerCall<grpc::ServerWriteReactor<Response>>(context),
+        request_(request),
+        writer_(*this),
+        handler_(std::in_place, std::forward<H>(handler)) {}
+
+ private:
+  grpc::Status CallHandler() override { return (*handler_)(this->context(), *request_, writer_); }
+  void DropHandler() noexcept override { handler_.reset(); }
+  void OnWriteDone(bool ok) override { writer_.written_.End(ok); }
+
+  const Request* const request_;
+  FiberServerWriter<Response> writer_;
+  std::optional<Handler> handler_;
+};
+
+}  // namespace detail
+
+// Runs handler(FiberServerContext&, const Request&, Response*) -> grpc::Status in a fiber.  For the generated method, in
+// gRPC's thread, which returns the result.  `attributes`: what the fiber shall be (its name, its stack).
+template <class Request, class Response, class Handler>
+requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
+&, FiberServerContext&, const Request&,
+    Response* > [[nodiscard]] grpc::ServerUnaryReactor* ServeUnary(const FiberAttributes& attributes,
+                                                                   grpc::CallbackServerContext* context,
+                                                                   const Request* request, Response* response,
+                                                                   Handler&& handler) {
+  auto* const call = new detail::ServerUnaryCall<Request, Response, std::decay_t<Handler>>(
+      context, request, response, std::forward<Handler>(handler));
+  call->Start(attributes);
+  return call;
+}
+
+template <class Request, class Response, class Handler>
+requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
+&, FiberServerContext&, const Request&,
+    Response* > [[nodiscard]] grpc::ServerUnaryReactor* ServeUnary(grpc::CallbackServerContext* context,
+                                                                   const Request* request, Response* response,
+                                                                   Handler&& handler) {
+  return ServeUnary(FiberAttributes(), context, request, response, std::forward<Handler>(handler));
+}
+
+// Runs handler(FiberServerContext&, const Request&, FiberServerWriter<Response>&) -> grpc::Status in a fiber; else as
+// ServeUnary.  Response is to be named: ServeServerStream<Answer>(...).
+template <class Response, class Request, class Handler>
+requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
+&, FiberServerContext&, const Request&,
+    FiberServerWriter<Response>& >
+        [[nodiscard]] grpc::ServerWriteReactor<Response>* ServeServerStream(const FiberAttributes& attributes,
+                                                                            grpc::CallbackServerContext* context,
+                                                                            const Request* request, Handler&& handler) {
+  auto* const call = new detail::ServerStreamCall<Request, Response, std::decay_t<Handler>>(
+      context, request, std::forward<Handler>(handler));
+  call->Start(attributes);
+  return call;
+}
+
+template <class Response, class Request, class Handler>
+requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
+&, FiberServerContext&, const Request&,
+    FiberServerWriter<Response>& >
+        [[nodiscard]] grpc::ServerWriteReactor<Response>* ServeServerStream(grpc::CallbackServerContext* context,
+                                                                            const Request* request, Handler&& handler) {
+  return ServeServerStream<Response>(FiberAttributes(), context, request, std::forward<Handler>(handler));
+}
+
+// Ends the server: takes no more calls, lets those under way go on for `grace`, then cancels them; returns when the last
+// handler has returned.  Any thread and any fiber (which it parks; grpc::Server::Shutdown() would block its worker), but
+// no handler of this server, which would wait for itself.
+inline void ShutdownServer(grpc::Server& server, std::chrono::nanoseconds grace) {
+  using SystemTime = std::chrono::system_clock::time_point;
+  const SystemTime now = std::chrono::system_clock::now();
+  const SystemTime deadline = grace > SystemTime::max() - now ? SystemTime::max() : now + grace;
+  if (!IsRunningInFiberWorker()) {
+    server.Shutdown(deadline);
+    return;
+  }
+  FiberEvent over;
+  std::thread thread([&server, &over, deadline] {
+    server.Shutdown(deadline);
+    over.Set();
+  });
+  over.Wait();
+  thread.join();  // It has nothing left to do.
+}
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_GRPC_SERVER_H_

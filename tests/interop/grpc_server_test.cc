@@ -1,0 +1,366 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/interop/grpc_server.h"
+
+#include <grpc/grpc.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/testing.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+#include "interop/relay_fixture.h"
+
+namespace weft::interop {
+namespace {
+
+using namespace std::chrono_literals;
+using System = std::chrono::system_clock;
+
+class GrpcServerTest : public InEachShapeWithRelay {};
+WEFT_INSTANTIATE_SHAPES(GrpcServerTest);
+
+TEST_P(GrpcServerTest, AHandlerIsAFiberWithTheAttributesAskedFor) {
+  service.one = [](FiberServerContext& call, const Ask& ask, Answer* answer) {
+    EXPECT_TRUE(IsRunningInFiberWorker());
+    EXPECT_EQ(GetFiberName(), "one");
+    EXPECT_FALSE(call.IsCancelled());
+    EXPECT_EQ(call.Deadline(), System::time_point::max());
+    answer->set_payload(ask.payload() + "!");
+    return grpc::Status::OK;
+  };
+  grpc::ClientContext context;
+  Ask ask;
+  ask.set_payload("hello");
+  Answer answer;
+  EXPECT_STATUS_OK(CallOne(&context, ask, &answer));
+  EXPECT_EQ(answer.payload(), "hello!");
+}
+
+TEST_P(GrpcServerTest, StatusAndMetadataReachTheClient) {
+  service.one = [](FiberServerContext& call, const Ask&, Answer*) {
+    call.grpc_context().AddTrailingMetadata("looked-at", "three places");
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such thing");
+  };
+  grpc::ClientContext context;
+  Answer answer;
+  const grpc::Status status = CallOne(&context, Ask(), &answer);
+  EXPECT_STATUS(status, NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "no such thing");
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find("looked-at");
+  ASSERT_NE(found, metadata.end());
+  EXPECT_EQ(std::string(found->second.begin(), found->second.end()), "three places");
+}
+
+// If a handler blocked its worker, one worker would serve one call, and the latch would never open.
+TEST_P(GrpcServerTest, AHundredHandlersWaitForEachOther) {
+  constexpr int kCalls = 100;
+  FiberLatch all_here(kCalls);
+  service.one = [&](FiberServerContext&, const Ask& ask, Answer* answer) {
+    all_here.ArriveAndWait();
+    answer->set_number(ask.number());
+    return grpc::Status::OK;
+  };
+  FiberLatch all_answered(kCalls);
+  for (int i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&, i] {
+      EXPECT_STATUS_OK(CallOne(i));
+      all_answered.CountDown();
+    }));
+  }
+  all_answered.Wait();
+}
+
+TEST_P(GrpcServerTest, ACancelledCallIsSeenByItsHandler) {
+  FiberEvent entered;
+  FiberEvent left;
+  service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
+    EXPECT_FALSE(call.IsCancelled());
+    entered.Set();
+    call.WaitCancelled();
+    EXPECT_TRUE(call.IsCancelled());
+    EXPECT_TRUE(call.grpc_context().IsCancelled());
+    EXPECT_TRUE(call.WaitCancelledFor(0s));
+    left.Set();
+    return grpc::Status::CANCELLED;
+  };
+  InFiber([&] {
+    grpc::ClientContext context;
+    Fiber canceller([&] {
+      entered.Wait();
+      context.TryCancel();
+    });
+    Answer answer;
+    EXPECT_STATUS(CallOne(&context, Ask(), &answer), CANCELLED);
+    left.Wait();
+    canceller.Join();
+  });
+}
+
+TEST_P(GrpcServerTest, AnOverdueCallIsSeenByItsHandler) {
+  FiberEvent entered;
+  std::atomic<int> not_in_time{0};
+  service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
+    entered.Set();
+    call.WaitCancelled();
+    if (call.Deadline() > System::now() + 1min) ++not_in_time;
+    return grpc::Status::OK;
+  };
+  // On a busy machine a call may be over before it comes to its handler.
+  for (auto patience = 50ms; !entered.IsSet(); patience *= 2) {
+    grpc::ClientContext context;
+    const auto deadline = System::now() + patience;
+    context.set_deadline(deadline);
+    Answer answer;
+    EXPECT_STATUS(CallOne(&context, Ask(), &answer), DEADLINE_EXCEEDED);
+    EXPECT_GE(System::now(), deadline);
+  }
+  // Waits for the handlers, and cancels none.
+  ShutdownServer(*server, std::chrono::nanoseconds::max());
+  EXPECT_EQ(not_in_time, 0);
+}
+
+TEST_P(GrpcServerTest, WaitCancelledForIsASleepIfNothingHappens) {
+  service.one = [](FiberServerContext& call, const Ask&, Answer*) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_FALSE(call.WaitCancelledFor(5ms));
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
+    EXPECT_FALSE(call.WaitCancelledUntil(System::now() + 5ms));
+    return grpc::Status::OK;
+  };
+  EXPECT_STATUS_OK(CallOne(0));
+}
+
+TEST_P(GrpcServerTest, ARefusedStartIsAnsweredWithResourceExhausted) {
+  std::atomic<int> ran{0};
+  service.one = [&](FiberServerContext&, const Ask&, Answer*) {
+    ++ran;
+    return grpc::Status::OK;
+  };
+  service.many = [&](FiberServerContext&, const Ask&, FiberServerWriter<Answer>&) {
+    ++ran;
+    return grpc::Status::OK;
+  };
+  {
+    const testing::RefuseFiberStarts refuse;
+    const grpc::Status status = CallOne(0);
+    EXPECT_STATUS(status, RESOURCE_EXHAUSTED);
+    EXPECT_NE(status.error_message().find("no fiber could be started"), std::string::npos) << status.error_message();
+
+    grpc::ClientContext context;
+    FiberClientReader<Answer> reader(*stub, &Relay::Stub::async::Many, &context, Ask());
+    Answer answer;
+    EXPECT_FALSE(reader.Read(&answer));
+    EXPECT_STATUS(reader.Finish(), RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ran, 0);
+  }
+  EXPECT_STATUS_OK(CallOne(0));
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_P(GrpcServerTest, AHandlerThatThrowsAnswersUnknownAndTellsTheClientNothingElse) {
+  service.one = [](FiberServerContext&, const Ask& ask, Answer*) -> grpc::Status {
+    if (ask.number() == 0) throw std::runtime_error("a secret");
+    throw ask.number();
+  };
+  for (const int number : {0, 1}) {
+    const grpc::Status status = CallOne(number);
+    EXPECT_STATUS(status, UNKNOWN);
+    EXPECT_EQ(status.error_message().find("secret"), std::string::npos);
+  }
+}
+
+TEST_P(GrpcServerTest, WhatAHandlerCapturesIsGoneWhenTheCallIsAnswered) {
+  std::weak_ptr<int> watched;
+  {
+    auto captured = std::make_shared<int>(7);
+    watched = captured;
+    service.one = [captured](FiberServerContext&, const Ask&, Answer*) { return grpc::Status::OK; };
+  }
+  EXPECT_STATUS_OK(CallOne(0));
+  service.one = nullptr;  // What is left is the copy of the call.
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST_P(GrpcServerTest, AStreamComesInOrder) {
+  InFiber([&] {
+    grpc::ClientContext context;
+    Ask ask;
+    ask.set_number(1000);
+    FiberClientReader<Answer> reader(*stub, &Relay::Stub::async::Many, &context, ask);
+    Answer answer;
+    int expected = 0;
+    while (reader.Read(&answer)) EXPECT_EQ(answer.number(), expected++);
+    EXPECT_EQ(expected, 1000);
+    EXPECT_FALSE(reader.Read(&answer));
+    EXPECT_STATUS_OK(reader.Finish());
+  });
+}
+
+// The client does not read, so the writer comes to a halt; its worker, the only one perhaps, serves others.
+TEST_P(GrpcServerTest, AWriterThatWaitsForTheClientParksOnlyItsFiber) {
+  constexpr int kMessages = 128;
+  const std::string payload(256 * 1024, 'x');  // 32 MiB in all: more than any window.
+  FiberEvent begun;
+  std::atomic<bool> wrote_all{false};
+  service.many = [&](FiberServerContext&, const Ask&, FiberServerWriter<Answer>& writer) {
+    Answer answer;
+    answer.set_payload(payload);
+    for (int i = 0; i < kMessages; ++i) {
+      EXPECT_TRUE(writer.Write(answer));
+      begun.Set();
+    }
+    wrote_all = true;
+    return grpc::Status::OK;
+  };
+  InFiber([&] {
+    grpc::ClientContext context;
+    FiberClientReader<Answer> reader(*stub, &Relay::Stub::async::Many, &context, Ask());
+    begun.Wait();
+    for (int i = 0; i < 20; ++i) EXPECT_STATUS_OK(CallOne(i));
+    EXPECT_FALSE(wrote_all);
+    Answer answer;
+    int read = 0;
+    while (reader.Read(&answer)) read += answer.payload() == payload ? 1 : 0;
+    EXPECT_EQ(read, kMessages);
+    EXPECT_TRUE(wrote_all);
+    EXPECT_STATUS_OK(reader.Finish());
+  });
+}
+
+TEST_P(GrpcServerTest, WritesFailOnceTheClientHasGone) {
+  FiberEvent left;
+  service.many = [&](FiberServerContext& call, const Ask&, FiberServerWriter<Answer>& writer) {
+    Answer answer;
+    answer.set_payload(std::string(1024, 'x'));
+    while (writer.Write(answer)) {
+    }
+    EXPECT_FALSE(writer.Write(answer));
+    call.WaitCancelled();
+    left.Set();
+    return grpc::Status::OK;
+  };
+  InFiber([&] {
+    grpc::ClientContext context;
+    FiberClientReader<Answer> reader(*stub, &Relay::Stub::async::Many, &context, Ask());
+    Answer answer;
+    EXPECT_TRUE(reader.Read(&answer));
+    context.TryCancel();
+    while (reader.Read(&answer)) {
+    }
+    EXPECT_STATUS(reader.Finish(), CANCELLED);
+    left.Wait();
+  });
+}
+
+TEST_P(GrpcServerTest, ShutdownFromAFiberLetsCallsUnderWayEnd) {
+  constexpr int kCalls = 20;
+  FiberLatch all_here(kCalls);
+  FiberEvent go_on;
+  service.one = [&](FiberServerContext& call, const Ask& ask, Answer* answer) {
+    all_here.CountDown();
+    go_on.Wait();
+    EXPECT_FALSE(call.IsCancelled());
+    answer->set_number(ask.number());
+    return grpc::Status::OK;
+  };
+  InFiber([&] {
+    FiberLatch all_answered(kCalls);
+    for (int i = 0; i < kCalls; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&, i] {
+        EXPECT_STATUS_OK(CallOne(i));
+        all_answered.CountDown();
+      }));
+    }
+    all_here.Wait();
+    std::atomic<bool> is_down{false};
+    Fiber stopper([&] {
+      ShutdownServer(*server, std::chrono::nanoseconds::max());
+      is_down = true;
+    });
+    // A new connection is refused from the moment at which the server takes no more calls.
+    for (;;) {
+      const auto channel_stub = Relay::NewStub(NewChannel());
+      grpc::ClientContext context;
+      context.set_deadline(System::now() + 100ms);
+      Answer answer;
+      const grpc::Status status = CallUnary(*channel_stub, &Relay::Stub::async::One, &context, Ask(), &answer);
+      if (status.error_code() == grpc::StatusCode::UNAVAILABLE) break;
+      // It has still come in, and waits for go_on.
+      EXPECT_STATUS(status, DEADLINE_EXCEEDED);
+    }
+    EXPECT_FALSE(is_down);
+    go_on.Set();
+    all_answered.Wait();
+    stopper.Join();
+    EXPECT_TRUE(is_down);
+  });
+}
+
+TEST_P(GrpcServerTest, ShutdownCancelsCallsWhoseTimeIsOverAndWaitsForTheirHandlers) {
+  constexpr int kCalls = 20;
+  FiberLatch all_here(kCalls);
+  std::atomic<int> left{0};
+  service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
+    all_here.CountDown();
+    call.WaitCancelled();
+    FiberYield();
+    ++left;
+    return grpc::Status::OK;
+  };
+  FiberLatch all_answered(kCalls);
+  for (int i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&, i] {
+      EXPECT_FALSE(CallOne(i).ok());
+      all_answered.CountDown();
+    }));
+  }
+  all_here.Wait();
+  ShutdownServer(*server, 10ms);
+  EXPECT_EQ(left, kCalls);
+  all_answered.Wait();
+}
+
+std::size_t CountThreads() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
+}
+
+TEST(GrpcServer, LeavesNoFiberAndNoThreadBehind) {
+  const std::size_t threads_before = CountThreads();
+  for (int round = 0; round < 3; ++round) {
+    const fiber::RuntimeOf runtime(fiber::Shape{2, 1});  // Says so if a fiber is left.
+    RelayWorld world;
+    FiberLatch all_answered(50);
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&, i] {
+        EXPECT_STATUS_OK(world.CallOne(i));
+        all_answered.CountDown();
+      }));
+    }
+    all_answered.Wait();
+  }
+  // gRPC's last threads leave by themselves, soon after the last of its objects has gone.
+  for (const auto give_up = System::now() + 20s; CountThreads() > threads_before && System::now() < give_up;) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(grpc_is_initialized(), 0);
+  EXPECT_EQ(CountThreads(), threads_before);
+}
+
+}  // namespace
+}  // namespace weft::interop

@@ -1,0 +1,109 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A runtime, a gRPC server on a port of its own with the service Relay (relay.proto), and a client of it, around each
+// test.  Each test says what the handlers do.
+
+#ifndef WEFT_TESTS_INTEROP_RELAY_FIXTURE_H_
+#define WEFT_TESTS_INTEROP_RELAY_FIXTURE_H_
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "weft/interop/grpc_client.h"
+#include "weft/interop/grpc_server.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+#include "relay.grpc.pb.h"
+
+namespace weft::interop {
+
+using tests::Answer;
+using tests::Ask;
+using tests::Relay;
+
+class RelayService final : public Relay::CallbackService {
+ public:
+  // Set before the first call.
+  std::function<grpc::Status(FiberServerContext&, const Ask&, Answer*)> one = [](auto&, const Ask& ask,
+                                                                                 Answer* answer) {
+    answer->set_number(ask.number());
+    answer->set_payload(ask.payload());
+    return grpc::Status::OK;
+  };
+  std::function<grpc::Status(FiberServerContext&, const Ask&, FiberServerWriter<Answer>&)> many =
+      [](auto&, const Ask& ask, auto& writer) {
+        Answer answer;
+        for (int i = 0; i < ask.number(); ++i) {
+          answer.set_number(i);
+          if (!writer.Write(answer)) return grpc::Status::CANCELLED;
+        }
+        return grpc::Status::OK;
+      };
+
+  grpc::ServerUnaryReactor* One(grpc::CallbackServerContext* context, const Ask* ask, Answer* answer) override {
+    return ServeUnary(FiberAttributes{.name = "one"}, context, ask, answer, one);
+  }
+  grpc::ServerWriteReactor<Answer>* Many(grpc::CallbackServerContext* context, const Ask* ask) override {
+    return ServeServerStream<Answer>(context, ask, many);
+  }
+};
+
+// Without a runtime of its own.
+struct RelayWorld {
+  RelayWorld() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service);
+    server = builder.BuildAndStart();
+    address = "127.0.0.1:" + std::to_string(port);
+    stub = Relay::NewStub(NewChannel());
+  }
+
+  std::shared_ptr<grpc::Channel> NewChannel() const {
+    grpc::ChannelArguments arguments;
+    // Not the connection of a test before to a port of the same number.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  grpc::Status CallOne(grpc::ClientContext* context, const Ask& ask, Answer* answer) const {
+    return CallUnary(*stub, &Relay::Stub::async::One, context, ask, answer);
+  }
+  grpc::Status CallOne(int number) const {
+    grpc::ClientContext context;
+    Ask ask;
+    ask.set_number(number);
+    Answer answer;
+    const grpc::Status status = CallOne(&context, ask, &answer);
+    EXPECT_TRUE(!status.ok() || answer.number() == number) << answer.number() << " is the answer to " << number;
+    return status;
+  }
+
+  RelayService service;
+  std::unique_ptr<grpc::Server> server;
+  std::string address;
+  std::unique_ptr<Relay::Stub> stub;
+};
+
+class InEachShapeWithRelay : public fiber::InEachShape, protected RelayWorld {};
+
+inline std::string Describe(const grpc::Status& status) {
+  return std::to_string(status.error_code()) + " " + status.error_message();
+}
+
+#define EXPECT_STATUS(status, code) EXPECT_EQ((status).error_code(), grpc::StatusCode::code) << Describe(status)
+#define EXPECT_STATUS_OK(status) EXPECT_TRUE((status).ok()) << Describe(status)
+
+}  // namespace weft::interop
+
+#endif  // WEFT_TESTS_INTEROP_RELAY_FIXTURE_H_
