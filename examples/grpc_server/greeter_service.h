@@ -1,0 +1,89 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The service of greeter.proto, its handlers as fibers: they are written as if they blocked.
+
+#ifndef WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
+#define WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "weft/interop/grpc_server.h"
+
+#include "greeter.grpc.pb.h"
+
+namespace weft::examples {
+
+class GreeterService final : public Greeter::CallbackService {
+ public:
+  // gRPC calls these two in a thread of its own; each starts a fiber and returns.
+  grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const EchoRequest* request,
+                                 EchoReply* reply) override {
+    return interop::ServeUnary(context, request, reply, [this](auto&&... call) { return Count(HandleEcho(call...)); });
+  }
+  grpc::ServerWriteReactor<GreetReply>* Greet(grpc::CallbackServerContext* context,
+                                              const GreetRequest* request) override {
+    return interop::ServeServerStream<GreetReply>(context, request,
+                                                  [this](auto&&... call) { return Count(HandleGreet(call...)); });
+  }
+
+  std::uint64_t answered() const { return answered_; }
+  std::uint64_t cancelled() const { return cancelled_; }
+
+ private:
+  static grpc::Status HandleEcho(interop::FiberServerContext& context, const EchoRequest& request, EchoReply* reply) {
+    // A sleep that ends early if the client goes away.
+    if (request.delay_ms() != 0 && context.WaitCancelledFor(std::chrono::milliseconds(request.delay_ms()))) {
+      return grpc::Status::CANCELLED;
+    }
+    reply->set_payload(request.payload());
+    return grpc::Status::OK;
+  }
+
+  static grpc::Status HandleGreet(interop::FiberServerContext& context, const GreetRequest& request,
+                                  interop::FiberServerWriter<GreetReply>& writer) {
+    const std::chrono::milliseconds interval(request.interval_ms());
+    GreetReply reply;
+    for (std::uint32_t i = 1; i <= request.times(); ++i) {
+      if (i != 1 && context.WaitCancelledFor(interval)) return grpc::Status::CANCELLED;
+      reply.set_greeting("hello " + request.name() + ", for the " + std::to_string(i) + ". time");
+      if (!writer.Write(reply)) return grpc::Status::CANCELLED;
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Count(grpc::Status status) {
+    ++(status.ok() ? answered_ : cancelled_);
+    return status;
+  }
+
+  std::atomic<std::uint64_t> answered_{0};
+  std::atomic<std::uint64_t> cancelled_{0};
+};
+
+// Serves at `address` ("127.0.0.1:0": a free port; "unix:/path").  nullptr if it cannot be had.  *bound is the real
+// address.
+inline std::unique_ptr<grpc::Server> StartServer(const std::string& address, GreeterService* service,
+                                                 std::string* bound) {
+  grpc::ServerBuilder builder;
+  // Otherwise a second server on the same port would start, and get a part of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const bool has_port = !address.starts_with("unix");
+  *bound = has_port ? address.substr(0, address.rfind(':')) + ":" + std::to_string(port) : address;
+  return server;
+}
+
+}  // namespace weft::examples
+
+#endif  // WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_

@@ -1,0 +1,96 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A gRPC server whose handlers are fibers.  To start from: put your own .proto and handlers in place of
+// greeter.proto and greeter_service.h.
+//
+//   grpc_server --listen=0.0.0.0:50051              until SIGINT or SIGTERM
+//   grpc_server --listen=127.0.0.1:0 --duration=10  on a free port, which it prints, for ten seconds
+//
+// At its end it takes no more calls, lets those under way go on for --drain_ms, and then cancels them.
+
+#include <gflags/gflags.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "weft/fiber/runtime.h"
+#include "weft/interop/grpc_server.h"
+
+#include "greeter_service.h"
+
+DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: host:port (port 0: a free one), or unix:/path");
+DEFINE_int32(duration, 0, "Seconds to serve; 0: until SIGINT or SIGTERM");
+DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may go on before they are cancelled");
+
+namespace {
+
+// SIGINT and SIGTERM are for WaitForTheEnd() and interrupt nobody else.  To be called before any thread is started.
+sigset_t BlockEndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+void WaitForTheEnd(const sigset_t& signals) {
+  if (FLAGS_duration == 0) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    return;
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(FLAGS_duration);
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return;
+    const timespec timeout{static_cast<std::time_t>(left / 1000), static_cast<long>(left % 1000) * 1'000'000};
+    if (sigtimedwait(&signals, nullptr, &timeout) >= 0 || errno == EAGAIN) return;  // Else another signal came.
+  }
+}
+
+int Refuse(const std::string& why) {
+  std::cerr << "grpc_server: " << why << "\n";
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("a gRPC server whose handlers are fibers");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  if (argc > 1) return Refuse(std::string("unknown argument ") + argv[1] + ": see --help");
+  if (FLAGS_duration < 0) return Refuse("--duration=" + std::to_string(FLAGS_duration) + ": it must be 0 or more");
+  if (FLAGS_drain_ms < 0) return Refuse("--drain_ms=" + std::to_string(FLAGS_drain_ms) + ": it must be 0 or more");
+  const sigset_t signals = BlockEndSignals();
+
+  weft::fiber::StartRuntime();  // Before the server: a call that comes in needs it.
+  std::size_t left_behind = 0;
+  {
+    weft::examples::GreeterService service;
+    std::string address;
+    const std::unique_ptr<grpc::Server> server = weft::examples::StartServer(FLAGS_listen, &service, &address);
+    if (server == nullptr) {
+      weft::fiber::TerminateRuntime();
+      return Refuse("cannot listen on --listen=" + FLAGS_listen + ": it is in use, not allowed, or no host:port");
+    }
+    std::cout << "listening on " << address << std::endl;
+
+    WaitForTheEnd(signals);
+    std::cout << "draining" << std::endl;
+    weft::interop::ShutdownServer(*server, std::chrono::milliseconds(FLAGS_drain_ms));
+    std::cout << service.answered() << " calls were answered, " << service.cancelled() << " were cancelled"
+              << std::endl;
+  }
+  left_behind = weft::fiber::TerminateRuntime();
+  return left_behind == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
