@@ -12,6 +12,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <relay.grpc.pb.h>
 
 #include <functional>
 #include <memory>
@@ -21,8 +22,6 @@
 #include "weft/interop/grpc_client.h"
 #include "weft/interop/grpc_server.h"
 #include "weft/tests/fiber/runtime_fixture.h"
-
-#include "relay.grpc.pb.h"
 
 namespace weft::interop {
 
