@@ -3,19 +3,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what Weft needs on Debian 12, as far as it is missing:  tools/install_dependencies.sh [demo|test]
-#   demo   what is needed to build the library and the examples
+#   demo   what is needed to build the library and the examples (gRPC is for interop/grpc_*.h and one example only)
 #   test   (default) also the test and benchmark libraries, clang with its sanitizers, the checkers, and an emulator
 #          for the tests on machines with several NUMA nodes (tests/guest), which are skipped where it cannot be had
 set -eu
 
 build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev libgoogle-glog-dev
   liburing-dev libssl-dev"
-test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3"
+grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
+test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio"
 emulator_packages="qemu-system-x86 busybox-static"
 
 case "${1:-test}" in
-  demo) wanted="$build_packages" optional="" ;;
-  test) wanted="$build_packages $test_packages" optional="$emulator_packages" ;;
+  demo) wanted="$build_packages $grpc_packages" optional="" ;;
+  test) wanted="$build_packages $grpc_packages $test_packages" optional="$emulator_packages" ;;
   *)
     echo "usage: $0 [demo|test]" >&2
     exit 2
