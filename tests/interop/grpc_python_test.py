@@ -1,0 +1,227 @@
+#!/usr/bin/python3
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The example server, called by another implementation's client: python3-grpcio.
+
+    grpc_python_test.py <grpc_server>
+
+The messages are written and read here byte by byte (protocol buffers' wire format), so that what the server sends is
+compared exactly, and no generated code is needed.  Exit status 77, with the reason, if grpcio is not there.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+# While no call is under way gRPC for Python looks at its connections each 5 seconds only; so long a server that is shut
+# down would wait for the answer to its farewell.
+os.environ["GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS"] = "50"
+try:
+    import grpc
+except ImportError as error:
+    print(f"skipped: Debian's python3-grpcio is needed: {error}")
+    sys.exit(77)
+
+SERVER = sys.argv.pop(1)
+# A machine under load may take its time; nothing here waits so long in the regular case.
+PATIENCE = 60
+
+
+def varint(number):
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def field(number, value):
+    """One field: bytes as length-delimited, int as varint; nothing for the default value, as proto3 wants it."""
+    if not value:
+        return b""
+    if isinstance(value, bytes):
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    return varint(number << 3) + varint(value)
+
+
+def echo_request(payload=b"", delay_ms=0):
+    return field(1, payload) + field(2, delay_ms)
+
+
+def greet_request(name, times, interval_ms=0):
+    return field(1, name) + field(2, times) + field(3, interval_ms)
+
+
+class Server:
+    """The example server in a process of its own, on a free port."""
+
+    def __init__(self, *flags):
+        self.process = subprocess.Popen(
+            [SERVER, "--listen=127.0.0.1:0", *flags], stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on 127.0.0.1:"):
+            raise AssertionError(f"the server said: {line!r}")
+        # A server that does not end fails its test, it does not hang it.
+        self.watchdog = threading.Timer(2 * PATIENCE, self.process.kill)
+        self.watchdog.start()
+        self.address = line.split()[-1]
+        assert not self.address.endswith(":0"), "the server does not print its real port"
+
+    def channel(self):
+        return grpc.insecure_channel(self.address)
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait_until_drains(self):
+        line = self.process.stdout.readline()
+        assert line == "draining\n", line
+
+    def end(self):
+        """What it said at its end.  It must have ended well, and by itself."""
+        rest = self.process.stdout.read()
+        status = self.process.wait(PATIENCE)
+        assert status == 0, f"exit status {status}"
+        return rest
+
+    def kill(self):
+        self.watchdog.cancel()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+# Without serializers the methods take and give bytes.
+def echo(channel):
+    return channel.unary_unary("/weft.examples.Greeter/Echo")
+
+
+def greet(channel):
+    return channel.unary_stream("/weft.examples.Greeter/Greet")
+
+
+class GrpcServerTest(unittest.TestCase):
+    def setUp(self):
+        # Longer than any test: a handler that ends at the end of the server has ended by itself.
+        self.server = Server("--drain_ms=3600000")
+        self.addCleanup(self.server.kill)
+        self.channel = self.server.channel()
+        self.addCleanup(self.channel.close)
+
+    def test_echoes_are_exact(self):
+        for payload in (b"", b"x", bytes(range(256)), os.urandom(1 << 20)):
+            self.assertEqual(echo(self.channel)(echo_request(payload), timeout=PATIENCE), field(1, payload))
+
+    def test_a_stream_is_exact_and_in_order(self):
+        got = list(greet(self.channel)(greet_request("Grüße".encode(), 300), timeout=PATIENCE))
+        want = [field(1, f"hello Grüße, for the {i}. time".encode()) for i in range(1, 301)]
+        self.assertEqual(got, want)
+        self.assertEqual(list(greet(self.channel)(greet_request(b"nobody", 0), timeout=PATIENCE)), [])
+
+    def test_many_slow_calls_at_once_take_as_long_as_one(self):
+        begin = time.monotonic()
+        calls = [echo(self.channel).future(echo_request(b"%d" % i, 500), timeout=PATIENCE) for i in range(200)]
+        for i, call in enumerate(calls):
+            self.assertEqual(call.result(), field(1, b"%d" % i))
+        took = time.monotonic() - begin
+        self.assertGreaterEqual(took, 0.5)
+        self.assertLess(took, 50)  # One after the other on two workers.
+
+    def test_a_message_that_is_none_is_refused(self):
+        with self.assertRaises(grpc.RpcError) as raised:
+            echo(self.channel)(b"\xff\xff\xff", timeout=PATIENCE)
+        self.assertNotEqual(raised.exception.code(), grpc.StatusCode.OK)
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.channel.unary_unary("/weft.examples.Greeter/Shout")(b"", timeout=PATIENCE)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+        self.assertEqual(echo(self.channel)(echo_request(b"on"), timeout=PATIENCE), field(1, b"on"))
+
+    def test_a_deadline_ends_a_call_at_both_ends(self):
+        echo(self.channel)(echo_request(b"connects"), timeout=PATIENCE)
+        with self.assertRaises(grpc.RpcError) as raised:
+            echo(self.channel)(echo_request(b"late", 3600 * 1000), timeout=1)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.server.terminate()
+        self.assertIn("1 calls were answered, 1 were cancelled", self.server.end())
+
+    def test_a_client_that_cancels_ends_the_handler(self):
+        stream = greet(self.channel)(greet_request(b"you", 1000, 3600 * 1000))
+        self.assertEqual(next(stream), field(1, b"hello you, for the 1. time"))
+        stream.cancel()
+        self.server.terminate()
+        self.assertIn("0 calls were answered, 1 were cancelled", self.server.end())
+
+    def test_a_client_that_dies_ends_the_handler(self):
+        program = (
+            "import grpc, sys\n"
+            "stream = grpc.insecure_channel(sys.argv[1]).unary_stream('/weft.examples.Greeter/Greet')"
+            "(bytes.fromhex(sys.argv[2]))\n"
+            "next(stream)\n"
+            "print('reading', flush=True)\n"
+            "next(stream)\n")
+        client = subprocess.Popen(
+            [sys.executable, "-c", program, self.server.address, greet_request(b"you", 1000, 3600 * 1000).hex()],
+            stdout=subprocess.PIPE, text=True)
+        with client:
+            self.assertEqual(client.stdout.readline(), "reading\n")
+            client.kill()
+        self.server.terminate()
+        self.assertIn("0 calls were answered, 1 were cancelled", self.server.end())
+
+    def test_sigterm_drains(self):
+        entered = threading.Event()
+        stream = greet(self.channel)(greet_request(b"you", 20, 50), timeout=PATIENCE)
+        got = []
+
+        def read():
+            for message in stream:
+                got.append(message)
+                entered.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        self.assertTrue(entered.wait(PATIENCE))
+        self.server.terminate()
+        self.server.wait_until_drains()
+        # What is under way goes on; the answer counts below say that the server has waited for it.
+        reader.join(PATIENCE)
+        self.assertEqual(len(got), 20)
+        self.assertEqual(stream.code(), grpc.StatusCode.OK)
+        self.assertIn("1 calls were answered, 0 were cancelled", self.server.end())
+        with self.assertRaises(grpc.RpcError) as raised:
+            echo(self.channel)(echo_request(b"too late"), timeout=PATIENCE)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
+
+
+class GrpcServerFlagsTest(unittest.TestCase):
+    def test_calls_that_take_longer_than_the_drain_are_cancelled(self):
+        server = Server("--drain_ms=100")
+        self.addCleanup(server.kill)
+        with server.channel() as channel:
+            stream = greet(channel)(greet_request(b"you", 1000, 3600 * 1000), timeout=PATIENCE)
+            next(stream)
+            server.terminate()
+            self.assertRaises(grpc.RpcError, next, stream)
+            self.assertIn("0 calls were answered, 1 were cancelled", server.end())
+
+    def test_duration_ends_the_server(self):
+        server = Server("--duration=1")
+        self.addCleanup(server.kill)
+        self.assertIn("0 calls were answered", server.end())
+
+    def test_a_port_in_use_is_refused(self):
+        server = Server()
+        self.addCleanup(server.kill)
+        second = subprocess.run(
+            [SERVER, f"--listen={server.address}"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(f"cannot listen on --listen={server.address}", second.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
