@@ -8,7 +8,8 @@ set(run COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${prefix}" OUTPUT_QUIET ${run})
 
 # Headers are where the documentation says, and nothing but headers.
-foreach(header weft.h base/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h)
+foreach(header weft.h base/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
+               interop/grpc_server.h)
   if(NOT EXISTS "${prefix}/include/weft/${header}")
     message(FATAL_ERROR "weft/${header} is not installed")
   endif()
@@ -25,3 +26,7 @@ execute_process(
           "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}" ${run})
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${SCRATCH}/build" ${run})
 execute_process(COMMAND "${SCRATCH}/build/consumer" TIMEOUT 60 ${run})
+# With gRPC, where it is installed.
+if(EXISTS "${SCRATCH}/build/grpc_consumer")
+  execute_process(COMMAND "${SCRATCH}/build/grpc_consumer" TIMEOUT 60 ${run})
+endif()
