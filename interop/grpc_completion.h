@@ -10,13 +10,12 @@
 //
 // Invariants
 //   GC1  Begin, End, Await follow each other in this order; the next Begin comes after Await has returned.
-//   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack it may lie on, can be
-//        gone as soon as Await() has returned (FiberEvent's lifetime rule).
+//   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack it may lie on, can
+//        be gone as soon as Await() has returned (FiberEvent's rule on its lifetime).
 //
-// Memory ordering: what is done before Begin() is visible after End() has begun, and what is done before End() is
-// visible after Await().  gRPC orders the first pair too, as a matter of course; it is ordered here once more because
-// gRPC does not promise it in its documentation and its libraries are not instrumented, so that ThreadSanitizer can
-// check the adapter.
+// Memory ordering: what is done before Begin() is visible to who calls End(), what is done before End() is visible
+// after Await(). gRPC orders the first pair too, as a matter of course; it is ordered here once more because gRPC's
+// libraries are not instrumented, so that ThreadSanitizer can check the adapter.
 
 #ifndef WEFT_INTEROP_GRPC_COMPLETION_H_
 #define WEFT_INTEROP_GRPC_COMPLETION_H_

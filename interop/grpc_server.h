@@ -2,59 +2,66 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // gRPC services whose handlers run in fibers: ServeUnary, ServeServerStream, FiberServerContext, FiberServerWriter,
-// ShutdownServer.  For programs that have gRPC (C++, made for 1.51): CMake target weft::grpc; Weft itself needs none.
+// ShutdownServer.  For programs that have gRPC for C++ (tested with 1.51): the CMake target weft::grpc. Weft itself
+// needs none.
 //
-//   class Greeter final : public pb::Greeter::CallbackService {          // what protoc's gRPC plugin generates
-//     grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext* context, const pb::Ask* ask, pb::Answer* answer) override {
-//       return weft::interop::ServeUnary(context, ask, answer,
+//   class Greeter final : public pb::Greeter::CallbackService {  // what protoc's gRPC plugin generates
+//     grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext* context, const pb::Ask* ask,
+//                                     pb::Answer* answer) override {
+//       return weft::interop::ServeUnary(
+//           context, ask, answer,
 //           [this](weft::interop::FiberServerContext& call, const pb::Ask& ask, pb::Answer* answer) {
-//             weft::FiberSleepFor(10ms);                                  // parks the fiber only
-//             answer->set_text(Lookup(ask.name()));
+//             answer->set_text(LookUp(ask.name()));  // may park the fiber; its thread serves others
 //             return grpc::Status::OK;
 //           });
 //     }
 //     grpc::ServerWriteReactor<pb::Answer>* Watch(grpc::CallbackServerContext* context, const pb::Ask* ask) override {
-//       return weft::interop::ServeServerStream<pb::Answer>(context, ask,
-//           [](auto& call, const pb::Ask& ask, weft::interop::FiberServerWriter<pb::Answer>& writer) {
-//             while (Next(&answer) && writer.Write(answer)) {}            // parks the fiber until gRPC has taken it
+//       return weft::interop::ServeServerStream<pb::Answer>(
+//           context, ask, [](auto& call, const pb::Ask& ask, weft::interop::FiberServerWriter<pb::Answer>& writer) {
+//             pb::Answer answer;
+//             while (Next(ask, &answer) && writer.Write(answer)) {  // parks the fiber until gRPC has taken it
+//             }
 //             return call.IsCancelled() ? grpc::Status::CANCELLED : grpc::Status::OK;
 //           });
 //     }
 //   };
 //
-// How it works.  gRPC's callback API: gRPC polls and parses in threads of its own (it needs no thread of ours) and calls
-// the generated method there; that starts a fiber and returns.  The fiber runs the handler and hands gRPC the answer,
-// which is serialised and, as a rule, written to the socket right there.  The call's object lives until gRPC says that
-// all is over (OnDone), in one of its threads.
+// How it works.  gRPC's callback API: gRPC polls and parses in threads of its own and calls the generated method there;
+// that starts a fiber and returns. The fiber runs the handler and hands gRPC the answer, which is serialised and, as a
+// rule, written to the socket right there. The call's object lives until gRPC says that all is over (OnDone), in one of
+// its threads.
 //
-//     gRPC's thread    method -> Start ----------------------------- OnWriteDone, OnCancel ------- OnDone: delete
-//                                  |                                      ^        |                  ^
-//     fiber                        +--> handler ... Write: StartWrite ----+  woken +-> ... Finish ----+
+//     gRPC's threads   method -> Start ---------------------- OnWriteDone, OnCancel ----------- OnDone: delete
+//                                  |                             ^             |                   ^
+//     fiber                        +--> handler ... Write -------+       woken +---> ... Finish ---+
 //
 // Invariants
 //   GS1  Finish is called exactly once for each call: at the end of its fiber, or where the start was refused.
-//   GS2  After Finish the fiber touches nothing of the call; the handler and what it captured have been destroyed
-//        before.  So when grpc::Server::Shutdown() has returned, no fiber uses the service any more (a fiber may still
-//        be on its way out: TerminateRuntime() waits for it).
-//   GS3  Nothing that runs in gRPC's threads waits for a fiber.  (Starting one may wait for room in the run queue, up to
-//        --fiber_start_timeout_ms, as any plain thread does.)
+//   GS2  After Finish the fiber touches nothing of the call; the handler, and what it captured, has been destroyed
+//        before. So when grpc::Server::Shutdown() has returned no fiber uses the service any more (one may still be on
+//        its way out: TerminateRuntime() waits for it).
+//   GS3  Nothing that runs in gRPC's threads waits for a fiber. (Starting one may wait for room in the run queue, up to
+//        --fiber_start_timeout_ms, as in any plain thread.)
 //
-// A start that is refused (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED, and the
-// handler does not run.  A handler that throws answers UNKNOWN, as gRPC's own; what it threw is logged and not sent.
-// A call whose peer has gone, or whose deadline is over, is cancelled: FiberServerContext says so; the handler goes on
-// until it returns.
+// Errors.  A start that is refused (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED,
+// and the handler does not run. A handler that throws answers UNKNOWN, as gRPC's own do; what it threw is logged and
+// not sent. A call whose peer has gone, or whose deadline is over, is cancelled: FiberServerContext says so, writes
+// fail, and the handler goes on until it returns.
 //
-// Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime().  A
+// Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime(). A
 // call that comes in without a runtime ends the process.
 //
-// On gRPC inside fibers: a call into gRPC runs on the fiber's stack and never suspends the fiber, so gRPC's thread-local
+// gRPC inside fibers: a call into gRPC runs on the fiber's stack and never suspends the fiber, so its thread-local
 // variables are safe; but code that gRPC calls back from within (interceptors, credentials plugins) may not wait for
-// anything.  Build servers and channels in plain threads: gRPC starts its threads then, and a thread that is started
+// anything. Build servers and channels in plain threads: gRPC starts its threads then, and a thread that is started
 // from a worker inherits the worker's CPUs.
 //
-// Rejected: the completion queue API with a polling thread of ours (a slot to post per method, its shutdown order, and a
-// thread that becomes the bottleneck; the callback API leaves all that to gRPC).  Running handlers in gRPC's synchronous
-// threads (a thread per call is what fibers are to spare).
+// Memory ordering: what gRPC's thread did before it called the method is visible to the handler; what the handler did
+// is visible to OnDone by gRPC's own order (tests/interop/grpc_reactors_test.cc).
+//
+// Rejected: the completion queue API with a polling thread of ours (slots to post for each method, a shutdown order to
+// keep between server, queue and thread; gRPC does all that behind the callback API).  Handlers in gRPC's synchronous
+// threads (a thread for each call is what fibers are to spare).
 
 #ifndef WEFT_INTEROP_GRPC_SERVER_H_
 #define WEFT_INTEROP_GRPC_SERVER_H_
@@ -244,8 +251,8 @@ class ServerStreamCall final : public ServerCall<grpc::ServerWriteReactor<Respon
 
 }  // namespace detail
 
-// Runs handler(FiberServerContext&, const Request&, Response*) -> grpc::Status in a fiber.  For the generated method, in
-// gRPC's thread, which returns the result.  `attributes`: what the fiber shall be (its name, its stack).
+// Runs handler(FiberServerContext&, const Request&, Response*) -> grpc::Status in a fiber. For the generated method, in
+// gRPC's thread, which returns the result. `attributes`: what the fiber shall be (its name, its stack).
 template <class Request, class Response, class Handler>
 requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
 &, FiberServerContext&, const Request&,
@@ -292,9 +299,10 @@ requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
   return ServeServerStream<Response>(FiberAttributes(), context, request, std::forward<Handler>(handler));
 }
 
-// Ends the server: takes no more calls, lets those under way go on for `grace`, then cancels them; returns when the last
-// handler has returned.  Any thread and any fiber (which it parks; grpc::Server::Shutdown() would block its worker), but
-// no handler of this server, which would wait for itself.
+// Ends the server: it takes no more calls, those under way may go on for `grace` and are then cancelled; returns when
+// the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would block its
+// worker), but no handler of this server: it would wait for itself.  gRPC also waits, within `grace`, for clients to
+// confirm that they have seen the end.
 inline void ShutdownServer(grpc::Server& server, std::chrono::nanoseconds grace) {
   using SystemTime = std::chrono::system_clock::time_point;
   const SystemTime now = std::chrono::system_clock::now();

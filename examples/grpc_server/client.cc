@@ -54,7 +54,7 @@ struct Tally {
   std::atomic<int> wrong{0};
   weft::FiberMutex mutex;
   std::string first_error;
-  std::vector<Steady::duration> took;
+  std::vector<Steady::duration> took;  // By each right answer.
 
   void Fail(const std::string& what) {
     ++wrong;
@@ -81,11 +81,13 @@ void CallInALoop(Greeter::Stub& stub, Tally* tally) {
     SetDeadline(&context);
     const auto begin = Steady::now();
     const grpc::Status status = weft::interop::CallUnary(stub, &Greeter::Stub::async::Echo, &context, request, &reply);
-    took.push_back(Steady::now() - begin);
+    const auto duration = Steady::now() - begin;
     if (!status.ok()) {
       tally->Fail(status.error_message());
     } else if (reply.payload() != payload) {
       tally->Fail("the echo is not what was sent");
+    } else {
+      took.push_back(duration);
     }
   }
   const std::scoped_lock lock(tally->mutex);
@@ -114,7 +116,8 @@ bool EchoFromManyFibers(Greeter::Stub& stub) {
     const std::size_t at = (tally.took.size() - 1) * percent / 100;
     return std::chrono::duration_cast<std::chrono::microseconds>(tally.took[at]).count();
   };
-  std::cout << tally.took.size() << " calls from " << FLAGS_fibers << " fibers in " << seconds.count()
+  std::cout << tally.took.size() << " of " << FLAGS_calls << " calls were answered, from " << FLAGS_fibers
+            << " fibers in " << seconds.count()
             << " s: " << static_cast<std::int64_t>(static_cast<double>(tally.took.size()) / seconds.count())
             << " calls/s";
   if (!tally.took.empty())

@@ -12,12 +12,13 @@
 #include <memory>
 #include <string>
 
-#include "twice.grpc.pb.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/grpc_client.h"
 #include "weft/interop/grpc_server.h"
+
+#include "twice.grpc.pb.h"
 
 namespace {
 
