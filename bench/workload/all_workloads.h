@@ -50,6 +50,9 @@ RuntimeUnderTest Describe() {
     table.push_back({"wake", "wake", RunWake<Runtime>, 3, 120});
     table.push_back({"wake_park", "wake_park", RunWakeParked<Runtime>, 3, 120});
   }
+  if constexpr (Runtime::kStartsFromThreads && Runtime::kLightWeight) {
+    table.push_back({"wake_beside_threads", "wake_beside_threads", RunWakeBesideThreads<Runtime>, 1, 120});
+  }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
   if constexpr (Runtime::kHasTimers) table.push_back({"timers", "timers", RunTimers<Runtime>, 5, 60});
   if constexpr (Runtime::kLightWeight) {

@@ -1,0 +1,3 @@
+module weft/bench/compare
+
+go 1.19
