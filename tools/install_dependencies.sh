@@ -2,10 +2,11 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what Weft needs on Debian 12, as far as it is missing:  tools/install_dependencies.sh [demo|test]
-#   demo   what is needed to build the library and the examples (gRPC is for interop/grpc_*.h and one example only)
-#   test   (default) also the test and benchmark libraries, clang with its sanitizers, the checkers, and an emulator
-#          for the tests on machines with several NUMA nodes (tests/guest), which are skipped where it cannot be had
+# Installs what Weft needs on Debian 12, as far as it is missing:  tools/install_dependencies.sh [demo|test|compare]
+#   demo     what is needed to build the library and the examples (gRPC is for interop/grpc_*.h and one example only)
+#   test     (default) also the test and benchmark libraries, clang with its sanitizers, the checkers, and an emulator
+#            for the tests on machines with several NUMA nodes (tests/guest), which are skipped where it cannot be had
+#   compare  what bench/compare needs: the other runtimes (each is left out where it cannot be had), gnuplot, valgrind
 set -eu
 
 build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev libgoogle-glog-dev
@@ -13,12 +14,15 @@ build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio"
 emulator_packages="qemu-system-x86 busybox-static"
+compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind"
+peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
 
 case "${1:-test}" in
   demo) wanted="$build_packages $grpc_packages" optional="" ;;
   test) wanted="$build_packages $grpc_packages $test_packages" optional="$emulator_packages" ;;
+  compare) wanted="$build_packages $compare_packages" optional="$peer_packages" ;;
   *)
-    echo "usage: $0 [demo|test]" >&2
+    echo "usage: $0 [demo|test|compare]" >&2
     exit 2
     ;;
 esac
@@ -57,5 +61,7 @@ install_with_fresh_lists() {
 }
 [ -z "$missing" ] || install_with_fresh_lists "$missing"
 if [ -n "$missing_optional" ] && ! install_with_fresh_lists "$missing_optional"; then
-  echo "not installed:$missing_optional; the tests that need them will be skipped" >&2
+  for package in $missing_optional; do  # One that cannot be had shall not cost the others.
+    install_packages "$package" || echo "not installed: $package; what needs it will be left out" >&2
+  done
 fi
