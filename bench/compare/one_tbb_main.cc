@@ -26,12 +26,13 @@ namespace {
 
 namespace tbb = oneapi::tbb;
 
-// In the process of each workload. The thread that calls execute() counts as one of the workers and works.
+// In the process of each workload. The arena has a slot for each worker, one of them for the thread that calls execute().
 std::optional<tbb::global_control> parallelism;
 std::optional<tbb::task_arena> arena;
 
 void Start(int workers, int) {
-  parallelism.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(workers));
+  // One more than workers: RunTbbSpawnExternal() wants so many threads of oneTBB's own beside those that start.
+  parallelism.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(workers) + 1);
   arena.emplace(workers);
 }
 
@@ -60,8 +61,6 @@ void RunTbbSpawn(Round& round) {
 // The starting threads do not work here: all the workers are oneTBB's own.
 void RunTbbSpawnExternal(Round& round) {
   const std::int64_t tasks = round.Scaled(250'000, kSpawnBatch);
-  const tbb::global_control one_more(tbb::global_control::max_allowed_parallelism,
-                                     static_cast<std::size_t>(round.workers()) + 1);
   tbb::task_arena workers_only(round.workers(), /*reserved_for_masters=*/0);
   static PaddedCounter done[2];  // Static: as in RunSpawnExternal().
   auto start_all = [&](std::atomic<std::int64_t>& count) {

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the workloads on Weft and on its peers, in turn, and writes what came out.
+
+Each run goes through the workloads, and for each workload through all runtimes, one process after the other: what the
+machine does besides hits them alike, so that ratios within a run hold where figures of different days do not. rows.py
+says what is run and which targets are set, figures.py what is made of the output, report.py how it is shown.
+
+The programs must have been built: bench/compare/run.sh does all of it. Written to --out: report.md, results.json (all
+rounds of all runs; --render shows them anew), throughput.svg and latency.svg with their gnuplot sources.
+
+Exit status: 0, 1 if a workload of Weft failed, 2 for a wrong command line. Peers may fail, which the report tells; a
+missed target is a result and no failure.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import report
+from figures import Results, parse_output
+from rows import BASE_WORKERS, OTHER_WORKERS, RUNTIMES, SWITCH, WEFT, WORKLOADS
+
+SKIPPED = 77  # The exit status by which ctest knows a skipped test.
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Failure(Exception):
+    """A process did not do what it should; the text says which and why."""
+
+
+class Programs:
+    """Where each runtime's program is, and how it is called."""
+
+    def __init__(self, build):
+        self.weft = build / "bench/workload"
+        self.bare_switch = build / "bin/weft_bare_switch"
+        peers = build / "bench/workload_peers"
+        self._programs = {
+            "weft_v1": ([self.weft, "--fiber_scheduling_name=v1"], "target weft_workload"),
+            "weft_v2": ([self.weft, "--fiber_scheduling_name=v2"], "target weft_workload"),
+            "go": ([build / "bench/compare/workload_go"], "golang-go"),
+            "one_tbb": ([build / "bin/weft_workload_one_tbb"], "libtbb-dev"),
+            "tokio": ([build / "bench/compare/tokio/release/workload_tokio"], "cargo, rustc, librust-tokio-dev"),
+        }
+        for name in ("boost_shared_work", "boost_work_stealing", "std_thread"):
+            self._programs[name] = ([peers, f"--runtime={name}"], "libboost-fiber1.81-dev")
+
+    def missing(self, runtime):
+        """Why the runtime cannot be measured, or None."""
+        command, needs = self._programs[runtime]
+        if command[0].exists():
+            return None
+        return f"{RUNTIMES[runtime]}: {command[0]} has not been built (it needs {needs}; bench/compare/run.sh does it)"
+
+    def command(self, runtime):
+        return [str(word) for word in self._programs[runtime][0]]
+
+
+def run_process(command, timeout):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"did not end within {timeout} s: {' '.join(command)}") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[0]
+        raise Failure(f"exit status {done.returncode}, {last}: {' '.join(command)}")
+    return done
+
+
+def instructions(command):
+    """Instructions of a process, all its threads, as callgrind counts them."""
+    done = run_process(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command], timeout=300)
+    counted = re.search(r"Collected : (\d+)", done.stderr)
+    if counted is None:
+        raise Failure(f"callgrind counted nothing: {' '.join(command)}")
+    return int(counted[1])
+
+
+def count_switches(programs, runtime, scale):
+    """{figure: [instructions of one switch]}: the difference of two lengths of a workload, so that start and end cancel.
+
+    One worker. pingpong: two hand-overs for each round trip, each a Set(), a Wait() that parks and a Reset(). yield: as many
+    fibers as yields each, so the starts of the further fibers count in, with a part in a thousand of the yields.
+    """
+    def of_weft(workload, scale_by):
+        return instructions([*programs.command(runtime), f"--workload={workload}", "--isolate=false", "--rounds=1",
+                             "--workers=1", f"--scale={scale * scale_by:g}"])
+
+    def difference(count, small, large, operations):
+        return [(count(large) - count(small)) / (operations(large) - operations(small))]
+
+    return {
+        "event": difference(lambda by: of_weft("pingpong", by), 0.02, 0.06, lambda by: 2 * round(500_000 * scale * by)),
+        "yield": difference(lambda by: of_weft("yield", by), 0.2, 0.6, lambda by: round(1_000 * scale * by)**2),
+        "bare": difference(lambda n: instructions([str(programs.bare_switch), str(n)]), 100_000, 300_000, lambda n: n),
+    }
+
+
+def measure(programs, runtime, workload, workers, options):
+    if workload.name == SWITCH:
+        return count_switches(programs, runtime, options.scale)
+    rounds = max(options.rounds or workload.rounds, 2 if workload.name == "sleepers" else 1)  # Cold and warm.
+    done = run_process([*programs.command(runtime), f"--workload={workload.name}", f"--workers={workers}",
+                        f"--rounds={rounds}", f"--scale={options.scale:g}"], workload.timeout)
+    return parse_output(done.stdout)
+
+
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return ""
+
+
+def describe(options, started, build):
+    """What a reader must know to judge the figures."""
+    cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                if line.startswith("model name")), platform.machine())
+    commit = first_line(["git", "-C", str(HERE), "describe", "--always", "--dirty"])
+    cache = (build / "CMakeCache.txt").read_text() if (build / "CMakeCache.txt").exists() else ""
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.MULTILINE)
+    tools = [first_line(command) for command in ([compiler[1], "--version"] if compiler else ["true"], ["go", "version"],
+                                                 ["/usr/bin/rustc", "--version"])]
+    return [
+        f"{started:%Y-%m-%d %H:%M}, {options.runs} runs in {(datetime.datetime.now() - started).seconds // 60} minutes" +
+        (f"; scale {options.scale:g}: shortened, NOT comparable" if options.scale != 1 else ""),
+        f"{os.cpu_count()} CPUs, {cpu}, Linux {platform.release()}; load average at the end "
+        f"{os.getloadavg()[1]:.1f} (5 minutes)",
+        "; ".join(tool for tool in [f"Weft {commit}", *tools] if tool),
+        f"`bench/compare/run.sh {' '.join(options.command_line)}`".replace(" `", "`"),
+    ]
+
+
+def run_all(options, programs, runtimes, other_workers):
+    """(Results, notes on what is not in them, whether Weft did all it should)"""
+    results, notes, weft_is_well, broken = Results(), [], True, set()
+    for run in range(options.runs):
+        for workload in WORKLOADS:
+            if workload.name not in options.workloads or (workload.name == SWITCH and run > 0):
+                continue  # Instructions do not vary from run to run.
+            began = time.monotonic()
+            for runtime in (name for name in runtimes if name in workload.runtimes):
+                several = runtime in WEFT and workload.name != SWITCH
+                for workers in [options.workers, *(other_workers if several else ())]:
+                    if (runtime, workers, workload.name) in broken:
+                        continue
+                    try:
+                        figures = measure(programs, runtime, workload, workers, options)
+                        results.add(run, runtime, workers, workload.name, figures)
+                    except (Failure, OSError, ValueError) as problem:
+                        notes.append(f"{workload.name} on {RUNTIMES[runtime]} at {workers} workers, run {run + 1}: {problem}")
+                        print(f"FAILED {notes[-1]}", file=sys.stderr, flush=True)
+                        weft_is_well = weft_is_well and runtime not in WEFT
+                        if runtime not in WEFT:
+                            broken.add((runtime, workers, workload.name))  # It would take its time limit in every run.
+            print(f"run {run + 1}/{options.runs} {workload.name}: {time.monotonic() - began:.1f} s", flush=True)
+        save(options, results, notes, None)
+    return results, notes, weft_is_well
+
+
+def save(options, results, notes, about):
+    text = json.dumps({"about": about, "notes": notes, "rounds": results.to_json()})
+    (options.out / "results.json").write_text(text)
+
+
+def parse_command_line(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    names = [workload.name for workload in WORKLOADS]
+
+    def some_of(known):
+        def parse(text):
+            wrong = [name for name in text.split(",") if name not in known]
+            if wrong:
+                raise argparse.ArgumentTypeError(f"no such name: {', '.join(wrong)}; there are {', '.join(known)}")
+            return text.split(",")
+        return parse
+
+    def at_least_one(text):
+        if int(text) < 1:
+            raise argparse.ArgumentTypeError(f"{text}: expected 1 or more")
+        return int(text)
+
+    parser.add_argument("--runs", type=at_least_one, default=5, help="how often all of it (default: %(default)s)")
+    parser.add_argument("--workers", type=at_least_one, default=BASE_WORKERS, help="of each runtime (default: %(default)s)")
+    parser.add_argument("--workloads", type=some_of(names), default=[],
+                        help=f"some of {','.join(names)} (default: all)")
+    parser.add_argument("--runtimes", type=some_of(list(RUNTIMES)), default=list(RUNTIMES),
+                        help=f"some of {','.join(RUNTIMES)} (default: all)")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for what is written (default: <build>/compare)")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/release",
+                        help="the build folder (default: %(default)s)")
+    parser.add_argument("--only-workers", action="store_true",
+                        help="leave out Weft at the other numbers of workers: no table of them")
+    parser.add_argument("--rounds", type=int, default=0, help="in each process (default: as suits the workload)")
+    parser.add_argument("--scale", type=float, default=1.0, help="part of the work: figures hold at 1 only")
+    parser.add_argument("--render", type=pathlib.Path, metavar="RESULTS", help="run nothing: show a results.json anew")
+    parser.add_argument("--smoke", action="store_true",
+                        help="one tiny run; exit status 77 if a runtime is not there, 1 if any row has no figure")
+    options = parser.parse_args(arguments)
+    options.command_line = arguments
+    options.build = options.build.resolve()
+    options.out = (options.out or options.build / "compare").resolve()
+    if options.smoke:
+        options.runs, options.scale, options.rounds = 1, 0.002, 1
+        options.only_workers = True
+    # callgrind takes a second for each of its processes: in a smoke test only when asked for.
+    options.workloads = options.workloads or [name for name in names if name != SWITCH or not options.smoke]
+    return options
+
+
+def smoke_failures(results, options, runtimes):
+    """Workloads that should have given figures and did not."""
+    measured = {(runtime, workload) for _, runtime, _, workload in results.rounds}
+    return [f"{workload.name} on {runtime} gave no figure" for workload in WORKLOADS for runtime in runtimes
+            if runtime in workload.runtimes and workload.name in options.workloads
+            and (runtime, workload.name) not in measured]
+
+
+def main(arguments):
+    options = parse_command_line(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.render:
+        data = json.loads(options.render.read_text())
+        (options.out / "report.md").write_text(report.render(Results.from_json(data["rounds"]), data["about"], options.out))
+        print(f"wrote {options.out}/report.md")
+        return 0
+
+    programs = Programs(options.build)
+    missing = {runtime: why for runtime in options.runtimes if (why := programs.missing(runtime))}
+    if SWITCH in options.workloads and shutil.which("valgrind") is None:
+        missing[SWITCH] = "switch: valgrind is not installed (bench/compare/run.sh does it)"
+        options.workloads.remove(SWITCH)
+    if missing and (options.smoke or not set(WEFT).isdisjoint(missing)):
+        print("\n".join(missing.values()))
+        return SKIPPED if options.smoke else 1
+    runtimes = [runtime for runtime in options.runtimes if runtime not in missing]
+    weft_workers = {options.workers} if options.only_workers else {options.workers, BASE_WORKERS, *OTHER_WORKERS}
+
+    started = datetime.datetime.now()
+    results, notes, weft_is_well = run_all(options, programs, runtimes, sorted(weft_workers - {options.workers}))
+    notes = [*missing.values(), *notes]
+    about = {"workers": options.workers, "other_workers": sorted(weft_workers - {BASE_WORKERS}) if len(weft_workers) > 1 else [],
+             "notes": notes,
+             "lines": describe(options, started, options.build)}
+    save(options, results, notes, about)
+    (options.out / "report.md").write_text(report.render(results, about, options.out))
+    for target, policy, found, met in report.judge_all(results, options.workers):
+        if found is not None and options.scale == 1:
+            print(f"{'met   ' if met else 'MISSED'} {RUNTIMES[policy]} {target.row}: {report.number(found.median)} "
+                  f"({report.target_text(target)})")
+    print(f"wrote {options.out}/report.md")
+    failures = smoke_failures(results, options, runtimes) if options.smoke else []
+    if failures:
+        print("\n".join(failures), file=sys.stderr)
+    return 0 if weft_is_well and not failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
