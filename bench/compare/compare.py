@@ -109,7 +109,9 @@ def count_switches(programs, runtime, scale):
 def measure(programs, runtime, workload, workers, options):
     if workload.name == SWITCH:
         return count_switches(programs, runtime, options.scale)
-    rounds = max(options.rounds or workload.rounds, 2 if workload.name == "sleepers" else 1)  # Cold and warm.
+    rounds = options.rounds or (1 if runtime in workload.one_round else workload.rounds)
+    if workload.name == "sleepers":
+        rounds = max(rounds, 2)  # Cold and warm.
     done = run_process([*programs.command(runtime), f"--workload={workload.name}", f"--workers={workers}",
                         f"--rounds={rounds}", f"--scale={options.scale:g}"], workload.timeout)
     return parse_output(done.stdout)
