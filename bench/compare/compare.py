@@ -30,6 +30,7 @@ import report
 from figures import Results, parse_output
 from rows import BASE_WORKERS, OTHER_WORKERS, RUNTIMES, SWITCH, WEFT, WORKLOADS
 
+PATIENCE = 15  # Seconds. A peer whose process takes longer is measured in the first run only.
 SKIPPED = 77  # The exit status by which ctest knows a skipped test.
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -109,7 +110,7 @@ def count_switches(programs, runtime, scale):
 def measure(programs, runtime, workload, workers, options):
     if workload.name == SWITCH:
         return count_switches(programs, runtime, options.scale)
-    rounds = options.rounds or (1 if runtime in workload.one_round else workload.rounds)
+    rounds = options.rounds or workload.rounds
     if workload.name == "sleepers":
         rounds = max(rounds, 2)  # Cold and warm.
     done = run_process([*programs.command(runtime), f"--workload={workload.name}", f"--workers={workers}",
@@ -145,7 +146,7 @@ def describe(options, started, build):
 
 def run_all(options, programs, runtimes, other_workers):
     """(Results, notes on what is not in them, whether Weft did all it should)"""
-    results, notes, weft_is_well, broken = Results(), [], True, set()
+    results, notes, weft_is_well, done_with = Results(), [], True, set()
     for run in range(options.runs):
         for workload in WORKLOADS:
             if workload.name not in options.workloads or (workload.name == SWITCH and run > 0):
@@ -154,17 +155,24 @@ def run_all(options, programs, runtimes, other_workers):
             for runtime in (name for name in runtimes if name in workload.runtimes):
                 several = runtime in WEFT and workload.name != SWITCH
                 for workers in [options.workers, *(other_workers if several else ())]:
-                    if (runtime, workers, workload.name) in broken:
+                    if (runtime, workload.name) in done_with:
                         continue
+                    what = f"{workload.name} on {RUNTIMES[runtime]} at {workers} workers, run {run + 1}"
+                    started = time.monotonic()
                     try:
                         figures = measure(programs, runtime, workload, workers, options)
                         results.add(run, runtime, workers, workload.name, figures)
+                        took = time.monotonic() - started
+                        if took > PATIENCE and runtime not in WEFT and run + 1 < options.runs:
+                            done_with.add((runtime, workload.name))
+                            notes.append(f"{what}: took {took:.0f} s and was not repeated")
                     except (Failure, OSError, ValueError) as problem:
-                        notes.append(f"{workload.name} on {RUNTIMES[runtime]} at {workers} workers, run {run + 1}: {problem}")
+                        notes.append(f"{what}: {problem}")
                         print(f"FAILED {notes[-1]}", file=sys.stderr, flush=True)
-                        weft_is_well = weft_is_well and runtime not in WEFT
-                        if runtime not in WEFT:
-                            broken.add((runtime, workers, workload.name))  # It would take its time limit in every run.
+                        if runtime in WEFT:
+                            weft_is_well = False
+                        else:
+                            done_with.add((runtime, workload.name))  # It would take its time limit in every run.
             print(f"run {run + 1}/{options.runs} {workload.name}: {time.monotonic() - began:.1f} s", flush=True)
         save(options, results, notes, None)
     return results, notes, weft_is_well

@@ -163,5 +163,5 @@ def render(results, about, out):
         parts += [f"## Other numbers of workers\n\nA figure to the same at {BASE_WORKERS} workers; none shall be above {WORKERS_BOUND:g}.\n",
                   workers_table(results, about["other_workers"])]
     if about["notes"]:
-        parts += ["## Not measured\n", "\n".join(f"* {note}" for note in about["notes"]) + "\n"]
+        parts += ["## Not measured, or not in every run\n", "\n".join(f"* {note}" for note in about["notes"]) + "\n"]
     return "\n".join(parts)

@@ -28,8 +28,6 @@ class Workload:
     name: str
     runtimes: tuple
     rounds: int = 3
-    # Those that take many seconds for a round do one: their runs would be the most of the time.
-    one_round: tuple = ()
     timeout: int = 120  # Seconds, for the process.
 
 
@@ -37,13 +35,13 @@ class Workload:
 SWITCH = "switch"
 
 WORKLOADS = [
-    Workload("spawn", (*WEFT, "go", *BOOST, "one_tbb", "tokio", "std_thread"), one_round=BOOST),
+    Workload("spawn", (*WEFT, "go", *BOOST, "one_tbb", "tokio", "std_thread")),
     Workload("spawn_ext", (*WEFT, "go", "one_tbb", "tokio")),
     Workload("skynet", (*WEFT, "go", *BOOST, "one_tbb", "tokio")),
-    Workload("skynet_1m", (*WEFT, "go", *BOOST, "one_tbb", "tokio"), rounds=2, one_round=BOOST),
+    Workload("skynet_1m", (*WEFT, "go", *BOOST, "one_tbb", "tokio"), rounds=2),
     Workload("yield", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
-    Workload("pingpong", (*WEFT, "go", *BOOST, "tokio", "std_thread"), one_round=BOOST),
-    Workload("pingpong_cv", (*WEFT, "go", *BOOST, "std_thread"), one_round=BOOST),
+    Workload("pingpong", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
+    Workload("pingpong_cv", (*WEFT, "go", *BOOST, "std_thread")),
     Workload("mutex", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
     Workload("mutex_yield", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
     Workload("chan", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
