@@ -88,10 +88,10 @@ def instructions(command):
 
 
 def count_switches(programs, runtime, scale):
-    """{figure: [instructions of one switch]}: the difference of two lengths of a workload, so that start and end cancel.
+    """{figure: [instructions of one switch]}: the difference of two lengths of a workload: start and end cancel.
 
-    One worker. pingpong: two hand-overs for each round trip, each a Set(), a Wait() that parks and a Reset(). yield: as many
-    fibers as yields each, so the starts of the further fibers count in, with a part in a thousand of the yields.
+    One worker. pingpong: two hand-overs for each round trip, each a Set(), a Wait() that parks and a Reset().
+    yield: as many fibers as yields each; the starts of the further fibers count in, which is less than two percent.
     """
     def of_weft(workload, scale_by):
         return instructions([*programs.command(runtime), f"--workload={workload}", "--isolate=false", "--rounds=1",
@@ -132,15 +132,16 @@ def describe(options, started, build):
     commit = first_line(["git", "-C", str(HERE), "describe", "--always", "--dirty"])
     cache = (build / "CMakeCache.txt").read_text() if (build / "CMakeCache.txt").exists() else ""
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.MULTILINE)
-    tools = [first_line(command) for command in ([compiler[1], "--version"] if compiler else ["true"], ["go", "version"],
-                                                 ["/usr/bin/rustc", "--version"])]
+    asked = [["go", "version"], ["/usr/bin/rustc", "--version"], *([[compiler[1], "--version"]] if compiler else [])]
+    tools = [first_line(command) for command in asked]
+    minutes = (datetime.datetime.now() - started).seconds // 60
     return [
-        f"{started:%Y-%m-%d %H:%M}, {options.runs} runs in {(datetime.datetime.now() - started).seconds // 60} minutes" +
+        f"{started:%Y-%m-%d %H:%M}, {options.runs} runs in {minutes} minutes" +
         (f"; scale {options.scale:g}: shortened, NOT comparable" if options.scale != 1 else ""),
         f"{os.cpu_count()} CPUs, {cpu}, Linux {platform.release()}; load average at the end "
         f"{os.getloadavg()[1]:.1f} (5 minutes)",
         "; ".join(tool for tool in [f"Weft {commit}", *tools] if tool),
-        f"`bench/compare/run.sh {' '.join(options.command_line)}`".replace(" `", "`"),
+        f"`{' '.join(['bench/compare/run.sh', *options.command_line])}`",
     ]
 
 
@@ -201,7 +202,8 @@ def parse_command_line(arguments):
         return int(text)
 
     parser.add_argument("--runs", type=at_least_one, default=5, help="how often all of it (default: %(default)s)")
-    parser.add_argument("--workers", type=at_least_one, default=BASE_WORKERS, help="of each runtime (default: %(default)s)")
+    parser.add_argument("--workers", type=at_least_one, default=BASE_WORKERS,
+                        help="of each runtime (default: %(default)s)")
     parser.add_argument("--workloads", type=some_of(names), default=[],
                         help=f"some of {','.join(names)} (default: all)")
     parser.add_argument("--runtimes", type=some_of(list(RUNTIMES)), default=list(RUNTIMES),
@@ -241,7 +243,8 @@ def main(arguments):
     options.out.mkdir(parents=True, exist_ok=True)
     if options.render:
         data = json.loads(options.render.read_text())
-        (options.out / "report.md").write_text(report.render(Results.from_json(data["rounds"]), data["about"], options.out))
+        results = Results.from_json(data["rounds"])
+        (options.out / "report.md").write_text(report.render(results, data["about"], options.out))
         print(f"wrote {options.out}/report.md")
         return 0
 
@@ -259,8 +262,8 @@ def main(arguments):
     started = datetime.datetime.now()
     results, notes, weft_is_well = run_all(options, programs, runtimes, sorted(weft_workers - {options.workers}))
     notes = [*missing.values(), *notes]
-    about = {"workers": options.workers, "other_workers": sorted(weft_workers - {BASE_WORKERS}) if len(weft_workers) > 1 else [],
-             "notes": notes,
+    about = {"workers": options.workers, "notes": notes,
+             "other_workers": sorted(weft_workers - {BASE_WORKERS}) if len(weft_workers) > 1 else [],
              "lines": describe(options, started, options.build)}
     save(options, results, notes, about)
     (options.out / "report.md").write_text(report.render(results, about, options.out))

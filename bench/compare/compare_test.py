@@ -17,12 +17,17 @@ def results_of(*processes):
     return results
 
 
+def both(run, weft_value, go_value):
+    return ((run, "weft_v1", 2, "spawn", {"ns_per_fiber": [weft_value]}),
+            (run, "go", 2, "spawn", {"ns_per_fiber": [go_value]}))
+
+
 class Output(unittest.TestCase):
     def test_every_round_of_every_figure_is_read(self):
         text = ("# chan: a remark\n"
                 "chan ns_per_item 30.2 ns workers=2 groups=1 best=30.2 median=31 rounds=2 each=31,30.2 runtime=weft\n"
-                "chan ns_per_item_channel 1.2e+03 ns workers=2 groups=1 best=1 median=1 rounds=1 each=1.2e+03 runtime=go\n")
-        self.assertEqual(parse_output(text), {"ns_per_item": [31.0, 30.2], "ns_per_item_channel": [1200.0]})
+                "chan ns_per_item_channel 1e+03 ns workers=2 groups=1 best=1e+03 rounds=1 each=1e+03 runtime=go\n")
+        self.assertEqual(parse_output(text), {"ns_per_item": [31.0, 30.2], "ns_per_item_channel": [1000.0]})
 
     def test_a_line_of_another_form_is_refused(self):
         with self.assertRaisesRegex(ValueError, "spawn ns_per_fiber 3"):
@@ -42,17 +47,14 @@ class Output(unittest.TestCase):
 class Ratios(unittest.TestCase):
     def test_a_ratio_is_taken_within_a_run_before_the_median(self):
         # The machine is ten times slower in run 1: medians of all would say 55 / 20.
-        results = results_of((0, "weft_v1", 2, "spawn", {"ns_per_fiber": [10]}), (0, "go", 2, "spawn", {"ns_per_fiber": [20]}),
-                             (1, "weft_v1", 2, "spawn", {"ns_per_fiber": [100]}), (1, "go", 2, "spawn", {"ns_per_fiber": [200]}),
-                             (2, "weft_v1", 2, "spawn", {"ns_per_fiber": [30]}), (2, "go", 2, "spawn", {"ns_per_fiber": [20]}))
+        results = results_of(*both(0, 10, 20), *both(1, 100, 200), *both(2, 30, 20))
         found, met = results.judge(Target("spawn", 0.5, "go"), "weft_v1", 2, BY_KEY)
         self.assertEqual(found, Spread(0.5, 0.5, 1.5, 3))
         self.assertTrue(met)
         self.assertFalse(results.judge(Target("spawn", 0.49, "go"), "weft_v1", 2, BY_KEY)[1])
 
     def test_a_run_in_which_the_peer_failed_is_left_out(self):
-        results = results_of((0, "weft_v1", 2, "spawn", {"ns_per_fiber": [10]}), (0, "go", 2, "spawn", {"ns_per_fiber": [20]}),
-                             (1, "weft_v1", 2, "spawn", {"ns_per_fiber": [10]}))
+        results = results_of(*both(0, 10, 20), (1, "weft_v1", 2, "spawn", {"ns_per_fiber": [10]}))
         self.assertEqual(results.judge(Target("spawn", 1, "go"), "weft_v1", 2, BY_KEY)[0].runs, 1)
 
     def test_without_figures_there_is_no_verdict(self):
@@ -77,7 +79,8 @@ class Ratios(unittest.TestCase):
         self.assertEqual(results.judge(Target("chan_cv", 3, "go", peer_row="chan"), "weft_v1", 2, BY_KEY)[0].median, 3)
 
     def test_other_numbers_of_workers_are_compared_with_two(self):
-        results = results_of((0, "weft_v1", 2, "yield", {"ns_per_yield": [40]}), (0, "weft_v1", 8, "yield", {"ns_per_yield": [80]}))
+        results = results_of((0, "weft_v1", 2, "yield", {"ns_per_yield": [40]}),
+                             (0, "weft_v1", 8, "yield", {"ns_per_yield": [80]}))
         self.assertEqual(results.to_base("weft_v1", 8, BY_KEY["yield"]).median, 2)
 
     def test_results_survive_the_file(self):

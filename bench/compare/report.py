@@ -131,7 +131,8 @@ def _plot(results, workers, out, name, title, ylabel, rows, convert):
     (out / f"{name}.dat").write_text("\n".join(lines) + "\n")
     series = ", \\\n     ".join(
         f'"{name}.dat" using {2 + 3 * i}:{3 + 3 * i}:{4 + 3 * i}{":xtic(1)" if i == 0 else ""} '
-        f'title "{RUNTIMES[runtime]}" noenhanced linecolor rgb "{_COLORS[runtime]}"' for i, runtime in enumerate(runtimes))
+        f'title "{RUNTIMES[runtime]}" noenhanced linecolor rgb "{_COLORS[runtime]}"'
+        for i, runtime in enumerate(runtimes))
     (out / f"{name}.gp").write_text(_PLOT.format(name=name, title=title, ylabel=ylabel, series=series))
     subprocess.run(["gnuplot", f"{name}.gp"], cwd=out, check=True, timeout=60)
     return True
@@ -141,10 +142,13 @@ def draw_plots(results, workers, out):
     """Names of the pictures drawn in `out`, none where there is no gnuplot."""
     if shutil.which("gnuplot") is None:
         return []
-    wanted = [("throughput", f"Throughput at {workers} workers: median of the runs, least and most", "million operations a second",
-               [row for row in ROWS if row.millions_per_second is not None], lambda row, v: row.millions_per_second / v),
-              ("latency", f"Latency at {workers} workers: median of the runs, least and most", "microseconds",
-               [row for row in ROWS if row.latency], lambda row, v: v)]
+    title = f"at {workers} workers: median of the runs, least and most"
+    wanted = [("throughput", f"Throughput {title}", "million operations a second",
+               [row for row in ROWS if row.millions_per_second is not None],
+               lambda row, value: row.millions_per_second / value),
+              ("latency", f"Latency {title}", "microseconds",
+               [row for row in ROWS if row.latency],
+               lambda row, value: value)]
     return [f"{plot[0]}.svg" for plot in wanted if _plot(results, workers, out, *plot)]
 
 
@@ -152,15 +156,16 @@ def render(results, about, out):
     """The report as Markdown. `about`: what compare.py knows of the run."""
     workers = about["workers"]
     parts = ["# Weft beside its peers\n",
-             "Lower is better in every row. A figure is the median over the runs, in brackets the least and the most. A ratio is "
-             "taken within each run, then treated the same.\n",
+             "Lower is better in every row. A figure is the median over the runs, in brackets the least and the most. "
+             "A ratio is taken within each run, then treated the same.\n",
              "\n".join(f"* {line}" for line in about["lines"]) + "\n",
              f"## Targets, {workers} workers\n", targets_table(results, workers),
              f"## Figures, {workers} workers\n", figures_table(results, workers)]
     pictures = draw_plots(results, workers, out)
     parts += [f"![{picture}]({picture})\n" for picture in pictures]
     if about["other_workers"]:
-        parts += [f"## Other numbers of workers\n\nA figure to the same at {BASE_WORKERS} workers; none shall be above {WORKERS_BOUND:g}.\n",
+        parts += ["## Other numbers of workers\n",
+                  f"A figure to the same at {BASE_WORKERS} workers; none shall be above {WORKERS_BOUND:g}.\n",
                   workers_table(results, about["other_workers"])]
     if about["notes"]:
         parts += ["## Not measured, or not in every run\n", "\n".join(f"* {note}" for note in about["notes"]) + "\n"]

@@ -132,7 +132,7 @@ ROWS = [
 
 @dataclass(frozen=True)
 class Target:
-    """Of a row, for some of Weft's policies: at most `bound` times the peer in the same run; without a peer, `bound`."""
+    """Of a row, for some policies of Weft: at most `bound` times the peer in the same run; `bound` where there is none."""
 
     row: str
     bound: float

@@ -215,8 +215,8 @@ func runMutex(r *round, fibers, locks int, insideLock func()) {
 
 const wakeGap = 50 * time.Microsecond
 
-// Blocks the thread in the kernel, as a plain thread's sleep does. time.Sleep() would not be the same work: it parks the
-// goroutine, and below a millisecond it is as late as the network poller, which counts in milliseconds.
+// Blocks the thread in the kernel, as a plain thread's sleep does. time.Sleep() would not be the same work: it parks
+// the goroutine, and below a millisecond it is as late as the network poller, which counts in milliseconds.
 func sleepThread(d time.Duration) {
 	if d <= 0 {
 		return
