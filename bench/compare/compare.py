@@ -68,13 +68,14 @@ class Programs:
 
 
 def run_process(command, timeout):
+    called = " ".join([pathlib.Path(command[0]).name, *command[1:]])
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
-        raise Failure(f"did not end within {timeout} s: {' '.join(command)}") from None
+        raise Failure(f"did not end within {timeout} s: {called}") from None
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise Failure(f"exit status {done.returncode}, {last}: {' '.join(command)}")
+        raise Failure(f"exit status {done.returncode}, {last}: {called}")
     return done
 
 

@@ -132,7 +132,7 @@ ROWS = [
 
 @dataclass(frozen=True)
 class Target:
-    """Of a row, for some policies of Weft: at most `bound` times the peer in the same run; `bound` where there is none."""
+    """Of a row, for some policies of Weft: at most `bound` times the peer in the same run, or `bound`."""
 
     row: str
     bound: float
