@@ -16,8 +16,9 @@ if ! cmake --preset release -B "$build" -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENC
 fi
 CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target weft_examples
 
-while read -r example; do
+while read -r example arguments; do
   printf '\n== %s\n' "$example"
-  timeout 60 "$build/bin/$example"
+  # shellcheck disable=SC2086  # One word for each argument.
+  timeout 60 "$build/bin/$example" $arguments
 done <"$build/examples.list"
 printf '\nall examples ran\n'

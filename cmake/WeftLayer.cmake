@@ -14,8 +14,9 @@
 #       likewise with an engine of io (tests/testing/io_engine.h).
 #   weft_add_benchmark(<layer> <name> SOURCES ... [LIBS ...])
 #       the program <layer>_<name>, linked with weft::<layer> (weft::weft if there is no such layer) and Google Benchmark.
-#   weft_add_example(<name> SOURCES ... [LIBS ...])
-#       the program <name>, linked with weft::weft; built by the target weft_examples; demo.sh runs them in the order in which they are added.
+#   weft_add_example(<name> SOURCES ... [LIBS ...] [DEMO_ARGUMENTS ...])
+#       the program <name>, linked with weft::weft; built by the target weft_examples; demo.sh runs them in the order in which they are added,
+#       with the arguments given (words without blanks).
 #   weft_compile_options(<target>)
 #       the warnings and the language level of our own code.
 include_guard(GLOBAL)
@@ -249,7 +250,7 @@ function(weft_add_benchmark layer name)
 endfunction()
 
 function(weft_add_example name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;DEMO_ARGUMENTS")
   weft_keep_existing(arg_SOURCES)
   if(NOT arg_SOURCES)
     return()
@@ -262,7 +263,9 @@ function(weft_add_example name)
   endif()
   add_dependencies(weft_examples ${name})
   # demo.sh reads this list.
-  set_property(GLOBAL APPEND PROPERTY WEFT_EXAMPLES ${name})
+  list(JOIN arg_DEMO_ARGUMENTS " " arguments)
+  string(STRIP "${name} ${arguments}" command)
+  set_property(GLOBAL APPEND PROPERTY WEFT_EXAMPLES "${command}")
   get_property(examples GLOBAL PROPERTY WEFT_EXAMPLES)
   list(JOIN examples "\n" text)
   file(WRITE "${weft_BINARY_DIR}/examples.list" "${text}\n")
