@@ -1,0 +1,30 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// AskServices: one question to many services at the same time, each in a fiber of its own, and what has come by a
+// deadline.
+//
+// The services are made up: the i-th needs 20 ms * (i + 1), and answers with the number of primes below 100 * (i + 1).
+// At the deadline the fibers that are still at it are told to give up; nobody waits for them, what they share with the
+// caller is alive until the last of them has ended.
+#ifndef WEFT_EXAMPLES_HTTP_SERVER_FAN_OUT_H_
+#define WEFT_EXAMPLES_HTTP_SERVER_FAN_OUT_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "weft/base/clock.h"
+
+namespace examples {
+
+struct FanOutResult {
+  std::vector<std::optional<std::uint32_t>> answers;  // nothing: it came too late
+};
+
+// A fiber; waits.
+FanOutResult AskServices(std::uint32_t n, weft::base::Deadline deadline);
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_HTTP_SERVER_FAN_OUT_H_

@@ -1,0 +1,337 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "http_server/http_connection.h"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/optional/optional.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "weft/base/clock.h"
+#include "weft/io/asio_stream.h"
+
+#include "http_server/message.h"
+#include "http_server/response_writer.h"
+
+namespace examples {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
+using boost::system::error_code;
+using weft::base::Deadline;
+
+// What is kept of buffers while a connection waits for its next request: two requests of a browser, as they are.
+constexpr std::size_t kKeptCapacity = 1024;
+// A read for a body; also how much is answered before it is written in any case.
+constexpr std::size_t kLargeRead = 64 * 1024;
+// What of a refused request is read and thrown away, and for how long.
+constexpr std::size_t kDiscardedBytes = 4 * 1024 * 1024;
+constexpr std::chrono::seconds kDiscardFor{2};
+
+// One request. Keeps of it what Request has; string_views of the parser are gone when put() returns.
+class RequestParser final : public http::basic_parser<true> {
+ public:
+  RequestParser(const HttpLimits& limits, Request* request) : request_(request) {
+    eager(true);
+    header_limit(limits.header_bytes);
+    body_limit(limits.body_bytes);
+    request_->target.clear();
+    request_->body.clear();
+  }
+
+  // The status with which a failed put() is to be answered.
+  int StatusOf(const error_code& error) const {
+    if (refusal_ != 0) return refusal_;
+    if (error == http::error::header_limit) return has_target_ ? 431 : 414;
+    if (error == http::error::body_limit) return 413;
+    return 400;
+  }
+  bool is_http10() const { return version_ == 10; }
+  // The peer waits for our word before it sends the body.
+  bool ExpectsContinue() const { return expects_continue_ && !is_done() && !has_body_; }
+  void ContinueWasSent() { expects_continue_ = false; }
+
+ private:
+  void Refuse(int status, http::error why, error_code& error) {
+    refusal_ = status;
+    error = why;
+  }
+
+  void on_request_impl(http::verb method, beast::string_view, beast::string_view target, int version,
+                       error_code&) override {
+    version_ = version;
+    has_target_ = true;
+    switch (method) {
+      case http::verb::get:
+        request_->method = Request::Method::kGet;
+        break;
+      case http::verb::head:
+        request_->method = Request::Method::kHead;
+        break;
+      case http::verb::post:
+        request_->method = Request::Method::kPost;
+        break;
+      default:
+        request_->method = Request::Method::kOther;
+    }
+    std::string_view path(target.data(), target.size());
+    // As sent to a proxy, and to be understood by all (RFC 9112, 3.2.2): http://host/path
+    constexpr std::string_view kScheme = "http://";
+    if (path.starts_with(kScheme)) path.remove_prefix(std::min(path.find('/', kScheme.size()), path.size()));
+    request_->target.assign(path.empty() ? "/" : path);
+  }
+
+  void on_field_impl(http::field name, beast::string_view, beast::string_view value, error_code& error) override {
+    if (is_header_done()) return;  // A trailer.
+    switch (name) {
+      case http::field::host:
+        ++hosts_;
+        break;
+      case http::field::transfer_encoding:
+        // HTTP/1.0 has none; what we cannot decode has no end that we know.
+        if (is_http10()) return Refuse(400, http::error::bad_transfer_encoding, error);
+        if (!beast::iequals(value, "chunked")) return Refuse(501, http::error::bad_transfer_encoding, error);
+        break;
+      case http::field::expect:
+        if (is_http10()) break;
+        if (!beast::iequals(value, "100-continue")) return Refuse(417, http::error::bad_value, error);
+        expects_continue_ = true;
+        break;
+      default:
+        break;
+    }
+  }
+
+  void on_header_impl(error_code& error) override {
+    if (hosts_ > 1 || (hosts_ == 0 && !is_http10())) Refuse(400, http::error::bad_field, error);
+  }
+
+  void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
+    // No more on a peer's word alone.
+    if (length) request_->body.reserve(std::min<std::uint64_t>(*length, kLargeRead));
+  }
+  std::size_t on_body_impl(beast::string_view part, error_code&) override {
+    has_body_ = true;
+    request_->body.append(part.data(), part.size());
+    return part.size();
+  }
+  void on_chunk_header_impl(std::uint64_t, beast::string_view, error_code&) override { has_body_ = true; }
+  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view part, error_code& error) override {
+    return on_body_impl(part, error);
+  }
+  void on_finish_impl(error_code&) override {}
+  void on_response_impl(int, beast::string_view, int, error_code&) override {}
+
+  Request* const request_;
+  int version_ = 11;
+  int refusal_ = 0;
+  std::uint32_t hosts_ = 0;
+  bool has_target_ = false;
+  bool has_body_ = false;
+  bool expects_continue_ = false;
+};
+
+class HttpConnection {
+ public:
+  HttpConnection(weft::io::TcpStream* stream, Site* site, const Serving* serving, const HttpLimits& limits)
+      : tcp_(stream), stream_(stream), site_(site), serving_(serving), limits_(limits) {}
+  ~HttpConnection() { site_->CountRequests(uncounted_); }
+
+  void Run() {
+    for (;;) {
+      switch (Parse()) {
+        case Parsed::kRequest:
+          if (!Answer()) return;
+          break;
+        case Parsed::kNeedsMore:
+          if (!Flush() || !Fill()) return;
+          break;
+        case Parsed::kRefused:
+          return;
+      }
+    }
+  }
+
+ private:
+  enum class Parsed { kRequest, kNeedsMore, kRefused };
+
+  Parsed Parse() {
+    if (!parser_) BeginRequest();
+    while (!parser_->is_done()) {
+      if (!parser_->got_some()) SkipEmptyLine();
+      if (input_.size() == 0) return Parsed::kNeedsMore;
+      error_code error;
+      const bool in_header = !parser_->is_header_done();
+      const std::size_t used = parser_->put(input_.data(), error);
+      input_.consume(used);
+      if (in_header && !parser_->is_header_done()) {
+        // The parser's own limit is for what is in the buffer at a time.
+        header_bytes_ += used;
+        if (header_bytes_ + input_.size() > limits_.header_bytes) error = http::error::header_limit;
+      }
+      if (error == http::error::need_more) {
+        if (input_.size() < kMostBuffered) return Parsed::kNeedsMore;
+        error = http::error::header_limit;  // A chunk's header or trailer.
+      }
+      if (error) return Refuse(parser_->StatusOf(error), error.message());
+    }
+    return Parsed::kRequest;
+  }
+
+  void BeginRequest() {
+    parser_.emplace(limits_, &request_);
+    header_bytes_ = 0;
+    may_skip_line_ = true;
+    request_until_ = Deadline::After(limits_.request_timeout, now_);
+  }
+
+  // One before a request, as RFC 9112, 2.2 wants it.
+  void SkipEmptyLine() {
+    if (!may_skip_line_ || input_.size() < 2) return;
+    may_skip_line_ = false;
+    if (std::string_view(static_cast<const char*>(input_.data().data()), 2) == "\r\n") input_.consume(2);
+  }
+
+  // False: the connection ends.
+  bool Answer() {
+    if (++uncounted_ == kCountEvery) {
+      site_->CountRequests(uncounted_);
+      uncounted_ = 0;
+    }
+    if (Site::MayWait(request_)) {
+      if (!Flush()) return false;
+      site_->Answer(request_, &response_);
+      now_ = std::chrono::steady_clock::now();
+    } else {
+      site_->Answer(request_, &response_);
+    }
+    const bool ends = !parser_->keep_alive() || serving_->stopping();
+    const ConnectionHeader header = ends                   ? ConnectionHeader::kClose
+                                    : parser_->is_http10() ? ConnectionHeader::kKeepAlive
+                                                           : ConnectionHeader::kNone;
+    output_.Append(response_, request_.method == Request::Method::kHead, header);
+    parser_.reset();
+    if (!ends) return output_.pending().size() < kLargeRead || Flush();
+    if (Flush() && input_.size() != 0) Discard();
+    return false;
+  }
+
+  Parsed Refuse(int status, std::string_view why) {
+    Site::Refuse(status, why, &response_);
+    response_.allow = {};
+    output_.Append(response_, parser_->got_some() && request_.method == Request::Method::kHead,
+                   ConnectionHeader::kClose);
+    if (Flush()) Discard();
+    return Parsed::kRefused;
+  }
+
+  // Until the peer has finished, so that it reads our last answer.
+  void Discard() {
+    if (tcp_->ShutdownWrite()) return;
+    const Deadline until = Deadline::After(kDiscardFor);
+    input_.clear();
+    const asio::mutable_buffer space = input_.prepare(kKeptCapacity);
+    for (std::size_t discarded = 0; discarded < kDiscardedBytes;) {
+      const weft::io::IoResult read = tcp_->ReadSome(space.data(), space.size(), until);
+      if (!read.ok() || read.bytes == 0) return;
+      discarded += read.bytes;
+    }
+  }
+
+  // All answers that are ready. False: the connection ends.
+  bool Flush() {
+    if (output_.pending().empty()) return true;
+    stream_.expires_at(Deadline::After(limits_.request_timeout, now_));
+    error_code error;
+    asio::write(stream_, asio::const_buffer(output_.pending().data(), output_.pending().size()), error);
+    output_.Clear();
+    return !error;
+  }
+
+  // More input, at least a byte. False: the connection ends.
+  bool Fill() {
+    const bool begun = parser_->got_some() || input_.size() != 0;
+    if (begun && parser_->is_header_done() && parser_->ExpectsContinue()) {
+      parser_->ContinueWasSent();
+      output_.AppendContinue();
+      if (!Flush()) return false;
+    }
+    if (!begun) {
+      if (serving_->stopping()) return false;
+      Shrink();
+    }
+    stream_.expires_at(begun ? request_until_ : Deadline::After(limits_.idle_timeout, now_));
+    error_code error;
+    input_.commit(stream_.read_some(input_.prepare(ReadSize()), error));
+    now_ = std::chrono::steady_clock::now();
+    if (!error) {
+      if (!begun) request_until_ = Deadline::After(limits_.request_timeout, now_);
+      return true;
+    }
+    if (begun && error == asio::error::timed_out) Refuse(408, "the request took too long");
+    if (begun && error == asio::error::eof) Refuse(400, "the request ends before its end");
+    return false;
+  }
+
+  std::size_t ReadSize() const {
+    std::size_t wanted = kKeptCapacity;
+    if (parser_->got_some() && parser_->is_header_done()) {
+      wanted = std::clamp<std::uint64_t>(parser_->content_length_remaining().value_or(kLargeRead), kKeptCapacity,
+                                         kLargeRead);
+    }
+    const std::size_t room = input_.capacity() - input_.size();
+    return std::min(std::max(wanted - std::min(wanted, input_.size()), std::max<std::size_t>(room, kKeptCapacity)),
+                    kMostBuffered + kLargeRead - input_.size());
+  }
+
+  void Shrink() {
+    if (input_.capacity() > kKeptCapacity) input_ = Input();
+    output_.Shrink();
+    for (std::string* text : {&request_.target, &request_.body, &response_.body}) {
+      if (text->capacity() > kKeptCapacity) std::string().swap(*text);
+    }
+  }
+
+  using Input = beast::flat_buffer;
+  // Nothing that has to be in the buffer as a whole is longer.
+  static constexpr std::size_t kMostBuffered = kLargeRead;
+  // A counter shared by all connections is worth writing to now and then.
+  static constexpr std::uint64_t kCountEvery = 64;
+
+  weft::io::TcpStream* const tcp_;
+  weft::io::AsioStream stream_;
+  Site* const site_;
+  const Serving* const serving_;
+  const HttpLimits& limits_;
+
+  std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();  // after the last wait
+  Deadline request_until_;
+  Input input_;
+  std::optional<RequestParser> parser_;  // of the request that is being read or answered
+  std::size_t header_bytes_ = 0;         // that the parser has taken of its header
+  bool may_skip_line_ = false;
+  Request request_;
+  Response response_;
+  ResponseWriter output_;
+  std::uint64_t uncounted_ = 0;
+};
+
+}  // namespace
+
+void ServeHttp(weft::io::TcpStream* stream, Site* site, const Serving* serving, const HttpLimits& limits) {
+  HttpConnection(stream, site, serving, limits).Run();
+}
+
+}  // namespace examples

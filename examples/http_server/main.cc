@@ -1,0 +1,39 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// An HTTP/1.1 server: a fiber for each connection, written as if it blocked.
+//
+//   http_server --listen=127.0.0.1:8080 &
+//   curl -s 'http://127.0.0.1:8080/fanout?n=8&deadline_ms=50'
+//
+// What it serves: site.h; how: http_connection.h; flags of all servers: serving/serving.h.
+
+#include <gflags/gflags.h>
+
+#include <cstdint>
+#include <iostream>
+
+#include "http_server/http_connection.h"
+#include "http_server/site.h"
+#include "serving/serving.h"
+
+DEFINE_uint32(header_limit, 8192, "Bytes of a request's line and header fields, at most 65536.");
+DEFINE_uint64(body_limit, 1024 * 1024, "Bytes of a request's body.");
+DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may wait for its next request.");
+DEFINE_uint32(request_timeout_ms, 30'000, "How long a request may take to arrive, and its answer to be taken.");
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("an HTTP/1.1 server on fibers");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (FLAGS_header_limit == 0 || FLAGS_header_limit > 65536) {
+    std::cerr << "http_server: --header_limit=" << FLAGS_header_limit << ": expected 1 to 65536\n";
+    return 2;
+  }
+  const examples::HttpLimits limits{.header_bytes = FLAGS_header_limit,
+                                    .body_bytes = FLAGS_body_limit,
+                                    .idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms),
+                                    .request_timeout = std::chrono::milliseconds(FLAGS_request_timeout_ms)};
+  examples::Serving serving("http_server");
+  examples::Site site(&serving);
+  return serving.Run([&](weft::io::TcpStream& stream) { examples::ServeHttp(&stream, &site, &serving, limits); });
+}

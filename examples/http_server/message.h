@@ -1,0 +1,36 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What a handler gets and gives. Both are a connection's, and used again for each of its requests.
+#ifndef WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
+#define WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
+
+#include <string>
+#include <string_view>
+
+namespace examples {
+
+struct Request {
+  enum class Method { kGet, kHead, kPost, kOther };
+
+  Method method = Method::kOther;
+  std::string target;  // as sent
+  std::string body;
+
+  std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
+  std::string_view query() const {
+    const std::size_t mark = target.find('?');
+    return mark == std::string::npos ? std::string_view() : std::string_view(target).substr(mark + 1);
+  }
+};
+
+struct Response {
+  int status = 200;
+  std::string_view content_type = "text/plain";
+  std::string_view allow;  // the methods there are, where the status is 405
+  std::string body;
+};
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_

@@ -1,0 +1,79 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "http_server/response_writer.h"
+
+#include <charconv>
+
+namespace examples {
+namespace {
+
+constexpr std::size_t kKeptCapacity = 1024;
+
+// With the header that is the same in all.
+std::string_view HeadOf(int status) {
+#define WEFT_EXAMPLES_HEAD(line) "HTTP/1.1 " line "\r\nServer: weft\r\n"
+  switch (status) {
+    case 200:
+      return WEFT_EXAMPLES_HEAD("200 OK");
+    case 400:
+      return WEFT_EXAMPLES_HEAD("400 Bad Request");
+    case 404:
+      return WEFT_EXAMPLES_HEAD("404 Not Found");
+    case 405:
+      return WEFT_EXAMPLES_HEAD("405 Method Not Allowed");
+    case 408:
+      return WEFT_EXAMPLES_HEAD("408 Request Timeout");
+    case 413:
+      return WEFT_EXAMPLES_HEAD("413 Content Too Large");
+    case 414:
+      return WEFT_EXAMPLES_HEAD("414 URI Too Long");
+    case 417:
+      return WEFT_EXAMPLES_HEAD("417 Expectation Failed");
+    case 431:
+      return WEFT_EXAMPLES_HEAD("431 Request Header Fields Too Large");
+    case 501:
+      return WEFT_EXAMPLES_HEAD("501 Not Implemented");
+    default:
+      return WEFT_EXAMPLES_HEAD("500 Internal Server Error");
+  }
+#undef WEFT_EXAMPLES_HEAD
+}
+
+}  // namespace
+
+void ResponseWriter::Append(const Response& response, bool head_only, ConnectionHeader connection) {
+  out_.append(HeadOf(response.status));
+  AppendDate();
+  if (!response.allow.empty()) out_.append("Allow: ").append(response.allow).append("\r\n");
+  if (connection == ConnectionHeader::kClose) out_.append("Connection: close\r\n");
+  if (connection == ConnectionHeader::kKeepAlive) out_.append("Connection: keep-alive\r\n");
+  out_.append("Content-Type: ").append(response.content_type).append("\r\nContent-Length: ");
+  char digits[20];  // Of 2^64.
+  const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), response.body.size());
+  out_.append(digits, static_cast<std::size_t>(end.ptr - digits)).append("\r\n\r\n");
+  if (!head_only) out_.append(response.body);
+}
+
+void ResponseWriter::AppendContinue() { out_.append("HTTP/1.1 100 Continue\r\n\r\n"); }
+
+void ResponseWriter::AppendDate() {
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  if (now.tv_sec != date_of_) {
+    date_of_ = now.tv_sec;
+    tm utc;
+    ::gmtime_r(&date_of_, &utc);
+    // The names of days and months are those of the C locale, which nobody changes here.
+    ::strftime(date_, sizeof(date_), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
+  }
+  out_.append(date_, sizeof(date_) - 1);
+}
+
+void ResponseWriter::Clear() { out_.clear(); }
+
+void ResponseWriter::Shrink() {
+  if (out_.capacity() > kKeptCapacity) std::string().swap(out_);
+}
+
+}  // namespace examples

@@ -1,0 +1,51 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// ResponseWriter: responses as the bytes that go out, one behind the other in one flat buffer, so that the answers to
+// pipelined requests leave with one write.
+//
+// Date is rendered once in a second, from the coarse clock. Each connection has its own: shared by all it would be a
+// lock, or a timer that wakes an idle process each second.
+// Rejected: beast::http::serializer (fields in a tree, a buffer sequence of a dozen parts).
+//
+// Used by one fiber at a time.
+#ifndef WEFT_EXAMPLES_HTTP_SERVER_RESPONSE_WRITER_H_
+#define WEFT_EXAMPLES_HTTP_SERVER_RESPONSE_WRITER_H_
+
+#include <time.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "http_server/message.h"
+
+namespace examples {
+
+// What the Connection header has to say.
+enum class ConnectionHeader { kNone, kKeepAlive, kClose };
+
+class ResponseWriter {
+ public:
+  // head_only: Content-Length is that of the body, which is left out.
+  void Append(const Response& response, bool head_only, ConnectionHeader connection);
+  // "100 Continue".
+  void AppendContinue();
+
+  std::string_view pending() const { return out_; }
+  // All has been written.
+  void Clear();
+  // Gives the memory of large answers back.
+  void Shrink();
+
+ private:
+  void AppendDate();
+
+  std::string out_;
+  time_t date_of_ = -1;
+  char date_[38];  // "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", with a terminator while it is made
+};
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_HTTP_SERVER_RESPONSE_WRITER_H_

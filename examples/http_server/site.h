@@ -1,0 +1,47 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Site: what is served, and at which paths.
+//
+//   GET /plaintext                        Hello, World!
+//   GET /json                             {"message":"Hello, World!"}
+//   GET /fanout?n=8&deadline_ms=50        asks n services at the same time, and answers with what has come by the deadline
+//   GET /stats                            what the scheduler and the server have counted
+//   POST /echo                            the body
+//
+// HEAD goes where GET does. Another path is a 404, another method a 405; both are JSON.
+// Any fiber; Answer() may wait where MayWait() says so.
+#ifndef WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
+#define WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "http_server/message.h"
+#include "serving/serving.h"
+
+namespace examples {
+
+class Site {
+ public:
+  explicit Site(const Serving* serving) : serving_(serving) {}
+
+  // Whether answers that are ready should go out first.
+  static bool MayWait(const Request& request);
+  // Sets all of `response`, which is left over from another.
+  void Answer(const Request& request, Response* response) const;
+  // With {"error":why} as body.
+  static void Refuse(int status, std::string_view why, Response* response);
+
+  void CountRequests(std::uint64_t requests) { requests_.fetch_add(requests, std::memory_order_relaxed); }
+
+ private:
+  void AnswerStats(Response* response) const;
+
+  const Serving* const serving_;
+  std::atomic<std::uint64_t> requests_{0};  // statistics
+};
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_HTTP_SERVER_SITE_H_

@@ -1,0 +1,55 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the servers among the examples share: flags, and a life from listen() to a graceful end.
+//
+//   int main(int argc, char** argv) {
+//     gflags::ParseCommandLineFlags(&argc, &argv, true);
+//     Serving serving("echo");
+//     return serving.Run([](weft::io::TcpStream& stream) { ... });
+//   }
+//
+// --listen            where; port 0 lets the kernel choose. "<name>: listening on 127.0.0.1:41234" on standard output says
+//                     where that is, as soon as connections are accepted
+// --max_connections   at once; others wait in the kernel
+// --duration          seconds, 0: until SIGINT or SIGTERM
+// --drain             seconds that handlers have to end by themselves afterwards
+// and those of the runtime (--fiber_concurrency_hint ...).
+//
+// Run() raises the limit of descriptors to what the process may have. It returns what main() returns: 0 after a regular
+// end, 1 if it could not listen, 2 for flags that cannot be.
+#ifndef WEFT_EXAMPLES_SERVING_SERVING_H_
+#define WEFT_EXAMPLES_SERVING_SERVING_H_
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "weft/io/tcp_server.h"
+#include "weft/io/tcp_stream.h"
+
+namespace examples {
+
+class Serving {
+ public:
+  explicit Serving(std::string name) : name_(std::move(name)) {}
+
+  // A plain thread, once. The handler is called in a fiber for each connection.
+  int Run(std::function<void(weft::io::TcpStream&)> handler);
+
+  // --- By the handlers ---
+  // Nothing more is accepted: whoever would wait for another request ends instead.
+  bool stopping() const noexcept { return stopping_.load(std::memory_order_relaxed); }  // A hint: the streams end too.
+  weft::io::TcpServer::Counts counts() const { return server_->counts(); }
+
+ private:
+  int Fail(int status, const std::string& why) const;
+
+  const std::string name_;
+  std::atomic<bool> stopping_{false};
+  const weft::io::TcpServer* server_ = nullptr;  // set before the first handler is started
+};
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_SERVING_SERVING_H_
