@@ -1,0 +1,20 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A key and a self-signed certificate, made when the program starts: enough to encrypt, no proof of who we are.
+#ifndef WEFT_EXAMPLES_TLS_ECHO_CERTIFICATE_H_
+#define WEFT_EXAMPLES_TLS_ECHO_CERTIFICATE_H_
+
+#include <openssl/ssl.h>
+
+#include <string>
+
+namespace examples {
+
+// Makes an EC key on P-256 and a certificate for `name` that is good for a day, and gives both to `context`.
+// False, and *error says why: OpenSSL refused.
+[[nodiscard]] bool UseNewCertificate(SSL_CTX* context, const std::string& name, std::string* error);
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_TLS_ECHO_CERTIFICATE_H_

@@ -1,0 +1,50 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// EchoTls: a TLS connection from its handshake to its close_notify; what comes goes back.
+//
+// boost::asio::ssl::stream over Weft's AsioStream: where the stream would block, the fiber is parked. One that waits
+// keeps no buffers of OpenSSL's (SSL_MODE_RELEASE_BUFFERS); two of 17 KiB each are Asio's.
+//
+// How it ends: the peer's close_notify is answered by ours. A peer that just closes its connection has cut the stream
+// short (a truncation attack looks the same); there is nothing left to tell it. A peer that is silent for longer than
+// the idle timeout, and all when the server stops, are sent our close_notify. A handshake that takes too long, or that
+// fails, is the end at once.
+#ifndef WEFT_EXAMPLES_TLS_ECHO_TLS_ECHO_H_
+#define WEFT_EXAMPLES_TLS_ECHO_TLS_ECHO_H_
+
+#include <atomic>
+#include <boost/asio/ssl/context.hpp>
+#include <chrono>
+#include <cstdint>
+
+#include "weft/io/tcp_stream.h"
+
+#include "serving/serving.h"
+
+namespace examples {
+
+struct TlsTimeouts {
+  std::chrono::milliseconds handshake{5'000};
+  std::chrono::milliseconds idle{60'000};  // for a read; for a write
+};
+
+// How connections have ended.
+struct TlsCounts {
+  std::atomic<std::uint64_t> handshakes_failed{0};
+  std::atomic<std::uint64_t> closed_cleanly{0};  // by the peer's close_notify
+  std::atomic<std::uint64_t> timed_out{0};
+  std::atomic<std::uint64_t> stopped{0};  // by us
+  std::atomic<std::uint64_t> cut_short{0};
+};
+
+// Sets what is common to all connections: TLS 1.2 and later.
+void Configure(boost::asio::ssl::context* context);
+
+// A fiber. Leaves the stream for its owner to close.
+void EchoTls(weft::io::TcpStream* stream, boost::asio::ssl::context* context, const Serving& serving,
+             const TlsTimeouts& timeouts, TlsCounts* counts);
+
+}  // namespace examples
+
+#endif  // WEFT_EXAMPLES_TLS_ECHO_TLS_ECHO_H_
