@@ -22,7 +22,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/system_executor.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 #include <chrono>
@@ -37,7 +37,7 @@ class AsioStream {
  public:
   // What ssl::stream wants to know; no operation uses them.
   using lowest_layer_type = AsioStream;
-  using executor_type = boost::asio::system_executor;
+  using executor_type = boost::asio::io_context::executor_type;
 
   explicit AsioStream(TcpStream* stream) : stream_(stream) {}
 
@@ -84,7 +84,12 @@ class AsioStream {
   TcpStream& stream() { return *stream_; }
   lowest_layer_type& lowest_layer() { return *this; }
   const lowest_layer_type& lowest_layer() const { return *this; }
-  executor_type get_executor() noexcept { return {}; }
+  // Of a context that nobody runs. Not system_executor: the first ssl::stream, which makes timers for the asynchronous
+  // operations that are not there, would start its threads, two for each CPU.
+  executor_type get_executor() {
+    static auto* const context = new boost::asio::io_context;
+    return context->get_executor();
+  }
 
  private:
   // The first buffers of a sequence: what one system call takes is enough.
