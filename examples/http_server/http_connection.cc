@@ -32,9 +32,10 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using weft::base::Deadline;
 
-// What is kept of buffers while a connection waits for its next request: two requests of a browser, as they are.
+// Of each buffer, while a connection waits for its next request for longer than a moment: about two of a browser's.
 constexpr std::size_t kKeptCapacity = 1024;
-// A read for a body; also how much is answered before it is written in any case.
+constexpr std::chrono::seconds kMoment{1};
+// A read for a body, or where the last one found no end; also how much is answered before it is written in any case.
 constexpr std::size_t kLargeRead = 64 * 1024;
 // What of a refused request is read and thrown away, and for how long.
 constexpr std::size_t kDiscardedBytes = 4 * 1024 * 1024;
@@ -263,45 +264,63 @@ class HttpConnection {
   // More input, at least a byte. False: the connection ends.
   bool Fill() {
     const bool begun = parser_->got_some() || input_.size() != 0;
-    if (begun && parser_->is_header_done() && parser_->ExpectsContinue()) {
+    if (!begun) return !serving_->stopping() && AwaitRequest();
+    if (parser_->got_some() && parser_->is_header_done() && parser_->ExpectsContinue()) {
       parser_->ContinueWasSent();
       output_.AppendContinue();
       if (!Flush()) return false;
     }
-    if (!begun) {
-      if (serving_->stopping()) return false;
-      Shrink();
-    }
-    stream_.expires_at(begun ? request_until_ : Deadline::After(limits_.idle_timeout, now_));
+    const error_code error = ReadUntil(request_until_);
+    if (error == asio::error::timed_out) Refuse(408, "the request took too long");
+    if (error == asio::error::eof) Refuse(400, "the request ends before its end");
+    return !error;
+  }
+
+  // The first bytes. Large buffers are kept for a moment: the next of a busy client's requests is as large as the last.
+  bool AwaitRequest() {
+    const Deadline until = Deadline::After(limits_.idle_timeout, now_);
     error_code error;
-    input_.commit(stream_.read_some(input_.prepare(ReadSize()), error));
-    now_ = std::chrono::steady_clock::now();
-    if (!error) {
-      if (!begun) request_until_ = Deadline::After(limits_.request_timeout, now_);
-      return true;
+    if (HasLargeBuffers()) {
+      error = ReadUntil(std::min(until, Deadline::After(kMoment, now_)));
+      if (error == asio::error::timed_out) Shrink();
     }
-    if (begun && error == asio::error::timed_out) Refuse(408, "the request took too long");
-    if (begun && error == asio::error::eof) Refuse(400, "the request ends before its end");
-    return false;
+    if (input_.size() == 0 && (!error || error == asio::error::timed_out)) error = ReadUntil(until);
+    request_until_ = Deadline::After(limits_.request_timeout, now_);
+    return !error;
+  }
+
+  error_code ReadUntil(Deadline deadline) {
+    stream_.expires_at(deadline);
+    error_code error;
+    const auto space = input_.prepare(ReadSize());
+    const std::size_t read = stream_.read_some(space, error);
+    input_.commit(read);
+    last_was_full_ = read == space.size();
+    now_ = std::chrono::steady_clock::now();
+    return error;
   }
 
   std::size_t ReadSize() const {
     std::size_t wanted = kKeptCapacity;
+    if (last_was_full_) wanted = std::clamp(2 * input_.capacity(), kKeptCapacity, kLargeRead);
     if (parser_->got_some() && parser_->is_header_done()) {
-      wanted = std::clamp<std::uint64_t>(parser_->content_length_remaining().value_or(kLargeRead), kKeptCapacity,
-                                         kLargeRead);
+      const std::uint64_t left = parser_->content_length_remaining().value_or(kLargeRead);
+      wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(left, kKeptCapacity, kLargeRead));
     }
-    const std::size_t room = input_.capacity() - input_.size();
-    return std::min(std::max(wanted - std::min(wanted, input_.size()), std::max<std::size_t>(room, kKeptCapacity)),
-                    kMostBuffered + kLargeRead - input_.size());
+    // All the room that there is anyway; never nothing (what is in the buffer is below kMostBuffered).
+    return std::max(wanted, input_.capacity() - input_.size());
+  }
+
+  bool HasLargeBuffers() const {
+    return std::max({input_.capacity(), output_.capacity(), request_.target.capacity(), request_.body.capacity(),
+                     response_.body.capacity()}) > kKeptCapacity;
   }
 
   void Shrink() {
-    if (input_.capacity() > kKeptCapacity) input_ = Input();
-    output_.Shrink();
-    for (std::string* text : {&request_.target, &request_.body, &response_.body}) {
-      if (text->capacity() > kKeptCapacity) std::string().swap(*text);
-    }
+    input_ = Input();
+    output_ = ResponseWriter();
+    for (std::string* text : {&request_.target, &request_.body, &response_.body}) std::string().swap(*text);
+    last_was_full_ = false;
   }
 
   using Input = beast::flat_buffer;
@@ -322,6 +341,7 @@ class HttpConnection {
   std::optional<RequestParser> parser_;  // of the request that is being read or answered
   std::size_t header_bytes_ = 0;         // that the parser has taken of its header
   bool may_skip_line_ = false;
+  bool last_was_full_ = false;  // so that there may be more
   Request request_;
   Response response_;
   ResponseWriter output_;

@@ -8,8 +8,6 @@
 namespace examples {
 namespace {
 
-constexpr std::size_t kKeptCapacity = 1024;
-
 // With the header that is the same in all.
 std::string_view HeadOf(int status) {
 #define WEFT_EXAMPLES_HEAD(line) "HTTP/1.1 " line "\r\nServer: weft\r\n"
@@ -71,9 +69,5 @@ void ResponseWriter::AppendDate() {
 }
 
 void ResponseWriter::Clear() { out_.clear(); }
-
-void ResponseWriter::Shrink() {
-  if (out_.capacity() > kKeptCapacity) std::string().swap(out_);
-}
 
 }  // namespace examples

@@ -35,8 +35,7 @@ class ResponseWriter {
   std::string_view pending() const { return out_; }
   // All has been written.
   void Clear();
-  // Gives the memory of large answers back.
-  void Shrink();
+  std::size_t capacity() const { return out_.capacity(); }
 
  private:
   void AppendDate();
