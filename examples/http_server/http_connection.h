@@ -10,10 +10,10 @@
 // Parsing is Boost.Beast's http::basic_parser with callbacks of ours that keep what is needed, so that a request
 // allocates nothing: no tree of header fields is made. http_connection.cc is the only file that includes Beast.
 //
-// What ends a connection: "Connection: close" (and HTTP/1.0 without keep-alive), a peer that has finished, a request that
-// cannot be served (it is answered first, with a status that says why), an error, a limit below, and Serving::stopping()
-// after the answers that are due. Whoever was refused may still be sending: the rest is read and thrown away for a
-// moment, because closing with unread data would reset the connection before the peer has read why.
+// What ends a connection: "Connection: close" (and HTTP/1.0 without keep-alive), a peer that has finished, a request
+// that cannot be served (it is answered first, with a status that says why), an error, a limit below, and
+// Serving::stopping() after the answer that is due. Whoever was refused may still be sending: the rest is read and
+// thrown away for a moment, because closing with unread data would reset the connection before the peer has read why.
 //
 // A connection that waits for a request holds its fiber's touched stack (8 KiB) and an input buffer of 1 KiB.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_
