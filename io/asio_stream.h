@@ -54,7 +54,10 @@ class AsioStream {
     const Parts parts(boost::asio::buffer_sequence_begin(buffers), boost::asio::buffer_sequence_end(buffers));
     error.clear();
     if (parts.size == 0) return 0;
-    const IoResult result = stream_->ReadSome(parts.vector, parts.count, deadline_);
+    // One buffer is the usual case: recv() and send() have no header to copy, as recvmsg() and sendmsg() have.
+    const IoResult result = parts.count == 1
+                                ? stream_->ReadSome(parts.vector[0].iov_base, parts.vector[0].iov_len, deadline_)
+                                : stream_->ReadSome(parts.vector, parts.count, deadline_);
     if (result.ok() && result.bytes == 0) error = boost::asio::error::eof;
     return Report(result, error);
   }
@@ -71,7 +74,9 @@ class AsioStream {
     const Parts parts(boost::asio::buffer_sequence_begin(buffers), boost::asio::buffer_sequence_end(buffers));
     error.clear();
     if (parts.size == 0) return 0;
-    return Report(stream_->WriteSome(parts.vector, parts.count, deadline_), error);
+    return Report(parts.count == 1 ? stream_->WriteSome(parts.vector[0].iov_base, parts.vector[0].iov_len, deadline_)
+                                   : stream_->WriteSome(parts.vector, parts.count, deadline_),
+                  error);
   }
   template <class ConstBuffers>
   std::size_t write_some(const ConstBuffers& buffers) {
