@@ -67,21 +67,22 @@ int StartThread(std::error_code* error) {
 
 }  // namespace
 
-int PollWatch::Add(Watched* watched, std::error_code* error) {
+bool PollWatch::Add(Watched* watched, int* watch, std::error_code* error) {
   static int epoll = -1;
   std::lock_guard guard(watched_mutex);
   if (epoll < 0) epoll = StartThread(error);
-  if (epoll < 0) return -1;
+  if (epoll < 0) return false;
   const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   // Edge-triggered: each expiry is told once, nobody reads the timer.
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.fd = timer}};
   if (timer >= 0 && ::epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) == 0) {
     TheWatched()[timer] = watched;
-    return timer;
+    *watch = timer;
+    return true;
   }
   *error = std::error_code(errno, std::generic_category());
   if (timer >= 0) ::close(timer);
-  return -1;
+  return false;
 }
 
 void PollWatch::Remove(int watch) {

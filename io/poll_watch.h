@@ -28,8 +28,9 @@ class PollWatch {
     ~Watched() = default;
   };
 
-  // Any thread. The number of the watch; -1, and *error says why: the system gives no descriptor or no thread.
-  static int Add(Watched* watched, std::error_code* error);
+  // Any thread. *watch is the number of the watch, and OnWatch() sees it: it is written under the lock that OnWatch()
+  // runs under. False, and *error says why: the system gives no descriptor or no thread.
+  [[nodiscard]] static bool Add(Watched* watched, int* watch, std::error_code* error);
 
   // Any thread; OnWatch() does not run, and will not, when this returns. Not by OnWatch().
   static void Remove(int watch);

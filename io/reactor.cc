@@ -27,8 +27,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngine(group->options().io_engine, error);
   if (engine == nullptr) return nullptr;
   std::unique_ptr<Reactor> reactor(new Reactor(group, std::move(engine)));
-  reactor->watch_ = PollWatch::Add(reactor.get(), error);
-  if (reactor->watch_ < 0) return nullptr;
+  if (!PollWatch::Add(reactor.get(), &reactor->watch_, error)) return nullptr;
   Reactor* made = reactor.get();
   WEFT_CHECK(group->SetIdlePoller(std::move(reactor)), "Reactor: the group has another poller");
   return made;
