@@ -1,0 +1,594 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/tcp_stream.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_queue.h"
+#include "weft/tests/io/io_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+class TcpStreamTest : public IoTest {};
+WEFT_INSTANTIATE_IO_SHAPES(TcpStreamTest);
+
+// What is sent in a test: byte `i` of stream `seed`.
+char ByteAt(std::uint64_t i, unsigned seed) { return static_cast<char>((i * 2654435761u + seed) >> 7); }
+
+std::string BytesOf(std::uint64_t from, std::size_t count, unsigned seed) {
+  std::string bytes(count, '\0');
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = ByteAt(from + i, seed);
+  return bytes;
+}
+
+void SetBuffers(TcpStream& stream, int bytes) {
+  EXPECT_EQ(::setsockopt(stream.fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+  EXPECT_EQ(::setsockopt(stream.fd(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+}
+
+// Until nothing more goes out.
+void FillUp(TcpStream& stream) {
+  const std::string much(65536, 'f');
+  while (stream.WriteSome(much.data(), much.size(), Deadline::After(20ms)).ok()) {
+  }
+}
+
+// What an echo server does, until the peer has finished.
+void Echo(TcpStream& stream, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<char> buffer(20'000);
+  for (;;) {
+    const IoResult got = stream.ReadSome(buffer.data(), 1 + random() % buffer.size(), Soon());
+    if (!got.ok()) ADD_FAILURE() << "echo reads: " << got.error.message();
+    if (!got.ok() || got.bytes == 0) break;
+    const IoResult put = stream.WriteAll(buffer.data(), got.bytes, Soon());
+    if (!put.ok()) ADD_FAILURE() << "echo writes: " << put.error.message();
+    if (!put.ok()) break;
+  }
+  EXPECT_FALSE(stream.ShutdownWrite());
+}
+
+// Sends `total` bytes in pieces of random size and reads them back, each in its own fiber or thread.
+void SendAndCheck(TcpStream& stream, std::uint64_t total, unsigned seed, bool in_fiber) {
+  Actor sender(in_fiber, [&stream, total, seed] {
+    std::mt19937 random(seed + 1);
+    for (std::uint64_t sent = 0; sent < total;) {
+      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(total - sent, 1 + random() % 30'000));
+      std::string bytes = BytesOf(sent, size, seed);
+      IoResult put;
+      if (random() % 2 == 0) {
+        put = stream.WriteAll(bytes, Soon());
+      } else {
+        const std::size_t cut = random() % (size + 1);
+        iovec parts[] = {{bytes.data(), cut}, {nullptr, 0}, {bytes.data() + cut, size - cut}};
+        put = stream.WriteAll(parts, 3, Soon());
+      }
+      EXPECT_TRUE(put.ok()) << put.error.message();
+      EXPECT_EQ(put.bytes, size);
+      if (!put.ok()) return;
+      sent += size;
+    }
+    EXPECT_FALSE(stream.ShutdownWrite());
+  });
+  std::mt19937 random(seed + 2);
+  std::vector<char> buffer(30'000);
+  std::uint64_t received = 0;
+  for (;;) {
+    IoResult got;
+    const std::size_t size = 1 + random() % buffer.size();
+    switch (random() % 3) {
+      case 0:
+        got = stream.ReadSome(buffer.data(), size, Soon());
+        break;
+      case 1: {
+        const iovec parts[] = {{buffer.data(), size / 2}, {buffer.data() + size / 2, size - size / 2}};
+        got = stream.ReadSome(parts, 2, Soon());
+        break;
+      }
+      default:
+        got = stream.ReadAll(buffer.data(), size, Soon());
+        break;
+    }
+    EXPECT_TRUE(got.ok()) << got.error.message();
+    if (!got.ok() || got.bytes == 0) break;
+    for (std::size_t i = 0; i < got.bytes; ++i) {
+      if (buffer[i] == ByteAt(received + i, seed)) continue;
+      ADD_FAILURE() << "byte " << received + i << " is another";
+      return;
+    }
+    received += got.bytes;
+  }
+  EXPECT_EQ(received, total);
+}
+
+TEST_P(TcpStreamTest, EchoIsExactToTheByte) {
+  for (const bool unix_socket : {false, true}) {
+    for (const bool in_fiber : {true, false}) {
+      Actor client(in_fiber, [unix_socket, in_fiber] {
+        Pair pair = ConnectedPair(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0));
+        Actor server(in_fiber, [&pair] { Echo(pair.server, 3); });
+        SendAndCheck(pair.client, Scaled(2'000'000), 11, in_fiber);
+      });
+    }
+  }
+}
+
+TEST_P(TcpStreamTest, AFiberAndAThreadEchoToEachOther) {
+  for (const bool client_is_fiber : {true, false}) {
+    Pair pair = ConnectedPair();
+    Actor server(!client_is_fiber, [&pair] { Echo(pair.server, 4); });
+    Actor client(client_is_fiber, [&] { SendAndCheck(pair.client, Scaled(500'000), 12, client_is_fiber); });
+  }
+}
+
+TEST_P(TcpStreamTest, SmallSocketBuffersMakeManyPartialWrites) {
+  InFiber([] {
+    Pair pair = ConnectedPair();
+    SetBuffers(pair.client, 4096);
+    SetBuffers(pair.server, 4096);
+    Fiber server([&pair] { Echo(pair.server, 5); });
+    SendAndCheck(pair.client, Scaled(400'000), 13, true);
+    server.Join();
+  });
+}
+
+TEST_P(TcpStreamTest, ManyConnectionsEchoAtTheSameTime) {
+  std::vector<Fiber> fibers;
+  for (unsigned i = 0; i < 40; ++i) {
+    fibers.emplace_back([i] {
+      Pair pair = ConnectedPair(i % 2 == 0 ? SocketAddress::LoopbackIpv4(0) : UnixAddress());
+      Fiber server([&pair, i] { Echo(pair.server, i); });
+      SendAndCheck(pair.client, Scaled(80'000), i, true);
+      server.Join();
+    });
+  }
+  for (Fiber& fiber : fibers) fiber.Join();
+}
+
+TEST_P(TcpStreamTest, WriteAllOfPartsGoesOnAfterPartialWrites) {
+  InFiber([] {
+    Pair pair = ConnectedPair();
+    SetBuffers(pair.client, 4096);
+    std::string bytes = BytesOf(0, 300'000, 1);
+    Fiber reader([&] {
+      std::string got(bytes.size(), '\0');
+      const IoResult all = pair.server.ReadAll(got.data(), got.size(), Soon());
+      EXPECT_TRUE(all.ok());
+      EXPECT_EQ(got, bytes);
+    });
+    // More parts than the kernel takes at once.
+    std::vector<iovec> parts;
+    for (std::size_t at = 0; at < bytes.size(); at += 100) parts.push_back({bytes.data() + at, 100});
+    const IoResult put = pair.client.WriteAll(parts.data(), parts.size(), Soon());
+    EXPECT_TRUE(put.ok());
+    EXPECT_EQ(put.bytes, bytes.size());
+    reader.Join();
+  });
+}
+
+TEST_P(TcpStreamTest, ReadAllEndsWithThePeer) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    EXPECT_TRUE(pair.client.WriteAll("half").ok());
+    EXPECT_FALSE(pair.client.ShutdownWrite());
+    char buffer[16];
+    const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), Soon());
+    EXPECT_TRUE(got.ok());
+    EXPECT_EQ(std::string_view(buffer, got.bytes), "half");
+    const IoResult end = pair.server.ReadAll(buffer, sizeof(buffer), Soon());
+    EXPECT_TRUE(end.ok());
+    EXPECT_EQ(end.bytes, 0u);
+  });
+}
+
+TEST_P(TcpStreamTest, HalfClosedTheOtherHalfGoesOn) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    EXPECT_FALSE(pair.client.ShutdownWrite());
+    char buffer[16];
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Soon()).bytes, 0u);
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_TRUE(pair.server.WriteAll("answer", Soon()).ok());
+      const IoResult got = pair.client.ReadAll(buffer, 6, Soon());
+      EXPECT_EQ(std::string_view(buffer, got.bytes), "answer");
+    }
+    EXPECT_EQ(pair.client.WriteAll("more").error, std::errc::broken_pipe);
+  });
+}
+
+TEST_P(TcpStreamTest, AResetIsToldToWhoReadsAndToWhoWrites) {
+  for (const bool in_fiber : {true, false}) {
+    Pair pair = ConnectedPair();
+    std::atomic<bool> reads{false};
+    Actor reader(in_fiber, [&] {
+      char buffer[16];
+      reads = true;
+      EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Soon()).error, std::errc::connection_reset);
+      const std::error_code error = pair.server.WriteAll("x").error;
+      EXPECT_TRUE(error == std::errc::broken_pipe || error == std::errc::connection_reset) << error.message();
+    });
+    ASSERT_TRUE(Reaches([&] { return reads.load(); }));
+    pair.client.Reset();
+    EXPECT_FALSE(pair.client.IsOpen());
+    reader.Join();
+  }
+  // One that waits for room to write.
+  for (const bool in_fiber : {true, false}) {
+    Pair pair = ConnectedPair();
+    std::atomic<bool> full{false};
+    Actor writer(in_fiber, [&] {
+      FillUp(pair.server);
+      full = true;
+      const std::error_code error = pair.server.WriteAll(std::string(1 << 20, 'x'), Soon()).error;
+      EXPECT_TRUE(error == std::errc::broken_pipe || error == std::errc::connection_reset) << error.message();
+    });
+    ASSERT_TRUE(Reaches([&] { return full.load(); }));
+    pair.client.Reset();
+  }
+}
+
+TEST_P(TcpStreamTest, ConnectToNobodyIsRefused) {
+  // A port that nobody listens at: one that was just freed.
+  SocketAddress nobody;
+  {
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    nobody = listener.local_address();
+  }
+  InFiberAndInThread([&] {
+    TcpStream stream;
+    EXPECT_EQ(stream.Connect(nobody, Soon()), std::errc::connection_refused);
+    EXPECT_FALSE(stream.IsOpen());
+    EXPECT_EQ(stream.Connect(UnixAddress(), Soon()), std::errc::connection_refused);
+    EXPECT_EQ(stream.Connect(*SocketAddress::Parse("unix:/no/such/socket"), Soon()),
+              std::errc::no_such_file_or_directory);
+    EXPECT_TRUE(stream.Connect(SocketAddress(), Soon()));  // An error of the kernel.
+    EXPECT_FALSE(stream.IsOpen());
+  });
+}
+
+TEST_P(TcpStreamTest, ConnectGivesUpAtItsDeadline) {
+  // The kernel answers no more when the listener's queue is full.
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0), {.backlog = 0}));
+  const SocketAddress address = listener.local_address();
+  std::vector<TcpStream> queued(8);
+  bool full = false;
+  for (TcpStream& stream : queued)
+    full = full || stream.Connect(address, Deadline::After(50ms)) == std::errc::timed_out;
+  ASSERT_TRUE(full) << "the kernel's queue of a listener with backlog 0 takes 8 connections";
+  InFiberAndInThread([&] {
+    TcpStream stream;
+    const auto begin = Steady::now();
+    EXPECT_EQ(stream.Connect(address, Deadline::After(20ms)), std::errc::timed_out);
+    EXPECT_GE(Steady::now() - begin, 20ms);
+    EXPECT_FALSE(stream.IsOpen());
+  });
+}
+
+TEST_P(TcpStreamTest, ConnectsWhereverAListenerIs) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("weft_test_" + std::to_string(::getpid()) + ".sock");
+  std::vector<SocketAddress> addresses = {SocketAddress::LoopbackIpv4(0), UnixAddress(),
+                                          *SocketAddress::Parse("unix:" + path)};
+  if (std::filesystem::exists("/proc/net/if_inet6")) addresses.push_back(*SocketAddress::Parse("[::1]:0"));
+  for (const SocketAddress& address : addresses) {
+    InFiberAndInThread([&] {
+      TcpListener listener;
+      const std::error_code error = listener.Listen(address);
+      if (error == std::errc::address_not_available) return;  // IPv6 without a loopback interface.
+      ASSERT_FALSE(error) << address.ToString() << ": " << error.message();
+      TcpStream client;
+      TcpStream server;
+      ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
+      ASSERT_FALSE(listener.Accept(&server, Soon()));
+      EXPECT_EQ(client.peer_address(), listener.local_address());
+      EXPECT_EQ(server.local_address(), listener.local_address());
+      if (!address.is_unix()) {
+        EXPECT_EQ(server.peer_address(), client.local_address());
+        for (TcpStream* stream : {&client, &server}) {
+          int no_delay = 0;
+          socklen_t size = sizeof(no_delay);
+          EXPECT_EQ(::getsockopt(stream->fd(), IPPROTO_TCP, TCP_NODELAY, &no_delay, &size), 0);
+          EXPECT_NE(no_delay, 0);
+        }
+        EXPECT_FALSE(client.SetNoDelay(false));
+      }
+      EXPECT_TRUE(client.WriteAll("hello").ok());
+      char buffer[5];
+      EXPECT_EQ(server.ReadAll(buffer, 5, Soon()).bytes, 5u);
+      if (address.is_unix()) ::unlink(path.c_str());
+    });
+  }
+}
+
+TEST_P(TcpStreamTest, ReadAndWriteGiveUpAtTheirDeadlines) {
+  for (const bool in_fiber : {true, false}) {
+    Actor actor(in_fiber, [] {
+      Pair pair = ConnectedPair();
+      char buffer[16];
+      for (int i = 0; i < 3; ++i) {
+        const auto begin = Steady::now();
+        const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), Deadline::After(5ms));
+        EXPECT_EQ(got.error, std::errc::timed_out);
+        EXPECT_GE(Steady::now() - begin, 5ms);
+      }
+      EXPECT_TRUE(pair.client.WriteAll("abc").ok());
+      const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), Deadline::After(50ms));
+      EXPECT_EQ(got.error, std::errc::timed_out);
+      EXPECT_EQ(got.bytes, 3u);  // What came before the deadline is told.
+
+      FillUp(pair.client);
+      const std::string more(10, 'x');
+      const auto begin = Steady::now();
+      const IoResult put = pair.client.WriteAll(more, Deadline::After(5ms));
+      EXPECT_EQ(put.error, std::errc::timed_out);
+      EXPECT_GE(Steady::now() - begin, 5ms);
+    });
+  }
+}
+
+TEST_P(TcpStreamTest, AnInterruptionEndsAWait) {
+  Pair pair = ConnectedPair();
+  std::atomic<scheduling_group::FiberEntity*> entity{nullptr};
+  std::atomic<bool> ended{false};
+  Fiber reader([&] {
+    char buffer[16];
+    entity = scheduling_group::CurrentFiber();
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Soon()).error, std::errc::interrupted);
+    ended = true;
+    EXPECT_TRUE(pair.server.IsOpen());
+  });
+  ASSERT_TRUE(Reaches([&] { return entity != nullptr; }));
+  ASSERT_TRUE(Reaches([&] { return ended || sync::InterruptWait(entity); }));
+  reader.Join();
+}
+
+TEST_P(TcpStreamTest, CloseEndsTheWaitsOfOthers) {
+  for (const bool in_fiber : {true, false}) {
+    for (const bool close_in_fiber : {true, false}) {
+      for (int round = 0; round < 10; ++round) {
+        Pair pair = ConnectedPair();
+        FillUp(pair.server);
+        std::atomic<int> begun{0};
+        std::vector<Actor> actors;
+        for (int i = 0; i < 2; ++i) {
+          actors.emplace_back(in_fiber, [&] {
+            char buffer[16];
+            ++begun;
+            EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Soon()).error, std::errc::operation_canceled);
+          });
+          actors.emplace_back(in_fiber, [&] {
+            ++begun;
+            EXPECT_EQ(pair.server.WriteAll(std::string(1 << 22, 'x'), Soon()).error, std::errc::operation_canceled);
+          });
+        }
+        ASSERT_TRUE(Reaches([&] { return begun == 4; }));
+        Actor closer(close_in_fiber, [&] { EXPECT_TRUE(pair.server.Close()); });
+        closer.Join();
+        for (Actor& actor : actors) actor.Join();
+        EXPECT_FALSE(pair.server.Close());
+        EXPECT_FALSE(pair.server.IsOpen());
+        EXPECT_EQ(pair.server.fd(), -1);
+        char buffer[1];
+        EXPECT_EQ(pair.server.ReadSome(buffer, 1).error, std::errc::operation_canceled);
+        EXPECT_EQ(pair.server.WriteAll("x").error, std::errc::operation_canceled);
+        EXPECT_EQ(pair.server.ShutdownWrite(), std::errc::operation_canceled);
+      }
+    }
+  }
+}
+
+TEST_P(TcpStreamTest, ANewOneIsNotOpen) {
+  InFiberAndInThread([] {
+    TcpStream stream;
+    char buffer[1];
+    EXPECT_FALSE(stream.IsOpen());
+    EXPECT_EQ(stream.fd(), -1);
+    EXPECT_FALSE(stream.Close());
+    EXPECT_EQ(stream.ReadSome(buffer, 1).error, std::errc::operation_canceled);
+    EXPECT_EQ(stream.WriteAll("x").error, std::errc::operation_canceled);
+    EXPECT_EQ(stream.local_address(), SocketAddress());
+    EXPECT_EQ(stream.peer_address(), SocketAddress());
+    EXPECT_TRUE(stream.SetNoDelay(true));
+    stream.Reset();
+    TcpStream moved = std::move(stream);
+    EXPECT_FALSE(moved.IsOpen());
+  });
+}
+
+// Whoever reads or writes while the stream is closed never touches the descriptor that has its number next: each stream
+// carries its own letter only.
+TEST_P(TcpStreamTest, AClosedNumberIsNeverReadOrWrittenByFormerUsers) {
+  const int rounds = Scaled(300);
+  std::vector<Fiber> fibers;
+  for (unsigned f = 0; f < 4; ++f) {
+    fibers.emplace_back([f, rounds] {
+      std::mt19937 random(f);
+      for (int round = 0; round < rounds; ++round) {
+        const char letter = static_cast<char>('a' + random() % 26);
+        int sockets[2];
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets) != 0) std::abort();
+        TcpStream near{Descriptor(sockets[0])};
+        TcpStream far{Descriptor(sockets[1])};
+        std::vector<Fiber> users;
+        for (TcpStream* stream : {&near, &far}) {
+          users.emplace_back([stream, letter] {
+            const std::string letters(100, letter);
+            while (stream->WriteAll(letters, Soon()).ok()) FiberYield();
+          });
+          users.emplace_back([stream, letter] {
+            char buffer[64];
+            for (;;) {
+              const IoResult got = stream->ReadSome(buffer, sizeof(buffer), Soon());
+              EXPECT_NE(got.error, std::errc::timed_out);
+              if (!got.ok() || got.bytes == 0) return;
+              for (std::size_t i = 0; i < got.bytes; ++i) EXPECT_EQ(buffer[i], letter);
+            }
+          });
+        }
+        for (unsigned yields = random() % 8; yields != 0; --yields) FiberYield();
+        if (random() % 4 == 0) FiberSleepFor(50us);
+        near.Close();
+        if (random() % 2 == 0) FiberYield();
+        far.Close();
+        for (Fiber& user : users) user.Join();
+      }
+    });
+  }
+  for (Fiber& fiber : fibers) fiber.Join();
+}
+
+TEST_P(TcpStreamTest, AStreamIsMovedWhileNobodyUsesIt) {
+  InFiber([] {
+    Pair pair = ConnectedPair();
+    TcpStream other = std::move(pair.client);
+    EXPECT_TRUE(other.IsOpen());
+    EXPECT_TRUE(other.WriteAll("x").ok());
+    Pair second = ConnectedPair();
+    other = std::move(second.client);  // Closes what it was.
+    char buffer[2];
+    EXPECT_EQ(pair.server.ReadAll(buffer, 2, Soon()).bytes, 1u);
+    EXPECT_TRUE(other.WriteAll("y").ok());
+    EXPECT_EQ(second.server.ReadAll(buffer, 1, Soon()).bytes, 1u);
+  });
+}
+
+// --- Edge-triggered readiness (FD1) ---
+
+// Data that come between a read that brought less than it had room for and the wait are not missed.
+TEST_P(TcpStreamTest, DataBetweenAShortReadAndTheWaitAreNotMissed) {
+  for (const bool writer_is_fiber : {true, false}) {
+    for (const bool unix_socket : {false, true}) {
+      Pair pair = ConnectedPair(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0));
+      const int rounds = Scaled(20'000);
+      std::atomic<int> received{0};
+      Actor writer(writer_is_fiber, [&] {
+        std::mt19937 random(21);
+        for (int i = 0; i < rounds; ++i) {
+          if (!pair.client.WriteAll("xy", Soon()).ok()) ADD_FAILURE() << "the writer fails";
+          // Often the reader is about to wait just now.
+          for (unsigned pauses = random() % 200; pauses != 0; --pauses) base::CpuRelax();
+          while (received.load(std::memory_order_relaxed) + 64 < 2 * i) {
+            writer_is_fiber ? FiberYield() : std::this_thread::yield();
+          }
+        }
+      });
+      Fiber reader([&] {
+        char buffer[256];
+        while (received < 2 * rounds) {
+          const IoResult got = pair.server.ReadSome(buffer, sizeof(buffer), Soon());
+          if (!got.ok() || got.bytes == 0) {
+            ADD_FAILURE() << "after " << received << " bytes: " << got.error.message();
+            received = 2 * rounds;
+            return;
+          }
+          received += static_cast<int>(got.bytes);
+        }
+      });
+      reader.Join();
+      writer.Join();
+    }
+  }
+}
+
+// Data, then the end, at any moments: the data and then the end are read, whatever was told in one event.
+TEST_P(TcpStreamTest, TheEndRightBehindTheDataIsNotMissed) {
+  const int rounds = Scaled(400);
+  std::vector<Fiber> fibers;
+  for (unsigned f = 0; f < 4; ++f) {
+    fibers.emplace_back([f, rounds] {
+      std::mt19937 random(f);
+      for (int i = 0; i < rounds; ++i) {
+        Pair pair = ConnectedPair(f % 2 == 0 ? SocketAddress::LoopbackIpv4(0) : UnixAddress());
+        Fiber reader([&pair] {
+          char buffer[64];
+          const IoResult first = pair.server.ReadAll(buffer, 3, Soon());
+          EXPECT_EQ(first.bytes, 3u) << first.error.message();
+          const IoResult end = pair.server.ReadSome(buffer, sizeof(buffer), Soon());
+          EXPECT_TRUE(end.ok()) << end.error.message();
+          EXPECT_EQ(end.bytes, 0u);
+        });
+        if (random() % 2 == 0) FiberYield();
+        EXPECT_TRUE(pair.client.WriteAll("abc").ok());
+        if (random() % 2 == 0) FiberYield();
+        if (random() % 2 == 0) {
+          EXPECT_FALSE(pair.client.ShutdownWrite());
+        } else {
+          pair.client.Close();
+        }
+        reader.Join();
+      }
+    });
+  }
+  for (Fiber& fiber : fibers) fiber.Join();
+}
+
+// FD5. On one worker nobody else would run.
+TEST_P(TcpStreamTest, WhoAlwaysFindsDataLetsOthersRun) {
+  Pair pair = ConnectedPair();
+  std::atomic<bool> stop{false};
+  std::atomic<int> turns{0};
+  Fiber writer([&] {
+    const std::string much(4096, 'x');
+    while (!stop) {
+      if (!pair.client.WriteAll(much, Soon()).ok()) break;
+    }
+    pair.client.Close();
+  });
+  Fiber reader([&] {
+    char buffer[8];  // There is always more.
+    for (;;) {
+      const IoResult got = pair.server.ReadSome(buffer, sizeof(buffer), Soon());
+      if (!got.ok() || got.bytes == 0) break;
+    }
+  });
+  // As many as there are workers, so that one of them has to share with the reader.
+  std::vector<Fiber> others;
+  for (std::size_t i = 0; i < fiber::GetConcurrencyHint(); ++i) {
+    others.emplace_back([&] {
+      for (int turn = 0; turn < 20; ++turn) {
+        FiberYield();
+        ++turns;
+      }
+    });
+  }
+  for (Fiber& other : others) other.Join();
+  EXPECT_EQ(turns, 20 * static_cast<int>(fiber::GetConcurrencyHint()));
+  stop = true;
+  pair.server.Close();
+  writer.Join();
+  reader.Join();
+}
+
+}  // namespace
+}  // namespace weft::io
