@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "weft/io/socket.h"
 
@@ -36,6 +37,7 @@ std::error_code TcpStream::Connect(const SocketAddress& address, base::Deadline 
 }
 
 IoResult TcpStream::ReadSome(void* data, std::size_t size, base::Deadline deadline) {
+  if (size == 0) return OfNothing();
   return descriptor_.Retry(FdSlot::kRead, deadline, size, [&](int fd) { return ::recv(fd, data, size, 0); });
 }
 
@@ -43,9 +45,13 @@ IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, base::Deadli
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = AtOnce(count);
-  return descriptor_.Retry(FdSlot::kRead, deadline, Total(parts, message.msg_iovlen),
-                           [&](int fd) { return ::recvmsg(fd, &message, 0); });
+  const std::size_t size = Total(parts, message.msg_iovlen);
+  if (size == 0) return OfNothing();
+  return descriptor_.Retry(FdSlot::kRead, deadline, size, [&](int fd) { return ::recvmsg(fd, &message, 0); });
 }
+
+// The kernel would say EAGAIN as long as there are no data.
+IoResult TcpStream::OfNothing() const { return {0, IsOpen() ? std::error_code() : ErrnoCode(ECANCELED)}; }
 
 IoResult TcpStream::ReadAll(void* data, std::size_t size, base::Deadline deadline) {
   IoResult all;

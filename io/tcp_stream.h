@@ -79,6 +79,7 @@ class TcpStream {
 
  private:
   std::error_code ShutdownHow(int how);
+  IoResult OfNothing() const;
 
   Descriptor descriptor_;
 };

@@ -590,5 +590,21 @@ TEST_P(TcpStreamTest, WhoAlwaysFindsDataLetsOthersRun) {
   reader.Join();
 }
 
+// --- What went wrong ---
+
+// recv(2) says EAGAIN where no data are, also to who has no room for any.
+TEST_P(TcpStreamTest, AReadOrAWriteOfNothingDoesNotWait) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    char buffer[1];
+    const IoResult got = pair.server.ReadSome(buffer, 0, Deadline::After(2s));
+    EXPECT_TRUE(got.ok());
+    EXPECT_EQ(got.bytes, 0u);
+    EXPECT_TRUE(pair.server.WriteAll("").ok());
+    EXPECT_TRUE(pair.server.WriteAll(static_cast<iovec*>(nullptr), 0).ok());
+    EXPECT_TRUE(pair.server.ReadAll(buffer, 0).ok());
+  });
+}
+
 }  // namespace
 }  // namespace weft::io
