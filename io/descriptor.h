@@ -57,14 +57,14 @@ class Descriptor {
     return result;
   }
 
-  // Makes `call(fd)` once, however ready the descriptor is: for system calls that do not block.
+  // Makes `call(fd)`, a system call that does not wait, once.
   template <class Call>
-  std::error_code Do(Call&& call) {
+  std::error_code Once(Call&& call) const {
     FdSlot* const slot = slot_;
     if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);
     const auto [result, error] = CallOnce(slot->fd(), call);
     slot->EndUse();
-    return result < 0 ? ErrnoCode(error) : std::error_code();
+    return result >= 0 ? std::error_code() : ErrnoCode(error);
   }
 
   // Until `direction` may be worth a try.

@@ -48,18 +48,18 @@ std::error_code SetOption(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? std::error_code() : ErrnoCode(errno);
 }
 
-SocketAddress LocalAddress(int fd) {
+SocketAddress LocalAddress(const Descriptor& socket) {
   SocketAddress address;
   socklen_t size = SocketAddress::kCapacity;
-  if (::getsockname(fd, address.data(), &size) != 0) return {};
+  if (socket.Once([&](int fd) { return ::getsockname(fd, address.data(), &size); })) return {};
   address.set_size(size);
   return address;
 }
 
-SocketAddress PeerAddress(int fd) {
+SocketAddress PeerAddress(const Descriptor& socket) {
   SocketAddress address;
   socklen_t size = SocketAddress::kCapacity;
-  if (::getpeername(fd, address.data(), &size) != 0) return {};
+  if (socket.Once([&](int fd) { return ::getpeername(fd, address.data(), &size); })) return {};
   address.set_size(size);
   return address;
 }

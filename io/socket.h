@@ -21,8 +21,9 @@ namespace weft::io {
 
 std::error_code SetOption(int fd, int level, int option, int value);
 
-SocketAddress LocalAddress(int fd);
-SocketAddress PeerAddress(int fd);
+// (none): it is closed, or not connected.
+SocketAddress LocalAddress(const Descriptor& socket);
+SocketAddress PeerAddress(const Descriptor& socket);
 
 }  // namespace weft::io
 

@@ -86,6 +86,6 @@ bool TcpListener::Close() {
   return true;
 }
 
-SocketAddress TcpListener::local_address() const { return LocalAddress(fd()); }
+SocketAddress TcpListener::local_address() const { return LocalAddress(descriptor_); }
 
 }  // namespace weft::io

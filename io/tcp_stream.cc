@@ -114,21 +114,22 @@ std::error_code TcpStream::Shutdown() { return ShutdownHow(SHUT_RDWR); }
 std::error_code TcpStream::ShutdownRead() { return ShutdownHow(SHUT_RD); }
 
 std::error_code TcpStream::ShutdownHow(int how) {
-  return descriptor_.Do([how](int fd) { return ::shutdown(fd, how); });
+  return descriptor_.Once([how](int fd) { return ::shutdown(fd, how); });
 }
 
 void TcpStream::Reset() {
   const linger now{.l_onoff = 1, .l_linger = 0};
-  (void)::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  (void)descriptor_.Once([&now](int fd) { return ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)); });
   (void)Close();
 }
 
 std::error_code TcpStream::SetNoDelay(bool no_delay) {
-  return SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, no_delay ? 1 : 0);
+  const int value = no_delay ? 1 : 0;
+  return descriptor_.Once([&value](int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value)); });
 }
 
-SocketAddress TcpStream::local_address() const { return LocalAddress(fd()); }
+SocketAddress TcpStream::local_address() const { return LocalAddress(descriptor_); }
 
-SocketAddress TcpStream::peer_address() const { return PeerAddress(fd()); }
+SocketAddress TcpStream::peer_address() const { return PeerAddress(descriptor_); }
 
 }  // namespace weft::io

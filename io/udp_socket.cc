@@ -49,6 +49,6 @@ IoResult UdpSocket::Send(const void* data, std::size_t size, base::Deadline dead
   return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); });
 }
 
-SocketAddress UdpSocket::local_address() const { return LocalAddress(fd()); }
+SocketAddress UdpSocket::local_address() const { return LocalAddress(descriptor_); }
 
 }  // namespace weft::io

@@ -606,5 +606,23 @@ TEST_P(TcpStreamTest, AReadOrAWriteOfNothingDoesNotWait) {
   });
 }
 
+// shutdown(2) was kept waiting for room to write, and TcpServer::Stop() with it.
+TEST_P(TcpStreamTest, ShutdownDoesNotWaitForRoomToWrite) {
+  for (const bool in_fiber : {true, false}) {
+    Actor actor(in_fiber, [] {
+      Pair pair = ConnectedPair();
+      FillUp(pair.client);
+      Fiber writer([&pair] {
+        EXPECT_EQ(pair.client.WriteAll(std::string(1 << 22, 'x'), Soon()).error, std::errc::broken_pipe);
+      });
+      const auto begin = Steady::now();
+      EXPECT_FALSE(pair.client.ShutdownRead());
+      EXPECT_FALSE(pair.client.Shutdown());
+      EXPECT_LT(Steady::now() - begin, 20s);
+      writer.Join();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace weft::io
