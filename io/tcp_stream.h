@@ -39,6 +39,10 @@ class TcpStream {
   // In place of what it was. The address says whether TCP (without Nagle's delay) or Unix.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address, base::Deadline deadline = {});
 
+  // Until ReadSome() may be worth a try: bytes, the end or an error. For those who want no buffer while they wait.
+  [[nodiscard]] std::error_code WaitReadable(base::Deadline deadline = {}) {
+    return descriptor_.WaitReady(FdSlot::kRead, deadline);
+  }
   // What there is, at least one byte; 0 bytes without an error: the peer has finished, or there was no room.
   [[nodiscard]] IoResult ReadSome(void* data, std::size_t size, base::Deadline deadline = {});
   [[nodiscard]] IoResult ReadSome(const iovec* parts, std::size_t count, base::Deadline deadline = {});
