@@ -239,10 +239,16 @@ std::error_code FdSlot::WaitInThread(Direction direction, base::Deadline deadlin
       left.tv_nsec = (wait % std::chrono::seconds(1)).count();
     }
     const int ready = ::ppoll(polled, 2, deadline.is_infinite() ? nullptr : &left, nullptr);
-    if (ready > 0) return {};
+    if (ready > 0) break;
     if (ready < 0 && errno != EINTR) return ErrnoCode(errno);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
   }
+  // Where it is registered the reactor will say so too, some time; if its workers have ended, never.
+  Side& side = sides_[direction];
+  side.queue.lock();
+  side.word.fetch_or(kReady, std::memory_order_relaxed);  // The caller looks at it itself.
+  side.queue.unlock();
+  return {};
 }
 
 }  // namespace weft::io

@@ -624,5 +624,40 @@ TEST_P(TcpStreamTest, ShutdownDoesNotWaitForRoomToWrite) {
   }
 }
 
+double CpuSeconds() {
+  timespec used;
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+// A thread that waited for what a fiber had registered was told by poll(2) that it is ready, and left it to the fibers'
+// reactor to say so: it went round and round until a worker did, for ever when the runtime had ended.
+TEST_P(TcpStreamTest, AThreadReadsOnWhereAFiberHasReadBefore) {
+  Pair pair = ConnectedPair();
+  InFiber([&] {
+    Fiber writer([&] { EXPECT_TRUE(pair.client.WriteAll("one").ok()); });
+    char buffer[16];
+    EXPECT_EQ(pair.server.ReadAll(buffer, 3, Soon()).bytes, 3u);
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(1ms)).error, std::errc::timed_out);
+    writer.Join();
+    FillUp(pair.client);
+  });
+  ASSERT_EQ(fiber::TerminateRuntime(), 0u);
+  std::string buffer(1 << 20, '\0');
+  const double cpu_before = CpuSeconds();
+  for (std::size_t some = 1; some != 0;) {
+    const IoResult got = pair.server.ReadSome(buffer.data(), buffer.size(), Deadline::After(50ms));
+    some = got.bytes;
+    EXPECT_TRUE(got.ok() || got.error == std::errc::timed_out) << got.error.message();
+  }
+  EXPECT_TRUE(pair.client.WriteAll("two", Soon()).ok());
+  EXPECT_EQ(pair.server.ReadAll(buffer.data(), 3, Soon()).bytes, 3u);
+  EXPECT_EQ(buffer.substr(0, 3), "two");
+  EXPECT_EQ(pair.server.ReadSome(buffer.data(), 1, Deadline::After(300ms)).error, std::errc::timed_out);
+  const double limit = WEFT_TSAN || WEFT_ASAN ? 2 : 0.2;
+  EXPECT_LT(CpuSeconds() - cpu_before, limit);
+  pair = Pair();
+}
+
 }  // namespace
 }  // namespace weft::io
