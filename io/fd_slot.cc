@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +30,17 @@ namespace weft::io {
 using sync::Waiter;
 using sync::WaitList;
 using sync::WaitResult;
+
+namespace {
+
+bool IsTcp(int fd) {
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) return false;
+  return domain == AF_INET || domain == AF_INET6;
+}
+
+}  // namespace
 
 // Free slots. Chunks are never given back (FD6).
 class FdSlotPool {
@@ -149,8 +161,8 @@ void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexce
 
 void FdSlot::OnEvents(std::uint32_t events, WaitList* claimed) noexcept {
   const std::uint32_t broken = events & (EPOLLERR | EPOLLHUP);
-  const std::uint32_t hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 ? kHungUp : 0;
-  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 || broken != 0) SetReady(&sides_[kRead], hung_up, claimed);
+  const std::uint32_t special = (events & (EPOLLRDHUP | EPOLLPRI)) != 0 || broken != 0 ? kShortProvesNothing : 0;
+  if ((events & EPOLLIN) != 0 || special != 0) SetReady(&sides_[kRead], special, claimed);
   if ((events & EPOLLOUT) != 0 || broken != 0) SetReady(&sides_[kWrite], 0, claimed);
 }
 
@@ -161,7 +173,8 @@ void FdSlot::Drained(Direction direction, Ticket ticket) noexcept {
 }
 
 void FdSlot::MaybeDrained(Ticket ticket) noexcept {
-  if ((ticket.word_ & kHungUp) == 0 && sides_[kRead].registered.load(std::memory_order_relaxed)) Drained(kRead, ticket);
+  if ((ticket.word_ & kShortProvesNothing) != 0) return;
+  if (sides_[kRead].registered.load(std::memory_order_relaxed)) Drained(kRead, ticket);
 }
 
 void FdSlot::Succeeded(Direction direction) noexcept {
@@ -178,8 +191,16 @@ void FdSlot::Succeeded(Direction direction) noexcept {
 std::error_code FdSlot::Register(Direction direction) {
   std::error_code error;
   std::lock_guard guard(register_mutex_);
-  const std::uint32_t events = registered_ | (direction == kRead ? EPOLLIN | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
+  const std::uint32_t events =
+      registered_ | (direction == kRead ? EPOLLIN | EPOLLPRI | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
   if (events == registered_) return {};
+  if (direction == kRead && !IsTcp(fd_)) {
+    Side& side = sides_[kRead];
+    side.queue.lock();
+    // relaxed: a ticket taken before clears nothing any more, the word is another.
+    side.word.fetch_or(kShortProvesNothing, std::memory_order_relaxed);
+    side.queue.unlock();
+  }
   if (reactor_ == nullptr) {
     Reactor* reactor = Reactor::OfCurrentGroup(&error);
     if (reactor == nullptr) return error;

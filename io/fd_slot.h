@@ -12,8 +12,10 @@
 //
 // The descriptor is registered edge-triggered, once per direction, by the first fiber that has to wait. So in the
 // steady state a request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that brings less
-// than it had room for has drained the socket (epoll(7)), and the next one waits without trying. Threads that are no
-// workers wait with poll(2) and need no reactor.
+// than it had room for has drained the socket (epoll(7)), and the next one waits without trying. That holds of TCP, but
+// not once the peer has finished (the end is to be read, too) or has sent urgent data, where a read ends early, and not
+// of Unix sockets, where it ends at a message with descriptors. Threads that are no workers wait with poll(2) and need
+// no reactor.
 //
 // Invariants
 //   FD1  Readiness is not lost. An event counts up the word and sets ready; who clears ready compares with the ticket
@@ -86,7 +88,7 @@ class FdSlot final : public EventSink {
   }
   // The system call said EAGAIN after `ticket` was taken.
   void Drained(Direction direction, Ticket ticket) noexcept;
-  // It brought less than it had room for. (The end of the stream may be all that is left; no event will tell of it.)
+  // It brought less than it had room for.
   void MaybeDrained(Ticket ticket) noexcept;
   // Returns when a try may be worth it. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, base::Deadline deadline) noexcept;
@@ -108,7 +110,7 @@ class FdSlot final : public EventSink {
   // Of a direction: the number of events, and
   static constexpr std::uint32_t kReady = 1;
   static constexpr std::uint32_t kClosed = 2;
-  static constexpr std::uint32_t kHungUp = 4;  // the peer has sent its last byte
+  static constexpr std::uint32_t kShortProvesNothing = 4;  // a read that brings less than it had room for
   static constexpr std::uint32_t kOneEvent = 8;
   // Of the slot: how many use it, and
   static constexpr std::uint64_t kClosing = 1;

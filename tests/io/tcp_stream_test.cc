@@ -659,5 +659,57 @@ TEST_P(TcpStreamTest, AThreadReadsOnWhereAFiberHasReadBefore) {
   pair = Pair();
 }
 
+// A message with descriptors ends a read, though more bytes lie behind it: a short read had drained nothing.
+TEST_P(TcpStreamTest, AUnixSocketThatWasSentDescriptorsIsReadToItsEnd) {
+  Pair pair = ConnectedPair(UnixAddress());
+  const int fd = pair.client.fd();
+  InFiber([&] {
+    char buffer[64];
+    // Registered, and empty.
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(1ms)).error, std::errc::timed_out);
+    for (int round = 0; round < 20; ++round) {
+      for (int message = 0; message < 3; ++message) {
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+        iovec part{.iov_base = const_cast<char*>("abc"), .iov_len = 3};
+        msghdr header{};
+        header.msg_iov = &part;
+        header.msg_iovlen = 1;
+        header.msg_control = control;
+        header.msg_controllen = sizeof(control);
+        cmsghdr* descriptor = CMSG_FIRSTHDR(&header);
+        descriptor->cmsg_level = SOL_SOCKET;
+        descriptor->cmsg_type = SCM_RIGHTS;
+        descriptor->cmsg_len = CMSG_LEN(sizeof(int));
+        const int passed = STDERR_FILENO;
+        std::memcpy(CMSG_DATA(descriptor), &passed, sizeof(passed));
+        EXPECT_EQ(::sendmsg(fd, &header, 0), 3);
+      }
+      const IoResult got = pair.server.ReadAll(buffer, 9, Deadline::After(5s));
+      EXPECT_TRUE(got.ok()) << got.error.message();
+      EXPECT_EQ(std::string_view(buffer, got.bytes), "abcabcabc");
+      if (!got.ok()) return;
+    }
+  });
+}
+
+// So does TCP's urgent byte.
+TEST_P(TcpStreamTest, AStreamWithUrgentDataIsReadToItsEnd) {
+  Pair pair = ConnectedPair();
+  const int fd = pair.client.fd();
+  InFiber([&] {
+    char buffer[64];
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(1ms)).error, std::errc::timed_out);
+    for (int round = 0; round < 20; ++round) {
+      EXPECT_EQ(::send(fd, "abc", 3, 0), 3);
+      EXPECT_EQ(::send(fd, "!", 1, MSG_OOB), 1);
+      EXPECT_EQ(::send(fd, "def", 3, 0), 3);
+      const IoResult got = pair.server.ReadAll(buffer, 6, Deadline::After(5s));
+      EXPECT_TRUE(got.ok()) << got.error.message();
+      EXPECT_EQ(std::string_view(buffer, got.bytes), "abcdef");
+      if (!got.ok()) return;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace weft::io
