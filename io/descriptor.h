@@ -74,10 +74,12 @@ class Descriptor {
   template <class Call>
   static IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, base::Deadline deadline, std::size_t full,
                              Call& call) {
+    bool timed_out = false;
     for (;;) {
       const FdSlot::Ticket ticket = slot->TicketOf(direction);
       if (ticket.closed()) return {0, ErrnoCode(ECANCELED)};
-      if (slot->WorthATry(direction, ticket)) {
+      // The reactor may not have told yet what has come, or the deadline have passed before: the last word is the kernel's.
+      if (timed_out || slot->WorthATry(direction, ticket)) {
         const auto [result, error] = CallOnce(slot->fd(), call);
         if (result >= 0) [[likely]] {
           const auto bytes = static_cast<std::size_t>(result);
@@ -88,8 +90,11 @@ class Descriptor {
         if (error == EINTR) continue;
         if (error != EAGAIN && error != EWOULDBLOCK) return {0, ErrnoCode(error)};
         slot->Drained(direction, ticket);
+        if (timed_out) return {0, ErrnoCode(ETIMEDOUT)};
       }
-      if (const std::error_code error = slot->Wait(direction, deadline)) return {0, error};
+      const std::error_code error = slot->Wait(direction, deadline);
+      timed_out = error.value() == ETIMEDOUT;
+      if (error && !timed_out) return {0, error};
     }
   }
 

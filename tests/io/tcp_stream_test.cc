@@ -711,5 +711,24 @@ TEST_P(TcpStreamTest, AStreamWithUrgentDataIsReadToItsEnd) {
   });
 }
 
+// It said timed_out without a look, though the data had come long before.
+TEST_P(TcpStreamTest, ADeadlineThatHasPassedIsALook) {
+  for (const bool in_fiber : {true, false}) {
+    Actor actor(in_fiber, [] {
+      Pair pair = ConnectedPair();
+      char buffer[64];
+      for (int round = 0; round < 20; ++round) {
+        const Deadline past = Deadline::At(Steady::now());
+        EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), past).error, std::errc::timed_out);
+        EXPECT_TRUE(pair.client.WriteAll("abc").ok());
+        const IoResult got = pair.server.ReadSome(buffer, sizeof(buffer), past);
+        EXPECT_TRUE(got.ok()) << got.error.message();
+        EXPECT_EQ(std::string_view(buffer, got.bytes), "abc");
+        EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(100us)).error, std::errc::timed_out);
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace weft::io
