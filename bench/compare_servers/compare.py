@@ -210,9 +210,7 @@ def redis_benchmark(command, pipeline, seconds):
     def measure(port):
         first = float(rate(port, 20_000)["rps"])
         row = rate(port, max(20_000, int(first * seconds)))
-        return Figures(
-            rate=float(row["rps"]), p50=float(row["p50_latency_ms"]), p99=float(row["p99_latency_ms"])
-        )
+        return Figures(rate=float(row["rps"]), p50=float(row["p50_latency_ms"]), p99=float(row["p99_latency_ms"]))
 
     return measure
 
@@ -264,7 +262,9 @@ def table(load, rounds):
     """`rounds`: for each a dict of name to Figures."""
     ours = [server.name for server in load.servers if server.name.startswith("weft")]
     lines = [f"### {load.title}", ""]
-    head = ["server", "requests/s", "p50 ms", "p99 ms"] + [f"to {peer.name}" for peer in load.servers if peer.name not in ours]
+    head = ["server", "requests/s", "p50 ms", "p99 ms"] + [
+        f"to {peer.name}" for peer in load.servers if peer.name not in ours
+    ]
     lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for server in load.servers:
         figures = [measured[server.name] for measured in rounds]
@@ -278,9 +278,7 @@ def table(load, rounds):
             if peer.name in ours:
                 continue
             ratios = sorted(measured[server.name].rate / measured[peer.name].rate for measured in rounds)
-            cells.append(
-                "" if server is peer else f"**{median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-            )
+            cells.append("" if server is peer else f"**{median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -326,8 +324,8 @@ def main():
             print(f"compare_servers: round {number + 1} of {options.rounds}", file=sys.stderr)
 
     print(
-        f"{options.rounds} rounds of {options.seconds} s, {os.cpu_count()} CPUs; medians, and the median of the ratios of "
-        "requests/s within a round (smallest to largest).\n"
+        f"{options.rounds} rounds of {options.seconds} s, {os.cpu_count()} CPUs; medians, and the median of the ratios "
+        "of requests/s within a round (smallest to largest).\n"
     )
     print("\n".join(table(load, rounds) for load, rounds in zip(loads, results)))
 

@@ -23,9 +23,7 @@ from server_process import LIMIT, Server, read_to_end, reset, wait_for
 
 PROGRAM = sys.argv.pop(1)
 sys.argv = [argument for argument in sys.argv if argument != "--sanitized"]  # It makes no difference.
-ENDS = re.compile(
-    r"(\d+) closed cleanly, (\d+) cut short, (\d+) timed out, (\d+) stopped, (\d+) handshakes failed\n$"
-)
+ENDS = re.compile(r"(\d+) closed cleanly, (\d+) cut short, (\d+) timed out, (\d+) stopped, (\d+) handshakes failed\n$")
 
 
 def serve(*flags):
@@ -62,7 +60,16 @@ class TlsEcho(unittest.TestCase):
         for version in ("-tls1_2", "-tls1_3"):
             with self.subTest(version=version), serve() as server:
                 client = subprocess.Popen(
-                    ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-quiet", "-no_ign_eof", "-nocommands", version],
+                    [
+                        "openssl",
+                        "s_client",
+                        "-connect",
+                        f"127.0.0.1:{server.port}",
+                        "-quiet",
+                        "-no_ign_eof",
+                        "-nocommands",
+                        version,
+                    ],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -190,7 +197,9 @@ class TlsEcho(unittest.TestCase):
                 tls = secure(server.connect())
                 self.assertEqual(echo(tls, b"hello"), b"hello")
                 cut(socket.socket(fileno=tls.detach()))
-            wait_for(lambda: server.descriptors() == before, lambda: f"{server.descriptors()} descriptors, {before} before")
+            wait_for(
+                lambda: server.descriptors() == before, lambda: f"{server.descriptors()} descriptors, {before} before"
+            )
             self.assertEqual(echo(kept, b"hello"), b"hello")
             kept.unwrap().close()
             self.assertEqual(ends(server), [1, 2, 0, 0, 0])
