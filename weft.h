@@ -9,6 +9,7 @@
 
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
