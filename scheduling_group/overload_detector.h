@@ -4,9 +4,9 @@
 // OverloadDetector: whether the ready fibers of a group wait so long that new work had better be refused.
 //
 // A burst makes fibers wait too, and is over soon; refusing then would only lose work. What tells overload from a burst
-// is that no pause comes, which is the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue 2012).
-// Time is divided into slots of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it had
-// waited longer than `max_ready_wait`:
+// is that no pause comes, which is the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue,
+// 2012). Time is divided into slots of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it
+// had waited longer than `max_ready_wait`:
 //
 //                 bad slots for kInterval, or one within kRelapse after the last overload
 //         calm  --------------------------------------------------------------------------->  overloaded

@@ -17,8 +17,8 @@
 //   PS1  Each push is a sample with probability 1/N, independently of all others, and N depends on former pushes only.
 //        So the sum of what the samples stand for is, on average, the number of pushes, in each place where fibers wait
 //        and at each point of a burst; and the number of pushes to the next sample may be drawn anew at any time.
-//   PS2  A thread that has slept starts with N = 1: the first fiber after a pause is always seen. (Workers. The samplers
-//        of other threads do not know of their pauses; their N is at most 64.)
+//   PS2  A worker that has slept starts with N = 1: the first fiber after a pause is always seen. (The samplers of
+//        other threads do not know of their pauses; their N is at most 64.)
 //
 // Of one thread, and used by that thread only.
 //
