@@ -174,14 +174,7 @@ class HttpConnection {
       if (!parser_->got_some()) SkipEmptyLine();
       if (input_.size() == 0) return Parsed::kNeedsMore;
       error_code error;
-      const bool in_header = !parser_->is_header_done();
-      const std::size_t used = parser_->put(input_.data(), error);
-      input_.consume(used);
-      if (in_header && !parser_->is_header_done()) {
-        // The parser's own limit is for what is in the buffer at a time.
-        header_bytes_ += used;
-        if (header_bytes_ + input_.size() > limits_.header_bytes) error = http::error::header_limit;
-      }
+      input_.consume(parser_->put(input_.data(), error));
       if (error == http::error::need_more) {
         if (input_.size() < kMostBuffered) return Parsed::kNeedsMore;
         error = http::error::header_limit;  // A chunk's header or trailer.
@@ -193,7 +186,6 @@ class HttpConnection {
 
   void BeginRequest() {
     parser_.emplace(limits_, &request_);
-    header_bytes_ = 0;
     may_skip_line_ = true;
     request_until_ = Deadline::After(limits_.request_timeout, now_);
   }
@@ -339,7 +331,6 @@ class HttpConnection {
   Deadline request_until_;
   Input input_;
   std::optional<RequestParser> parser_;  // of the request that is being read or answered
-  std::size_t header_bytes_ = 0;         // that the parser has taken of its header
   bool may_skip_line_ = false;
   bool last_was_full_ = false;  // so that there may be more
   Request request_;

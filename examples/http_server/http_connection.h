@@ -31,7 +31,8 @@
 namespace examples {
 
 struct HttpLimits {
-  std::uint32_t header_bytes = 8192;       // request line 414, header fields 431
+  // Request line 414, header fields 431. Twice as many may pass, where a header comes in parts.
+  std::uint32_t header_bytes = 8192;
   std::uint64_t body_bytes = 1024 * 1024;  // 413
   // From the answer to the first byte of the next request: closed without a word.
   std::chrono::milliseconds idle_timeout{60'000};
