@@ -86,19 +86,22 @@ int Serving::Run(std::function<void(weft::io::TcpStream&)> handler) {
   }
 
   weft::fiber::StartRuntime();
+  bool started = false;
   {
     weft::io::TcpServer server(std::move(listener), std::move(handler), {.max_connections = FLAGS_max_connections});
     server_ = &server;
-    if (!server.Start()) return Fail(1, "the runtime starts no fibers");
-    std::cout << name_ << ": listening on " << server.local_address().ToString() << std::endl;
-    const std::chrono::duration<double> duration(FLAGS_duration);
-    AwaitEnd(signals, FLAGS_duration > 0 ? Deadline::After(duration) : Deadline());
-    stopping_.store(true, std::memory_order_relaxed);
-    server.Stop(Deadline::After(std::chrono::duration<double>(FLAGS_drain)));
-    std::cout << name_ << ": served " << server.counts().accepted << " connections" << std::endl;
+    started = server.Start();
+    if (started) {
+      std::cout << name_ << ": listening on " << server.local_address().ToString() << std::endl;
+      const std::chrono::duration<double> duration(FLAGS_duration);
+      AwaitEnd(signals, FLAGS_duration > 0 ? Deadline::After(duration) : Deadline());
+      stopping_.store(true, std::memory_order_relaxed);
+      server.Stop(Deadline::After(std::chrono::duration<double>(FLAGS_drain)));
+      std::cout << name_ << ": served " << server.counts().accepted << " connections" << std::endl;
+    }
   }
   weft::fiber::TerminateRuntime();
-  return 0;
+  return started ? 0 : Fail(1, "no fiber could be started to accept connections");
 }
 
 }  // namespace examples
