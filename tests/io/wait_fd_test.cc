@@ -161,8 +161,8 @@ TEST_P(WaitFdTest, EventsOfAnEventfdAndATimerfd) {
     const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     const itimerspec each{.it_interval = {.tv_sec = 0, .tv_nsec = 2'000'000},
                           .it_value = {.tv_sec = 0, .tv_nsec = 2'000'000}};
-    EXPECT_EQ(::timerfd_settime(timer, 0, &each, nullptr), 0);
     const auto begin = Steady::now();
+    EXPECT_EQ(::timerfd_settime(timer, 0, &each, nullptr), 0);
     for (std::uint64_t expired = 0; expired < 5;) {
       EXPECT_EQ(WaitFd(timer, POLLIN, Soon()).events, POLLIN);
       std::uint64_t some = 0;
