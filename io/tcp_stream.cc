@@ -125,7 +125,8 @@ void TcpStream::Reset() {
 
 std::error_code TcpStream::SetNoDelay(bool no_delay) {
   const int value = no_delay ? 1 : 0;
-  return descriptor_.Once([&value](int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value)); });
+  return descriptor_.Once(
+      [&value](int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value)); });
 }
 
 SocketAddress TcpStream::local_address() const { return LocalAddress(descriptor_); }
