@@ -158,7 +158,7 @@ class IntrusiveList {
  private:
   // A pointer to a data member is its offset in the Itanium C++ ABI, which Linux uses on all its processors.
   static T* ToElement(ListHook* hook) noexcept {
-    static_assert(sizeof(kHook) == sizeof(std::ptrdiff_t));
+    static_assert(sizeof(kHook) == sizeof(std::ptrdiff_t));  // NOLINT(bugprone-sizeof-expression): meant so.
     return reinterpret_cast<T*>(reinterpret_cast<char*>(hook) - std::bit_cast<std::ptrdiff_t>(kHook));
   }
 
