@@ -51,6 +51,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
+#include "weft/fiber/blocking_limits.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
@@ -393,6 +394,7 @@ void StartRuntime(const Options& options) {
              "StartRuntime: the runtime runs already (or is starting or ending just now)");
   static std::once_flag hooks_installed;
   std::call_once(hooks_installed, InstallHooks);
+  detail::SetBlockingLimits(options);
   the_runtime = new Runtime(options);
   phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquire in Running().
 }

@@ -30,6 +30,11 @@ DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard page below each fi
 DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");
 DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group: 1, and 0 means the same.");
 DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll or io_uring.");
+DEFINE_int64(fiber_blocking_threads, 64, "Threads that run FiberBlocking calls, at most; made when needed.");
+DEFINE_int64(fiber_blocking_queue_size, 1024,
+             "FiberBlocking calls that wait for a thread, at most; further callers wait for room.");
+DEFINE_int64(fiber_blocking_idle_timeout_ms, 60000,
+             "How long a thread for FiberBlocking calls has nothing to do before it ends.");
 DEFINE_string(fiber_topology, "",
               "The machine to plan for: empty = this one, else an hwloc synthetic string or an XML file.");
 DEFINE_int64(fiber_start_timeout_ms, 2000,
@@ -61,6 +66,9 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->stack_pool_size = FLAGS_fiber_stack_pool_size;
   options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
   options->io_engine = FLAGS_fiber_io_engine;
+  options->blocking_threads = FLAGS_fiber_blocking_threads;
+  options->blocking_queue_size = FLAGS_fiber_blocking_queue_size;
+  options->blocking_idle_timeout = std::chrono::milliseconds(FLAGS_fiber_blocking_idle_timeout_ms);
   options->topology = FLAGS_fiber_topology;
   options->start_timeout = std::chrono::milliseconds(FLAGS_fiber_start_timeout_ms);
   options->terminate_timeout = std::chrono::milliseconds(FLAGS_fiber_terminate_timeout_ms);

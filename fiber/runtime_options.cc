@@ -35,6 +35,9 @@ constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
 // Longer waits are outside of what is measured (scheduling_group/wait_histogram.h).
 constexpr std::int64_t kMaxReadyWaitMs = 60'000;
 constexpr std::int64_t kMaxFibers = 1'000'000'000;
+// A thread takes 8 MiB of address space and a process number: beyond this neither is a sane wish.
+constexpr std::int64_t kMaxBlockingThreads = 4096;
+constexpr std::int64_t kMaxBlockingQueueSize = 1 << 24;
 constexpr std::int64_t kMaxTimeoutMs = std::int64_t{24} * 60 * 60 * 1000;
 
 std::string Refuse(std::string_view flag, std::string_view value, std::string_view rule) {
@@ -82,6 +85,14 @@ std::optional<std::string> CheckSizes(const Options& options) {
   if (auto error = CheckRange("stack_size", options.stack_size, kMinStackSize, kMaxStackSize)) return error;
   if (auto error = CheckRange("stack_pool_size", options.stack_pool_size, 0, kMaxStackPoolSize)) return error;
   return CheckRange("reactors_per_scheduling_group", options.reactors_per_scheduling_group, 0, 1, "both mean one");
+}
+
+std::optional<std::string> CheckBlocking(const Options& options) {
+  if (auto error = CheckRange("blocking_threads", options.blocking_threads, 1, kMaxBlockingThreads)) return error;
+  if (auto error = CheckRange("blocking_queue_size", options.blocking_queue_size, 1, kMaxBlockingQueueSize)) {
+    return error;
+  }
+  return CheckRange("blocking_idle_timeout_ms", options.blocking_idle_timeout.count(), 0, kMaxTimeoutMs);
 }
 
 std::optional<std::string> CheckIoEngine(const std::string& name) {
@@ -143,6 +154,7 @@ std::optional<std::string> ValidateOptions(const Options& options) {
       CheckWorkers,
       CheckStealing,
       CheckSizes,
+      CheckBlocking,
       CheckTimeouts,
       CheckLimits,
       [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },

@@ -70,6 +70,15 @@ struct Options {
   // How reactors ask the kernel which descriptors are ready: "epoll" or "io_uring" (io/readiness_engine.h).
   std::string io_engine = "epoll";
 
+  // Threads that run FiberBlocking() calls, at most: so many run at once (io/fiber_blocking.h). Made when needed.
+  std::int64_t blocking_threads = 64;
+
+  // Blocking calls that wait for a thread, at most; further callers wait for room.
+  std::int64_t blocking_queue_size = 1024;
+
+  // How long such a thread has nothing to do before it ends.
+  std::chrono::milliseconds blocking_idle_timeout{60'000};
+
   // The machine to plan for.  Empty: this one.  Else an hwloc synthetic string ("numa:2 core:8 pu:1") or the path of an
   // XML file.
   std::string topology;

@@ -49,6 +49,9 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_stack_pool_size", "77");
   Set("fiber_reactors_per_scheduling_group", "1");
   Set("fiber_io_engine", "io_uring");
+  Set("fiber_blocking_threads", "5");
+  Set("fiber_blocking_queue_size", "6");
+  Set("fiber_blocking_idle_timeout_ms", "7");
   Set("fiber_topology", "numa:2 core:2 pu:1");
   Set("fiber_start_timeout_ms", "8");
   Set("fiber_terminate_timeout_ms", "9");
@@ -69,6 +72,9 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.stack_pool_size, 77);
   EXPECT_EQ(options.reactors_per_scheduling_group, 1);
   EXPECT_EQ(options.io_engine, "io_uring");
+  EXPECT_EQ(options.blocking_threads, 5);
+  EXPECT_EQ(options.blocking_queue_size, 6);
+  EXPECT_EQ(options.blocking_idle_timeout, 7ms);
   EXPECT_EQ(options.topology, "numa:2 core:2 pu:1");
   EXPECT_EQ(options.start_timeout, 8ms);
   EXPECT_EQ(options.terminate_timeout, 9ms);

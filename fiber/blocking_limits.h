@@ -1,0 +1,44 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// BlockingLimits: what the options say of blocking calls, where the pool that runs them finds it (io/fiber_blocking.h).
+//
+// That pool serves one runtime after the other, and plain threads before the first and after the last: so the limits
+// are not those of a runtime's object but of the process, as StartRuntime() has set them last, and those of the flags
+// before.  Any thread.
+
+#ifndef WEFT_FIBER_BLOCKING_LIMITS_H_
+#define WEFT_FIBER_BLOCKING_LIMITS_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "weft/fiber/runtime_options.h"
+
+namespace weft::fiber {
+
+// See Options::blocking_threads and those that follow.
+struct BlockingLimits {
+  std::int64_t threads;
+  std::int64_t queue_size;
+  std::chrono::milliseconds idle_timeout;
+
+  bool operator==(const BlockingLimits&) const = default;
+};
+
+// Aborts, with the line that refuses it, if there was no runtime yet and a flag is bad.
+BlockingLimits GetBlockingLimits();
+
+// Another number whenever the limits have become others; never 0.  A look costs one load.
+std::uint64_t BlockingLimitsVersion() noexcept;
+
+namespace detail {
+
+// StartRuntime().
+void SetBlockingLimits(const Options& options);
+
+}  // namespace detail
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_BLOCKING_LIMITS_H_
