@@ -1,0 +1,316 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/blocking_pool.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/context/switch_safe_errno.h"
+
+namespace weft::io {
+
+namespace {
+
+using sync::Interruptible;
+using sync::WaitResult;
+using Steady = std::chrono::steady_clock;
+
+// A new thread has the CPUs of the worker that made it. Where the kernel refuses, it keeps them.
+void RunWhereTheMainThreadMay() {
+  unsigned long mask[1024];  // 65,536 CPUs; the kernel has 8,192 at most
+  const long bytes = ::syscall(SYS_sched_getaffinity, ::getpid(), sizeof(mask), mask);
+  if (bytes > 0) ::syscall(SYS_sched_setaffinity, 0, static_cast<std::size_t>(bytes), mask);
+}
+
+}  // namespace
+
+BlockingPool::BlockingPool(Options options) : options_(std::move(options)), room_(options_.queue_size) {
+  WEFT_CHECK(options_.threads >= 1 && options_.queue_size >= 1, "BlockingPool: ", options_.threads,
+             " threads and room for ", options_.queue_size, " calls: at least 1 each");
+}
+
+BlockingPool::~BlockingPool() {
+  lock_.lock();
+  stopping_ = true;
+  const bool none = threads_ == 0;
+  // One by one: each is woken when it is out of the list. None enters it any more.
+  while (Thread* const thread = TakeIdle()) {
+    lock_.unlock();
+    thread->parker.Unpark();
+    lock_.lock();
+  }
+  lock_.unlock();
+  if (!none) all_ended_.Wait();
+}
+
+BlockingCounts BlockingPool::counts() const noexcept {
+  BlockingCounts counts;
+  // relaxed: statistics.
+  counts.waiting_for_room = waiting_for_room_.load(std::memory_order_relaxed);
+  counts.longest_wait = std::chrono::nanoseconds(longest_wait_ns_.load(std::memory_order_relaxed));
+  const base::SpinLockGuard guard(lock_);
+  counts.calls = calls_;
+  counts.threads = threads_;
+  counts.idle_threads = idle_count_;
+  counts.running = busy_;
+  counts.abandoned = abandoned_;
+  counts.queued = queued_;
+  counts.threads_refused = refused_;
+  return counts;
+}
+
+// ---- The caller's side ----
+
+WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, Interruptible interruptible) noexcept {
+  call->errno_ = errno;
+  call->context_ = FiberExecutionContext::Capture();
+  call->asked_at_ = Steady::now();
+  const auto wait_for = [&](FiberEvent& event) {
+    if (interruptible == Interruptible::kYes) return event.WaitInterruptibly(deadline);
+    return event.WaitUntil(deadline.time_point()) ? WaitResult::kNotified : WaitResult::kTimedOut;
+  };
+  for (;;) {
+    WaitResult result = AcquireRoom(deadline, interruptible);
+    if (result == WaitResult::kNotified && Enqueue(call)) {
+      result = wait_for(call->settled_);
+      if (result != WaitResult::kNotified) result = GiveUp(call, result);
+      if (result != WaitResult::kNotified) return result;
+      // Settled, so that nobody writes it any more.
+      if (call->fate_ == BlockingCall::Fate::kRan) {
+        errno = call->errno_;
+        return WaitResult::kNotified;
+      }
+      call->settled_.Reset();
+    }
+    // There is no thread, and none can be made just now.
+    if (result == WaitResult::kNotified) {
+      const auto retry = base::Deadline::After(kRetryAfter);
+      result = sync::SleepUntil(retry.expired(deadline.time_point()) ? retry : deadline, interruptible);
+      if (result == WaitResult::kTimedOut && !deadline.expired()) continue;
+    }
+    call->Drop();
+    return result;
+  }
+}
+
+WaitResult BlockingPool::AcquireRoom(base::Deadline deadline, Interruptible interruptible) noexcept {
+  if (room_.try_acquire()) return WaitResult::kNotified;
+  WEFT_LOG_EVERY_SECOND(WARNING, "blocking calls have to wait for room: ", options_.queue_size, " wait for one of the ",
+                        options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
+  // relaxed: statistics.
+  waiting_for_room_.fetch_add(1, std::memory_order_relaxed);
+  WaitResult result = WaitResult::kNotified;
+  if (interruptible == Interruptible::kYes) {
+    result = room_.AcquireInterruptibly(deadline);
+  } else if (!room_.try_acquire_until(deadline.time_point())) {
+    result = WaitResult::kTimedOut;
+  }
+  waiting_for_room_.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+// The caller has acquired room for it. False: there is no thread (BP1).
+bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
+  Thread* idle = nullptr;
+  bool make = false;
+  {
+    const base::SpinLockGuard guard(lock_);
+    WEFT_CHECK(!stopping_, "BlockingPool: a call came while the pool was being destroyed");
+    if (threads_ != 0 || MayMakeThread()) {
+      call->fate_ = BlockingCall::Fate::kQueued;
+      queue_.push_back(call);
+      ++queued_;
+      if (NeedsThread()) {
+        idle = TakeIdle();
+        make = idle == nullptr && MayMakeThread();
+        if (make) ++threads_;
+      }
+    } else {
+      call = nullptr;
+    }
+  }
+  if (call == nullptr) {
+    room_.release();
+    return false;
+  }
+  if (idle != nullptr) idle->parker.Unpark();
+  if (make) MakeThread();
+  return true;
+}
+
+// The wait has ended without the call being settled. kNotified: it has been, meanwhile. Otherwise the call is dropped,
+// or left to the thread that runs it.
+WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
+  lock_.lock();
+  switch (call->fate_) {
+    case BlockingCall::Fate::kQueued:
+      queue_.erase(call);
+      --queued_;
+      lock_.unlock();
+      room_.release();
+      call->Drop();
+      return why;
+    case BlockingCall::Fate::kRunning:
+      call->abandoned_ = true;
+      ++abandoned_;
+      lock_.unlock();  // Our last touch of it (BP3).
+      return why;
+    case BlockingCall::Fate::kRan:
+      lock_.unlock();
+      call->settled_.Wait();  // On its way.
+      return WaitResult::kNotified;
+    case BlockingCall::Fate::kRejected:
+      lock_.unlock();
+      call->settled_.Wait();
+      call->Drop();
+      return why;
+  }
+  WEFT_UNREACHABLE();
+}
+
+// ---- Making threads ----
+
+bool BlockingPool::MayMakeThread() const noexcept {
+  return threads_ < static_cast<std::size_t>(options_.threads) &&
+         (no_thread_before_ == TimePoint() || no_thread_before_ <= Steady::now());
+}
+
+BlockingPool::Thread* BlockingPool::TakeIdle() noexcept {
+  Thread* const thread = idle_.pop_front();
+  if (thread != nullptr) --idle_count_;
+  return thread;
+}
+
+// It is counted in threads_ already.
+void BlockingPool::MakeThread() noexcept {
+  try {
+    std::function<void()> body = [this] { ThreadMain(); };
+    if (options_.make_thread) {
+      options_.make_thread(std::move(body));
+    } else {
+      std::thread(std::move(body)).detach();
+    }
+  } catch (const std::exception& error) {
+    OnThreadRefused(error.what());
+  }
+}
+
+void BlockingPool::OnThreadRefused(const char* why) noexcept {
+  CallQueue rejected;
+  std::ptrdiff_t rejected_count = 0;
+  Thread* idle = nullptr;
+  std::size_t left = 0;
+  {
+    const base::SpinLockGuard guard(lock_);
+    ++refused_;
+    no_thread_before_ = Steady::now() + kRetryAfter;
+    left = --threads_;
+    if (left == 0) {  // BP1
+      for (BlockingCall& call : queue_) call.fate_ = BlockingCall::Fate::kRejected;
+      rejected_count = static_cast<std::ptrdiff_t>(std::exchange(queued_, 0));
+      rejected.splice_back(queue_);
+    } else if (NeedsThread()) {
+      idle = TakeIdle();  // BP2: it went to sleep counting on the thread that we were to make.
+    }
+  }
+  if (left == 0) {
+    WEFT_LOG_EVERY_SECOND(ERROR, "the system gives no thread for blocking calls (", why,
+                          "), and there is none: they are tried again every ", kRetryAfter.count(),
+                          " ms. Is the limit of processes (ulimit -u, pids.max of the cgroup) or memory used up?");
+  } else {
+    WEFT_LOG_EVERY_SECOND(WARNING, "the system gives no further thread for blocking calls (", why, "): the ", left,
+                          " that there are go on");
+  }
+  if (idle != nullptr) idle->parker.Unpark();
+  room_.release(rejected_count);
+  while (BlockingCall* const call = rejected.pop_front()) call->settled_.Set();
+}
+
+// ---- The threads' side ----
+
+void BlockingPool::ThreadMain() noexcept {
+  ::pthread_setname_np(::pthread_self(), "FiberBlocking");
+  RunWhereTheMainThreadMay();
+  Thread self;
+  while (BlockingCall* const call = Next(&self)) Run(call);
+}
+
+// The oldest call. nullptr: the thread shall end, and does not touch the pool any more.
+BlockingCall* BlockingPool::Next(Thread* self) noexcept {
+  lock_.lock();
+  for (;;) {
+    if (BlockingCall* const call = queue_.pop_front()) {
+      call->fate_ = BlockingCall::Fate::kRunning;
+      --queued_;
+      ++busy_;
+      ++calls_;
+      lock_.unlock();
+      room_.release();
+      return call;
+    }
+    if (stopping_) break;
+    idle_.push_front(self);
+    ++idle_count_;
+    lock_.unlock();
+    const bool unparked = self->parker.ParkUntil(base::Deadline::After(options_.idle_timeout).time_point());
+    if (!unparked) {
+      lock_.lock();
+      if (self->idle_hook.linked()) {
+        idle_.erase(self);
+        --idle_count_;
+        break;  // A call that is in the queue now has a searching thread (BP2).
+      }
+      lock_.unlock();
+      self->parker.Park();  // Somebody has taken us out of the list to wake us: it is on its way.
+    }
+    lock_.lock();
+  }
+  const bool last = --threads_ == 0 && stopping_;
+  lock_.unlock();
+  if (last) all_ended_.Set();
+  return nullptr;
+}
+
+void BlockingPool::Run(BlockingCall* call) noexcept {
+  NoteWait(Steady::now() - call->asked_at_);
+  errno = call->errno_;
+  if (call->context_ == nullptr) {
+    call->Run();
+  } else {
+    call->context_->Execute([call] { call->Run(); });
+  }
+  call->errno_ = errno;
+
+  lock_.lock();
+  call->fate_ = BlockingCall::Fate::kRan;
+  if (!call->abandoned_) {
+    --busy_;  // Before the caller knows, who may come with the next call: we are searching (BP2).
+    lock_.unlock();
+    call->settled_.Set();
+    return;
+  }
+  lock_.unlock();
+  call->Drop();  // User code: still busy.
+  lock_.lock();
+  --busy_;
+  --abandoned_;
+  lock_.unlock();
+}
+
+void BlockingPool::NoteWait(std::chrono::nanoseconds wait) noexcept {
+  // relaxed: statistics.
+  std::int64_t longest = longest_wait_ns_.load(std::memory_order_relaxed);
+  while (longest < wait.count() &&
+         !longest_wait_ns_.compare_exchange_weak(longest, wait.count(), std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace weft::io

@@ -1,0 +1,108 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/fiber_blocking.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+#include "weft/base/cpu.h"
+#include "weft/base/log.h"
+#include "weft/fiber/blocking_limits.h"
+
+namespace weft {
+
+namespace io {
+
+namespace {
+
+// Never destroyed: threads of it may be in a call when the process exits, and static destructors may make calls.
+struct ProcessPool {
+  explicit ProcessPool(const fiber::BlockingLimits& the_limits)
+      : limits(the_limits),
+        pool({.threads = the_limits.threads,
+              .queue_size = the_limits.queue_size,
+              .idle_timeout = the_limits.idle_timeout,
+              .make_thread = nullptr}) {}
+
+  const fiber::BlockingLimits limits;
+  // The newest that stands for these limits. relaxed, always: a wrong one makes a caller choose anew, no more.
+  std::atomic<std::uint64_t> version{0};
+  BlockingPool pool;
+  ProcessPool* next = nullptr;
+};
+
+// Without locks, which a fork() could find held. The pools that there are: one for each set of limits that was ever in
+// force when it was needed (a second one, after a race of two makers, does no harm).
+constinit std::atomic<ProcessPool*> pools{nullptr};
+constinit std::atomic<ProcessPool*> current{nullptr};
+
+// The threads of the parent are not in the child, and a pool's lock may be held by one of them.
+void ForgetThePools() {
+  current.store(nullptr, std::memory_order_relaxed);
+  pools.store(nullptr, std::memory_order_relaxed);
+}
+
+[[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetThePools);
+
+ProcessPool* FindOrMakePool(const fiber::BlockingLimits& limits) {
+  // acquire: the objects. Pairs with the release below.
+  ProcessPool* const newest = pools.load(std::memory_order_acquire);
+  for (ProcessPool* pool = newest; pool != nullptr; pool = pool->next) {
+    if (pool->limits == limits) return pool;
+  }
+  auto* const made = new ProcessPool(limits);
+  made->next = newest;
+  // release: the object. acquire: the one that becomes its next.
+  while (!pools.compare_exchange_weak(made->next, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+  }
+  return made;
+}
+
+WEFT_NOINLINE BlockingPool& ChoosePool() {
+  const std::uint64_t version = fiber::BlockingLimitsVersion();  // Before the limits: they may be newer, not older.
+  ProcessPool* const pool = FindOrMakePool(fiber::GetBlockingLimits());
+  pool->version.store(version, std::memory_order_relaxed);
+  // release: the object. Pairs with the acquire in ProcessBlockingPool().
+  current.store(pool, std::memory_order_release);
+  return pool->pool;
+}
+
+}  // namespace
+
+BlockingPool& ProcessBlockingPool() {
+  // acquire: the object. Pairs with the release in ChoosePool().
+  ProcessPool* const pool = current.load(std::memory_order_acquire);
+  if (pool == nullptr || pool->version.load(std::memory_order_relaxed) != fiber::BlockingLimitsVersion()) {
+    return ChoosePool();
+  }
+  return pool->pool;
+}
+
+namespace detail {
+
+void LogAbandonedException(const std::exception_ptr& exception) noexcept {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& e) {
+    WEFT_LOG_EVERY_SECOND(WARNING, "a blocking call whose caller had given it up has thrown: ", e.what());
+  } catch (...) {
+    WEFT_LOG_EVERY_SECOND(WARNING, "a blocking call whose caller had given it up has thrown something that is no ",
+                          "std::exception");
+  }
+}
+
+}  // namespace detail
+
+}  // namespace io
+
+io::BlockingCounts GetFiberBlockingCounts() noexcept {
+  // acquire: as in ProcessBlockingPool().
+  const io::ProcessPool* const pool = io::current.load(std::memory_order_acquire);
+  return pool != nullptr ? pool->pool.counts() : io::BlockingCounts();
+}
+
+}  // namespace weft

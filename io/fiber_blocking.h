@@ -1,0 +1,228 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberBlocking: calls what blocks its thread (getaddrinfo, a file, a client library that knows nothing of fibers)
+// without blocking a worker. The call runs on a thread of a bounded pool; only the calling fiber waits.
+//
+//   const int fd = FiberBlocking([&] { return ::open(path, O_RDONLY); });       // errno is the call's
+//   auto row = FiberBlocking([&] { return database.Fetch(key); });              // exceptions arrive here
+//   std::optional<Answer> answer = FiberBlockingFor(2s, [query] { return Ask(query); });   // owns all that it uses
+//
+//                          FiberBlocking(f)                   FiberBlockingFor(), ...Until(), ...Interruptibly()
+//      returns when        f has returned or thrown           the same, or the time is up
+//      f and its result    stay with the caller: f may        are moved to the heap: f owns what it uses, because it
+//                          refer to its locals                may still run when the caller has gone
+//      result              f's: void, a reference, move-only  optional (bool if f returns nothing): no value: given up
+//      in a plain thread   runs f in place                    waits for a thread of the pool, as a fiber does
+//
+// A call that is given up before it has begun never runs. One that runs cannot be stopped: it goes on, on its thread of
+// the pool, and its result is destroyed there (an exception is logged). As many such calls as there are threads stop
+// the pool until they end: give f a time limit of its own where it can have one (BlockingCounts::abandoned).
+//
+// The pool (blocking_pool.h): at most --fiber_blocking_threads threads, made when needed; beyond that calls wait in a
+// queue of --fiber_blocking_queue_size, and beyond that callers wait for room. When the system gives no thread at all
+// it is logged and tried again until there is one. Nothing is lost, and no worker waits.
+//
+// f runs as a part of the calling fiber's work: in its execution context, with its errno (who reads that after the call
+// includes weft/context/switch_safe_errno.h). It is not in a fiber: FiberLocals are the thread's own, fibers that it
+// starts go to any group. It may use all that a plain thread may (FiberMutex, FiberChannel ...), but may not end its
+// thread (pthread_exit). f may wait for other blocking calls only as long as there are more threads than calls that
+// wait so.
+//
+// Who may call: any fiber and any thread. Switches.
+// Memory ordering: what the caller did before is visible to f; what f did is visible to the caller afterwards.
+// The end: TerminateRuntime() waits for fibers in FiberBlocking as for all others. One that is left behind stays parked
+// for ever, and its f, should it end, does no harm. The pool belongs to the process and not to the runtime: the next
+// runtime goes on with it (with another one, if its options are others; the former ends what it has); its threads end
+// when idle, and need not have ended when the process exits. In a forked child there is a new pool: calls under way
+// stay in the parent. (f itself may fork, to exec.)
+#ifndef WEFT_IO_FIBER_BLOCKING_H_
+#define WEFT_IO_FIBER_BLOCKING_H_
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/blocking_pool.h"
+#include "weft/sync/wait_state.h"
+
+namespace weft {
+
+namespace io {
+
+// The pool of the process, as fiber::Options says; made when it is asked for first. Any thread.
+BlockingPool& ProcessBlockingPool();
+
+namespace detail {
+
+void LogAbandonedException(const std::exception_ptr& exception) noexcept;
+
+// What a call came to: R, a reference, nothing, or an exception.
+template <class R>
+class CallResult {
+ public:
+  template <class F>
+  void FillFrom(F&& f) noexcept {
+    try {
+      if constexpr (std::is_void_v<R>) {
+        std::invoke(std::forward<F>(f));
+      } else if constexpr (std::is_reference_v<R>) {
+        R&& result = std::invoke(std::forward<F>(f));
+        value_ = std::addressof(result);
+      } else {
+        value_.emplace(std::invoke(std::forward<F>(f)));
+      }
+    } catch (...) {
+      exception_ = std::current_exception();
+    }
+  }
+
+  R Take() {
+    if (exception_ != nullptr) std::rethrow_exception(std::move(exception_));
+    if constexpr (std::is_reference_v<R>) {
+      return static_cast<R>(*value_);
+    } else if constexpr (!std::is_void_v<R>) {
+      return *std::move(value_);
+    }
+  }
+
+  const std::exception_ptr& exception() const noexcept { return exception_; }
+
+ private:
+  using Value = std::conditional_t<
+      std::is_reference_v<R>, std::remove_reference_t<R>*,
+      std::conditional_t<std::is_void_v<R>, std::nullptr_t, std::optional<std::remove_cv_t<std::decay_t<R>>>>>;
+
+  Value value_{};
+  std::exception_ptr exception_;
+};
+
+// Refers to what its caller has.
+template <class F>
+class BorrowedCall final : public BlockingCall {
+ public:
+  using Result = std::invoke_result_t<F>;
+
+  explicit BorrowedCall(F&& f) : f_(std::forward<F>(f)) {}
+  Result Take() { return result_.Take(); }
+
+ private:
+  void Run() noexcept override { result_.FillFrom(std::forward<F>(f_)); }
+  void Drop() noexcept override { WEFT_FATAL("a call whose caller waits without limit was given up"); }
+
+  F&& f_;
+  CallResult<Result> result_;
+};
+
+// Owns all that it needs.
+template <class F>
+class OwningCall final : public BlockingCall {
+ public:
+  using Result = std::invoke_result_t<F>;
+
+  explicit OwningCall(F&& f) : f_(std::move(f)) {}
+  explicit OwningCall(const F& f) : f_(f) {}
+  Result Take() { return result_.Take(); }
+
+ private:
+  void Run() noexcept override { result_.FillFrom(std::move(f_)); }
+  void Drop() noexcept override {
+    if (result_.exception() != nullptr) LogAbandonedException(result_.exception());
+    delete this;
+  }
+
+  F f_;
+  CallResult<Result> result_;
+};
+
+template <class F>
+using OwnedResult = std::invoke_result_t<std::decay_t<F>>;
+
+// bool: it has run.
+template <class F>
+using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
+                                         std::optional<std::remove_cv_t<std::decay_t<OwnedResult<F>>>>>;
+
+}  // namespace detail
+
+// The calls below, in a given pool. For tests and for other pools than the process's.
+
+template <class F>
+std::invoke_result_t<F> RunBlocking(BlockingPool& pool, F&& f) {
+  detail::BorrowedCall<F> call(std::forward<F>(f));
+  static_cast<void>(pool.Execute(&call, base::Deadline::Infinite(), sync::Interruptible::kNo));
+  return call.Take();
+}
+
+// kNotified: *result has a value (is true).
+template <class F>
+[[nodiscard]] sync::WaitResult RunBlockingUntil(BlockingPool& pool, base::Deadline deadline,
+                                                sync::Interruptible interruptible, F&& f,
+                                                detail::LimitedResult<F>* result) {
+  static_assert(!std::is_reference_v<detail::OwnedResult<F>>,
+                "a call that may be given up cannot return a reference: what it refers to may be gone. Return a value "
+                "or a std::shared_ptr");
+  using Call = detail::OwningCall<std::decay_t<F>>;
+  auto call = std::make_unique<Call>(std::forward<F>(f));
+  const sync::WaitResult waited = pool.Execute(call.get(), deadline, interruptible);
+  if (waited != sync::WaitResult::kNotified) {
+    static_cast<void>(call.release());  // It is not ours any more.
+  } else if constexpr (std::is_void_v<typename Call::Result>) {
+    call->Take();
+    *result = true;
+  } else {
+    result->emplace(call->Take());
+  }
+  return waited;
+}
+
+}  // namespace io
+
+// Runs f() where it may block, and returns what it returns.
+template <class F>
+std::invoke_result_t<F> FiberBlocking(F&& f) {
+  if (!IsRunningInFiberWorker()) return std::invoke(std::forward<F>(f));
+  return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
+}
+
+// The same, but gives up after `timeout`; see above for what becomes of f. No value (false, if f returns nothing):
+// given up.
+template <class Rep, class Period, class F>
+[[nodiscard]] io::detail::LimitedResult<F> FiberBlockingFor(const std::chrono::duration<Rep, Period>& timeout, F&& f) {
+  io::detail::LimitedResult<F> result{};
+  static_cast<void>(io::RunBlockingUntil(io::ProcessBlockingPool(), base::Deadline::After(timeout),
+                                         sync::Interruptible::kNo, std::forward<F>(f), &result));
+  return result;
+}
+
+// The same; any clock.
+template <class Clock, class Duration, class F>
+[[nodiscard]] io::detail::LimitedResult<F> FiberBlockingUntil(const std::chrono::time_point<Clock, Duration>& deadline,
+                                                              F&& f) {
+  io::detail::LimitedResult<F> result{};
+  static_cast<void>(io::RunBlockingUntil(io::ProcessBlockingPool(), base::Deadline::At(deadline),
+                                         sync::Interruptible::kNo, std::forward<F>(f), &result));
+  return result;
+}
+
+// For the layers above: a call that sync::InterruptWait() can end, too. kNotified: *result has a value (is true).
+template <class F>
+[[nodiscard]] sync::WaitResult FiberBlockingInterruptibly(base::Deadline deadline, F&& f,
+                                                          io::detail::LimitedResult<F>* result) {
+  return io::RunBlockingUntil(io::ProcessBlockingPool(), deadline, sync::Interruptible::kYes, std::forward<F>(f),
+                              result);
+}
+
+// What the pool that was used last does and has done; all 0 if there was none yet. Any thread.
+io::BlockingCounts GetFiberBlockingCounts() noexcept;
+
+}  // namespace weft
+
+#endif  // WEFT_IO_FIBER_BLOCKING_H_
