@@ -1,0 +1,55 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// ResolveHost: the addresses of a host's name, by the C library's getaddrinfo() (hosts file, DNS, whatever
+// nsswitch.conf says) on a thread of the blocking pool (io/fiber_blocking.h), so that only the caller waits.
+//
+//   const ResolveResult found = ResolveHost("example.com", "443", base::Deadline::After(2s));
+//   for (const SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
+//
+// Any fiber and any thread (which waits for the pool, too); switches. A call that is given up goes on in the pool until
+// the C library's own time-outs end it (resolv.conf: 5 s and 2 attempts for each server, if it does not say otherwise)
+// and holds a thread so long.
+//
+// Errors
+//   timed_out, interrupted    as in io_result.h
+//   ResolveCategory()         what getaddrinfo() says: EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
+//                             std::errc::resource_unavailable_try_again) ...
+//   others                    of the system, where getaddrinfo() says EAI_SYSTEM
+// Nothing is remembered: two calls ask twice, unless the system has a cache.
+#ifndef WEFT_IO_RESOLVE_H_
+#define WEFT_IO_RESOLVE_H_
+
+#include <sys/socket.h>
+
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/io/socket_address.h"
+
+namespace weft::io {
+
+struct ResolveOptions {
+  int family = AF_UNSPEC;         // or AF_INET, AF_INET6 only
+  int socket_type = SOCK_STREAM;  // what the service is for: it may have another port as SOCK_DGRAM
+};
+
+struct ResolveResult {
+  std::error_code error;
+  std::vector<SocketAddress> addresses;  // At least one, unless there was an error.
+
+  bool ok() const noexcept { return !error; }
+};
+
+// `host`: a name, or an address as text. `service`: a port as text, a name of /etc/services, or empty for port 0.
+[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service,
+                                        base::Deadline deadline = {}, ResolveOptions options = {});
+
+// The category of the EAI_ numbers of <netdb.h>.
+const std::error_category& ResolveCategory();
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_RESOLVE_H_
