@@ -15,7 +15,7 @@ build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.
   libboost-json1.81-dev liburing-dev libssl-dev"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
-  curl openssl wrk"
+  curl openssl redis-tools wrk"
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
