@@ -1,0 +1,123 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "resp_server/resp_server.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "weft/fiber/this_fiber.h"
+#include "weft/timer/fiber_timer.h"
+
+namespace examples::resp {
+namespace {
+
+// To close while unread bytes are there makes the kernel reset the connection, and the peer may lose the last answer.
+// So the peer is told that it was the last, and gets a little time to close.
+void CloseGently(weft::io::TcpStream* stream) {
+  constexpr std::chrono::milliseconds kPatience{500};
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  stream->ShutdownWrite();
+  const auto until = weft::base::Deadline::After(kPatience);
+  char discarded[512];
+  for (std::size_t bytes = 0; bytes < kMostBytes;) {
+    const weft::io::IoResult got = stream->ReadSome(discarded, sizeof(discarded), until);
+    if (got.bytes == 0) return;
+    bytes += got.bytes;
+  }
+}
+
+}  // namespace
+
+RespServer::RespServer(const Limits& limits, const Serving* serving)
+    : limits_(limits), serving_(serving), started_at_(std::chrono::steady_clock::now()), workspaces_(limits.parser) {}
+
+void RespServer::Serve(weft::io::TcpStream* stream) {
+  const std::uint64_t id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (id == 1) {
+    weft::SetFiberDetachedTimer(std::chrono::steady_clock::now() + kSweepEvery, kSweepEvery, [this] { Sweep(); });
+  }
+  while (!stream->WaitReadable() && ServeReady(stream, id)) {
+  }
+}
+
+bool RespServer::ServeReady(weft::io::TcpStream* stream, std::uint64_t id) {
+  std::unique_ptr<Workspace> workspace = workspaces_.Take();
+  ReplyWriter reply(stream, &workspace->output);
+  Session session{.host = this, .id = id, .reply = &reply};
+  std::size_t missing = 1;
+  do {
+    const std::span<char> room = workspace->input.Room(missing);
+    const weft::io::IoResult got = stream->ReadSome(room.data(), room.size());
+    if (got.bytes == 0) return false;
+    workspace->input.Filled(got.bytes);
+    const bool goes_on = AnswerAll(workspace.get(), &session);
+    if (!reply.Flush()) return false;
+    if (!goes_on) {
+      CloseGently(stream);
+      return false;
+    }
+    missing = workspace->parser.missing();
+  } while (!workspace->input.empty());
+  workspaces_.Put(std::move(workspace));
+  return true;
+}
+
+bool RespServer::AnswerAll(Workspace* workspace, Session* session) {
+  RespParser& parser = workspace->parser;
+  ReadBuffer& input = workspace->input;
+  std::uint64_t commands = 0;
+  bool goes_on = true;
+  while (goes_on && !input.empty()) {
+    const std::span<char> unread = input.unread();
+    const RespParser::Result result = parser.Parse(unread.data(), unread.size());
+    if (result == RespParser::Result::kIncomplete) {
+      if (unread.size() + parser.missing() <= limits_.request_bytes) break;
+      session->reply->Error("ERR Protocol error: too big request");
+      goes_on = false;
+    } else if (result == RespParser::Result::kError) {
+      session->reply->Error("ERR " + parser.error());
+      goes_on = false;
+    } else {
+      if (!parser.arguments().empty()) {
+        ExecuteCommand(parser.arguments(), session);
+        ++commands;
+      }
+      input.Consume(parser.consumed());
+      goes_on = !session->ends && !session->reply->broken();
+    }
+  }
+  commands_.fetch_add(commands, std::memory_order_relaxed);
+  return goes_on;
+}
+
+void RespServer::Sweep() {
+  while (store_.RemoveExpired(kSweepBatch) >= kSweepBatch) weft::FiberYield();
+}
+
+// As a signal would, and in the same way: main() waits for them.
+void RespServer::Shutdown() { ::kill(::getpid(), SIGTERM); }
+
+std::string RespServer::Info() {
+  const weft::io::TcpServer::Counts counts = serving_->counts();
+  const auto uptime = std::chrono::steady_clock::now() - started_at_;
+  std::string text = "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nserver_name:weft\r\n";
+  const auto add = [&text](std::string_view name, std::uint64_t number) {
+    text.append(name).append(":").append(std::to_string(number)).append("\r\n");
+  };
+  add("process_id", static_cast<std::uint64_t>(::getpid()));
+  add("uptime_in_seconds", static_cast<std::uint64_t>(uptime / std::chrono::seconds(1)));
+  text += "\r\n# Clients\r\n";
+  add("connected_clients", counts.open);
+  text += "\r\n# Stats\r\n";
+  add("total_connections_received", counts.accepted);
+  add("total_commands_processed", commands_.load(std::memory_order_relaxed));
+  return text;
+}
+
+}  // namespace examples::resp

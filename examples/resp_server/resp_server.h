@@ -1,0 +1,68 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// RespServer: a store that speaks the Redis protocol; what runs in the fiber of each connection.
+//
+//     wait, holding nothing  ->  read  ->  run all requests that came  ->  write all answers
+//
+// One read and one write for what came together, however many requests it is. A connection that waits is its fiber's
+// parked stack and its descriptor.
+#ifndef WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
+#define WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "weft/io/tcp_stream.h"
+
+#include "resp_server/commands.h"
+#include "resp_server/store.h"
+#include "resp_server/workspace.h"
+#include "serving/serving.h"
+
+namespace examples::resp {
+
+class RespServer final : private CommandHost {
+ public:
+  struct Limits {
+    RespParser::Limits parser{};
+    std::size_t request_bytes = std::size_t{1} << 30;
+  };
+
+  // It must outlive the runtime, as it sets a timer (of which the runtime's end disposes).
+  RespServer(const Limits& limits, const Serving* serving);
+
+  // A fiber for each connection.
+  void Serve(weft::io::TcpStream* stream);
+
+ private:
+  // How often expired keys that nobody asks for are removed, and how many of a shard under one lock.
+  static constexpr std::chrono::milliseconds kSweepEvery{100};
+  static constexpr std::size_t kSweepBatch = 256;
+
+  Store& store() override { return store_; }
+  std::string Info() override;
+  void Shutdown() override;
+
+  // From bytes that are ready until all requests are answered. False: the connection ends.
+  bool ServeReady(weft::io::TcpStream* stream, std::uint64_t id);
+  // False: the connection ends.
+  bool AnswerAll(Workspace* workspace, Session* session);
+  void Sweep();
+
+  const Limits limits_;
+  const Serving* const serving_;
+  const std::chrono::steady_clock::time_point started_at_;
+  Store store_;
+  WorkspacePool workspaces_;
+  // relaxed, both: nothing else is told by them.
+  std::atomic<std::uint64_t> last_id_{0};
+  std::atomic<std::uint64_t> commands_{0};
+};
+
+}  // namespace examples::resp
+
+#endif  // WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_

@@ -1,0 +1,54 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "resp_server/workspace.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "resp_server/reply_writer.h"
+
+namespace examples::resp {
+
+std::span<char> ReadBuffer::Room(std::size_t missing) {
+  if (begin_ == end_) begin_ = end_ = 0;
+  // What is left of a request goes to the front, unless there is room enough behind it.
+  if (begin_ != 0 && capacity_ - end_ < std::max(missing, capacity_ / 2)) {
+    std::memmove(bytes_.get(), bytes_.get() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+  }
+  if (end_ == capacity_) Resize(std::max(kBytes, std::min(end_ + missing, capacity_ * 2)));
+  return {bytes_.get() + end_, capacity_ - end_};
+}
+
+void ReadBuffer::Resize(std::size_t capacity) {
+  auto bytes = std::make_unique_for_overwrite<char[]>(capacity);
+  if (end_ != begin_) std::memcpy(bytes.get(), bytes_.get() + begin_, end_ - begin_);
+  end_ -= std::exchange(begin_, 0);
+  bytes_ = std::move(bytes);
+  capacity_ = capacity;
+}
+
+std::unique_ptr<Workspace> WorkspacePool::Take() {
+  {
+    weft::base::SpinLockGuard guard(lock_);
+    if (!free_.empty()) {
+      std::unique_ptr<Workspace> workspace = std::move(free_.back());
+      free_.pop_back();
+      return workspace;
+    }
+  }
+  return std::make_unique<Workspace>(limits_);
+}
+
+void WorkspacePool::Put(std::unique_ptr<Workspace> workspace) {
+  // What a long request or answer has made large is not kept.
+  if (workspace->input.capacity() > ReadBuffer::kBytes || workspace->output.capacity() > 2 * ReplyWriter::kFlushAt) {
+    return;
+  }
+  weft::base::SpinLockGuard guard(lock_);
+  if (free_.size() < kMostFree) free_.push_back(std::move(workspace));
+}
+
+}  // namespace examples::resp
