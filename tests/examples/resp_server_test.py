@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""examples/resp_server from outside: redis-cli, redis-benchmark, and sockets that do what no client should.
+
+resp_server_test.py PROGRAM [--sanitized] [arguments of unittest]
+Exit status 77: the tests asked for need redis-tools, which is missing.
+"""
+
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+from server_process import LIMIT, Server, read_to_end, reset, wait_for
+
+PROGRAM = sys.argv.pop(1)
+# Under a sanitizer everything takes longer, and memory says nothing.
+SANITIZED = "--sanitized" in sys.argv and not sys.argv.remove("--sanitized")
+
+
+def array(*arguments):
+    """A request, as clients send it."""
+    parts = [b"*%d\r\n" % len(arguments)]
+    for argument in arguments:
+        argument = argument if isinstance(argument, bytes) else str(argument).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(argument), argument))
+    return b"".join(parts)
+
+
+def bulk(value):
+    return b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+def read_exactly(connection, size):
+    parts = []
+    while size:
+        part = connection.recv(min(size, 1 << 16))
+        assert part, f"the stream ended {size} bytes early"
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def ask(server, request):
+    """Sends, and reads until the server closes."""
+    with server.connect() as connection:
+        connection.sendall(request)
+        return read_to_end(connection)
+
+
+def ask_and_quit(server, *requests):
+    return ask(server, b"".join(requests) + b"QUIT\r\n")
+
+
+def info(server, field):
+    for line in ask_and_quit(server, b"INFO\r\n").decode().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split(":", 1)[1])
+    raise AssertionError(f"INFO has no {field}")
+
+
+def info_keys(server):
+    found = re.match(rb":(\d+)\r\n", ask_and_quit(server, b"DBSIZE\r\n"))
+    return int(found.group(1))
+
+
+def run_tool(*command, given=None):
+    """One of redis-tools; its output."""
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=5 * LIMIT)
+    assert done.returncode == 0, f"{command}: status {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class WithServer(unittest.TestCase):
+    """One server for the tests of a class; after each no connection and no descriptor is left."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(PROGRAM, "--bulk_limit=8388608", "--request_limit=16777216", "--fiber_concurrency_hint=4")
+        info(cls.server, "connected_clients")  # The first connection makes what stays: the poll.
+        cls.wait_until_alone()
+        cls.descriptors = cls.server.descriptors()
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            pass  # Status 0.
+
+    @classmethod
+    def wait_until_alone(cls):
+        wait_for(lambda: info(cls.server, "connected_clients") == 1, "connections are left")
+
+    def setUp(self):
+        self.assertEqual(ask_and_quit(self.server, b"FLUSHALL\r\n"), b"+OK\r\n+OK\r\n")
+
+    def tearDown(self):
+        self.assertIsNone(self.server.process.poll(), "the server has ended")
+        self.wait_until_alone()
+        wait_for(lambda: self.server.descriptors() <= self.descriptors, "descriptors are left")
+
+
+class Cli(WithServer):
+    def test_redis_cli_gets_what_it_gets_from_redis(self):
+        script = [
+            ("PING", "PONG"),
+            ("SET greeting 'hello world'", "OK"),
+            ("GET greeting", '"hello world"'),
+            ("GET nothing", "(nil)"),
+            ("SET greeting x NX", "(nil)"),
+            ("SET nothing x XX", "(nil)"),
+            ("SET greeting x XX", "OK"),
+            ("SET greeting y EX", "(error) ERR syntax error"),
+            ("SET greeting y EX 0", "(error) ERR invalid expire time in 'set' command"),
+            ("SET greeting y PX ten", "(error) ERR value is not an integer or out of range"),
+            ("MSET a 1 b 2 c 3", "OK"),
+            ("MGET a b nothing c", '1) "1"\n2) "2"\n3) (nil)\n4) "3"'),
+            ("INCR a", "(integer) 2"),
+            ("INCRBY a 40", "(integer) 42"),
+            ("DECR b", "(integer) 1"),
+            ("INCR greeting", "(error) ERR value is not an integer or out of range"),
+            ("INCRBY a 9223372036854775807", "(error) ERR increment or decrement would overflow"),
+            ("EXISTS a b nothing a", "(integer) 3"),
+            ("DEL a b nothing", "(integer) 2"),
+            ("DBSIZE", "(integer) 2"),
+            ("TTL greeting", "(integer) -1"),
+            ("TTL nothing", "(integer) -2"),
+            ("EXPIRE greeting 100", "(integer) 1"),
+            ("TTL greeting", "(integer) 100"),
+            ("EXPIRE nothing 100", "(integer) 0"),
+            ("PEXPIRE greeting 0", "(integer) 1"),
+            ("GET greeting", "(nil)"),
+            ("ECHO echo", '"echo"'),
+            ("SELECT 0", "OK"),
+            ("SELECT 1", "(error) ERR DB index is out of range"),
+            ("CONFIG GET appendonly", '1) "appendonly"\n2) "no"'),
+            ("GET", "(error) ERR wrong number of arguments for 'get' command"),
+            ("MSET a", "(error) ERR wrong number of arguments for 'mset' command"),
+            ("NOSUCH a b", "(error) ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "),
+            ("HELLO 3", "(error) NOPROTO unsupported protocol version"),
+            ("FLUSHALL", "OK"),
+            ("DBSIZE", "(integer) 0"),
+        ]
+        given = "".join(command + "\n" for command, _ in script)
+        got = run_tool("redis-cli", "-p", str(self.server.port), "--no-raw", given=given)
+        self.assertEqual(got.rstrip("\n").split("\n"), "\n".join(answer for _, answer in script).split("\n"))
+
+    def test_redis_cli_starts_and_ends_a_conversation(self):
+        got = run_tool("redis-cli", "-p", str(self.server.port), "-i", "0.01", "-r", "5", "incr", "n")
+        self.assertEqual(got, "1\n2\n3\n4\n5\n")
+
+
+class Benchmark(WithServer):
+    def test_redis_benchmark_has_no_errors(self):
+        requests = "5000"
+        for pipeline in ("1", "16"):
+            # It ends with an error at the first answer that is one.
+            got = run_tool(
+                *("redis-benchmark", "-p", str(self.server.port), "-q", "-P", pipeline, "-c", "50", "-n", requests),
+                *("-r", "1000", "-t", "ping,set,get,incr,mset"),
+            )
+            self.assertEqual(got.count("requests per second"), 6, got)
+            self.assertNotIn("rror", got)
+        got = ask_and_quit(self.server, b"DBSIZE\r\n")
+        self.assertRegex(got, rb"^:[1-9][0-9]+\r\n")
+
+
+class Pipelines(WithServer):
+    def test_the_answers_of_a_pipeline_come_in_order(self):
+        count = 20_000
+        requests = b"".join(array("SET", f"key{i}", i) + array("GET", f"key{i}") for i in range(count))
+        expected = b"".join(b"+OK\r\n$%d\r\n%d\r\n" % (len(str(i)), i) for i in range(count))
+        with self.server.connect() as connection:
+            sender = threading.Thread(target=connection.sendall, args=(requests + b"QUIT\r\n",))
+            sender.start()
+            self.assertTrue(read_to_end(connection) == expected + b"+OK\r\n")
+            sender.join()
+
+    def test_a_slow_writer_is_answered_as_any_other(self):
+        stream = array("SET", "k", b"a\r\nb") + b"GET k\r\n" + array("GET", "k") + b"QUIT\r\n"
+        with self.server.connect() as connection:
+            for byte in stream:
+                connection.send(bytes([byte]))
+            self.assertEqual(read_to_end(connection), b"+OK\r\n" + b"$4\r\na\r\nb\r\n" * 2 + b"+OK\r\n")
+
+    def test_long_values_come_back_whole(self):
+        value = random.Random(1).randbytes(5_000_000)
+        answer = ask_and_quit(self.server, array("SET", "long", value), array("MGET", "long", "nothing", "long"))
+        self.assertTrue(answer == b"+OK\r\n*3\r\n" + bulk(value) + b"$-1\r\n" + bulk(value) + b"+OK\r\n")
+
+    def test_who_does_not_read_holds_up_only_itself(self):
+        value = b"x" * 1_000_000
+        ask_and_quit(self.server, array("SET", "long", value))
+        count = 200
+        with self.server.connect() as connection:
+            connection.sendall(array("GET", "long") * count)
+            resident = self.server.resident_bytes()
+            for _ in range(20):
+                self.assertEqual(ask_and_quit(self.server, b"PING\r\n"), b"+PONG\r\n+OK\r\n")
+            # 200 MB of answers are not kept anywhere: the value is sent from where it is.
+            if not SANITIZED:
+                self.assertLess(self.server.resident_bytes() - resident, 50_000_000)
+            for _ in range(count):
+                self.assertTrue(read_exactly(connection, len(bulk(value))) == bulk(value))
+
+    def test_keys_expire(self):
+        expired = info(self.server, "expired_keys")
+        got = ask_and_quit(self.server, array("SET", "a", "1", "PX", "30"), array("PTTL", "a"))
+        self.assertRegex(got, rb"^\+OK\r\n:([12]?[0-9]|30)\r\n\+OK\r\n$")
+        wait_for(lambda: info_keys(self.server) == 0, "a key that has expired and that nobody asks for is still there")
+        self.assertEqual(info(self.server, "expired_keys"), expired + 1)
+
+
+class Misbehaviour(WithServer):
+    def test_what_is_no_request_is_refused_in_the_words_of_redis_and_closed(self):
+        for request, error in [
+            (b"*x\r\n", b"invalid multibulk length"),
+            (b"*1\r\n$x\r\n", b"invalid bulk length"),
+            (b"*1\r\n$-5\r\n", b"invalid bulk length"),
+            (b"*1\r\n$8388609\r\n", b"invalid bulk length"),
+            (b"*1048577\r\n", b"invalid multibulk length"),
+            (b"*1\r\nPING\r\n", b"expected '$', got 'P'"),
+            (b"'a\r\n", b"unbalanced quotes in request"),
+            (b"x" * 70_000, b"too big inline request"),
+            (b"*" + b"1" * 70_000, b"too big mbulk count string"),
+            (b"*1\r\n$" + b"1" * 70_000, b"too big bulk count string"),
+        ]:
+            with self.subTest(request[:20]):
+                expected = b"-ERR Protocol error: " + error + b"\r\n"
+                self.assertEqual(ask(self.server, request), expected)
+                # What stood before it is answered, what comes after it is not looked at.
+                self.assertEqual(
+                    ask(self.server, b"PING\r\n" + request + b"\r\nPING\r\n" * 1000), b"+PONG\r\n" + expected
+                )
+
+    def test_a_request_that_is_too_long_in_all_is_refused(self):
+        request = b"*100\r\n" + b"$1000000\r\n%s\r\n" % (b"x" * 1_000_000) * 17
+        with self.server.connect() as connection:
+            try:
+                connection.sendall(request)
+            except ConnectionError:
+                pass  # It was refused before all had been sent.
+            try:
+                self.assertEqual(read_to_end(connection), b"-ERR Protocol error: too big request\r\n")
+            except ConnectionResetError:
+                pass  # The rest that it sent was more than the server cared to read.
+
+    def test_pipelined_garbage_ends_only_its_connection(self):
+        random_bytes = random.Random(2)
+        for _ in range(200):
+            garbage = bytearray(array("SET", "k", "v") * 20)
+            for _ in range(10):
+                garbage[random_bytes.randrange(len(garbage))] = random_bytes.randrange(256)
+            with self.server.connect() as connection:
+                try:
+                    connection.sendall(garbage)
+                    connection.shutdown(socket.SHUT_WR)
+                    read_to_end(connection)
+                except ConnectionError:
+                    pass
+        self.assertEqual(ask_and_quit(self.server, b"PING\r\n"), b"+PONG\r\n+OK\r\n")
+
+    def test_truncated_requests_end_with_their_connection(self):
+        stream = array("SET", "key", b"0123456789")
+        for length in range(len(stream)):
+            with self.server.connect() as connection:
+                connection.sendall(stream[:length])
+                connection.shutdown(socket.SHUT_WR)
+                self.assertEqual(read_to_end(connection), b"")
+        self.assertEqual(info_keys(self.server), 0)
+
+    def test_a_half_closed_client_gets_its_answers(self):
+        with self.server.connect() as connection:
+            connection.sendall(array("SET", "k", "v") + array("GET", "k"))
+            connection.shutdown(socket.SHUT_WR)
+            self.assertEqual(read_to_end(connection), b"+OK\r\n$1\r\nv\r\n")
+
+    def test_reset_connections_leave_nothing(self):
+        ask_and_quit(self.server, array("SET", "long", b"x" * 1_000_000))
+        for sent in [b"", b"*2\r\n$3\r\nGE", array("GET", "long") * 20]:
+            for _ in range(20):
+                connection = self.server.connect()
+                connection.sendall(sent)
+                if sent.endswith(b"\n"):
+                    connection.recv(100)  # It is sending.
+                reset(connection)
+        self.assertEqual(ask_and_quit(self.server, b"PING\r\n"), b"+PONG\r\n+OK\r\n")
+
+    def test_many_connections_at_once(self):
+        connections = [self.server.connect() for _ in range(400)]
+        for i, connection in enumerate(connections):
+            connection.sendall(array("SET", f"key{i}", i))
+        for connection in connections:
+            self.assertEqual(read_exactly(connection, 5), b"+OK\r\n")
+        self.assertEqual(info_keys(self.server), 400)
+        self.assertEqual(info(self.server, "connected_clients"), 401)
+        for connection in connections:
+            connection.close()
+
+
+class Endings(unittest.TestCase):
+    def test_signals_end_it_with_success(self):
+        for sent in (signal.SIGTERM, signal.SIGINT):
+            with Server(PROGRAM) as server:
+                self.assertEqual(ask_and_quit(server, b"PING\r\n"), b"+PONG\r\n+OK\r\n")
+                self.assertEqual(server.stop(sent)[0], 0)
+
+    def test_what_has_come_is_answered_before_the_end(self):
+        value = b"x" * 100_000
+        with Server(PROGRAM) as server:
+            ask_and_quit(server, array("SET", "long", value))
+            idle, reader = server.connect(), server.connect()
+            reader.sendall(array("GET", "long") * 100)
+            self.assertTrue(read_exactly(reader, len(bulk(value))) == bulk(value))
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(idle.recv(1), b"")
+            self.assertTrue(read_to_end(reader) == bulk(value) * 99)
+
+    def test_who_does_not_read_does_not_keep_it_from_ending(self):
+        with Server(PROGRAM, "--drain=0.3") as server:
+            ask_and_quit(server, array("SET", "long", b"x" * 100_000))
+            connection = server.connect()
+            connection.sendall(array("GET", "long") * 1000)
+            connection.recv(1)
+            self.assertEqual(server.stop()[0], 0)
+
+    def test_shutdown_ends_it(self):
+        with Server(PROGRAM) as server:
+            self.assertEqual(ask(server, b"SHUTDOWN NOSAVE\r\n"), b"")
+            self.assertEqual(server.process.wait(LIMIT), 0)
+
+    def test_limits_that_cannot_be_are_refused(self):
+        done = subprocess.run([PROGRAM, "--bulk_limit=0"], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--bulk_limit", done.stderr)
+
+
+if __name__ == "__main__":
+    missing = [tool for tool in ("redis-cli", "redis-benchmark") if shutil.which(tool) is None]
+    if missing and {"Cli", "Benchmark"} & set(sys.argv):
+        print(f"skipped: no {' and no '.join(missing)} (Debian: redis-tools)")
+        sys.exit(77)
+    unittest.main(verbosity=2)
