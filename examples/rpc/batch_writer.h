@@ -1,0 +1,118 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchWriter: many fibers send frames over one connection, and share the system calls.
+//
+// Who finds nobody writing becomes the writer: it lets the fibers that are ready run first (a yield), so that answers
+// and requests that are about to be sent come along, and then writes all that has been given since with one call. A
+// writer never waits on behalf of others: what the kernel does not take at once, and what came meanwhile, is written by
+// a fiber that is started for it.
+//
+//      head_   nullptr --Write: the caller is the writer--> a list, newest frame first
+//              a list  --the writer takes it--> kTaken
+//              kTaken  --Write--> a list             kTaken --the writer has written all--> nullptr
+//
+// Invariants
+//   BW1  There is at most one writer, and while there is a frame in the list there is one.
+//   BW2  Frames go out in the order in which Write() put them into the list.
+//   BW3  After a failure nothing more is sent, and the connection is shut down, so that who reads from it learns of it.
+//   BW4  The writer holds a use of the owner, and its last touch is to give that back: so the owner, which outlives its
+//        uses, outlives the writer.
+// Rejected: a buffer under a mutex (messages are serialised under it, one after the other); one fiber that writes all
+// the time (a wake and two switches more where there is one caller).
+#ifndef WEFT_EXAMPLES_RPC_BATCH_WRITER_H_
+#define WEFT_EXAMPLES_RPC_BATCH_WRITER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/base/clock.h"
+#include "weft/examples/rpc/frame.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/sync/fiber_event.h"
+
+namespace weft::rpc {
+
+class BatchWriter {
+ public:
+  // Whose connection it is. Uses may be begun and ended by any fiber or thread.
+  class Owner {
+   public:
+    virtual void BeginUse() noexcept = 0;
+    virtual void EndUse() noexcept = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  struct Options {
+    std::size_t max_unsent = 16 << 20;  // for TooMuchUnsent()
+    // A peer that takes nothing for so long is given up.
+    std::chrono::milliseconds timeout{30'000};
+  };
+
+  // Both outlive it.
+  BatchWriter(Owner* owner, io::TcpStream* stream, const Options& options)
+      : owner_(owner), stream_(stream), options_(options) {}
+  ~BatchWriter();
+  BatchWriter(const BatchWriter&) = delete;
+  BatchWriter& operator=(const BatchWriter&) = delete;
+
+  // Any fiber or thread that holds a use. May switch; does not wait for the peer. False: the connection has failed, and
+  // the frame is not sent. True: it will be, unless the connection fails.
+  bool Write(OutFramePtr frame);
+
+  bool TooMuchUnsent() const noexcept {
+    return unsent_.load(std::memory_order_relaxed) > options_.max_unsent;  // A limit, exact enough.
+  }
+  // Until TooMuchUnsent() is false, or the connection has failed. One fiber at a time.
+  void WaitForRoom();
+  bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+
+  // Statistics.
+  struct Counts {
+    std::uint64_t frames = 0;
+    std::uint64_t writes = 0;  // system calls
+  };
+  Counts counts() const noexcept {
+    return {.frames = frames_.load(std::memory_order_relaxed), .writes = writes_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  // What a writer does in the fiber that called Write(), before it leaves the rest to a fiber of its own.
+  static constexpr int kRoundsForOthers = 1;
+  static constexpr std::size_t kMaxParts = 128;
+
+  // The writer. `borrowed`: in a caller's fiber.
+  void WriteAll(bool borrowed);
+  bool WriteToDo(base::Deadline deadline);
+  void Sent(std::size_t bytes);
+  void TakeAll();
+  bool TryEnd();
+  void HandOver();
+  void Fail();
+  void DropToDo();
+
+  Owner* const owner_;
+  io::TcpStream* const stream_;
+  const Options options_;
+
+  std::atomic<OutFrame*> head_{nullptr};
+  std::atomic<std::size_t> unsent_{0};  // bytes in the list and with the writer
+  std::atomic<bool> failed_{false};
+  FiberEvent room_;
+
+  // The writer's own; one writer sees what the last one left by head_.
+  OutFrame* to_do_ = nullptr;  // oldest first
+  std::size_t sent_of_first_ = 0;
+
+  // relaxed, written by the writer; statistics.
+  std::atomic<std::uint64_t> frames_{0};
+  std::atomic<std::uint64_t> writes_{0};
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_BATCH_WRITER_H_

@@ -1,0 +1,28 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// EchoServiceImpl: answers with what it was sent, after sleep_us.
+#ifndef WEFT_EXAMPLES_RPC_ECHO_SERVICE_H_
+#define WEFT_EXAMPLES_RPC_ECHO_SERVICE_H_
+
+#include <chrono>
+
+#include "weft/fiber/this_fiber.h"
+
+#include "examples/rpc/echo.pb.h"
+
+namespace weft::rpc {
+
+class EchoServiceImpl final : public EchoService {
+ public:
+  void Echo(google::protobuf::RpcController*, const EchoRequest* request, EchoAnswer* answer,
+            google::protobuf::Closure* done) override {
+    if (request->sleep_us() != 0) FiberSleepFor(std::chrono::microseconds(request->sleep_us()));
+    answer->set_payload(request->payload());
+    done->Run();
+  }
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_ECHO_SERVICE_H_

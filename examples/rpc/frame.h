@@ -1,0 +1,145 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Frames: what goes over a connection, in both directions.
+//
+//      offset  0  magic "WEFT"
+//              4  version, 1
+//              5  kind (FrameKind)
+//              6  0, 0
+//              8  size of the meta, 32 bits
+//             12  size of the body, 32 bits
+//             16  correlation id, 64 bits: chosen by the client, the same in request, answer and cancellation
+//             24  meta, a protobuf (meta.proto), then body, the call's message
+//
+// All numbers are little-endian. Answers may come in any order. A cancellation and a farewell have neither meta nor
+// body; a farewell's id is 0.
+//
+// FrameReader cuts what is read into frames. It reads into blocks that are shared by the frames that lie in them, so
+// that nothing is copied between the kernel and the parser: a block lives until the last of its frames has gone. Only
+// the beginning of a frame that did not fit is copied, to the next block.
+//
+// Invariants
+//   FR1  Bytes of a block that belong to a frame given out are not written any more.
+//   FR2  Memory is taken for a frame only after its header was found good, and never more than the limits allow.
+//   FR3  After an error nothing more is read: where the next frame begins is not known.
+// FrameReader: one user at a time. Frame: any thread; each has its own.
+#ifndef WEFT_EXAMPLES_RPC_FRAME_H_
+#define WEFT_EXAMPLES_RPC_FRAME_H_
+
+#include <google/protobuf/message_lite.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "weft/base/ref_ptr.h"
+
+namespace weft::rpc {
+
+enum class FrameKind : std::uint8_t {
+  kRequest = 1,
+  kAnswer = 2,
+  kCancel = 3,    // client: nobody waits for the answer any more
+  kFarewell = 4,  // server: send no more requests; those that came are answered
+};
+
+struct FrameHeader {
+  static constexpr std::size_t kSize = 24;
+
+  FrameKind kind = FrameKind::kRequest;
+  std::uint32_t meta_size = 0;
+  std::uint32_t body_size = 0;
+  std::uint64_t correlation_id = 0;
+};
+
+struct FrameLimits {
+  std::uint32_t max_meta = 64 << 10;
+  std::uint32_t max_body = 4 << 20;
+};
+
+// Bytes on their way from a connection to those who parse them.
+class ReadBlock final : public base::RefCounted<ReadBlock> {
+ public:
+  explicit ReadBlock(std::size_t size) : size_(size), data_(new char[size]) {}  // Not zeroed.
+
+  char* data() const noexcept { return data_.get(); }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  friend class base::RefCounted<ReadBlock>;
+  ~ReadBlock() = default;
+
+  const std::size_t size_;
+  const std::unique_ptr<char[]> data_;
+};
+
+// One that was received.
+struct Frame {
+  FrameHeader header;
+  std::string_view meta;
+  std::string_view body;
+  base::RefPtr<ReadBlock> block;  // where they lie
+};
+
+class FrameReader {
+ public:
+  enum class Result {
+    kFrame,
+    kNeedMore,
+    kTooLarge,   // frame->header says which; the frame itself is not read
+    kMalformed,  // error() says how
+  };
+
+  explicit FrameReader(const FrameLimits& limits) : limits_(limits) {}
+
+  // Where the next bytes go, at least one. Then Filled() says how many came.
+  std::span<char> Room();
+  void Filled(std::size_t bytes) { end_ += bytes; }
+
+  // The next frame of what has come. Not to be called again after an error.
+  [[nodiscard]] Result Next(Frame* frame);
+  const std::string& error() const { return error_; }
+  // No bytes of a frame that is not complete.
+  bool AtBoundary() const { return begin_ == end_; }
+
+ private:
+  // A request of 100 bytes comes with some hundred others when there is much to do.
+  static constexpr std::size_t kBlockSize = 64 << 10;
+
+  Result Fail(std::string error);
+
+  const FrameLimits limits_;
+  base::RefPtr<ReadBlock> block_;
+  std::size_t begin_ = 0;       // of what is not yet given out
+  std::size_t end_ = 0;         // of what has come
+  std::size_t frame_size_ = 0;  // of the frame at begin_, once its header is there
+  std::string error_;
+};
+
+// One to be sent. Freed by FreeFrame(), or by the BatchWriter that it was given to.
+struct OutFrame {
+  OutFrame* next;
+  std::size_t size;
+
+  char* data() noexcept { return reinterpret_cast<char*>(this + 1); }
+};
+
+struct FrameDeleter {
+  void operator()(OutFrame* frame) const noexcept { ::operator delete(frame); }
+};
+using OutFramePtr = std::unique_ptr<OutFrame, FrameDeleter>;
+
+// `meta` and `body` may be nullptr; each is below 2 GiB, which is what protobuf serialises.
+OutFramePtr MakeFrame(FrameKind kind, std::uint64_t correlation_id, const google::protobuf::MessageLite* meta,
+                      const google::protobuf::MessageLite* body);
+
+// For tests and for MakeFrame().
+void EncodeHeader(const FrameHeader& header, char* to) noexcept;
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_FRAME_H_

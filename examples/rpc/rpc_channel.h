@@ -1,0 +1,121 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Channel: calls to one server, over a pool of connections. What a stub is made with:
+//
+//     Channel channel(*io::SocketAddress::Parse("127.0.0.1:8000"), {.connections = 2});
+//     if (!channel.Start()) ...
+//     EchoService::Stub stub(&channel);
+//     stub.Echo(&controller, &request, &answer, nullptr);        returns when the call has ended: parks only the fiber
+//     stub.Echo(&controller, &request, &answer, done);           returns at once; done->Run() in a fiber, at the end
+//
+// Each connection has a fiber that makes it, reads from it, and makes it anew when it is lost: at once the first time,
+// then after a pause that doubles from backoff_least to backoff_most. Calls take the connections in turn. While none is
+// there they fail with UNAVAILABLE, unless one is being made for the first time or again after it has worked: then they
+// wait for it.
+//
+// CallMethod(): any fiber and any thread, between Start() and Stop(). An asynchronous call is a blocking one in a fiber
+// of its own. Start(), Stop(), the destructor: one fiber or thread.
+#ifndef WEFT_EXAMPLES_RPC_RPC_CHANNEL_H_
+#define WEFT_EXAMPLES_RPC_RPC_CHANNEL_H_
+
+#include <google/protobuf/service.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/examples/rpc/batch_writer.h"
+#include "weft/examples/rpc/client_connection.h"
+#include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/rpc_controller.h"
+#include "weft/io/socket_address.h"
+#include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft::rpc {
+
+class Channel final : public google::protobuf::RpcChannel {
+ public:
+  struct Options {
+    std::size_t connections = 1;
+    // For calls whose controller has none.
+    std::chrono::nanoseconds timeout = std::chrono::nanoseconds::max();
+    std::chrono::milliseconds connect_timeout{1000};
+    std::chrono::milliseconds backoff_least{10};
+    std::chrono::milliseconds backoff_most{1000};
+    FrameLimits limits{};
+    BatchWriter::Options writing{};
+  };
+
+  Channel(const io::SocketAddress& server, const Options& options);
+  // Stops it.
+  ~Channel() override;
+
+  // Once. False: no fibers can be started.
+  [[nodiscard]] bool Start();
+  // Calls in flight end with CONNECTION_LOST, others with UNAVAILABLE. Asynchronous calls may end later than this
+  // returns, but before the destructor does.
+  void Stop();
+
+  // The controller is a Controller.
+  void CallMethod(const google::protobuf::MethodDescriptor* method, google::protobuf::RpcController* controller,
+                  const google::protobuf::Message* request, google::protobuf::Message* answer,
+                  google::protobuf::Closure* done) override;
+
+  // Whether a call would find a connection.
+  bool Healthy() const;
+  const io::SocketAddress& server() const { return server_; }
+
+  struct Counts {
+    std::size_t connected = 0;   // now
+    std::uint64_t connects = 0;  // that succeeded
+    std::uint64_t failures = 0;  // connects that failed
+    std::uint64_t requests = 0;  // frames and the system calls for them, of all connections
+    std::uint64_t writes = 0;
+    std::uint64_t answers = 0;
+    std::uint64_t reads = 0;
+  };
+  Counts counts() const;
+
+ private:
+  enum class State { kConnecting, kConnected, kBroken };
+  struct Slot {
+    State state = State::kConnecting;
+    base::RefPtr<ClientConnection> connection;  // kConnected; and kBroken while the server says farewell
+  };
+
+  void Keep(Slot* slot);
+  void Enter(Slot* slot, base::RefPtr<ClientConnection> connection);
+  void SetState(Slot* slot, State state, const std::string& error);
+  void Leave(Slot* slot, State state);
+  // nullptr: the controller says why.
+  base::RefPtr<ClientConnection> Choose(Controller* controller);
+  ClientConnection* ChooseLocked();
+  void Call(const google::protobuf::MethodDescriptor* method, Controller* controller,
+            const google::protobuf::Message* request, google::protobuf::Message* answer);
+  static void Add(const ClientConnection& connection, Counts* counts);
+
+  const io::SocketAddress server_;
+  const Options options_;
+  FiberEvent stop_;
+
+  mutable FiberMutex mutex_;  // guards what follows
+  FiberConditionVariable changed_;
+  std::vector<Slot> slots_;
+  std::size_t next_ = 0;
+  std::size_t users_ = 0;  // fibers that use the channel: keepers, asynchronous calls
+  bool stopping_ = false;
+  std::string last_error_;
+  Counts past_;  // of connections that have ended
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_RPC_CHANNEL_H_

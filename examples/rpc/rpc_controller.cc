@@ -1,0 +1,85 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/examples/rpc/rpc_controller.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "weft/examples/rpc/client_connection.h"
+#include "weft/fiber/fiber.h"
+
+namespace weft::rpc {
+
+Controller::Controller() = default;
+Controller::~Controller() = default;
+
+void Controller::Reset() {
+  timeout_ = std::chrono::nanoseconds::max();
+  latest_ = deadline_ = base::Deadline();
+  code_ = OK;
+  text_.clear();
+  canceled_.store(false, std::memory_order_relaxed);
+}
+
+void Controller::SetFailed(ErrorCode code, std::string reason) {
+  code_ = code;
+  text_ = std::move(reason);
+}
+
+void Controller::ResolveDeadline(std::chrono::nanoseconds default_timeout) {
+  const auto timeout = timeout_ != std::chrono::nanoseconds::max() ? timeout_ : default_timeout;
+  deadline_ = latest_;
+  if (timeout != std::chrono::nanoseconds::max()) deadline_ = std::min(deadline_, base::Deadline::After(timeout));
+}
+
+bool Controller::BeginCall(ClientConnection* connection, std::uint64_t id) {
+  const std::scoped_lock lock(mutex_);
+  if (IsCanceled()) return false;
+  connection_ = base::RefPtr<ClientConnection>(connection);
+  id_ = id;
+  return true;
+}
+
+void Controller::EndCall() {
+  base::RefPtr<ClientConnection> dropped;
+  const std::scoped_lock lock(mutex_);
+  dropped = std::move(connection_);
+}
+
+void Controller::StartCancel() {
+  base::RefPtr<ClientConnection> connection;
+  std::uint64_t id = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    canceled_.store(true, std::memory_order_relaxed);  // The lock orders it.
+    connection = connection_;
+    id = id_;
+  }
+  if (connection) connection->CancelCall(id);  // Nothing, if the call has ended meanwhile.
+}
+
+void Controller::NotifyOnCancel(google::protobuf::Closure* callback) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!IsCanceled()) {
+      on_cancel_ = callback;
+      return;
+    }
+  }
+  callback->Run();
+}
+
+google::protobuf::Closure* Controller::MarkCanceled() {
+  const std::scoped_lock lock(mutex_);
+  canceled_.store(true, std::memory_order_relaxed);  // The lock orders it.
+  return std::exchange(on_cancel_, nullptr);
+}
+
+google::protobuf::Closure* Controller::MarkEnded() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(on_cancel_, nullptr);
+}
+
+}  // namespace weft::rpc

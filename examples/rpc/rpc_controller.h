@@ -1,0 +1,96 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Controller: what belongs to one call besides its messages, on the client's side and on the server's: the time that it
+// may take, how it failed, whether it is cancelled.
+//
+//     client    Controller controller;
+//               controller.set_timeout(50ms);
+//               stub.Echo(&controller, &request, &answer, nullptr);
+//               if (controller.Failed()) ... controller.error_code(), controller.ErrorText()
+//     server    void Echo(RpcController* base, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+//                 auto* controller = static_cast<Controller*>(base);
+//                 if (controller->deadline() ...) or controller->SetFailed("...");
+//                 done->Run();
+//
+// One call at a time; between calls it may be used again after Reset(). While a call goes on any fiber and any thread
+// may call StartCancel() and IsCanceled(); all else is for the caller, or for the handler.
+#ifndef WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_
+#define WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_
+
+#include <google/protobuf/service.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/sync/fiber_mutex.h"
+
+#include "examples/rpc/meta.pb.h"
+
+namespace weft::rpc {
+
+class ClientConnection;
+
+class Controller final : public google::protobuf::RpcController {
+ public:
+  Controller();
+  ~Controller() override;
+
+  // --- Both sides ---
+  // Client: of the call that goes on or was the last. Server: when nobody waits for the answer any more. For calls that
+  // the handler makes itself: set_deadline(controller->deadline()).
+  base::Deadline deadline() const { return deadline_; }
+  bool Failed() const override { return code_ != OK; }
+  std::string ErrorText() const override { return text_; }
+  ErrorCode error_code() const { return code_; }
+  // Client: StartCancel() was called. Server: the client cancelled the call, or has gone.
+  bool IsCanceled() const override { return canceled_.load(std::memory_order_relaxed); }  // A hint.
+
+  // --- Client ---
+  void Reset() override;
+  // Of each call, from its start (else: the channel's); and a time that none goes on beyond.
+  void set_timeout(std::chrono::nanoseconds timeout) { timeout_ = timeout; }
+  void set_deadline(base::Deadline deadline) { latest_ = deadline; }
+  // The call ends with CANCELED at once, unless it has ended; before a call: the next one does. The server is told. A
+  // call that waits for a connection to be made notices when that is over.
+  void StartCancel() override;
+
+  // --- Server ---
+  void SetFailed(const std::string& reason) override { SetFailed(FAILED, reason); }
+  void SetFailed(ErrorCode code, std::string reason);
+  // `callback` runs in a fiber: when the call is cancelled, or at once if it is already; else after its end.
+  void NotifyOnCancel(google::protobuf::Closure* callback) override;
+
+ private:
+  friend class Channel;
+  friend class ClientConnection;
+  friend class ServerCall;
+
+  // Client. False: it is cancelled. From then on, until EndCall(), StartCancel() goes to the connection.
+  bool BeginCall(ClientConnection* connection, std::uint64_t id);
+  void EndCall();
+  void ResolveDeadline(std::chrono::nanoseconds default_timeout);
+  // Server. What is to be run, or nullptr.
+  google::protobuf::Closure* MarkCanceled();
+  google::protobuf::Closure* MarkEnded();
+
+  std::chrono::nanoseconds timeout_ = std::chrono::nanoseconds::max();
+  base::Deadline latest_;
+  base::Deadline deadline_;
+  ErrorCode code_ = OK;
+  std::string text_;
+
+  std::atomic<bool> canceled_{false};
+  FiberMutex mutex_;  // guards what follows, and changes of canceled_
+  base::RefPtr<ClientConnection> connection_;
+  std::uint64_t id_ = 0;
+  google::protobuf::Closure* on_cancel_ = nullptr;
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_

@@ -1,0 +1,152 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/examples/rpc/rpc_server.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/examples/rpc/server_connection.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_stream.h"
+
+namespace weft::rpc {
+
+Server::Server() : Server(Options()) {}
+
+Server::Server(Options options) : options_(std::move(options)) {}
+
+Server::~Server() { Stop(base::Deadline::At(base::Deadline::TimePoint::min())); }
+
+void Server::AddService(google::protobuf::Service* service) {
+  WEFT_CHECK(listening_ == nullptr, "rpc::Server::AddService: the server has been started");
+  const bool added = services_.emplace(service->GetDescriptor()->full_name(), service).second;
+  WEFT_CHECK(added, "rpc::Server::AddService: ", service->GetDescriptor()->full_name(), " is there already");
+}
+
+std::error_code Server::Start(const io::SocketAddress& address) {
+  WEFT_CHECK(listening_ == nullptr, "rpc::Server::Start: the server has been started");
+  io::TcpListener listener;
+  if (const std::error_code error = listener.Listen(address)) return error;
+  listening_ = std::make_unique<io::TcpServer>(
+      std::move(listener),
+      [this](io::TcpStream& stream) {
+        ServerConnection connection(this, &stream);
+        connection.Serve();
+      },
+      io::TcpServer::Options{.admit = [this] { return !draining(); }});
+  if (listening_->Start()) return {};
+  listening_.reset();
+  return std::make_error_code(std::errc::resource_unavailable_try_again);
+}
+
+std::vector<ServerConnection*> Server::UseAllConnections() {
+  std::vector<ServerConnection*> connections;
+  for (ServerConnection* c = first_connection_; c != nullptr; c = c->next_) {
+    c->BeginUse();  // It is in the list, so its reader has not given up its own.
+    connections.push_back(c);
+  }
+  return connections;
+}
+
+void Server::Stop(base::Deadline drain_until) {
+  if (listening_ == nullptr) return;
+  std::unique_lock lock(mutex_);
+  // Enter() looks at it under the lock, EndCall() without.
+  draining_.store(true, std::memory_order_seq_cst);
+  std::vector<ServerConnection*> connections = UseAllConnections();
+  lock.unlock();
+  for (ServerConnection* connection : connections) {
+    connection->SayFarewell();
+    connection->EndUse();
+  }
+  lock.lock();
+  const auto wait = [&](base::Deadline deadline, const auto& condition) {
+    if (deadline.is_infinite()) return changed_.wait(lock, condition);
+    static_cast<void>(changed_.wait_until(lock, deadline.time_point(), condition));
+  };
+  // seq_cst: either we see that the last call has ended, or its end sees that we drain. Pairs with EndCall().
+  const auto all_answered = [this] { return in_flight_.load(std::memory_order_seq_cst) == 0; };
+  wait(drain_until, all_answered);
+  wait(std::min(drain_until, base::Deadline::After(kFarewellTime)), [this] { return connections_ == 0; });
+  connections.clear();
+  if (!all_answered()) connections = UseAllConnections();
+  lock.unlock();
+  for (ServerConnection* connection : connections) {
+    connection->CancelAll();
+    connection->EndUse();
+  }
+  cut_.store(true, std::memory_order_relaxed);  // The shutdown of its socket comes after it, for each reader.
+  listening_->Stop(drain_until);
+}
+
+bool Server::BeginCall() {
+  requests_.fetch_add(1, std::memory_order_relaxed);
+  const std::size_t before = in_flight_.fetch_add(1, std::memory_order_relaxed);  // Only counted.
+  const bool room = options_.max_in_flight == 0 || before < options_.max_in_flight;
+  if (room && (!options_.admit || options_.admit())) return true;
+  overloaded_.fetch_add(1, std::memory_order_relaxed);
+  EndCall();
+  return false;
+}
+
+void Server::EndCall() {
+  // seq_cst, both: as in Stop().
+  if (in_flight_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  if (!draining_.load(std::memory_order_seq_cst)) return;
+  const std::scoped_lock lock(mutex_);
+  changed_.notify_all();
+}
+
+void Server::AddToPast(const BatchWriter::Counts& written, std::uint64_t reads) {
+  const std::scoped_lock lock(mutex_);
+  past_.answers += written.frames;
+  past_.writes += written.writes;
+  past_.reads += reads;
+}
+
+void Server::Enter(ServerConnection* connection) {
+  bool farewell = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    farewell = draining();
+    connection->next_ = first_connection_;
+    connection->link_ = &first_connection_;
+    if (first_connection_ != nullptr) first_connection_->link_ = &connection->next_;
+    first_connection_ = connection;
+    ++connections_;
+  }
+  if (farewell) connection->SayFarewell();
+}
+
+void Server::Leave(ServerConnection* connection) {
+  const std::scoped_lock lock(mutex_);
+  *connection->link_ = connection->next_;
+  if (connection->next_ != nullptr) connection->next_->link_ = connection->link_;
+  --connections_;
+  changed_.notify_all();
+}
+
+google::protobuf::Service* Server::FindService(const std::string& name) const {
+  const auto found = services_.find(name);
+  return found == services_.end() ? nullptr : found->second;
+}
+
+Server::Counts Server::counts() const {
+  const std::scoped_lock lock(mutex_);
+  Counts counts = past_;
+  counts.connections = connections_;
+  counts.in_flight = in_flight_.load(std::memory_order_relaxed);
+  counts.requests = requests_.load(std::memory_order_relaxed);
+  counts.overloaded = overloaded_.load(std::memory_order_relaxed);
+  counts.late = late_.load(std::memory_order_relaxed);
+  counts.bad = bad_.load(std::memory_order_relaxed);
+  return counts;
+}
+
+}  // namespace weft::rpc

@@ -1,0 +1,140 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Server: answers calls of protobuf services; each request runs in a fiber of its own.
+//
+//     class EchoServiceImpl : public EchoService { void Echo(...) override { ...; done->Run(); } };
+//     Server server({.max_in_flight = 10'000});
+//     server.AddService(&echo);
+//     if (auto error = server.Start(*io::SocketAddress::Parse("0.0.0.0:8000"))) ...
+//     ...
+//     server.Stop(base::Deadline::After(5s));
+//
+// A connection has a fiber that reads: it cuts what came into frames and starts the fibers for them, all of one read at
+// once. A handler may take as long as it likes and call `done` from anywhere; answers go out in the order in which they
+// are ready, those that are ready at the same time by one system call (batch_writer.h). Handlers throw nothing: an
+// exception that leaves one ends the process, as in any fiber.
+//
+// What is answered without calling the handler: requests over the limits (OVERLOADED: max_in_flight, admit); requests
+// whose time is over when their turn comes (DEADLINE_EXCEEDED); what cannot be parsed or is for nobody; all, while the
+// server stops (UNAVAILABLE). What is no frame ends the connection, after the answers to what came before; a frame that
+// is too large is told so first.
+//
+// When a client has gone its calls are cancelled (RpcController::IsCanceled, NotifyOnCancel), as those that it cancels
+// itself.
+//
+// AddService(): before Start(). Start(), Stop(), the destructor: one fiber or thread, not a handler. counts(): anyone.
+#ifndef WEFT_EXAMPLES_RPC_RPC_SERVER_H_
+#define WEFT_EXAMPLES_RPC_RPC_SERVER_H_
+
+#include <google/protobuf/service.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/intrusive_list.h"
+#include "weft/examples/rpc/batch_writer.h"
+#include "weft/examples/rpc/frame.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_server.h"
+#include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft::rpc {
+
+class ServerConnection;
+
+class Server {
+ public:
+  struct Options {
+    // Requests that have come and are not answered. 0: no limit.
+    std::size_t max_in_flight = 0;
+    // Asked for each request, in the fiber that reads; false: it is answered with OVERLOADED. Empty: all are taken.
+    std::function<bool()> admit{};
+    FrameLimits limits{};
+    BatchWriter::Options writing{};
+  };
+
+  Server();
+  explicit Server(Options options);
+  // Stops without waiting for answers.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Outlives the server.
+  void AddService(google::protobuf::Service* service);
+  [[nodiscard]] std::error_code Start(const io::SocketAddress& address);
+  // Graceful: no connection is accepted, clients are told to send no more, what they have sent before they learn of it is
+  // answered with UNAVAILABLE, what is in flight is answered. At the deadline connections are cut, and calls cancelled.
+  // Returns when the last handler has ended.
+  void Stop(base::Deadline drain_until);
+
+  io::SocketAddress local_address() const { return listening_->local_address(); }
+
+  struct Counts {
+    std::size_t connections = 0;  // now
+    std::size_t in_flight = 0;    // now
+    std::uint64_t requests = 0;
+    std::uint64_t overloaded = 0;  // refused
+    std::uint64_t late = 0;        // not begun: their time was over
+    std::uint64_t bad = 0;         // frames and messages that are none
+    std::uint64_t answers = 0;     // frames, and the system calls for them, of connections that have ended
+    std::uint64_t writes = 0;
+    std::uint64_t reads = 0;  // that brought something
+  };
+  Counts counts() const;
+
+ private:
+  friend class ServerCall;
+  friend class ServerConnection;
+
+  // How long clients that have their answers may take to close their connections, before we do.
+  static constexpr std::chrono::milliseconds kFarewellTime{100};
+
+  // By the readers.
+  [[nodiscard]] bool BeginCall();
+  bool draining() const { return draining_.load(std::memory_order_relaxed); }
+  // Whether a connection that ends was ended by us.
+  bool cut() const { return cut_.load(std::memory_order_relaxed); }
+  void EndCall();
+  void Enter(ServerConnection* connection);
+  void Leave(ServerConnection* connection);
+  void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
+  // With the lock; each use is to be ended.
+  std::vector<ServerConnection*> UseAllConnections();
+  google::protobuf::Service* FindService(const std::string& name) const;
+
+  const Options options_;
+  std::unordered_map<std::string, google::protobuf::Service*> services_;
+  std::unique_ptr<io::TcpServer> listening_;
+
+  std::atomic<std::size_t> in_flight_{0};
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> cut_{false};
+  mutable FiberMutex mutex_;  // guards what follows
+  FiberConditionVariable changed_;
+  ServerConnection* first_connection_ = nullptr;
+  std::size_t connections_ = 0;
+  Counts past_;  // of connections that have ended
+
+  // relaxed; statistics.
+  std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> overloaded_{0};
+  std::atomic<std::uint64_t> late_{0};
+  std::atomic<std::uint64_t> bad_{0};
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_RPC_SERVER_H_

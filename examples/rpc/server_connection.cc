@@ -1,0 +1,249 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/examples/rpc/server_connection.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "weft/base/log.h"
+#include "weft/examples/rpc/rpc_server.h"
+#include "weft/fiber/fiber.h"
+
+namespace weft::rpc {
+
+using google::protobuf::Closure;
+
+namespace {
+
+// Far below what a client takes for a meta.
+constexpr std::size_t kMaxErrorText = 4096;
+
+}  // namespace
+
+// --- ServerCall ---
+
+void ServerCall::Begin() {
+  const bool callable = Prepare();
+  frame_.block.reset();
+  if (!callable) return Run();
+  service_->CallMethod(method_, &controller_, request_.get(), answer_.get(), this);
+}
+
+bool ServerCall::Prepare() {
+  Server* const server = connection_->server_;
+  RequestMeta meta;
+  if (!meta.ParseFromArray(frame_.meta.data(), static_cast<int>(frame_.meta.size()))) {
+    server->bad_.fetch_add(1, std::memory_order_relaxed);
+    controller_.SetFailed(BAD_REQUEST, "the meta is no RequestMeta");
+    return false;
+  }
+  if (meta.timeout_us() != 0) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const std::chrono::microseconds left(static_cast<std::int64_t>(std::min(meta.timeout_us(), kMost)));
+    controller_.deadline_ = base::Deadline::After(left, came_);
+    if (controller_.deadline_.expired()) {
+      server->late_.fetch_add(1, std::memory_order_relaxed);
+      controller_.SetFailed(DEADLINE_EXCEEDED, "the time was over before the request's turn came");
+      return false;
+    }
+  }
+  if (controller_.IsCanceled()) {
+    controller_.SetFailed(CANCELED, "canceled before the request's turn came");
+    return false;
+  }
+  service_ = server->FindService(meta.service());
+  if (service_ != nullptr) method_ = service_->GetDescriptor()->FindMethodByName(meta.method());
+  if (method_ == nullptr) {
+    controller_.SetFailed(
+        NO_SUCH_METHOD, base::StrCat("there is no method ", meta.method(), " of a service ", meta.service(), " here"));
+    return false;
+  }
+  request_.reset(service_->GetRequestPrototype(method_).New());
+  if (!request_->ParseFromArray(frame_.body.data(), static_cast<int>(frame_.body.size()))) {
+    server->bad_.fetch_add(1, std::memory_order_relaxed);
+    controller_.SetFailed(BAD_REQUEST, base::StrCat("the request is no ", request_->GetTypeName()));
+    return false;
+  }
+  answer_.reset(service_->GetResponsePrototype(method_).New());
+  return true;
+}
+
+void ServerCall::Run() {
+  OutFramePtr frame;
+  if (!controller_.Failed()) {
+    const std::size_t size = answer_->ByteSizeLong();
+    if (size <= connection_->server_->options_.limits.max_body) {
+      frame = MakeFrame(FrameKind::kAnswer, id_, nullptr, answer_.get());
+    } else {
+      controller_.SetFailed(TOO_LARGE, base::StrCat("the answer has ", size, " bytes"));
+    }
+  }
+  if (controller_.Failed()) {
+    AnswerMeta meta;
+    meta.set_error_code(controller_.error_code());
+    meta.set_error_text(controller_.ErrorText().substr(0, kMaxErrorText));
+    frame = MakeFrame(FrameKind::kAnswer, id_, &meta, nullptr);
+  }
+  ServerConnection* const connection = connection_;
+  Server* const server = connection->server_;
+  connection->Forget(this);
+  static_cast<void>(connection->writer_.Write(std::move(frame)));  // Failed: the client has gone.
+  if (Closure* const callback = controller_.MarkEnded()) callback->Run();
+  delete this;
+  server->EndCall();
+  connection->EndUse();
+}
+
+void ServerCall::Refuse(ErrorCode code, const std::string& text) {
+  controller_.SetFailed(code, text);
+  Run();
+}
+
+// --- ServerConnection ---
+
+ServerConnection::ServerConnection(Server* server, io::TcpStream* stream)
+    : server_(server),
+      stream_(stream),
+      writer_(this, stream, server->options_.writing),
+      reader_(server->options_.limits) {}
+
+void ServerConnection::BeginUse() noexcept {
+  uses_.fetch_add(1, std::memory_order_relaxed);  // The caller has one.
+}
+
+void ServerConnection::EndUse() noexcept {
+  // acq_rel: the last one hands all that the others did to Serve().
+  if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) unused_.Set();
+}
+
+void ServerConnection::Serve() {
+  server_->Enter(this);
+  Next next = Next::kReadOn;
+  while (next == Next::kReadOn) next = ReadOnce();
+  if (next == Next::kEnd && !server_->cut()) CancelAll();
+  server_->Leave(this);  // While we have a use: who finds us there may begin one.
+  EndUse();
+  unused_.Wait();
+  if (next == Next::kEndAfterError) Linger();
+  server_->AddToPast(writer_.counts(), reads_);
+}
+
+ServerConnection::Next ServerConnection::ReadOnce() {
+  const std::span<char> room = reader_.Room();
+  const io::IoResult result = stream_->ReadSome(room.data(), room.size());
+  if (!result.ok() || result.bytes == 0) return Next::kEnd;
+  ++reads_;
+  reader_.Filled(result.bytes);
+  const auto now = std::chrono::steady_clock::now();
+  for (;;) {
+    Frame frame;
+    const FrameReader::Result next = reader_.Next(&frame);
+    if (next == FrameReader::Result::kNeedMore) break;
+    if (next == FrameReader::Result::kFrame) {
+      switch (frame.header.kind) {
+        case FrameKind::kRequest:
+          OnRequest(std::move(frame), now);
+          continue;
+        case FrameKind::kCancel:
+          Cancel(frame.header.correlation_id);
+          continue;
+        case FrameKind::kAnswer:
+        case FrameKind::kFarewell:
+          break;
+      }
+    }
+    StartCalls();
+    server_->bad_.fetch_add(1, std::memory_order_relaxed);
+    if (next == FrameReader::Result::kTooLarge && frame.header.kind == FrameKind::kRequest) {
+      Answer(frame.header.correlation_id, TOO_LARGE, reader_.error());
+    }
+    return Next::kEndAfterError;
+  }
+  StartCalls();
+  writer_.WaitForRoom();
+  return Next::kReadOn;
+}
+
+void ServerConnection::OnRequest(Frame frame, base::Deadline::TimePoint now) {
+  const std::uint64_t id = frame.header.correlation_id;
+  if (server_->draining()) return Answer(id, UNAVAILABLE, "the server is stopping");
+  if (!server_->BeginCall()) return Answer(id, OVERLOADED, "the server has too much to do");
+  BeginUse();
+  auto* const call = new ServerCall(this, std::move(frame), now);
+  {
+    const std::scoped_lock lock(mutex_);
+    BucketOf(id).push_back(call);
+  }
+  starting_.push_back({call});
+}
+
+void ServerConnection::StartCalls() {
+  if (starting_.empty()) return;
+  const bool started =
+      starting_.size() == 1 ? StartFiberDetached(starting_.front()) : BatchStartFiberDetached(std::move(starting_));
+  if (!started) {
+    for (const BeginCall& begin : starting_) begin.call->Refuse(OVERLOADED, "no fiber can be started for the request");
+  }
+  starting_.clear();
+}
+
+void ServerConnection::Cancel(std::uint64_t id) {
+  Closure* callback = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (ServerCall& call : BucketOf(id)) {
+      if (call.id() == id) callback = call.Cancel();
+    }
+  }
+  // In a fiber: it is the handler's code, and we have to read on.
+  if (callback != nullptr && !StartFiberDetached([callback] { callback->Run(); })) callback->Run();
+}
+
+void ServerConnection::CancelAll() {
+  std::vector<Closure*> callbacks;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (Calls& bucket : calls_) {
+      for (ServerCall& call : bucket) {
+        if (Closure* const callback = call.Cancel()) callbacks.push_back(callback);
+      }
+    }
+  }
+  for (Closure* const callback : callbacks) callback->Run();
+}
+
+void ServerConnection::Forget(ServerCall* call) {
+  const std::scoped_lock lock(mutex_);
+  BucketOf(call->id()).erase(call);
+}
+
+void ServerConnection::Answer(std::uint64_t id, ErrorCode code, const std::string& text) {
+  AnswerMeta meta;
+  meta.set_error_code(code);
+  meta.set_error_text(text);
+  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kAnswer, id, &meta, nullptr)));  // Failed: nobody to tell.
+}
+
+void ServerConnection::SayFarewell() {
+  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kFarewell, 0, nullptr, nullptr)));
+}
+
+// To close a socket in which bytes are unread resets the connection, and the peer may lose our answer. So we read what
+// comes, without looking at it, until the peer has read that we are through.
+void ServerConnection::Linger() {
+  static_cast<void>(stream_->ShutdownWrite());
+  const base::Deadline until = base::Deadline::After(kLingerFor);
+  char nowhere[4096];
+  for (;;) {
+    const io::IoResult result = stream_->ReadSome(nowhere, sizeof(nowhere), until);
+    if (!result.ok() || result.bytes == 0 || until.expired()) return;
+  }
+}
+
+}  // namespace weft::rpc

@@ -1,0 +1,139 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// ServerConnection: one connection of a Server: its reader, and the calls that came over it.
+// ServerCall: one request, from the frame to its answer.
+//
+//      reader:        frame -> ServerCall -> a fiber
+//      its fiber:     parse, time over? -> the service's method
+//      done->Run():   out of the connection's calls -> the answer to the writer -> gone
+//
+// Invariants
+//   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns when
+//        none is left, and the stream lives until then.
+//   SC2  A call is answered once: by its `done`, which deletes it.
+//   SC3  Who cancels finds a call under the connection's lock, and takes what is to be run out of it; it runs when the
+//        call may be gone.
+#ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
+#define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
+
+#include <google/protobuf/message.h>
+#include <google/protobuf/service.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/intrusive_list.h"
+#include "weft/examples/rpc/batch_writer.h"
+#include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/rpc_controller.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_mutex.h"
+
+#include "examples/rpc/meta.pb.h"
+
+namespace weft::rpc {
+
+class Server;
+class ServerConnection;
+
+class ServerCall final : public google::protobuf::Closure {
+ public:
+  ServerCall(ServerConnection* connection, Frame frame, base::Deadline::TimePoint came)
+      : connection_(connection), frame_(std::move(frame)), came_(came), id_(frame_.header.correlation_id) {}
+
+  // In its fiber, once.
+  void Begin();
+  // `done`.
+  void Run() override;
+  // In place of Begin().
+  void Refuse(ErrorCode code, const std::string& text);
+
+  // Under the connection's lock. What is to be run without it, or nullptr.
+  Closure* Cancel() { return controller_.MarkCanceled(); }
+
+  std::uint64_t id() const { return id_; }
+
+ private:
+  friend class ServerConnection;
+
+  // False: it cannot be, and the controller says why.
+  bool Prepare();
+
+  ServerConnection* const connection_;
+  Frame frame_;  // until it is parsed
+  const base::Deadline::TimePoint came_;
+  const std::uint64_t id_;
+  google::protobuf::Service* service_ = nullptr;
+  const google::protobuf::MethodDescriptor* method_ = nullptr;
+  std::unique_ptr<google::protobuf::Message> request_;
+  std::unique_ptr<google::protobuf::Message> answer_;
+  Controller controller_;
+  base::ListHook hook_;
+};
+
+class ServerConnection final : private BatchWriter::Owner {
+ public:
+  ServerConnection(Server* server, io::TcpStream* stream);
+
+  // Until the connection ends, and all its calls have.
+  void Serve();
+  // Tells the client to send no more. Who has begun a use, or the reader.
+  void SayFarewell();
+
+  void BeginUse() noexcept override;
+  void EndUse() noexcept override;
+
+ private:
+  friend class Server;
+  friend class ServerCall;
+
+  // What a fiber runs. A type, so that there are vectors of it.
+  struct BeginCall {
+    ServerCall* call;
+    void operator()() const { call->Begin(); }
+  };
+
+  static constexpr std::size_t kBuckets = 64;  // A cancellation looks through one.
+  static constexpr std::chrono::seconds kLingerFor{1};
+
+  enum class Next { kReadOn, kEnd, kEndAfterError };
+  Next ReadOnce();
+  void OnRequest(Frame frame, base::Deadline::TimePoint now);
+  void StartCalls();
+  void Cancel(std::uint64_t id);
+  void CancelAll();
+  void Forget(ServerCall* call);
+  void Answer(std::uint64_t id, ErrorCode code, const std::string& text);
+  void Linger();
+
+  using Calls = base::IntrusiveList<ServerCall, &ServerCall::hook_>;
+  Calls& BucketOf(std::uint64_t id) { return calls_[id % kBuckets]; }
+
+  Server* const server_;
+  io::TcpStream* const stream_;
+  BatchWriter writer_;
+  FrameReader reader_;
+  std::vector<BeginCall> starting_;  // the reader's
+  std::uint64_t reads_ = 0;
+
+  FiberMutex mutex_;
+  Calls calls_[kBuckets];  // guarded by mutex_
+
+  std::atomic<std::size_t> uses_{1};
+  FiberEvent unused_;
+
+  // The server's list, guarded by its mutex.
+  ServerConnection* next_ = nullptr;
+  ServerConnection** link_ = nullptr;
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_

@@ -1,0 +1,46 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TerminationSignals: for a program that runs until it is told to end. SIGTERM and SIGINT are blocked from the
+// constructor on, in the threads that are started later too, and wait for Wait(). The main thread, before the runtime
+// starts.
+#ifndef WEFT_EXAMPLES_RPC_TERMINATION_H_
+#define WEFT_EXAMPLES_RPC_TERMINATION_H_
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <chrono>
+
+namespace weft::rpc {
+
+class TerminationSignals {
+ public:
+  TerminationSignals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+
+  // Until a signal comes.
+  void Wait() const {
+    int number = 0;
+    sigwait(&set_, &number);
+  }
+  // ... or the time is over.
+  void WaitFor(std::chrono::nanoseconds time) const {
+    timespec left{};
+    left.tv_sec = time / std::chrono::seconds(1);
+    left.tv_nsec = (time % std::chrono::seconds(1)).count();
+    sigtimedwait(&set_, nullptr, &left);
+  }
+
+ private:
+  sigset_t set_;
+};
+
+}  // namespace weft::rpc
+
+#endif  // WEFT_EXAMPLES_RPC_TERMINATION_H_
