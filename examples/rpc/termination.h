@@ -11,8 +11,6 @@
 #include <signal.h>
 #include <time.h>
 
-#include <chrono>
-
 namespace weft::rpc {
 
 class TerminationSignals {
@@ -29,12 +27,13 @@ class TerminationSignals {
     int number = 0;
     sigwait(&set_, &number);
   }
-  // ... or the time is over.
-  void WaitFor(std::chrono::nanoseconds time) const {
+  // ... or the time is over. 0: no limit.
+  void WaitFor(double seconds) const {
+    if (seconds <= 0) return Wait();
     timespec left{};
-    left.tv_sec = time / std::chrono::seconds(1);
-    left.tv_nsec = (time % std::chrono::seconds(1)).count();
-    sigtimedwait(&set_, nullptr, &left);
+    left.tv_sec = static_cast<time_t>(seconds);
+    left.tv_nsec = static_cast<long>((seconds - static_cast<double>(left.tv_sec)) * 1e9);
+    (void)sigtimedwait(&set_, nullptr, &left);
   }
 
  private:

@@ -1,0 +1,844 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Client and server of examples/rpc in one process.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/examples/rpc/echo_service.h"
+#include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/rpc_channel.h"
+#include "weft/examples/rpc/rpc_controller.h"
+#include "weft/examples/rpc/rpc_server.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+#include "examples/rpc/echo.pb.h"
+#include "examples/rpc/meta.pb.h"
+
+namespace weft::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+using base::Deadline;
+using google::protobuf::Closure;
+using Steady = std::chrono::steady_clock;
+
+// Answers as the test says.
+class ScriptedService final : public EchoService {
+ public:
+  using Script = std::function<void(Controller*, const EchoRequest*, EchoAnswer*, Closure*)>;
+  explicit ScriptedService(Script script) : script_(std::move(script)) {}
+  void Echo(google::protobuf::RpcController* controller, const EchoRequest* request, EchoAnswer* answer,
+            Closure* done) override {
+    script_(static_cast<Controller*>(controller), request, answer, done);
+  }
+
+ private:
+  const Script script_;
+};
+
+const io::SocketAddress kAnyPort = io::SocketAddress::LoopbackIpv4(0);
+
+// A server, running.
+class RunningServer {
+ public:
+  explicit RunningServer(google::protobuf::Service* service, Server::Options options = {},
+                         const io::SocketAddress& address = kAnyPort)
+      : server_(std::move(options)) {
+    server_.AddService(service);
+    const std::error_code error = server_.Start(address);
+    EXPECT_FALSE(error) << error.message();
+  }
+  Server* operator->() { return &server_; }
+
+ private:
+  Server server_;
+};
+
+// A channel, running, and calls over it.
+class Client {
+ public:
+  explicit Client(const io::SocketAddress& server, Channel::Options options = {}) : channel_(server, options) {
+    EXPECT_TRUE(channel_.Start());
+  }
+
+  // The payload of the answer; the controller says how it went.
+  std::string Echo(Controller* controller, const std::string& payload) {
+    EchoRequest request;
+    EchoAnswer answer;
+    request.set_payload(payload);
+    EchoService::Stub(&channel_).Echo(controller, &request, &answer, nullptr);
+    return answer.payload();
+  }
+  ErrorCode CodeOf(const std::string& payload) {
+    Controller controller;
+    Echo(&controller, payload);
+    return controller.error_code();
+  }
+  Channel& channel() { return channel_; }
+
+ private:
+  Channel channel_;
+};
+
+class RpcTest : public fiber::InEachShape {};
+INSTANTIATE_TEST_SUITE_P(Shapes, RpcTest, ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}), &fiber::NameOf);
+
+// --- Calls ---
+
+TEST_P(RpcTest, TenThousandCallsFromAHundredFibersOverOneConnectionAreByteExact) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    Client client(server->local_address());
+    std::vector<Fiber> callers;
+    std::atomic<int> exact{0};
+    for (int f = 0; f < 100; ++f) {
+      callers.emplace_back([&, f] {
+        std::mt19937 random(static_cast<unsigned>(f));
+        for (int i = 0; i < 100; ++i) {
+          std::string payload(random() % (i % 25 == 0 ? 100'000 : 500), '\0');
+          for (char& byte : payload) byte = static_cast<char>(random());
+          Controller controller;
+          controller.set_timeout(60s);
+          if (client.Echo(&controller, payload) == payload && !controller.Failed()) ++exact;
+        }
+      });
+    }
+    for (Fiber& caller : callers) caller.Join();
+    EXPECT_EQ(exact, 10'000);
+    EXPECT_EQ(server->counts().requests, 10'000u);
+    EXPECT_EQ(server->counts().connections, 1u);
+  });
+}
+
+TEST_P(RpcTest, PlainThreadsCallTooAndBlockOnlyThemselves) {
+  EchoServiceImpl echo;
+  RunningServer server(&echo);
+  Client client(server->local_address());
+  Controller controller;
+  EXPECT_EQ(client.Echo(&controller, "from a thread"), "from a thread") << controller.ErrorText();
+}
+
+TEST_P(RpcTest, AnswersOvertakeEachOtherOnOneConnection) {
+  InFiber([] {
+    FiberEvent gate;
+    ScriptedService service([&](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      if (request->payload() == "first") gate.Wait();
+      answer->set_payload(request->payload());
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address());
+    std::atomic<bool> first_answered{false};
+    Fiber first([&] {
+      Controller controller;
+      EXPECT_EQ(client.Echo(&controller, "first"), "first");
+      first_answered = true;
+    });
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(client.CodeOf("later"), OK);
+    EXPECT_FALSE(first_answered);
+    gate.Set();
+    first.Join();
+  });
+}
+
+TEST_P(RpcTest, AnAsynchronousCallReturnsAtOnceAndRunsItsClosureInAFiber) {
+  InFiber([] {
+    FiberEvent gate;
+    ScriptedService service([&](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      gate.Wait();
+      answer->set_payload(request->payload());
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address());
+    struct Call {
+      Controller controller;
+      EchoRequest request;
+      EchoAnswer answer;
+      FiberEvent* done = nullptr;
+      bool in_fiber = false;
+      static void Done(Call* call) {
+        call->in_fiber = IsRunningInFiberWorker();
+        call->done->Set();
+      }
+    };
+    FiberEvent done;
+    Call call;
+    call.done = &done;
+    call.request.set_payload("later");
+    EchoService::Stub(&client.channel())
+        .Echo(&call.controller, &call.request, &call.answer, google::protobuf::NewCallback(&Call::Done, &call));
+    EXPECT_FALSE(done.IsSet()) << "the handler waits for the gate";
+    gate.Set();
+    done.Wait();
+    EXPECT_TRUE(call.in_fiber);
+    EXPECT_FALSE(call.controller.Failed()) << call.controller.ErrorText();
+    EXPECT_EQ(call.answer.payload(), "later");
+  });
+}
+
+TEST_P(RpcTest, WhatTheHandlerSaysOfItsFailureReachesTheCaller) {
+  InFiber([] {
+    ScriptedService service([](Controller* controller, const EchoRequest*, EchoAnswer*, Closure* done) {
+      controller->SetFailed("no such document");
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address());
+    Controller controller;
+    client.Echo(&controller, "x");
+    EXPECT_TRUE(controller.Failed());
+    EXPECT_EQ(controller.error_code(), FAILED);
+    EXPECT_EQ(controller.ErrorText(), "no such document");
+    controller.Reset();
+    EXPECT_FALSE(controller.Failed());
+  });
+}
+
+TEST_P(RpcTest, APoolSpreadsItsCallsOverItsConnections) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    Client client(server->local_address(), {.connections = 3});
+    while (client.channel().counts().connected < 3) ASSERT_EQ(client.CodeOf("x"), OK);
+    EXPECT_EQ(server->counts().connections, 3u);
+    EXPECT_TRUE(client.channel().Healthy());
+  });
+}
+
+// --- Deadlines ---
+
+TEST_P(RpcTest, TheDeadlineTravelsToTheHandler) {
+  InFiber([] {
+    Deadline seen;
+    Steady::time_point at;
+    ScriptedService service([&](Controller* controller, const EchoRequest*, EchoAnswer*, Closure* done) {
+      seen = controller->deadline();
+      at = Steady::now();
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address());
+    Controller controller;
+    controller.set_timeout(60s);
+    client.Echo(&controller, "x");
+    ASSERT_FALSE(controller.Failed()) << controller.ErrorText();
+    EXPECT_GE(seen, controller.deadline());  // The way took some time, and the rest is counted from the arrival.
+    EXPECT_LE(seen.time_point(), at + 60s);
+    controller.Reset();
+    client.Echo(&controller, "x");
+    EXPECT_TRUE(seen.is_infinite());
+  });
+}
+
+TEST_P(RpcTest, ACallEndsAtItsDeadlineWhateverTheServerDoes) {
+  InFiber([] {
+    FiberEvent gate;
+    ScriptedService service([&](Controller*, const EchoRequest*, EchoAnswer*, Closure* done) {
+      gate.Wait();
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address(), {.timeout = 20ms});
+    Controller controller;
+    const auto before = Steady::now();
+    client.Echo(&controller, "x");
+    EXPECT_GE(Steady::now() - before, 20ms);
+    EXPECT_EQ(controller.error_code(), DEADLINE_EXCEEDED);
+    gate.Set();
+    // The answer that comes now is nobody's, and the next call's is right.
+    controller.Reset();
+    controller.set_timeout(60s);
+    client.Echo(&controller, "y");
+    EXPECT_EQ(controller.error_code(), OK) << controller.ErrorText();
+  });
+}
+
+TEST_P(RpcTest, WhatIsLateBeforeItIsSentIsNotSent) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    Client client(server->local_address());
+    EXPECT_EQ(client.CodeOf("x"), OK);
+    Controller controller;
+    controller.set_deadline(Deadline::After(-1s));
+    client.Echo(&controller, "x");
+    EXPECT_EQ(controller.error_code(), DEADLINE_EXCEEDED);
+    EXPECT_EQ(server->counts().requests, 1u);
+  });
+}
+
+// --- Raw connections ---
+
+// One end of a connection to a server, without a Channel.
+class RawClient {
+ public:
+  explicit RawClient(const io::SocketAddress& server) {
+    const std::error_code error = stream_.Connect(server, Deadline::After(10s));
+    EXPECT_FALSE(error) << error.message();
+  }
+  void Send(const std::string& bytes) { EXPECT_TRUE(stream_.WriteAll(bytes, Deadline::After(10s)).ok()); }
+  // False: the server has closed.
+  bool Receive(Frame* frame, AnswerMeta* meta) {
+    for (;;) {
+      switch (reader_.Next(frame)) {
+        case FrameReader::Result::kFrame:
+          meta->Clear();
+          return meta->ParseFromArray(frame->meta.data(), static_cast<int>(frame->meta.size()));
+        case FrameReader::Result::kNeedMore:
+          break;
+        default:
+          ADD_FAILURE() << reader_.error();
+          return false;
+      }
+      const std::span<char> room = reader_.Room();
+      const io::IoResult result = stream_.ReadSome(room.data(), room.size(), Deadline::After(30s));
+      EXPECT_TRUE(result.ok()) << result.error.message();
+      if (!result.ok() || result.bytes == 0) return false;
+      reader_.Filled(result.bytes);
+    }
+  }
+  io::TcpStream& stream() { return stream_; }
+
+ private:
+  io::TcpStream stream_;
+  FrameReader reader_{FrameLimits{}};
+};
+
+std::string BytesOf(OutFramePtr frame) { return {frame->data(), frame->size}; }
+
+std::string RequestBytes(std::uint64_t id, const std::string& payload, std::uint64_t timeout_us = 0,
+                         const std::string& service = "weft.rpc.EchoService", const std::string& method = "Echo") {
+  RequestMeta meta;
+  meta.set_service(service);
+  meta.set_method(method);
+  meta.set_timeout_us(timeout_us);
+  EchoRequest request;
+  request.set_payload(payload);
+  return BytesOf(MakeFrame(FrameKind::kRequest, id, &meta, &request));
+}
+
+std::string FrameBytes(const FrameHeader& header, const std::string& rest) {
+  std::string bytes(FrameHeader::kSize, '\0');
+  EncodeHeader(header, bytes.data());
+  return bytes + rest;
+}
+
+TEST(RpcOneWorkerTest, ARequestWhoseTimeIsOverWhenItsTurnComesIsNotBegun) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  Fiber([] {
+    std::atomic<int> begun{0};
+    ScriptedService service([&](Controller*, const EchoRequest*, EchoAnswer*, Closure* done) {
+      ++begun;
+      const auto until = Steady::now() + 5ms;
+      while (Steady::now() < until) continue;  // Keeps the only worker.
+      done->Run();
+    });
+    RunningServer server(&service);
+    RawClient client(server->local_address());
+    // One segment, so one read: they come at the same time.
+    client.Send(RequestBytes(1, "no hurry") + RequestBytes(2, "within a millisecond", 1'000));
+    Frame frame;
+    AnswerMeta meta;
+    ASSERT_TRUE(client.Receive(&frame, &meta));
+    EXPECT_EQ(frame.header.correlation_id, 1u);
+    EXPECT_EQ(meta.error_code(), OK);
+    ASSERT_TRUE(client.Receive(&frame, &meta));
+    EXPECT_EQ(frame.header.correlation_id, 2u);
+    EXPECT_EQ(meta.error_code(), DEADLINE_EXCEEDED);
+    EXPECT_EQ(begun, 1);
+    EXPECT_EQ(server->counts().late, 1u);
+  }).Join();
+}
+
+TEST_P(RpcTest, BadRequestsAreAnsweredWithWhatIsWrongAndTheConnectionGoesOn) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    RawClient client(server->local_address());
+    const std::string good = RequestBytes(9, "good");
+    const auto expect = [&](const std::string& bytes, ErrorCode code) {
+      client.Send(bytes);
+      Frame frame;
+      AnswerMeta meta;
+      ASSERT_TRUE(client.Receive(&frame, &meta));
+      EXPECT_EQ(meta.error_code(), code) << meta.error_text();
+      EXPECT_EQ(meta.error_text().empty(), code == OK);
+    };
+    expect(FrameBytes({.meta_size = 3, .correlation_id = 1}, "\xff\xff\xff"), BAD_REQUEST);
+    expect(RequestBytes(2, "x", 0, "weft.rpc.NoService"), NO_SUCH_METHOD);
+    expect(RequestBytes(3, "x", 0, "weft.rpc.EchoService", "Shout"), NO_SUCH_METHOD);
+    expect(FrameBytes({}, ""), NO_SUCH_METHOD);
+    RequestMeta meta;
+    meta.set_service("weft.rpc.EchoService");
+    meta.set_method("Echo");
+    const std::string text = meta.SerializeAsString();
+    expect(FrameBytes({.meta_size = static_cast<std::uint32_t>(text.size()), .body_size = 2, .correlation_id = 4},
+                      text + "\xff\xff"),
+           BAD_REQUEST);
+    expect(good, OK);
+    EXPECT_EQ(server->counts().bad, 2u);
+  });
+}
+
+TEST_P(RpcTest, WhatIsNoFrameEndsItsConnectionAfterTheAnswersToWhatCameBefore) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    RawClient client(server->local_address());
+    RawClient other(server->local_address());
+    client.Send(RequestBytes(1, "good") + "GET / HTTP/1.1\r\nHost: here\r\n\r\n" + std::string(5'000, 'x'));
+    Frame frame;
+    AnswerMeta meta;
+    ASSERT_TRUE(client.Receive(&frame, &meta));
+    EXPECT_EQ(frame.header.correlation_id, 1u);
+    EXPECT_FALSE(client.Receive(&frame, &meta));
+    other.Send(RequestBytes(2, "good"));
+    EXPECT_TRUE(other.Receive(&frame, &meta));
+  });
+}
+
+TEST_P(RpcTest, AFrameThatIsTooLargeIsAnsweredBeforeTheConnectionIsClosed) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo, {.limits = {.max_body = 1'000}});
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(7, std::string(2'000, 'x')));
+    Frame frame;
+    AnswerMeta meta;
+    ASSERT_TRUE(client.Receive(&frame, &meta));
+    EXPECT_EQ(frame.header.correlation_id, 7u);
+    EXPECT_EQ(meta.error_code(), TOO_LARGE);
+    EXPECT_NE(meta.error_text().find("1000"), std::string::npos) << meta.error_text();
+    EXPECT_FALSE(client.Receive(&frame, &meta));
+  });
+}
+
+TEST_P(RpcTest, MessagesThatAreTooLargeFailTheirCallOnly) {
+  InFiber([] {
+    ScriptedService service([](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      answer->set_payload(request->payload() + request->payload());
+      done->Run();
+    });
+    RunningServer server(&service, {.limits = {.max_body = 1'000}});
+    Client client(server->local_address(), {.limits = {.max_body = 1'000}});
+    EXPECT_EQ(client.CodeOf(std::string(2'000, 'x')), TOO_LARGE);  // the request
+    EXPECT_EQ(client.CodeOf(std::string(700, 'x')), TOO_LARGE);    // the answer
+    EXPECT_EQ(client.CodeOf(std::string(400, 'x')), OK);
+    EXPECT_EQ(client.channel().counts().connects, 1u);
+  });
+}
+
+// Whatever comes, the server answers others, and stops.
+TEST_P(RpcTest, RandomBytesDoNotHarmTheServer) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    for (unsigned seed = 1; seed <= 100; ++seed) {
+      std::mt19937 random(seed);
+      std::string bytes = RequestBytes(1, "x", random() % 3) + RequestBytes(2, std::string(random() % 300, 'y'));
+      for (unsigned i = 0; i < 1 + random() % 5; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
+      bytes.resize(random() % bytes.size());
+      RawClient client(server->local_address());
+      client.Send(bytes);
+      // Half of them read what comes, the others are gone.
+      if (seed % 2 == 0) {
+        EXPECT_FALSE(client.stream().ShutdownWrite());
+        char answer[512];
+        while (client.stream().ReadSome(answer, sizeof(answer), Deadline::After(30s)).bytes != 0) continue;
+      }
+    }
+    Client client(server->local_address());
+    EXPECT_EQ(client.CodeOf("still there"), OK);
+  });
+}
+
+// --- Cancellation ---
+
+// A service that answers when it is cancelled, or when the gate opens.
+class UntilCanceled {
+ public:
+  FiberEvent begun;
+  FiberEvent gate;
+  std::atomic<int> canceled{0};
+  ScriptedService service{
+      [this](Controller* controller, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+        struct Call {
+          FiberEvent notified;
+          static void Notify(Call* call) { call->notified.Set(); }
+        };
+        answer->set_payload(request->payload());
+        if (request->payload() == "at once") return done->Run();
+        Call call;
+        controller->NotifyOnCancel(google::protobuf::NewCallback(&Call::Notify, &call));
+        begun.Set();
+        call.notified.Wait();
+        if (controller->IsCanceled()) ++canceled;
+        done->Run();
+      }};
+};
+
+TEST_P(RpcTest, StartCancelEndsTheCallAndTellsTheHandler) {
+  InFiber([] {
+    UntilCanceled scene;
+    RunningServer server(&scene.service);
+    Client client(server->local_address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    scene.begun.Wait();
+    controller.StartCancel();
+    caller.Join();
+    EXPECT_EQ(controller.error_code(), CANCELED);
+    server->Stop(Deadline::Infinite());  // When the handler has returned.
+    EXPECT_EQ(scene.canceled, 1);
+  });
+}
+
+TEST_P(RpcTest, ACallThatIsCanceledBeforeItBeginsDoesNotBegin) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    Client client(server->local_address());
+    Controller controller;
+    controller.StartCancel();
+    client.Echo(&controller, "x");
+    EXPECT_EQ(controller.error_code(), CANCELED);
+    controller.Reset();
+    client.Echo(&controller, "x");
+    EXPECT_EQ(controller.error_code(), OK) << controller.ErrorText();
+    EXPECT_EQ(server->counts().requests, 1u);
+  });
+}
+
+TEST_P(RpcTest, CancelAndAnswerAtTheSameTimeEndTheCallOnce) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    Client client(server->local_address());
+    int canceled = 0;
+    for (int i = 0; i < 300; ++i) {
+      Controller controller;
+      FiberEvent begin;
+      Fiber canceler([&] {
+        begin.Wait();
+        for (int turn = 0; turn < i % 8; ++turn) FiberYield();
+        controller.StartCancel();
+      });
+      begin.Set();
+      const std::string answer = client.Echo(&controller, "x");
+      canceler.Join();
+      ASSERT_TRUE(controller.error_code() == CANCELED || (controller.error_code() == OK && answer == "x"))
+          << controller.ErrorText();
+      canceled += controller.Failed();
+    }
+    EXPECT_EQ(client.CodeOf("y"), OK);
+    RecordProperty("canceled", canceled);
+  });
+}
+
+TEST_P(RpcTest, TheCallsOfAClientThatHasGoneAreCanceled) {
+  InFiber([] {
+    UntilCanceled scene;
+    RunningServer server(&scene.service);
+    {
+      RawClient client(server->local_address());
+      client.Send(RequestBytes(1, "x"));
+      scene.begun.Wait();
+    }
+    server->Stop(Deadline::Infinite());
+    EXPECT_EQ(scene.canceled, 1);
+  });
+}
+
+TEST_P(RpcTest, NotifyOnCancelRunsAfterACallThatWasNotCanceled) {
+  InFiber([] {
+    std::atomic<int> notified{0};
+    struct Notify {
+      static void Count(std::atomic<int>* count) { ++*count; }
+    };
+    ScriptedService service([&](Controller* controller, const EchoRequest*, EchoAnswer*, Closure* done) {
+      controller->NotifyOnCancel(google::protobuf::NewCallback(&Notify::Count, &notified));
+      EXPECT_EQ(notified, 0);
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address());
+    EXPECT_EQ(client.CodeOf("x"), OK);
+    server->Stop(Deadline::Infinite());
+    EXPECT_EQ(notified, 1);
+  });
+}
+
+// --- Overload ---
+
+TEST_P(RpcTest, RequestsOverTheLimitAreAnsweredAtOnce) {
+  InFiber([] {
+    UntilCanceled scene;
+    RunningServer server(&scene.service, {.max_in_flight = 1});
+    Client client(server->local_address());
+    Controller first;
+    Fiber caller([&] { client.Echo(&first, "x"); });
+    scene.begun.Wait();
+    EXPECT_EQ(client.CodeOf("one too many"), OVERLOADED);
+    EXPECT_EQ(server->counts().overloaded, 1u);
+    first.StartCancel();
+    caller.Join();
+    // The place is free when the handler has ended.
+    while (server->counts().in_flight != 0) FiberYield();
+    EXPECT_EQ(client.CodeOf("at once"), OK);
+  });
+}
+
+TEST_P(RpcTest, TheHookDecidesWhatIsAdmitted) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    std::atomic<bool> open{false};
+    RunningServer server(&echo, {.admit = [&] { return open.load(); }});
+    Client client(server->local_address());
+    EXPECT_EQ(client.CodeOf("x"), OVERLOADED);
+    open = true;
+    EXPECT_EQ(client.CodeOf("x"), OK);
+  });
+}
+
+TEST_P(RpcTest, AClientThatDoesNotReadItsAnswersHoldsTheServerUpAndGetsAllInTheEnd) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo, {.writing = {.max_unsent = 100'000}});
+    RawClient client(server->local_address());
+    constexpr std::uint64_t kRequests = 2'000;
+    Fiber sender([&] {
+      for (std::uint64_t id = 1; id <= kRequests; ++id) client.Send(RequestBytes(id, std::string(20'000, 'x')));
+    });
+    // More than the server may keep: it has had to wait, and waits still unless the sockets hold all.
+    while (server->counts().requests < 20) FiberYield();
+    std::vector<bool> seen(kRequests + 1, false);
+    for (std::uint64_t i = 0; i < kRequests; ++i) {
+      Frame frame;
+      AnswerMeta meta;
+      ASSERT_TRUE(client.Receive(&frame, &meta));
+      const std::uint64_t id = frame.header.correlation_id;
+      ASSERT_TRUE(id >= 1 && id <= kRequests && !seen[id]);
+      seen[id] = true;
+    }
+    sender.Join();
+  });
+}
+
+// --- The end of a server ---
+
+TEST_P(RpcTest, StopAnswersWhatIsInFlightAndRefusesTheRest) {
+  InFiber([] {
+    FiberEvent gate;
+    FiberLatch begun(20);
+    ScriptedService service([&](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      begun.CountDown();
+      gate.Wait();
+      answer->set_payload(request->payload());
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address(), {.connections = 2});
+    std::vector<Fiber> callers;
+    std::atomic<int> answered{0};
+    for (int i = 0; i < 20; ++i) {
+      callers.emplace_back([&] {
+        Controller controller;
+        answered += client.Echo(&controller, "x") == "x" && !controller.Failed();
+      });
+    }
+    begun.Wait();
+    Fiber stopper([&] { server->Stop(Deadline::After(60s)); });
+    // Until the farewell has come there is a connection, and the server says that it stops.
+    ErrorCode code = OK;
+    while (client.channel().Healthy()) {
+      code = client.CodeOf("too late");
+      ASSERT_EQ(code, UNAVAILABLE);
+    }
+    EXPECT_EQ(client.CodeOf("too late"), UNAVAILABLE);
+    EXPECT_EQ(answered, 0);
+    gate.Set();
+    for (Fiber& caller : callers) caller.Join();
+    EXPECT_EQ(answered, 20);
+    stopper.Join();
+  });
+}
+
+TEST_P(RpcTest, AtItsDeadlineStopCancelsAndCuts) {
+  InFiber([] {
+    UntilCanceled scene;
+    RunningServer server(&scene.service);
+    Client client(server->local_address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    scene.begun.Wait();
+    server->Stop(Deadline::After(20ms));
+    caller.Join();
+    EXPECT_EQ(scene.canceled, 1);
+    EXPECT_TRUE(controller.error_code() == CONNECTION_LOST || controller.error_code() == OK) << controller.ErrorText();
+  });
+}
+
+TEST_P(RpcTest, UnderLoadStopLosesNoCallWithoutSayingSo) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo);
+    Client client(server->local_address(), {.connections = 2});
+    std::atomic<bool> end{false};
+    std::atomic<int> right{0};
+    std::atomic<int> wrong{0};
+    std::vector<Fiber> callers;
+    for (int i = 0; i < 50; ++i) {
+      callers.emplace_back([&, i] {
+        for (int n = 0; !end; ++n) {
+          const std::string payload = std::to_string(i) + ":" + std::to_string(n);
+          Controller controller;
+          controller.set_timeout(60s);
+          const std::string answer = client.Echo(&controller, payload);
+          if (controller.error_code() == OK && answer == payload) {
+            ++right;
+          } else if (controller.error_code() == UNAVAILABLE) {
+            return;  // It was not begun.
+          } else {
+            ++wrong;
+            ADD_FAILURE() << controller.ErrorText();
+            return;
+          }
+        }
+      });
+    }
+    while (right < 1'000 && wrong == 0) FiberYield();
+    server->Stop(Deadline::After(60s));
+    end = true;
+    for (Fiber& caller : callers) caller.Join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(server->counts().in_flight, 0u);
+  });
+}
+
+// --- The end of a connection ---
+
+// Accepts connections and gives them to the test.
+class RawServer {
+ public:
+  RawServer() { EXPECT_FALSE(listener_.Listen(kAnyPort)); }
+  io::TcpStream Accept() {
+    io::TcpStream stream;
+    EXPECT_FALSE(listener_.Accept(&stream, Deadline::After(30s)));
+    return stream;
+  }
+  io::SocketAddress address() const { return listener_.local_address(); }
+
+ private:
+  io::TcpListener listener_;
+};
+
+TEST_P(RpcTest, CallsInFlightFailWhenTheConnectionIsLost) {
+  InFiber([] {
+    RawServer server;
+    Client client(server.address());
+    FiberLatch ended(30);
+    std::atomic<int> lost{0};
+    for (int i = 0; i < 30; ++i) {
+      ASSERT_TRUE(StartFiberDetached([&] {
+        Controller controller;
+        client.Echo(&controller, "x");
+        lost += controller.error_code() == CONNECTION_LOST;
+        ended.CountDown();
+      }));
+    }
+    io::TcpStream stream = server.Accept();
+    const std::size_t size = RequestBytes(1, "x").size();
+    std::string requests(30 * size, '\0');
+    ASSERT_EQ(stream.ReadAll(requests.data(), requests.size(), Deadline::After(30s)).bytes, requests.size());
+    stream.Reset();
+    EXPECT_TRUE(ended.WaitFor(30s)) << "a call hangs";
+    EXPECT_EQ(lost, 30);
+  });
+}
+
+TEST_P(RpcTest, AServerThatSendsWhatIsNoFrameIsLeft) {
+  InFiber([] {
+    RawServer server;
+    Client client(server.address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    io::TcpStream stream = server.Accept();
+    std::string request = RequestBytes(1, "x");
+    ASSERT_EQ(stream.ReadAll(request.data(), request.size(), Deadline::After(30s)).bytes, request.size());
+    EXPECT_TRUE(stream.WriteAll("HTTP/1.1 400 Bad Request\r\n\r\n", Deadline::After(10s)).ok());
+    caller.Join();
+    EXPECT_EQ(controller.error_code(), CONNECTION_LOST);
+    EXPECT_NE(controller.ErrorText().find("WEFT"), std::string::npos) << controller.ErrorText();
+  });
+}
+
+TEST_P(RpcTest, WithoutAServerCallsFailWithTheReason) {
+  InFiber([] {
+    io::SocketAddress nobody;
+    { nobody = RawServer().address(); }
+    Client client(nobody);
+    Controller controller;
+    client.Echo(&controller, "x");
+    EXPECT_EQ(controller.error_code(), UNAVAILABLE);
+    EXPECT_NE(controller.ErrorText().find(nobody.ToString()), std::string::npos) << controller.ErrorText();
+    EXPECT_FALSE(client.channel().Healthy());
+  });
+}
+
+TEST_P(RpcTest, AChannelFindsAServerThatComesBack) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    auto server = std::make_unique<RunningServer>(&echo);
+    const io::SocketAddress address = (*server)->local_address();
+    Client client(address, {.connections = 2, .backoff_least = 1ms, .backoff_most = 5ms});
+    EXPECT_EQ(client.CodeOf("x"), OK);
+    server.reset();
+    while (client.channel().Healthy()) FiberYield();
+    EXPECT_EQ(client.CodeOf("x"), UNAVAILABLE);
+    server = std::make_unique<RunningServer>(&echo, Server::Options{}, address);
+    const Deadline patience = Deadline::After(30s);
+    while (client.CodeOf("x") != OK) {
+      ASSERT_FALSE(patience.expired()) << "the channel does not find the server";
+      FiberSleepFor(1ms);
+    }
+    EXPECT_TRUE(client.channel().Healthy());
+  });
+}
+
+TEST_P(RpcTest, AChannelThatIsStoppedEndsItsCalls) {
+  InFiber([] {
+    UntilCanceled scene;
+    RunningServer server(&scene.service);
+    Client client(server->local_address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    scene.begun.Wait();
+    client.channel().Stop();
+    caller.Join();
+    EXPECT_EQ(controller.error_code(), CONNECTION_LOST);
+    EXPECT_EQ(client.CodeOf("x"), UNAVAILABLE);
+  });
+}
+
+}  // namespace
+}  // namespace weft::rpc
