@@ -1,0 +1,62 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// HedgedSearch: asks one of several replicas, and another one too when the first has not answered within the hedge
+// delay, or at once when it has failed. The first answer counts; the other call is cancelled. So a slow or dead replica
+// costs the hedge delay, and a little more work, instead of its own time (Dean and Barroso, "The Tail at Scale", 2013).
+//
+// Each attempt is an asynchronous call; who asks waits for what happens first: an answer, a failure, the hedge delay.
+// The attempts share a state that lives until the last of them has ended, which may be after the answer was given.
+//
+// Ask(): any fiber, several at once. The channels outlive the attempts: a Channel's destructor sees to that.
+#ifndef WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_
+#define WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/examples/rpc/rpc_channel.h"
+
+#include "examples/proxy/search.pb.h"
+
+namespace weft::proxy {
+
+class HedgedSearch {
+ public:
+  struct Result {
+    rpc::ErrorCode code = rpc::OK;
+    std::string text;  // why it failed
+    SearchAnswer answer;
+  };
+
+  // At most two replicas are asked at the same time. Infinite: only when the first has failed.
+  HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay);
+
+  // The replica `first` is asked first, unless only others are healthy.
+  Result Ask(const SearchRequest& request, std::size_t first, base::Deadline deadline);
+
+  struct Counts {
+    std::uint64_t hedged = 0;       // a second replica was asked because the first was slow
+    std::uint64_t hedges_won = 0;   // and was the first to answer
+    std::uint64_t failed_over = 0;  // another replica was asked because one had failed
+  };
+  Counts counts() const;
+
+ private:
+  class Race;
+
+  const std::vector<rpc::Channel*> replicas_;
+  const std::chrono::microseconds hedge_delay_;
+  std::atomic<std::uint64_t> hedged_{0};
+  std::atomic<std::uint64_t> hedges_won_{0};
+  std::atomic<std::uint64_t> failed_over_{0};
+};
+
+}  // namespace weft::proxy
+
+#endif  // WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_

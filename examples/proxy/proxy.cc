@@ -1,0 +1,292 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The middle tier of a search: HTTP in front, protobuf RPC behind.
+//
+//   proxy --listen=127.0.0.1:8080 --backends=127.0.0.1:8001,127.0.0.1:8002 --deadline_ms=200 --hedge_ms=20
+//
+//   GET /search?q=fibers   asks both shards at the same time, each at another backend first; a backend that is slow or
+//                          dead is made up for by another one (hedged_search.h). The hits of both, best first, as JSON.
+//   GET /stats             what the proxy and the scheduler have counted, as JSON
+//
+// A connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more
+// fiber, for the other shard. Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration
+// seconds; then it answers the requests that it has.
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "weft/examples/proxy/hedged_search.h"
+#include "weft/examples/rpc/rpc_channel.h"
+#include "weft/examples/rpc/termination.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/io/asio_stream.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_server.h"
+
+#include "examples/proxy/search.pb.h"
+
+DEFINE_string(listen, "127.0.0.1:8080", "Address for HTTP; port 0: the kernel chooses one");
+DEFINE_string(backends, "127.0.0.1:8001,127.0.0.1:8002", "Addresses of the backends; each has all documents");
+DEFINE_int32(connections, 1, "Connections to each backend");
+DEFINE_double(deadline_ms, 200, "For a request's answer");
+DEFINE_double(hedge_ms, 20, "After so long without an answer another backend is asked too; 0: never");
+DEFINE_double(duration, 0, "Seconds to run for; 0: until a signal");
+DEFINE_int32(drain_ms, 5000, "How long requests may take at the end");
+
+namespace weft::proxy {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = beast::http;
+namespace json = boost::json;
+
+constexpr std::uint32_t kShards = 2;
+constexpr std::chrono::seconds kIdleTime{60};  // that a connection may be open without a request
+constexpr std::uint32_t kMaxHeader = 16 << 10;
+
+std::chrono::microseconds Milliseconds(double ms) {
+  return std::chrono::microseconds(static_cast<std::int64_t>(ms * 1000));
+}
+
+// "a%20b+c" to "a b c"; nothing if an escape is none.
+std::optional<std::string> Unescape(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      plain += text[i] == '+' ? ' ' : text[i];
+      continue;
+    }
+    unsigned value = 0;
+    const char* const from = text.data() + i + 1;
+    if (i + 2 >= text.size() || std::from_chars(from, from + 2, value, 16).ptr != from + 2) return std::nullopt;
+    plain += static_cast<char>(value);
+    i += 2;
+  }
+  return plain;
+}
+
+// The value of `name` in "a=1&b=2"; nothing if it is not there or is not well escaped.
+std::optional<std::string> Parameter(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view item = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), item.size() + 1));
+    if (item.substr(0, item.find('=')) != name) continue;
+    return item.size() == name.size() ? std::string() : Unescape(item.substr(name.size() + 1));
+  }
+  return std::nullopt;
+}
+
+class Proxy {
+ public:
+  explicit Proxy(std::vector<rpc::Channel*> backends)
+      : search_(std::move(backends),
+                FLAGS_hedge_ms > 0 ? Milliseconds(FLAGS_hedge_ms) : std::chrono::microseconds::max()) {}
+
+  // One connection.
+  void Serve(io::TcpStream& tcp) {
+    io::AsioStream stream(&tcp);
+    beast::flat_buffer buffer;
+    for (;;) {
+      http::request_parser<http::empty_body> parser;
+      parser.header_limit(kMaxHeader);
+      stream.expires_after(kIdleTime);
+      beast::error_code error;
+      http::read(stream, buffer, parser, error);
+      if (error && (error == http::error::end_of_stream || error.category() != http::make_error_code({}).category())) {
+        return;  // The peer has finished, or is gone.
+      }
+      // What is no request gets an answer, and the connection ends: where the next one begins is not known.
+      http::response<http::string_body> response =
+          error ? Failure(http::status::bad_request, error.message()) : Answer(parser.get());
+      response.version(error ? 11 : parser.get().version());
+      response.keep_alive(!error && parser.get().keep_alive() && !draining_.load(std::memory_order_relaxed));
+      response.prepare_payload();
+      http::write(stream, response, error);
+      if (error || !response.keep_alive()) return;
+    }
+  }
+
+  // Connections end after the request that they have.
+  void Drain() { draining_.store(true, std::memory_order_relaxed); }
+
+ private:
+  using Request = http::request<http::empty_body>;
+  using Response = http::response<http::string_body>;
+
+  Response Answer(const Request& request) {
+    const std::string_view target(request.target().data(), request.target().size());
+    const std::string_view path = target.substr(0, target.find('?'));
+    if (request.method() != http::verb::get) return Failure(http::status::method_not_allowed, "only GET is served");
+    if (path == "/search") return Search(target.substr(std::min(target.size(), path.size() + 1)));
+    if (path == "/stats") return Json(http::status::ok, Stats());
+    return Failure(http::status::not_found, "there are /search?q=... and /stats");
+  }
+
+  Response Search(std::string_view parameters) {
+    const auto query = Parameter(parameters, "q");
+    if (!query) return Failure(http::status::bad_request, "expected /search?q=<what to search for>");
+    searches_.fetch_add(1, std::memory_order_relaxed);
+    const base::Deadline deadline = base::Deadline::After(Milliseconds(FLAGS_deadline_ms));
+    // Shards take turns in who is asked first.
+    HedgedSearch::Result results[kShards];
+    const auto ask = [&](std::uint32_t shard) {
+      SearchRequest request;
+      request.set_query(*query);
+      request.set_shard(shard);
+      results[shard] = search_.Ask(request, shard, deadline);
+    };
+    auto other = Fiber::TryStart({}, [&] { ask(1); });
+    ask(0);
+    if (other) {
+      other->Join();
+    } else {
+      ask(1);
+    }
+    std::vector<const SearchAnswer::Hit*> hits;
+    for (const HedgedSearch::Result& result : results) {
+      if (result.code != rpc::OK) {
+        failed_.fetch_add(1, std::memory_order_relaxed);
+        const bool late = result.code == rpc::DEADLINE_EXCEEDED;
+        return Failure(late ? http::status::gateway_timeout : http::status::bad_gateway, result.text);
+      }
+      for (const SearchAnswer::Hit& hit : result.answer.hits()) hits.push_back(&hit);
+    }
+    std::sort(hits.begin(), hits.end(), [](const SearchAnswer::Hit* a, const SearchAnswer::Hit* b) {
+      return a->score() != b->score() ? a->score() > b->score() : a->id() < b->id();
+    });
+    json::array list;
+    for (const SearchAnswer::Hit* hit : hits) {
+      list.push_back(json::object{{"id", hit->id()}, {"score", hit->score()}, {"title", hit->title()}});
+    }
+    return Json(http::status::ok, {{"query", *query}, {"hits", std::move(list)}});
+  }
+
+  json::object Stats() const {
+    const HedgedSearch::Counts hedging = search_.counts();
+    json::array groups;
+    for (const scheduling_group::GroupCounts& group : fiber::GetSchedulingCounts()) {
+      const scheduling_group::WorkerCounts sum = group.Sum();
+      std::uint64_t stolen_in = 0;
+      for (const scheduling_group::StealCounts& steals : group.steals) stolen_in += steals.stolen_in;
+      groups.push_back(json::object{{"group", group.group},
+                                    {"node", group.node},
+                                    {"workers", group.workers.size()},
+                                    {"ready", group.ready},
+                                    {"fibers_begun", sum.begun},
+                                    {"fibers_finished", sum.finished},
+                                    {"switches", sum.switches},
+                                    {"spins", sum.spins},
+                                    {"sleeps", sum.sleeps},
+                                    {"wakes", sum.wakes},
+                                    {"overflowed", group.overflowed},
+                                    {"stolen_in", stolen_in},
+                                    {"stolen_out", group.stolen_out_same_node + group.stolen_out_other_node}});
+    }
+    return {{"searches", searches_.load(std::memory_order_relaxed)},
+            {"failed", failed_.load(std::memory_order_relaxed)},
+            {"hedged", hedging.hedged},
+            {"hedges_won", hedging.hedges_won},
+            {"failed_over", hedging.failed_over},
+            {"groups", std::move(groups)}};
+  }
+
+  static Response Json(http::status status, const json::object& object) {
+    Response response;
+    response.result(status);
+    response.set(http::field::content_type, "application/json");
+    response.body() = json::serialize(object) + "\n";
+    return response;
+  }
+  static Response Failure(http::status status, const std::string& text) { return Json(status, {{"error", text}}); }
+
+  HedgedSearch search_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::uint64_t> searches_{0};
+  std::atomic<std::uint64_t> failed_{0};
+};
+
+int Run(const rpc::TerminationSignals& signals, const io::SocketAddress& address,
+        const std::vector<io::SocketAddress>& backends) {
+  std::vector<std::unique_ptr<rpc::Channel>> channels;
+  std::vector<rpc::Channel*> replicas;
+  for (const io::SocketAddress& backend : backends) {
+    channels.push_back(std::make_unique<rpc::Channel>(
+        backend, rpc::Channel::Options{.connections = static_cast<std::size_t>(FLAGS_connections)}));
+    replicas.push_back(channels.back().get());
+    if (!channels.back()->Start()) {
+      std::cerr << "no fibers can be started\n";
+      return 1;
+    }
+  }
+  Proxy proxy(std::move(replicas));
+  io::TcpListener listener;
+  if (const std::error_code error = listener.Listen(address)) {
+    std::cerr << "cannot listen on " << address.ToString() << ": " << error.message() << "\n";
+    return 1;
+  }
+  io::TcpServer server(std::move(listener), [&proxy](io::TcpStream& stream) { proxy.Serve(stream); });
+  if (!server.Start()) {
+    std::cerr << "no fibers can be started\n";
+    return 1;
+  }
+  std::cout << "listening on " << server.local_address().ToString() << std::endl;
+  signals.WaitFor(FLAGS_duration);
+  proxy.Drain();
+  server.Stop(base::Deadline::After(std::chrono::milliseconds(FLAGS_drain_ms)));
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::proxy
+
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  const auto address = weft::io::SocketAddress::Parse(FLAGS_listen);
+  if (!address) {
+    std::cerr << "--listen=" << FLAGS_listen << ": expected an address like 127.0.0.1:8080\n";
+    return 2;
+  }
+  std::vector<weft::io::SocketAddress> backends;
+  std::istringstream list(FLAGS_backends);
+  for (std::string item; std::getline(list, item, ',');) {
+    const auto backend = weft::io::SocketAddress::Parse(item);
+    if (!backend) {
+      std::cerr << "--backends=" << FLAGS_backends << ": \"" << item << "\" is no address like 127.0.0.1:8001\n";
+      return 2;
+    }
+    backends.push_back(*backend);
+  }
+  if (backends.empty() || FLAGS_connections < 1 || FLAGS_deadline_ms <= 0 || FLAGS_duration < 0) {
+    std::cerr << "expected at least one address in --backends, and --connections and --deadline_ms above zero\n";
+    return 2;
+  }
+  const weft::rpc::TerminationSignals signals;
+  weft::fiber::StartRuntime();
+  const int status = weft::proxy::Run(signals, *address, backends);
+  weft::fiber::TerminateRuntime();
+  return status;
+}
