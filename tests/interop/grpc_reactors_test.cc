@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The adapter against a gRPC made of plain threads, by the interfaces that gRPC has for mocks.  gRPC's libraries are not
-// instrumented, so that the tests with the real one cannot run under ThreadSanitizer; these can, and show that what the
-// adapter shares with gRPC's threads is synchronised by the adapter or by what gRPC promises (a callback comes after the
+// The adapter against a gRPC made of plain threads, by the interfaces that gRPC has for mocks. gRPC's libraries are not
+// instrumented, so the tests with the real one cannot run under ThreadSanitizer. These can, and show that what the
+// adapter shares with gRPC's threads is ordered by the adapter, or by what gRPC promises (a callback comes after the
 // operation was asked for; OnDone comes after all else).
 
 #include <grpcpp/client_context.h>
@@ -81,9 +81,8 @@ class MockServerCall : public Interface {
  public:
   MockServerCall(PollingThreads& threads, FiberLatch& ended) : threads_(threads), ended_(ended) {}
 
-  // In one of the threads: what gRPC does with the method's result.  bound() is set afterwards: a handler of these tests
-  // waits for it, because until then the reactor keeps what is asked of it under a mutex of gRPC's library, which
-  // ThreadSanitizer does not know.
+  // In one of the threads: what gRPC does with the method's result. The handlers of these tests wait for bound(): until
+  // then the reactor keeps what is asked of it under a mutex of gRPC's library, which ThreadSanitizer does not know.
   void Bind(Reactor* reactor) {
     reactor_ = reactor;
     this->BindReactor(reactor);
