@@ -22,6 +22,7 @@ import pathlib
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -68,21 +69,29 @@ class Programs:
 
 
 def run_process(command, timeout):
+    """(stdout, stderr) of a process that ended well."""
     called = " ".join([pathlib.Path(command[0]).name, *command[1:]])
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        raise Failure(f"did not end within {timeout} s: {called}") from None
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise Failure(f"exit status {done.returncode}, {last}: {called}")
-    return done
+    # A process group of its own: the workload programs fork, and what hangs is the child.
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, process_group=0) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException as problem:  # Interrupted, too: nothing of ours shall stay behind.
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(problem, subprocess.TimeoutExpired):
+                raise Failure(f"did not end within {timeout} s: {called}") from None
+            raise
+    if process.returncode != 0:
+        lines = err.strip().splitlines() or ["no message"]
+        reason = next((line for line in lines if line.startswith("workload ")), lines[0])
+        raise Failure(f"exit status {process.returncode}, {reason}: {called}")
+    return out, err
 
 
 def instructions(command):
     """Instructions of a process, all its threads, as callgrind counts them."""
-    done = run_process(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command], timeout=300)
-    counted = re.search(r"Collected : (\d+)", done.stderr)
+    _, err = run_process(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command], timeout=300)
+    counted = re.search(r"Collected : (\d+)", err)
     if counted is None:
         raise Failure(f"callgrind counted nothing: {' '.join(command)}")
     return int(counted[1])
@@ -96,7 +105,7 @@ def count_switches(programs, runtime, scale):
     """
     def of_weft(workload, scale_by):
         return instructions([*programs.command(runtime), f"--workload={workload}", "--isolate=false", "--rounds=1",
-                             "--workers=1", f"--scale={scale * scale_by:g}"])
+                             "--workers=1", f"--scale={scale * scale_by:g}", "--limit_factor=5"])
 
     def difference(count, small, large, operations):
         return [(count(large) - count(small)) / (operations(large) - operations(small))]
@@ -114,9 +123,9 @@ def measure(programs, runtime, workload, workers, options):
     rounds = options.rounds or workload.rounds
     if workload.name == "sleepers":
         rounds = max(rounds, 2)  # Cold and warm.
-    done = run_process([*programs.command(runtime), f"--workload={workload.name}", f"--workers={workers}",
-                        f"--rounds={rounds}", f"--scale={options.scale:g}"], workload.timeout)
-    return parse_output(done.stdout)
+    out, _ = run_process([*programs.command(runtime), f"--workload={workload.name}", f"--workers={workers}",
+                          f"--rounds={rounds}", f"--scale={options.scale:g}"], workload.timeout)
+    return parse_output(out)
 
 
 def first_line(command):
