@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <relay.grpc.pb.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ namespace weft::interop {
 using tests::Answer;
 using tests::Ask;
 using tests::Relay;
+
+// gRPC counts in milliseconds, at both ends: a deadline may be over by so much early.
+inline constexpr std::chrono::milliseconds kGrpcRounding{2};
 
 class RelayService final : public Relay::CallbackService {
  public:
