@@ -7,17 +7,16 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
+#include <cerrno>
 #include <cstddef>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/spin_lock.h"
 #include "weft/io/io_result.h"
+#include "weft/io/poll_until.h"
 #include "weft/io/reactor.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/park.h"
@@ -252,18 +251,9 @@ std::error_code FdSlot::WaitInThread(Direction direction, base::Deadline deadlin
   pollfd polled[] = {
       {.fd = fd_, .events = static_cast<short>(direction == kRead ? POLLIN | POLLRDHUP : POLLOUT), .revents = 0},
       {.fd = waker, .events = POLLIN, .revents = 0}};
-  for (;;) {
-    timespec left{};
-    if (!deadline.is_infinite()) {
-      const auto wait = std::max(deadline.time_point() - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-      left.tv_sec = wait / std::chrono::seconds(1);
-      left.tv_nsec = (wait % std::chrono::seconds(1)).count();
-    }
-    const int ready = ::ppoll(polled, 2, deadline.is_infinite() ? nullptr : &left, nullptr);
-    if (ready > 0) break;
-    if (ready < 0 && errno != EINTR) return ErrnoCode(errno);
-    if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
-  }
+  const int ready = PollUntil(polled, 2, deadline);
+  if (ready < 0) return ErrnoCode(-ready);
+  if (ready == 0) return ErrnoCode(ETIMEDOUT);
   // Where it is registered the reactor will say so too, some time; if its workers have ended, never.
   Side& side = sides_[direction];
   side.queue.lock();

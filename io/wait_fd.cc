@@ -5,18 +5,17 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
+#include <cerrno>
 #include <cstdint>
 #include <mutex>
 
 #include "weft/io/event_sink.h"
 #include "weft/io/io_result.h"
+#include "weft/io/poll_until.h"
 #include "weft/io/reactor.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/sync/wait_queue.h"
@@ -167,19 +166,11 @@ class ForeignFds {
 
 WaitFdResult WaitInThread(int fd, short events, base::Deadline deadline) {
   pollfd polled{.fd = fd, .events = events, .revents = 0};
-  for (;;) {
-    timespec left{};
-    if (!deadline.is_infinite()) {
-      const auto wait = std::max(deadline.time_point() - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-      left.tv_sec = wait / std::chrono::seconds(1);
-      left.tv_nsec = (wait % std::chrono::seconds(1)).count();
-    }
-    const int ready = ::ppoll(&polled, 1, deadline.is_infinite() ? nullptr : &left, nullptr);
-    if (ready > 0 && (polled.revents & POLLNVAL) != 0) return {0, ErrnoCode(EBADF)};
-    if (ready > 0) return {polled.revents, {}};
-    if (ready < 0 && errno != EINTR) return {0, ErrnoCode(errno)};
-    if (deadline.expired()) return {0, ErrnoCode(ETIMEDOUT)};
-  }
+  const int ready = PollUntil(&polled, 1, deadline);
+  if (ready < 0) return {0, ErrnoCode(-ready)};
+  if (ready == 0) return {0, ErrnoCode(ETIMEDOUT)};
+  if ((polled.revents & POLLNVAL) != 0) return {0, ErrnoCode(EBADF)};
+  return {polled.revents, {}};
 }
 
 }  // namespace

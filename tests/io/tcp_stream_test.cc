@@ -711,6 +711,16 @@ TEST_P(TcpStreamTest, AStreamWithUrgentDataIsReadToItsEnd) {
   });
 }
 
+// A thread waited 292 years: what is left until then is not a number of nanoseconds.
+TEST_P(TcpStreamTest, TheFirstOfAllTimePointsHasPassed) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    char byte;
+    const Deadline first = Deadline::At(Deadline::TimePoint::min());
+    EXPECT_EQ(pair.server.ReadSome(&byte, 1, first).error, std::errc::timed_out);
+  });
+}
+
 // It said timed_out without a look, though the data had come long before.
 TEST_P(TcpStreamTest, ADeadlineThatHasPassedIsALook) {
   for (const bool in_fiber : {true, false}) {

@@ -203,6 +203,13 @@ TEST_P(WaitFdTest, ADeadlineThatHasPassedIsALook) {
   });
 }
 
+// What is left until it is not a number of nanoseconds.
+TEST_P(WaitFdTest, TheFirstOfAllTimePointsHasPassed) {
+  Pipe pipe;
+  const Deadline first = Deadline::At(Deadline::TimePoint::min());
+  InFiberAndInThread([&] { EXPECT_EQ(WaitFd(pipe.read, POLLIN, first).error, std::errc::timed_out); });
+}
+
 TEST_P(WaitFdTest, AnInterruptionEndsIt) {
   Pipe pipe;
   std::atomic<scheduling_group::FiberEntity*> entity{nullptr};

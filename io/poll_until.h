@@ -1,0 +1,39 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// PollUntil: poll(2) with a deadline, for threads that are no workers. Blocks the thread; a deadline that has passed,
+// however long ago, makes it a look.
+#ifndef WEFT_IO_POLL_UNTIL_H_
+#define WEFT_IO_POLL_UNTIL_H_
+
+#include <poll.h>
+#include <time.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "weft/base/clock.h"
+
+namespace weft::io {
+
+// How many are ready; 0: the deadline has passed; below: minus an errno, not EINTR.
+inline int PollUntil(pollfd* polled, nfds_t count, base::Deadline deadline) noexcept {
+  for (;;) {
+    timespec left{};
+    const auto now = std::chrono::steady_clock::now();
+    // Compared before it is subtracted: from the first of all time points that would overflow.
+    if (!deadline.expired(now)) {
+      const auto wait = deadline.time_point() - now;
+      left.tv_sec = wait / std::chrono::seconds(1);
+      left.tv_nsec = (wait % std::chrono::seconds(1)).count();
+    }
+    const int ready = ::ppoll(polled, count, deadline.is_infinite() ? nullptr : &left, nullptr);
+    if (ready > 0) return ready;
+    if (ready < 0 && errno != EINTR) return -errno;
+    if (deadline.expired()) return 0;
+  }
+}
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_POLL_UNTIL_H_
