@@ -26,6 +26,7 @@
 
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/examples/rpc/rpc_server.h"
+#include "weft/examples/rpc/scheduler_report.h"
 #include "weft/examples/rpc/termination.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
@@ -142,7 +143,8 @@ int main(int argc, char** argv) {
       server.Stop(weft::base::Deadline::After(std::chrono::milliseconds(FLAGS_drain_ms)));
       const weft::rpc::Server::Counts counts = server.counts();
       std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
-                << ", bad " << counts.bad << std::endl;
+                << ", bad " << counts.bad << "\n";
+      weft::rpc::PrintSchedulerReport(std::cout);
     }
   }
   weft::fiber::TerminateRuntime();

@@ -39,6 +39,7 @@
 
 #include "weft/examples/proxy/hedged_search.h"
 #include "weft/examples/rpc/rpc_channel.h"
+#include "weft/examples/rpc/scheduler_report.h"
 #include "weft/examples/rpc/termination.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
@@ -71,6 +72,8 @@ constexpr std::uint32_t kMaxHeader = 16 << 10;
 std::chrono::microseconds Milliseconds(double ms) {
   return std::chrono::microseconds(static_cast<std::int64_t>(ms * 1000));
 }
+
+double Microseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e3; }
 
 // "a%20b+c" to "a b c"; nothing if an escape is none.
 std::optional<std::string> Unescape(std::string_view text) {
@@ -128,6 +131,13 @@ class Proxy {
       http::write(stream, response, error);
       if (error || !response.keep_alive()) return;
     }
+  }
+
+  void Print(std::ostream& out) const {
+    const HedgedSearch::Counts hedging = search_.counts();
+    out << "searches " << searches_ << ", failed " << failed_ << "; second backend asked " << hedging.hedged
+        << " times, first to answer " << hedging.hedges_won << " times; failed over " << hedging.failed_over
+        << " times\n";
   }
 
   // Connections end after the request that they have.
@@ -203,6 +213,8 @@ class Proxy {
                                     {"sleeps", sum.sleeps},
                                     {"wakes", sum.wakes},
                                     {"overflowed", group.overflowed},
+                                    {"ready_to_run_p50_us", Microseconds(group.ready_wait.Percentile(0.5))},
+                                    {"ready_to_run_p99_us", Microseconds(group.ready_wait.Percentile(0.99))},
                                     {"stolen_in", stolen_in},
                                     {"stolen_out", group.stolen_out_same_node + group.stolen_out_other_node}});
     }
@@ -257,6 +269,8 @@ int Run(const rpc::TerminationSignals& signals, const io::SocketAddress& address
   signals.WaitFor(FLAGS_duration);
   proxy.Drain();
   server.Stop(base::Deadline::After(std::chrono::milliseconds(FLAGS_drain_ms)));
+  proxy.Print(std::cout);
+  rpc::PrintSchedulerReport(std::cout);
   return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include "weft/examples/rpc/echo_service.h"
 #include "weft/examples/rpc/rpc_server.h"
+#include "weft/examples/rpc/scheduler_report.h"
 #include "weft/examples/rpc/termination.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/socket_address.h"
@@ -45,7 +46,8 @@ int main(int argc, char** argv) {
       const weft::rpc::Server::Counts counts = server.counts();
       std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
                 << ", bad " << counts.bad << "; frames sent " << counts.answers << " by " << counts.writes
-                << " writes, reads " << counts.reads << std::endl;
+                << " writes, reads " << counts.reads << "\n";
+      weft::rpc::PrintSchedulerReport(std::cout);
     }
   }
   weft::fiber::TerminateRuntime();

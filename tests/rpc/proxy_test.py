@@ -1,0 +1,198 @@
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The proxy of examples/proxy with its backends, as processes:  proxy_test.py <rpc_proxy> <rpc_backend> [unittest arguments]"""
+
+import concurrent.futures
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import urllib.parse
+
+PROXY = ""
+BACKEND = ""
+
+
+def expected(query):
+    """What the rule in backend.cc makes of a query."""
+    found = 0
+    for byte in query.encode():
+        found = (found * 31 + byte) % 1000003
+    ids = [(found + 7919 * n) % 1000003 for n in range(1, 11)]
+    ids.sort(key=lambda i: (-(i % 1000), i))
+    return {"query": query, "hits": [{"id": i, "score": i % 1000, "title": f"document {i}"} for i in ids]}
+
+
+class Program:
+    """A server that says where it listens; killed at the end of the test."""
+
+    def __init__(self, test, *arguments):
+        self.process = subprocess.Popen([*arguments, "--listen=127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        test.addCleanup(self.kill)
+        line = self.process.stdout.readline()
+        test.assertTrue(line.startswith("listening on "), line)
+        self.address = line.split()[-1]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def terminate(self):
+        """Its exit status and the rest of its output, after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        text, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, text
+
+
+def get(address, target, method="GET"):
+    connection = http.client.HTTPConnection(address, timeout=60)
+    try:
+        connection.request(method, target)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def search(address, query):
+    return get(address, "/search?q=" + urllib.parse.quote_plus(query))
+
+
+class ProxyTest(unittest.TestCase):
+    def backend(self, delays="0:1"):
+        return Program(self, BACKEND, "--delays_us=" + delays, "--fiber_concurrency_hint=1")
+
+    def proxy(self, *backends, **flags):
+        return Program(
+            self,
+            PROXY,
+            "--backends=" + ",".join(backend if isinstance(backend, str) else backend.address for backend in backends),
+            "--fiber_concurrency_hint=2",
+            *(f"--{flag}={value}" for flag, value in flags.items()),
+        )
+
+    def test_merges_the_answers_of_both_backends(self):
+        proxy = self.proxy(self.backend(), self.backend(), deadline_ms=30000)
+        for query in ["fibers", "", "a b&c=d/ü\"\\\n", "x" * 5000]:
+            self.assertEqual(search(proxy.address, query), (200, expected(query)))
+        status, stats = get(proxy.address, "/stats")
+        self.assertEqual((status, stats["searches"], stats["failed"]), (200, 4, 0))
+        self.assertGreaterEqual(stats["groups"][0]["fibers_begun"], 4)
+
+    def test_says_what_is_wrong_with_a_request(self):
+        proxy = self.proxy(self.backend(), self.backend())
+        for target in ["/search", "/search?p=1", "/search?q=%zz", "/search?q=%2"]:
+            status, body = get(proxy.address, target)
+            self.assertEqual((target, status), (target, 400))
+            self.assertIn("/search?q=", body["error"])
+        self.assertEqual(get(proxy.address, "/elsewhere")[0], 404)
+        self.assertEqual(get(proxy.address, "/search?q=1", method="DELETE")[0], 405)
+        self.assertEqual(get(proxy.address, "/" + "x" * 20000)[0], 400)
+
+    def test_a_connection_serves_many_requests(self):
+        proxy = self.proxy(self.backend(), self.backend(), deadline_ms=30000)
+        connection = http.client.HTTPConnection(proxy.address, timeout=60)
+        for n in range(100):
+            connection.request("GET", f"/search?q={n}")
+            self.assertEqual(json.loads(connection.getresponse().read()), expected(str(n)))
+        connection.close()
+
+    def test_a_slow_backend_is_made_up_for_by_the_other(self):
+        slow = self.backend("20000000:1")
+        proxy = self.proxy(slow, self.backend(), deadline_ms=19000, hedge_ms=5)
+        before = time.monotonic()
+        for n in range(10):
+            self.assertEqual(search(proxy.address, f"q{n}"), (200, expected(f"q{n}")))
+        self.assertLess(time.monotonic() - before, 19)
+        stats = get(proxy.address, "/stats")[1]
+        self.assertGreaterEqual(stats["hedges_won"], 10)  # One shard of each search asks the slow one first.
+        self.assertEqual(stats["failed"], 0)
+        # The calls that lost were cancelled, so nothing holds the end up.
+        self.assertEqual(proxy.terminate()[0], 0)
+
+    def test_a_backend_that_dies_under_load_costs_no_answer(self):
+        backends = [self.backend("1000:1"), self.backend("1000:1")]
+        proxy = self.proxy(*backends, deadline_ms=30000, hedge_ms=200)
+        go_on = threading.Event()
+        go_on.set()
+        answered = [0] * 8
+
+        def load(number):
+            n = 0
+            while go_on.is_set() or n < 20:
+                query = f"{number} {n}"
+                result = search(proxy.address, query)
+                if result != (200, expected(query)):
+                    return f"{query}: {result}"
+                n += 1
+                answered[number] = n
+            return None
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            loads = [pool.submit(load, number) for number in range(8)]
+            while min(answered) < 5 and not any(one.done() for one in loads):
+                time.sleep(0.001)
+            backends[0].kill()
+            at_the_kill = list(answered)
+            while any(now < then + 20 for now, then in zip(answered, at_the_kill)) and not any(one.done() for one in loads):
+                time.sleep(0.001)
+            go_on.clear()
+            self.assertEqual([one.result() for one in loads], [None] * 8)
+
+    def test_without_backends_it_says_so(self):
+        backends = [self.backend(), self.backend()]
+        proxy = self.proxy(*backends, deadline_ms=30000)
+        self.assertEqual(search(proxy.address, "x")[0], 200)
+        for backend in backends:
+            backend.kill()
+        status, body = search(proxy.address, "x")
+        self.assertEqual(status, 502)
+        self.assertNotEqual(body["error"], "")
+
+    def test_the_deadline_ends_a_search(self):
+        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
+        proxy = self.proxy(*slow, deadline_ms=50, hedge_ms=5)
+        before = time.monotonic()
+        self.assertEqual(search(proxy.address, "x")[0], 504)
+        self.assertLess(time.monotonic() - before, 29)
+
+    def test_requests_in_work_are_answered_after_sigterm(self):
+        proxy = self.proxy(self.backend("1000000:1"), self.backend("1000000:1"), deadline_ms=30000, hedge_ms=0, drain_ms=30000)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            searches = [pool.submit(search, proxy.address, f"q{n}") for n in range(4)]
+            while get(proxy.address, "/stats")[1]["searches"] < 4:
+                time.sleep(0.001)
+            status, text = proxy.terminate()
+            self.assertEqual([one.result() for one in searches], [(200, expected(f"q{n}")) for n in range(4)])
+        self.assertEqual(status, 0)
+        self.assertIn("searches 4, failed 0", text)
+
+    def test_ends_by_itself_after_its_duration(self):
+        program = self.proxy(self.backend(), duration=0.2)
+        text, _ = program.process.communicate(timeout=60)
+        self.assertEqual(program.process.returncode, 0)
+        self.assertIn("group 0", text)
+
+    def test_refuses_flags_that_cannot_be(self):
+        for program, flag in [
+            (PROXY, "--listen=nowhere"),
+            (PROXY, "--backends="),
+            (PROXY, "--backends=127.0.0.1:1,x"),
+            (PROXY, "--deadline_ms=0"),
+            (BACKEND, "--delays_us=1"),
+            (BACKEND, "--delays_us=1:0"),
+            (BACKEND, "--delays_us=x:1"),
+        ]:
+            done = subprocess.run([program, flag], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((flag, done.returncode), (flag, 2))
+            self.assertIn("--", done.stderr)
+
+
+if __name__ == "__main__":
+    PROXY, BACKEND = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
