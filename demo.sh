@@ -2,7 +2,9 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds Weft (g++, optimised) and runs each program of examples/.  Missing Debian packages are installed first.
+# Builds Weft (g++, optimised), runs each program of examples/, and then the main job: the middle tier of a search (an
+# HTTP server that calls two protobuf RPC backends, examples/proxy) under load, where each answer is checked.  Missing
+# Debian packages are installed first.  The exit status is 0 if all went well.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -21,4 +23,7 @@ while read -r example arguments; do
   # shellcheck disable=SC2086  # One word for each argument.
   timeout 60 "$build/bin/$example" $arguments
 done <"$build/examples.list"
+
+printf '\n== proxy: HTTP in front, hedged RPC to two backends behind, 50 connections\n'
+timeout 120 examples/proxy/run.sh "$build/bin" 5
 printf '\nall examples ran\n'
