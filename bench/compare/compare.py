@@ -29,9 +29,10 @@ import time
 
 import report
 from figures import Results, parse_output
-from rows import BASE_WORKERS, OTHER_WORKERS, RUNTIMES, SWITCH, WEFT, WORKLOADS
+from rows import BASE_WORKERS, OTHER_WORKERS, ROWS, RUNTIMES, SWITCH, TARGETS, WEFT, WORKLOADS
 
-PATIENCE = 15  # Seconds. A peer whose process takes longer is measured in the first run only.
+# Seconds. A peer whose process takes longer is measured in the first run only, unless a target compares with it.
+PATIENCE = 15
 SKIPPED = 77  # The exit status by which ctest knows a skipped test.
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -155,9 +156,15 @@ def describe(options, started, build):
     ]
 
 
-def run_all(options, programs, runtimes, other_workers):
-    """(Results, notes on what is not in them, whether Weft did all it should)"""
-    results, notes, weft_is_well, done_with = Results(), [], True, set()
+def is_wanted(runtime, workload):
+    """Whether the targets need every run of it."""
+    return runtime in WEFT or any(row.source.workload == workload.name and target.peer == runtime
+                                  for row in ROWS for target in TARGETS if row.key in (target.row, target.peer_row))
+
+
+def run_all(options, programs, runtimes, other_workers, notes, save):
+    """(Results, whether Weft did all it should). What is not in the results is added to `notes`."""
+    results, weft_is_well, done_with = Results(), True, set()
     for run in range(options.runs):
         for workload in WORKLOADS:
             if workload.name not in options.workloads or (workload.name == SWITCH and run > 0):
@@ -174,7 +181,7 @@ def run_all(options, programs, runtimes, other_workers):
                         figures = measure(programs, runtime, workload, workers, options)
                         results.add(run, runtime, workers, workload.name, figures)
                         took = time.monotonic() - started
-                        if took > PATIENCE and runtime not in WEFT and run + 1 < options.runs:
+                        if took > PATIENCE and not is_wanted(runtime, workload) and run + 1 < options.runs:
                             done_with.add((runtime, workload.name))
                             notes.append(f"{what}: took {took:.0f} s and was not repeated")
                     except (Failure, OSError, ValueError) as problem:
@@ -185,13 +192,13 @@ def run_all(options, programs, runtimes, other_workers):
                         else:
                             done_with.add((runtime, workload.name))  # It would take its time limit in every run.
             print(f"run {run + 1}/{options.runs} {workload.name}: {time.monotonic() - began:.1f} s", flush=True)
-        save(options, results, notes, None)
-    return results, notes, weft_is_well
+        save(results)  # After each run: the next one may be interrupted.
+    return results, weft_is_well
 
 
-def save(options, results, notes, about):
-    text = json.dumps({"about": about, "notes": notes, "rounds": results.to_json()})
-    (options.out / "results.json").write_text(text)
+def write_report(results, about, out):
+    (out / "report.md").write_text(report.render(results, about, out))
+    print(f"wrote {out}/report.md")
 
 
 def parse_command_line(arguments):
@@ -253,9 +260,7 @@ def main(arguments):
     options.out.mkdir(parents=True, exist_ok=True)
     if options.render:
         data = json.loads(options.render.read_text())
-        results = Results.from_json(data["rounds"])
-        (options.out / "report.md").write_text(report.render(results, data["about"], options.out))
-        print(f"wrote {options.out}/report.md")
+        write_report(Results.from_json(data["rounds"]), data["about"], options.out)
         return 0
 
     programs = Programs(options.build)
@@ -270,18 +275,22 @@ def main(arguments):
     weft_workers = {options.workers} if options.only_workers else {options.workers, BASE_WORKERS, *OTHER_WORKERS}
 
     started = datetime.datetime.now()
-    results, notes, weft_is_well = run_all(options, programs, runtimes, sorted(weft_workers - {options.workers}))
-    notes = [*missing.values(), *notes]
-    about = {"workers": options.workers, "notes": notes,
-             "other_workers": sorted(weft_workers - {BASE_WORKERS}) if len(weft_workers) > 1 else [],
-             "lines": describe(options, started, options.build)}
-    save(options, results, notes, about)
-    (options.out / "report.md").write_text(report.render(results, about, options.out))
+    notes = list(missing.values())
+
+    def about():
+        others = sorted(weft_workers - {BASE_WORKERS}) if len(weft_workers) > 1 else []
+        return {"workers": options.workers, "other_workers": others, "notes": notes,
+                "lines": describe(options, started, options.build)}
+
+    def save(results):
+        (options.out / "results.json").write_text(json.dumps({"about": about(), "rounds": results.to_json()}))
+
+    results, weft_is_well = run_all(options, programs, runtimes, sorted(weft_workers - {options.workers}), notes, save)
+    write_report(results, about(), options.out)
     for target, policy, found, met in report.judge_all(results, options.workers):
         if found is not None and options.scale == 1:
             print(f"{'met   ' if met else 'MISSED'} {RUNTIMES[policy]} {target.row}: {report.number(found.median)} "
                   f"({report.target_text(target)})")
-    print(f"wrote {options.out}/report.md")
     failures = smoke_failures(results, options, runtimes) if options.smoke else []
     if failures:
         print("\n".join(failures), file=sys.stderr)

@@ -59,7 +59,8 @@ def targets_table(results, workers):
         for policy in WEFT:
             found, met = results.judge(target, policy, workers, _BY_KEY) if policy in target.policies else (None, None)
             cells += [_spread_text(found), _verdict(met)]
-        lines.append(cells)
+        if any(cells[2:]):
+            lines.append(cells)
     header = ["row", "target"] + [cell for policy in WEFT for cell in (RUNTIMES[policy], "target")]
     return _table(header, lines)
 

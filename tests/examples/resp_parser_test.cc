@@ -18,6 +18,8 @@
 namespace examples::resp {
 namespace {
 
+using namespace std::string_view_literals;
+
 using Result = RespParser::Result;
 using Request = std::vector<std::string>;
 
@@ -219,7 +221,7 @@ TEST(RespParser, HowTheBytesAreSplitMakesNoDifference) {
 // the buffer is looked at (AddressSanitizer).
 TEST(RespParser, MalformedBytesMeanTheSameHoweverTheyAreSplit) {
   std::mt19937_64 random(20260102);
-  const std::string_view interesting("*$\r\n\"'\\x0123456789-+ :\0\xff", 26);
+  constexpr std::string_view kInteresting = "*$\r\n\"'\\x0123456789-+ :\0\xff"sv;
   const RespParser::Limits limits{.line_bytes = 4096, .arguments = 50, .bulk_bytes = 5000};
   std::size_t refused = 0;
   std::size_t taken = 0;
@@ -229,7 +231,7 @@ TEST(RespParser, MalformedBytesMeanTheSameHoweverTheyAreSplit) {
     std::string text = RandomStream(&random, &requests);
     for (std::size_t n = 1 + random() % 4; n != 0; --n) {
       const std::size_t at = random() % text.size();
-      const char c = interesting[random() % interesting.size()];
+      const char c = kInteresting[random() % kInteresting.size()];
       switch (random() % 4) {
         case 0:
           text[at] = c;
