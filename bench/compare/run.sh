@@ -8,7 +8,7 @@
 #   bench/compare/run.sh [--runs N] [--workers N] [--workloads a,b] [--runtimes a,b] [--out DIR] [further flags: --help]
 #
 # Written to --out (default build/release/compare): report.md, results.json, throughput.svg, latency.svg.
-# About 8 minutes for each run of all workloads on 2 cores. Environment: JOBS (parallel compilers, default: the CPUs).
+# A run of all workloads takes minutes, longer the less of the machine is free. Environment: JOBS (parallel compilers, default: the CPUs).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
