@@ -78,7 +78,8 @@ class Descriptor {
     for (;;) {
       const FdSlot::Ticket ticket = slot->TicketOf(direction);
       if (ticket.closed()) return {0, ErrnoCode(ECANCELED)};
-      // The reactor may not have told yet what has come, or the deadline have passed before: the last word is the kernel's.
+      // The reactor may not have told yet what has come, or the deadline have passed before: the last word is the
+      // kernel's.
       if (timed_out || slot->WorthATry(direction, ticket)) {
         const auto [result, error] = CallOnce(slot->fd(), call);
         if (result >= 0) [[likely]] {

@@ -13,7 +13,7 @@
 //   ----------------             --------------------          ---------------------------------
 //   attended_ = no               own sleeper bit
 //   full fence                   full fence                    polled since the last time: start again
-//   nobody sleeps: done          attended_: yes -> its bed     nobody attends, and one sleeps: have it woken, start again
+//   nobody sleeps: done          attended_: yes: its bed       nobody attends, one sleeps: wake it, start again
 //   watched_ or start it                                       else: watched_ = no, full fence, look again
 //
 // Invariants

@@ -7,8 +7,8 @@
 //     if (ready.error == std::errc::timed_out) ...
 //
 // Any number of fibers may wait for one descriptor, for the same or for other events; each is told what it asked for.
-// Level-triggered, as poll(2): what is ready already is told at once; a wait costs a system call. Weft's own sockets are
-// cheaper (io/fd_slot.h).
+// Level-triggered, as poll(2): what is ready already is told at once; a wait costs a system call. Weft's own sockets
+// are cheaper (io/fd_slot.h).
 // The descriptor stays the caller's. Who closes it while somebody waits uses CloseFd(): a plain close() leaves the
 // waiters to their deadlines.
 //

@@ -1,8 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long fibers that are ready wait while a server has something to do: an echo server, connections of which each sends
-// a request every few milliseconds, and on each worker a fiber that computes all the time and yields every `slice`.
+// How long fibers that are ready wait while a server has something to do: an echo server, connections of which each
+// sends a request every few milliseconds, and on each worker a fiber that computes all the time and yields every
+// `slice`.
 //
 //   ready_p50, ready_p99   us from ready to running, of all fibers (the computing ones, too)
 //   trip_p50, trip_p99     us from the write of a request to its answer, by clients that are fibers of the same runtime
