@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// All that most programs need: fibers, what they wait for, timers, sockets, and the runtime.  (weft/fiber/testing.h is for tests
-// and not here.)
+// All that most programs need: fibers, what they wait for, timers, sockets, and the runtime.  (weft/fiber/testing.h is
+// for tests and not here.)
 
 #ifndef WEFT_WEFT_H_
 #define WEFT_WEFT_H_

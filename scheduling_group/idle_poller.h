@@ -11,9 +11,9 @@
 //   a worker spins                               TryPoll(): the same, at each of its looks
 //   a worker goes to sleep                       TryEnter(): one of them waits in the poll instead of in its bed
 //
-// At a time one worker polls ("attends"), from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to run while
-// others sleep, nobody attends for the moment: the poller watches, and has a sleeper woken when nobody has come back
-// after a while (io/poll_attendance.h).
+// At a time one worker polls ("attends"), from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to run
+// while others sleep, nobody attends for the moment: the poller watches, and has a sleeper woken when nobody has come
+// back after a while (io/poll_attendance.h).
 //
 // Who wakes a worker that waits in the poll calls Interrupt(), which ends that wait, be it about to begin (PK5 in
 // base/parker.h).

@@ -154,7 +154,8 @@ bool Worker::Sleep() {
   idle.SetInPoll(index, false);
   bool counted_as_spinner = !idle.CancelSleep(index);
   if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
-  // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are left.
+  // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are
+  // left.
   if (!counted_as_spinner) counted_as_spinner = idle.TryStartSpinning();
   poller->LeaveAfterDispatch();
   return counted_as_spinner;

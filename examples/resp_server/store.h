@@ -14,8 +14,8 @@
 // Any fiber and any thread; a call may switch (FiberMutex). Times are the clock's.
 //
 // A FiberMutex and not a spin lock: an insertion allocates, and now and then makes the whole map larger; those who wait
-// then should not spin. The price is an atomic instruction more at each unlock, about a thirtieth of what a request of a
-// pipeline takes.
+// then should not spin. The price is an atomic instruction more at each unlock, about a thirtieth of what a request of
+// a pipeline takes.
 // The hash is std::hash, which has no secret: who may choose the keys of strangers can make them collide.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_STORE_H_
 #define WEFT_EXAMPLES_RESP_SERVER_STORE_H_
