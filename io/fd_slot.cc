@@ -75,7 +75,7 @@ class FdSlotPool {
 FdSlot* FdSlot::Take(int fd) {
   FdSlot* slot = FdSlotPool::Get().Take();
   slot->fd_ = fd;
-  slot->reactor_ = nullptr;
+  slot->reactor_.store(nullptr, std::memory_order_relaxed);
   slot->registered_ = 0;
   for (Side& side : slot->sides_) {
     // Under the lock: an event about the last use may be told just now (FD2).
@@ -132,8 +132,7 @@ void FdSlot::CloseSide(Side* side, WaitList* claimed) noexcept {
 void FdSlot::CloseFd() noexcept {
   {
     std::lock_guard guard(register_mutex_);
-    if (reactor_ != nullptr) reactor_->Remove(fd_);
-    reactor_ = nullptr;
+    if (Reactor* reactor = reactor_.exchange(nullptr, std::memory_order_relaxed)) reactor->Remove(fd_);
     if (thread_waker_ >= 0) ::close(std::exchange(thread_waker_, -1));
   }
   ::close(fd_);
@@ -187,36 +186,41 @@ void FdSlot::Succeeded(Direction direction) noexcept {
   if (scheduling_group::CurrentFiber() != nullptr) scheduling_group::YieldCurrentFiber();
 }
 
+// FD7. relaxed: changed before and after, not meanwhile, where it matters: while no fiber runs.
+bool FdSlot::IsLeft() const noexcept {
+  const Reactor* reactor = reactor_.load(std::memory_order_relaxed);
+  return reactor != nullptr && reactor->is_left();
+}
+
 std::error_code FdSlot::Register(Direction direction) {
   std::error_code error;
   std::lock_guard guard(register_mutex_);
+  Reactor* const former = reactor_.load(std::memory_order_relaxed);
+  Reactor* reactor = former;
+  if (former == nullptr || former->is_left()) reactor = Reactor::OfCurrentGroup(&error);
+  if (reactor == nullptr) return error;
   const std::uint32_t events =
       registered_ | (direction == kRead ? EPOLLIN | EPOLLPRI | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
-  if (events == registered_) return {};
+  if (events == registered_ && reactor == former) return {};
+  Side& side = sides_[direction];
   if (direction == kRead && !IsTcp(fd_)) {
-    Side& side = sides_[kRead];
     side.queue.lock();
     // relaxed: a ticket taken before clears nothing any more, the word is another.
     side.word.fetch_or(kShortProvesNothing, std::memory_order_relaxed);
     side.queue.unlock();
   }
-  if (reactor_ == nullptr) {
-    Reactor* reactor = Reactor::OfCurrentGroup(&error);
-    if (reactor == nullptr) return error;
-    if ((error = reactor->Add(fd_, events, this))) return error;
-    reactor_ = reactor;
-  } else if ((error = reactor_->Modify(fd_, events, this))) {
-    return error;
-  }
+  if ((error = reactor == former ? reactor->Modify(fd_, events, this) : reactor->Add(fd_, events, this))) return error;
+  if (former != nullptr && reactor != former) former->Remove(fd_);
+  reactor_.store(reactor, std::memory_order_relaxed);
   registered_ = events;
-  sides_[direction].registered.store(true, std::memory_order_relaxed);
+  side.registered.store(true, std::memory_order_relaxed);
   return {};
 }
 
 std::error_code FdSlot::Wait(Direction direction, base::Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   Side& side = sides_[direction];
-  if (!side.registered.load(std::memory_order_relaxed)) {
+  if (!side.registered.load(std::memory_order_relaxed) || IsLeft()) [[unlikely]] {
     // The kernel tells of what is ready when it is registered, so what came before is not missed.
     if (std::error_code error = Register(direction)) return error;
   }

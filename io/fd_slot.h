@@ -29,6 +29,8 @@
 //   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls: it does not keep its worker
 //        from others.
 //   FD6  The memory of slots is never given back (io/event_sink.h).
+//   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for it,
+//        unless its reactor's group runs again.
 // Source: the use count is that of Go's fdMutex, in idea; the drained hint is epoll(7)'s.
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_
@@ -129,6 +131,7 @@ class FdSlot final : public EventSink {
   void SetReady(Side* side, std::uint32_t flags, sync::WaitList* claimed) noexcept;
   void CloseSide(Side* side, sync::WaitList* claimed) noexcept;
   [[nodiscard]] std::error_code Register(Direction direction);
+  bool IsLeft() const noexcept;
   [[nodiscard]] std::error_code WaitInThread(Direction direction, base::Deadline deadline) noexcept;
   void CloseFd() noexcept;
   void GiveBack() noexcept;
@@ -136,9 +139,9 @@ class FdSlot final : public EventSink {
   Side sides_[2];
   std::atomic<std::uint64_t> uses_{0};
   int fd_ = -1;
-  Reactor* reactor_ = nullptr;    // where it is registered; guarded by register_mutex_
-  std::uint32_t registered_ = 0;  // for which events; likewise
-  int thread_waker_ = -1;         // an eventfd, if a thread has ever waited; likewise
+  std::atomic<Reactor*> reactor_{nullptr};  // where it is registered; changed under register_mutex_
+  std::uint32_t registered_ = 0;            // for which events; likewise
+  int thread_waker_ = -1;                   // an eventfd, if a thread has ever waited; likewise
   std::mutex register_mutex_;
   FdSlot* next_free_ = nullptr;
 };

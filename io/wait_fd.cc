@@ -67,6 +67,10 @@ class ForeignFd final : public EventSink {
 
 std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
   std::error_code error;
+  if (reactor_ != nullptr && reactor_->is_left() && Reactor::OfCurrentGroup(&error) != reactor_) {
+    reactor_->Remove(fd);  // The workers that polled have ended with their runtime, maybe for ever.
+    reactor_ = nullptr;
+  }
   if (reactor_ != nullptr) {
     error = reactor_->Modify(fd, events | EPOLLONESHOT, this);
     // It was closed behind our back, and the number is another descriptor's now.
