@@ -50,15 +50,15 @@ std::string BytesOf(std::uint64_t from, std::size_t count, unsigned seed) {
   return bytes;
 }
 
-void SetBuffers(TcpStream& stream, int bytes) {
+void SetSendBuffer(TcpStream& stream, int bytes) {
   EXPECT_EQ(::setsockopt(stream.fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
-  EXPECT_EQ(::setsockopt(stream.fd(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
 }
 
-// Until nothing more goes out.
+// Until nothing more goes out. (The kernel may find some room later.)
 void FillUp(TcpStream& stream) {
+  SetSendBuffer(stream, 8192);
   const std::string much(65536, 'f');
-  while (stream.WriteSome(much.data(), much.size(), Deadline::After(20ms)).ok()) {
+  while (stream.WriteSome(much.data(), much.size(), Deadline::After(10ms)).ok()) {
   }
 }
 
@@ -150,11 +150,11 @@ TEST_P(TcpStreamTest, AFiberAndAThreadEchoToEachOther) {
   }
 }
 
-TEST_P(TcpStreamTest, SmallSocketBuffersMakeManyPartialWrites) {
+TEST_P(TcpStreamTest, ASmallSendBufferMakesManyPartialWrites) {
   InFiber([] {
     Pair pair = ConnectedPair();
-    SetBuffers(pair.client, 4096);
-    SetBuffers(pair.server, 4096);
+    SetSendBuffer(pair.client, 4096);
+    SetSendBuffer(pair.server, 4096);
     Fiber server([&pair] { Echo(pair.server, 5); });
     SendAndCheck(pair.client, Scaled(400'000), 13, true);
     server.Join();
@@ -177,7 +177,7 @@ TEST_P(TcpStreamTest, ManyConnectionsEchoAtTheSameTime) {
 TEST_P(TcpStreamTest, WriteAllOfPartsGoesOnAfterPartialWrites) {
   InFiber([] {
     Pair pair = ConnectedPair();
-    SetBuffers(pair.client, 4096);
+    SetSendBuffer(pair.client, 4096);
     std::string bytes = BytesOf(0, 300'000, 1);
     Fiber reader([&] {
       std::string got(bytes.size(), '\0');
@@ -348,11 +348,14 @@ TEST_P(TcpStreamTest, ReadAndWriteGiveUpAtTheirDeadlines) {
       EXPECT_EQ(got.bytes, 3u);  // What came before the deadline is told.
 
       FillUp(pair.client);
-      const std::string more(10, 'x');
-      const auto begin = Steady::now();
-      const IoResult put = pair.client.WriteAll(more, Deadline::After(5ms));
-      EXPECT_EQ(put.error, std::errc::timed_out);
-      EXPECT_GE(Steady::now() - begin, 5ms);
+      for (;;) {
+        const auto begin = Steady::now();
+        const IoResult put = pair.client.WriteSome("x", 1, Deadline::After(5ms));
+        if (put.ok()) continue;
+        EXPECT_EQ(put.error, std::errc::timed_out);
+        EXPECT_GE(Steady::now() - begin, 5ms);
+        break;
+      }
     });
   }
 }
@@ -376,7 +379,7 @@ TEST_P(TcpStreamTest, AnInterruptionEndsAWait) {
 TEST_P(TcpStreamTest, CloseEndsTheWaitsOfOthers) {
   for (const bool in_fiber : {true, false}) {
     for (const bool close_in_fiber : {true, false}) {
-      for (int round = 0; round < 10; ++round) {
+      for (int round = 0; round < 3; ++round) {
         Pair pair = ConnectedPair();
         FillUp(pair.server);
         std::atomic<int> begun{0};
