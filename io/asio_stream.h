@@ -31,6 +31,10 @@
 #include "weft/base/clock.h"
 #include "weft/io/tcp_stream.h"
 
+namespace boost::beast {
+enum class role_type;  // beast/core/role.hpp
+}
+
 namespace weft::io {
 
 class AsioStream {
@@ -124,6 +128,17 @@ class AsioStream {
   TcpStream* stream_;
   base::Deadline deadline_;
 };
+
+// How Beast ends the connection below a WebSocket: finds this by its argument. Says that we write no more, and reads to
+// the peer's end, within the stream's deadline.
+inline void teardown(boost::beast::role_type, AsioStream& stream, boost::system::error_code& error) {
+  (void)stream.stream().ShutdownWrite();
+  char dropped[512];
+  do {
+    (void)stream.read_some(boost::asio::buffer(dropped), error);
+  } while (!error);
+  if (error == boost::asio::error::eof) error.clear();
+}
 
 }  // namespace weft::io
 

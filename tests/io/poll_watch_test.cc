@@ -1,0 +1,91 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/poll_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "weft/tests/io/io_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+class Counter final : public PollWatch::Watched {
+ public:
+  void OnWatch() override {
+    last = Steady::now();
+    if (again > 0) {
+      --again;
+      PollWatch::Start(watch, 100us);
+    }
+    count.fetch_add(1, std::memory_order_release);
+  }
+  int watch = -1;
+  int again = 0;  // how often it starts itself again
+  Steady::time_point last;
+  std::atomic<int> count{0};
+};
+
+TEST(PollWatch, FiresOnceForEachStartAndNotEarly) {
+  Counter counter;
+  std::error_code error;
+  counter.watch = PollWatch::Add(&counter, &error);
+  ASSERT_GE(counter.watch, 0) << error.message();
+  for (int i = 0; i < 20; ++i) {
+    const auto begin = Steady::now();
+    PollWatch::Start(counter.watch, 200us);
+    ASSERT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == i + 1; }));
+    EXPECT_GE(counter.last - begin, 200us);
+  }
+  PollWatch::Remove(counter.watch);
+}
+
+TEST(PollWatch, MayBeStartedWhileItFires) {
+  Counter counter;
+  std::error_code error;
+  counter.again = 10;
+  counter.watch = PollWatch::Add(&counter, &error);
+  ASSERT_GE(counter.watch, 0) << error.message();
+  PollWatch::Start(counter.watch, 100us);
+  EXPECT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == 11; }));
+  PollWatch::Remove(counter.watch);
+}
+
+TEST(PollWatch, AFurtherStartChangesTheTime) {
+  Counter counter;
+  std::error_code error;
+  counter.watch = PollWatch::Add(&counter, &error);
+  ASSERT_GE(counter.watch, 0) << error.message();
+  PollWatch::Start(counter.watch, 1h);
+  PollWatch::Start(counter.watch, 1ms);
+  EXPECT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == 1; }));
+  PollWatch::Remove(counter.watch);
+}
+
+// OnWatch() does not run, and will not, when Remove() has returned.
+TEST(PollWatch, NothingFiresAfterRemove) {
+  const std::set<int> open = OpenDescriptors();
+  for (int i = 0; i < 500; ++i) {
+    auto counter = std::make_unique<Counter>();
+    std::error_code error;
+    counter->again = 5;
+    counter->watch = PollWatch::Add(counter.get(), &error);
+    ASSERT_GE(counter->watch, 0) << error.message();
+    PollWatch::Start(counter->watch, std::chrono::microseconds(1 + i % 50));
+    if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 100));
+    PollWatch::Remove(counter->watch);
+    counter.reset();  // AddressSanitizer would see a late one.
+  }
+  EXPECT_EQ(OpenDescriptors(), open);
+}
+
+}  // namespace
+}  // namespace weft::io

@@ -1,0 +1,243 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/tcp_listener.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "weft/fiber/this_fiber.h"
+#include "weft/tests/io/io_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+class TcpListenerTest : public IoTest {};
+WEFT_INSTANTIATE_IO_SHAPES(TcpListenerTest);
+
+// While it lives the process gets no further descriptor.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    const std::set<int> open = OpenDescriptors();
+    rlim_t free = 0;
+    while (open.contains(static_cast<int>(free))) ++free;
+    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) std::abort();
+    const rlimit none{.rlim_cur = free, .rlim_max = before_.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) std::abort();
+  }
+  ~NoMoreDescriptors() { End(); }
+  void End() {
+    if (::setrlimit(RLIMIT_NOFILE, &before_) != 0) std::abort();
+  }
+
+ private:
+  rlimit before_;
+};
+
+double ProcessCpuSeconds() {
+  timespec used;
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+TEST_P(TcpListenerTest, EachConnectionIsAcceptedOnce) {
+  for (const bool in_fiber : {true, false}) {
+    constexpr int kConnections = 64;
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    EXPECT_TRUE(listener.IsOpen());
+    std::atomic<int> accepted{0};
+    std::vector<Actor> acceptors;
+    for (int i = 0; i < 4; ++i) {
+      acceptors.emplace_back(in_fiber, [&] {
+        for (TcpStream stream; !listener.Accept(&stream);) {
+          char byte;
+          EXPECT_EQ(stream.ReadAll(&byte, 1, Soon()).bytes, 1u);
+          ++accepted;
+          stream.Close();
+        }
+      });
+    }
+    {
+      std::vector<Fiber> clients;
+      for (int i = 0; i < kConnections; ++i) {
+        clients.emplace_back([&] {
+          TcpStream stream;
+          EXPECT_FALSE(stream.Connect(listener.local_address(), Soon()));
+          EXPECT_TRUE(stream.WriteAll("x").ok());
+          char byte;
+          const IoResult end = stream.ReadSome(&byte, 1, Soon());
+          EXPECT_TRUE(end.ok()) << end.error.message();
+          EXPECT_EQ(end.bytes, 0u);
+        });
+      }
+      for (Fiber& client : clients) client.Join();
+    }
+    EXPECT_EQ(accepted, kConnections);
+    EXPECT_TRUE(listener.Close());
+    for (Actor& acceptor : acceptors) acceptor.Join();
+    EXPECT_FALSE(listener.Close());
+    EXPECT_FALSE(listener.IsOpen());
+  }
+}
+
+TEST_P(TcpListenerTest, AcceptGivesUpAtItsDeadline) {
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  InFiberAndInThread([&] {
+    TcpStream stream;
+    const auto begin = Steady::now();
+    EXPECT_EQ(listener.Accept(&stream, Deadline::After(5ms)), std::errc::timed_out);
+    EXPECT_GE(Steady::now() - begin, 5ms);
+    EXPECT_FALSE(stream.IsOpen());
+  });
+}
+
+TEST_P(TcpListenerTest, CloseEndsAccept) {
+  for (const bool in_fiber : {true, false}) {
+    for (int round = 0; round < 20; ++round) {
+      TcpListener listener;
+      ASSERT_FALSE(listener.Listen(round % 2 == 0 ? SocketAddress::LoopbackIpv4(0) : UnixAddress()));
+      std::atomic<bool> begun{false};
+      Actor acceptor(in_fiber, [&] {
+        TcpStream stream;
+        begun = true;
+        EXPECT_EQ(listener.Accept(&stream, Soon()), std::errc::operation_canceled);
+      });
+      ASSERT_TRUE(Reaches([&] { return begun.load(); }));
+      EXPECT_TRUE(listener.Close());
+      acceptor.Join();
+    }
+  }
+}
+
+TEST_P(TcpListenerTest, ListenSaysWhatIsWrong) {
+  TcpListener first;
+  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  TcpListener second;
+  EXPECT_EQ(second.Listen(first.local_address()), std::errc::address_in_use);
+  EXPECT_FALSE(second.IsOpen());
+  EXPECT_EQ(second.Listen(*SocketAddress::Parse("192.0.2.1:0")), std::errc::address_not_available);
+  EXPECT_TRUE(second.Listen(SocketAddress()));
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("weft_test_" + std::to_string(::getpid()) + ".listen");
+  const SocketAddress unix_address = *SocketAddress::Parse("unix:" + path);
+  ASSERT_FALSE(first.Listen(unix_address));
+  EXPECT_EQ(second.Listen(unix_address), std::errc::address_in_use);
+  EXPECT_EQ(first.local_address(), unix_address);
+  ::unlink(path.c_str());
+  TcpStream stream;
+  EXPECT_EQ(second.Accept(&stream), std::errc::operation_canceled);
+  EXPECT_FALSE(second.Close());
+}
+
+TEST_P(TcpListenerTest, SeveralListenersShareAPort) {
+  TcpListener first;
+  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0), {.reuse_port = true}));
+  TcpListener second;
+  ASSERT_FALSE(second.Listen(first.local_address(), {.reuse_port = true}));
+  TcpListener third;
+  EXPECT_EQ(third.Listen(first.local_address()), std::errc::address_in_use);
+  std::atomic<int> accepted{0};
+  std::vector<Fiber> acceptors;
+  for (TcpListener* listener : {&first, &second}) {
+    acceptors.emplace_back([&, listener] {
+      for (TcpStream stream; !listener->Accept(&stream);) ++accepted;
+    });
+  }
+  for (int i = 0; i < 40; ++i) {
+    TcpStream stream;
+    ASSERT_FALSE(stream.Connect(first.local_address(), Soon()));
+  }
+  EXPECT_TRUE(Reaches([&] { return accepted == 40; })) << accepted;
+  first.Close();
+  second.Close();
+  for (Fiber& acceptor : acceptors) acceptor.Join();
+}
+
+TEST_P(TcpListenerTest, OutOfDescriptorsConnectionsWait) {
+  for (const bool in_fiber : {true, false}) {
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpStream client;
+    ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
+    TcpStream server;
+    std::atomic<bool> gave_up{false};
+    NoMoreDescriptors none;
+    Actor acceptor(in_fiber, [&] {
+      EXPECT_EQ(listener.Accept(&server, Deadline::After(300ms)), std::errc::timed_out);
+      gave_up = true;
+      EXPECT_FALSE(listener.Accept(&server, Soon()));
+    });
+    const double cpu_before = ProcessCpuSeconds();
+    EXPECT_TRUE(Reaches([&] { return gave_up.load(); }));
+    // It tries at most each 50 ms in the end, it does not go round and round.
+    EXPECT_LT(ProcessCpuSeconds() - cpu_before, 0.2);
+    none.End();
+    acceptor.Join();
+    EXPECT_TRUE(client.WriteAll("x").ok());
+    char byte;
+    EXPECT_EQ(server.ReadAll(&byte, 1, Soon()).bytes, 1u);
+  }
+}
+
+TEST_P(TcpListenerTest, CloseEndsAcceptThatIsOutOfDescriptors) {
+  for (const bool in_fiber : {true, false}) {
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpStream client;
+    ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
+    std::atomic<int> given_up{0};
+    const NoMoreDescriptors none;
+    std::vector<Actor> acceptors;
+    for (int i = 0; i < 3; ++i) {
+      acceptors.emplace_back(in_fiber, [&] {
+        TcpStream server;
+        EXPECT_EQ(listener.Accept(&server, Deadline::After(10ms)), std::errc::timed_out);
+        ++given_up;
+        EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
+      });
+    }
+    EXPECT_TRUE(Reaches([&] { return given_up == 3; }));
+    EXPECT_TRUE(listener.Close());
+    for (Actor& acceptor : acceptors) acceptor.Join();
+  }
+}
+
+TEST_P(TcpListenerTest, AConnectionThatIsGoneBeforeItWasAcceptedEndsNothing) {
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  for (int i = 0; i < 5; ++i) {
+    TcpStream gone;
+    ASSERT_FALSE(gone.Connect(listener.local_address(), Soon()));
+    gone.Reset();
+  }
+  TcpStream client;
+  ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
+  EXPECT_TRUE(client.WriteAll("x").ok());
+  InFiber([&] {
+    for (;;) {
+      TcpStream server;
+      const std::error_code error = listener.Accept(&server, Soon());
+      EXPECT_FALSE(error) << error.message();
+      char byte;
+      if (error || server.ReadAll(&byte, 1, Soon()).bytes == 1) return;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weft::io

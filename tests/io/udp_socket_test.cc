@@ -1,0 +1,182 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/udp_socket.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "weft/tests/io/io_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+class UdpSocketTest : public IoTest {};
+WEFT_INSTANTIATE_IO_SHAPES(UdpSocketTest);
+
+TEST_P(UdpSocketTest, DatagramsComeAsTheyWereSent) {
+  for (const bool unix_socket : {false, true}) {
+    InFiberAndInThread([unix_socket] {
+      UdpSocket a;
+      UdpSocket b;
+      ASSERT_FALSE(a.Bind(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0)));
+      ASSERT_FALSE(b.Bind(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0)));
+      EXPECT_TRUE(a.IsOpen());
+      for (const std::size_t size : {0, 1, 100, 9000}) {
+        const std::string sent(size, 'd');
+        const IoResult put = a.SendTo(sent.data(), sent.size(), b.local_address(), Soon());
+        EXPECT_TRUE(put.ok()) << put.error.message();
+        EXPECT_EQ(put.bytes, size);
+        std::string got(10'000, '\0');
+        SocketAddress from;
+        bool truncated = true;
+        const IoResult received = b.ReceiveFrom(got.data(), got.size(), &from, Soon(), &truncated);
+        EXPECT_TRUE(received.ok());
+        EXPECT_EQ(got.substr(0, received.bytes), sent);
+        EXPECT_FALSE(truncated);
+        EXPECT_EQ(from, a.local_address());
+      }
+    });
+  }
+}
+
+TEST_P(UdpSocketTest, WhatDoesNotFitIsLostAndTold) {
+  InFiberAndInThread([] {
+    UdpSocket socket;
+    ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+    EXPECT_TRUE(socket.SendTo("0123456789", 10, socket.local_address(), Soon()).ok());
+    EXPECT_TRUE(socket.SendTo("abc", 3, socket.local_address(), Soon()).ok());
+    char buffer[4];
+    bool truncated = false;
+    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, Soon(), &truncated).bytes, 4u);
+    EXPECT_TRUE(truncated);
+    EXPECT_EQ(std::string_view(buffer, 4), "0123");
+    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, Soon(), &truncated).bytes, 3u);
+    EXPECT_FALSE(truncated);
+  });
+}
+
+TEST_P(UdpSocketTest, ConnectedItHearsItsPeerOnly) {
+  InFiberAndInThread([] {
+    UdpSocket server;
+    UdpSocket stranger;
+    UdpSocket client;
+    ASSERT_FALSE(server.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(stranger.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(client.Connect(server.local_address()));
+    EXPECT_TRUE(client.Send("request", 7, Soon()).ok());
+    char buffer[16];
+    SocketAddress from;
+    EXPECT_EQ(server.ReceiveFrom(buffer, sizeof(buffer), &from, Soon()).bytes, 7u);
+    EXPECT_EQ(from, client.local_address());
+    EXPECT_TRUE(stranger.SendTo("spam", 4, client.local_address(), Soon()).ok());
+    EXPECT_TRUE(server.SendTo("answer", 6, from, Soon()).ok());
+    const IoResult got = client.Receive(buffer, sizeof(buffer), Soon());
+    EXPECT_EQ(std::string_view(buffer, got.bytes), "answer");
+    // Once more from its own port, by Bind() first.
+    ASSERT_FALSE(client.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(client.Connect(server.local_address()));
+    EXPECT_TRUE(client.Send("", 0, Soon()).ok());
+    EXPECT_EQ(server.ReceiveFrom(buffer, sizeof(buffer), &from, Soon()).bytes, 0u);
+    EXPECT_EQ(from, client.local_address());
+  });
+}
+
+TEST_P(UdpSocketTest, APeerThatIsNotThereIsTold) {
+  InFiberAndInThread([] {
+    UdpSocket gone;
+    ASSERT_FALSE(gone.Bind(SocketAddress::LoopbackIpv4(0)));
+    UdpSocket client;
+    ASSERT_FALSE(client.Connect(gone.local_address()));
+    gone.Close();
+    EXPECT_TRUE(client.Send("x", 1, Soon()).ok());
+    char buffer[1];
+    EXPECT_EQ(client.Receive(buffer, 1, Soon()).error, std::errc::connection_refused);
+  });
+}
+
+TEST_P(UdpSocketTest, AnUnnamedSenderHasNoAddress) {
+  UdpSocket socket;
+  ASSERT_FALSE(socket.Bind(UnixAddress()));
+  const SocketAddress address = socket.local_address();
+  InFiberAndInThread([&] {
+    const int unnamed = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::sendto(unnamed, "x", 1, 0, address.data(), address.size()), 1);
+    ::close(unnamed);
+    char buffer[1];
+    SocketAddress from = SocketAddress::LoopbackIpv4(80);
+    EXPECT_EQ(socket.ReceiveFrom(buffer, 1, &from, Soon()).bytes, 1u);
+    EXPECT_EQ(from, SocketAddress()) << from.ToString();
+  });
+}
+
+TEST_P(UdpSocketTest, DeadlinesAndClose) {
+  for (const bool in_fiber : {true, false}) {
+    UdpSocket socket;
+    ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+    std::atomic<bool> timed_out{false};
+    Actor receiver(in_fiber, [&] {
+      char buffer[1];
+      const auto begin = Steady::now();
+      EXPECT_EQ(socket.Receive(buffer, 1, Deadline::After(5ms)).error, std::errc::timed_out);
+      EXPECT_GE(Steady::now() - begin, 5ms);
+      timed_out = true;
+      EXPECT_EQ(socket.Receive(buffer, 1, Soon()).error, std::errc::operation_canceled);
+    });
+    ASSERT_TRUE(Reaches([&] { return timed_out.load(); }));
+    EXPECT_TRUE(socket.Close());
+    receiver.Join();
+    EXPECT_FALSE(socket.IsOpen());
+    EXPECT_EQ(socket.Send("x", 1).error, std::errc::operation_canceled);
+    EXPECT_EQ(socket.local_address(), SocketAddress());
+  }
+}
+
+TEST_P(UdpSocketTest, ManyAskAndAreAnswered) {
+  UdpSocket server;
+  ASSERT_FALSE(server.Bind(SocketAddress::LoopbackIpv4(0)));
+  std::vector<Fiber> servers;
+  for (int i = 0; i < 4; ++i) {
+    servers.emplace_back([&] {
+      char buffer[64];
+      for (;;) {
+        SocketAddress from;
+        const IoResult got = server.ReceiveFrom(buffer, sizeof(buffer), &from);
+        if (!got.ok()) break;
+        EXPECT_TRUE(server.SendTo(buffer, got.bytes, from, Soon()).ok());
+      }
+    });
+  }
+  std::vector<Fiber> clients;
+  for (int c = 0; c < 10; ++c) {
+    clients.emplace_back([&, c] {
+      UdpSocket client;
+      EXPECT_FALSE(client.Connect(server.local_address()));
+      for (int i = 0; i < Scaled(200); ++i) {
+        const std::string asked = std::to_string(c) + '/' + std::to_string(i);
+        EXPECT_TRUE(client.Send(asked.data(), asked.size(), Soon()).ok());
+        char buffer[64];
+        const IoResult got = client.Receive(buffer, sizeof(buffer), Soon());
+        EXPECT_EQ(std::string_view(buffer, got.bytes), asked) << got.error.message();
+        if (!got.ok()) return;
+      }
+    });
+  }
+  for (Fiber& client : clients) client.Join();
+  server.Close();
+  for (Fiber& fiber : servers) fiber.Join();
+}
+
+}  // namespace
+}  // namespace weft::io
