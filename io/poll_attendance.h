@@ -26,7 +26,7 @@
 // A busy worker that looks without waiting attends, too, for the moment. Registered(): any thread, after something to
 // wait for was added. OnWatch(): the watch.
 //
-// `Group` says whether a worker sleeps; `Start` starts the watch's timer.
+// `somebody_sleeps` says whether a worker of the group does.
 // Proven in tests/model/poll_attendance_model.cc.
 // Rejected: two workers that wait in the poll (the kernel wakes the second whenever something becomes ready while the
 // first is out: with one connection and two workers half as many round trips a second); waking a sleeper as
@@ -94,7 +94,9 @@ class PollAttendance {
     return NeedsWatch(somebody_sleeps) ? WatchResult::kGoOn : WatchResult::kOff;
   }
 
+  // Snapshots.
   bool attended() const noexcept { return attended_.load(std::memory_order_relaxed) != 0; }
+  bool watched() const noexcept { return watched_.load(std::memory_order_relaxed) != 0; }
   std::uint32_t waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
 
  private:

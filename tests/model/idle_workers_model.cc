@@ -4,7 +4,8 @@
 // scheduling_group/idle_workers.h through all interleavings: producers that publish work and notify, workers that spin,
 // sleep and look once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
 // wake-up), also where the work published first can only end after the work published last (so a worker that is busy
-// for long does not count as one that will look).
+// for long does not count as one that will look). And with workers of which one sleeps in the poll for input and output,
+// as in Worker::Sleep(), on the real base::Parker.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "weft/base/parker.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/local_ring.h"
 #include "weft/scheduling_group/run_queue.h"
@@ -302,6 +304,165 @@ TEST(IdleWorkersModel, WithTheRingOfOneWorker) {
       {.name = "idle_workers: ring, 2 asleep", .preemptions = 2, .weak_choices = 2},
       [](model::Scenario& scenario) { OneProducer(scenario, NewGroup<OneWorkersRing>(scenario, 2, 0b11, 2)); });
   EXPECT_TRUE(asleep.passed) << asleep.report;
+}
+
+// --- A worker that sleeps in the poll (IW5) ---
+
+struct PollingGroup {
+  static constexpr int kItems = 3;
+
+  RelaxedQueue queue;
+  IdleWorkers idle;
+  std::array<base::Parker, kMaxWorkers> beds;
+  base::Atomic<std::uint32_t> attended{0};
+  base::Atomic<std::uint32_t> readable{0};  // input: items to be started, bit by bit
+  model::Parker poll;                       // what ends the wait in the poll, as epoll keeps it
+  std::array<int, kItems> runs{};
+
+  // As SchedulingGroup::WakeOne() and Unpark().
+  void Notify() {
+    const int worker = idle.ClaimWorkerToWake();
+    if (worker != IdleWorkers::kNobody && beds[static_cast<unsigned>(worker)].Unpark()) poll.Unpark();
+  }
+  void Start(int item) {
+    queue.Push(item);
+    Notify();
+  }
+  void Receive(int item) {
+    readable.fetch_or(1u << item, std::memory_order_relaxed);
+    poll.Unpark();
+  }
+
+  // As Reactor::TryEnter() and LeaveAfterDispatch().
+  bool TryEnter() {
+    std::uint32_t nobody = 0;
+    return attended.compare_exchange_strong(nobody, 1, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void Leave() {
+    std::uint32_t found = readable.exchange(0, std::memory_order_relaxed);
+    attended.store(0, std::memory_order_release);
+    for (; found != 0; found &= found - 1) Start(std::countr_zero(found));
+  }
+
+  // As Worker::Sleep().
+  bool Sleep(unsigned worker) {
+    if (!TryEnter()) {
+      beds[worker].Park();
+      return !idle.CancelSleep(worker);
+    }
+    idle.SetInPoll(worker, true);
+    if (beds[worker].BeginWaitElsewhere()) {
+      // Other than a futex, epoll_wait() does not look at the word.
+      poll.Park();
+      static_cast<void>(beds[worker].EndWaitElsewhere());
+    }
+    idle.SetInPoll(worker, false);
+    bool counted_as_spinner = !idle.CancelSleep(worker);
+    if (!counted_as_spinner) counted_as_spinner = idle.TryStartSpinning();
+    Leave();
+    return counted_as_spinner;
+  }
+
+  // As Worker::NextFiber(), with one look while it spins.
+  int NextItem(unsigned worker) {
+    bool counted_as_spinner = false;
+    for (;;) {
+      int item = kNothing;
+      if (counted_as_spinner || idle.TryStartSpinning()) {
+        counted_as_spinner = false;
+        item = queue.Pop();
+        idle.StopSpinning();
+        if (item == kNothing) item = queue.Pop();
+        if (item != kNothing && queue.HasWork()) Notify();
+      } else {
+        item = queue.Pop();
+      }
+      if (item != kNothing) return item;
+
+      idle.PrepareSleep(worker);
+      if (!queue.HasWork()) {
+        counted_as_spinner = Sleep(worker);
+      } else if (!idle.CancelSleep(worker)) {
+        beds[worker].Park();
+        counted_as_spinner = true;
+      } else {
+        model::SpinHint();
+      }
+    }
+  }
+};
+
+// `busy_for_ever`: whoever runs item 0 never comes back.
+PollingGroup* NewPollingGroup(model::Scenario& scenario, unsigned workers, int items, bool busy_for_ever = false) {
+  auto* group = scenario.New<PollingGroup>("group");
+  static constexpr const char* kNames[kMaxWorkers] = {"worker 0", "worker 1", "worker 2"};
+  for (unsigned w = 0; w < workers; ++w) {
+    scenario.Background(kNames[w], [=] {
+      for (;;) {
+        const int item = group->NextItem(w);
+        model::Note("runs an item");
+        ++group->runs[static_cast<std::size_t>(item)];
+        if (item == 0 && busy_for_ever) return;
+      }
+    });
+  }
+  scenario.AtEnd([=] {
+    MODEL_CHECK(!group->queue.HasWork(), "a wake-up is lost: there is work, and nobody will look");
+    for (int i = 0; i < items; ++i)
+      MODEL_CHECK(group->runs[static_cast<std::size_t>(i)] == 1, "an item did not run once");
+    MODEL_CHECK(group->idle.spinners() == 0, "a spinner is counted that does not spin");
+    if (busy_for_ever) return;
+    MODEL_CHECK(group->idle.sleepers() == base::WorkerMask::First(workers), "a sleeper is counted wrongly");
+    MODEL_CHECK(group->attended.load(std::memory_order_relaxed) == 1, "all sleep, and nobody polls");
+  });
+  return group;
+}
+
+TEST(IdleWorkersModel, OneWorkerInThePoll) {
+  const model::Result result =
+      model::Explore({.name = "idle_workers: poll, 1 worker, start and input", .preemptions = 3, .weak_choices = 2},
+                     [](model::Scenario& scenario) {
+                       PollingGroup* group = NewPollingGroup(scenario, 1, 2);
+                       scenario.Thread("producer", [=] { group->Start(0); });
+                       scenario.Thread("kernel", [=] { group->Receive(1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(IdleWorkersModel, OneWorkerInThePollIsWokenTwice) {
+  const model::Result result =
+      model::Explore({.name = "idle_workers: poll, 1 worker, 2 producers", .preemptions = 3, .weak_choices = 1},
+                     [](model::Scenario& scenario) {
+                       PollingGroup* group = NewPollingGroup(scenario, 1, 2);
+                       scenario.Thread("producer 0", [=] { group->Start(0); });
+                       scenario.Thread("producer 1", [=] { group->Start(1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(IdleWorkersModel, TwoWorkersOfWhichOneIsInThePoll) {
+  const model::Result result =
+      model::Explore({.name = "idle_workers: poll, 2 workers, start and input", .preemptions = 2, .weak_choices = 1},
+                     [](model::Scenario& scenario) {
+                       PollingGroup* group = NewPollingGroup(scenario, 2, 2);
+                       scenario.Thread("producer", [=] { group->Start(0); });
+                       scenario.Thread("kernel", [=] { group->Receive(1); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// What is started while another worker is busy is run by the one that is left, in its bed or in the poll.
+TEST(IdleWorkersModel, WhoIsLeftIsWokenWhereverItSleeps) {
+  const model::Result result =
+      model::Explore({.name = "idle_workers: poll, 2 workers, one stays busy", .preemptions = 2, .weak_choices = 1},
+                     [](model::Scenario& scenario) {
+                       PollingGroup* group = NewPollingGroup(scenario, 2, 2, /*busy_for_ever=*/true);
+                       scenario.Thread("producer", [=] {
+                         group->Start(0);
+                         group->Start(1);
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
 }
 
 }  // namespace

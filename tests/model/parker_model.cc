@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // base/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a deadlock),
-// what was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned.
+// what was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned; likewise for
+// an owner that sleeps elsewhere.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -114,6 +115,117 @@ TEST(ParkerModel, TheOwnerMayDestroyItOnceParkHasReturned) {
                        });
                        scenario.Thread("waker", [=] { parker->Unpark(); });
                      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// --- PK5: the owner sleeps elsewhere, e.g. in epoll_wait(), which ends for reasons of its own, too. ---
+
+struct Elsewhere : World {
+  model::Parker other;  // what ends that sleep, kept as the kernel keeps an eventfd's event
+  Atomic<int> told{0};  // how often a waker was told to end it
+
+  void WakeUp() {
+    if (!parker.Unpark()) return;
+    told.fetch_add(1, std::memory_order_relaxed);
+    other.Unpark();
+  }
+  // True: an Unpark() came.
+  bool SleepElsewhere() {
+    if (!parker.BeginWaitElsewhere()) return true;
+    static_cast<void>(other.ParkOrTimeOut());
+    return parker.EndWaitElsewhere();
+  }
+};
+
+TEST(ParkerModel, ASleepElsewhereIsEndedByUnpark) {
+  const model::Result result =
+      model::Explore({.name = "parker: elsewhere", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+                     [](model::Scenario& scenario) {
+                       auto* world = scenario.New<Elsewhere>("world");
+                       scenario.Thread("owner", [=] {
+                         // Nothing but the waker ends this sleep.
+                         if (world->parker.BeginWaitElsewhere()) {
+                           world->other.Park();
+                           MODEL_CHECK(world->parker.EndWaitElsewhere(), "its waker is not seen");
+                         }
+                         MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
+                       });
+                       scenario.Thread("waker", [=] {
+                         world->data.Write(1);
+                         world->WakeUp();
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(ParkerModel, ASleepElsewhereThatEndsByItselfLosesNoUnpark) {
+  const model::Result result = model::Explore(
+      {.name = "parker: elsewhere, by itself", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+      [](model::Scenario& scenario) {
+        auto* world = scenario.New<Elsewhere>("world");
+        scenario.Thread("owner", [=] {
+          // The wake-up that came too late for the first is there for the second, in its bed.
+          if (!world->SleepElsewhere()) world->parker.Park();
+          MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
+        });
+        scenario.Thread("waker", [=] {
+          world->data.Write(1);
+          world->WakeUp();
+        });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// A waker that was told to end the sleep may come when it is over: in the next sleep it does no harm.
+TEST(ParkerModel, ALateEndOfASleepElsewhereDoesNoHarm) {
+  const model::Result result = model::Explore({.name = "parker: elsewhere, twice", .preemptions = 3, .weak_choices = 2},
+                                              [](model::Scenario& scenario) {
+                                                auto* world = scenario.New<Elsewhere>("world");
+                                                auto* next = scenario.New<model::Parker>("next");
+                                                scenario.Thread("owner", [=] {
+                                                  while (!world->SleepElsewhere()) model::SpinHint();
+                                                  MODEL_CHECK(world->data.Read() == 1, "the first");
+                                                  next->Unpark();
+                                                  while (!world->SleepElsewhere()) model::SpinHint();
+                                                  MODEL_CHECK(world->more.Read() == 1, "the second");
+                                                });
+                                                scenario.Thread("first waker", [=] {
+                                                  world->data.Write(1);
+                                                  world->WakeUp();
+                                                });
+                                                scenario.Thread("second waker", [=] {
+                                                  next->Park();
+                                                  world->more.Write(1);
+                                                  world->WakeUp();
+                                                });
+                                              });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// Of several wakers the first is told, and one sleep sees what all of them did.
+TEST(ParkerModel, OneOfSeveralWakersEndsASleepElsewhere) {
+  const model::Result result = model::Explore(
+      {.name = "parker: elsewhere, merged", .preemptions = model::kUnbounded, .weak_choices = 3},
+      [](model::Scenario& scenario) {
+        struct Both : Elsewhere {
+          Atomic<int> count{0};
+        };
+        auto* world = scenario.New<Both>("world");
+        scenario.Thread("owner", [=] {
+          while (world->count.load(std::memory_order_relaxed) != 2) {
+            if (!world->parker.BeginWaitElsewhere()) continue;
+            world->other.Park();  // Only a waker ends it.
+            static_cast<void>(world->parker.EndWaitElsewhere());
+          }
+        });
+        for (const char* name : {"first waker", "second waker"}) {
+          scenario.Thread(name, [=] {
+            world->count.fetch_add(1, std::memory_order_relaxed);
+            world->WakeUp();
+          });
+        }
+        scenario.AtEnd([=] { MODEL_CHECK(world->told.load(std::memory_order_relaxed) <= 2, "told too often"); });
+      });
   EXPECT_TRUE(result.passed) << result.report;
 }
 

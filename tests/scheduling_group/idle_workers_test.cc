@@ -22,6 +22,19 @@ TEST(IdleWorkers, TheLowestSleeperIsClaimedAndCountsAsASpinner) {
   EXPECT_TRUE(idle.sleepers().Contains(5));
 }
 
+TEST(IdleWorkers, TheOneThatSleepsInThePollIsClaimedLast) {
+  IdleWorkers idle;
+  for (unsigned w : {0u, 1u}) idle.PrepareSleep(w);
+  idle.SetInPoll(0, true);
+  EXPECT_EQ(idle.ClaimWorkerToWake(), 1);
+  idle.StopSpinning();
+  EXPECT_EQ(idle.ClaimWorkerToWake(), 0);
+  idle.StopSpinning();
+  idle.SetInPoll(0, false);
+  for (unsigned w : {0u, 1u}) idle.PrepareSleep(w);
+  EXPECT_EQ(idle.ClaimWorkerToWake(), 0);
+}
+
 TEST(IdleWorkers, WhileSomeoneSpinsNobodyIsWoken) {
   IdleWorkers idle;
   idle.PrepareSleep(0);
