@@ -37,8 +37,7 @@ class Counter final : public PollWatch::Watched {
 TEST(PollWatch, FiresOnceForEachStartAndNotEarly) {
   Counter counter;
   std::error_code error;
-  counter.watch = PollWatch::Add(&counter, &error);
-  ASSERT_GE(counter.watch, 0) << error.message();
+  ASSERT_TRUE(PollWatch::Add(&counter, &counter.watch, &error)) << error.message();
   for (int i = 0; i < 20; ++i) {
     const auto begin = Steady::now();
     PollWatch::Start(counter.watch, 200us);
@@ -52,8 +51,7 @@ TEST(PollWatch, MayBeStartedWhileItFires) {
   Counter counter;
   std::error_code error;
   counter.again = 10;
-  counter.watch = PollWatch::Add(&counter, &error);
-  ASSERT_GE(counter.watch, 0) << error.message();
+  ASSERT_TRUE(PollWatch::Add(&counter, &counter.watch, &error)) << error.message();
   PollWatch::Start(counter.watch, 100us);
   EXPECT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == 11; }));
   PollWatch::Remove(counter.watch);
@@ -62,8 +60,7 @@ TEST(PollWatch, MayBeStartedWhileItFires) {
 TEST(PollWatch, AFurtherStartChangesTheTime) {
   Counter counter;
   std::error_code error;
-  counter.watch = PollWatch::Add(&counter, &error);
-  ASSERT_GE(counter.watch, 0) << error.message();
+  ASSERT_TRUE(PollWatch::Add(&counter, &counter.watch, &error)) << error.message();
   PollWatch::Start(counter.watch, 1h);
   PollWatch::Start(counter.watch, 1ms);
   EXPECT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == 1; }));
@@ -77,8 +74,7 @@ TEST(PollWatch, NothingFiresAfterRemove) {
     auto counter = std::make_unique<Counter>();
     std::error_code error;
     counter->again = 5;
-    counter->watch = PollWatch::Add(counter.get(), &error);
-    ASSERT_GE(counter->watch, 0) << error.message();
+    ASSERT_TRUE(PollWatch::Add(counter.get(), &counter->watch, &error)) << error.message();
     PollWatch::Start(counter->watch, std::chrono::microseconds(1 + i % 50));
     if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 100));
     PollWatch::Remove(counter->watch);
