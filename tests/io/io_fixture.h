@@ -9,7 +9,6 @@
 #define WEFT_TESTS_IO_IO_FIXTURE_H_
 
 #include <dirent.h>
-#include <gflags/gflags.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -37,8 +36,6 @@
 #include "weft/io/tcp_stream.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/tests/fiber/runtime_fixture.h"
-
-DECLARE_string(fiber_io_engine);
 
 namespace weft::io {
 
@@ -77,7 +74,6 @@ inline std::string NamesOf(const std::set<int>& numbers) {
 
 // Makes the reactors of all groups: they stay.
 inline std::vector<Reactor*> MakeReactors() {
-  if (const char* engine = std::getenv("WEFT_TEST_IO_ENGINE")) FLAGS_fiber_io_engine = engine;
   std::vector<Reactor*> reactors(fiber::GetSchedulingGroupCount());
   for (std::size_t g = 0; g < reactors.size(); ++g) {
     Fiber({.scheduling_group = g, .scheduling_group_local = true}, [&reactors, g] {
