@@ -48,7 +48,7 @@ void BatchWriter::WriteAll(bool borrowed) {
   for (int round = 0;; ++round) {
     if (borrowed && round == kRoundsForOthers) return HandOver();
     if (to_do_ == nullptr) {
-      if (IsRunningInFiberWorker()) FiberYield();
+      LetOthersCome();
       TakeAll();
     }
     if (failed()) {
@@ -62,6 +62,17 @@ void BatchWriter::WriteAll(bool borrowed) {
       return;
     }
   }
+}
+
+void BatchWriter::LetOthersCome() {
+  if (!IsRunningInFiberWorker()) return;
+  if (at_once_ > 0) {
+    --at_once_;
+    return;
+  }
+  const auto before = std::chrono::steady_clock::now();
+  FiberYield();
+  if (std::chrono::steady_clock::now() - before > kMaxHold) at_once_ = kAtOnce;
 }
 
 void BatchWriter::TakeAll() {

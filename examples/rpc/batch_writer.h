@@ -8,6 +8,9 @@
 // writer never waits on behalf of others: what the kernel does not take at once, and what came meanwhile, is written by
 // a fiber that is started for it.
 //
+// So a frame waits once behind what is ready. Where that takes long, because handlers compute, sharing is worth less than
+// the time: a writer that was held up for more than kMaxHold lets the next kAtOnce go without.
+//
 //      head_   nullptr --Write: the caller is the writer--> a list, newest frame first
 //              a list  --the writer takes it--> kTaken
 //              kTaken  --Write--> a list             kTaken --the writer has written all--> nullptr
@@ -84,11 +87,16 @@ class BatchWriter {
   // What a writer does in the fiber that called Write(), before it leaves the rest to a fiber of its own.
   static constexpr int kRoundsForOthers = 1;
   static constexpr std::size_t kMaxParts = 128;
+  // Some hundred short handlers, or callers that take their answer and call again.
+  static constexpr std::chrono::microseconds kMaxHold{500};
+  // Then it is tried again: at worst the answers to one of 33 batches are held up.
+  static constexpr int kAtOnce = 32;
 
   // The writer. `borrowed`: in a caller's fiber.
   void WriteAll(bool borrowed);
   bool WriteToDo(base::Deadline deadline);
   void Sent(std::size_t bytes);
+  void LetOthersCome();
   void TakeAll();
   bool TryEnd();
   void HandOver();
@@ -107,6 +115,7 @@ class BatchWriter {
   // The writer's own; one writer sees what the last one left by head_.
   OutFrame* to_do_ = nullptr;  // oldest first
   std::size_t sent_of_first_ = 0;
+  int at_once_ = 0;
 
   // relaxed, written by the writer; statistics.
   std::atomic<std::uint64_t> frames_{0};

@@ -14,6 +14,9 @@
 // there they fail with UNAVAILABLE, unless one is being made for the first time or again after it has worked: then they
 // wait for it.
 //
+// What is larger than limits.max_body is not sent (TOO_LARGE). A server that sends more than that, or what is no frame,
+// loses its connection, with the calls on it (CONNECTION_LOST).
+//
 // CallMethod(): any fiber and any thread, between Start() and Stop(). An asynchronous call is a blocking one in a fiber
 // of its own. Start(), Stop(), the destructor: one fiber or thread.
 #ifndef WEFT_EXAMPLES_RPC_RPC_CHANNEL_H_

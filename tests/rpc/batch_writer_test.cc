@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -131,6 +132,31 @@ TEST_P(BatchWriterTest, FramesThatAreGivenTogetherShareAWrite) {
     }
     EXPECT_LE(pair.writer().counts().writes, std::uint64_t{kFibers});
   });
+}
+
+TEST(BatchWriterOneWorkerTest, FramesAreNotHeldUpByFibersThatCompute) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  Fiber([] {
+    WriterAndPeer pair;
+    constexpr int kFibers = 10;
+    const auto round = [&] {
+      FiberLatch written(kFibers);
+      std::vector<std::function<void()>> starts(kFibers, [&] {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+        while (std::chrono::steady_clock::now() < until) continue;
+        EXPECT_TRUE(pair.writer().Write(FrameOf(1, 10)));
+        written.CountDown();
+      });
+      EXPECT_TRUE(BatchStartFiberDetached(std::move(starts)));
+      written.Wait();
+      char bytes[kFibers * (FrameHeader::kSize + 12)];
+      EXPECT_EQ(pair.peer().ReadAll(bytes, sizeof(bytes)).bytes, sizeof(bytes));
+    };
+    round();
+    EXPECT_EQ(pair.writer().counts().writes, 1u);  // The first has waited for nine others.
+    round();
+    EXPECT_EQ(pair.writer().counts().writes, 1u + kFibers);  // And the next for none.
+  }).Join();
 }
 
 TEST_P(BatchWriterTest, WhoWaitsForRoomGoesOnWhenThePeerReads) {
