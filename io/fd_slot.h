@@ -29,8 +29,8 @@
 //   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls: it does not keep its worker
 //        from others.
 //   FD6  The memory of slots is never given back (io/event_sink.h).
-//   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for it,
-//        unless its reactor's group runs again.
+//   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for
+//        it, unless its reactor's group runs again.
 // Source: the use count is that of Go's fdMutex, in idea; the drained hint is epoll(7)'s.
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_

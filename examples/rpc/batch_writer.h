@@ -8,8 +8,8 @@
 // writer never waits on behalf of others: what the kernel does not take at once, and what came meanwhile, is written by
 // a fiber that is started for it.
 //
-// So a frame waits once behind what is ready. Where that takes long, because handlers compute, sharing is worth less than
-// the time: a writer that was held up for more than kMaxHold lets the next kAtOnce go without.
+// So a frame waits once behind what is ready. Where that takes long, because handlers compute, sharing is worth less
+// than the time: a writer that was held up for more than kMaxHold lets the next kAtOnce go without.
 //
 //      head_   nullptr --Write: the caller is the writer--> a list, newest frame first
 //              a list  --the writer takes it--> kTaken

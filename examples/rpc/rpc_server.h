@@ -75,9 +75,9 @@ class Server {
   // Outlives the server.
   void AddService(google::protobuf::Service* service);
   [[nodiscard]] std::error_code Start(const io::SocketAddress& address);
-  // Graceful: no connection is accepted, clients are told to send no more, what they have sent before they learn of it is
-  // answered with UNAVAILABLE, what is in flight is answered. At the deadline connections are cut, and calls cancelled.
-  // Returns when the last handler has ended.
+  // Graceful: no connection is accepted, clients are told to send no more, what they have sent before they learn of it
+  // is answered with UNAVAILABLE, what is in flight is answered. At the deadline connections are cut, and calls
+  // cancelled. Returns when the last handler has ended.
   void Stop(base::Deadline drain_until);
 
   io::SocketAddress local_address() const { return listening_->local_address(); }

@@ -9,8 +9,8 @@
 //      done->Run():   out of the connection's calls -> the answer to the writer -> gone
 //
 // Invariants
-//   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns when
-//        none is left, and the stream lives until then.
+//   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns
+//        when none is left, and the stream lives until then.
 //   SC2  A call is answered once: by its `done`, which deletes it.
 //   SC3  Who cancels finds a call under the connection's lock, and takes what is to be run out of it; it runs when the
 //        call may be gone.

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How input and output and the scheduler get on with each other. Figures are printed; limits are those of a machine that
-// others share: what starves does so every time.
+// How input and output and the scheduler get on with each other. Figures are printed; limits are those of a machine
+// that others share: what starves does so every time.
 
 #include "weft/io/reactor.h"
 
@@ -298,8 +298,8 @@ TEST(ReactorOfSeveralRuntimes, StreamsOfOwnRuntimesWork) {
   }
 }
 
-// A stream, and a number that WaitFd() knows, registered with groups that have ended with their runtime, were never heard
-// of again in a runtime of another shape (FD7).
+// A stream, and a number that WaitFd() knows, registered with groups that have ended with their runtime, were never
+// heard of again in a runtime of another shape (FD7).
 TEST(ReactorOfSeveralRuntimes, ADescriptorThatOutlivesItsRuntimeIsServedByTheNext) {
   Pair pair = ConnectedPair();
   const int event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -4,8 +4,8 @@
 // scheduling_group/idle_workers.h through all interleavings: producers that publish work and notify, workers that spin,
 // sleep and look once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
 // wake-up), also where the work published first can only end after the work published last (so a worker that is busy
-// for long does not count as one that will look). And with workers of which one sleeps in the poll for input and output,
-// as in Worker::Sleep(), on the real base::Parker.
+// for long does not count as one that will look). And with workers of which one sleeps in the poll for input and
+// output, as in Worker::Sleep(), on the real base::Parker.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/poll_attendance.h through all interleavings: workers that go to sleep, in the poll if nobody is there, and leave it
-// with a fiber that never ends; busy ones that look; somebody who registers; the watch. At most one attends at a time
-// (PA1). When nothing moves any more and something is waited for, no worker sleeps while nobody attends (PA2: the watch
-// has woken it), and the watch is off (PA3).
+// io/poll_attendance.h through all interleavings: workers that go to sleep, in the poll if nobody is there, and leave
+// it with a fiber that never ends; busy ones that look; somebody who registers; the watch. At most one attends at a
+// time (PA1). When nothing moves any more and something is waited for, no worker sleeps while nobody attends (PA2: the
+// watch has woken it), and the watch is off (PA3).
 //
 // Preemptions are bounded everywhere: a watch whose time comes each time just before the worker that it has woken is in
 // the poll again would wake it for ever.
