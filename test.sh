@@ -5,7 +5,8 @@
 # Builds Weft and runs all its tests:  ./test.sh [release|clang|asan|tsan|debug|lint|all]...
 #
 #   release   g++, optimised: everything, and all tests
-#   clang     clang++, optimised: that everything compiles without a warning (thread safety analysis included)
+#   clang     clang++, optimised: that the library, tools and benchmarks compile without a warning (thread safety analysis included);
+#             tests and examples are compiled by clang++ for the sanitizers
 #   asan      clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests
 #   tsan      clang++, ThreadSanitizer, debug checks: the tests
 #   lint      format and clang-tidy
@@ -13,13 +14,13 @@
 #   all       (default) release, clang, asan, tsan, lint
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all went well.
-# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (parallel tests, default: half of JOBS), CTEST_ARGS (e.g. "-R sync").
+# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (CPUs for tests, of which most take two; default: JOBS),
+# CTEST_ARGS (e.g. "-R sync").
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 
 jobs=${JOBS:-$(nproc)}
-# The tests are multi-threaded themselves.
-test_jobs=${TEST_JOBS:-$(((jobs + 1) / 2))}
+test_jobs=${TEST_JOBS:-$jobs}
 logs=build/logs
 summary=()
 failed=0
@@ -29,11 +30,12 @@ note() {  # note <part> <ok|FAILED> <text>
   [ "$2" = ok ] || failed=1
 }
 
-build() {  # build <preset>
+build() {  # build <preset> <options of cmake>
   local preset=$1 started=$SECONDS
+  shift
   echo "== $preset: build"
   # -Werror=dev: a source that a CMakeLists.txt names but is not there would be left out otherwise (weft_keep_existing).
-  if cmake --preset "$preset" -Werror=dev >"$logs/$preset-configure.log" 2>&1; then
+  if cmake --preset "$preset" -Werror=dev "$@" >"$logs/$preset-configure.log" 2>&1; then
     if cmake --build "build/$preset" --parallel "$jobs" -- -k 0; then
       note "$preset" ok "built in $((SECONDS - started)) s"
       return 0
@@ -66,7 +68,7 @@ run_part() {
   case "$1" in
     release) build release && run_tests release ;;
     debug) build debug && run_tests debug ;;
-    clang) build clang ;;
+    clang) build clang -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_EXAMPLES=OFF ;;
     # The labels: see the CMakeLists.txt of the tests that carry them.
     asan) build asan && run_tests asan --label-exclude no_asan ;;
     tsan) build tsan && run_tests tsan --label-exclude no_tsan ;;
@@ -84,7 +86,7 @@ for argument in "${@:-all}"; do
     all) parts+=(release clang asan tsan lint) ;;
     release | debug | clang | asan | tsan | lint) parts+=("$argument") ;;
     *)
-      sed -n '5,18s/^# \{0,1\}//p' "$0" >&2
+      sed -n '5,20s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
   esac

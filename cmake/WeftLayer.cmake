@@ -222,11 +222,19 @@ function(weft_set_test_properties test)
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
+  # Most tests have several threads.  What has one may run beside another test (ctest --parallel).
+  set(processors 2)
+  foreach(label IN ITEMS model guest matrix layering)
+    if(label IN_LIST arg_LABELS)
+      set(processors 1)
+    endif()
+  endforeach()
   set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
   set_tests_properties(
     ${test}
     PROPERTIES
       TIMEOUT ${arg_TIMEOUT}
+      PROCESSORS ${processors}
       LABELS "${arg_LABELS}"
       ENVIRONMENT
       "ASAN_OPTIONS=detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1:detect_leaks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:history_size=4:suppressions=${suppressions}/tsan.supp"
