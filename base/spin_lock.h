@@ -25,7 +25,8 @@
 //      without_stack_lock_ (scheduling_group/scheduling_group.h)  ->  overflow list (scheduling_group/overflow_list.h)
 //      all others are leaves: a primitive's queue lock (sync/), timer shard (timer/timer_shard.h), entity pool
 //      (scheduling_group/entity_pool.h), custom_stacks_lock_ (scheduling_group.h), stack pool (context/stack_pool.h),
-//      overload detector (scheduling_group/overload_detector.h; only tried), blocking pool (io/blocking_pool.h)
+//      overload detector (scheduling_group/overload_detector.h; only tried), blocking pool (io/blocking_pool.h), limits
+//      of blocking calls (fiber/blocking_limits.cc)
 //
 // Rejected: ticket and MCS locks (a descheduled waiter blocks all behind it); std::mutex (40 bytes, about 11 ns).
 
