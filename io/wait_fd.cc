@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "weft/io/event_sink.h"
 #include "weft/io/io_result.h"
@@ -35,6 +36,15 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &&
 constexpr std::uint32_t kAlways = EPOLLERR | EPOLLHUP;
 constexpr std::uint32_t kClosed = EPOLLET;  // Not an event of poll.
 
+WaitFdResult PollOnce(int fd, std::uint32_t events, base::Deadline deadline) {
+  pollfd polled{.fd = fd, .events = static_cast<short>(events), .revents = 0};
+  const int ready = PollUntil(&polled, 1, deadline);
+  if (ready < 0) return {0, ErrnoCode(-ready)};
+  if (ready == 0) return {0, ErrnoCode(ETIMEDOUT)};
+  if ((polled.revents & POLLNVAL) != 0) return {0, ErrnoCode(EBADF)};
+  return {polled.revents, {}};
+}
+
 // What is known of a descriptor's number. Never given back.
 class ForeignFd final : public EventSink {
  public:
@@ -54,15 +64,19 @@ class ForeignFd final : public EventSink {
   }
 
  private:
+  [[nodiscard]] WaitFdResult WaitInUse(int fd, std::uint32_t wanted, base::Deadline deadline, std::uint32_t closes);
   [[nodiscard]] std::error_code Register(int fd, std::uint32_t events);
+  [[nodiscard]] WaitFdResult LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes);
 
   std::mutex mutex_;
-  Reactor* reactor_ = nullptr;  // guarded by mutex_
+  Reactor* reactor_ = nullptr;  // guarded by mutex_, all three
+  std::uint32_t waits_ = 0;     // under way
+  std::uint32_t closes_ = 0;    // by Close(); changed under the queue's lock, too
   // Guarded by the queue's lock; wanted_ is added to under mutex_ besides.
   sync::WaitQueue queue_;
   std::uint32_t count_ = 0;   // of events
   std::uint32_t last_ = 0;    // the last one
-  std::uint32_t wanted_ = 0;  // registered since
+  std::uint32_t wanted_ = 0;  // since, by those who have registered or are about to
 };
 
 std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
@@ -86,37 +100,60 @@ std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
 }
 
 WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, base::Deadline deadline) {
+  std::uint32_t closes;
+  {
+    std::lock_guard guard(mutex_);
+    ++waits_;
+    closes = closes_;
+  }
+  const WaitFdResult result = WaitInUse(fd, wanted, deadline, closes);
+  std::lock_guard guard(mutex_);
+  if (--waits_ != 0) return result;
+  queue_.lock();
+  const bool armed = wanted_ != 0;
+  wanted_ = 0;
+  queue_.unlock();
+  if (armed && reactor_ != nullptr) std::exchange(reactor_, nullptr)->Remove(fd);  // WF4
+  return result;
+}
+
+WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, base::Deadline deadline, std::uint32_t closes) {
   for (;;) {
     std::uint32_t count;
     {
       std::lock_guard guard(mutex_);
+      if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};  // WF3
       queue_.lock();
       count = count_;
-      const std::uint32_t registered = wanted_ | wanted;
+      const std::uint32_t registered = wanted_ |= wanted;
       queue_.unlock();
       if (const std::error_code error = Register(fd, registered)) {
         if (error == std::errc::operation_not_permitted) return {static_cast<short>(wanted), {}};  // A file.
         return {0, error};
       }
-      queue_.lock();
-      wanted_ |= registered;  // If the event has come already, too much: one wake-up in vain.
-      queue_.unlock();
     }
     Waiter waiter;
     queue_.lock();
     std::uint32_t events;
     if (count_ != count) {
-      events = last_;
+      events = closes_ != closes ? kClosed : last_;
       queue_.unlock();
     } else {
       const WaitResult result = queue_.Wait(&waiter, deadline, sync::Interruptible::kYes);
-      if (result == WaitResult::kTimedOut) return {0, ErrnoCode(ETIMEDOUT)};
+      if (result == WaitResult::kTimedOut) return LookOnceMore(fd, wanted, closes);
       if (result == WaitResult::kInterrupted) return {0, ErrnoCode(EINTR)};
       events = waiter.tag;
     }
     if (events == kClosed) return {0, ErrnoCode(ECANCELED)};
     if ((events & (wanted | kAlways)) != 0) return {static_cast<short>(events & (wanted | kAlways)), {}};
   }
+}
+
+// The time is over, but the reactor may not have told yet what has come before: the last word is the kernel's.
+WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes) {
+  std::lock_guard guard(mutex_);  // Nobody closes it meanwhile.
+  if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};
+  return PollOnce(fd, wanted, base::Deadline::At(base::Deadline::TimePoint::min()));
 }
 
 std::error_code ForeignFd::Close(int fd) {
@@ -128,6 +165,9 @@ std::error_code ForeignFd::Close(int fd) {
       reactor_->Remove(fd);
       reactor_ = nullptr;
     }
+    queue_.lock();
+    ++closes_;
+    queue_.unlock();
     OnEvents(kClosed, &claimed);
     if (::close(fd) != 0) error = ErrnoCode(errno);
   }
@@ -168,20 +208,12 @@ class ForeignFds {
   std::array<std::atomic<ForeignFd*>, kChunks> chunks_{};
 };
 
-WaitFdResult WaitInThread(int fd, short events, base::Deadline deadline) {
-  pollfd polled{.fd = fd, .events = events, .revents = 0};
-  const int ready = PollUntil(&polled, 1, deadline);
-  if (ready < 0) return {0, ErrnoCode(-ready)};
-  if (ready == 0) return {0, ErrnoCode(ETIMEDOUT)};
-  if ((polled.revents & POLLNVAL) != 0) return {0, ErrnoCode(EBADF)};
-  return {polled.revents, {}};
-}
-
 }  // namespace
 
 WaitFdResult WaitFd(int fd, short events, base::Deadline deadline) {
   // A deadline that has passed already: just a look.
-  if (scheduling_group::CurrentFiber() == nullptr || deadline.expired()) return WaitInThread(fd, events, deadline);
+  if (scheduling_group::CurrentFiber() == nullptr || deadline.expired())
+    return PollOnce(fd, static_cast<std::uint32_t>(events), deadline);
   ForeignFd* foreign = ForeignFds::Get().At(fd);
   if (foreign == nullptr) return {0, ErrnoCode(EBADF)};
   return foreign->Wait(fd, static_cast<std::uint32_t>(events), deadline);

@@ -354,6 +354,90 @@ TEST_P(WaitFdTest, ADuplicateOfWhatWasClosedDoesNoHarm) {
   });
 }
 
+// Woken for what another wanted, and the descriptor is closed before it runs: it waited for the one that had the number
+// next.
+TEST_P(WaitFdTest, WhoIsAwakeWhenItIsClosedDoesNotWaitForTheNextOfThatNumber) {
+  const auto fill = [](int fd) {
+    char much[4096] = {};
+    while (::write(fd, much, sizeof(much)) > 0) {
+    }
+  };
+  for (int round = 0; round < 10; ++round) {
+    int sockets[2];
+    int next[2] = {-1, -1};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+    fill(sockets[0]);
+    std::atomic<scheduling_group::FiberEntity*> entity{nullptr};
+    const auto waits = [&entity] { return entity != nullptr && entity.load()->current_wait.load() != nullptr; };
+    Fiber reader([&] {
+      entity = scheduling_group::CurrentFiber();
+      EXPECT_EQ(WaitFd(sockets[0], POLLIN, Soon()).events, POLLIN);
+      EXPECT_FALSE(CloseFd(sockets[0]));
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, next), 0);
+      EXPECT_EQ(next[0], sockets[0]);
+      fill(next[0]);
+    });
+    ASSERT_TRUE(Reaches(waits));
+    entity = nullptr;
+    Fiber writer([&] {
+      entity = scheduling_group::CurrentFiber();
+      EXPECT_EQ(WaitFd(sockets[0], POLLOUT, Deadline::After(2s)).error, std::errc::operation_canceled);
+    });
+    ASSERT_TRUE(Reaches(waits));
+    EXPECT_EQ(::write(sockets[1], "x", 1), 1);
+    reader.Join();
+    writer.Join();
+    for (const int fd : {sockets[1], next[0], next[1]}) EXPECT_FALSE(CloseFd(fd));
+  }
+}
+
+// It said timed_out, though it was ready long before: no worker had looked.
+TEST_P(WaitFdTest, WhatWasReadyBeforeTheDeadlineIsTold) {
+  Pipe pipe;
+  std::atomic<int> begun{0};
+  const int workers = GetParam().workers * GetParam().groups;
+  std::atomic<Steady::rep> ready_at{Steady::time_point::max().time_since_epoch().count()};
+  Fiber waiter([&] {
+    ++begun;
+    const Deadline deadline = Deadline::After(20ms);
+    const WaitFdResult ready = WaitFd(pipe.read, POLLIN, deadline);
+    if (ready_at > deadline.time_point().time_since_epoch().count()) return;  // The workers were not busy in time.
+    EXPECT_FALSE(ready.error) << ready.error.message();
+    EXPECT_EQ(ready.events, POLLIN);
+  });
+  ASSERT_TRUE(AwaitRegistered(1));
+  std::vector<Fiber> busy;
+  for (int i = 0; i < workers; ++i) {
+    busy.emplace_back([&] {
+      // The last of them is there when all workers are busy, and keeps them so.
+      if (++begun == workers + 1) {
+        pipe.WriteByte();
+        ready_at = Steady::now().time_since_epoch().count();
+      }
+      const auto until = Steady::now() + 60ms;
+      while (Steady::now() < until) {
+      }
+    });
+  }
+  for (Fiber& fiber : busy) fiber.Join();
+  waiter.Join();
+}
+
+// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer was not told, since a poll
+// of io_uring keeps it open.
+TEST_P(WaitFdTest, WhatNobodyWaitsForAnyMoreIsNotKeptOpen) {
+  InFiber([] {
+    int sockets[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+    EXPECT_EQ(WaitFd(sockets[0], POLLIN, Deadline::After(100us)).error, std::errc::timed_out);
+    ::close(sockets[0]);
+    EXPECT_EQ(WaitFd(sockets[1], POLLIN, Soon()).events & POLLIN, POLLIN);
+    char byte;
+    EXPECT_EQ(::read(sockets[1], &byte, 1), 0);
+    EXPECT_FALSE(CloseFd(sockets[1]));
+  });
+}
+
 TEST_P(WaitFdTest, AFileIsAlwaysReady) {
   const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   const int directory = ::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
