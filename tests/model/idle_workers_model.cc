@@ -441,14 +441,17 @@ TEST(IdleWorkersModel, OneWorkerInThePollIsWokenTwice) {
 }
 
 TEST(IdleWorkersModel, TwoWorkersOfWhichOneIsInThePoll) {
-  const model::Result result =
-      model::Explore({.name = "idle_workers: poll, 2 workers, start and input", .preemptions = 2, .weak_choices = 1},
-                     [](model::Scenario& scenario) {
-                       PollingGroup* group = NewPollingGroup(scenario, 2, 2);
-                       scenario.Thread("producer", [=] { group->Start(0); });
-                       scenario.Thread("kernel", [=] { group->Receive(1); });
-                     });
+  const auto scene = [](model::Scenario& scenario) {
+    PollingGroup* group = NewPollingGroup(scenario, 2, 2);
+    scenario.Thread("producer", [=] { group->Start(0); });
+    scenario.Thread("kernel", [=] { group->Receive(1); });
+  };
+  const model::Result result = model::Explore(
+      {.name = "idle_workers: poll, 2 workers, start and input", .preemptions = 2, .weak_choices = 0}, scene);
   EXPECT_TRUE(result.passed) << result.report;
+  const model::Result weak =
+      model::Explore({.name = "idle_workers: poll, 2 workers, weak", .preemptions = 1, .weak_choices = 1}, scene);
+  EXPECT_TRUE(weak.passed) << weak.report;
 }
 
 // What is started while another worker is busy is run by the one that is left, in its bed or in the poll.
