@@ -18,8 +18,9 @@
 // Invariants
 //   WF1  No event is missed: a waiter reads the number of events before it registers, and sleeps only if it is the same
 //        afterwards, under the queue's lock; an event counts under that lock, then claims.
-//   WF2  The registration covers what all waiters want: it is made under `mutex`, with what others have wanted since the
-//        last event. An event of a former registration makes that too little, but then the number has changed (WF1).
+//   WF2  The registration covers what all waiters want: it is made under `mutex`, with what others have wanted since
+//        the last event. An event of a former registration makes that too little, but then the number has changed
+//        (WF1).
 //   WF3  A wait is about the descriptor that had the number when it began: CloseFd() ends it, even if it has just been
 //        woken for what others wanted.
 //   WF4  While nobody waits nothing is armed: io_uring would keep open what its owner closes.

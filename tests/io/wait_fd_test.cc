@@ -423,8 +423,8 @@ TEST_P(WaitFdTest, WhatWasReadyBeforeTheDeadlineIsTold) {
   waiter.Join();
 }
 
-// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer was not told, since a poll
-// of io_uring keeps it open.
+// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer was not told, since a
+// poll of io_uring keeps it open.
 TEST_P(WaitFdTest, WhatNobodyWaitsForAnyMoreIsNotKeptOpen) {
   InFiber([] {
     int sockets[2];

@@ -5,7 +5,8 @@
 // fibers that compute. All the time what is echoed is what was sent, nobody waits beyond his deadline by much, and in
 // the end no descriptor, fiber or registration is left.
 //
-// WEFT_SOAK_SECONDS says for how long, default 18: with both policies and both engines a minute (tools/soak.sh: longer).
+// WEFT_SOAK_SECONDS says for how long, default 18: with both policies and both engines a minute (tools/soak.sh:
+// longer).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
