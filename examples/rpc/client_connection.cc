@@ -52,8 +52,9 @@ std::vector<ClientConnection::PendingCall*> ClientConnection::CallTable::Close()
   return calls;
 }
 
-bool ClientConnection::CallTable::empty() const {
+bool ClientConnection::CallTable::CloseIfEmpty() {
   const std::scoped_lock lock(mutex_);
+  if (count_ == 0) closed_ = true;
   return count_ == 0;
 }
 
@@ -183,8 +184,9 @@ bool ClientConnection::OnFrame(Frame* frame) {
 }
 
 void ClientConnection::LeaveIfDone() {
-  // relaxed: the server shuts down in the end whether we see it or not.
-  if (farewell_.load(std::memory_order_relaxed) && calls_.empty()) Shutdown();
+  // relaxed: the server shuts down in the end whether we see it or not. Closed first: a call that has chosen this
+  // connection and comes too late learns that it was not begun.
+  if (farewell_.load(std::memory_order_relaxed) && calls_.CloseIfEmpty()) Shutdown();
 }
 
 void ClientConnection::Close() {

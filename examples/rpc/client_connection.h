@@ -90,7 +90,8 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
     // nullptr: it is not there (any more).
     PendingCall* Take(std::uint64_t id);
     std::vector<PendingCall*> Close();
-    bool empty() const;
+    // True: no call is in it, and none will be.
+    bool CloseIfEmpty();
 
    private:
     struct Slot {
@@ -100,7 +101,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
     };
     static constexpr std::uint32_t kNone = UINT32_MAX;
 
-    mutable FiberMutex mutex_;
+    FiberMutex mutex_;
     std::vector<Slot> slots_;
     std::uint32_t first_free_ = kNone;
     std::size_t count_ = 0;

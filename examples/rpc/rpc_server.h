@@ -100,7 +100,7 @@ class Server {
   friend class ServerConnection;
 
   // How long clients that have their answers may take to close their connections, before we do.
-  static constexpr std::chrono::milliseconds kFarewellTime{100};
+  static constexpr std::chrono::milliseconds kFarewellTime{1000};
 
   // By the readers.
   [[nodiscard]] bool BeginCall();

@@ -219,7 +219,10 @@ TEST_P(RpcTest, APoolSpreadsItsCallsOverItsConnections) {
     EchoServiceImpl echo;
     RunningServer server(&echo);
     Client client(server->local_address(), {.connections = 3});
-    while (client.channel().counts().connected < 3) ASSERT_EQ(client.CodeOf("x"), OK);
+    while (client.channel().counts().connected < 3) {
+      ASSERT_EQ(client.CodeOf("x"), OK);
+    }
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(client.CodeOf("x"), OK);  // One on each.
     EXPECT_EQ(server->counts().connections, 3u);
     EXPECT_TRUE(client.channel().Healthy());
   });
