@@ -16,7 +16,10 @@ command -v wrk >/dev/null || { echo "wrk is not there (Debian: wrk)" >&2; exit 1
 output=$(mktemp -d)
 processes=()
 cleanup() {
-  for process in "${processes[@]}"; do kill -KILL "$process" 2>/dev/null || true; done
+  for process in "${processes[@]}"; do
+    kill -KILL "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+  done
   rm -rf "$output"
 }
 trap cleanup EXIT
@@ -25,6 +28,7 @@ trap cleanup EXIT
 start() {
   local name=$1
   shift
+  : >"$output/$name"  # It is read before the program may have run.
   "$programs/$@" >"$output/$name" 2>&1 &
   processes+=($!)
   local try
