@@ -26,7 +26,9 @@ class ReadinessEngine {
 
   virtual ~ReadinessEngine() = default;
 
+  // file_exists: it was added already, and not removed.
   [[nodiscard]] virtual std::error_code Add(int fd, std::uint32_t events, void* tag) = 0;
+  // no_such_file_or_directory: it was not added, or has been closed since (epoll sees that, io_uring does not).
   [[nodiscard]] virtual std::error_code Modify(int fd, std::uint32_t events, void* tag) = 0;
   virtual void Remove(int fd) noexcept = 0;
 

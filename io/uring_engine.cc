@@ -49,13 +49,12 @@ UringEngine::~UringEngine() {
   if (ring_.ring_fd < 0) return;
   ::io_uring_queue_exit(&ring_);
   if (interrupter_ >= 0) ::close(interrupter_);
-  for (const auto& [fd, registration] : by_fd_) delete registration;
 }
 
 std::error_code UringEngine::Add(int fd, std::uint32_t events, void* tag) {
   if (::fcntl(fd, F_GETFD) < 0) return ErrnoCode(errno);  // The ring would say so later.
   std::lock_guard guard(mutex_);
-  RemoveLocked(fd);  // One that was closed behind our back.
+  if (by_fd_.contains(fd)) return ErrnoCode(EEXIST);
   return SubmitPoll(fd, events, tag);
 }
 
@@ -73,10 +72,10 @@ void UringEngine::Remove(int fd) noexcept {
 }
 
 std::error_code UringEngine::SubmitPoll(int fd, std::uint32_t events, void* tag) {
-  if (free_.empty()) free_.push_back(std::make_unique<Registration>());
-  Registration* registration = free_.back().release();
+  if (free_.empty()) free_.push_back(all_.emplace_back(std::make_unique<Registration>()).get());
+  Registration* registration = free_.back();
   free_.pop_back();
-  *registration = {.fd = fd, .events = events, .tag = tag, .removed = false};
+  *registration = {.fd = fd, .events = events, .tag = tag, .removed = false, .over = false};
   by_fd_[fd] = registration;
   Arm(registration);
   return {};
@@ -100,7 +99,8 @@ void UringEngine::RemoveLocked(int fd) {
   Registration* registration = found->second;
   by_fd_.erase(found);
   if (registration == nullptr) return;  // A single one that has come.
-  registration->removed = true;         // Its last completion gives it back (UE2).
+  if (registration->over) return free_.push_back(registration);
+  registration->removed = true;  // Its last completion gives it back (UE2).
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
   WEFT_CHECK(entry != nullptr, "UringEngine: the submission queue is full though it is emptied each time (UE1)");
   // Not a removal of the poll: that fails (EALREADY) for one which makes a completion just now, and it would go on, and
@@ -145,7 +145,7 @@ void UringEngine::OnCompletion(const io_uring_cqe& completion) {
   const std::int32_t result = completion.res;
   std::lock_guard guard(mutex_);
   if (registration->removed) {
-    if (last) free_.emplace_back(registration);
+    if (last) free_.push_back(registration);
     return;
   }
   const bool once = (registration->events & EPOLLONESHOT) != 0;
@@ -158,9 +158,11 @@ void UringEngine::OnCompletion(const io_uring_cqe& completion) {
     // Silent until Modify(), which finds it there.
     auto silent = by_fd_.find(registration->fd);
     if (silent != by_fd_.end()) silent->second = nullptr;
-    free_.emplace_back(registration);
+    free_.push_back(registration);
   } else if (result >= 0 || result == -ECANCELED) {
     Arm(registration);  // UE3
+  } else {
+    registration->over = true;
   }
 }
 

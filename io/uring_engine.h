@@ -51,6 +51,7 @@ class UringEngine final : public ReadinessEngine {
     std::uint32_t events = 0;
     void* tag = nullptr;
     bool removed = false;
+    bool over = false;  // its last completion has been seen, and it was not submitted again
   };
 
   static constexpr unsigned kSubmissions = 64;
@@ -68,8 +69,9 @@ class UringEngine final : public ReadinessEngine {
   io_uring ring_;
   int interrupter_ = -1;
   std::mutex mutex_;
-  std::unordered_map<int, Registration*> by_fd_;     // under mutex_, both
-  std::vector<std::unique_ptr<Registration>> free_;  //
+  std::unordered_map<int, Registration*> by_fd_;  // under mutex_, all three
+  std::vector<std::unique_ptr<Registration>> all_;
+  std::vector<Registration*> free_;
   std::array<Event, kBatch> events_;
   std::size_t found_ = 0;
 };

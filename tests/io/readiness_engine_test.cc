@@ -150,6 +150,27 @@ TEST_P(ReadinessEngineTest, ModifyFindsThatTheDescriptorWasClosedAndIsAnotherNow
   ::close(second);
 }
 
+// Or the first would wait for ever: io_uring dropped it.
+TEST_P(ReadinessEngineTest, ASecondRegistrationOfADescriptorIsRefused) {
+  int other = 0;
+  ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
+  EXPECT_EQ(engine->Add(pipe[0], EPOLLIN | EPOLLONESHOT, &other), std::errc::file_exists);
+  WriteByte();
+  EXPECT_EQ(WaitFor(tag) & EPOLLIN, EPOLLIN);
+  engine->Remove(pipe[0]);
+  ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLONESHOT, &other));
+  EXPECT_EQ(WaitFor(&other) & EPOLLIN, EPOLLIN);
+  EXPECT_EQ(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag), std::errc::file_exists);  // Silent, but there.
+  engine->Remove(pipe[0]);
+}
+
+// Its memory is the engine's, and no completion of it is seen any more (LeakSanitizer).
+TEST_P(ReadinessEngineTest, WhatWasRemovedBeforeTheEndIsGivenBack) {
+  ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
+  engine->Remove(pipe[0]);
+  engine.reset();
+}
+
 TEST_P(ReadinessEngineTest, WhatIsNoDescriptorIsRefused) {
   EXPECT_EQ(engine->Add(-1, EPOLLIN, tag), std::errc::bad_file_descriptor);
   const int closed = ::eventfd(0, EFD_CLOEXEC);
