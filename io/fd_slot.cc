@@ -18,6 +18,7 @@
 #include "weft/io/io_result.h"
 #include "weft/io/poll_until.h"
 #include "weft/io/reactor.h"
+#include "weft/io/wait_fd.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/park.h"
 
@@ -193,6 +194,7 @@ bool FdSlot::IsLeft() const noexcept {
 }
 
 std::error_code FdSlot::Register(Direction direction) {
+  ForgetFd(fd_);  // Who had it before may have waited for it, and there is one registration of each descriptor.
   std::error_code error;
   std::lock_guard guard(register_mutex_);
   Reactor* const former = reactor_.load(std::memory_order_relaxed);

@@ -50,6 +50,7 @@ class ForeignFd final : public EventSink {
  public:
   [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, base::Deadline deadline);
   std::error_code Close(int fd);
+  void Forget(int fd);
 
   void OnEvents(std::uint32_t events, WaitList* claimed) noexcept override {
     queue_.lock();
@@ -66,12 +67,13 @@ class ForeignFd final : public EventSink {
  private:
   [[nodiscard]] WaitFdResult WaitInUse(int fd, std::uint32_t wanted, base::Deadline deadline, std::uint32_t closes);
   [[nodiscard]] std::error_code Register(int fd, std::uint32_t events);
+  void Forget(int fd, WaitList* claimed);  // under mutex_
   [[nodiscard]] WaitFdResult LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes);
 
   std::mutex mutex_;
   Reactor* reactor_ = nullptr;  // guarded by mutex_, all three
   std::uint32_t waits_ = 0;     // under way
-  std::uint32_t closes_ = 0;    // by Close(); changed under the queue's lock, too
+  std::uint32_t closes_ = 0;    // by Forget(); changed under the queue's lock, too
   // Guarded by the queue's lock; wanted_ is added to under mutex_ besides.
   sync::WaitQueue queue_;
   std::uint32_t count_ = 0;   // of events
@@ -94,7 +96,10 @@ std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
   }
   Reactor* reactor = Reactor::OfCurrentGroup(&error);
   if (reactor == nullptr) return error;
-  if ((error = reactor->Add(fd, events | EPOLLONESHOT, this))) return error;
+  if ((error = reactor->Add(fd, events | EPOLLONESHOT, this))) {
+    // There is another sink: ours is not.
+    return error == std::errc::file_exists ? ErrnoCode(EBUSY) : error;
+  }
   reactor_ = reactor;
   return {};
 }
@@ -156,19 +161,30 @@ WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t
   return PollOnce(fd, wanted, base::Deadline::At(base::Deadline::TimePoint::min()));
 }
 
+void ForeignFd::Forget(int fd, WaitList* claimed) {
+  if (reactor_ != nullptr) std::exchange(reactor_, nullptr)->Remove(fd);
+  queue_.lock();
+  ++closes_;
+  queue_.unlock();
+  OnEvents(kClosed, claimed);
+}
+
+void ForeignFd::Forget(int fd) {
+  WaitList claimed;
+  {
+    std::lock_guard guard(mutex_);
+    if (waits_ == 0 && reactor_ == nullptr) return;
+    Forget(fd, &claimed);
+  }
+  sync::WakeAll(&claimed);
+}
+
 std::error_code ForeignFd::Close(int fd) {
   WaitList claimed;
   std::error_code error;
   {
     std::lock_guard guard(mutex_);
-    if (reactor_ != nullptr) {
-      reactor_->Remove(fd);
-      reactor_ = nullptr;
-    }
-    queue_.lock();
-    ++closes_;
-    queue_.unlock();
-    OnEvents(kClosed, &claimed);
+    Forget(fd, &claimed);
     if (::close(fd) != 0) error = ErrnoCode(errno);
   }
   sync::WakeAll(&claimed);
@@ -181,14 +197,14 @@ class ForeignFds {
   static constexpr std::size_t kChunk = 1024;
   static constexpr std::size_t kChunks = 4096;
 
-  // nullptr: no such number is possible.
-  ForeignFd* At(int fd) {
+  // nullptr: no such number is possible; or there is none yet, and it shall not be made.
+  ForeignFd* At(int fd, bool make = true) {
     const auto number = static_cast<std::size_t>(fd);
     if (fd < 0 || number >= kChunk * kChunks) return nullptr;
     std::atomic<ForeignFd*>& place = chunks_[number / kChunk];
     // acquire: the objects. Pairs with the release below.
     ForeignFd* chunk = place.load(std::memory_order_acquire);
-    if (chunk == nullptr) {
+    if (chunk == nullptr && make) {
       auto* made = new ForeignFd[kChunk];
       if (place.compare_exchange_strong(chunk, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
         chunk = made;
@@ -196,7 +212,7 @@ class ForeignFds {
         delete[] made;
       }
     }
-    return &chunk[number % kChunk];
+    return chunk != nullptr ? &chunk[number % kChunk] : nullptr;
   }
 
   static ForeignFds& Get() {
@@ -222,6 +238,10 @@ WaitFdResult WaitFd(int fd, short events, base::Deadline deadline) {
 std::error_code CloseFd(int fd) {
   ForeignFd* foreign = ForeignFds::Get().At(fd);
   return foreign != nullptr ? foreign->Close(fd) : ErrnoCode(EBADF);
+}
+
+void ForgetFd(int fd) {
+  if (ForeignFd* foreign = ForeignFds::Get().At(fd, /*make=*/false)) foreign->Forget(fd);
 }
 
 }  // namespace weft::io

@@ -39,12 +39,17 @@ struct WaitFdResult {
 };
 
 // Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. Errors: timed_out;
-// operation_canceled: CloseFd(); interrupted: sync::InterruptWait(); bad_file_descriptor; others of the kernel.
+// operation_canceled: CloseFd(), or it became one of Weft's own sockets; device_or_resource_busy: it is one, and fibers
+// have waited for that; interrupted: sync::InterruptWait(); bad_file_descriptor; others of the kernel.
 // A file or directory is always ready.
 [[nodiscard]] WaitFdResult WaitFd(int fd, short events, base::Deadline deadline = {});
 
 // Any fiber and any thread: closes it, and fibers that wait for it get operation_canceled. As close(2) otherwise.
 std::error_code CloseFd(int fd);
+
+// By who registers it otherwise (io/fd_slot.h), any thread: it may have been waited for before. Who waits for it still
+// gets operation_canceled.
+void ForgetFd(int fd);
 
 }  // namespace weft::io
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/tcp_stream.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
@@ -436,6 +437,55 @@ TEST_P(WaitFdTest, WhatNobodyWaitsForAnyMoreIsNotKeptOpen) {
     EXPECT_EQ(::read(sockets[1], &byte, 1), 0);
     EXPECT_FALSE(CloseFd(sockets[1]));
   });
+}
+
+// E.g. by a library that connects, and hands the socket over: its first read failed, "file exists".
+TEST_P(WaitFdTest, WhatWasWaitedForCanBecomeAStream) {
+  for (const bool in_vain : {true, false}) {
+    InFiber([in_vain] {
+      int sockets[2];
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+      if (in_vain) {
+        EXPECT_EQ(WaitFd(sockets[0], POLLIN, Deadline::After(100us)).error, std::errc::timed_out);
+      } else {
+        EXPECT_EQ(WaitFd(sockets[0], POLLOUT, Soon()).events, POLLOUT);
+      }
+      TcpStream stream{Descriptor(sockets[0])};
+      Fiber peer([fd = sockets[1]] {
+        FiberSleepFor(1ms);
+        EXPECT_EQ(::write(fd, "x", 1), 1);
+      });
+      char byte;
+      const IoResult read = stream.ReadSome(&byte, 1, Soon());
+      EXPECT_TRUE(read.ok()) << read.error.message();
+      peer.Join();
+      ::close(sockets[1]);
+    });
+  }
+}
+
+// It took the stream's registration away, with io_uring, and who read waited for ever.
+TEST_P(WaitFdTest, AStreamIsNotRobbedByAWaitForItsNumber) {
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+  TcpStream stream{Descriptor(sockets[0])};
+  std::atomic<bool> has_read{false};
+  const FiberAttributes first_group{.scheduling_group = 0, .scheduling_group_local = true};
+  Fiber reader(first_group, [&] {
+    char byte;
+    const auto begin = Steady::now();
+    EXPECT_TRUE(stream.ReadSome(&byte, 1, Soon()).ok());
+    EXPECT_LT(Steady::now() - begin, 25s);  // Not by the look at its deadline.
+    has_read = true;
+  });
+  ASSERT_TRUE(AwaitRegistered(1));
+  Fiber(first_group, [&] {
+    EXPECT_EQ(WaitFd(stream.fd(), POLLOUT, Soon()).error, std::errc::device_or_resource_busy);
+  }).Join();
+  EXPECT_FALSE(has_read);
+  EXPECT_EQ(::write(sockets[1], "x", 1), 1);
+  reader.Join();
+  ::close(sockets[1]);
 }
 
 TEST_P(WaitFdTest, AFileIsAlwaysReady) {
