@@ -15,6 +15,7 @@ cd "$(dirname "$0")/../.."
 command -v wrk >/dev/null || { echo "wrk is not there (Debian: wrk)" >&2; exit 1; }
 output=$(mktemp -d)
 processes=()
+# shellcheck disable=SC2317  # Called by the trap.
 cleanup() {
   for process in "${processes[@]}"; do
     kill -KILL "$process" 2>/dev/null || true
@@ -26,10 +27,10 @@ trap cleanup EXIT
 
 # start <name> <program> <arguments>: in the background; its address in $address.
 start() {
-  local name=$1
-  shift
+  local name=$1 program=$programs/$2
+  shift 2
   : >"$output/$name"  # It is read before the program may have run.
-  "$programs/$@" >"$output/$name" 2>&1 &
+  "$program" "$@" >"$output/$name" 2>&1 &
   processes+=($!)
   local try
   for try in {1..200}; do

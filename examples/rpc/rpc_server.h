@@ -82,6 +82,9 @@ class Server {
 
   io::SocketAddress local_address() const { return listening_->local_address(); }
 
+  // Stop() has been called: requests that come are not begun.
+  bool draining() const { return draining_.load(std::memory_order_relaxed); }
+
   struct Counts {
     std::size_t connections = 0;  // now
     std::size_t in_flight = 0;    // now
@@ -104,7 +107,6 @@ class Server {
 
   // By the readers.
   [[nodiscard]] bool BeginCall();
-  bool draining() const { return draining_.load(std::memory_order_relaxed); }
   // Whether a connection that ends was ended by us.
   bool cut() const { return cut_.load(std::memory_order_relaxed); }
   void EndCall();

@@ -671,6 +671,7 @@ TEST_P(RpcTest, StopAnswersWhatIsInFlightAndRefusesTheRest) {
     }
     begun.Wait();
     Fiber stopper([&] { server->Stop(Deadline::After(60s)); });
+    while (!server->draining()) FiberYield();
     // Until the farewell has come there is a connection, and the server says that it stops.
     ErrorCode code = OK;
     while (client.channel().Healthy()) {
