@@ -2,15 +2,17 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds Weft and runs all its tests:  ./test.sh [release|clang|asan|tsan|debug|lint|all]...
+# Builds Weft and runs all its tests:  ./test.sh [release|clang|asan|tsan|lint|debug|asan_examples|tsan_examples|all]...
 #
 #   release   g++, optimised: everything, and all tests
 #   clang     clang++, optimised: that the library, tools and benchmarks compile without a warning (thread safety analysis included);
-#             tests and examples are compiled by clang++ for the sanitizers
-#   asan      clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests
-#   tsan      clang++, ThreadSanitizer, debug checks: the tests
+#             tests are compiled by clang++ for the sanitizers
+#   asan      clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for those of
+#             examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
+#   tsan      clang++, ThreadSanitizer, debug checks: the same
 #   lint      format and clang-tidy
 #   debug     g++ with debug checks: the tests (not part of `all`: asan and tsan have the same checks)
+#   asan_examples, tsan_examples   what asan and tsan leave out (not part of `all`)
 #   all       (default) release, clang, asan, tsan, lint
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all went well.
@@ -70,8 +72,13 @@ run_part() {
     debug) build debug && run_tests debug ;;
     clang) build clang -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_EXAMPLES=OFF ;;
     # The labels: see the CMakeLists.txt of the tests that carry them.
-    asan) build asan && run_tests asan --label-exclude no_asan ;;
-    tsan) build tsan && run_tests tsan --label-exclude no_tsan ;;
+    asan | tsan)
+      build "$1" -DWEFT_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=ON && run_tests "$1" --label-exclude "no_$1"
+      ;;
+    asan_examples | tsan_examples)
+      build "${1%_examples}" -DWEFT_BUILD_EXAMPLES=ON -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=OFF &&
+        run_tests "${1%_examples}" --label-exclude "no_${1%_examples}" --label-regex '^(examples|rpc|interop)$'
+      ;;
     lint)
       echo "== lint"
       if tools/format.sh --check; then note format ok ""; else note format FAILED "run tools/format.sh"; fi
@@ -84,9 +91,9 @@ parts=()
 for argument in "${@:-all}"; do
   case "$argument" in
     all) parts+=(release clang asan tsan lint) ;;
-    release | debug | clang | asan | tsan | lint) parts+=("$argument") ;;
+    release | debug | clang | asan | tsan | lint | asan_examples | tsan_examples) parts+=("$argument") ;;
     *)
-      sed -n '5,20s/^# \{0,1\}//p' "$0" >&2
+      sed -n '5,24s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
   esac
