@@ -5,8 +5,8 @@
 # Builds Weft and runs all its tests:  ./test.sh [release|clang|asan|tsan|lint|debug|asan_examples|tsan_examples|all]...
 #
 #   release   g++, optimised: everything, and all tests
-#   clang     clang++, optimised: that the library, tools and benchmarks compile without a warning (thread safety analysis included);
-#             tests are compiled by clang++ for the sanitizers
+#   clang     clang++, optimised: that all but the tests compiles without a warning (thread safety analysis included); the tests are
+#             compiled by clang++ for the sanitizers
 #   asan      clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for those of
 #             examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
 #   tsan      clang++, ThreadSanitizer, debug checks: the same
@@ -70,7 +70,7 @@ run_part() {
   case "$1" in
     release) build release && run_tests release ;;
     debug) build debug && run_tests debug ;;
-    clang) build clang -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_EXAMPLES=OFF ;;
+    clang) build clang -DWEFT_BUILD_TESTS=OFF ;;
     # The labels: see the CMakeLists.txt of the tests that carry them.
     asan | tsan)
       build "$1" -DWEFT_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=ON && run_tests "$1" --label-exclude "no_$1"
