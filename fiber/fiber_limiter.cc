@@ -93,7 +93,7 @@ WEFT_NOINLINE bool LookAtFibers(Shard& shard, std::size_t most) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
     limit.looked_at.store(now, std::memory_order_relaxed);
   } else {
-    const auto sharers = static_cast<std::uint64_t>(std::popcount(owned.load(std::memory_order_relaxed)) + 1);
+    const auto sharers = static_cast<std::uint64_t>(std::popcount(owned.load(std::memory_order_relaxed))) + 1;
     const std::uint64_t share = std::clamp<std::uint64_t>((most - alive) / (8 * sharers), 1, kMaxAdmissionsPerLook);
     shard.next_look.store(shard.admitted.load(std::memory_order_relaxed) + share, std::memory_order_relaxed);
   }

@@ -74,7 +74,8 @@ std::error_code TcpListener::Accept(TcpStream* stream, base::Deadline deadline) 
     WEFT_LOG_EVERY_SECOND(WARNING, "TcpListener: a connection to ", local_address().ToString(),
                           " has to wait: ", accepted.error.message(),
                           "; raise the limit (ulimit -n, fs.file-max), or serve fewer connections");
-    if (closed_->WaitUntil(std::min(deadline, base::Deadline::After(pause)).time_point())) return ErrnoCode(ECANCELED);
+    const auto until = std::min(deadline.time_point(), base::Deadline::After(pause).time_point());
+    if (closed_->WaitUntil(until)) return ErrnoCode(ECANCELED);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
     pause = std::min(pause * 2, kLongestPause);
   }
