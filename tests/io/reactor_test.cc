@@ -242,7 +242,7 @@ TEST_P(ReactorTest, AStreamIsUsedByFibersOfAllGroups) {
   for (std::size_t i = 0; i < 4; ++i) {
     pairs.push_back(std::make_unique<Pair>(ConnectedPair()));
     Pair* const pair = pairs.back().get();
-    const auto relay = [pair, rounds](TcpStream& stream, std::size_t group, std::size_t next, bool first) {
+    const auto relay = [rounds](TcpStream& stream, std::size_t group, std::size_t next, bool first) {
       return Fiber({.scheduling_group = group, .scheduling_group_local = true}, [&stream, rounds, next, first] {
         char byte = 'x';
         for (int round = 0; round < rounds; ++round) {
