@@ -24,14 +24,13 @@ class SchedulingGroup;
 struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
   unsigned index = 0;              // in its group
+  PushCountdown push_countdown;    // of the sampler in its bed
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
 
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
   std::uint32_t pushes_until_call = 1;  // SchedulingGroup::CallForHelp(), both
   std::uint64_t calls_for_help = 0;
-
-  PushSampler push_sampler{PushSampler::kMaxShiftOfWorker};
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run

@@ -39,18 +39,19 @@ std::uint64_t Seed() {
   return (z ^ (z >> 31)) | 1;
 }
 
-thread_local constinit PushSampler tls_sampler{PushSampler::kMaxShiftOfThread};
+constinit thread_local PushSamplerOfThread tls_sampler;
 
 }  // namespace
 
-ReadyStamp PushSampler::Take(TimePoint now) noexcept {
+ReadyStamp PushSampler::Take(TimePoint now, PushCountdown* countdown) noexcept {
   const ReadyStamp stamp(now, shift_);
   const std::int64_t ns = now.time_since_epoch() / std::chrono::nanoseconds(1);
   const auto took = static_cast<std::uint64_t>(std::max<std::int64_t>(ns - last_, 1));
   last_ = ns;
   const std::uint64_t pushes = interval_ * static_cast<std::uint64_t>(kSampleEvery.count()) / took;
   shift_ = std::min(static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(pushes, 1))) - 1, max_shift_);
-  interval_ = until_ = Draw();
+  interval_ = Draw();
+  countdown->Set(interval_);
   return stamp;
 }
 
@@ -67,7 +68,7 @@ std::uint32_t PushSampler::Draw() noexcept {
   return 1 + static_cast<std::uint32_t>(-std::log(uniform) / kDecay[shift_]);  // At most 18 N.
 }
 
-PushSampler& PushSamplerOfThread() noexcept {
+PushSamplerOfThread& ThisThreadsPushSampler() noexcept {
   base::OpaqueBarrier();
   return tls_sampler;
 }

@@ -64,6 +64,29 @@ class ReadyStamp {
   std::uint64_t word_ = 0;
 };
 
+// Pushes to the next sample, with it. All that a push that is no sample touches: in WorkerBase, where there was room.
+class PushCountdown {
+ public:
+  // Counts a push. True: it is a sample, and its fiber gets PushSampler::Take().
+  [[nodiscard]] WEFT_ALWAYS_INLINE bool Count() noexcept { return --left_ == 0; }
+
+  // Counts `count` pushes up to the first that is a sample. True: this is the *which-th of them, from 0, its fiber gets
+  // PushSampler::Take(), and those that follow are still to be counted.
+  [[nodiscard]] bool CountMany(std::size_t count, std::size_t* which) noexcept {
+    if (left_ > count) {
+      left_ -= static_cast<std::uint32_t>(count);
+      return false;
+    }
+    *which = left_ - 1;
+    return true;
+  }
+
+  void Set(std::uint32_t pushes) noexcept { left_ = pushes; }
+
+ private:
+  std::uint32_t left_ = 1;
+};
+
 class PushSampler {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -73,28 +96,16 @@ class PushSampler {
   static constexpr unsigned kMaxShiftOfThread = 6;
   static constexpr std::chrono::nanoseconds kSampleEvery{20'000};
 
-  constexpr explicit PushSampler(unsigned max_shift) noexcept : max_shift_(max_shift) {}
+  constexpr explicit PushSampler(unsigned max_shift = kMaxShiftOfWorker) noexcept : max_shift_(max_shift) {}
 
-  // Counts a push. True: it is a sample, and its fiber gets Take().
-  [[nodiscard]] WEFT_ALWAYS_INLINE bool Count() noexcept { return --until_ == 0; }
-
-  // Counts `count` pushes up to the first that is a sample. True: this is the *which-th of them, from 0, its fiber gets
-  // Take(), and those that follow are still to be counted.
-  [[nodiscard]] bool CountMany(std::size_t count, std::size_t* which) noexcept {
-    if (until_ > count) {
-      until_ -= static_cast<std::uint32_t>(count);
-      return false;
-    }
-    *which = until_ - 1;
-    return true;
-  }
-
-  ReadyStamp Take(TimePoint now) noexcept;
+  // The stamp of the push that `countdown`, which is this sampler's, has come to; sets it to the next.
+  [[nodiscard]] ReadyStamp Take(TimePoint now, PushCountdown* countdown) noexcept;
 
   // The thread has paused (PS2).
-  void Forget() noexcept {
+  void Forget(PushCountdown* countdown) noexcept {
     shift_ = 0;
-    interval_ = until_ = 1;
+    interval_ = 1;
+    countdown->Set(1);
   }
 
   unsigned shift() const noexcept { return shift_; }
@@ -102,16 +113,19 @@ class PushSampler {
  private:
   std::uint32_t Draw() noexcept;
 
-  std::uint32_t until_ = 1;     // pushes to the next sample, with it
-  std::uint32_t interval_ = 1;  // what `until_` was at first
+  std::uint32_t interval_ = 1;  // what the countdown was at first
   unsigned shift_ = 0;          // N = 2^shift_
   unsigned max_shift_;
   std::int64_t last_ = 0;     // when the last sample was taken, in ns
   std::uint64_t random_ = 0;  // 0: not used yet
 };
 
-// The sampler of a thread that is no worker.
-WEFT_TLS_ACCESSOR PushSampler& PushSamplerOfThread() noexcept;
+// Of a thread that is no worker.
+struct PushSamplerOfThread {
+  PushCountdown countdown;
+  PushSampler sampler{PushSampler::kMaxShiftOfThread};
+};
+WEFT_TLS_ACCESSOR PushSamplerOfThread& ThisThreadsPushSampler() noexcept;
 
 }  // namespace weft::scheduling_group
 

@@ -175,22 +175,29 @@ void SchedulingGroup::AnswerCall(const SchedulingGroup* loaded) {
 }
 
 void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
-  PushSampler& sampler = caller != nullptr ? caller->push_sampler : PushSamplerOfThread();
-  if (sampler.Count()) [[unlikely]] {
-    StampFiber(sampler, fiber);
+  PushCountdown& countdown = caller != nullptr ? caller->push_countdown : ThisThreadsPushSampler().countdown;
+  if (countdown.Count()) [[unlikely]] {
+    StampFiber(caller, fiber);
   }
 }
 
 void SchedulingGroup::SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept {
-  PushSampler& sampler = caller != nullptr ? caller->push_sampler : PushSamplerOfThread();
+  PushCountdown& countdown = caller != nullptr ? caller->push_countdown : ThisThreadsPushSampler().countdown;
   std::size_t begin = 0;
-  for (std::size_t which = 0; begin < count && sampler.CountMany(count - begin, &which); begin += which + 1) {
-    StampFiber(sampler, fibers[begin + which]);
+  for (std::size_t which = 0; begin < count && countdown.CountMany(count - begin, &which); begin += which + 1) {
+    StampFiber(caller, fibers[begin + which]);
   }
 }
 
-WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(PushSampler& sampler, FiberEntity* fiber) noexcept {
-  const ReadyStamp stamp = sampler.Take(options_.clock->now());
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept {
+  const auto now = options_.clock->now();
+  ReadyStamp stamp;
+  if (caller != nullptr) {
+    stamp = caller->group->bed(caller->index).push_sampler.Take(now, &caller->push_countdown);
+  } else {
+    PushSamplerOfThread& own = ThisThreadsPushSampler();
+    stamp = own.sampler.Take(now, &own.countdown);
+  }
   if (!fiber->ready_stamp) fiber->ready_stamp = stamp;  // Else it found no stack, and waits on.
 }
 
@@ -209,7 +216,7 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, 
 
 // By a worker that found nothing ready in the group and is about to sleep.
 void SchedulingGroup::CallIdleHook() {
-  if (WorkerBase* worker = CurrentWorker()) worker->push_sampler.Forget();
+  if (WorkerBase* worker = CurrentWorker()) beds_[worker->index].push_sampler.Forget(&worker->push_countdown);
   if (overload_.enabled()) overload_.OnNothingReady(options_.clock->now());
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
 }

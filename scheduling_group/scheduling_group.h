@@ -191,6 +191,7 @@ class SchedulingGroup : public numa::NodeAllocated {
     std::uint32_t pops_until_poll = kMostPopsPerPoll;  // The worker's own, all three: PollAtPick().
     std::uint32_t pops_per_poll = kMostPopsPerPoll;
     std::chrono::steady_clock::time_point picked_at;
+    PushSampler push_sampler;  // the worker's own, too
     WorkerCounters counters;
   };
   Bed& bed(unsigned worker) { return beds_[worker]; }
@@ -264,7 +265,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
   void SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept;
   bool StillOverloaded() noexcept;
-  void StampFiber(PushSampler& sampler, FiberEntity* fiber) noexcept;
+  void StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept;
 
   bool WakeOne();  // false: somebody looks already, or nobody sleeps
   void CallForHelp(WorkerBase* caller, bool more_wait);

@@ -8,20 +8,42 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
-
-#include "testing/manual_clock.h"
 
 namespace weft::scheduling_group {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ManualClock;
 
-PushSampler OfWorker() { return PushSampler(PushSampler::kMaxShiftOfWorker); }
+// Of one thread: the tests look at it millions of times.
+class Time {
+ public:
+  PushSampler::TimePoint now() const { return now_; }
+  void Advance(std::chrono::nanoseconds by) { now_ += by; }
+
+ private:
+  PushSampler::TimePoint now_{123'456'789us};
+};
+
+// A sampler with its countdown, as threads have them.
+class Sampler {
+ public:
+  explicit Sampler(unsigned max_shift = PushSampler::kMaxShiftOfWorker) : sampler_(max_shift) {}
+
+  bool Count() { return countdown_.Count(); }
+  bool CountMany(std::size_t count, std::size_t* which) { return countdown_.CountMany(count, which); }
+  ReadyStamp Take(PushSampler::TimePoint now) { return sampler_.Take(now, &countdown_); }
+  void Forget() { sampler_.Forget(&countdown_); }
+  unsigned shift() const { return sampler_.shift(); }
+
+ private:
+  PushCountdown countdown_;
+  PushSampler sampler_;
+};
 
 TEST(ReadyStamp, KeepsTimeAndWeight) {
-  ManualClock clock;
+  Time clock;
   EXPECT_FALSE(ReadyStamp());
   for (unsigned shift = 0; shift <= PushSampler::kMaxShiftOfWorker; ++shift) {
     const ReadyStamp stamp(clock.now(), shift);
@@ -35,8 +57,8 @@ TEST(ReadyStamp, KeepsTimeAndWeight) {
 }
 
 TEST(PushSampler, EachPushIsASampleWhereTheyAreFew) {
-  ManualClock clock;
-  PushSampler sampler = OfWorker();
+  Time clock;
+  Sampler sampler;
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(sampler.Count());
     ASSERT_EQ(sampler.Take(clock.now()).weight(), 1u);
@@ -47,9 +69,9 @@ TEST(PushSampler, EachPushIsASampleWhereTheyAreFew) {
 // PS1: how much the samples stand for.
 TEST(PushSampler, SamplesStandForAllPushesAtAnyRate) {
   for (const auto between : {10ns, 40ns, 300ns, 5000ns}) {
-    ManualClock clock;
-    PushSampler sampler = OfWorker();
-    constexpr std::uint64_t kPushes = 4'000'000;
+    Time clock;
+    Sampler sampler;
+    constexpr std::uint64_t kPushes = 2'000'000;
     std::uint64_t sum = 0;
     std::uint64_t samples = 0;
     for (std::uint64_t i = 0; i < kPushes; ++i) {
@@ -59,8 +81,8 @@ TEST(PushSampler, SamplesStandForAllPushesAtAnyRate) {
       }
       clock.Advance(between);
     }
-    // Of 512: 7,800 samples, so a standard deviation of 1.1 %.
-    EXPECT_NEAR(static_cast<double>(sum), kPushes, 0.06 * kPushes) << between.count() << " ns";
+    // Of 512: 3,900 samples, so a standard deviation of 1.6 %.
+    EXPECT_NEAR(static_cast<double>(sum), kPushes, 0.08 * kPushes) << between.count() << " ns";
     const double expected = static_cast<double>(kPushes) * static_cast<double>(between.count()) /
                             static_cast<double>(PushSampler::kSampleEvery.count());
     EXPECT_LT(static_cast<double>(samples), 4 * expected + 20'000) << between.count() << " ns";
@@ -69,10 +91,10 @@ TEST(PushSampler, SamplesStandForAllPushesAtAnyRate) {
 }
 
 TEST(PushSampler, ItsCostIsBoundedByTime) {
-  ManualClock clock;
-  PushSampler sampler = OfWorker();
+  Time clock;
+  Sampler sampler;
   std::uint64_t samples = 0;
-  constexpr std::uint64_t kPushes = 4'000'000;
+  constexpr std::uint64_t kPushes = 1'000'000;
   for (std::uint64_t i = 0; i < kPushes; ++i) {
     if (sampler.Count()) {
       static_cast<void>(sampler.Take(clock.now()));
@@ -80,17 +102,17 @@ TEST(PushSampler, ItsCostIsBoundedByTime) {
     }
     clock.Advance(40ns);
   }
-  // 160 ms at one in 20 us are 8,000.
-  EXPECT_LT(samples, 24'000u);
+  // 40 ms at one in 20 us are 2,000.
+  EXPECT_LT(samples, 6'000u);
 }
 
 // PS1: a program that does the same things in turn.
 TEST(PushSampler, KeepsStepWithNoPattern) {
   for (const std::size_t period : {2u, 16u, 61u, 64u, 512u}) {
-    ManualClock clock;
-    PushSampler sampler = OfWorker();
+    Time clock;
+    Sampler sampler;
     std::vector<double> weight(period);
-    constexpr std::size_t kPushes = 8'000'000;
+    constexpr std::size_t kPushes = 2'000'000;
     for (std::size_t i = 0; i < kPushes; ++i) {
       if (sampler.Count()) weight[i % period] += static_cast<double>(sampler.Take(clock.now()).weight());
       clock.Advance(60ns);
@@ -111,11 +133,11 @@ TEST(PushSampler, KeepsStepWithNoPattern) {
 
 // PS1, PS2: neither the beginning nor the end of a burst is preferred, though the sampler begins anew with each.
 TEST(PushSampler, EachPartOfABurstCountsTheSame) {
-  ManualClock clock;
-  PushSampler sampler = OfWorker();
+  Time clock;
+  Sampler sampler;
   constexpr std::size_t kParts = 5;
   constexpr std::size_t kBurst = 300;
-  constexpr std::size_t kBursts = 20'000;
+  constexpr std::size_t kBursts = 10'000;
   double weight[kParts] = {};
   for (std::size_t burst = 0; burst < kBursts; ++burst) {
     sampler.Forget();
@@ -126,13 +148,13 @@ TEST(PushSampler, EachPartOfABurstCountsTheSame) {
     }
   }
   for (std::size_t part = 0; part < kParts; ++part) {
-    EXPECT_NEAR(weight[part] / (kBurst / kParts * kBursts), 1.0, 0.12) << part;
+    EXPECT_NEAR(weight[part] / (kBurst / kParts * kBursts), 1.0, 0.15) << part;
   }
 }
 
 TEST(PushSampler, TheFirstPushAfterAPauseIsASample) {
-  ManualClock clock;
-  PushSampler sampler = OfWorker();
+  Time clock;
+  Sampler sampler;
   for (int i = 0; i < 100'000; ++i) {
     if (sampler.Count()) static_cast<void>(sampler.Take(clock.now()));
     clock.Advance(10ns);
@@ -144,10 +166,10 @@ TEST(PushSampler, TheFirstPushAfterAPauseIsASample) {
 }
 
 TEST(PushSampler, BatchesAreCountedAsSinglePushes) {
-  ManualClock clock;
-  PushSampler sampler(PushSampler::kMaxShiftOfThread);
+  Time clock;
+  Sampler sampler(PushSampler::kMaxShiftOfThread);
   constexpr std::size_t kBatch = 100;
-  constexpr std::size_t kBatches = 40'000;
+  constexpr std::size_t kBatches = 10'000;
   double weight[2] = {};
   for (std::size_t batch = 0; batch < kBatches; ++batch) {
     std::size_t begin = 0;
@@ -161,8 +183,9 @@ TEST(PushSampler, BatchesAreCountedAsSinglePushes) {
 }
 
 TEST(PushSampler, ThreadsHaveOneEach) {
-  PushSampler& own = PushSamplerOfThread();
-  EXPECT_EQ(&own, &PushSamplerOfThread());
+  PushSamplerOfThread* const own = &ThisThreadsPushSampler();
+  EXPECT_EQ(own, &ThisThreadsPushSampler());
+  std::thread([&] { EXPECT_NE(own, &ThisThreadsPushSampler()); }).join();
 }
 
 }  // namespace
