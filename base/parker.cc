@@ -8,8 +8,8 @@ namespace weft::base {
 bool Parker::TakeNotificationOrEnter(std::uint32_t asleep) noexcept {
   std::uint32_t found = kEmpty;
   // acquire (failure): we saw a notification and go on after it (PK4).  Pairs with the release in Unpark().
-  // relaxed (success): we publish nothing but the word itself.
-  if (word_.compare_exchange_strong(found, asleep, std::memory_order_relaxed, std::memory_order_acquire)) return false;
+  // release (success): for who is to end our other sleep (PK5).  Pairs with the acquire in Unpark().
+  if (word_.compare_exchange_strong(found, asleep, std::memory_order_release, std::memory_order_acquire)) return false;
   // Only the owner leaves kNotified, so it is still that; but a second Unpark() may have come in between and is merged
   // with the first. acquire, by an exchange that reads the last one: what its caller did is visible too.
   word_.exchange(kEmpty, std::memory_order_acquire);

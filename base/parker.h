@@ -16,8 +16,9 @@
 //        sides change the word by one read-modify-write, so one of them sees the other.
 //   PK2  Unpark() enters the kernel only if the owner may sleep there.
 //   PK5  An Unpark() between BeginWaitElsewhere() and EndWaitElsewhere() is seen by the latter; the first of them says
-//        true to its caller, who may come late: what ends the other sleep must do so, too, when it comes before that
-//        sleep has begun, and harm nobody when it comes after its end.
+//        true to its caller, who sees all that was done before BeginWaitElsewhere(), and may come late: what ends the
+//        other sleep must do so, too, when it comes before that sleep has begun, and harm nobody when it comes after
+//        its end.
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
@@ -52,7 +53,8 @@ class Parker {
   // True: the owner waits elsewhere, and the caller must end that (PK5).  Never, for owners that do not.
   bool Unpark() noexcept {
     // release: publishes what the caller did (PK4).  Pairs with the acquire in Park(), ParkUntil(), EndWaitElsewhere().
-    const std::uint32_t found = word_.exchange(kNotified, std::memory_order_release);
+    // acquire: the caller that is told true sees what the owner did (PK5).  Pairs with BeginWaitElsewhere().
+    const std::uint32_t found = word_.exchange(kNotified, std::memory_order_acq_rel);
     if (found == kParked) FutexWake(&word_, 1);
     return found == kElsewhere;
   }

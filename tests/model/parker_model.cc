@@ -158,6 +158,27 @@ TEST(ParkerModel, ASleepElsewhereIsEndedByUnpark) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
+// The waker uses what the owner has told it of the other sleep, e.g. whom to interrupt.
+TEST(ParkerModel, WhoIsToEndASleepElsewhereSeesHow) {
+  const model::Result result = model::Explore(
+      {.name = "parker: elsewhere, how", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+      [](model::Scenario& scenario) {
+        auto* world = scenario.New<Elsewhere>("world");
+        scenario.Thread("owner", [=] {
+          world->more.Write(1);
+          if (!world->parker.BeginWaitElsewhere()) return;
+          world->other.Park();
+          static_cast<void>(world->parker.EndWaitElsewhere());
+        });
+        scenario.Thread("waker", [=] {
+          if (!world->parker.Unpark()) return;
+          MODEL_CHECK(world->more.Read() == 1, "told to end a sleep of which it knows nothing");
+          world->other.Unpark();
+        });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
 TEST(ParkerModel, ASleepElsewhereThatEndsByItselfLosesNoUnpark) {
   const model::Result result = model::Explore(
       {.name = "parker: elsewhere, by itself", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
