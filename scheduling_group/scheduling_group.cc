@@ -372,15 +372,20 @@ bool SchedulingGroup::SetIdlePoller(std::unique_ptr<IdlePoller> poller) {
 void SchedulingGroup::PollAtPick(unsigned worker) {
   Bed& bed = beds_[worker];
   IdlePoller* poller = idle_poller();
-  if (poller != nullptr) {
-    const auto now = std::chrono::steady_clock::now();
-    const auto since = now - bed.picked_at;
-    bed.picked_at = now;
-    // A look at the clock, too, costs as much as a fiber may.
-    if (since < kPollEvery / 2) bed.pops_per_poll = std::min(bed.pops_per_poll * 2, kMostPopsPerPoll);
-    if (since > kPollEvery) bed.pops_per_poll = std::max(bed.pops_per_poll / 2, 1u);
-    poller->PollIfDue(now);
+  if (poller == nullptr) {
+    bed.pops_until_poll = kMostPopsPerPoll / 8;  // Nothing to look at, but soon there may be.
+    return;
   }
+  const auto now = std::chrono::steady_clock::now();
+  const auto since = now - bed.picked_at;
+  bed.picked_at = now;
+  // A look at the clock, too, costs as much as a fiber may.
+  if (since < kPollEvery / 2) bed.pops_per_poll = std::min(bed.pops_per_poll * 2, kMostPopsPerPoll);
+  // At once: to halve it each time would take the time of twice as many fibers, and these are long ones.
+  if (since > kPollEvery) {
+    bed.pops_per_poll = std::max(static_cast<std::uint32_t>(bed.pops_per_poll * kPollEvery / since), 1u);
+  }
+  poller->PollIfDue(now);
   bed.pops_until_poll = bed.pops_per_poll;
 }
 

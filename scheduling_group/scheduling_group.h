@@ -188,8 +188,8 @@ class SchedulingGroup : public numa::NodeAllocated {
     base::Parker parker;
     std::uint32_t pops_until_call = 1;  // The worker's own, both: CallSleepingNeighbours().
     std::uint64_t calls = 0;
-    std::uint32_t pops_until_poll = kMostPopsPerPoll;  // The worker's own, all three: PollAtPick().
-    std::uint32_t pops_per_poll = kMostPopsPerPoll;
+    std::uint32_t pops_until_poll = 1;  // The worker's own, all three: PollAtPick().
+    std::uint32_t pops_per_poll = 1;
     std::chrono::steady_clock::time_point picked_at;
     PushSampler push_sampler;  // the worker's own, too
     WorkerCounters counters;

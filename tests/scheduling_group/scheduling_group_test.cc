@@ -423,6 +423,52 @@ TEST_P(SchedulingGroupTest, AnExceptionCaughtAcrossAParkIsStillCurrentAfterIt) {
   EXPECT_TRUE(done.Wait());
 }
 
+// Counts how often a worker that is never idle asks.
+class CountingPoller final : public IdlePoller {
+ public:
+  void TryPoll() override {}
+  void PollIfDue(std::chrono::steady_clock::time_point) override { ++asked; }
+  bool TryEnter() override { return false; }
+  void Wait() override {}
+  void LeaveAfterDispatch() override {}
+  void Interrupt() override {}
+
+  std::atomic<int> asked{0};
+};
+
+// A worker that had run short fibers looked for input and output only after 126 long ones.
+TEST(SchedulingGroup, BetweenLongFibersAWorkerLooksForInputAndOutput) {
+  WorkerGroup group(1);
+  auto* poller = new CountingPoller;
+  ASSERT_TRUE(group.group().SetIdlePoller(std::unique_ptr<IdlePoller>(poller)));
+  Countdown done(1);
+  std::atomic<bool> over{false};
+  ASSERT_TRUE(group.Start([&] {
+    while (!over) YieldCurrentFiber();
+  }));
+  ASSERT_TRUE(group.Start([&] {
+    const auto run = [&](int fibers, std::chrono::nanoseconds each) {
+      const int asked = poller->asked;
+      for (int i = 0; i < fibers; ++i) {
+        const auto until = std::chrono::steady_clock::now() + each;
+        while (std::chrono::steady_clock::now() < until) {
+        }
+        YieldCurrentFiber();
+      }
+      return poller->asked - asked;
+    };
+    EXPECT_GE(run(40, 1ms), 32) << "right away";  // The first look at whether there is a poller comes after 8 pops.
+    for (int i = 0; i < 3; ++i) {
+      (void)run(2000, 0ns);
+      // Two pops each; after at most 64 of them it is seen that they are long.
+      EXPECT_GE(run(80, 1ms), 40) << "after short ones";
+    }
+    over = true;
+    done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+}
+
 TEST_P(SchedulingGroupTest, IdleWorkersSleepAndDoNotWakeUpByThemselves) {
   WorkerGroup group(workers());
   Countdown done(1);
