@@ -191,9 +191,8 @@ TEST_P(FiberChannelTest, TimeOutsNeitherLoseNorDoubleItems) {
       for (int i = 0;; ++i) {
         if (channel.GetFor(&item, std::chrono::microseconds((i + me) % 30))) {
           got += std::stoi(item);
-        } else if (channel.IsClosed() && !channel.TryGet(&item)) {
-          break;
         } else if (channel.IsClosed()) {
+          if (!channel.TryGet(&item)) break;
           got += std::stoi(item);
         }
       }
