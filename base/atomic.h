@@ -32,6 +32,16 @@ using Plain = T;
 
 inline void ThreadFence(std::memory_order order) noexcept { std::atomic_thread_fence(order); }
 
+// StoreLoad between a seq_cst read-modify-write and the loads after it, which C++ does not promise: x86 does, without a
+// further instruction.
+inline void FenceAfterReadModifyWrite() noexcept {
+#if defined(__x86_64__)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
 }  // namespace weft::base
 
 #endif  // WEFT_MODEL_CHECK

@@ -3,24 +3,23 @@
 
 #include "weft/scheduling_group/current_worker.h"
 
+// By this name in current_worker.h. initial-exec: at a fixed distance from the thread pointer.
+extern "C" {
+extern constinit thread_local weft::scheduling_group::WorkerBase* weft_current_worker;
+__attribute__((tls_model("initial-exec"), visibility("hidden"),
+               used)) constinit thread_local weft::scheduling_group::WorkerBase* weft_current_worker = nullptr;
+}
+
 namespace weft::scheduling_group {
-namespace {
 
-thread_local WorkerBase* current_worker = nullptr;
-
-}  // namespace
-
+#if !WEFT_WORKER_BY_ASSEMBLER
 WorkerBase* CurrentWorker() noexcept {
-  WorkerBase* worker = current_worker;
+  WorkerBase* worker = weft_current_worker;
   asm volatile("" : "+r"(worker));  // The result may not be inferred by looking into this function (LTO).
   return worker;
 }
+#endif
 
-void SetCurrentWorker(WorkerBase* worker) noexcept { current_worker = worker; }
-
-FiberEntity* CurrentFiber() noexcept {
-  WorkerBase* worker = CurrentWorker();
-  return worker != nullptr ? worker->current : nullptr;
-}
+void SetCurrentWorker(WorkerBase* worker) noexcept { weft_current_worker = worker; }
 
 }  // namespace weft::scheduling_group

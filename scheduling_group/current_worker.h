@@ -5,7 +5,8 @@
 //
 // A fiber may wake up on another thread after any switch, so the answer is good until the next switch only, and the
 // address of a thread_local must never be kept over one: compilers do that when they can see the access. Hence the
-// thread_local is private to current_worker.cc, behind a function that is never inlined.
+// thread_local is read by an assembler instruction that they may not merge with another one, or, where there is none,
+// by a function that is never inlined.
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 
@@ -37,13 +38,32 @@ struct WorkerBase : context::ThreadState {
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
 };
 
+#if defined(__x86_64__) && defined(__LP64__)
+#define WEFT_WORKER_BY_ASSEMBLER 1
+#else
+#define WEFT_WORKER_BY_ASSEMBLER 0
+#endif
+
 // Any thread; nullptr outside of workers.
+#if WEFT_WORKER_BY_ASSEMBLER
+WEFT_ALWAYS_INLINE WorkerBase* CurrentWorker() noexcept {
+  WorkerBase* worker;
+  // weft_current_worker is in current_worker.cc. volatile and "memory": read each time, and not before what precedes it
+  // or after what follows.
+  asm volatile("movq weft_current_worker@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(worker) : : "memory");
+  return worker;
+}
+#else
 WEFT_TLS_ACCESSOR WorkerBase* CurrentWorker() noexcept;
+#endif
 // A worker, when its thread starts and ends.
 WEFT_TLS_ACCESSOR void SetCurrentWorker(WorkerBase* worker) noexcept;
 
 // Any thread. The fiber that calls; nullptr if the caller is none.
-WEFT_TLS_ACCESSOR FiberEntity* CurrentFiber() noexcept;
+WEFT_ALWAYS_INLINE FiberEntity* CurrentFiber() noexcept {
+  WorkerBase* worker = CurrentWorker();
+  return worker != nullptr ? worker->current : nullptr;
+}
 
 }  // namespace weft::scheduling_group
 

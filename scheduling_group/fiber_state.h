@@ -16,6 +16,11 @@
 //        +---------------- kParked                   |
 //        +-------------------------------------------+
 //
+// A park that is announced only when the stack has been left (ParkAndPublish in park.h) needs no such meeting of the
+// two:
+//
+//      kRunning --OnLeftUnseen--> kParked --OnTaken--> kReady
+//
 //  state      whose is the stack                     where the fiber is
 //  kReady     nobody's (saved, or not yet allotted)  in exactly one run queue, or in the hand that will put it there
 //  kRunning   the worker that acquired it            on that worker
@@ -26,11 +31,12 @@
 //
 // Invariants
 //   FS1  A waker changes the word and never touches the stack. The stack changes hands in OnAcquired, OnYielded,
-//        OnSwitchedOut and OnExited, which only workers call; the last three after the switch, on another stack.
-//   FS2  One park is ended by exactly one OnWoken() (the wait queue picks the one waker), or by OnParkCancelled() if
-//        the fiber entered no queue.
-//   FS3  Each entry into kReady is followed by exactly one push into a run queue: by OnYielded's caller, by OnWoken's
-//        caller if it returned kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain.
+//        OnSwitchedOut, OnLeftUnseen and OnExited, which only workers call; the last four after the switch, on another
+//        stack.
+//   FS2  One park is ended by exactly one OnWoken() or OnTaken() (the wait queue picks the one waker), or by
+//        OnParkCancelled() if the fiber entered no queue.
+//   FS3  Each entry into kReady is followed by exactly one push into a run queue: by OnYielded's and OnTaken's caller,
+//        by OnWoken's caller if it returned kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain.
 //
 // Proven in tests/model/fiber_state_model.cc.
 //
@@ -161,6 +167,20 @@ class FiberState {
                ToString(phase));
     phase_.store(FiberPhase::kReady, std::memory_order_relaxed);  // As OnYielded.
     return SwitchOutResult::kReadyAgain;
+  }
+
+  // The worker, after the switch away from a fiber that nobody knows of yet.
+  void OnLeftUnseen() noexcept {
+    Expect("OnLeftUnseen", FiberPhase::kRunning);
+    // relaxed: whoever gets to know of it sees the saved stack, and this, by how it is made known (a release).
+    phase_.store(FiberPhase::kParked, std::memory_order_relaxed);
+  }
+
+  // Who has taken it from where it was made known (by an acquire); or its worker, if it was made known to nobody. The
+  // caller must push it (FS3).
+  void OnTaken() noexcept {
+    Expect("OnTaken", FiberPhase::kParked);
+    phase_.store(FiberPhase::kReady, std::memory_order_relaxed);  // As OnYielded.
   }
 
   // The worker, when the start procedure has returned and the stack is no longer the fiber's.

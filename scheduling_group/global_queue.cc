@@ -6,14 +6,8 @@
 #include <algorithm>
 
 #include "weft/base/log.h"
-#include "weft/scheduling_group/prefetch_fiber.h"
 
 namespace weft::scheduling_group {
-namespace {
-
-constexpr unsigned kPrefetchAhead = 2;
-
-}  // namespace
 
 GlobalQueue::GlobalQueue(std::size_t capacity, int node)
     : slots_(capacity, node), queue_(capacity, slots_.objects().data()) {}
@@ -30,15 +24,12 @@ void GlobalQueue::Push(FiberEntity* const* fibers, std::size_t count) {
                         " ready fibers wait beyond it (", ever, " ever did); consider a larger --fiber_run_queue_size");
 }
 
-FiberEntity* GlobalQueue::Pop() noexcept {
-  FiberEntity* fiber = queue_.TryPop();
-  if (fiber != nullptr) PrefetchFiber(queue_.Peek(kPrefetchAhead));
-  if (!overflow_.Empty()) [[unlikely]] {
-    overflow_.Refill(queue_);
-    if (fiber == nullptr) fiber = queue_.TryPop();
-    if (fiber == nullptr) fiber = overflow_.PopPast(queue_);
-  }
-  return fiber;
+// Fibers wait behind the ring. popped: what came from it, nullptr: nothing.
+WEFT_NOINLINE FiberEntity* GlobalQueue::PopPastRing(FiberEntity* popped) noexcept {
+  overflow_.Refill(queue_);
+  if (popped == nullptr) popped = queue_.TryPop();
+  if (popped == nullptr) popped = overflow_.PopPast(queue_);
+  return popped;
 }
 
 std::size_t GlobalQueue::PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept {

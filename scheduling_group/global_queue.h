@@ -21,6 +21,7 @@
 
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/overflow_list.h"
+#include "weft/scheduling_group/prefetch_fiber.h"
 #include "weft/scheduling_group/run_queue.h"
 
 namespace weft::scheduling_group {
@@ -34,7 +35,14 @@ class GlobalQueue {
   void Push(FiberEntity* const* fibers, std::size_t count);
 
   // nullptr: empty.
-  [[nodiscard]] FiberEntity* Pop() noexcept;
+  [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* Pop() noexcept {
+    FiberEntity* fiber = queue_.TryPop();
+    if (fiber != nullptr) PrefetchFiber(queue_.Peek(kPrefetchAhead));
+    if (!overflow_.Empty()) [[unlikely]] {
+      return PopPastRing(fiber);
+    }
+    return fiber;
+  }
   // So many that what is there is spread over `sharers`, at least one if there is one, at most `at_most`, in one step.
   // Returns how many.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept;
@@ -52,6 +60,10 @@ class GlobalQueue {
   std::span<const std::byte> slots() const { return std::as_bytes(slots_.objects()); }
 
  private:
+  static constexpr unsigned kPrefetchAhead = 2;
+
+  FiberEntity* PopPastRing(FiberEntity* popped) noexcept;
+
   const numa::NodeArray<RunQueue::Slot> slots_;
   RunQueue queue_;
   OverflowList overflow_;

@@ -50,16 +50,25 @@ class IdleWorkers {
   static constexpr int kNobody = -1;
   static constexpr std::uint32_t kMaxSpinners = 2;
 
+  // Any thread, after it has published work. True: somebody looks for it, or nobody sleeps.
+  [[nodiscard]] WEFT_ALWAYS_INLINE bool NobodyToWake() noexcept {
+    // StoreLoad: either we see the sleeper, or its last look sees our fiber (IW1). Pairs with the fences in
+    // PrepareSleep() and StopSpinning().
+    base::ThreadFence(std::memory_order_seq_cst);
+    return NobodyToWakeAfterFence();
+  }
+
+  // As NobodyToWake(), by a caller that has made such a fence.
+  [[nodiscard]] WEFT_ALWAYS_INLINE bool NobodyToWakeAfterFence() const noexcept {
+    // relaxed, both: they carry nothing, the fences order them.
+    return spinners_.load(std::memory_order_relaxed) != 0 || sleepers_.load(std::memory_order_relaxed) == 0;
+  }
+
   // Any thread, after it has published work. Returns the worker that the caller must unpark, or kNobody.
   [[nodiscard]] int ClaimWorkerToWake() noexcept {
-    for (;;) {
-      // StoreLoad: either we see the sleeper, or its last look sees our fiber (IW1). Pairs with the fences in
-      // PrepareSleep() and StopSpinning().
-      base::ThreadFence(std::memory_order_seq_cst);
-      // relaxed, all three: they carry nothing, the fences order them.
-      if (spinners_.load(std::memory_order_relaxed) != 0) return kNobody;
+    while (!NobodyToWake()) {
       const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
-      if (sleepers.Empty()) return kNobody;
+      if (sleepers.Empty()) return kNobody;  // Meanwhile; and it looks once more.
       std::uint32_t none = 0;
       if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One looks now.
       const auto in_beds = base::WorkerMask::FromBits(sleepers.bits() & ~in_poll_.load(std::memory_order_relaxed));
@@ -71,6 +80,7 @@ class IdleWorkers {
       // It got up by itself meanwhile. Others may have trusted in the spinner we announced: look again for them (IW4).
       spinners_.fetch_sub(1, std::memory_order_relaxed);
     }
+    return kNobody;
   }
 
   // False: enough workers spin.

@@ -13,6 +13,12 @@
 // the fiber switches away (its worker makes it ready when the stack is left), or long after. If the fiber turns out not
 // to be known to anybody, CancelPark(self) undoes PrepareToPark().
 //
+// A fiber whom one waker at most will wake, and nothing else, can do with less (two read-modify-writes less): it leaves
+// its stack first, and is then made known, by the worker.
+//
+//   ParkAndPublish(self, publish, ..)      takes the fiber out by an acquire
+//                                          UnparkPublished(fiber)
+//
 // Memory ordering: what the waker did before Unpark() is visible to the fiber after ParkPrepared().
 // Lifetime: after Unpark() the fiber may run, end, and whatever stood on its stack may be gone.
 // A fiber may come back on another thread from ParkPrepared() and YieldCurrentFiber().
@@ -32,13 +38,21 @@ inline void PrepareToPark(FiberEntity* self) noexcept { self->state().OnParking(
 // The fiber itself, after PrepareToPark(). Switches, unless it has been woken already.
 void ParkPrepared(FiberEntity* self) noexcept;
 
+// The fiber itself, not prepared. Switches; then, on another stack, `publish` makes it known, by a release after which
+// it touches nothing of it, and says true; or says false, and the fiber is made ready again. publish neither blocks nor
+// switches.
+void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument) noexcept;
+
 // The fiber itself, instead of ParkPrepared(): no waker knows of it. Does not switch.
 inline void CancelPark(FiberEntity* self) noexcept { self->state().OnParkCancelled(); }
 
 // Any thread; exactly once per park. Never blocks, never fails, never switches.
 void Unpark(FiberEntity* fiber) noexcept;
 
-// The same for several fibers at once, with one wake-up pass.
+// The same for one that was made known by ParkAndPublish().
+void UnparkPublished(FiberEntity* fiber) noexcept;
+
+// As Unpark() for several fibers at once, with one wake-up pass.
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
 
 // A fiber. Others that are ready run first; returns at once if there are none.

@@ -15,54 +15,25 @@ PolicyV1::PolicyV1(const Options& options)
 
 PolicyV1::~PolicyV1() = default;
 
-bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) const noexcept {
-  if (worker == kNoWorker) return false;
-  return reason == ReadyReason::kDisplaced || (reason == ReadyReason::kWoken && workers_ > 1);
-}
-
-void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
-  if (MayUseSlot(reason, worker) && desks_[worker].slot.TryFill(fiber)) return;
-  if (!TryPushNew(fiber, worker)) queue_.Push(&fiber, 1);
-}
-
 void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int worker) {
   if (worker != kNoWorker) FlushOutbox(desks_[worker]);  // They came first.
   queue_.Push(fibers, count);
 }
 
-bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
-  if (Batches(worker)) {
-    Desk& desk = desks_[worker];
-    if (desk.outbox.Push(fiber)) return true;
-    if (Full()) return false;
-    FlushOutbox(desk);
-    if (desk.outbox.Push(fiber)) return true;
-  }
-  return queue_.TryPush(fiber);
+WEFT_NOINLINE bool PolicyV1::PushBehindOutbox(Desk& desk, FiberEntity* fiber) {
+  if (Full()) return false;
+  FlushOutbox(desk);
+  return desk.outbox.Push(fiber) || queue_.TryPush(fiber);
 }
 
-void PolicyV1::FlushOutbox(Desk& desk) {
+WEFT_NOINLINE void PolicyV1::FlushOutbox(Desk& desk) {
   if (desk.outbox.Empty()) return;
   FiberEntity* fibers[kMaxBatch];
   const std::uint32_t n = desk.outbox.PopAll(fibers);
   if (n != 0) queue_.Push(fibers, n);
 }
 
-FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {
-  Desk& desk = desks_[worker];
-  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = desk.slot.Take()) {
-      ++desk.hand_offs_in_a_row;
-      return fiber;
-    }
-  }
-  desk.hand_offs_in_a_row = 0;
-  FiberEntity* fiber = workers_ == 1 ? queue_.Pop() : desk.inbox.Pop();
-  if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(desk, in_sight_again);
-  return fiber != nullptr ? fiber : desk.slot.Take();
-}
-
-FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again) {
+WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again) {
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   AdaptBatch(desk, now);
   if (++desk.visits % kRescueEvery == 0) {

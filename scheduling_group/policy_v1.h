@@ -53,6 +53,10 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
+  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
+  bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
+    return workers_ > 1 && desks_[worker].slot.TryFillAndFence(fiber);
+  }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   FiberEntity* Steal(bool* in_sight_again) override;
@@ -90,6 +94,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
 
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
   bool Batches(int worker) const noexcept { return worker != kNoWorker && desks_[worker].batch > 1; }
+  bool PushBehindOutbox(Desk& desk, FiberEntity* fiber);
   void FlushOutbox(Desk& desk);
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
   void AdaptBatch(Desk& desk, std::int64_t now);
@@ -100,6 +105,38 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   const unsigned workers_;
   const numa::NodeArray<Desk> desks_;
 };
+
+// Inline: see the end of scheduling_group.h.
+
+WEFT_ALWAYS_INLINE bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) const noexcept {
+  if (worker == kNoWorker) return false;
+  return reason == ReadyReason::kDisplaced || (reason == ReadyReason::kWoken && workers_ > 1);
+}
+
+WEFT_ALWAYS_INLINE void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (MayUseSlot(reason, worker) && desks_[worker].slot.TryFill(fiber)) return;
+  if (!TryPushNew(fiber, worker)) queue_.Push(&fiber, 1);
+}
+
+WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
+  if (!Batches(worker)) return queue_.TryPush(fiber);
+  Desk& desk = desks_[worker];
+  return desk.outbox.Push(fiber) || PushBehindOutbox(desk, fiber);
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {
+  Desk& desk = desks_[worker];
+  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
+    if (FiberEntity* fiber = desk.slot.Take()) {
+      ++desk.hand_offs_in_a_row;
+      return fiber;
+    }
+  }
+  desk.hand_offs_in_a_row = 0;
+  FiberEntity* fiber = workers_ == 1 ? queue_.Pop() : desk.inbox.Pop();
+  if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(desk, in_sight_again);
+  return fiber != nullptr ? fiber : desk.slot.Take();
+}
 
 }  // namespace weft::scheduling_group
 

@@ -15,57 +15,20 @@ PolicyV2::PolicyV2(const Options& options)
 
 PolicyV2::~PolicyV2() = default;
 
-void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
-  if (worker != kNoWorker) {
-    Desk& desk = desks_[worker];
-    if (reason == ReadyReason::kDisplaced && desk.slot.TryFill(fiber)) return;
-    if (workers_ > 1) {
-      switch (reason) {
-        case ReadyReason::kWoken:
-          if (desk.slot.TryFill(fiber)) return;
-          break;
-        case ReadyReason::kStarted:
-          if (TryPushNew(fiber, worker)) return;
-          break;
-        case ReadyReason::kYielded:
-        case ReadyReason::kDisplaced:
-          break;
-      }
-      AddTurn(desk, fiber);
-      return;
-    }
-  }
-  global_.Push(&fiber, 1);
-}
-
 void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int) {
   global_.Push(fibers, count);
 }
 
-bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
-  if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
-  Desk& desk = desks_[worker];
-  return desk.fresh.Push(fiber) || (MoveFresh(desk) && desk.fresh.Push(fiber));
-}
-
-void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
-  if (desk.turns.Push(fiber)) [[likely]] {
-    return;
-  }
-  MoveTurns(desk);
-  (void)desk.turns.Push(fiber);  // Only we add (P6).
-}
-
 // The oldest to the global queue. Not inlined, as all that have such arrays: they would be on the stack of each fiber
 // that waits.
-__attribute__((noinline)) void PolicyV2::MoveTurns(Desk& desk) {
+WEFT_NOINLINE void PolicyV2::MoveTurns(Desk& desk) {
   FiberEntity* fibers[kMaxMoved];
   const std::uint32_t n = desk.turns.PopHalf(fibers, kMaxMoved);
   if (n != 0) global_.Push(fibers, n);
 }
 
 // False: there is no room.
-__attribute__((noinline)) bool PolicyV2::MoveFresh(Desk& desk) {
+WEFT_NOINLINE bool PolicyV2::MoveFresh(Desk& desk) {
   FiberEntity* fibers[kMaxMoved];
   const std::size_t room = std::min<std::size_t>(global_.Room(), kMaxMoved);
   if (room == 0) return false;
@@ -74,41 +37,7 @@ __attribute__((noinline)) bool PolicyV2::MoveFresh(Desk& desk) {
   return true;
 }
 
-FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_again) {
-  Desk& desk = desks_[worker];
-  if (workers_ > 1 && --desk.picks_until_look == 0) [[unlikely]] {
-    if (FiberEntity* fiber = Look(desk, in_sight_again)) return fiber;
-  }
-  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = desk.slot.Take()) {
-      ++desk.hand_offs_in_a_row;
-      return fiber;
-    }
-  }
-  desk.hand_offs_in_a_row = 0;
-  FiberEntity* fiber;
-  if (workers_ == 1) {
-    fiber = global_.Pop();
-  } else {
-    fiber = PopLocal(desk);
-    if (fiber == nullptr) fiber = TakeShare(desk, in_sight_again);
-  }
-  if (fiber == nullptr) fiber = desk.slot.Take();
-  if (fiber == nullptr) {
-    desk.idled = true;
-    desk.picks_until_look = 1;  // So that a desk that has not been looked at for long is one that is stuck.
-  }
-  return fiber;
-}
-
-FiberEntity* PolicyV2::PopLocal(Desk& desk) noexcept {
-  desk.fresh_next = !desk.fresh_next;
-  FiberEntity* fiber = desk.fresh_next ? desk.fresh.PopNewest() : desk.turns.Pop();
-  if (fiber == nullptr) fiber = desk.fresh_next ? desk.turns.Pop() : desk.fresh.PopNewest();
-  return fiber;
-}
-
-FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
+WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   AdaptPicks(desk, now);
   ++desk.looks;
@@ -140,7 +69,7 @@ void PolicyV2::AdaptPicks(Desk& desk, std::int64_t now) {
 
 // A fair share of the global queue, so that what is there is spread over the workers; half as many as run from look to
 // look, so what is local has its share too, and with fibers that run long each one comes by itself.
-__attribute__((noinline)) FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again) {
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again) {
   if (!global_.HasWork()) return nullptr;
   FiberEntity* fibers[kMaxPicks / 2];
   const std::size_t n = global_.PopShare(fibers, workers_, desk.picks / 2);
@@ -155,7 +84,7 @@ __attribute__((noinline)) FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_
 }
 
 // By another worker: the older half of what is in `fresh`, else of `turns`; the oldest of them to be run.
-__attribute__((noinline)) FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own) {
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own) {
   const std::size_t size = from.fresh.Size();
   if (FiberEntity* oldest = size != 0 ? from.fresh.Steal() : nullptr) {
     for (std::size_t i = 1; i < (size + 1) / 2; ++i) {

@@ -41,6 +41,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,10 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
+  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
+  bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
+    return workers_ > 1 && desks_[worker].slot.TryFillAndFence(fiber);
+  }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   FiberEntity* Steal(bool* in_sight_again) override;
@@ -128,6 +133,70 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   const unsigned workers_;
   const numa::NodeArray<Desk> desks_;
 };
+
+// Inline: see the end of scheduling_group.h.
+
+WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (worker != kNoWorker) {
+    Desk& desk = desks_[worker];
+    if (reason == ReadyReason::kDisplaced && desk.slot.TryFill(fiber)) return;
+    if (workers_ > 1) {
+      if (reason == ReadyReason::kWoken && desk.slot.TryFill(fiber)) return;
+      if (reason == ReadyReason::kStarted && TryPushNew(fiber, worker)) return;
+      AddTurn(desk, fiber);
+      return;
+    }
+  }
+  if (!global_.TryPush(fiber)) global_.Push(&fiber, 1);
+}
+
+WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
+  if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
+  Desk& desk = desks_[worker];
+  return desk.fresh.Push(fiber) || (MoveFresh(desk) && desk.fresh.Push(fiber));
+}
+
+WEFT_ALWAYS_INLINE void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
+  if (desk.turns.Push(fiber)) [[likely]] {
+    return;
+  }
+  MoveTurns(desk);
+  (void)desk.turns.Push(fiber);  // Only we add (P6).
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_again) {
+  Desk& desk = desks_[worker];
+  if (workers_ > 1 && --desk.picks_until_look == 0) [[unlikely]] {
+    if (FiberEntity* fiber = Look(desk, in_sight_again)) return fiber;
+  }
+  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
+    if (FiberEntity* fiber = desk.slot.Take()) {
+      ++desk.hand_offs_in_a_row;
+      return fiber;
+    }
+  }
+  desk.hand_offs_in_a_row = 0;
+  FiberEntity* fiber;
+  if (workers_ == 1) {
+    fiber = global_.Pop();
+  } else {
+    fiber = PopLocal(desk);
+    if (fiber == nullptr) fiber = TakeShare(desk, in_sight_again);
+  }
+  if (fiber == nullptr) fiber = desk.slot.Take();
+  if (fiber == nullptr) {
+    desk.idled = true;
+    desk.picks_until_look = 1;  // So that a desk that has not been looked at for long is one that is stuck.
+  }
+  return fiber;
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::PopLocal(Desk& desk) noexcept {
+  desk.fresh_next = !desk.fresh_next;
+  FiberEntity* fiber = desk.fresh_next ? desk.fresh.PopNewest() : desk.turns.Pop();
+  if (fiber == nullptr) fiber = desk.fresh_next ? desk.turns.Pop() : desk.fresh.PopNewest();
+  return fiber;
+}
 
 }  // namespace weft::scheduling_group
 

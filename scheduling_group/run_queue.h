@@ -65,7 +65,25 @@ class RunQueue {
   RunQueue& operator=(const RunQueue&) = delete;
 
   // False: full (or a consumer has not yet emptied the slot it owns).
-  [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept { return PushSome(&fiber, 1) == 1; }
+  [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept {  // As PushSome(), which says why each order.
+    std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    for (;;) {
+      Slot& slot = SlotAt(tail);
+      const std::uint32_t empty = EmptyTurn(tail);
+      const std::uint32_t turn = slot.turn.load(std::memory_order_acquire);
+      if (turn == empty) [[likely]] {
+        if (tail_.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed)) {
+          slot.fiber.store(fiber, std::memory_order_relaxed);
+          slot.turn.store(empty + 1, std::memory_order_release);
+          return true;
+        }
+      } else if (IsLater(turn, empty)) {
+        tail = tail_.load(std::memory_order_relaxed);
+      } else {
+        return false;
+      }
+    }
+  }
 
   // Pushes the first of `fibers`, as many as there is room for, in one step. Returns how many.
   [[nodiscard]] std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
@@ -108,9 +126,24 @@ class RunQueue {
   }
 
   // nullptr: empty (or the fiber at the head is not published yet: its producer will notify).
-  [[nodiscard]] FiberEntity* TryPop() noexcept {
-    FiberEntity* fiber = nullptr;
-    return PopSome(&fiber, 1) == 1 ? fiber : nullptr;
+  [[nodiscard]] FiberEntity* TryPop() noexcept {  // As PopSome(), which says why each order.
+    std::uint64_t head = head_.load(std::memory_order_relaxed);
+    for (;;) {
+      Slot& slot = SlotAt(head);
+      const std::uint32_t filled = EmptyTurn(head) + 1;
+      const std::uint32_t turn = slot.turn.load(std::memory_order_acquire);
+      if (turn == filled) [[likely]] {
+        if (head_.compare_exchange_weak(head, head + 1, std::memory_order_relaxed)) {
+          FiberEntity* fiber = slot.fiber.load(std::memory_order_relaxed);
+          slot.turn.store(filled + 1, std::memory_order_release);
+          return fiber;
+        }
+      } else if (IsLater(turn, filled)) {
+        head = head_.load(std::memory_order_relaxed);
+      } else {
+        return nullptr;
+      }
+    }
   }
 
   // Pops up to `max` fibers from the head in one step. Returns how many.

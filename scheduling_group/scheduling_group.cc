@@ -46,11 +46,6 @@ context::StackPool::Options StackOptions(SchedulingGroup* owner, const Schedulin
   return stacks;
 }
 
-// The caller's index if it is a worker of `group`.
-int WorkerOf(const WorkerBase* caller, const SchedulingGroup* group) {
-  return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
-}
-
 }  // namespace
 
 SchedulingGroup::SchedulingGroup(const Options& options)
@@ -58,6 +53,8 @@ SchedulingGroup::SchedulingGroup(const Options& options)
       // On a machine with one node all groups share one, whatever the node's number.
       entity_home_(EntityPool::HomeOn(numa::HasSeveralNodes() ? options.node : -1)),
       policy_(MakePolicy(options)),
+      v1_(dynamic_cast<PolicyV1*>(policy_.get())),
+      v2_(dynamic_cast<PolicyV2*>(policy_.get())),
       beds_(options.workers, options.node),
       ready_waits_(options.workers, options.node),
       overload_(options.max_ready_wait, ready_waits_.objects()),
@@ -89,11 +86,9 @@ void SchedulingGroup::Notify(WorkerBase* caller, bool more_wait) {
   if (!WakeOne() && neighbours().least_every_n != 0) CallForHelp(caller, more_wait);
 }
 
-bool SchedulingGroup::WakeOne() {
+WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
   const int worker = idle_.ClaimWorkerToWake();
-  if (worker == IdleWorkers::kNobody) [[likely]] {
-    return false;
-  }
+  if (worker == IdleWorkers::kNobody) return false;
   Unpark(static_cast<unsigned>(worker));
   return true;
 }
@@ -141,8 +136,9 @@ void SchedulingGroup::CallSleepingNeighbours(unsigned worker) {
   const NeighbourList& list = neighbours();
   Bed& bed = beds_[worker];
   bed.pops_until_call = list.least_every_n != 0 ? list.least_every_n : std::numeric_limits<std::uint32_t>::max();
-  if (list.least_every_n == 0 || !policy_->HasStealable()) return;
+  if (list.least_every_n == 0) return;
   if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
+  if (!policy_->HasStealable()) return;
   const std::uint64_t call = bed.calls++;
   for (const Neighbour& neighbour : list.all) {
     if (neighbour.steal_every_n == 0 || neighbour.group->idle_.sleepers().Empty()) continue;
@@ -172,13 +168,6 @@ void SchedulingGroup::AnswerCall(const SchedulingGroup* loaded) {
     calls_pending_.fetch_or(loaded->CallBit(), std::memory_order_release);
   }
   WakeOne();
-}
-
-void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
-  PushCountdown& countdown = caller != nullptr ? caller->push_countdown : ThisThreadsPushSampler().countdown;
-  if (countdown.Count()) [[unlikely]] {
-    StampFiber(caller, fiber);
-  }
 }
 
 void SchedulingGroup::SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept {
@@ -227,10 +216,7 @@ WEFT_NOINLINE WEFT_COLD bool SchedulingGroup::StillOverloaded() noexcept {
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
-  SamplePush(caller, fiber);
-  const bool local = fiber->group_local();  // After the push it is another's.
-  policy_->Push(fiber, reason, WorkerOf(caller, this));
-  local ? NotifyOwnWorkers() : Notify(caller);
+  ReadyBy(caller, WorkerOf(caller, this), fiber, reason);
 }
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
@@ -248,8 +234,8 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   }
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
-  if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) [[likely]] {
-    local ? NotifyOwnWorkers() : Notify(caller);
+  if (TryPushNewToPolicy(fiber, WorkerOf(caller, this))) [[likely]] {
+    if (!WakeOne() && !local && neighbours().least_every_n != 0) CallForHelp(caller, /*more_wait=*/false);
     return true;
   }
   return StartWhenFull(fiber);
@@ -344,18 +330,16 @@ void SchedulingGroup::RefuseNewFibers() {
   LetStartersGoOn();
 }
 
-FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
-  if (stopping()) [[unlikely]] {
-    return nullptr;
-  }
-  if (--beds_[worker].pops_until_poll == 0) [[unlikely]] {
-    PollAtPick(worker);
-  }
-  bool in_sight_again = false;
-  FiberEntity* fiber = policy_->Pop(worker, &in_sight_again);
-  if (in_sight_again) Notify(CurrentWorker());
-  RoomMade();
-  if (fiber != nullptr && --beds_[worker].pops_until_call == 0) CallSleepingNeighbours(worker);
+// The poll before the pop, which then brings what the poll made ready; the call for help after it, for what is left.
+WEFT_NOINLINE FiberEntity* SchedulingGroup::PopAmongChores(unsigned worker) {
+  Bed& bed = beds_[worker];
+  bed.pops_until_poll -= bed.pops_until_chore_at_first;
+  bed.pops_until_call -= bed.pops_until_chore_at_first;
+  if (bed.pops_until_poll == 0) PollAtPick(worker);
+  FiberEntity* fiber = PopNow(worker);
+  if (bed.pops_until_call == 0 && fiber != nullptr) CallSleepingNeighbours(worker);
+  bed.pops_until_call = std::max(bed.pops_until_call, 1u);  // 0: nothing was popped, so with the next.
+  bed.pops_until_chore_at_first = bed.pops_until_chore = std::min(bed.pops_until_poll, bed.pops_until_call);
   return fiber;
 }
 
@@ -393,18 +377,16 @@ FiberEntity* SchedulingGroup::PopForThief(int distance) {
   if (stopping()) return nullptr;
   bool in_sight_again = false;
   FiberEntity* fiber = policy_->Steal(&in_sight_again);
-  if (in_sight_again) WakeOne();  // No call for help: it would call the thief to what it may not have.
+  if (in_sight_again) (void)WakeOne();  // No call for help: it would call the thief to what it may not have.
   RoomMade();
   if (fiber != nullptr) stolen_out_[distance == kSameNode].fetch_add(1, std::memory_order_relaxed);
   return fiber;
 }
 
-void SchedulingGroup::RoomMade() {
-  // relaxed: SG3 says why a late look does no harm.
-  if (starters_waiting_.load(std::memory_order_relaxed) != 0 && policy_->HalfEmpty() &&
-      !starters_told_.load(std::memory_order_relaxed)) [[unlikely]] {
-    if (!starters_told_.exchange(true, std::memory_order_acq_rel)) LetStartersGoOn();
-  }
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::LetStartersGoOnIfHalfEmpty() {
+  // relaxed: as in RoomMade().
+  if (!policy_->HalfEmpty() || starters_told_.load(std::memory_order_relaxed)) return;
+  if (!starters_told_.exchange(true, std::memory_order_acq_rel)) LetStartersGoOn();
 }
 
 void SchedulingGroup::Stop() {
@@ -418,7 +400,9 @@ void SchedulingGroup::Reopen() {
   for (unsigned w = 0; w < size(); ++w) {
     beds_[w].counters.Clear();
     ready_waits_[w].Clear();
-    beds_[w].pops_until_call = 1;  // The neighbours may be others.
+    // The neighbours may be others.
+    beds_[w].pops_until_chore = beds_[w].pops_until_chore_at_first = beds_[w].pops_until_call =
+        beds_[w].pops_until_poll = 1;
   }
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   overload_.Clear();

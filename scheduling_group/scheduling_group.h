@@ -55,11 +55,14 @@
 #include "weft/base/spin_lock.h"
 #include "weft/context/stack_pool.h"
 #include "weft/numa/node_memory.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/overload_detector.h"
+#include "weft/scheduling_group/policy_v1.h"
+#include "weft/scheduling_group/policy_v2.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/wait_histogram.h"
 #include "weft/scheduling_group/worker_counters.h"
@@ -67,8 +70,6 @@
 namespace weft::scheduling_group {
 
 inline constexpr unsigned kMaxWorkersPerGroup = 64;
-
-struct WorkerBase;
 
 class SchedulingGroup : public numa::NodeAllocated {
  public:
@@ -141,7 +142,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool SetIdlePoller(std::unique_ptr<IdlePoller> poller);
   // By the poller: if a worker sleeps and nobody spins, one wakes up, looks, and goes to sleep again, in the poll if it
   // is free. Any thread.
-  void WakeToAttend() { (void)WakeOne(); }
+  void WakeToAttend() { (void)WakeSleeper(); }
 
   // Groups that it steals from, nearest first, and that it calls for help when all its workers are busy; before the
   // workers start. steal_every_n: an attempt at each n-th idle look; a call for the first fiber that has
@@ -186,12 +187,15 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   struct alignas(base::kCacheLineSize) Bed {
     base::Parker parker;
-    std::uint32_t pops_until_call = 1;  // The worker's own, both: CallSleepingNeighbours().
+    // The worker's own, what follows. PopAmongChores(): it is called when the first, set to the second, comes to zero.
+    std::uint32_t pops_until_chore = 1;
+    std::uint32_t pops_until_chore_at_first = 1;
+    std::uint32_t pops_until_call = 1;  // CallSleepingNeighbours(), both
     std::uint64_t calls = 0;
-    std::uint32_t pops_until_poll = 1;  // The worker's own, all three: PollAtPick().
+    std::uint32_t pops_until_poll = 1;  // PollAtPick(), all three
     std::uint32_t pops_per_poll = 1;
     std::chrono::steady_clock::time_point picked_at;
-    PushSampler push_sampler;  // the worker's own, too
+    PushSampler push_sampler;
     WorkerCounters counters;
   };
   Bed& bed(unsigned worker) { return beds_[worker]; }
@@ -230,7 +234,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void PutCallsBack(std::uint64_t calls) { calls_pending_.fetch_or(calls, std::memory_order_release); }
   // By a thief that left more behind: the next of its group that sleeps looks there, too. A call wakes one worker at a
   // time, and while that one wakes up the caller may make its last push (SG5).
-  void WakeAnother() { (void)WakeOne(); }
+  void WakeAnother() { (void)WakeSleeper(); }
   bool IsCalled() const { return calls_pending_.load(std::memory_order_relaxed) != 0; }  // SG4
   // Groups that share a bit, where there are more than 64, cost each other an attempt in vain.
   std::uint64_t CallBit() const { return std::uint64_t{1} << (static_cast<unsigned>(id()) % 64); }
@@ -244,8 +248,11 @@ class SchedulingGroup : public numa::NodeAllocated {
   // last worker that was free has just become busy.
   void Notify(WorkerBase* caller, bool more_wait = false);
   // After a push of what no other group may take.
-  void NotifyOwnWorkers() { (void)WakeOne(); }
-  FiberEntity* PopFor(unsigned worker);    // the worker's next fiber; makes room for starters that wait
+  void NotifyOwnWorkers() { (void)WakeSleeper(); }
+  // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
+  WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
+  // The worker's next fiber; makes room for starters that wait.
+  WEFT_ALWAYS_INLINE FiberEntity* PopFor(unsigned worker);
   FiberEntity* PopForThief(int distance);  // one that may leave the group; as above
   // The fiber, which has a stamp, is run now by this worker; the second: and was stolen.
   void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept;
@@ -261,13 +268,21 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
  private:
+  WEFT_ALWAYS_INLINE void PushToPolicy(FiberEntity* fiber, ReadyReason reason, int worker);
+  WEFT_ALWAYS_INLINE bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker);
+  WEFT_ALWAYS_INLINE bool TryPushNewToPolicy(FiberEntity* fiber, int worker);
+  WEFT_ALWAYS_INLINE FiberEntity* PopFromPolicy(unsigned worker, bool* in_sight_again);
+  WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
+  WEFT_ALWAYS_INLINE bool WakeOne();   // false: somebody looks already, or nobody sleeps
+  WEFT_ALWAYS_INLINE void RoomMade();  // after a pop
   // Before a push, each: it is counted, and its fiber may get a stamp.
-  void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
+  WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
   void SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept;
   bool StillOverloaded() noexcept;
   void StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept;
 
-  bool WakeOne();  // false: somebody looks already, or nobody sleeps
+  bool WakeSleeper();
+  FiberEntity* PopAmongChores(unsigned worker);
   void CallForHelp(WorkerBase* caller, bool more_wait);
   void CallSleepingNeighbours(unsigned worker);
   void PollAtPick(unsigned worker);
@@ -275,12 +290,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool StartWhenFull(FiberEntity* fiber);
   bool WaitForRoom(base::Deadline deadline);  // a plain thread
   void RetryWithoutStack();
-  void RoomMade();  // after a pop
+  void LetStartersGoOnIfHalfEmpty();
   void LetStartersGoOn();
 
   const Options options_;
   const EntityPool::Home entity_home_;
   const std::unique_ptr<SchedulingPolicy> policy_;
+  // One of them, if it is that policy: for calls that can be inlined.
+  PolicyV1* const v1_;
+  PolicyV2* const v2_;
   IdleWorkers idle_;
   std::atomic<bool> refusing_{false};
   std::atomic<bool> stopping_{false};
@@ -309,6 +327,98 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::array<std::atomic<context::StackPool*>, std::bit_width(kMaxStackSize / kMinStackSize)> custom_stacks_{};
   std::mutex make_custom_stacks_;
 };
+
+// What each switch and each wake-up runs, inline, with the two policies that are built in: calls, and what they save
+// and restore, cost as much as all the rest (`bench/compare/run.sh --workloads switch` counts).
+
+// The caller's index if it is a worker of `group`.
+WEFT_ALWAYS_INLINE int WorkerOf(const WorkerBase* caller, const SchedulingGroup* group) noexcept {
+  return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::PushToPolicy(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (v2_ != nullptr) {
+    v2_->Push(fiber, reason, worker);
+  } else if (v1_ != nullptr) {
+    v1_->Push(fiber, reason, worker);
+  } else {
+    policy_->Push(fiber, reason, worker);
+  }
+}
+
+WEFT_ALWAYS_INLINE bool SchedulingGroup::TryHandOffAndFence(FiberEntity* fiber, unsigned worker) {
+  if (v2_ != nullptr) return v2_->TryHandOffAndFence(fiber, worker);
+  return v1_ != nullptr && v1_->TryHandOffAndFence(fiber, worker);
+}
+
+WEFT_ALWAYS_INLINE bool SchedulingGroup::TryPushNewToPolicy(FiberEntity* fiber, int worker) {
+  if (v2_ != nullptr) return v2_->TryPushNew(fiber, worker);
+  if (v1_ != nullptr) return v1_->TryPushNew(fiber, worker);
+  return policy_->TryPushNew(fiber, worker);
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFromPolicy(unsigned worker, bool* in_sight_again) {
+  if (v2_ != nullptr) return v2_->Pop(worker, in_sight_again);
+  if (v1_ != nullptr) return v1_->Pop(worker, in_sight_again);
+  return policy_->Pop(worker, in_sight_again);
+}
+
+WEFT_ALWAYS_INLINE bool SchedulingGroup::WakeOne() {
+  if (idle_.NobodyToWake()) [[likely]] {
+    return false;
+  }
+  return WakeSleeper();
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
+  PushCountdown& countdown = caller != nullptr ? caller->push_countdown : ThisThreadsPushSampler().countdown;
+  if (countdown.Count()) [[unlikely]] {
+    StampFiber(caller, fiber);
+  }
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber,
+                                                 ReadyReason reason) {
+  SamplePush(caller, fiber);
+  const bool local = fiber->group_local();  // After the push it is another's.
+  bool woken;
+  if (reason == ReadyReason::kWoken && worker != SchedulingPolicy::kNoWorker &&
+      TryHandOffAndFence(fiber, static_cast<unsigned>(worker))) {
+    woken = !idle_.NobodyToWakeAfterFence() && WakeSleeper();
+  } else {
+    PushToPolicy(fiber, reason, worker);
+    woken = WakeOne();
+  }
+  // For a local fiber no help is called: others may not have it.
+  if (!woken && !local && neighbours().least_every_n != 0) CallForHelp(caller, /*more_wait=*/false);
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {
+  // relaxed: SG3 says why a late look does no harm.
+  if (starters_waiting_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    LetStartersGoOnIfHalfEmpty();
+  }
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopNow(unsigned worker) {
+  bool in_sight_again = false;
+  FiberEntity* fiber = PopFromPolicy(worker, &in_sight_again);
+  if (in_sight_again) [[unlikely]] {
+    Notify(CurrentWorker());
+  }
+  RoomMade();
+  return fiber;
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
+  if (stopping()) [[unlikely]] {
+    return nullptr;
+  }
+  if (--beds_[worker].pops_until_chore == 0) [[unlikely]] {
+    return PopAmongChores(worker);
+  }
+  return PopNow(worker);
+}
 
 }  // namespace weft::scheduling_group
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -28,16 +29,72 @@ constexpr std::chrono::milliseconds kRetryStackEvery{10};
 // Looks at the queue per look at the clock and the other workers' slots: about 0.2 us apart.
 constexpr int kPausesPerLook = 4;
 
+// A worker that has spun in vain so many times in a row, as where a request comes each 100 us, spins for a fifth of the
+// time only, but for one in so many: what has changed meanwhile is found out. It saves a tenth of the CPU time there
+// (bench/workload --workload=trickle).
+constexpr std::uint32_t kSpinsInVain = 4;
+constexpr std::uint32_t kLongSpinEvery = 16;
+constexpr std::chrono::nanoseconds kShortSpin{1'000};
+
 }  // namespace
 
-Worker::Worker(SchedulingGroup* owner, unsigned index_in_group) : stacks_(&owner->stacks()) {
+Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
+    : counters_(&owner->bed(index_in_group).counters), stacks_(&owner->stacks()) {
   group = owner;
   index = index_in_group;
-  yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->Yield(worker->current); };
+  yield_current = [](WorkerBase*) { YieldCurrentFiber(); };
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
     static_cast<Worker*>(worker)->RunInstead(worker->current, LeftBehind::kDisplaced, next);
   };
   next_steal_look_.assign(owner->neighbours().all.size(), 0);
+}
+
+WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
+  fiber->state_.OnAcquired();
+  if (!fiber->started() && !GiveStack(fiber)) return false;
+  if (fiber->ready_stamp) [[unlikely]] {
+    group->RecordReadyWait(index, fiber);
+  }
+  return true;
+}
+
+// Inline: in Park() and Yield().
+WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
+  while (FiberEntity* fiber = group->PopFor(index)) {
+    if (PrepareToEnter(fiber)) return fiber;
+  }
+  return nullptr;
+}
+
+// `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
+WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next) {
+  WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
+  left_ = self;
+  left_how_ = how;
+  current = next;
+  WorkerCounters::Add(counters().switches);
+  context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
+                                                      next != nullptr ? &next->context : &loop_, this);
+  Of(here)->FinishSwitch();  // Not `this`: W3.
+}
+
+WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
+  FiberEntity* fiber = left_;
+  if (left_how_ == LeftBehind::kParked) {
+    if (fiber->state_.OnSwitchedOut() == SwitchOutResult::kParked) [[likely]] {
+      return;
+    }
+  } else if (left_how_ == LeftBehind::kPublished) {
+    fiber->state_.OnLeftUnseen();
+    if (publish_(publish_argument_)) [[likely]] {
+      return;
+    }
+  } else if (left_how_ == LeftBehind::kYielded) {
+    fiber->state_.OnYielded();
+    group->ReadyBy(this, static_cast<int>(index), fiber, ReadyReason::kYielded);
+    return;
+  }
+  FinishRareSwitch(fiber);
 }
 
 void Worker::Run() {
@@ -52,12 +109,7 @@ void Worker::Run() {
   context::DestroyContext(&loop_);
 }
 
-FiberEntity* Worker::TryNextFiber() {
-  while (FiberEntity* fiber = group->PopFor(index)) {
-    if (PrepareToEnter(fiber)) return fiber;
-  }
-  return nullptr;
-}
+WEFT_NOINLINE FiberEntity* Worker::LookForFiber() { return TryNextFiber(); }
 
 FiberEntity* Worker::NextFiber() {
   IdleWorkers& idle = group->idle();
@@ -68,7 +120,7 @@ FiberEntity* Worker::NextFiber() {
   if (robbing_) {
     // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
     // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
-    FiberEntity* fiber = TryNextFiber();
+    FiberEntity* fiber = LookForFiber();
     if (fiber == nullptr && !policy.HasWork()) fiber = StealFromOtherGroups();
     if (fiber != nullptr) return fiber;
   }
@@ -82,7 +134,7 @@ FiberEntity* Worker::NextFiber() {
       counted_as_spinner = false;
       if (!group->IsCalled()) fiber = Spin();
       idle.StopSpinning();
-      if (fiber == nullptr) fiber = TryNextFiber();  // IW4
+      if (fiber == nullptr) fiber = LookForFiber();  // IW4
       // Producers that saw us spin woke nobody: if there is more, our replacement is our duty. And so did other groups
       // that called.
       if (fiber != nullptr && policy.HasWork()) {
@@ -91,7 +143,7 @@ FiberEntity* Worker::NextFiber() {
         group->WakeAnother();
       }
     } else {
-      fiber = TryNextFiber();
+      fiber = LookForFiber();
     }
     // Uncalled not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it. But
     // a call must be taken up: as long as it is pending nobody spins, and only a spinner takes from slots (V2).
@@ -165,13 +217,21 @@ FiberEntity* Worker::Spin() {
   WorkerCounters::Add(counters().spins);
   SchedulingPolicy& policy = group->policy();
   IdlePoller* poller = group->idle_poller();
+  // Who was woken for a fiber finds it at once: without a look at the clock.
+  if (FiberEntity* fiber = LookForFiber()) return fiber;
   const auto spin_for = group->options().spin_for;
   spin_memory_.Forget();
-  auto until = std::chrono::steady_clock::now() + spin_for;
+  bool in_short = spins_in_vain_ >= kSpinsInVain && spins_in_vain_ % kLongSpinEvery != 0;
+  auto until = std::chrono::steady_clock::now() + (in_short ? std::min(kShortSpin, spin_for) : spin_for);
   while (!group->stopping()) {
-    if (FiberEntity* fiber = TryNextFiber()) return fiber;
-    if (FiberEntity* fiber = policy.PopFromBusyWorkers(index, &spin_memory_)) {
-      if (PrepareToEnter(fiber)) return fiber;
+    FiberEntity* fiber = LookForFiber();
+    if (fiber == nullptr) {
+      fiber = policy.PopFromBusyWorkers(index, &spin_memory_);
+      if (fiber != nullptr && !PrepareToEnter(fiber)) fiber = nullptr;
+    }
+    if (fiber != nullptr) {
+      spins_in_vain_ = 0;
+      return fiber;
     }
     if (poller != nullptr) poller->TryPoll();
     for (int i = 0; i < kPausesPerLook; ++i) base::CpuRelax();
@@ -180,8 +240,12 @@ FiberEntity* Worker::Spin() {
     // all than a wake-up every few microseconds.
     if (spin_memory_.active && group->idle().spinners() == 1 && !group->IsCalled())
       until = spin_memory_.sampled_at + spin_for;
-    if (now >= until) break;
+    if (now < until) continue;
+    if (!in_short || !policy.HasWork()) break;
+    in_short = false;  // What waits at a busy worker is only got by a long one (HS2).
+    until += spin_for;
   }
+  ++spins_in_vain_;
   return nullptr;
 }
 
@@ -225,57 +289,40 @@ FiberEntity* Worker::StealFrom(SchedulingGroup* victim, int distance, StealCount
   return PrepareToEnter(fiber) ? fiber : nullptr;
 }
 
-bool Worker::PrepareToEnter(FiberEntity* fiber) {
-  fiber->state_.OnAcquired();
-  if (!fiber->started()) {
-    context::StackPool* pool = &group->stacks();
-    void* top;
-    if (fiber->stack_size_ == 0) [[likely]] {
-      top = stacks_.Pop();
-    } else {
-      pool = &group->StacksOfSize(fiber->stack_size_);
-      top = pool->Acquire();
-      fiber->custom_stack_pool_ = pool;
-    }
-    if (top == nullptr) {
-      fiber->custom_stack_pool_ = nullptr;
-      fiber->state_.OnAcquireUndone();
-      group->AddWithoutStack(fiber);
-      return false;
-    }
-    fiber->stack_top_ = top;
-    context::MakeContext(&fiber->context, top, pool->usable_size(), &Worker::FiberMain);
-    WorkerCounters::Add(counters().begun);
+// False: there is none, and it waits for one.
+WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
+  context::StackPool* pool = &group->stacks();
+  void* top;
+  if (fiber->stack_size_ == 0) [[likely]] {
+    top = stacks_.Pop();
+  } else {
+    pool = &group->StacksOfSize(fiber->stack_size_);
+    top = pool->Acquire();
+    fiber->custom_stack_pool_ = pool;
   }
-  if (fiber->ready_stamp) [[unlikely]] {
-    group->RecordReadyWait(index, fiber);
+  if (top == nullptr) {
+    fiber->custom_stack_pool_ = nullptr;
+    fiber->state_.OnAcquireUndone();
+    group->AddWithoutStack(fiber);
+    return false;
   }
+  fiber->stack_top_ = top;
+  context::MakeContext(&fiber->context, top, pool->usable_size(), &Worker::FiberMain);
+  WorkerCounters::Add(counters().begun);
   return true;
 }
 
-// `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
-void Worker::SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next) {
-  WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
-  left_ = self;
-  left_how_ = how;
-  current = next;
-  WorkerCounters::Add(counters().switches);
-  context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
-                                                      next != nullptr ? &next->context : &loop_, this);
-  Of(here)->FinishSwitch();  // Not `this`: W3.
-}
-
-void Worker::FinishSwitch() {
-  FiberEntity* fiber = std::exchange(left_, nullptr);
-  switch (std::exchange(left_how_, LeftBehind::kNothing)) {
+WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
+  switch (left_how_) {
     case LeftBehind::kNothing:
+    case LeftBehind::kYielded:  // FinishSwitch()
       break;
-    case LeftBehind::kParked:
-      if (fiber->state_.OnSwitchedOut() == SwitchOutResult::kReadyAgain) group->Ready(fiber, ReadyReason::kWoken);
+    case LeftBehind::kParked:  // And woken meanwhile.
+      group->Ready(fiber, ReadyReason::kWoken);
       break;
-    case LeftBehind::kYielded:
-      fiber->state_.OnYielded();
-      group->Ready(fiber, ReadyReason::kYielded);
+    case LeftBehind::kPublished:  // Not: what it waited for has happened.
+      fiber->state_.OnTaken();
+      group->Ready(fiber, ReadyReason::kWoken);
       break;
     case LeftBehind::kDisplaced:
       fiber->state_.OnYielded();
@@ -288,9 +335,16 @@ void Worker::FinishSwitch() {
   }
 }
 
-void Worker::Park(FiberEntity* self) { SwitchTo(self, LeftBehind::kParked, TryNextFiber()); }
+WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, LeftBehind::kParked, TryNextFiber()); }
 
-void Worker::Yield(FiberEntity* self) {
+WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) {
+  FiberEntity* next = TryNextFiber();
+  publish_ = publish;
+  publish_argument_ = argument;
+  SwitchTo(self, LeftBehind::kPublished, next);
+}
+
+WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
   FiberEntity* next = TryNextFiber();
   if (next == nullptr && !group->stopping()) return;
   SwitchTo(self, LeftBehind::kYielded, next);
@@ -298,7 +352,8 @@ void Worker::Yield(FiberEntity* self) {
 
 void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {
   if (!PrepareToEnter(next)) {
-    Yield(self);  // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
+    // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
+    YieldCurrentFiber();
     return;
   }
   SwitchTo(self, how, next);
@@ -323,7 +378,7 @@ void Worker::FiberMain(context::ThreadState* here) {
       self = next;
       continue;
     }
-    if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->TryNextFiber();
+    if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->LookForFiber();
     worker->left_ = self;
     worker->left_how_ = LeftBehind::kEnded;
     worker->current = next;
@@ -416,8 +471,22 @@ void ParkPrepared(FiberEntity* self) noexcept {
   static_cast<Worker*>(CurrentWorker())->Park(self);
 }
 
+void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+  static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
+}
+
 void Unpark(FiberEntity* fiber) noexcept {
-  if (fiber->state().OnWoken() == WakeResult::kEnqueue) fiber->group()->Ready(fiber, ReadyReason::kWoken);
+  if (fiber->state().OnWoken() != WakeResult::kEnqueue) return;
+  SchedulingGroup* group = fiber->group();
+  WorkerBase* caller = CurrentWorker();
+  group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
+}
+
+void UnparkPublished(FiberEntity* fiber) noexcept {
+  fiber->state().OnTaken();
+  SchedulingGroup* group = fiber->group();
+  WorkerBase* caller = CurrentWorker();
+  group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
 }
 
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {

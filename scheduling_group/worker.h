@@ -43,7 +43,7 @@ namespace weft::scheduling_group {
 class Worker final : public WorkerBase, public numa::NodeAllocated {
  public:
   // What the flow that is entered has to do for the one that was left.
-  enum class LeftBehind : std::uint8_t { kNothing, kParked, kYielded, kDisplaced, kEnded };
+  enum class LeftBehind : std::uint8_t { kNothing, kParked, kPublished, kYielded, kDisplaced, kEnded };
 
   Worker(SchedulingGroup* group, unsigned index);
 
@@ -51,8 +51,9 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void Run();
 
   // --- By the fiber that runs on it ---
-  void Park(FiberEntity* self);  // state kParking
-  void Yield(FiberEntity* self);
+  WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
+  WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
+  WEFT_ALWAYS_INLINE void Yield(FiberEntity* self);
   // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on
   // soon.
   void RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next);
@@ -61,27 +62,35 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
-  FiberEntity* NextFiber();     // ready to be entered; blocks; nullptr: stop
-  FiberEntity* TryNextFiber();  // ready to be entered, or nullptr
-  bool PrepareToEnter(FiberEntity* fiber);
+  FiberEntity* NextFiber();  // ready to be entered; blocks; nullptr: stop
+  // Ready to be entered, or nullptr.
+  WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
+  FiberEntity* LookForFiber();
+  WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
+  bool GiveStack(FiberEntity* fiber);
   FiberEntity* Spin();
   bool Sleep();
   FiberEntity* StealFromOtherGroups();
   FiberEntity* StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters);
 
-  void SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next);
-  void FinishSwitch();
+  WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next);
+  WEFT_ALWAYS_INLINE void FinishSwitch();
+  void FinishRareSwitch(FiberEntity* fiber);
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
   void GiveStackBack(FiberEntity* fiber);
   void Retire(FiberEntity* fiber);
 
-  WorkerCounters& counters() { return group->bed(index).counters; }
+  WorkerCounters& counters() { return *counters_; }
 
-  context::Context loop_;
   FiberEntity* left_ = nullptr;
   LeftBehind left_how_ = LeftBehind::kNothing;
+  bool (*publish_)(void* argument) noexcept = nullptr;  // of the fiber left, if kPublished; both
+  void* publish_argument_ = nullptr;
+  WorkerCounters* const counters_;
+  context::Context loop_;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
+  std::uint32_t spins_in_vain_ = 0;                       // in a row
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
   bool robbing_ = false;                                  // the last attempt to steal brought a fiber
   std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n

@@ -6,28 +6,61 @@
 namespace weft {
 
 using sync::Interruptible;
+using sync::LoneWaiter;
 using sync::Waiter;
 using sync::WaitList;
 using sync::WaitResult;
 
 void FiberEvent::Set() noexcept {
+  std::uintptr_t found = word_.load(std::memory_order_relaxed);
+  do {
+    if ((found & kQueued) != 0) return SetSlow();
+    // release: what the caller did before. Pairs with the acquires in IsSet() and Reset().
+    // acquire: the waiter. Pairs with the release in WaitAlone().
+  } while (!word_.compare_exchange_weak(found, kSet, std::memory_order_acq_rel, std::memory_order_relaxed));  // EV2
+  if (found > kSet) reinterpret_cast<LoneWaiter*>(found)->Wake();
+}
+
+void FiberEvent::SetSlow() noexcept {
   WaitList claimed;
   queue_.lock();
-  // release: what the caller did before. Pairs with the acquire in IsSet().
-  set_.store(true, std::memory_order_release);
+  // As in Set(). Under the lock: those in the queue are those that have set kQueued (EV1).
+  const std::uintptr_t found = word_.exchange(kSet, std::memory_order_acq_rel);
   queue_.ClaimAll(&claimed);
   queue_.unlock();  // EV2
+  if ((found & ~(kSet | kQueued)) != 0) reinterpret_cast<LoneWaiter*>(found & ~(kSet | kQueued))->Wake();
   WakeAll(&claimed);
 }
 
+// In the word. False: it is set, or somebody else is there.
+bool FiberEvent::WaitAlone() noexcept {
+  if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return false;  // Saves a switch.
+  LoneWaiter waiter(this);
+  return waiter.Await([](LoneWaiter* self, void* event) noexcept {
+    base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
+    std::uintptr_t found = word.load(std::memory_order_relaxed);
+    do {
+      if ((found & ~kQueued) != 0) return false;
+      // release: the waiter. Pairs with the acquires in Set() and SetSlow().
+    } while (!word.compare_exchange_weak(found, found | reinterpret_cast<std::uintptr_t>(self),
+                                         std::memory_order_release, std::memory_order_relaxed));
+    return true;
+  });
+}
+
 WaitResult FiberEvent::WaitSlow(base::Deadline deadline, Interruptible interruptible) noexcept {
+  if (!deadline.is_infinite() && deadline.expired()) return WaitResult::kTimedOut;
   Waiter waiter;
   queue_.lock();
-  // relaxed: the lock orders it behind the Set() that set it.
-  if (set_.load(std::memory_order_relaxed)) {
-    queue_.unlock();
-    return WaitResult::kNotified;
-  }
+  // acquire, both: as in IsSet(). relaxed on success: Set() looks into the queue under its lock.
+  std::uintptr_t found = word_.load(std::memory_order_acquire);
+  do {
+    if (found == kSet) {
+      queue_.unlock();
+      return WaitResult::kNotified;
+    }
+  } while ((found & kQueued) == 0 &&
+           !word_.compare_exchange_weak(found, found | kQueued, std::memory_order_relaxed, std::memory_order_acquire));
   return queue_.Wait(&waiter, deadline, interruptible);
 }
 

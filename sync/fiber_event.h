@@ -12,15 +12,26 @@
 // Lifetime: may be destroyed as soon as all waits have returned (and IsSet() has said true), even if Set() has not
 // returned.
 //
+// One word says whether it is set and who waits; the common case, one waiter that waits as long as it takes, is in it,
+// all others are in the queue:
+//
+//   kSet                 set
+//   0                    not set, nobody waits
+//   waiter | kQueued?    not set; `waiter` may be null; kQueued: there are, or were, waiters in the queue
+//
+//   Wait: 0 -> waiter by compare-exchange; whoever finds another waiter, or has a deadline, sets kQueued and enters the
+//   queue, both under its lock.    Set: any -> kSet by compare-exchange, or, if it sees kQueued, under the lock.
+//
 // Invariants
-//   EV1  set_ becomes true under the queue's lock, and all that are in the queue then are let through by that Set(),
-//        whatever Reset() does meanwhile.
-//   EV2  The unlock of the queue is the last touch by Set(). Who sees the event set returns only when that is over
-//        (WaitQueue::AwaitQuiet).
-//   EV3  Set() always writes set_, and Reset() reads what it overwrites: "Wait(); Reset(); take the work" loses no work
-//        that was put down before a Set().
-// Rejected: one word with the waiters' list in it, without a lock (one read-modify-write less per wait, but a waiter
-// that times out cannot leave such a list without one).
+//   EV1  kQueued is changed under the queue's lock only. All that are in the word or in the queue when Set() sets the
+//        event are let through by that Set(), whatever Reset() does meanwhile, and nobody else.
+//   EV2  The last touch by Set() is the compare-exchange, or the unlock of the queue. Who sees the event set returns
+//        only when that is over (WaitQueue::AwaitQuiet).
+//   EV3  Set() always writes the word, and Reset() reads what it overwrites: "Wait(); Reset(); take the work" loses no
+//        work that was put down before a Set().
+// Who waits with a deadline may be let through after one that came later and waits without.
+// Rejected: all waiters in the word's list, without a lock (a waiter that times out cannot leave such a list without
+// one); all in the queue (a hundred instructions more for each wait).
 #ifndef WEFT_SYNC_FIBER_EVENT_H_
 #define WEFT_SYNC_FIBER_EVENT_H_
 
@@ -28,6 +39,7 @@
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/base/check.h"
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
 #include "weft/sync/wait_queue.h"
@@ -39,17 +51,22 @@ class FiberEvent {
   constexpr FiberEvent() = default;
   FiberEvent(const FiberEvent&) = delete;
   FiberEvent& operator=(const FiberEvent&) = delete;
+  ~FiberEvent() {
+    WEFT_DCHECK((word_.load(std::memory_order_relaxed) & ~(kSet | kQueued)) == 0,
+                "a FiberEvent was destroyed while somebody waits for it");
+  }
 
   // True: it has been set, and not reset since.
   [[nodiscard]] bool IsSet() const noexcept {
     // acquire: what was done before Set(). Pairs with the release there.
-    if (!set_.load(std::memory_order_acquire)) return false;
+    if (word_.load(std::memory_order_acquire) != kSet) return false;
     queue_.AwaitQuiet();  // EV2
     return true;
   }
 
   void Wait() noexcept {
-    if (!IsSet()) static_cast<void>(WaitSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
+    if (IsSet() || WaitAlone()) return;
+    static_cast<void>(WaitSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
   }
 
   // False: not set within the time.
@@ -73,14 +90,21 @@ class FiberEvent {
 
   // The next waits wait again. Whoever waits already, or is being let through, is not held back.
   void Reset() noexcept {
-    // An exchange, not a store; acquire: EV3. Pairs with the release in Set().
-    set_.exchange(false, std::memory_order_acquire);
+    // Not a store; acquire, also if another Reset() was first: EV3. Pairs with the release in Set().
+    std::uintptr_t set = kSet;
+    word_.compare_exchange_strong(set, 0, std::memory_order_acquire, std::memory_order_acquire);
   }
 
  private:
-  sync::WaitResult WaitSlow(base::Deadline deadline, sync::Interruptible interruptible) noexcept;
+  static constexpr std::uintptr_t kSet = 1;
+  static constexpr std::uintptr_t kQueued = 2;
+  static_assert(alignof(sync::LoneWaiter) > (kSet | kQueued));
 
-  base::Atomic<bool> set_{false};
+  bool WaitAlone() noexcept;
+  sync::WaitResult WaitSlow(base::Deadline deadline, sync::Interruptible interruptible) noexcept;
+  void SetSlow() noexcept;
+
+  base::Atomic<std::uintptr_t> word_{0};
   mutable sync::WaitQueue queue_;
 };
 

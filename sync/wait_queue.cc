@@ -99,6 +99,34 @@ void Waiter::Wake() noexcept {
   }
 }
 
+bool LoneWaiter::Await(bool (*publish)(LoneWaiter* self, void* argument) noexcept) noexcept {
+  fiber_ = scheduling_group::CurrentFiber();
+  if (fiber_ == nullptr) {
+    if (!publish(this, argument_)) return false;
+    parker_.Park();
+    return true;
+  }
+  publish_ = publish;
+  published_ = true;
+  scheduling_group::ParkAndPublish(fiber_, &Publish, this);
+  return published_;
+}
+
+bool LoneWaiter::Publish(void* self) noexcept {
+  auto* waiter = static_cast<LoneWaiter*>(self);
+  if (waiter->publish_(waiter, waiter->argument_)) return true;
+  waiter->published_ = false;  // It is still its owner's alone.
+  return false;
+}
+
+void LoneWaiter::Wake() noexcept {
+  if (fiber_ != nullptr) {
+    scheduling_group::UnparkPublished(fiber_);
+  } else {
+    parker_.Unpark();
+  }
+}
+
 void WakeAll(WaitList* claimed) noexcept {
   FiberEntity* fibers[kWakeBatch];
   std::size_t count = 0;

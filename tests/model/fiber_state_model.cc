@@ -26,7 +26,7 @@ class Place {
 };
 
 // What a fiber does when it goes on.
-enum class Step { kPark, kYield, kCancelThenPark, kExit };
+enum class Step { kPark, kPublish, kYield, kCancelThenPark, kExit };
 
 struct World {
   FiberState state;
@@ -49,6 +49,12 @@ struct World {
           stack.Write(step + 1);  // The switch saves registers there.
           state.OnYielded();
           run_queue.Put();
+          return;
+        case Step::kPublish:
+          message.Write(0);
+          stack.Write(step + 1);  // The switch saves registers there.
+          state.OnLeftUnseen();
+          wait_queue.Put();
           return;
         case Step::kCancelThenPark:
           state.OnParking();
@@ -92,6 +98,14 @@ struct World {
     wait_queue.Take();
     message.Write(1);
     if (state.OnWoken() == WakeResult::kEnqueue) run_queue.Put();
+  }
+
+  // Ends one that was announced when the stack had been left.
+  void WakerOfPublished() {
+    wait_queue.Take();
+    message.Write(1);
+    state.OnTaken();
+    run_queue.Put();
   }
 };
 
@@ -144,6 +158,19 @@ TEST(FiberStateModel, TwoParksInARowByTwoWakers) {
                        scenario.Thread("waker 0", [=] { world->Waker(); });
                        scenario.Thread("waker 1", [=] { world->Waker(); });
                      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(FiberStateModel, AParkThatIsAnnouncedLater) {
+  static constexpr Step kProgram[] = {Step::kPublish, Step::kYield, Step::kPublish, Step::kExit};
+  const model::Result result = model::Explore({.name = "fiber_state: published", .preemptions = 4, .weak_choices = 2},
+                                              [](model::Scenario& scenario) {
+                                                World* world = NewWorld(scenario, kProgram);
+                                                scenario.Background("worker 0", [=] { world->Worker(); });
+                                                scenario.Background("worker 1", [=] { world->Worker(); });
+                                                scenario.Thread("waker 0", [=] { world->WakerOfPublished(); });
+                                                scenario.Thread("waker 1", [=] { world->WakerOfPublished(); });
+                                              });
   EXPECT_TRUE(result.passed) << result.report;
 }
 

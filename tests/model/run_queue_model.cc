@@ -64,7 +64,13 @@ struct World {
   void Consume(int consumer, int times, int at_once) {
     for (int t = 0; t < times; ++t) {
       FiberEntity* batch[kMaxFibers];
-      const std::size_t found = queue.PopSome(batch, at_once);
+      std::size_t found;
+      if (at_once == 1) {
+        batch[0] = queue.TryPop();
+        found = batch[0] != nullptr ? 1 : 0;
+      } else {
+        found = queue.PopSome(batch, at_once);
+      }
       for (std::size_t i = 0; i < found; ++i) Check(batch[i], &popped[consumer]);
     }
   }

@@ -131,12 +131,12 @@ TEST(FiberEventModel, ResetLosesNoWork) {
       for (int done = 0; done < 2;) {
         shared->work_there.Wait();
         shared->work_there.Reset();
-        done += shared->work.exchange(0, std::memory_order_relaxed);
+        done = shared->work.load(std::memory_order_relaxed);  // An old value, if Reset() does not keep it from that.
       }
     });
     world.Fiber("giver", Timers::kNo, [=] {
       for (int i = 0; i < 2; ++i) {
-        shared->work.fetch_add(1, std::memory_order_relaxed);
+        shared->work.store(i + 1, std::memory_order_relaxed);
         shared->work_there.Set();
       }
     });
@@ -152,6 +152,51 @@ TEST(FiberEventModel, ATimeOutAgainstSet) {
     });
     world.Thread("setter", [=] { event->Set(); });
   });
+}
+
+// EV1. One waits in the word, one in the queue, or both there.
+TEST(FiberEventModel, SetLetsAllThrough) {
+  Explore({.name = "event: fiber, thread", .preemptions = 3, .weak_choices = 2},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              FiberEvent event;
+              base::Atomic<int> left{2};
+              model::Data<int> value{0};
+              void Wait() {
+                event.Wait();
+                MODEL_CHECK(value.Read() == 1, "what was done before Set() is not visible");
+                if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+              }
+            };
+            auto* shared = new Shared;
+            world.Fiber("fiber", Timers::kNo, [=] { shared->Wait(); });
+            world.Thread("thread", [=] { shared->Wait(); });
+            world.Thread("setter", [=] {
+              shared->event.Reset();  // Of what is not set: nothing happens.
+              shared->value.Write(1);
+              shared->event.Set();
+            });
+          });
+  Explore({.name = "event: with and without a deadline", .preemptions = 3, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              FiberEvent event;
+              base::Atomic<int> left{2};
+              void Leave() {
+                if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+              }
+            };
+            auto* shared = new Shared;
+            world.Fiber("timed", Timers::kYes, [=] {
+              if (!shared->event.WaitFor(kSoon)) shared->event.Wait();
+              shared->Leave();
+            });
+            world.Fiber("fiber", Timers::kNo, [=] {
+              shared->event.Wait();
+              shared->Leave();
+            });
+            world.Thread("setter", [=] { shared->event.Set(); });
+          });
 }
 
 }  // namespace

@@ -26,9 +26,13 @@ inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[mod
 inline void PrepareToPark(FiberEntity*) noexcept {}
 inline void CancelPark(FiberEntity*) noexcept {}
 inline void ParkPrepared(FiberEntity* self) noexcept { self->bed.Park(); }
+inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+  if (publish(argument)) self->bed.Park();
+}
 inline void Unpark(FiberEntity* fiber) noexcept {
   MODEL_CHECK(fiber->bed.Unpark(), "a fiber is woken twice for one park (FS2)");
 }
+inline void UnparkPublished(FiberEntity* fiber) noexcept { Unpark(fiber); }
 inline void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) Unpark(fibers[i]);
 }
