@@ -84,11 +84,6 @@ bool FiberMutex::TakeUnlocked(bool woken) noexcept {
   return false;
 }
 
-bool FiberMutex::TryLockSlow() noexcept {
-  // A free mutex may still have kQueued or kWoken set: then TakeFree() failed without need.
-  return TakeUnlocked(/*woken=*/false);
-}
-
 WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline) noexcept {
   CheckNotRecursive(word_.load(std::memory_order_relaxed));  // Ours if it has our tag: nobody else changes that.
   Waiter waiter;
