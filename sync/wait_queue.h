@@ -79,6 +79,7 @@ class Waiter : public WaitNode {
   // For the primitive that waits: what it wants, and what the waker gave it. Written before the wait, or by the winner.
   void* argument = nullptr;
   std::uint32_t tag = 0;
+  std::uint16_t count = 0;
   bool granted = false;
 
  private:
