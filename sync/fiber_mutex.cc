@@ -111,11 +111,19 @@ bool FiberMutex::SpinForIt(bool is_fiber) noexcept {
 // Until the mutex is ours (true) or the deadline has passed (false).
 bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) noexcept {
   Patience patience;
+  unsigned losses_beside_waker = 0;  // in a row
   for (;;) {
     if (TakeUnlocked(woken)) return true;
     if (deadline.expired()) return woken ? GiveUpWoken() : false;
-    const bool hand_over = woken && patience.IsOverAfterLoss(kPatience);  // MX6
-    if (!QueueUp(waiter, woken, hand_over, deadline)) continue;
+    std::uint16_t hand_overs = 0;  // to ask for
+    if (woken) {
+      if (patience.IsOverAfterLoss(kPatience)) hand_overs = 1;  // MX6
+      // Who woke it left its worker in `argument`, UnlockSlow(); a thread is on none.
+      const void* worker = scheduling_group::CurrentWorker();
+      losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
+      if (losses_beside_waker >= kLossesBesideWaker) hand_overs = kHandOversInARow;
+    }
+    if (!QueueUp(waiter, woken, hand_overs, deadline)) continue;
     if (waiter->Await(deadline) != WaitResult::kNotified) {
       LeaveQueue(waiter);
       return false;
@@ -126,19 +134,20 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) no
 }
 
 // False: it is not locked any more.
-bool FiberMutex::QueueUp(Waiter* waiter, bool woken, bool hand_over, base::Deadline deadline) noexcept {
+bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   for (;;) {
     if ((word & kLocked) == 0) return false;
     std::uint32_t next = word | kQueued;
     if (woken) next &= ~kWoken;
-    if (hand_over) next |= kHandOver;
+    if (hand_overs != 0) next |= kHandOver;
     // relaxed: the owner that sees the bits takes queue_lock_ before it looks at the queue.
     if (word_.compare_exchange_weak(word, next, std::memory_order_relaxed, std::memory_order_relaxed)) break;
   }
   waiter->granted = false;
   waiter->tag = OwnerTag();
+  waiter->count = hand_overs;
   waiter->Prepare(deadline, Interruptible::kNo);
   if (woken) {
     waiters_.PushFront(waiter);
@@ -200,11 +209,18 @@ WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
       continue;
     }
     // A plain store: MX4. (Release() found kWoken clear, or kHandOver set.)
-    word = word_.load(std::memory_order_relaxed);
-    const bool hand_over = (word & kHandOver) != 0;
-    waiter->granted = hand_over;
+    word = kWoken | queued;
+    if ((word_.load(std::memory_order_relaxed) & kHandOver) != 0) {
+      waiter->granted = true;
+      word = kLocked | waiter->tag | queued;
+      if (queued != 0 && waiter->count > 1) {  // MX7
+        static_cast<Waiter*>(waiters_.front())->count = static_cast<std::uint16_t>(waiter->count - 1);
+        word |= kHandOver;
+      }
+    }
+    waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
     // release: as in unlock(). The wake carries it to a waiter that got it handed over.
-    word_.store(hand_over ? kLocked | waiter->tag | queued : kWoken | queued, std::memory_order_release);
+    word_.store(word, std::memory_order_release);
     queue_lock_.unlock();
     waiter->Wake();
     return;

@@ -18,10 +18,15 @@
 // switch (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience asks for a
 // hand-over: the next unlock() makes it the owner.
 //
+// Owners that switch in their sections turn that round: who is woken runs while the owner waits for its turn, loses and
+// sleeps again, two switches for each lock. Its sign is a waiter that loses on the worker on which it was woken,
+// several times in a row: its waker, who seldom leaves that worker otherwise, is likely the owner. Such a waiter asks
+// for a row of hand-overs, to itself and those behind it (BM_ContendedWhileYielding).
+//
 //      word_   bit 0        kLocked     somebody owns it
 //              bit 1        kQueued     waiters_ is not empty
 //              bit 2        kWoken      a waiter has been woken and has neither won the mutex nor queued again
-//              bit 3        kHandOver   the first waiter has lost for too long: the next unlock() gives it the mutex
+//              bit 3        kHandOver   the next unlock() gives the mutex to the first waiter
 //              bits 4..31   the owner's tag, in debug builds; 0: unknown
 //
 //      free --lock--> kLocked
@@ -29,7 +34,7 @@
 //      kLocked|kQueued --unlock--> kWoken (|kQueued): free, and the first waiter is woken. Then either
 //        --the woken one--> kLocked (|kQueued), or
 //        --a barger--> kLocked|kWoken --the woken one has lost, queues in front--> kLocked|kQueued (|kHandOver)
-//      kLocked|kQueued|kHandOver --unlock--> kLocked (|kQueued): the owner is the first waiter now
+//      kLocked|kQueued|kHandOver --unlock--> kLocked (|kQueued (|kHandOver)): the owner is the first waiter now
 //
 // Invariants
 //   MX1  kQueued and kHandOver change under queue_lock_ only; kQueued is set exactly while waiters_ is not empty (as
@@ -46,6 +51,8 @@
 //        frees the mutex under queue_lock_ without having chosen one.
 //   MX6  A waiter at the head of the queue owns the mutex after it has lost for kPatience and the owner of that moment
 //        has unlocked.
+//   MX7  How many hand-overs are left of a row stands in the first waiter's `count`. It ends early when that waiter
+//        times out; never later than after kHandOversInARow.
 //
 // While fibers compete without switching, others are queued and one has been woken most of the time: that must not lead
 // lock() and unlock() astray. lock() sets its bit whatever the others are; unlock() guesses them from waiters_ (two
@@ -125,6 +132,12 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   // us), so that the hand-overs cost nothing; short against what a user notices.
   static constexpr std::chrono::microseconds kPatience{1000};
 
+  // The row of hand-overs. Fibers that compete without switching lose beside their wakers, too (the waker has lost, and
+  // sleeps): some 3,000 times in 6,400,000 locks, but only some 100 times twice in a row (two workers, bench/workload
+  // --workload=mutex). So a wrong row may cost some microseconds.
+  static constexpr unsigned kLossesBesideWaker = 2;
+  static constexpr std::uint16_t kHandOversInARow = 32;
+
   // Who calls, in 28 bits, not 0; 0 in release builds. Shifted into place.
 #ifdef NDEBUG
   static constexpr bool kHasTags = false;
@@ -149,7 +162,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 
   bool SpinForIt(bool is_fiber) noexcept;
   bool Contend(sync::Waiter* waiter, bool woken, base::Deadline deadline) noexcept;
-  bool QueueUp(sync::Waiter* waiter, bool woken, bool hand_over, base::Deadline deadline) noexcept;
+  bool QueueUp(sync::Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept;
   void LeaveQueue(sync::Waiter* waiter) noexcept;
   bool GiveUpWoken() noexcept;
   bool Release(std::uint32_t* word) noexcept;

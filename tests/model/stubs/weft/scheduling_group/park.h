@@ -23,6 +23,9 @@ inline void SetFiber(int model_thread, FiberEntity* fiber) { model_fibers::of_th
 
 inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[model::CurrentThread()]; }
 
+// Each fiber has a worker of its own, as it seems to sync.
+inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
+
 inline void PrepareToPark(FiberEntity*) noexcept {}
 inline void CancelPark(FiberEntity*) noexcept {}
 inline void ParkPrepared(FiberEntity* self) noexcept { self->bed.Park(); }
