@@ -9,13 +9,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <ostream>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "weft/base/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/numa/topology.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -38,6 +43,21 @@ Steady::duration Limit() {
 // Limits are for a machine that lets us run; others share it.  What starves does so every time.
 constexpr int kAttempts = 3;
 
+// What the fibers below do, counted by worker of the first group.
+class Turns {
+ public:
+  static unsigned ThisWorker() { return scheduling_group::CurrentWorker()->index; }
+  // relaxed, both: a number.
+  void CountOne() { turns_[ThisWorker()].number.fetch_add(1, std::memory_order_relaxed); }
+  std::int64_t Of(unsigned worker) const { return turns_[worker].number.load(std::memory_order_relaxed); }
+
+ private:
+  struct alignas(base::kCacheLineSize) Own {
+    std::atomic<std::int64_t> number{0};
+  };
+  Own turns_[64];
+};
+
 // Eight fibers per worker that yield until it is destroyed.
 class Yielders {
  public:
@@ -47,7 +67,10 @@ class Yielders {
     for (std::size_t i = 0; i < count; ++i) {
       fibers_.emplace_back(attributes, [this, &running] {
         running.CountDown();
-        while (!stop_.load(std::memory_order_relaxed)) FiberYield();
+        while (!stop_.load(std::memory_order_relaxed)) {
+          turns_.CountOne();
+          FiberYield();
+        }
       });
     }
     running.Wait();
@@ -56,8 +79,11 @@ class Yielders {
     stop_ = true;
     for (Fiber& fiber : fibers_) fiber.Join();
   }
+  const Turns& turns() const { return turns_; }
+  std::size_t fibers() const { return fibers_.size(); }
 
  private:
+  Turns turns_;
   std::atomic<bool> stop_{false};
   std::vector<Fiber> fibers_;
 };
@@ -69,6 +95,7 @@ class Players {
     for (Pair& pair : pairs_) {
       fibers_.emplace_back([&] {
         while (!stop_.load(std::memory_order_relaxed)) {
+          turns_.CountOne();
           pair.pong.Set();
           pair.ping.Wait();
           pair.ping.Reset();
@@ -79,6 +106,7 @@ class Players {
         while (!stop_.load(std::memory_order_relaxed)) {
           pair.pong.Wait();
           pair.pong.Reset();
+          turns_.CountOne();
           pair.ping.Set();
         }
         pair.ping.Set();
@@ -89,11 +117,14 @@ class Players {
     stop_ = true;
     for (Fiber& fiber : fibers_) fiber.Join();
   }
+  const Turns& turns() const { return turns_; }
+  std::size_t fibers() const { return fibers_.size(); }
 
  private:
   struct Pair {
     FiberEvent ping, pong;
   };
+  Turns turns_;
   std::atomic<bool> stop_{false};
   std::vector<Pair> pairs_;
   std::vector<Fiber> fibers_;
@@ -157,33 +188,88 @@ TEST_P(Fairness, YieldingFibersDoNotStarveNewFibersOfFibers) {
             Limit());
 }
 
-// The middle of many, since the machine is shared: what is delayed by the scheduler is delayed each time. Only where
-// the workers have processors, and at full speed.
-Steady::duration MedianStartDelay() {
-  std::vector<Steady::duration> delays;
-  for (int i = 0; i < 301; ++i) {
+// --- A fiber that a plain thread starts while all workers are busy runs within a millisecond ---
+
+// What a policy promises is a number of turns: the fiber waits behind those that were ready before it, and a worker
+// looks at what comes from outside every so often. So the turns are counted that others had, between start and run, on
+// the worker that ran the fiber. The time is judged too, where each worker has a processor and nothing slows it down.
+struct StartDelay {
+  std::int64_t turns;
+  Steady::duration time;
+};
+
+// The middle of many: a thread that the kernel puts aside between the look and the start, or a worker with the fiber in
+// its hand, says nothing of the policy, and is rare; what the scheduler delays is delayed each time.
+StartDelay MedianStartDelay(const Turns& turns) {
+  constexpr std::size_t kStarts = 201;
+  const std::size_t workers = GetConcurrencyHint();
+  std::vector<std::int64_t> counted;
+  std::vector<Steady::duration> times;
+  for (std::size_t i = 0; i < kStarts; ++i) {
+    std::int64_t before[64];
     Steady::time_point ran;
+    std::int64_t waited = 0;
     const auto begin = Steady::now();
-    Fiber([&ran] { ran = Steady::now(); }).Join();
-    delays.push_back(ran - begin);
+    for (unsigned w = 0; w < workers; ++w) before[w] = turns.Of(w);
+    Fiber([&] {
+      ran = Steady::now();
+      const unsigned here = Turns::ThisWorker();
+      waited = turns.Of(here) - before[here];
+    }).Join();
+    counted.push_back(waited);
+    times.push_back(ran - begin);
   }
-  std::nth_element(delays.begin(), delays.begin() + delays.size() / 2, delays.end());
-  return delays[delays.size() / 2];
+  const auto middle = [](auto& values) {
+    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+    return values[values.size() / 2];
+  };
+  return {middle(counted), middle(times)};
 }
 
-TEST(StartDelay, ANewFiberOfAPlainThreadRunsWithinAMillisecondAmongFibersThatYield) {
-  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "sanitizers are slow";
-  const RuntimeOf runtime(Shape{2, 1});
-  const Yielders yielders;
-  EXPECT_LT(Best(MedianStartDelay, 1ms), 1ms);
+class StartFromOutside : public ::testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  template <class Load>
+  void Judge(const Load& load) {
+    const auto workers = static_cast<std::size_t>(std::get<0>(GetParam()));
+    // Each of the load's fibers may be ahead of it once, and may all be run by one worker, where others have no processor
+    // at the time. A worker looks at what is outside every 61 picks (PolicyV2::kMaxPicks) or after 16 hand-offs
+    // (kMaxHandOffs) and 16 others (PolicyV1::kMaxBatch). And some turns pass while the thread is on its way from its
+    // look at the numbers to the push.
+    constexpr std::int64_t kFromLookToLook = 61;
+    constexpr std::int64_t kOnTheWay = 50;
+    const std::int64_t most_turns = static_cast<std::int64_t>(load.fibers()) + kFromLookToLook + kOnTheWay;
+    const bool judge_time =
+        !WEFT_ASAN && !WEFT_TSAN && workers <= numa::Topology::Detect().UsableCpuCount();  // Sanitizers are slow.
+    StartDelay best{};
+    for (int i = 0; i < kAttempts; ++i) {
+      const StartDelay found = MedianStartDelay(load.turns());
+      if (i == 0 || found.turns < best.turns) best.turns = found.turns;
+      if (i == 0 || found.time < best.time) best.time = found.time;
+      if (best.turns <= most_turns && (!judge_time || best.time < 1ms)) break;
+    }
+    RecordProperty("turns", std::to_string(best.turns));
+    RecordProperty("microseconds", std::to_string(best.time / 1us));
+    EXPECT_LE(best.turns, most_turns);
+    if (judge_time) {
+      EXPECT_LT(best.time, 1ms);
+    }
+  }
+};
+
+TEST_P(StartFromOutside, RunsWithinAMillisecondAmongFibersThatYieldOrHandOverForEver) {
+  const RuntimeOf runtime(Shape{std::get<0>(GetParam()), 1});
+  if (std::get<1>(GetParam())) {
+    Judge(Yielders());
+  } else {
+    Judge(Players());
+  }
 }
 
-TEST(StartDelay, ANewFiberOfAPlainThreadRunsWithinAMillisecondAmongPairsThatHandOver) {
-  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "sanitizers are slow";
-  const RuntimeOf runtime(Shape{2, 1});
-  const Players players;
-  EXPECT_LT(Best(MedianStartDelay, 1ms), 1ms);
-}
+INSTANTIATE_TEST_SUITE_P(Loads, StartFromOutside, ::testing::Combine(::testing::Values(1, 2, 8), ::testing::Bool()),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) + "Workers" +
+                                  (std::get<1>(info.param) ? "Yield" : "HandOver");
+                         });
 
 TEST_P(Fairness, YieldingFibersDoNotStarveTimersWithCallbacks) {
   const Yielders yielders;
