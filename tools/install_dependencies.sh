@@ -17,9 +17,9 @@ build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.
 load_packages="wrk"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
-  curl openssl redis-tools"
+  curl openssl redis-tools valgrind strace binutils"
 emulator_packages="qemu-system-x86 busybox-static"
-compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind"
+compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
 server_packages="golang-go nginx-light redis-server redis-tools wrk python3"
 
