@@ -22,12 +22,15 @@ import pathlib
 import platform
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "count"))
+
+import callgrind
 import report
+from callgrind import Failure, run_process
 from figures import Results, parse_output
 from rows import BASE_WORKERS, OTHER_WORKERS, ROWS, RUNTIMES, SWITCH, TARGETS, WEFT, WORKLOADS
 
@@ -35,10 +38,6 @@ from rows import BASE_WORKERS, OTHER_WORKERS, ROWS, RUNTIMES, SWITCH, TARGETS, W
 PATIENCE = 15
 SKIPPED = 77  # The exit status by which ctest knows a skipped test.
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-class Failure(Exception):
-    """A process did not do what it should; the text says which and why."""
 
 
 class Programs:
@@ -69,52 +68,23 @@ class Programs:
         return [str(word) for word in self._programs[runtime][0]]
 
 
-def run_process(command, timeout):
-    """(stdout, stderr) of a process that ended well."""
-    called = " ".join([pathlib.Path(command[0]).name, *command[1:]])
-    # A process group of its own: the workload programs fork, and what hangs is the child.
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, process_group=0) as process:
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except BaseException as problem:  # Interrupted, too: nothing of ours shall stay behind.
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(problem, subprocess.TimeoutExpired):
-                raise Failure(f"did not end within {timeout} s: {called}") from None
-            raise
-    if process.returncode != 0:
-        lines = err.strip().splitlines() or ["no message"]
-        reason = next((line for line in lines if line.startswith("workload ")), lines[0])
-        raise Failure(f"exit status {process.returncode}, {reason}: {called}")
-    return out, err
-
-
-def instructions(command):
-    """Instructions of a process, all its threads, as callgrind counts them."""
-    _, err = run_process(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command], timeout=300)
-    counted = re.search(r"Collected : (\d+)", err)
-    if counted is None:
-        raise Failure(f"callgrind counted nothing: {' '.join(command)}")
-    return int(counted[1])
-
-
 def count_switches(programs, runtime, scale):
     """{figure: [instructions of one switch]}: the difference of two lengths of a workload: start and end cancel.
 
     One worker. pingpong: two hand-overs for each round trip, each a Set(), a Wait() that parks and a Reset().
     yield: as many fibers as yields each; the starts of the further fibers count in, which is less than two percent.
+    Without what measures the waits of fibers by the clock, which callgrind has happen too often (callgrind.py).
     """
-    def of_weft(workload, scale_by):
-        return instructions([*programs.command(runtime), f"--workload={workload}", "--isolate=false", "--rounds=1",
-                             "--workers=1", f"--scale={scale * scale_by:g}", "--limit_factor=5"])
-
-    def difference(count, small, large, operations):
-        return [(count(large) - count(small)) / (operations(large) - operations(small))]
+    def instructions(workload, short, long, operations):
+        def command(scale_by):
+            return [*programs.command(runtime), f"--workload={workload}", "--isolate=false", "--rounds=1", "--workers=1",
+                    f"--scale={scale * scale_by:g}", "--limit_factor=5"]
+        return [callgrind.cost(command, short, long, operations).instructions]
 
     return {
-        "event": difference(lambda by: of_weft("pingpong", by), 0.02, 0.06, lambda by: 2 * round(500_000 * scale * by)),
-        "yield": difference(lambda by: of_weft("yield", by), 0.2, 0.6, lambda by: round(1_000 * scale * by)**2),
-        "bare": difference(lambda n: instructions([str(programs.bare_switch), str(n)]), 100_000, 300_000, lambda n: n),
+        "event": instructions("pingpong", 0.02, 0.06, lambda by: 2 * round(500_000 * scale * by)),
+        "yield": instructions("yield", 0.2, 0.6, lambda by: round(1_000 * scale * by)**2),
+        "bare": [callgrind.cost(lambda n: [programs.bare_switch, str(n)], 100_000, 300_000).instructions],
     }
 
 

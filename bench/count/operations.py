@@ -1,0 +1,109 @@
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Which operations are counted, and what each may cost."""
+
+from dataclasses import dataclass
+
+POLICIES = ("v1", "v2")
+# A group of one worker has one queue and nothing else (policy_v1.h, policy_v2.h); what workers of larger groups do is
+# seen with two.
+WORKERS = (1, 2)
+
+# callgrind makes a program slower by about this (yield: 2 us instead of 40 ns). See slow_clock.cc.
+SLOWER_BY = 50
+
+
+@dataclass(frozen=True)
+class Operation:
+    key: str
+    label: str
+    # bench/workload's name for it, with the number of operations at scale 1 (or a function of the scale); or, if there
+    # is none, it is one of weft_operations.
+    short: float
+    long: float
+    at_scale_1: object = None
+    workload: str = ""
+    # At full speed, under strace, so many times as long.
+    longer: int = 10
+    # Fibers that have something to do all the time: no system calls.
+    steady: bool = True
+    # Waits for times, so the clock must be right.
+    timed: bool = False
+    # Nothing of Weft's is in it: neither workers nor policies.
+    floor: bool = False
+    # Its cost is without that of this one, which it contains.
+    beyond: str = ""
+
+    def operations(self, length):
+        if not self.workload:
+            return length
+        if callable(self.at_scale_1):
+            return self.at_scale_1(length)
+        return round(self.at_scale_1 * length)
+
+    def command(self, build, length, workers, policy):
+        if self.key == "jump":
+            return [build / "bin/weft_bare_switch", str(round(length))]
+        if not self.workload:
+            return [build / "bin/weft_operations", f"--operation={self.key}", f"--times={round(length)}",
+                    f"--workers={workers}", f"--fiber_scheduling_name={policy}"]
+        return [build / "bench/workload", f"--workload={self.workload}", "--isolate=false", "--rounds=1",
+                f"--workers={workers}", f"--scale={length:g}", "--limit_factor=5",
+                f"--fiber_scheduling_name={policy}"]
+
+
+def _workload(key, label, at_scale_1, short, long, workload="", **more):
+    return Operation(key, label, short, long, at_scale_1, workload or key, **more)
+
+
+OPERATIONS = {operation.key: operation for operation in (
+    _workload("spawn", "start, run and end a fiber, from a fiber", 1_000_000, 0.005, 0.025),
+    _workload("spawn_ext", "the same from a plain thread", 500_000, 0.02, 0.06, steady=False),
+    _workload("yield", "yield", lambda scale: round(1_000 * scale)**2, 0.1, 0.3),
+    _workload("pingpong", "hand over by an event (half a round trip)", 1_000_000, 0.02, 0.06),
+    _workload("pingpong_cv", "round trip by mutex and condition variable", 500_000, 0.02, 0.06),
+    _workload("mutex", "lock and unlock", 64 * 20_000, 0.02, 0.06),
+    _workload("mutex_yield", "lock, yield, unlock: the mutex is handed over", 16 * 5_000, 0.1, 0.3),
+    Operation("channel", "an item put into a channel and taken", 10_000, 40_000),
+    Operation("timer_set", "set a timer", 2_000, 12_000),
+    Operation("timer_set_and_cancel", "cancel a timer", 2_000, 12_000, beyond="timer_set"),
+    Operation("sleep", "sleep 1 ms (100 fibers)", 2_000, 12_000, longer=1, steady=False, timed=True),
+    Operation("jump", "floor: jump of Boost.Context", 10_000, 100_000, floor=True),
+    Operation("fetch_add", "floor: uncontended atomic, in a loop", 10_000, 100_000, floor=True),
+    Operation("futex_wake", "floor: futex wake that wakes nobody", 10_000, 100_000, floor=True, steady=False, longer=1),
+)}
+
+# What CTest holds the hot paths to: (instructions, read-modify-writes, full fences) as found with g++ 12 -O3, by
+# workers and policy. Lower a line when the code has become better: `count.py --found` prints it anew.
+FOUND = {
+    ("spawn", 1, "v1"): (536, 3.04, 1.00),
+    ("spawn", 1, "v2"): (534, 3.04, 1.00),
+    ("spawn", 2, "v1"): (619, 2.46, 1.13),
+    ("spawn", 2, "v2"): (606, 1.97, 1.31),
+    ("yield", 1, "v1"): (393, 2.01, 1.00),
+    ("yield", 1, "v2"): (415, 2.01, 1.00),
+    ("yield", 2, "v1"): (446, 1.21, 1.06),
+    ("yield", 2, "v2"): (345, 1.03, 1.00),
+    ("pingpong", 1, "v1"): (627, 7.00, 1.00),
+    ("pingpong", 1, "v2"): (646, 7.00, 1.00),
+    ("pingpong", 2, "v1"): (530, 6.04, 1.00),
+    ("pingpong", 2, "v2"): (530, 6.02, 1.00),
+    ("pingpong_cv", 1, "v1"): (1255, 20.00, 2.00),
+    ("pingpong_cv", 1, "v2"): (1298, 20.00, 2.00),
+    ("mutex", 1, "v1"): (10, 2.00, 0.00),
+    ("mutex", 1, "v2"): (10, 2.00, 0.00),
+    ("channel", 1, "v1"): (95, 2.06, 0.02),
+    ("channel", 1, "v2"): (95, 2.06, 0.02),
+    ("timer_set", 1, "v1"): (335, 1.00, 0.00),
+    ("timer_set_and_cancel", 1, "v1"): (129, 1.00, 0.00),
+}
+
+# Above what was found, by workers, so that not each changed line of code fails: instructions in parts, atomics in
+# numbers. With one worker the counts are the same in each run, and one more atomic on any of these paths is noticed.
+# With two, valgrind runs one thread at a time, for long; fibers left in a hand-off slot meanwhile are taken by the other
+# worker more often than at full speed, and hand-overs were found to take 518 to 652 instructions in runs of one day.
+INSTRUCTIONS_SLACK = {1: 1.15, 2: 1.35}
+ATOMICS_SLACK = {1: 0.45, 2: 1.45}
+# System calls of one operation that is steady. Not zero: the longer run lasts longer, and other threads wake up now
+# and then (housekeeping).
+MOST_SYSTEM_CALLS = 0.001
