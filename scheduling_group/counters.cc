@@ -22,6 +22,9 @@ WorkerCounts GroupCounts::Sum() const {
     sum.sleeps += worker.sleeps;
     sum.wakes += worker.wakes;
     sum.idle_looks += worker.idle_looks;
+    sum.peer_takes += worker.peer_takes;
+    sum.queue_visits += worker.queue_visits;
+    sum.queue_fibers += worker.queue_fibers;
   }
   return sum;
 }
@@ -34,13 +37,17 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
   counts.overflowed = group.overflow_count();
   for (unsigned w = 0; w < group.size(); ++w) {
     const WorkerCounters& worker = group.counters(w);
+    const QueueCounts queue = group.policy().CountsOf(w);
     counts.workers.push_back({.begun = Read(worker.begun),
                               .finished = Read(worker.finished),
                               .switches = Read(worker.switches),
                               .spins = Read(worker.spins),
                               .sleeps = Read(worker.sleeps),
                               .wakes = Read(worker.wakes),
-                              .idle_looks = Read(worker.idle_looks)});
+                              .idle_looks = Read(worker.idle_looks),
+                              .peer_takes = Read(worker.peer_takes),
+                              .queue_visits = queue.visits,
+                              .queue_fibers = queue.fibers});
     group.ready_waits(w).AddTo(&counts.ready_wait);
   }
   const SchedulingGroup::NeighbourList& neighbours = group.neighbours();

@@ -35,6 +35,10 @@ struct WorkerCounts {
   std::uint64_t sleeps = 0;      // times it went to sleep, also if its last look then found work
   std::uint64_t wakes = 0;       // times it was woken for work, by a producer or another worker
   std::uint64_t idle_looks = 0;  // times it had nothing to do and asked whether it is time to steal
+  std::uint64_t peer_takes = 0;  // times it took what another worker of its group had kept: a fiber, or several
+  // Of the queue that the workers of a group share. Not counted in groups of one worker: each fiber is a visit.
+  std::uint64_t queue_visits = 0;  // that brought fibers
+  std::uint64_t queue_fibers = 0;  // brought
 };
 
 // What one group has taken from one other.

@@ -23,8 +23,25 @@
 #include "weft/scheduling_group/overflow_list.h"
 #include "weft/scheduling_group/prefetch_fiber.h"
 #include "weft/scheduling_group/run_queue.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {
+
+// Kept by the worker that visits, on a line of its own. relaxed throughout: statistics, no one acts on them.
+class QueueCounters {
+ public:
+  void CountVisit(std::size_t fibers) noexcept {
+    visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    fibers_.store(fibers_.load(std::memory_order_relaxed) + fibers, std::memory_order_relaxed);
+  }
+  QueueCounts Read() const noexcept {
+    return {.visits = visits_.load(std::memory_order_relaxed), .fibers = fibers_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<std::uint64_t> visits_{0};
+  std::atomic<std::uint64_t> fibers_{0};
+};
 
 class GlobalQueue {
  public:

@@ -51,6 +51,7 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again
   const std::size_t n = queue_.PopShare(fibers, workers_, desk.batch);
   desk.taken = static_cast<std::uint32_t>(n);
   if (n == 0) return nullptr;
+  desk.counts.CountVisit(n);
   for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 1; i < n; ++i) {
     PrefetchStack(fibers[i]);          // While it is in our hand: from the inbox another may run it.

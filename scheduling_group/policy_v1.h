@@ -67,6 +67,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool FewWait() const override;
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
+  QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
@@ -90,6 +91,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::uint32_t taken = 0;  // fibers that the last visit brought
     std::uint32_t visits = 0;
     std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck desks
+    QueueCounters counts;
   };
 
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;

@@ -74,6 +74,7 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again)
   FiberEntity* fibers[kMaxPicks / 2];
   const std::size_t n = global_.PopShare(fibers, workers_, desk.picks / 2);
   if (n == 0) return nullptr;
+  desk.counts.CountVisit(n);
   for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 1; i < n; ++i) {
     PrefetchStack(fibers[i]);  // While it is in our hand: from the ring another may run it.

@@ -76,6 +76,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool FewWait() const override;
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
+  QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
@@ -116,6 +117,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::int64_t patrolled_at = 0;           // ns of steady_clock
     bool idled = true;                       // since the last look
     std::atomic<std::int64_t> looked_at{0};  // ns of steady_clock; read by others that look for stuck desks
+    QueueCounters counts;
   };
 
   void AddTurn(Desk& desk, FiberEntity* fiber);

@@ -218,6 +218,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   };
   IdleWorkers& idle() { return idle_; }
   SchedulingPolicy& policy() { return *policy_; }
+  const SchedulingPolicy& policy() const { return *policy_; }
   // acquire: pairs with the release in SetNeighbours().
   const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
   // The groups that called for help, CallBit() of each, each call once.

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,12 @@ struct SpinMemory {
     seen.clear();
     active = false;
   }
+};
+
+// What one worker has brought from the queue that all share; only grows. Read by any thread.
+struct QueueCounts {
+  std::uint64_t visits = 0;  // that brought something
+  std::uint64_t fibers = 0;
 };
 
 class SchedulingPolicy {
@@ -83,6 +90,9 @@ class SchedulingPolicy {
   virtual bool FewWait() const = 0;               // only a few fibers wait in the queue; cheap
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
+
+  // For reports (counters.h). None: the policy does not count.
+  virtual QueueCounts CountsOf([[maybe_unused]] unsigned worker) const { return {}; }
 
   // The pieces of memory that it works in and that lie on Options::node; for reports and tests.
   virtual std::vector<std::span<const std::byte>> Memory() const { return {}; }

@@ -227,6 +227,7 @@ FiberEntity* Worker::Spin() {
     FiberEntity* fiber = LookForFiber();
     if (fiber == nullptr) {
       fiber = policy.PopFromBusyWorkers(index, &spin_memory_);
+      if (fiber != nullptr) WorkerCounters::Add(counters().peer_takes);
       if (fiber != nullptr && !PrepareToEnter(fiber)) fiber = nullptr;
     }
     if (fiber != nullptr) {

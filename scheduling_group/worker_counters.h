@@ -21,13 +21,14 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   std::atomic<std::uint64_t> sleeps{0};
   std::atomic<std::uint64_t> wakes{0};
   std::atomic<std::uint64_t> idle_looks{0};
+  std::atomic<std::uint64_t> peer_takes{0};
 
   static void Add(std::atomic<std::uint64_t>& counter) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   // While no worker runs.
   void Clear() noexcept {
-    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_looks}) {
+    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_looks, &peer_takes}) {
       counter->store(0, std::memory_order_relaxed);
     }
   }

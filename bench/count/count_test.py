@@ -7,6 +7,7 @@ import unittest
 
 import callgrind
 import count
+import scaling
 from operations import ATOMICS_SLACK, FOUND, INSTRUCTIONS_SLACK, MOST_SYSTEM_CALLS, OPERATIONS, POLICIES, WORKERS
 
 CALLGRIND = """# callgrind format
@@ -83,6 +84,18 @@ class Strace(unittest.TestCase):
         text = "syscall               calls\n--------------------- ---------\nfutex                 18\nread   3\n" \
                "--------------------- ---------\ntotal                 21\n"
         self.assertEqual(count.parse_strace(text), {"futex": 18, "read": 3})
+
+
+class Scaling(unittest.TestCase):
+    def test_the_line_of_counts(self):
+        self.assertEqual(scaling.parse_counts("spawn x 1 ns\n# counts: begun=12 wakes=0\n"), {"begun": 12, "wakes": 0})
+        with self.assertRaises(callgrind.Failure):
+            scaling.parse_counts("spawn x 1 ns\n")
+
+    def test_lines_are_of_the_group_but_for_what_is_stolen(self):
+        counts = {"queue_visits": 0.5, "queue_fibers": 1, "peer_takes": 0, "wakes": 0, "stolen": 0}
+        self.assertEqual(scaling.lines_moved(counts), (4.25, 0))
+        self.assertEqual(scaling.lines_moved({**counts, "stolen": 2}), (4.25, 14))
 
 
 class Bounds(unittest.TestCase):

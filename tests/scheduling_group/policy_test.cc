@@ -158,6 +158,19 @@ TEST_P(PolicyTest, WhatAWorkerKeepsIsWorkAndAnIdleWorkerTakesIt) {
   }
 }
 
+TEST_P(PolicyTest, WhatAWorkerBringsFromTheSharedQueueIsCounted) {
+  SchedulingPolicy& policy = Make(2, 64);
+  const auto f = NewFibers(40);
+  for (FiberEntity* fiber : f) ASSERT_TRUE(policy.TryPushNew(fiber, kNoWorker));
+  for (std::size_t i = 0; i < f.size(); ++i) ASSERT_NE(Pop(policy, 1), nullptr);
+  EXPECT_EQ(policy.CountsOf(1).fibers, 40u);
+  EXPECT_GE(policy.CountsOf(1).visits, 2u) << "one may not take all at once";
+  EXPECT_LE(policy.CountsOf(1).visits, 40u);
+  EXPECT_EQ(policy.CountsOf(0).visits, 0u);
+  EXPECT_EQ(Pop(policy, 1), nullptr);
+  EXPECT_EQ(policy.CountsOf(1).fibers, 40u) << "a look that finds nothing is no visit";
+}
+
 // Ping-pong and yield loops on all workers: in a peer a fiber from outside waits for more than two seconds.
 TEST_P(PolicyTest, AFiberFromOutsideIsNotStarvedByFibersThatYieldOrHandOver) {
   for (const ReadyReason reason : {kYielded, kWoken}) {

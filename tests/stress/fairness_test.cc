@@ -231,10 +231,10 @@ class StartFromOutside : public ::testing::TestWithParam<std::tuple<int, bool>> 
   template <class Load>
   void Judge(const Load& load) {
     const auto workers = static_cast<std::size_t>(std::get<0>(GetParam()));
-    // Each of the load's fibers may be ahead of it once, and may all be run by one worker, where others have no processor
-    // at the time. A worker looks at what is outside every 61 picks (PolicyV2::kMaxPicks) or after 16 hand-offs
-    // (kMaxHandOffs) and 16 others (PolicyV1::kMaxBatch). And some turns pass while the thread is on its way from its
-    // look at the numbers to the push.
+    // Each of the load's fibers may be ahead of it once, and may all be run by one worker, where others have no
+    // processor at the time. A worker looks at what is outside every 61 picks (PolicyV2::kMaxPicks) or after 16
+    // hand-offs (kMaxHandOffs) and 16 others (PolicyV1::kMaxBatch). And some turns pass while the thread is on its way
+    // from its look at the numbers to the push.
     constexpr std::int64_t kFromLookToLook = 61;
     constexpr std::int64_t kOnTheWay = 50;
     const std::int64_t most_turns = static_cast<std::int64_t>(load.fibers()) + kFromLookToLook + kOnTheWay;
