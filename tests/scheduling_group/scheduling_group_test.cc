@@ -441,10 +441,11 @@ TEST(SchedulingGroup, BetweenLongFibersAWorkerLooksForInputAndOutput) {
   WorkerGroup group(1);
   auto* poller = new CountingPoller;
   ASSERT_TRUE(group.group().SetIdlePoller(std::unique_ptr<IdlePoller>(poller)));
-  Countdown done(1);
+  Countdown done(2);
   std::atomic<bool> over{false};
   ASSERT_TRUE(group.Start([&] {
     while (!over) YieldCurrentFiber();
+    done.Done();
   }));
   ASSERT_TRUE(group.Start([&] {
     const auto run = [&](int fibers, std::chrono::nanoseconds each) {
