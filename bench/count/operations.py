@@ -78,8 +78,6 @@ OPERATIONS = {operation.key: operation for operation in (
 FOUND = {
     ("spawn", 1, "v1"): (462, 3.04, 1.00),
     ("spawn", 1, "v2"): (453, 3.04, 1.00),
-    ("spawn", 2, "v1"): (619, 2.46, 1.13),
-    ("spawn", 2, "v2"): (606, 1.97, 1.31),
     ("yield", 1, "v1"): (251, 2.01, 1.00),
     ("yield", 1, "v2"): (244, 2.01, 1.00),
     ("yield", 2, "v1"): (344, 1.32, 1.07),
@@ -100,8 +98,9 @@ FOUND = {
 
 # Above what was found, by workers, so that not each changed line of code fails: instructions in parts, atomics in
 # numbers. With one worker the counts are the same in each run, and one more atomic on any of these paths is noticed.
-# With two, valgrind runs one thread at a time, for long; fibers left in a hand-off slot meanwhile are taken by the other
-# worker more often than at full speed, and hand-overs were found to take 518 to 652 instructions in runs of one day, before they were made shorter.
+# With two, valgrind runs one thread at a time, for long; fibers left in a hand-off slot meanwhile are taken by the
+# other worker more often than at full speed: hand-overs were found to take 518 to 652 instructions in runs of one day,
+# before they were made shorter. A start with two is not here: 2.3 to 4.5 read-modify-writes, by who takes what.
 INSTRUCTIONS_SLACK = {1: 1.15, 2: 1.35}
 ATOMICS_SLACK = {1: 0.45, 2: 1.45}
 # System calls of one operation that is steady. Not zero: the longer run lasts longer, and other threads wake up now
