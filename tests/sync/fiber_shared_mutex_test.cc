@@ -113,22 +113,23 @@ TEST_P(FiberSharedMutexTest, TryFormsFailOnlyWhereTheyMust) {
 
 // A reader that came behind a writer which then gives up must not wait for a writer that is not there.
 TEST_P(FiberSharedMutexTest, AWriterThatTimesOutLetsTheReadersBehindItIn) {
-  std::atomic<int> step{0};
+  std::atomic<bool> reads{false}, gave_up{false}, other_is_in{false};
   Crew crew = MakeCrew();
   crew.Add([&] {
     std::shared_lock lock(mutex);
-    step = 1;
-    YieldUntil([&] { return step == 3; });  // Until the other reader is in.
+    reads = true;
+    YieldUntil([&] { return gave_up && other_is_in; });
   });
   crew.Add([&] {
-    YieldUntil([&] { return step == 1; });
+    YieldUntil([&] { return reads.load(); });
     EXPECT_FALSE(mutex.try_lock_for(20ms));
+    gave_up = true;
   });
   crew.Add([&] {
-    YieldUntil([&] { return step == 1; });
+    YieldUntil([&] { return reads.load(); });
     sync::SleepUntil(base::Deadline::After(5ms), sync::Interruptible::kNo);  // Behind the writer, very likely.
     std::shared_lock lock(mutex);
-    step = 3;
+    other_is_in = true;
   });
   crew.Join();
 }
