@@ -188,7 +188,7 @@ TEST_F(GuestMemory, TimersOfEachGroupAreOnItsNode) {
   Start(OneGroupPerNode());
   const auto look = [](auto report) {
     std::vector<std::uint64_t> timers;
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 4; ++i) {
       timers.push_back(SetFiberTimer(std::chrono::steady_clock::now() + std::chrono::hours(1), [] {}));
     }
     for (std::uint64_t id : timers) {
@@ -210,8 +210,8 @@ TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {
   int moved = 0;
   for (SchedulingGroup* loaded : Groups()) moved += MixFibersByStealing(loaded);
   EXPECT_GT(moved, 0) << "no fiber changed its group: nothing was tried";
-  ExpectOnNodesOfGroups(Stacks(100), "stacks");
-  ExpectOnNodesOfGroups(Entities(100), "entities");
+  ExpectOnNodesOfGroups(Stacks(50), "stacks");
+  ExpectOnNodesOfGroups(Entities(50), "entities");
   // All stacks went back to the pools they are of: what is still out is in the workers' caches.
   for (SchedulingGroup* group : Groups()) {
     EXPECT_LE(group->stacks().statistics().in_use, group->size() * 32) << "group " << group->id();
