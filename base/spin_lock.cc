@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "weft/base/futex.h"
 
@@ -13,14 +14,15 @@ namespace weft::base {
 WEFT_NOINLINE void SpinLock::LockSlow() noexcept {
   for (std::chrono::nanoseconds sleep_for = kFirstSleep;;
        sleep_for = std::min<decltype(sleep_for)>(2 * sleep_for, kLongestSleep)) {
-    for (int i = 0; i < kSpins; ++i) {
+    int pauses = kFirstBackoff;
+    for (int i = 0; i < kSpins; i += std::exchange(pauses, std::min(2 * pauses, kLongestBackoff))) {
       std::uint32_t found = kFree;
       // relaxed: only a hint that the next line may succeed.  acquire: as in lock().
       if (word_.load(std::memory_order_relaxed) == kFree &&
           word_.compare_exchange_weak(found, kHeld, std::memory_order_acquire, std::memory_order_relaxed)) {
         return;
       }
-      CpuRelax();
+      for (int pause = 0; pause < pauses; ++pause) CpuRelax();
     }
     const auto until = std::chrono::steady_clock::now() + sleep_for;  // SL3
     static_cast<void>(FutexWait(&word_, kHeld, &until));

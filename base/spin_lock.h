@@ -3,9 +3,14 @@
 //
 // SpinLock: a lock of 4 bytes for sections of a few dozen instructions.
 //
-// Test-and-test-and-set.  Who does not get it after a bounded spin sleeps for a moment and looks again, because the
-// holder may have been descheduled (more threads than CPUs, a virtual CPU that was taken away): spinning on would burn
-// the very CPU it needs.
+// Test-and-test-and-set with exponential backoff (T. Anderson, The Performance of Spin Lock Alternatives for
+// Shared-Memory Multiprocessors, IEEE TPDS 1(1), 1990).  Each look of a waiter takes the lock's line, and mostly the
+// data beside it, from the holder; where threads do little else than enter the lock, looks that are a microsecond apart
+// let the holder enter some dozens of times at the speed of one thread, and the two take turns in rows.  (A
+// FiberChannel<int> between two workers: 139 ns an item without backoff, 42 with it, 28 with one worker.)
+// Who does not get it after a bounded spin sleeps for a moment and looks again, because the holder may have been
+// descheduled (more threads than CPUs, a virtual CPU that was taken away): spinning on would burn the very CPU it
+// needs.
 //
 //      kFree  --lock-->  kHeld  --unlock-->  kFree
 //
@@ -76,9 +81,13 @@ class WEFT_CAPABILITY("SpinLock") SpinLock {
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  // 5 us where a pause takes 40 ns.  Sections are 100 times shorter, so a longer wait means that the holder does not
-  // run.
-  static constexpr int kSpins = 128;
+  // Pauses in all: 10 us where one takes 40 ns.  Sections are 200 times shorter, so a longer wait means that the holder
+  // does not run, or, for one in some thousands where threads do nothing but enter it, bad luck.
+  static constexpr int kSpins = 256;
+  // Pauses between two looks: at first some sections' length.  The last is a compromise: the longer, the longer the
+  // rows, and the later the waiter sees that the lock is free.
+  static constexpr int kFirstBackoff = 2;
+  static constexpr int kLongestBackoff = 32;
   // SL3.  The first is as long as the kernel's timer slack; the last shorter than a time slice of the holder that was
   // descheduled.
   static constexpr std::chrono::microseconds kFirstSleep{50};
