@@ -29,12 +29,11 @@ constexpr std::chrono::milliseconds kRetryStackEvery{10};
 // Looks at the queue per look at the clock and the other workers' slots: about 0.2 us apart.
 constexpr int kPausesPerLook = 4;
 
-// A worker that has spun in vain so many times in a row, as where a request comes each 100 us, spins for a fifth of the
-// time only, but for one in so many: what has changed meanwhile is found out. It saves a tenth of the CPU time there
-// (bench/workload --workload=trickle).
-constexpr std::uint32_t kSpinsInVain = 4;
-constexpr std::uint32_t kLongSpinEvery = 16;
-constexpr std::chrono::nanoseconds kShortSpin{1'000};
+// A worker that has spun in vain so many times in a row, as where a request comes each 100 us, looks once instead of
+// spinning, and one that has yielded its CPU in vain before it sleeps does not do so; but for one in so many: what has
+// changed meanwhile is found out. It saves a fifth of the CPU time there (bench/workload --workload=trickle).
+constexpr std::uint32_t kInVain = 4;
+constexpr std::uint32_t kTryAgainEvery = 16;
 
 }  // namespace
 
@@ -171,10 +170,7 @@ FiberEntity* Worker::NextFiber() {
         }
         counted_as_spinner = !idle.CancelSleep(index);
       } else {
-        // If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim
-        // without a system call. Else each of its starts would wake us, be preempted and see us fall asleep again
-        // (bench/workload --workload=spawn_ext: 800 ns a fiber instead of 100).
-        ::sched_yield();
+        YieldCpuToProducer();
         counted_as_spinner = Sleep();
       }
       looked_at_neighbours = false;
@@ -185,6 +181,16 @@ FiberEntity* Worker::NextFiber() {
       base::CpuRelax();
     }
   }
+}
+
+// If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim without a system
+// call. Else each of its starts would wake us, be preempted and see us fall asleep again (bench/workload
+// --workload=spawn_ext: 800 ns a fiber instead of 100).
+void Worker::YieldCpuToProducer() {
+  if (yields_in_vain_ >= kInVain && ++yields_in_vain_ % kTryAgainEvery != 0) return;
+  ::sched_yield();
+  const bool claimed = !group->idle().sleepers().Contains(index);
+  yields_in_vain_ = claimed ? 0 : yields_in_vain_ + 1;
 }
 
 // In its bed or in the poll, until it is woken. True: it is counted as a spinner now.
@@ -221,8 +227,9 @@ FiberEntity* Worker::Spin() {
   if (FiberEntity* fiber = LookForFiber()) return fiber;
   const auto spin_for = group->options().spin_for;
   spin_memory_.Forget();
-  bool in_short = spins_in_vain_ >= kSpinsInVain && spins_in_vain_ % kLongSpinEvery != 0;
-  auto until = std::chrono::steady_clock::now() + (in_short ? std::min(kShortSpin, spin_for) : spin_for);
+  bool once = spins_in_vain_ >= kInVain && spins_in_vain_ % kTryAgainEvery != 0;
+  std::chrono::steady_clock::time_point until;
+  if (!once) until = std::chrono::steady_clock::now() + spin_for;
   while (!group->stopping()) {
     FiberEntity* fiber = LookForFiber();
     if (fiber == nullptr) {
@@ -235,16 +242,18 @@ FiberEntity* Worker::Spin() {
       return fiber;
     }
     if (poller != nullptr) poller->TryPoll();
+    if (once) {
+      if (!policy.HasWork()) break;
+      once = false;  // What waits at a busy worker is only got by a long one (HS2).
+      until = std::chrono::steady_clock::now() + spin_for;
+    }
     for (int i = 0; i < kPausesPerLook; ++i) base::CpuRelax();
     const auto now = std::chrono::steady_clock::now();
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
     // all than a wake-up every few microseconds.
     if (spin_memory_.active && group->idle().spinners() == 1 && !group->IsCalled())
       until = spin_memory_.sampled_at + spin_for;
-    if (now < until) continue;
-    if (!in_short || !policy.HasWork()) break;
-    in_short = false;  // What waits at a busy worker is only got by a long one (HS2).
-    until += spin_for;
+    if (now >= until) break;
   }
   ++spins_in_vain_;
   return nullptr;
