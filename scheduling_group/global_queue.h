@@ -64,6 +64,9 @@ class GlobalQueue {
   // Returns how many.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept;
 
+  void PrefetchForPush() const noexcept { queue_.PrefetchForPush(); }
+  void PrefetchForPop() const noexcept { queue_.PrefetchForPop(); }
+
   // The callers' fences order it. The list before the ring: fibers move from the one to the other.
   bool HasWork() const noexcept { return !overflow_.EmptiedInto(queue_); }
   bool Full() const noexcept { return !overflow_.Empty() || queue_.Size() >= queue_.capacity(); }

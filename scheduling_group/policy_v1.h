@@ -69,6 +69,8 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
   std::vector<std::span<const std::byte>> Memory() const override;
+  // Where fibers from outside go through.
+  const GlobalQueue& global_queue() const noexcept { return queue_; }
 
  private:
   static constexpr std::uint32_t kMaxBatch = 16;

@@ -78,6 +78,8 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
   std::vector<std::span<const std::byte>> Memory() const override;
+  // Where fibers from outside go through.
+  const GlobalQueue& global_queue() const noexcept { return global_; }
 
  private:
   // Depth-first trees need their depth times their width: skynet 54.

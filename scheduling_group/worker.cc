@@ -19,6 +19,7 @@
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/prefetch_fiber.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -52,6 +53,7 @@ WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
   fiber->state_.OnAcquired();
   if (!fiber->started() && !GiveStack(fiber)) return false;
   if (fiber->ready_stamp) [[unlikely]] {
+    PrefetchStack(fiber);  // While the clock is read.
     group->RecordReadyWait(index, fiber);
   }
   return true;
@@ -200,6 +202,7 @@ bool Worker::Sleep() {
   IdlePoller* poller = group->idle_poller();
   if (poller == nullptr || !poller->TryEnter()) {
     parker.Park();
+    group->PrefetchForWoken();
     const bool claimed = !idle.CancelSleep(index);
     if (claimed) WorkerCounters::Add(counters().wakes);
     return claimed;

@@ -3,6 +3,8 @@
 
 #include "weft/sync/fiber_event.h"
 
+#include "weft/base/cpu.h"
+
 namespace weft {
 
 using sync::Interruptible;
@@ -12,6 +14,7 @@ using sync::WaitList;
 using sync::WaitResult;
 
 void FiberEvent::Set() noexcept {
+  base::PrefetchForWrite(&word_);
   std::uintptr_t found = word_.load(std::memory_order_relaxed);
   do {
     if ((found & kQueued) != 0) return SetSlow();
