@@ -185,8 +185,8 @@ FiberEntity* Worker::NextFiber() {
   }
 }
 
-// If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim without a system
-// call. Else each of its starts would wake us, be preempted and see us fall asleep again (bench/workload
+// If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim without a
+// system call. Else each of its starts would wake us, be preempted and see us fall asleep again (bench/workload
 // --workload=spawn_ext: 800 ns a fiber instead of 100).
 void Worker::YieldCpuToProducer() {
   if (yields_in_vain_ >= kInVain && ++yields_in_vain_ % kTryAgainEvery != 0) return;

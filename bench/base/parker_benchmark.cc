@@ -8,6 +8,8 @@
 //   waker itself pays for the call (on one core that includes whatever the kernel lets the sleeper run first).
 //   The numbers that Weft derives from it: how long a worker should spin before it sleeps (about one wake), and that a
 //   wake costs as much as several dozen switches.
+// BM_Trickle: a thread wakes a sleeper every 100 us, and nothing else: `cpu_ms_per_s` of both is the floor under
+//   `workload --workload=trickle` of any runtime whose workers sleep.
 // BM_NotifyNobody: the same call when nobody sleeps. It must not enter the kernel.
 //
 // Twins: std::condition_variable with its mutex, and std::binary_semaphore.
@@ -20,6 +22,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <semaphore>
 #include <thread>
@@ -123,6 +126,28 @@ void BM_WakeSleeper(benchmark::State& state) {
 }
 
 template <class Sleeper>
+void BM_Trickle(benchmark::State& state) {
+  Sleeper sleeper;
+  std::atomic<bool> stop = false;
+  std::thread thread([&] {
+    while (!stop.load()) sleeper.Wait();
+  });
+  const std::clock_t before = std::clock();
+  const Clock::time_point start = Clock::now();
+  Clock::time_point next = start;
+  for (auto _ : state) {
+    next += std::chrono::microseconds(100);
+    std::this_thread::sleep_until(next);
+    sleeper.Wake();
+  }
+  const double cpu_ms = static_cast<double>(std::clock() - before) * 1000 / CLOCKS_PER_SEC;
+  state.counters["cpu_ms_per_s"] = cpu_ms / std::chrono::duration<double>(Clock::now() - start).count();
+  stop.store(true);
+  sleeper.Wake();
+  thread.join();
+}
+
+template <class Sleeper>
 void BM_NotifyNobody(benchmark::State& state) {
   Sleeper sleeper;
   for (auto _ : state) {
@@ -139,6 +164,8 @@ BENCHMARK(BM_WakeSleeper<StdConditionVariable>)
     ->UseManualTime()
     ->Iterations(5000);
 BENCHMARK(BM_WakeSleeper<StdSemaphore>)->ArgName("sleeper_cpu")->Arg(0)->Arg(1)->UseManualTime()->Iterations(5000);
+BENCHMARK(BM_Trickle<WeftParker>)->Iterations(30000)->UseRealTime();
+BENCHMARK(BM_Trickle<StdConditionVariable>)->Iterations(30000)->UseRealTime();
 BENCHMARK(BM_NotifyNobody<WeftParker>);
 BENCHMARK(BM_NotifyNobody<StdConditionVariable>);
 BENCHMARK(BM_NotifyNobody<StdSemaphore>);

@@ -171,8 +171,8 @@ TEST_P(BlockingPoolTest, CallersWaitForRoomWhenTheQueueIsFullAndNothingIsLost) {
         });
         ended.CountDown();
       }));
-      // The first runs, two are in the queue, five wait for room. One after the other: a thread gives room back after it
-      // has begun with its call, and who waited for that room may still be on its way into the queue.
+      // The first runs, two are in the queue, five wait for room. One after the other: a thread gives room back after
+      // it has begun with its call, and who waited for that room may still be on its way into the queue.
       const std::size_t behind = static_cast<std::size_t>(i);
       YieldUntil([&] {
         const BlockingCounts counts = pool.counts();
