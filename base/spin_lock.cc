@@ -12,20 +12,22 @@
 namespace weft::base {
 
 WEFT_NOINLINE void SpinLock::LockSlow() noexcept {
-  for (std::chrono::nanoseconds sleep_for = kFirstSleep;;
-       sleep_for = std::min<decltype(sleep_for)>(2 * sleep_for, kLongestSleep)) {
+  for (std::chrono::nanoseconds sleep_for = kFirstSleep;;) {
     int pauses = kFirstBackoff;
-    for (int i = 0; i < kSpins; i += std::exchange(pauses, std::min(2 * pauses, kLongestBackoff))) {
+    for (int paused = 0;; paused += std::exchange(pauses, std::min(2 * pauses, kLongestBackoff))) {
       std::uint32_t found = kFree;
       // relaxed: only a hint that the next line may succeed.  acquire: as in lock().
       if (word_.load(std::memory_order_relaxed) == kFree &&
           word_.compare_exchange_weak(found, kHeld, std::memory_order_acquire, std::memory_order_relaxed)) {
         return;
       }
+      if (paused >= kSpins) break;
       for (int pause = 0; pause < pauses; ++pause) CpuRelax();
     }
-    const auto until = std::chrono::steady_clock::now() + sleep_for;  // SL3
-    static_cast<void>(FutexWait(&word_, kHeld, &until));
+    const auto until = std::chrono::steady_clock::now() + sleep_for;
+    // SL3. It ends early if the lock has just become free.
+    const bool slept = !FutexWait(&word_, kHeld, &until);
+    if (slept) sleep_for = std::min<decltype(sleep_for)>(2 * sleep_for, kLongestSleep);
   }
 }
 

@@ -192,7 +192,11 @@ void Worker::YieldCpuToProducer() {
   if (yields_in_vain_ >= kInVain && ++yields_in_vain_ % kTryAgainEvery != 0) return;
   ::sched_yield();
   const bool claimed = !group->idle().sleepers().Contains(index);
-  yields_in_vain_ = claimed ? 0 : yields_in_vain_ + 1;
+  if (claimed) {
+    yields_in_vain_ = 0;
+  } else if (yields_in_vain_ < kInVain) {
+    ++yields_in_vain_;
+  }
 }
 
 // In its bed or in the poll, until it is woken. True: it is counted as a spinner now.
@@ -246,8 +250,9 @@ FiberEntity* Worker::Spin() {
     }
     if (poller != nullptr) poller->TryPoll();
     if (once) {
-      if (!policy.HasWork()) break;
-      once = false;  // What waits at a busy worker is only got by a long one (HS2).
+      // What waits at a busy worker is only got by a long one (HS2).
+      if (!spin_memory_.active && !policy.HasWork()) break;
+      once = false;
       until = std::chrono::steady_clock::now() + spin_for;
     }
     for (int i = 0; i < kPausesPerLook; ++i) base::CpuRelax();
