@@ -120,11 +120,20 @@ def check_json(port):
         fail(f"GET /json on port {port}: {body!r}, expected {BODY!r}")
 
 
-def wrk(seconds):
-    def in_ms(text):
-        number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
+def figures_of_wrk(text):
+    def percentile_in_ms(percent):
+        # At the beginning of a line: "+/- Stdev" is a percentage, too.
+        number, unit = re.search(rf"^ *{percent}% +([\d.]+)(us|ms|s) *$", text, re.MULTILINE).groups()
         return float(number) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit]
 
+    return Figures(
+        rate=float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1)),
+        p50=percentile_in_ms(50),
+        p99=percentile_in_ms(99),
+    )
+
+
+def wrk(seconds):
     def measure(port):
         text = run(
             ["wrk", "-t1", "-c50", f"-d{seconds}", "--timeout=20s", "--latency", f"http://127.0.0.1:{port}/json"],
@@ -132,11 +141,7 @@ def wrk(seconds):
         )
         if "Socket errors" in text or "Non-2xx" in text:
             fail(f"wrk saw errors:\n{text}")
-        return Figures(
-            rate=float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1)),
-            p50=in_ms(re.search(r"50%\s+(\S+)", text).group(1)),
-            p99=in_ms(re.search(r"99%\s+(\S+)", text).group(1)),
-        )
+        return figures_of_wrk(text)
 
     return measure
 
