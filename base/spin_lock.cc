@@ -12,7 +12,7 @@
 namespace weft::base {
 
 WEFT_NOINLINE void SpinLock::LockSlow() noexcept {
-  for (std::chrono::nanoseconds sleep_for = kFirstSleep;;) {
+  for (std::chrono::microseconds sleep_for = kFirstSleep;;) {
     int pauses = kFirstBackoff;
     for (int paused = 0;; paused += std::exchange(pauses, std::min(2 * pauses, kLongestBackoff))) {
       std::uint32_t found = kFree;
@@ -27,7 +27,7 @@ WEFT_NOINLINE void SpinLock::LockSlow() noexcept {
     const auto until = std::chrono::steady_clock::now() + sleep_for;
     // SL3. It ends early if the lock has just become free.
     const bool slept = !FutexWait(&word_, kHeld, &until);
-    if (slept) sleep_for = std::min<decltype(sleep_for)>(2 * sleep_for, kLongestSleep);
+    if (slept) sleep_for = std::min(2 * sleep_for, kLongestSleep);
   }
 }
 

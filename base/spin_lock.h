@@ -18,7 +18,8 @@
 //   SL1  The word leaves kFree by a read-modify-write only, so there is one holder.
 //   SL2  unlock()'s only access to the lock is the write that frees it.  Who can know that this was the last section
 //        may destroy the lock.
-//   SL3  Nobody wakes a sleeper: it sleeps for kFirstSleep, then for twice as long each time, up to kLongestSleep.
+//   SL3  Nobody wakes a sleeper: it sleeps for kFirstSleep, then for twice as long after each sleep that was not cut
+//        short, up to kLongestSleep.
 // No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
 // holds one.
 //
@@ -81,8 +82,9 @@ class WEFT_CAPABILITY("SpinLock") SpinLock {
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  // Pauses in all: 10 us where one takes 40 ns.  Sections are 200 times shorter, so a longer wait means that the holder
-  // does not run, or, for one in some thousands where threads do nothing but enter it, bad luck.
+  // At least so many pauses before it sleeps: 10 us where one takes 40 ns.  Sections are 200 times shorter, so a longer
+  // wait means that the holder does not run, or bad luck: about one section in 8,000 where threads do nothing but
+  // enter it (7,200 futex calls of 2 threads, 7,400 of 8, in 50 to 65 million sections; strace -f -c, BM_LockUnlock).
   static constexpr int kSpins = 256;
   // Pauses between two looks: at first some sections' length.  The last is a compromise: the longer, the longer the
   // rows, and the later the waiter sees that the lock is free.

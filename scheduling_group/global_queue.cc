@@ -8,11 +8,16 @@
 #include "weft/base/log.h"
 
 namespace weft::scheduling_group {
+namespace {
 
-GlobalQueue::GlobalQueue(std::size_t capacity, int node)
+constexpr std::size_t kUnusedCapacity = 2;
+
+}  // namespace
+
+QueueLane::QueueLane(std::size_t capacity, int node)
     : slots_(capacity, node), queue_(capacity, slots_.objects().data()) {}
 
-void GlobalQueue::Push(FiberEntity* const* fibers, std::size_t count) {
+void QueueLane::Push(FiberEntity* const* fibers, std::size_t count) {
   std::size_t pushed = 0;
   if (overflow_.Empty()) pushed = queue_.PushSome(fibers, count);
   if (pushed == count) return;
@@ -25,21 +30,44 @@ void GlobalQueue::Push(FiberEntity* const* fibers, std::size_t count) {
 }
 
 // Fibers wait behind the ring. popped: what came from it, nullptr: nothing.
-WEFT_NOINLINE FiberEntity* GlobalQueue::PopPastRing(FiberEntity* popped) noexcept {
+WEFT_NOINLINE FiberEntity* QueueLane::PopPastRing(FiberEntity* popped) noexcept {
   overflow_.Refill(queue_);
   if (popped == nullptr) popped = queue_.TryPop();
   if (popped == nullptr) popped = overflow_.PopPast(queue_);
   return popped;
 }
 
-std::size_t GlobalQueue::PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept {
+std::size_t QueueLane::PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept {
   if (!overflow_.Empty()) [[unlikely]] {
     overflow_.Refill(queue_);
   }
-  const std::size_t n = queue_.PopSome(fibers, std::min<std::size_t>(queue_.Size() / sharers + 1, at_most));
+  const std::size_t size = queue_.Size();
+  const std::size_t share = size != 0 ? std::min<std::size_t>(size / sharers + 1, at_most) : 0;
+  const std::size_t n = share != 0 ? queue_.PopSome(fibers, share) : 0;
   if (n != 0 || overflow_.Empty()) return n;
   fibers[0] = overflow_.PopPast(queue_);
   return fibers[0] != nullptr ? 1 : 0;
+}
+
+GlobalQueue::GlobalQueue(std::size_t capacity, unsigned sharers, int node)
+    : others_(capacity, node),
+      woken_(sharers > 1 ? capacity : kUnusedCapacity, node),
+      woken_lane_(sharers > 1 ? &woken_ : &others_),
+      sharers_(sharers) {}
+
+FiberEntity* GlobalQueue::Pop(bool others_first) noexcept {
+  QueueLane& first = others_first ? others_ : woken_;
+  QueueLane& second = others_first ? woken_ : others_;
+  FiberEntity* fiber = first.Pop();
+  return fiber != nullptr ? fiber : second.Pop();
+}
+
+std::size_t GlobalQueue::PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept {
+  const bool others_first = ++*times % kOthersFirstEvery == 0;
+  QueueLane& first = others_first ? others_ : woken_;
+  QueueLane& second = others_first ? woken_ : others_;
+  const std::size_t n = first.PopShare(fibers, sharers_, at_most);
+  return n == at_most ? n : n + second.PopShare(fibers + n, sharers_, at_most - static_cast<std::uint32_t>(n));
 }
 
 }  // namespace weft::scheduling_group

@@ -1,19 +1,32 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// GlobalQueue: the first-in-first-out queue that all workers of a group share: a bounded lock-free ring (run_queue.h),
-// and behind it, in order, what found the ring full (overflow_list.h).
+// GlobalQueue: the queue that all workers of a group share, in two lanes, each first in, first out: a bounded lock-free
+// ring (run_queue.h), and behind it, in order, what found the ring full (overflow_list.h).
+//
+//   woken   fibers whose wait was ended by somebody who is no worker of the group: a timer, a plain thread, a fiber of
+//           another group
+//   others  new fibers, those that yielded, those that a worker could not keep to itself
+//
+// A worker takes from the woken first and fills up with the others; every kOthersFirstEvery-th time it is the other way
+// round. A woken fiber is late already, has a stack, and may hold locks that others wait for; a new one has nothing yet
+// and is mostly one of many. Behind 50,000 new fibers, whose stacks the kernel has to make, timers were 57 ms late;
+// before them 3 (bench/workload --workload=sleepers, first round). What a worker's own poll of I/O wakes has no such
+// right: to take in requests before those that were taken in have begun is how servers drown.
 //
 // Invariants
-//   GQ1  A fiber pushed is popped exactly once, and Push() never fails.
+//   GQ1  A fiber pushed is popped exactly once, and Push() and PushWoken() never fail.
 //   GQ2  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is
-//        popped.
-//   GQ3  One thread's pushes leave in their order.
+//        popped. (Of each lane; fibers do not change lanes.)
+//   GQ3  One thread's pushes into a lane leave in their order.
+//   GQ4  Neither lane starves: of kOthersFirstEvery times that a worker takes from here one is the others' first, and
+//        the rest the woken's. In a group of one worker there is one lane only.
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -43,9 +56,9 @@ class QueueCounters {
   std::atomic<std::uint64_t> fibers_{0};
 };
 
-class GlobalQueue {
+class QueueLane {
  public:
-  GlobalQueue(std::size_t capacity, int node);
+  QueueLane(std::size_t capacity, int node);
 
   // False: the ring is full, or others wait behind it.
   [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept { return overflow_.Empty() && queue_.TryPush(fiber); }
@@ -64,18 +77,12 @@ class GlobalQueue {
   // Returns how many.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept;
 
-  void PrefetchForPush() const noexcept { queue_.PrefetchForPush(); }
-  void PrefetchForPop() const noexcept { queue_.PrefetchForPop(); }
-
   // The callers' fences order it. The list before the ring: fibers move from the one to the other.
   bool HasWork() const noexcept { return !overflow_.EmptiedInto(queue_); }
   bool Full() const noexcept { return !overflow_.Empty() || queue_.Size() >= queue_.capacity(); }
   bool HalfEmpty() const noexcept { return overflow_.Empty() && queue_.Size() <= queue_.capacity() / 2; }
   std::size_t Room() const noexcept { return overflow_.Empty() ? queue_.capacity() - queue_.Size() : 0; }
   std::size_t Size() const noexcept { return queue_.Size() + overflow_.Size(); }  // an estimate
-  // More than one, since each of several threads that push at the same time sees the others' fibers.
-  static constexpr std::size_t kFew = 4;
-  bool FewWait() const noexcept { return Size() <= kFew; }
   std::size_t overflow_count() const noexcept { return overflow_count_.load(std::memory_order_relaxed); }
   std::span<const std::byte> slots() const { return std::as_bytes(slots_.objects()); }
 
@@ -88,6 +95,57 @@ class GlobalQueue {
   RunQueue queue_;
   OverflowList overflow_;
   std::atomic<std::size_t> overflow_count_{0};  // fibers that ever came to the list
+};
+
+class GlobalQueue {
+ public:
+  // capacity: of each lane's ring. sharers: the workers.
+  GlobalQueue(std::size_t capacity, unsigned sharers, int node);
+
+  // Into the others' lane. False: its ring is full, or fibers wait behind it.
+  [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept { return others_.TryPush(fiber); }
+  void Push(FiberEntity* const* fibers, std::size_t count) { others_.Push(fibers, count); }
+  WEFT_ALWAYS_INLINE void Push(FiberEntity* fiber) {
+    if (!others_.TryPush(fiber)) [[unlikely]] {
+      others_.Push(&fiber, 1);
+    }
+  }
+  void PushWoken(FiberEntity* const* fibers, std::size_t count) { woken_lane_->Push(fibers, count); }
+  WEFT_ALWAYS_INLINE void PushWoken(FiberEntity* fiber) {
+    if (!woken_lane_->TryPush(fiber)) [[unlikely]] {
+      woken_lane_->Push(&fiber, 1);
+    }
+  }
+
+  // By the worker of a group that has one. nullptr: empty.
+  [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* PopAlone() noexcept { return others_.Pop(); }
+  // For thieves, one lane before the other; nullptr: both are empty.
+  [[nodiscard]] FiberEntity* Pop(bool others_first) noexcept;
+  // From each lane so many that what is there is spread over the sharers, at least one if there is one, at most
+  // `at_most` of both. *times: the worker's, counts. Returns how many.
+  [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept;
+
+  // The callers' fences order it.
+  bool HasWork() const noexcept { return others_.HasWork() || woken_.HasWork(); }
+  // Of the lane that may refuse.
+  bool Full() const noexcept { return others_.Full(); }
+  bool HalfEmpty() const noexcept { return others_.HalfEmpty(); }
+  std::size_t Room() const noexcept { return others_.Room(); }
+  // Estimates.
+  std::size_t Size() const noexcept { return others_.Size() + woken_.Size(); }
+  // More than one, since each of several threads that push at the same time sees the others' fibers.
+  static constexpr std::size_t kFew = 4;
+  bool FewWait() const noexcept { return Size() <= kFew; }
+  std::size_t overflow_count() const noexcept { return others_.overflow_count() + woken_.overflow_count(); }
+  std::array<std::span<const std::byte>, 2> slots() const { return {others_.slots(), woken_.slots()}; }
+
+ private:
+  static constexpr std::uint32_t kOthersFirstEvery = 4;
+
+  QueueLane others_;
+  QueueLane woken_;
+  QueueLane* const woken_lane_;  // the others', in a group of one worker
+  const unsigned sharers_;
 };
 
 }  // namespace weft::scheduling_group

@@ -120,8 +120,6 @@ class IdleWorkers {
   }
 
   // Snapshots, for reports and heuristics.
-  void PrefetchForProducer() const noexcept { __builtin_prefetch(&sleepers_, 0); }
-  void PrefetchForWoken() const noexcept { base::PrefetchForWrite(&sleepers_); }
   std::uint32_t spinners() const noexcept { return spinners_.load(std::memory_order_relaxed); }
   base::WorkerMask sleepers() const noexcept {
     return base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));

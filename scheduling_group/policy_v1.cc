@@ -11,11 +11,17 @@
 namespace weft::scheduling_group {
 
 PolicyV1::PolicyV1(const Options& options)
-    : queue_(options.run_queue_size, options.node), workers_(options.workers), desks_(options.workers, options.node) {}
+    : queue_(options.run_queue_size, options.workers, options.node),
+      workers_(options.workers),
+      desks_(options.workers, options.node) {}
 
 PolicyV1::~PolicyV1() = default;
 
-void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int worker) {
+void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) {
+  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+    queue_.PushWoken(fibers, count);
+    return;
+  }
   if (worker != kNoWorker) FlushOutbox(desks_[worker]);  // They came first.
   queue_.Push(fibers, count);
 }
@@ -48,7 +54,7 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again
     *in_sight_again = true;  // V6
   }
   FiberEntity* fibers[kMaxBatch];
-  const std::size_t n = queue_.PopShare(fibers, workers_, desk.batch);
+  const std::size_t n = queue_.PopShare(fibers, desk.batch, &desk.shares);
   desk.taken = static_cast<std::uint32_t>(n);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
@@ -107,13 +113,13 @@ FiberEntity* PolicyV1::Steal(bool* in_sight_again) {
   // A group-local fiber at the head goes back behind the others, so that it hides none of them.
   constexpr int kTries = 64;
   for (int i = 0; i < kTries; ++i) {
-    FiberEntity* fiber = queue_.Pop();
+    FiberEntity* fiber = queue_.Pop(/*others_first=*/i % 2 == 0);
     for (unsigned w = 0; fiber == nullptr && w < workers_; ++w) {
       fiber = desks_[w].inbox.Pop();
       if (fiber == nullptr) fiber = desks_[w].outbox.Pop();
     }
     if (fiber == nullptr || !fiber->group_local()) return fiber;
-    queue_.Push(&fiber, 1);
+    queue_.Push(fiber);
     *in_sight_again = true;  // V6
   }
   return nullptr;
@@ -154,7 +160,8 @@ std::size_t PolicyV1::Size() const {
 }
 
 std::vector<std::span<const std::byte>> PolicyV1::Memory() const {
-  return {std::as_bytes(std::span(this, 1)), queue_.slots(), std::as_bytes(desks_.objects())};
+  const auto [others, woken] = queue_.slots();
+  return {std::as_bytes(std::span(this, 1)), others, woken, std::as_bytes(desks_.objects())};
 }
 
 std::size_t PolicyV1::OverflowCount() const { return queue_.overflow_count(); }

@@ -1,9 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// PolicyV1: one shared first-in-first-out queue per group. Lowest scheduling delay, fair.
+// PolicyV1: one shared queue per group. Lowest scheduling delay, fair.
 //
-//   global queue   shared by all workers (global_queue.h)
+//   global queue   shared by all workers: first in, first out, but who was woken from outside goes first
+//                  (global_queue.h)
 //   hand-off slot  one per worker (hand_off_slot.h)
 //   inbox, outbox  a few fibers on their way from and to the queue, per worker (local_ring.h)
 //
@@ -21,7 +22,8 @@
 // Invariants
 //   V1-V3  Of the slots: HS1 to HS3.
 //   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs: what comes from outside waits behind
-//       no more than what was in the queue and the boxes.
+//       no more than what was in the queue and the boxes, and a new fiber behind as many of those that are woken
+//       meanwhile as GQ4 says.
 //   V5  What lies in the boxes of a worker whose fiber runs for long is taken by others also when none of them is idle:
 //       each looks for such a desk every kRescueEvery visits.
 //   V6  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
@@ -69,8 +71,6 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
   std::vector<std::span<const std::byte>> Memory() const override;
-  // Where fibers from outside go through.
-  const GlobalQueue& global_queue() const noexcept { return queue_; }
 
  private:
   static constexpr std::uint32_t kMaxBatch = 16;
@@ -92,6 +92,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::uint32_t batch = 1;  // fibers per visit to the queue
     std::uint32_t taken = 0;  // fibers that the last visit brought
     std::uint32_t visits = 0;
+    std::uint32_t shares = 0;                 // GlobalQueue's to count
     std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck desks
     QueueCounters counts;
   };
@@ -118,8 +119,12 @@ WEFT_ALWAYS_INLINE bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) con
 }
 
 WEFT_ALWAYS_INLINE void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+    queue_.PushWoken(fiber);
+    return;
+  }
   if (MayUseSlot(reason, worker) && desks_[worker].slot.TryFill(fiber)) return;
-  if (!TryPushNew(fiber, worker)) queue_.Push(&fiber, 1);
+  if (!TryPushNew(fiber, worker)) queue_.Push(fiber);
 }
 
 WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
@@ -137,7 +142,7 @@ WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_ag
     }
   }
   desk.hand_offs_in_a_row = 0;
-  FiberEntity* fiber = workers_ == 1 ? queue_.Pop() : desk.inbox.Pop();
+  FiberEntity* fiber = workers_ == 1 ? queue_.PopAlone() : desk.inbox.Pop();
   if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(desk, in_sight_again);
   return fiber != nullptr ? fiber : desk.slot.Take();
 }

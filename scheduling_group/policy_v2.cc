@@ -11,12 +11,18 @@
 namespace weft::scheduling_group {
 
 PolicyV2::PolicyV2(const Options& options)
-    : global_(options.run_queue_size, options.node), workers_(options.workers), desks_(options.workers, options.node) {}
+    : global_(options.run_queue_size, options.workers, options.node),
+      workers_(options.workers),
+      desks_(options.workers, options.node) {}
 
 PolicyV2::~PolicyV2() = default;
 
-void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason, int) {
-  global_.Push(fibers, count);
+void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) {
+  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+    global_.PushWoken(fibers, count);
+  } else {
+    global_.Push(fibers, count);
+  }
 }
 
 // The oldest to the global queue. Not inlined, as all that have such arrays: they would be on the stack of each fiber
@@ -72,7 +78,7 @@ void PolicyV2::AdaptPicks(Desk& desk, std::int64_t now) {
 WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again) {
   if (!global_.HasWork()) return nullptr;
   FiberEntity* fibers[kMaxPicks / 2];
-  const std::size_t n = global_.PopShare(fibers, workers_, desk.picks / 2);
+  const std::size_t n = global_.PopShare(fibers, desk.picks / 2, &desk.shares);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
   for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
@@ -131,7 +137,7 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
 FiberEntity* PolicyV2::Steal(bool* in_sight_again) {
   constexpr std::size_t kTries = 64;
   for (std::size_t tries = std::min(global_.Size(), kTries); tries != 0; --tries) {
-    FiberEntity* fiber = global_.Pop();
+    FiberEntity* fiber = global_.Pop(/*others_first=*/tries % 2 == 0);
     if (fiber == nullptr) break;
     if (FiberEntity* found = FirstForOthers(fiber, in_sight_again)) return found;
   }
@@ -149,7 +155,7 @@ FiberEntity* PolicyV2::Steal(bool* in_sight_again) {
 
 FiberEntity* PolicyV2::FirstForOthers(FiberEntity* fiber, bool* in_sight_again) {
   if (!fiber->group_local()) return fiber;
-  global_.Push(&fiber, 1);
+  global_.Push(fiber);
   *in_sight_again = true;  // P4
   return nullptr;
 }
@@ -193,7 +199,8 @@ std::size_t PolicyV2::Size() const {
 }
 
 std::vector<std::span<const std::byte>> PolicyV2::Memory() const {
-  return {std::as_bytes(std::span(this, 1)), global_.slots(), std::as_bytes(desks_.objects())};
+  const auto [others, woken] = global_.slots();
+  return {std::as_bytes(std::span(this, 1)), others, woken, std::as_bytes(desks_.objects())};
 }
 
 std::size_t PolicyV2::OverflowCount() const { return global_.overflow_count(); }

@@ -8,8 +8,8 @@
 //   turns          one per worker, first in first out (local_ring.h): fibers that yielded, and woken ones that found
 //                  the slot taken; also what the worker took from the global queue for later
 //   fresh          one per worker, last in first out (local_deque.h): what the fibers that run there have started
-//   global queue   shared by all workers (global_queue.h): what comes from other threads and in batches, and the
-//                  older half of a `fresh`, the oldest of a `turns`, that was full
+//   global queue   shared by all workers (global_queue.h): what comes from other threads (woken fibers go first) and in
+//                  batches, and the older half of a `fresh`, the oldest of a `turns`, that was full
 //
 // A worker serves its slot, then `turns` and `fresh` by turns, then takes a share of the global queue; every N-th time
 // it looks at the global queue first. N is chosen so that it looks every kLookEvery, as far as its fibers let it.
@@ -18,9 +18,10 @@
 // which fibers become ready is the order in which they run, which is a guarantee.
 //
 // Invariants
-//   P1  Nothing starves. Outside comes first every N-th pick, N <= kMaxPicks. Of `turns` the oldest is served at least
-//       every other pick that is not a hand-off. Of `fresh` the newest is served so; the oldest, which could wait for
-//       ever behind a fiber that always starts another, is served at every other patrol (kPatrolEvery).
+//   P1  Nothing starves. Outside comes first every N-th pick, N <= kMaxPicks; for its lanes see GQ4. Of `turns` the
+//       oldest is served at least every other pick that is not a hand-off. Of `fresh` the newest is served so; the
+//       oldest, which could wait for ever behind a fiber that always starts another, is served at every other patrol
+//       (kPatrolEvery).
 //   P2  Slots: HS1 to HS3.
 //   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle: each looks
 //       for such a desk at every other patrol.
@@ -78,8 +79,6 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
   std::vector<std::span<const std::byte>> Memory() const override;
-  // Where fibers from outside go through.
-  const GlobalQueue& global_queue() const noexcept { return global_; }
 
  private:
   // Depth-first trees need their depth times their width: skynet 54.
@@ -114,6 +113,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::uint32_t picks_until_look = 1;
     std::uint32_t picks = kMinPicks;  // from look to look
     std::uint32_t looks = 0;
+    std::uint32_t shares = 0;  // GlobalQueue's to count
     bool fresh_next = false;
     std::uint32_t patrols = 0;
     std::int64_t patrolled_at = 0;           // ns of steady_clock
@@ -151,7 +151,11 @@ WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, i
       return;
     }
   }
-  if (!global_.TryPush(fiber)) global_.Push(&fiber, 1);
+  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+    global_.PushWoken(fiber);
+  } else {
+    global_.Push(fiber);
+  }
 }
 
 WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
@@ -182,7 +186,7 @@ WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_ag
   desk.hand_offs_in_a_row = 0;
   FiberEntity* fiber;
   if (workers_ == 1) {
-    fiber = global_.Pop();
+    fiber = global_.PopAlone();
   } else {
     fiber = PopLocal(desk);
     if (fiber == nullptr) fiber = TakeShare(desk, in_sight_again);

@@ -85,13 +85,6 @@ class RunQueue {
     }
   }
 
-  // The lines that a push or a pop from another core comes to first. Any thread.
-  void PrefetchForPush() const noexcept { base::PrefetchForWrite(&tail_); }
-  void PrefetchForPop() const noexcept {
-    base::PrefetchForWrite(&head_);
-    __builtin_prefetch(&tail_, 0);
-  }
-
   // Pushes the first of `fibers`, as many as there is room for, in one step. Returns how many.
   [[nodiscard]] std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);  // A guess; the compare-exchange confirms it.

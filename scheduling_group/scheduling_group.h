@@ -244,12 +244,6 @@ class SchedulingGroup : public numa::NodeAllocated {
   void Unpark(unsigned worker) {
     if (beds_[worker].parker.Unpark()) idle_poller()->Interrupt();
   }
-  // By a worker that was just woken: what it looks at one after the other, and others have written.
-  void PrefetchForWoken() const noexcept {
-    idle_.PrefetchForWoken();
-    if (const GlobalQueue* queue = PolicysQueue()) queue->PrefetchForPop();
-    __builtin_prefetch(&calls_pending_, 0);
-  }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
   // After a push: sees to it that a worker looks. caller: CurrentWorker(). more_wait: not only the fiber pushed, or the
   // last worker that was free has just become busy.
@@ -275,13 +269,11 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
  private:
-  WEFT_ALWAYS_INLINE const GlobalQueue* PolicysQueue() const noexcept;  // nullptr: unknown
   WEFT_ALWAYS_INLINE void PushToPolicy(FiberEntity* fiber, ReadyReason reason, int worker);
   WEFT_ALWAYS_INLINE bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker);
   WEFT_ALWAYS_INLINE bool TryPushNewToPolicy(FiberEntity* fiber, int worker);
   WEFT_ALWAYS_INLINE FiberEntity* PopFromPolicy(unsigned worker, bool* in_sight_again);
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
-  WEFT_ALWAYS_INLINE void PrefetchForPush() const noexcept;
   WEFT_ALWAYS_INLINE bool WakeOne();   // false: somebody looks already, or nobody sleeps
   WEFT_ALWAYS_INLINE void RoomMade();  // after a pop
   // Before a push, each: it is counted, and its fiber may get a stamp.
@@ -345,11 +337,6 @@ WEFT_ALWAYS_INLINE int WorkerOf(const WorkerBase* caller, const SchedulingGroup*
   return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
 }
 
-WEFT_ALWAYS_INLINE const GlobalQueue* SchedulingGroup::PolicysQueue() const noexcept {
-  if (v2_ != nullptr) return &v2_->global_queue();
-  return v1_ != nullptr ? &v1_->global_queue() : nullptr;
-}
-
 WEFT_ALWAYS_INLINE void SchedulingGroup::PushToPolicy(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (v2_ != nullptr) {
     v2_->Push(fiber, reason, worker);
@@ -377,12 +364,6 @@ WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFromPolicy(unsigned worker, 
   return policy_->Pop(worker, in_sight_again);
 }
 
-// What is on its way from other cores while the sampler reads the clock.
-WEFT_ALWAYS_INLINE void SchedulingGroup::PrefetchForPush() const noexcept {
-  if (const GlobalQueue* queue = PolicysQueue()) queue->PrefetchForPush();
-  idle_.PrefetchForProducer();
-}
-
 WEFT_ALWAYS_INLINE bool SchedulingGroup::WakeOne() {
   if (idle_.NobodyToWake()) [[likely]] {
     return false;
@@ -399,7 +380,6 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEnt
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber,
                                                  ReadyReason reason) {
-  if (caller == nullptr) PrefetchForPush();
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
   bool woken;

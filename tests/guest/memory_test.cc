@@ -210,7 +210,7 @@ TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {
   int moved = 0;
   for (SchedulingGroup* loaded : Groups()) moved += MixFibersByStealing(loaded);
   EXPECT_GT(moved, 0) << "no fiber changed its group: nothing was tried";
-  ExpectOnNodesOfGroups(Stacks(50), "stacks");
+  ExpectOnNodesOfGroups(Stacks(100), "stacks");
   ExpectOnNodesOfGroups(Entities(50), "entities");
   // All stacks went back to the pools they are of: what is still out is in the workers' caches.
   for (SchedulingGroup* group : Groups()) {

@@ -47,5 +47,14 @@ TEST_F(PolicyV1Test, FibersThatAWorkerIsAboutToBringToTheQueueAreSeenAsWork) {
   EXPECT_FALSE(policy.HasWork());
 }
 
+// A worker's poll brings in requests; those that were brought in before have their turn first.
+TEST_F(PolicyV1Test, FibersThatAWorkersPollWakesWaitInLine) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 4096});
+  const auto f = NewFibers(200);
+  policy.PushBatch(f.data(), 100, kStarted, kNoWorker);
+  policy.PushBatch(f.data() + 100, 100, kWoken, 0);
+  for (FiberEntity* fiber : f) EXPECT_EQ(Pop(policy, 0), fiber);
+}
+
 }  // namespace
 }  // namespace weft::scheduling_group

@@ -1,0 +1,104 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/global_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "scheduling_group/policy_fixture.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+class GlobalQueueTest : public PolicyFixture {
+ protected:
+  static constexpr unsigned kWorkers = 2;
+
+  // What one worker takes at once.
+  std::vector<FiberEntity*> Take(GlobalQueue& queue, std::uint32_t at_most) {
+    std::vector<FiberEntity*> fibers(at_most);
+    fibers.resize(queue.PopShare(fibers.data(), at_most, &times_));
+    return fibers;
+  }
+
+ private:
+  std::uint32_t times_ = 0;
+};
+
+TEST_F(GlobalQueueTest, WokenFibersComeBeforeOthersAndOthersFillUp) {
+  GlobalQueue queue(64, kWorkers, -1);
+  const auto others = NewFibers(8);
+  const auto woken = NewFibers(2);
+  queue.Push(others.data(), others.size());
+  queue.PushWoken(woken.data(), woken.size());
+  EXPECT_EQ(queue.Size(), 10u);
+  // Of the woken a half and one more, so all; of the others at most what is left.
+  EXPECT_EQ(Take(queue, 4), (std::vector{woken[0], woken[1], others[0], others[1]}));
+  EXPECT_EQ(Take(queue, 16), (std::vector(others.begin() + 2, others.begin() + 6))) << "the fair share of six";
+}
+
+TEST_F(GlobalQueueTest, NeitherLaneStarvesThoughBothAreNeverEmpty) {
+  GlobalQueue queue(256, kWorkers, -1);
+  const auto others = NewFibers(100);
+  const auto woken = NewFibers(100);
+  queue.Push(others.data(), others.size());
+  queue.PushWoken(woken.data(), woken.size());
+  constexpr int kRounds = 20;
+  std::vector<FiberEntity*> taken;
+  for (int i = 0; i < kRounds * 4; ++i) {
+    for (FiberEntity* fiber : Take(queue, 1)) taken.push_back(fiber);
+  }
+  // Three woken ones, then one of the others; each lane in its order.
+  ASSERT_EQ(taken.size(), kRounds * 4u);
+  for (int i = 0; i < kRounds; ++i) {
+    for (int j = 0; j < 3; ++j) EXPECT_EQ(taken[4 * i + j], woken[3 * i + j]);
+    EXPECT_EQ(taken[4 * i + 3], others[i]);
+  }
+}
+
+TEST_F(GlobalQueueTest, AGroupOfOneWorkerHasOneLane) {
+  GlobalQueue queue(4, /*sharers=*/1, -1);
+  const auto fibers = NewFibers(20);  // Beyond the ring.
+  for (std::size_t i = 0; i < fibers.size(); ++i) {
+    i % 3 == 0 ? queue.PushWoken(fibers[i]) : queue.Push(fibers[i]);
+  }
+  for (FiberEntity* fiber : fibers) EXPECT_EQ(queue.PopAlone(), fiber);
+  EXPECT_FALSE(queue.HasWork());
+}
+
+// New fibers are refused when too many wait; who has been woken is there already, and its crowd refuses nobody.
+TEST_F(GlobalQueueTest, WokenFibersBeyondTheRingAreKeptInOrderAndMakeTheQueueNotFull) {
+  GlobalQueue queue(4, kWorkers, -1);
+  const auto woken = NewFibers(30);
+  for (FiberEntity* fiber : woken) queue.PushWoken(fiber);
+  EXPECT_EQ(queue.overflow_count(), 26u);
+  EXPECT_FALSE(queue.Full());
+  EXPECT_TRUE(queue.HalfEmpty());
+  EXPECT_TRUE(queue.TryPush(New()));
+  std::vector<FiberEntity*> taken;
+  while (queue.HasWork()) {
+    for (FiberEntity* fiber : Take(queue, 3)) {
+      if (std::find(woken.begin(), woken.end(), fiber) != woken.end()) taken.push_back(fiber);
+    }
+  }
+  EXPECT_EQ(taken, woken);
+}
+
+TEST_F(GlobalQueueTest, AThiefGetsFromBothLanes) {
+  GlobalQueue queue(64, kWorkers, -1);
+  const auto f = NewFibers(4);
+  queue.Push(f.data(), 2);
+  queue.PushWoken(f.data() + 2, 2);
+  EXPECT_EQ(queue.Pop(/*others_first=*/true), f[0]);
+  EXPECT_EQ(queue.Pop(/*others_first=*/false), f[2]);
+  EXPECT_EQ(queue.Pop(/*others_first=*/false), f[3]);
+  EXPECT_EQ(queue.Pop(/*others_first=*/false), f[1]);
+  EXPECT_EQ(queue.Pop(/*others_first=*/true), nullptr);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
