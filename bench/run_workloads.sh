@@ -14,7 +14,7 @@ program=${1:-build/bench/workload}
 times=${2:-50}
 shift $(($# > 2 ? 2 : $#))
 
-workloads=${WORKLOADS:-spawn,spawn_ext,skynet,yield,pingpong,pingpong_cv,mutex,mutex_yield,wake,wake_park,chan,timers,sleepers}
+workloads=${WORKLOADS:-spawn,spawn_ext,skynet,yield,pingpong,pingpong_semaphore,pingpong_cv,mutex,mutex_yield,wake,wake_park,chan,timers,sleepers}
 scale=${SCALE:-0.05}
 limit=${LIMIT:-1}
 log=$(mktemp)

@@ -24,7 +24,8 @@ DEFINE_string(
 DEFINE_int64(fiber_work_stealing_ratio, 16,
              "An idle worker visits another group of its NUMA node every so many times; 0 = never.");
 DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0, "The same for groups of other NUMA nodes; 0 = never.");
-DEFINE_int64(fiber_run_queue_size, 131072, "Slots in a group's ring of ready fibers; a power of two.");
+DEFINE_int64(fiber_run_queue_size, 131072,
+             "Slots in each of a group's two rings of ready fibers (woken ones, and all others); a power of two.");
 DEFINE_int64(fiber_stack_size, 131072, "Bytes of a fiber's stack, rounded up to whole pages.");
 DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard page below each fiber's stack.");
 DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");

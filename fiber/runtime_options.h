@@ -52,7 +52,8 @@ struct Options {
   // The same for groups of other nodes.
   std::int64_t cross_numa_work_stealing_ratio = 0;
 
-  // Slots of a group's ring of ready fibers; a power of two.  What does not fit goes to an overflow list.
+  // Slots of each of a group's two rings of ready fibers (woken ones, and all others), 16 bytes each; a power of two.
+  // What does not fit goes to an overflow list.
   std::int64_t run_queue_size = 131072;
 
   // Bytes of a fiber's stack, rounded up to whole pages.

@@ -55,11 +55,17 @@ GlobalQueue::GlobalQueue(std::size_t capacity, unsigned sharers, int node)
       woken_lane_(sharers > 1 ? &woken_ : &others_),
       sharers_(sharers) {}
 
-FiberEntity* GlobalQueue::Pop(bool others_first) noexcept {
-  QueueLane& first = others_first ? others_ : woken_;
-  QueueLane& second = others_first ? woken_ : others_;
-  FiberEntity* fiber = first.Pop();
-  return fiber != nullptr ? fiber : second.Pop();
+FiberEntity* GlobalQueue::Steal(bool* in_sight_again) noexcept {
+  for (QueueLane* lane : {&others_, &woken_}) {
+    for (std::size_t tries = std::min(lane->Size(), kMostTries); tries != 0; --tries) {
+      FiberEntity* fiber = lane->Pop();
+      if (fiber == nullptr) break;
+      if (!fiber->group_local()) return fiber;
+      lane->Push(&fiber, 1);
+      *in_sight_again = true;
+    }
+  }
+  return nullptr;
 }
 
 std::size_t GlobalQueue::PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept {

@@ -6,13 +6,14 @@
 //
 //   woken   fibers whose wait was ended by somebody who is no worker of the group: a timer, a plain thread, a fiber of
 //           another group
-//   others  new fibers, those that yielded, those that a worker could not keep to itself
+//   others  new fibers, those that yielded, those that a worker could not keep to itself or woke many at once
 //
 // A worker takes from the woken first and fills up with the others; every kOthersFirstEvery-th time it is the other way
 // round. A woken fiber is late already, has a stack, and may hold locks that others wait for; a new one has nothing yet
 // and is mostly one of many. Behind 50,000 new fibers, whose stacks the kernel has to make, timers were 57 ms late;
 // before them 3 (bench/workload --workload=sleepers, first round). What a worker's own poll of I/O wakes has no such
-// right: to take in requests before those that were taken in have begun is how servers drown.
+// right (but for a fiber that another group has stolen meanwhile): to take in requests before those that were taken in
+// have begun is how servers drown.
 //
 // Invariants
 //   GQ1  A fiber pushed is popped exactly once, and Push() and PushWoken() never fail.
@@ -119,8 +120,10 @@ class GlobalQueue {
 
   // By the worker of a group that has one. nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* PopAlone() noexcept { return others_.Pop(); }
-  // For thieves, one lane before the other; nullptr: both are empty.
-  [[nodiscard]] FiberEntity* Pop(bool others_first) noexcept;
+  // The first that another group may have: of the others, which cost it no stack, then of the woken. Group-local fibers
+  // that are met on the way go behind the others of their lane, so that they hide none, and *in_sight_again is set; each
+  // lane is searched once from end to end, but no deeper than kMostTries. nullptr: none was found.
+  [[nodiscard]] FiberEntity* Steal(bool* in_sight_again) noexcept;
   // From each lane so many that what is there is spread over the sharers, at least one if there is one, at most
   // `at_most` of both. *times: the worker's, counts. Returns how many.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept;
@@ -138,6 +141,8 @@ class GlobalQueue {
   bool FewWait() const noexcept { return Size() <= kFew; }
   std::size_t overflow_count() const noexcept { return others_.overflow_count() + woken_.overflow_count(); }
   std::array<std::span<const std::byte>, 2> slots() const { return {others_.slots(), woken_.slots()}; }
+
+  static constexpr std::size_t kMostTries = 64;
 
  private:
   static constexpr std::uint32_t kOthersFirstEvery = 4;

@@ -60,8 +60,8 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again
   desk.counts.CountVisit(n);
   for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 1; i < n; ++i) {
-    PrefetchStack(fibers[i]);          // While it is in our hand: from the inbox another may run it.
-    (void)desk.inbox.Push(fibers[i]);  // It was empty and holds kMaxBatch.
+    PrefetchStack(fibers[i]);  // While it is in our hand: from the inbox another may run it.
+    KeepForLater(desk, fibers[i]);
   }
   if (n > 1) *in_sight_again = true;  // V6
   return fibers[0];
@@ -76,14 +76,19 @@ void PolicyV1::AdaptBatch(Desk& desk, std::int64_t now) {
   desk.visited_at.store(now, std::memory_order_relaxed);  // A heuristic (V5).
 }
 
-// Half of a box, into the empty inbox of the desk that takes.
+// The inbox of a worker that comes here is empty, and holds kMaxBatch; but for one that looks at others' desks first.
+void PolicyV1::KeepForLater(Desk& desk, FiberEntity* fiber) {
+  if (!desk.inbox.Push(fiber)) queue_.Push(fiber);
+}
+
+// Half of a box, into the inbox of the desk that takes.
 FiberEntity* PolicyV1::TakeFromBoxes(Desk& from, Desk& own) {
   for (Ring* box : {&from.inbox, &from.outbox}) {
     if (box->Empty()) continue;
     FiberEntity* fibers[kMaxBatch];
     const std::uint32_t n = box->PopHalf(fibers);
     if (n == 0) continue;
-    for (std::uint32_t i = 1; i < n; ++i) (void)own.inbox.Push(fibers[i]);
+    for (std::uint32_t i = 1; i < n; ++i) KeepForLater(own, fibers[i]);
     return fibers[0];
   }
   return nullptr;
@@ -110,17 +115,17 @@ FiberEntity* PolicyV1::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
 }
 
 FiberEntity* PolicyV1::Steal(bool* in_sight_again) {
-  // A group-local fiber at the head goes back behind the others, so that it hides none of them.
-  constexpr int kTries = 64;
-  for (int i = 0; i < kTries; ++i) {
-    FiberEntity* fiber = queue_.Pop(/*others_first=*/i % 2 == 0);
-    for (unsigned w = 0; fiber == nullptr && w < workers_; ++w) {
-      fiber = desks_[w].inbox.Pop();
-      if (fiber == nullptr) fiber = desks_[w].outbox.Pop();
+  if (FiberEntity* fiber = queue_.Steal(in_sight_again)) return fiber;  // V6
+  if (workers_ == 1) return nullptr;
+  for (Desk& desk : desks_.objects()) {
+    for (Ring* box : {&desk.inbox, &desk.outbox}) {
+      // Once from end to end. Group-local fibers go to the queue, so that they hide none.
+      while (FiberEntity* fiber = box->Pop()) {
+        if (!fiber->group_local()) return fiber;
+        queue_.Push(fiber);
+        *in_sight_again = true;  // V6
+      }
     }
-    if (fiber == nullptr || !fiber->group_local()) return fiber;
-    queue_.Push(fiber);
-    *in_sight_again = true;  // V6
   }
   return nullptr;
 }

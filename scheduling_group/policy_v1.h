@@ -102,6 +102,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool PushBehindOutbox(Desk& desk, FiberEntity* fiber);
   void FlushOutbox(Desk& desk);
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
+  void KeepForLater(Desk& desk, FiberEntity* fiber);
   void AdaptBatch(Desk& desk, std::int64_t now);
   FiberEntity* TakeFromBoxes(Desk& from, Desk& own);
   FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);

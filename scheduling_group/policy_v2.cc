@@ -132,18 +132,13 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   return TakeNeglectedHandOff(desks_.objects(), worker, memory);
 }
 
-// Group-local fibers that are met on the way go behind the others, to the global queue, so that they hide none. Each
-// place is searched once from end to end, so many local ones hide nothing that is in another place.
+// Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched once
+// from end to end, so many local ones hide nothing that is in another place.
 FiberEntity* PolicyV2::Steal(bool* in_sight_again) {
-  constexpr std::size_t kTries = 64;
-  for (std::size_t tries = std::min(global_.Size(), kTries); tries != 0; --tries) {
-    FiberEntity* fiber = global_.Pop(/*others_first=*/tries % 2 == 0);
-    if (fiber == nullptr) break;
-    if (FiberEntity* found = FirstForOthers(fiber, in_sight_again)) return found;
-  }
+  if (FiberEntity* fiber = global_.Steal(in_sight_again)) return fiber;  // P4
   if (workers_ == 1) return nullptr;
   for (Desk& desk : desks_.objects()) {
-    for (std::size_t tries = 0; tries < kTries; ++tries) {
+    for (std::size_t tries = 0; tries < GlobalQueue::kMostTries; ++tries) {
       FiberEntity* fiber = desk.fresh.Steal();
       if (fiber == nullptr) fiber = desk.turns.Pop();
       if (fiber == nullptr) break;

@@ -6,55 +6,77 @@
 namespace weft {
 
 using sync::Interruptible;
+using sync::LoneWaiter;
 using sync::Waiter;
 using sync::WaitList;
 using sync::WaitResult;
 
+// In the word. False: there is a unit, or somebody waits already.
+bool FiberSemaphore::AcquireAlone() noexcept {
+  if (word_.load(std::memory_order_relaxed) != 0) return false;  // Saves a switch.
+  LoneWaiter waiter(this);
+  return waiter.Await([](LoneWaiter* self, void* semaphore) noexcept {
+    std::uintptr_t none = 0;  // SE4
+    // release: the waiter. Pairs with the acquires in ReleaseToWaiters() and ReleaseToQueue().
+    return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
+        none, reinterpret_cast<std::uintptr_t>(self) | kLone, std::memory_order_release, std::memory_order_relaxed);
+  });
+}
+
 WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(base::Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
   queue_.lock();
-  std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
-  while ((word & kWaiters) == 0) {
+  std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  while ((word & kQueued) == 0) {
+    const bool take = HasUnit(word);
     // relaxed on the way to the bit: who sees it takes the lock. acquire with a unit: as in try_acquire().
-    const std::uint64_t next = word >= kOneUnit ? word - kOneUnit : kWaiters;
+    const std::uintptr_t next = take ? word - Word(1) : word | kQueued;
     if (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
-    if (next == kWaiters) break;
+    if (!take) break;
     queue_.unlock();
     return WaitResult::kNotified;
   }
   const WaitResult result = queue_.Wait(&waiter, deadline, interruptible);
   if (result != WaitResult::kNotified) {
     queue_.lock();
-    if (queue_.empty() && word_.load(std::memory_order_relaxed) == kWaiters) {
-      word_.store(0, std::memory_order_relaxed);  // SE1, SE2: only we write it; it carries nothing.
-    }
+    // SE2. relaxed: it carries nothing; a read-modify-write, so that who sees the lone waiter there sees what is in it.
+    if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
     queue_.unlock();
   }
   return result;
 }
 
-WEFT_NOINLINE void FiberSemaphore::ReleaseSlow(std::ptrdiff_t units) noexcept {
+WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexcept {
+  std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  do {
+    if ((word & kQueued) != 0) return ReleaseToQueue(units);
+    // release: as in release(). acquire: the lone waiter. Pairs with the release in AcquireAlone().
+  } while (!word_.compare_exchange_weak(word, LoneOf(word) != nullptr ? Word(units - 1) : word + Word(units),
+                                        std::memory_order_acq_rel, std::memory_order_relaxed));  // SE3
+  if (LoneWaiter* lone = LoneOf(word)) lone->Wake();
+}
+
+void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   WaitList claimed;
   queue_.lock();
+  // acquire: the lone waiter. Pairs with the release in AcquireAlone().
+  const std::uintptr_t word = word_.load(std::memory_order_acquire);
+  if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
+    queue_.unlock();
+    return release(units);
+  }
+  LoneWaiter* lone = LoneOf(word);
+  if (lone != nullptr) --units;  // SE4: it was first.
   while (units > 0) {
     Waiter* waiter = queue_.ClaimFirst();
     if (waiter == nullptr) break;
     claimed.PushBack(waiter);
     --units;
   }
-  if (queue_.empty()) {
-    // The waiters may have gone since release() looked, and others come and gone.
-    const std::uint64_t plus = static_cast<std::uint64_t>(units) << kUnitShift;
-    const std::uint64_t word =
-        word_.load(std::memory_order_relaxed);  // Whether the bit is set changes under the lock only.
-    // release: as in release(). A plain store with the bit: SE1.
-    if ((word & kWaiters) != 0) {
-      word_.store(plus, std::memory_order_release);
-    } else {
-      word_.fetch_add(plus, std::memory_order_release);
-    }
-  }
+  // release: as in release(). A plain store: SE1.
+  word_.store(queue_.empty() ? Word(units) : kQueued, std::memory_order_release);
   queue_.unlock();  // SE3
+  if (lone != nullptr) lone->Wake();
   WakeAll(&claimed);
 }
 

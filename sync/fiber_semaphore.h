@@ -11,14 +11,24 @@
 // Lifetime: may be destroyed as soon as all acquires have returned, even if the release() that let them through has
 // not.
 //
-// One word: the units that are free and, in the lowest bit, whether somebody waits. One compare-and-swap each way while
-// nobody waits. A released unit goes straight to the first waiter, whom nobody can overtake.
+// One word:
+//
+//   units << 2               so many are free, nobody waits
+//   waiter | kLone           none is free; one waits for as long as it takes
+//   the latter or 0, | kQueued    none is free; there are waiters in the queue, who came after the lone one
+//
+// One compare-and-swap each way while nobody waits, or one who came first and has no deadline: the common case where
+// fibers hand something over (two read-modify-writes for each hand-over, where a FiberEvent that is reset takes three).
+// A released unit goes straight to the first waiter, whom nobody can overtake.
 //
 // Invariants
-//   SE1  While the waiters' bit is set no unit is free, and the word changes under the queue's lock only.
-//   SE2  The bit is set while the queue has a waiter (as seen by a holder of the lock).
-//   SE3  release() touches the semaphore last in its compare-and-swap, or in the unlock of the queue. Who takes a unit
-//        without the lock returns only when that is over (WaitQueue::AwaitQuiet).
+//   SE1  While kQueued is set no unit is free, and the word changes under the queue's lock only.
+//   SE2  kQueued is set while the queue has a waiter (as seen by a holder of the lock).
+//   SE3  release() touches the semaphore last in its compare-and-swap, or, if it finds kQueued set under the lock, in
+//        the unlock. There is a waiter then that has not returned, and who comes past that unlock only: it is woken
+//        after it, or has timed out and is still to take the lock.
+//   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by a
+//        compare-and-swap or under the lock (SE1), has a unit for it.
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_
 #define WEFT_SYNC_FIBER_SEMAPHORE_H_
 
@@ -36,26 +46,26 @@ namespace weft {
 
 class FiberSemaphore {
  public:
-  static constexpr std::ptrdiff_t max() noexcept { return PTRDIFF_MAX >> 1; }
+  static constexpr std::ptrdiff_t max() noexcept { return PTRDIFF_MAX >> kUnitShift; }
 
-  explicit FiberSemaphore(std::ptrdiff_t units) : word_(static_cast<std::uint64_t>(units) << kUnitShift) {
+  explicit FiberSemaphore(std::ptrdiff_t units) : word_(Word(units)) {
     WEFT_CHECK(units >= 0 && units <= max(), "FiberSemaphore: bad number of units ", units);
   }
   FiberSemaphore(const FiberSemaphore&) = delete;
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
 
   void acquire() noexcept {
-    if (!try_acquire()) static_cast<void>(AcquireSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
+    if (try_acquire() || AcquireAlone()) return;
+    static_cast<void>(AcquireSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
   }
 
   // False: no unit is free.
   [[nodiscard]] bool try_acquire() noexcept {
-    std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
-    while (word >= kOneUnit) {                                   // Then the waiters' bit is not set: SE1.
+    std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+    while (HasUnit(word)) {
       // acquire: what was done before the release() of the unit. Pairs with the releases in release() and
       // ReleaseSlow().
-      if (word_.compare_exchange_weak(word, word - kOneUnit, std::memory_order_acquire, std::memory_order_relaxed)) {
-        queue_.AwaitQuiet();  // SE3
+      if (word_.compare_exchange_weak(word, word - Word(1), std::memory_order_acquire, std::memory_order_relaxed)) {
         return true;
       }
     }
@@ -83,25 +93,39 @@ class FiberSemaphore {
 
   void release(std::ptrdiff_t units = 1) noexcept {
     WEFT_CHECK(units >= 0 && units <= max(), "FiberSemaphore::release: bad number of units ", units);
-    const std::uint64_t plus = static_cast<std::uint64_t>(units) << kUnitShift;
-    std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
-    while ((word & kWaiters) == 0) {
-      WEFT_DCHECK(word + plus > word || units == 0, "FiberSemaphore::release: more than max() units");
+    std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+    while (!HasWaiter(word)) {
+      WEFT_DCHECK(word + Word(units) > word || units == 0, "FiberSemaphore::release: more than max() units");
       // release: what the caller did before. Pairs with the acquire in try_acquire().
-      if (word_.compare_exchange_weak(word, word + plus, std::memory_order_release, std::memory_order_relaxed)) return;
+      if (word_.compare_exchange_weak(word, word + Word(units), std::memory_order_release, std::memory_order_relaxed)) {
+        return;
+      }
     }
-    ReleaseSlow(units);
+    if (units != 0) ReleaseToWaiters(units);
   }
 
  private:
-  static constexpr std::uint64_t kWaiters = 1;
-  static constexpr int kUnitShift = 1;
-  static constexpr std::uint64_t kOneUnit = 1 << kUnitShift;
+  static constexpr std::uintptr_t kQueued = 1;
+  static constexpr std::uintptr_t kLone = 2;
+  static constexpr int kUnitShift = 2;
+  static_assert(alignof(sync::LoneWaiter) > (kQueued | kLone));
 
+  static constexpr std::uintptr_t Word(std::ptrdiff_t units) noexcept {
+    return static_cast<std::uintptr_t>(units) << kUnitShift;
+  }
+  static bool HasWaiter(std::uintptr_t word) noexcept { return (word & (kQueued | kLone)) != 0; }
+  static bool HasUnit(std::uintptr_t word) noexcept { return word != 0 && !HasWaiter(word); }
+  // nullptr: none.
+  static sync::LoneWaiter* LoneOf(std::uintptr_t word) noexcept {
+    return (word & kLone) != 0 ? reinterpret_cast<sync::LoneWaiter*>(word & ~(kQueued | kLone)) : nullptr;
+  }
+
+  bool AcquireAlone() noexcept;
   sync::WaitResult AcquireSlow(base::Deadline deadline, sync::Interruptible interruptible) noexcept;
-  void ReleaseSlow(std::ptrdiff_t units) noexcept;
+  void ReleaseToWaiters(std::ptrdiff_t units) noexcept;
+  void ReleaseToQueue(std::ptrdiff_t units) noexcept;
 
-  base::Atomic<std::uint64_t> word_;
+  base::Atomic<std::uintptr_t> word_;
   sync::WaitQueue queue_;
 };
 

@@ -43,6 +43,9 @@ RuntimeUnderTest Describe() {
   }
   if constexpr (Runtime::kHasYield) table.push_back({"yield", "yield", RunYield<Runtime>, 5, 60});
   table.push_back({"pingpong", "pingpong", RunPingPong<Runtime>, 5, 60});
+  if constexpr (requires { typename Runtime::Semaphore; }) {
+    table.push_back({"pingpong_semaphore", "pingpong", RunPingPongSemaphore<Runtime>, 5, 60});
+  }
   table.push_back({"pingpong_cv", "pingpong", RunPingPongConditionVariable<Runtime>, 5, 60});
   table.push_back({"mutex", "mutex", RunMutex<Runtime>, 5, 60});
   table.push_back({"mutex_yield", "mutex_yield", RunMutexYield<Runtime>, 5, 60});

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// pingpong: two fibers hand a token back and forth 500,000 times: by two events (ns_per_roundtrip) and by one mutex and
-// one condition variable (ns_per_roundtrip_cv). A round trip is two hand-overs: two blocks, two wakes, two switches.
+// pingpong: two fibers hand a token back and forth 500,000 times: by two events (ns_per_roundtrip), two semaphores
+// (ns_per_roundtrip_semaphore), and by one mutex and one condition variable (ns_per_roundtrip_cv). A round trip is two hand-overs: two blocks, two wakes, two switches.
 //
 // The figure shows whether the two fibers stay on one core: across cores each hand-over costs a cache line or more.
 
@@ -55,6 +55,34 @@ void RunPingPong(Round& round) {
     Stopwatch watch;
     RunPair<Runtime>(ping, pong);
     round.Report("ns_per_roundtrip", watch.NanosecondsPer(trips), "ns");
+    Require(token == 2 * trips, "the token was handed over exactly as often as asked");
+  });
+}
+
+template <class Runtime>
+void RunPingPongSemaphore(Round& round) {
+  const std::int64_t trips = round.Scaled(500'000, 1, Runtime::kBlockDivisor);
+  Runtime::RunInside([&] {
+    std::int64_t token = 0;  // As above.
+    typename Runtime::Semaphore to_ping{0};
+    typename Runtime::Semaphore to_pong{0};
+    auto ping = [&] {
+      for (std::int64_t i = 0; i < trips; ++i) {
+        ++token;
+        to_pong.release();
+        to_ping.acquire();
+      }
+    };
+    auto pong = [&] {
+      for (std::int64_t i = 0; i < trips; ++i) {
+        to_pong.acquire();
+        ++token;
+        to_ping.release();
+      }
+    };
+    Stopwatch watch;
+    RunPair<Runtime>(ping, pong);
+    round.Report("ns_per_roundtrip_semaphore", watch.NanosecondsPer(trips), "ns");
     Require(token == 2 * trips, "the token was handed over exactly as often as asked");
   });
 }

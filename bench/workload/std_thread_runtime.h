@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <semaphore>
 #include <thread>
 #include <utility>
 
@@ -32,6 +33,7 @@ struct StdThreadRuntime {
   using ConditionVariable = std::condition_variable;
   using Latch = PeerLatch<Mutex, ConditionVariable>;
   using Event = PeerEvent<Mutex, ConditionVariable>;
+  using Semaphore = std::counting_semaphore<>;
 
   static void Start(int, int) {}
   static void Stop() {}

@@ -34,6 +34,7 @@ struct WeftRuntime {
   using ConditionVariable = FiberConditionVariable;
   using Latch = FiberLatch;
   using Event = FiberEvent;
+  using Semaphore = FiberSemaphore;
   using TimerId = std::uint64_t;
 
   class Channel {

@@ -115,6 +115,26 @@ TEST(FiberSemaphoreModel, WhoHasAcquiredMayDestroyIt) {
             });
             world.Thread("releaser", [=] { semaphore->release(); });
           });
+  Explore({.name = "semaphore: destroyed by the last of two", .preemptions = 3, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              FiberSemaphore semaphore{0};
+              base::Atomic<int> inside{2};
+              void Leave() {
+                if (inside.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+              }
+            };
+            auto* shared = new Shared;
+            world.Fiber("acquirer", Timers::kNo, [=] {
+              shared->semaphore.acquire();
+              shared->Leave();
+            });
+            world.Fiber("timed", Timers::kYes, [=] {
+              static_cast<void>(shared->semaphore.try_acquire_for(kSoon));
+              shared->Leave();
+            });
+            world.Thread("releaser", [=] { shared->semaphore.release(2); });
+          });
 }
 
 // --- FiberEvent ---

@@ -88,16 +88,23 @@ TEST_F(GlobalQueueTest, WokenFibersBeyondTheRingAreKeptInOrderAndMakeTheQueueNot
   EXPECT_EQ(taken, woken);
 }
 
-TEST_F(GlobalQueueTest, AThiefGetsFromBothLanes) {
+TEST_F(GlobalQueueTest, LocalFibersInEitherLaneHideNoneFromThievesAndStayInTheirLane) {
   GlobalQueue queue(64, kWorkers, -1);
-  const auto f = NewFibers(4);
-  queue.Push(f.data(), 2);
-  queue.PushWoken(f.data() + 2, 2);
-  EXPECT_EQ(queue.Pop(/*others_first=*/true), f[0]);
-  EXPECT_EQ(queue.Pop(/*others_first=*/false), f[2]);
-  EXPECT_EQ(queue.Pop(/*others_first=*/false), f[3]);
-  EXPECT_EQ(queue.Pop(/*others_first=*/false), f[1]);
-  EXPECT_EQ(queue.Pop(/*others_first=*/true), nullptr);
+  const std::vector<FiberEntity*> local = {New(true), New(true), New(true)};
+  FiberEntity* other = New();
+  FiberEntity* woken = New();
+  queue.Push(local[0]);
+  queue.Push(other);
+  queue.PushWoken(local[1]);
+  queue.PushWoken(local[2]);
+  queue.PushWoken(woken);
+  bool in_sight_again = false;
+  EXPECT_EQ(queue.Steal(&in_sight_again), other);
+  EXPECT_TRUE(in_sight_again);
+  EXPECT_EQ(queue.Steal(&in_sight_again), woken);
+  EXPECT_EQ(queue.Steal(&in_sight_again), nullptr);
+  EXPECT_EQ(queue.Size(), local.size());
+  EXPECT_EQ(Take(queue, 3), (std::vector{local[1], local[2], local[0]}));
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ TEST_P(PolicyTest, AFiberWokenFromOutsideDoesNotWaitBehindThousandsOfNewOnes) {
       policy.Push(woken, kWoken, kNoWorker);
     }
     int picks = 0;
-    while (Pop(policy, 0) != woken) ASSERT_LT(++picks, 100);
+    while (Pop(policy, 0) != woken) ASSERT_LT(++picks, 300);
     while (Pop(policy, 0) != nullptr) {
     }
   }

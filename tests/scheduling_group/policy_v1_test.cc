@@ -34,6 +34,27 @@ TEST_F(PolicyV1Test, ABusyWorkersBatchIsInOrderAndOpenToAnIdleWorker) {
   EXPECT_FALSE(policy.HasWork());
 }
 
+// Fibers were lost that found no room in the inbox.
+TEST_F(PolicyV1Test, AWorkerThatTakesFromAnotherThoughItHasEnoughLosesNothing) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 256});
+  std::vector<FiberEntity*> left = NewFibers(400);
+  auto run = [&](FiberEntity* fiber) { ASSERT_EQ(std::erase(left, fiber), 1u); };
+  policy.PushBatch(left.data(), 200, kStarted, kNoWorker);
+  for (unsigned worker : {0u, 1u}) {
+    for (int i = 0; i < 50; ++i) run(Pop(policy, worker));  // Both take large shares by now.
+  }
+  policy.PushBatch(left.data() + 100, 200, kStarted, kNoWorker);
+  SpinMemory memory;
+  for (int i = 0; i < 20; ++i) {
+    run(Pop(policy, 0));
+    run(Pop(policy, 1));  // Its inbox is about full.
+    if (FiberEntity* fiber = policy.PopFromBusyWorkers(1, &memory)) run(fiber);
+  }
+  while (FiberEntity* fiber = Pop(policy, 0)) run(fiber);
+  while (FiberEntity* fiber = Pop(policy, 1)) run(fiber);
+  EXPECT_TRUE(left.empty());
+}
+
 TEST_F(PolicyV1Test, FibersThatAWorkerIsAboutToBringToTheQueueAreSeenAsWork) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 256});
   const auto f = NewFibers(100);
