@@ -53,6 +53,10 @@ class FiberSemaphore {
   }
   FiberSemaphore(const FiberSemaphore&) = delete;
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
+  ~FiberSemaphore() {
+    WEFT_DCHECK(!HasWaiter(word_.load(std::memory_order_relaxed)),
+                "a FiberSemaphore was destroyed while somebody waits for it");
+  }
 
   void acquire() noexcept {
     if (try_acquire() || AcquireAlone()) return;
@@ -63,8 +67,8 @@ class FiberSemaphore {
   [[nodiscard]] bool try_acquire() noexcept {
     std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     while (HasUnit(word)) {
-      // acquire: what was done before the release() of the unit. Pairs with the releases in release() and
-      // ReleaseSlow().
+      // acquire: what was done before the release() of the unit. Pairs with the releases in release(),
+      // ReleaseToWaiters() and ReleaseToQueue().
       if (word_.compare_exchange_weak(word, word - Word(1), std::memory_order_acquire, std::memory_order_relaxed)) {
         return true;
       }
@@ -91,11 +95,12 @@ class FiberSemaphore {
     return try_acquire() ? sync::WaitResult::kNotified : AcquireSlow(deadline, sync::Interruptible::kYes);
   }
 
+  // 0: does nothing.
   void release(std::ptrdiff_t units = 1) noexcept {
     WEFT_CHECK(units >= 0 && units <= max(), "FiberSemaphore::release: bad number of units ", units);
     std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     while (!HasWaiter(word)) {
-      WEFT_DCHECK(word + Word(units) > word || units == 0, "FiberSemaphore::release: more than max() units");
+      WEFT_DCHECK(word + Word(units) <= Word(max()), "FiberSemaphore::release: more than max() units");
       // release: what the caller did before. Pairs with the acquire in try_acquire().
       if (word_.compare_exchange_weak(word, word + Word(units), std::memory_order_release, std::memory_order_relaxed)) {
         return;

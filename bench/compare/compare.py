@@ -93,7 +93,7 @@ def measure(programs, runtime, workload, workers, options):
         return count_switches(programs, runtime, options.scale)
     rounds = options.rounds or workload.rounds
     if workload.name == "sleepers":
-        rounds = max(rounds, 2)  # Cold and warm.
+        rounds = max(rounds, 3)  # Cold and warm.
     out, _ = run_process([*programs.command(runtime), f"--workload={workload.name}", f"--workers={workers}",
                           f"--rounds={rounds}", f"--scale={options.scale:g}"], workload.timeout)
     return parse_output(out)

@@ -33,15 +33,15 @@ class Output(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "spawn ns_per_fiber 3"):
             parse_output("spawn ns_per_fiber 3\n")
 
-    def test_the_first_round_is_cold_and_the_others_are_warm(self):
-        each = [300.0, 100.0, 120.0, 110.0]
+    def test_the_first_round_is_cold_and_those_after_the_second_are_warm(self):
+        each = [300.0, 200.0, 120.0, 110.0, 130.0]
         self.assertEqual(value_of_rounds(each, "first"), 300)
-        self.assertEqual(value_of_rounds(each, "warm"), 110)
-        self.assertEqual(value_of_rounds(each, "median"), 115)
+        self.assertEqual(value_of_rounds(each, "warm"), 120)
+        self.assertEqual(value_of_rounds(each, "median"), 130)
 
-    def test_one_round_has_no_warm_figure(self):
+    def test_two_rounds_have_no_warm_figure(self):
         with self.assertRaises(ValueError):
-            value_of_rounds([300.0], "warm")
+            value_of_rounds([300.0, 200.0], "warm")
 
 
 class Ratios(unittest.TestCase):

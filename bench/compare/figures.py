@@ -32,9 +32,9 @@ def value_of_rounds(each, which):
     if which == "first":
         return each[0]
     if which == "warm":
-        if len(each) < 2:
-            raise ValueError("a warm figure needs a second round")
-        return median(each[1:])
+        if len(each) < 3:
+            raise ValueError("a warm figure needs a third round")
+        return median(each[2:])
     raise ValueError(f"no such choice of rounds: {which}")
 
 

@@ -50,7 +50,6 @@ WORKLOADS = [
     Workload("wake", ("go", "tokio"), rounds=1),
     Workload("wake_park", ("go", "tokio"), rounds=1),
     Workload("timers", (*WEFT, "go", "tokio")),
-    # One cold round; the next one makes the stacks that it did without, since its first fibers had ended by then.
     Workload("sleepers", (*WEFT, "go", *BOOST, "tokio"), rounds=5),
     Workload("trickle", (*WEFT, "go", "tokio"), rounds=1),
     Workload("idle", (*WEFT, "go", *BOOST, "tokio"), rounds=1),
@@ -74,7 +73,8 @@ class Row:
     label: str
     unit: str
     source: Source
-    # Which of a process's rounds count: the "median" of them, the "first" (cold), the median of the others ("warm").
+    # Which of a process's rounds count: the "median" of them, the "first" (cold), the median of those after the second
+    # ("warm": in the first one fibers end while others are still to begin, so stacks are left for the second to make).
     rounds: str = "median"
     # Where Weft's figure stands instead, and one that its process measures for a peer beside it.
     weft_source: Optional[Source] = None

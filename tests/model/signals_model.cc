@@ -86,6 +86,30 @@ TEST(FiberSemaphoreModel, ATimeOutTakesNobodysUnit) {
           });
 }
 
+// One of them is let through by the release, the other one takes what is left.
+TEST(FiberSemaphoreModel, WhatWasDoneBeforeAReleaseIsVisibleToAllThatItServes) {
+  Explore({.name = "semaphore: one waits, one comes", .preemptions = 3, .weak_choices = 2},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              FiberSemaphore semaphore{0};
+              model::Data<int> value{0};
+              base::Atomic<int> inside{2};
+            };
+            auto* shared = new Shared;
+            for (const char* name : {"fiber 0", "fiber 1"}) {
+              world.Fiber(name, Timers::kNo, [=] {
+                shared->semaphore.acquire();
+                MODEL_CHECK(shared->value.Read() == 1, "what was done before the release is not visible");
+                if (shared->inside.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
+              });
+            }
+            world.Thread("releaser", [=] {
+              shared->value.Write(1);
+              shared->semaphore.release(2);
+            });
+          });
+}
+
 // SE3
 TEST(FiberSemaphoreModel, WhoHasAcquiredMayDestroyIt) {
   Explore({.name = "semaphore: destroyed", .preemptions = model::kUnbounded, .weak_choices = 3},
