@@ -121,7 +121,7 @@ class GlobalQueue {
   // By the worker of a group that has one. nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* PopAlone() noexcept { return others_.Pop(); }
   // The first that another group may have: of the others, which cost it no stack, then of the woken. Group-local fibers
-  // that are met on the way go behind the others of their lane, so that they hide none, and *in_sight_again is set; each
+  // that are met on the way go behind the rest of their lane, so that they hide none, and *in_sight_again is set. Each
   // lane is searched once from end to end, but no deeper than kMostTries. nullptr: none was found.
   [[nodiscard]] FiberEntity* Steal(bool* in_sight_again) noexcept;
   // From each lane so many that what is there is spread over the sharers, at least one if there is one, at most

@@ -132,8 +132,8 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   return TakeNeglectedHandOff(desks_.objects(), worker, memory);
 }
 
-// Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched once
-// from end to end, so many local ones hide nothing that is in another place.
+// Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched
+// once from end to end, so many local ones hide nothing that is in another place.
 FiberEntity* PolicyV2::Steal(bool* in_sight_again) {
   if (FiberEntity* fiber = global_.Steal(in_sight_again)) return fiber;  // P4
   if (workers_ == 1) return nullptr;

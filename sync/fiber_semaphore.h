@@ -27,8 +27,8 @@
 //   SE3  release() touches the semaphore last in its compare-and-swap, or, if it finds kQueued set under the lock, in
 //        the unlock. There is a waiter then that has not returned, and who comes past that unlock only: it is woken
 //        after it, or has timed out and is still to take the lock.
-//   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by a
-//        compare-and-swap or under the lock (SE1), has a unit for it.
+//   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by
+//        a compare-and-swap or under the lock (SE1), has a unit for it.
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_
 #define WEFT_SYNC_FIBER_SEMAPHORE_H_
 
