@@ -18,7 +18,7 @@ PolicyV1::PolicyV1(const Options& options)
 PolicyV1::~PolicyV1() = default;
 
 void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) {
-  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+  if (WokenFromOutside(reason, worker)) {
     queue_.PushWoken(fibers, count);
     return;
   }
@@ -119,8 +119,11 @@ FiberEntity* PolicyV1::Steal(bool* in_sight_again) {
   if (workers_ == 1) return nullptr;
   for (Desk& desk : desks_.objects()) {
     for (Ring* box : {&desk.inbox, &desk.outbox}) {
-      // Once from end to end. Group-local fibers go to the queue, so that they hide none.
-      while (FiberEntity* fiber = box->Pop()) {
+      // Once from end to end, however fast its worker adds to it. Group-local fibers go to the queue, so that they hide
+      // none.
+      for (std::uint32_t tries = kMaxBatch; tries != 0; --tries) {
+        FiberEntity* fiber = box->Pop();
+        if (fiber == nullptr) break;
         if (!fiber->group_local()) return fiber;
         queue_.Push(fiber);
         *in_sight_again = true;  // V6

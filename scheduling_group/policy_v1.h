@@ -120,7 +120,7 @@ WEFT_ALWAYS_INLINE bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) con
 }
 
 WEFT_ALWAYS_INLINE void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
-  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+  if (WokenFromOutside(reason, worker)) {
     queue_.PushWoken(fiber);
     return;
   }

@@ -18,7 +18,7 @@ PolicyV2::PolicyV2(const Options& options)
 PolicyV2::~PolicyV2() = default;
 
 void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) {
-  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+  if (WokenFromOutside(reason, worker)) {
     global_.PushWoken(fibers, count);
   } else {
     global_.Push(fibers, count);

@@ -151,7 +151,7 @@ WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, i
       return;
     }
   }
-  if (worker == kNoWorker && reason == ReadyReason::kWoken) {
+  if (WokenFromOutside(reason, worker)) {
     global_.PushWoken(fiber);
   } else {
     global_.Push(fiber);

@@ -64,6 +64,11 @@ class SchedulingPolicy {
 
   virtual ~SchedulingPolicy() = default;
 
+  // Of a push: the fiber's wait was ended by no worker of the group (GlobalQueue has a lane for these).
+  static constexpr bool WokenFromOutside(ReadyReason reason, int worker) noexcept {
+    return worker == kNoWorker && reason == ReadyReason::kWoken;
+  }
+
   // `worker`: the worker of this group that calls, or kNoWorker for any other thread.
   // Never fails: what finds no room waits in an unbounded intrusive list.
   virtual void Push(FiberEntity* fiber, ReadyReason reason, int worker) = 0;

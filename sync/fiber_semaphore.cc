@@ -49,11 +49,12 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(base::Deadline deadline, In
 WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexcept {
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   do {
+    if (!HasWaiter(word)) return release(units);  // They have gone since we looked.
     if ((word & kQueued) != 0) return ReleaseToQueue(units);
     // release: as in release(). acquire: the lone waiter. Pairs with the release in AcquireAlone().
-  } while (!word_.compare_exchange_weak(word, LoneOf(word) != nullptr ? Word(units - 1) : word + Word(units),
-                                        std::memory_order_acq_rel, std::memory_order_relaxed));  // SE3
-  if (LoneWaiter* lone = LoneOf(word)) lone->Wake();
+  } while (!word_.compare_exchange_weak(word, Word(units - 1), std::memory_order_acq_rel,
+                                        std::memory_order_relaxed));  // SE3
+  LoneOf(word)->Wake();
 }
 
 void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {

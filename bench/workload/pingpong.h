@@ -30,62 +30,56 @@ void RunPair(Ping ping, Pong pong) {
   done.Wait();
 }
 
-template <class Runtime>
-void RunPingPong(Round& round) {
+// Signal: given by one fiber, taken by the other, in turn.
+template <class Runtime, class Signal>
+void RunSignals(Round& round, const char* figure) {
   const std::int64_t trips = round.Scaled(500'000, 1, Runtime::kBlockDivisor);
   Runtime::RunInside([&] {
-    std::int64_t token = 0;  // Handed over with the events: no atomic needed, and the check that they order memory.
-    typename Runtime::Event to_ping;
-    typename Runtime::Event to_pong;
+    std::int64_t token = 0;  // Handed over with the signals: no atomic needed, and the check that they order memory.
+    Signal to_ping;
+    Signal to_pong;
     auto ping = [&] {
       for (std::int64_t i = 0; i < trips; ++i) {
         ++token;
-        to_pong.Set();
-        to_ping.Wait();
-        to_ping.Reset();
+        to_pong.Give();
+        to_ping.Take();
       }
     };
     auto pong = [&] {
       for (std::int64_t i = 0; i < trips; ++i) {
-        to_pong.Wait();
-        to_pong.Reset();
+        to_pong.Take();
         ++token;
-        to_ping.Set();
+        to_ping.Give();
       }
     };
     Stopwatch watch;
     RunPair<Runtime>(ping, pong);
-    round.Report("ns_per_roundtrip", watch.NanosecondsPer(trips), "ns");
+    round.Report(figure, watch.NanosecondsPer(trips), "ns");
     Require(token == 2 * trips, "the token was handed over exactly as often as asked");
   });
 }
 
 template <class Runtime>
+void RunPingPong(Round& round) {
+  struct Signal {
+    void Give() { event.Set(); }
+    void Take() {
+      event.Wait();
+      event.Reset();
+    }
+    typename Runtime::Event event;
+  };
+  RunSignals<Runtime, Signal>(round, "ns_per_roundtrip");
+}
+
+template <class Runtime>
 void RunPingPongSemaphore(Round& round) {
-  const std::int64_t trips = round.Scaled(500'000, 1, Runtime::kBlockDivisor);
-  Runtime::RunInside([&] {
-    std::int64_t token = 0;  // As above.
-    typename Runtime::Semaphore to_ping{0};
-    typename Runtime::Semaphore to_pong{0};
-    auto ping = [&] {
-      for (std::int64_t i = 0; i < trips; ++i) {
-        ++token;
-        to_pong.release();
-        to_ping.acquire();
-      }
-    };
-    auto pong = [&] {
-      for (std::int64_t i = 0; i < trips; ++i) {
-        to_pong.acquire();
-        ++token;
-        to_ping.release();
-      }
-    };
-    Stopwatch watch;
-    RunPair<Runtime>(ping, pong);
-    round.Report("ns_per_roundtrip_semaphore", watch.NanosecondsPer(trips), "ns");
-    Require(token == 2 * trips, "the token was handed over exactly as often as asked");
-  });
+  struct Signal {
+    void Give() { semaphore.release(); }
+    void Take() { semaphore.acquire(); }
+    typename Runtime::Semaphore semaphore{0};
+  };
+  RunSignals<Runtime, Signal>(round, "ns_per_roundtrip_semaphore");
 }
 
 template <class Runtime>
