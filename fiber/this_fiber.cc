@@ -3,6 +3,7 @@
 
 #include "weft/fiber/this_fiber.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -20,6 +21,10 @@ namespace fiber::detail {
 
 void SleepUntilDeadline(const base::Deadline& deadline) {
   static_cast<void>(sync::SleepUntil(deadline, sync::Interruptible::kYes));
+}
+
+void SleepFor(std::chrono::nanoseconds duration) {
+  static_cast<void>(sync::SleepFor(duration, sync::Interruptible::kYes));
 }
 
 }  // namespace fiber::detail

@@ -21,6 +21,7 @@ namespace weft {
 namespace fiber::detail {
 
 void SleepUntilDeadline(const base::Deadline& deadline);
+void SleepFor(std::chrono::nanoseconds duration);
 
 }  // namespace fiber::detail
 
@@ -45,7 +46,7 @@ void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
 // run.
 template <class Rep, class Period>
 void FiberSleepFor(const std::chrono::duration<Rep, Period>& duration) {
-  fiber::detail::SleepUntilDeadline(base::Deadline::After(duration));
+  fiber::detail::SleepFor(base::SaturatingNanoseconds(duration));
 }
 
 // Whether the caller is a fiber.

@@ -70,6 +70,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   bool group_local() const noexcept { return group_local_; }
   // True once it has a stack.
   bool started() const noexcept { return stack_top_ != nullptr; }
+  const void* stack_top() const noexcept { return stack_top_; }
   FiberState& state() noexcept { return state_; }
   const FiberState& state() const noexcept { return state_; }
 

@@ -58,11 +58,8 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again
   desk.taken = static_cast<std::uint32_t>(n);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
-  for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
-  for (std::size_t i = 1; i < n; ++i) {
-    PrefetchStack(fibers[i]);  // While it is in our hand: from the inbox another may run it.
-    KeepForLater(desk, fibers[i]);
-  }
+  PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
+  for (std::size_t i = 1; i < n; ++i) KeepForLater(desk, fibers[i]);
   if (n > 1) *in_sight_again = true;  // V6
   return fibers[0];
 }

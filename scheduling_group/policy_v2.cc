@@ -81,11 +81,8 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again)
   const std::size_t n = global_.PopShare(fibers, desk.picks / 2, &desk.shares);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
-  for (std::size_t i = 1; i < n; ++i) PrefetchFiber(fibers[i]);
-  for (std::size_t i = 1; i < n; ++i) {
-    PrefetchStack(fibers[i]);  // While it is in our hand: from the ring another may run it.
-    AddTurn(desk, fibers[i]);
-  }
+  PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
+  for (std::size_t i = 1; i < n; ++i) AddTurn(desk, fibers[i]);
   if (n > 1) *in_sight_again = true;  // P4
   return fibers[0];
 }

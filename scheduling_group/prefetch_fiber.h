@@ -4,10 +4,13 @@
 // A fiber's cache lines, asked for some fibers before it runs: they come from another core's cache or from memory
 // (100 ns), and a short fiber runs for 10 to 50 ns.
 //
-// PrefetchFiber(): any fiber, even one that is over by now. PrefetchStack(): by who holds the fiber.
+// PrefetchFiber(): any fiber, even one that is over by now. The others: by who holds the fibers.
+//
+// Always inlined: GCC takes a function that only prefetches for one without effect, and drops the calls to it.
 #ifndef WEFT_SCHEDULING_GROUP_PREFETCH_FIBER_H_
 #define WEFT_SCHEDULING_GROUP_PREFETCH_FIBER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,21 +20,34 @@
 namespace weft::scheduling_group {
 
 // nullptr is allowed, hence the arithmetic on a number.
-inline void PrefetchFiber(const FiberEntity* fiber) noexcept {
+WEFT_ALWAYS_INLINE void PrefetchFiber(const FiberEntity* fiber) noexcept {
   const auto callable = reinterpret_cast<std::uintptr_t>(fiber) + sizeof(FiberEntity) - base::kCacheLineSize;
   __builtin_prefetch(fiber, 1);  // state, context, link
   __builtin_prefetch(reinterpret_cast<const void*>(callable), 0);
 }
 
-// The top of a suspended fiber's stack, which the switch to it reads first, as far as the frames from there to the
-// user's own go: a sleeping fiber's are 400 bytes. And what an end of a wait writes in the fiber. A page that was long
-// unused misses the TLB too.
-inline void PrefetchStack(const FiberEntity* fiber) noexcept {
+// What a suspended fiber reads of its stack when it goes on: from where it was left as far up as the frames of a shallow
+// one go, but not beyond the stack. A fiber that sleeps, called for by its start procedure itself, has used 540 bytes.
+// And what an end of a wait writes in the fiber.
+WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
   if (!fiber->started()) return;
-  constexpr std::size_t kLines = 6;
+  constexpr std::size_t kBytes = 9 * base::kCacheLineSize;
   __builtin_prefetch(&fiber->current_wait, 1);
-  const char* top = static_cast<const char*>(fiber->context.saved_stack_pointer());
-  for (std::size_t line = 0; line < kLines; ++line) __builtin_prefetch(top + line * base::kCacheLineSize, 1);
+  const auto* at = static_cast<const char*>(fiber->context.saved_stack_pointer());
+  const auto* end = std::min(at + kBytes, static_cast<const char*>(fiber->stack_top()));
+  for (; at < end; at += base::kCacheLineSize) __builtin_prefetch(at, 1);
+}
+
+// All this of several fibers that the caller holds and will run one after the other. The first line of each stack goes
+// before the others: a page that was long unused misses the TLB, and misses that follow each other closely are dealt
+// with side by side. (100,000 sleepers, bench/workload --workload=sleepers: half as late at the median as with six lines
+// of each stack and stack by stack.)
+WEFT_ALWAYS_INLINE void PrefetchShare(FiberEntity* const* fibers, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) PrefetchFiber(fibers[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (fibers[i]->started()) __builtin_prefetch(fibers[i]->context.saved_stack_pointer(), 1);
+  }
+  for (std::size_t i = 0; i < count; ++i) PrefetchStack(fibers[i]);
 }
 
 }  // namespace weft::scheduling_group

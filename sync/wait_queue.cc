@@ -5,6 +5,7 @@
 
 #include <sched.h>
 
+#include <chrono>
 #include <cstddef>
 #include <new>
 #include <type_traits>
@@ -157,15 +158,29 @@ bool InterruptWait(FiberEntity* fiber) noexcept {
   return true;
 }
 
-WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept {
-  if (!deadline.is_infinite() && deadline.expired()) {
-    YieldFiberOrThread();  // A loop of sleeps that are over already lets others run, too.
-    return WaitResult::kTimedOut;
-  }
+namespace {
+
+// A loop of sleeps that are over already lets others run, too.
+WaitResult SleepIsOver() noexcept {
+  YieldFiberOrThread();
+  return WaitResult::kTimedOut;
+}
+
+WaitResult Sleep(base::Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
   // In no list: no one but its time-out and an interrupter can find it.
   waiter.Prepare(deadline, interruptible);
   return waiter.Await(deadline);
+}
+
+}  // namespace
+
+WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept {
+  return deadline.expired() ? SleepIsOver() : Sleep(deadline, interruptible);
+}
+
+WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept {
+  return duration.count() <= 0 ? SleepIsOver() : Sleep(base::Deadline::After(duration), interruptible);
 }
 
 void YieldFiberOrThread() noexcept {

@@ -41,6 +41,7 @@
 #ifndef WEFT_SYNC_WAIT_QUEUE_H_
 #define WEFT_SYNC_WAIT_QUEUE_H_
 
+#include <chrono>
 #include <cstdint>
 
 #include "weft/base/clock.h"
@@ -131,6 +132,8 @@ bool InterruptWait(FiberEntity* fiber) noexcept;
 
 // Waits for nothing but the deadline (kTimedOut) or an interruption. Fiber or thread; switches.
 WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept;
+// The same for a time from now; reads the clock once. Zero or less: a yield.
+WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept;
 
 // Lets others run: a fiber yields to fibers, a thread to threads.
 void YieldFiberOrThread() noexcept;
