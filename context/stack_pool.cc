@@ -422,9 +422,9 @@ void StackCache::Clear() {
 WEFT_NOINLINE bool StackCache::Refill() {
   size_ = pool_->AcquireBatch(tops_.data(), kExchanged);
   // Where many flows are begun, each stack was last used long ago, and to touch it misses the TLB; its page table entry
-  // has a cache line of its own, too. Misses that follow each other closely are dealt with side by side: a tenth of the
-  // time in which 100,000 fibers begin and fall asleep (bench/workload --workload=sleepers). To fetch more lines of each
-  // stack saved little more.
+  // has a cache line of its own, too. Misses that follow each other closely are dealt with side by side: 100,000 fibers
+  // begin, sleep and end in 0.92 of the time (bench/workload --workload=sleepers). To fetch more lines of each stack
+  // saved little more.
   for (std::size_t i = size_; i-- > 0;) __builtin_prefetch(static_cast<const char*>(tops_[i]) - 1, 1);
   return size_ != 0;
 }

@@ -23,7 +23,7 @@ constexpr std::size_t kWakeBatch = 32;
 
 // A fiber's time-out, in its entity while it waits: the timer thread finds time-outs beside what it must touch anyhow
 // to wake the fibers, and entities beside each other; it touches no stack (fiber_entity.h).
-struct TimeOut : timer::TimerNode {
+struct TimeOut : timer::WaitTimer {
   TimeOut(FiberEntity* the_fiber, WaitNode* the_wait) : word(the_wait->word()), wait(the_wait), fiber(the_fiber) {
     fire = &Fire;
   }

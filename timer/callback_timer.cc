@@ -60,6 +60,17 @@ TimerEntry::State StateOf(std::uint64_t word) noexcept {
   return static_cast<TimerEntry::State>(word & TimerEntry::kStateMask);
 }
 
+TimerShard* ShardOf(TimerEntry* entry) noexcept { return TimerChunk::Of(entry)->shard; }
+
+// Of a timer with kPeriodic or kHasContext.
+WideTimerEntry* Wide(TimerEntry* entry) noexcept { return static_cast<WideTimerEntry*>(entry); }
+
+EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
+  const bool fits =
+      type.size <= TimerEntry::kNarrowCallable && (flags & (TimerEntry::kPeriodic | TimerEntry::kHasContext)) == 0;
+  return fits ? EntryWidth::kNarrow : EntryWidth::kWide;
+}
+
 // Under the lock, which orders the word.
 std::uint64_t WordOf(const TimerEntry* entry) noexcept { return entry->word.load(std::memory_order_relaxed); }
 void SetState(TimerEntry* entry, TimerEntry::State state) noexcept {
@@ -83,12 +94,12 @@ void End(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) {
     entry->tick = Myself();
     const bool has_context = (WordOf(entry) & TimerEntry::kHasContext) != 0;
     shard->lock.unlock();
-    if (entry->type->destroy != nullptr) entry->type->destroy(entry->callable);
-    if (has_context) execution_context_hooks.release(entry->execution_context);
+    if (entry->type->destroy != nullptr) entry->type->destroy(entry->callable());
+    if (has_context) execution_context_hooks.release(Wide(entry)->execution_context);
     shard->lock.lock();
   }
   TimerLink* waiters = entry->prev;
-  const bool memory_unused = shard->slab().Free(entry);
+  const bool memory_unused = shard->SlabOf(entry).Free(entry);
   shard->lock.unlock();
   WakeAll(waiters);
   if (WEFT_UNLIKELY(memory_unused)) shard->RequestTrim();
@@ -102,7 +113,7 @@ TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
     return nullptr;
   }
-  TimerShard* shard = TimerChunk::Of(entry)->shard;  // The entry's own may be written under a lock that we do not hold.
+  TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
   if (WEFT_LIKELY(GenerationOfWord(WordOf(entry)) == GenerationOfId(id))) return entry;
   shard->lock.unlock();
@@ -116,15 +127,16 @@ void* ContextToInherit(const WorkerBase* caller) {
 }
 
 // Under the lock. nullptr: closed, or no memory.
-TimerEntry* Allocate(TimerShard* shard) WEFT_REQUIRES(shard->lock) {
+TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->lock) {
+  TimerSlab& slab = shard->slab(width);
   while (WEFT_LIKELY(shard->open_to_callbacks())) {
-    if (TimerEntry* entry = shard->slab().Allocate()) return entry;
-    const bool first = shard->slab().empty();
+    if (TimerEntry* entry = slab.Allocate()) return entry;
+    const bool first = slab.empty();
     shard->lock.unlock();
-    TimerChunk* chunk = TimerSlab::NewChunk(shard, /*huge_page=*/!first, shard->node());
+    TimerChunk* chunk = TimerSlab::NewChunk(shard, width, /*huge_page=*/!first, shard->node());
     shard->lock.lock();
     if (chunk == nullptr) break;
-    shard->slab().Adopt(chunk);
+    slab.Adopt(chunk);
   }
   return nullptr;
 }
@@ -145,7 +157,7 @@ Tick TickOfNanoseconds(std::int64_t ns) noexcept {
 
 // Its fiber has begun, or the timer thread is about to run it.
 void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  TimerShard* shard = entry->shard;
+  TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
   if ((WordOf(entry) & TimerEntry::kKilled) != 0) return End(shard, entry);  // CT2
   SetState(entry, TimerEntry::kRunning);
@@ -153,16 +165,17 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
   shard->lock.unlock();
 
-  entry->type->invoke(entry->callable, id);
+  entry->type->invoke(entry->callable(), id);
 
   shard->lock.lock();
   if ((WordOf(entry) & (TimerEntry::kPeriodic | TimerEntry::kKilled)) != TimerEntry::kPeriodic ||
       !shard->open_to_callbacks()) {
     return End(shard, entry);
   }
-  entry->expires_ns = NextExpiry(entry->expires_ns, entry->interval_ns, shard->now());
+  WideTimerEntry* periodic = Wide(entry);
+  periodic->expires_ns = NextExpiry(periodic->expires_ns, periodic->interval_ns, shard->now());
   SetState(entry, TimerEntry::kArmed);
-  const Tick tick = TickOfNanoseconds(entry->expires_ns);
+  const Tick tick = TickOfNanoseconds(periodic->expires_ns);
   const bool announce = shard->Add(entry, tick);
   shard->lock.unlock();
   if (announce) shard->Announce(tick);
@@ -170,7 +183,7 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
 
 // No fiber was started for it, or one that was has been dropped before it ran.
 void FireAgain(TimerEntry* entry, Tick tick) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  TimerShard* shard = entry->shard;
+  TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
   if ((WordOf(entry) & TimerEntry::kKilled) != 0 || !shard->open_to_callbacks()) return End(shard, entry);
   SetState(entry, TimerEntry::kArmed);
@@ -187,7 +200,7 @@ class CallbackRun {
   explicit CallbackRun(TimerEntry* entry) noexcept : entry_(entry) {}
   CallbackRun(CallbackRun&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
   ~CallbackRun() {
-    if (entry_ != nullptr) FireAgain(entry_, TickOfDeadline(entry_->shard->now() + kRetryAfter));
+    if (entry_ != nullptr) FireAgain(entry_, TickOfDeadline(ShardOf(entry_)->now() + kRetryAfter));
   }
   void operator()() noexcept { RunCallback(std::exchange(entry_, nullptr)); }
 
@@ -199,7 +212,7 @@ FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
   scheduling_group::StartOptions options;
   // The entry is ours, kFiring: nobody writes this flag of its word, nor the context.
   if ((WordOf(entry) & TimerEntry::kHasContext) != 0) {
-    options.execution_context = execution_context_hooks.add_reference(entry->execution_context);
+    options.execution_context = execution_context_hooks.add_reference(Wide(entry)->execution_context);
   }
   FiberEntity* fiber = NewFiber(group, options, CallbackRun(entry));
   if (fiber == nullptr && options.execution_context != nullptr) {
@@ -237,7 +250,7 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
   if (context != nullptr) flags |= TimerEntry::kHasContext;
 
   shard->lock.lock();
-  TimerEntry* entry = Allocate(shard);
+  TimerEntry* entry = Allocate(shard, WidthFor(*type, flags));
   if (WEFT_UNLIKELY(entry == nullptr)) {
     shard->lock.unlock();
     return 0;
@@ -246,21 +259,22 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
   entry->type = type;
   entry->prev = nullptr;
   if ((flags & TimerEntry::kPeriodic) != 0) {
-    entry->interval_ns = options.interval.count();
-    entry->expires_ns = options.at.time_point().time_since_epoch().count();
+    Wide(entry)->interval_ns = options.interval.count();
+    Wide(entry)->expires_ns = options.at.time_point().time_since_epoch().count();
   }
   // relaxed: under the lock.
   entry->word.store(WordOf(entry) | flags | TimerEntry::kEnding, std::memory_order_relaxed);
-  const bool copyable = type->copy_bytes != CallbackType::kNotCopyable;
-  if (WEFT_LIKELY(type->copy_bytes == sizeof(void*))) {
-    std::memcpy(entry->callable, callable, sizeof(void*));  // By far the most frequent size: no call.
-  } else if (copyable) {
-    std::memcpy(entry->callable, callable, type->copy_bytes);
+  if (WEFT_LIKELY(type->moved_by_copying)) {
+    if (WEFT_LIKELY(type->size == sizeof(void*))) {
+      std::memcpy(entry->callable(), callable, sizeof(void*));  // By far the most frequent size: no call.
+    } else {
+      std::memcpy(entry->callable(), callable, type->size);
+    }
   }
-  if (WEFT_UNLIKELY(!copyable || context != nullptr)) {
+  if (WEFT_UNLIKELY(!type->moved_by_copying || context != nullptr)) {
     shard->lock.unlock();  // kEnding: the entry is ours.
-    if (!copyable) type->move(entry->callable, callable);
-    if (context != nullptr) entry->execution_context = execution_context_hooks.add_reference(context);
+    if (!type->moved_by_copying) type->move(entry->callable(), callable);
+    if (context != nullptr) Wide(entry)->execution_context = execution_context_hooks.add_reference(context);
     shard->lock.lock();
     if (!shard->open_to_callbacks()) {
       End(shard, entry);
@@ -326,7 +340,7 @@ std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const Callba
 void EnableCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = FindAndLock(id);
   if (entry == nullptr) return;
-  TimerShard* shard = entry->shard;
+  TimerShard* shard = ShardOf(entry);
   if (StateOf(WordOf(entry)) != TimerEntry::kCreated) {
     shard->lock.unlock();
   } else if (!shard->open_to_callbacks()) {
@@ -339,7 +353,7 @@ void EnableCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
 bool KillCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = FindAndLock(id);
   if (entry == nullptr) return false;
-  TimerShard* shard = entry->shard;
+  TimerShard* shard = ShardOf(entry);
   const Killed killed = KillLocked(shard, entry);
   if (killed != Killed::kAtOnce) shard->lock.unlock();
   return killed != Killed::kNothingToKill;
@@ -348,7 +362,7 @@ bool KillCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
 bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = FindAndLock(id);
   if (entry == nullptr) return false;
-  TimerShard* shard = entry->shard;
+  TimerShard* shard = ShardOf(entry);
   const Killed killed = KillLocked(shard, entry);
   if (killed == Killed::kAtOnce) return true;
 
@@ -387,7 +401,7 @@ void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGr
     }
     WEFT_CHECK(group != nullptr, "TimerWorker: a timer needs a fiber, and there is no group to start it in");
     if (queued + fiber_count >= capacity) {
-      FireAgain(entries[i], pace->Next(entries[i]->shard->now(), capacity));
+      FireAgain(entries[i], pace->Next(ShardOf(entries[i])->now(), capacity));
     } else if (FiberEntity* fiber = NewCallbackFiber(entries[i], group)) {
       fibers[fiber_count++] = fiber;
     }
@@ -402,7 +416,7 @@ std::size_t DropCallbackTimers(TimerShard* shard) WEFT_NO_THREAD_SAFETY_ANALYSIS
   TimerLink* dropped = nullptr;
   std::size_t count = 0;
   shard->lock.lock();
-  shard->slab().ForEachLive([&](TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const auto drop = [&](TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     const TimerEntry::State state = StateOf(WordOf(entry));
     if (state == TimerEntry::kEnding) return;
     ++count;
@@ -418,7 +432,8 @@ std::size_t DropCallbackTimers(TimerShard* shard) WEFT_NO_THREAD_SAFETY_ANALYSIS
     entry->tick = Myself();
     entry->next = dropped;
     dropped = entry;
-  });
+  };
+  for (EntryWidth width : kEntryWidths) shard->slab(width).ForEachLive(drop);
   shard->lock.unlock();
   while (dropped != nullptr) {
     auto* entry = static_cast<TimerEntry*>(dropped);

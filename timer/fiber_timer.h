@@ -27,8 +27,8 @@
 // it, too. When what the callback uses is about to be destroyed, use KillFiberTimerAndWait(id), which returns when the
 // callback has been destroyed.
 //
-// Cost. Setting one takes about 20 ns, killing it 15 (bench/timer/timer_benchmark.cc); 128 bytes each. Captures beyond
-// 48 bytes are moved to the heap.
+// Cost. Setting one takes about 20 ns, killing it 15 (bench/timer/timer_benchmark.cc); 64 bytes each, or 128 if it
+// captures more than 16, is periodic or inherits an execution context. Captures beyond 56 bytes are moved to the heap.
 //
 // At the end of the runtime timers that did not fire are dropped and their callbacks destroyed.
 // An exception that leaves a callback ends the process, as in std::thread.
@@ -136,7 +136,8 @@ struct OnHeapType {
       .invoke = &Invoke,
       .move = &timer::CallbackTypeOf<OnHeap<Callable>>::Move,
       .destroy = &Destroy,
-      .copy_bytes = sizeof(OnHeap<Callable>),
+      .size = sizeof(OnHeap<Callable>),
+      .moved_by_copying = true,
   };
 };
 

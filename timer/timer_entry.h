@@ -3,11 +3,16 @@
 //
 // TimerEntry: a timer with a callback (fiber_timer.h), and the id by which its owner knows it.
 //
-// Two cache lines. A timer whose callback captures at most 8 bytes and is neither periodic nor inherits an execution
-// context never touches the second one, be it set, cancelled or fired.
+// One cache line, or two: a timer whose callable has at most 16 bytes and that is neither periodic nor inherits an
+// execution context is a narrow one.
 //
-//   line 0   links, fire, tick, shard | generation and state | callback type | first 8 bytes of the callable
-//   line 1   the other 40 bytes of the callable | execution context | interval | exact time of the next expiry
+//   line 0           links, fire, tick | generation and state | callback type | first 16 bytes of the callable
+//   line 1, if wide  40 bytes more of the callable | execution context | interval | exact time of the next expiry
+//
+// Narrow ones are most of all timers (a request's time-out captures an object and a number), and a million of them are
+// set and cancelled at the speed at which their memory comes and goes: with two lines each, of which the second was
+// never touched but fetched by the processor along with the first, cancelling took a sixth longer (bench/workload
+// --workload=timers). The shard is not among what an entry keeps: its chunk knows it (timer_slab.h).
 //
 // Ids. An entry is used by many timers, one after the other; each has its own generation, and an id is (generation,
 // place of the entry). A use ends with the generation, so an old id matches nothing from then on. Generations of a
@@ -48,18 +53,16 @@ namespace weft::timer {
 // What the timers know of a callback's type.
 struct CallbackType {
   void (*invoke)(void* callable, std::uint64_t id) noexcept;
-  // Constructs *to from *from. May run under a spin lock if `copy_bytes` is set, as copying that many bytes does the
-  // same.
+  // Constructs *to from *from.
   void (*move)(void* to, void* from) noexcept;
   void (*destroy)(void* callable) noexcept;  // nullptr: nothing to do
-  // Moving is copying so many bytes; kNotCopyable: it is not.
-  std::size_t copy_bytes;
-
-  static constexpr std::size_t kNotCopyable = ~std::size_t{0};
+  std::size_t size;
+  bool moved_by_copying;  // To move it is to copy its bytes, which may be done under a spin lock.
 };
 
 struct alignas(base::kCacheLineSize) TimerEntry : TimerNode {
-  static constexpr std::size_t kInlineCallable = 48;
+  static constexpr std::size_t kNarrowCallable = 16;
+  static constexpr std::size_t kInlineCallable = 56;  // if wide
 
   enum State : std::uint64_t { kFree = 0, kCreated, kArmed, kFiring, kRunning, kEnding, kStateMask = 7 };
   enum Flag : std::uint64_t {
@@ -73,18 +76,29 @@ struct alignas(base::kCacheLineSize) TimerEntry : TimerNode {
   // generation << kGenerationShift | flags | state. Written under the lock; read without it to turn away stale ids.
   std::atomic<std::uint64_t> word;
   const CallbackType* type;
-  std::byte callable[kInlineCallable];
+
+  // In the rest of this line, and of a wide one goes on in the next.
+  void* callable() noexcept { return reinterpret_cast<std::byte*>(this) + kCallableAt; }
+
+  static constexpr int kGenerationShift = 8;
+  static constexpr std::size_t kCallableAt = sizeof(TimerNode) + sizeof(word) + sizeof(type);
+};
+
+struct WideTimerEntry : TimerEntry {
+  std::byte more_of_callable[kInlineCallable - kNarrowCallable];
   void* execution_context;
   std::int64_t interval_ns;
   std::int64_t expires_ns;
-
-  static constexpr int kGenerationShift = 8;
 };
 
-static_assert(sizeof(TimerNode) == 40, "small callables share the first cache line");
-static_assert(sizeof(TimerEntry) == 128);
+static_assert(TimerEntry::kCallableAt + TimerEntry::kNarrowCallable == sizeof(TimerEntry));
+static_assert(sizeof(TimerEntry) == base::kCacheLineSize);
+static_assert(sizeof(WideTimerEntry) == 2 * base::kCacheLineSize);
 
-// An id's parts.
+enum class EntryWidth : std::uint8_t { kNarrow = 1, kWide = 2 };  // in lines
+inline constexpr EntryWidth kEntryWidths[] = {EntryWidth::kNarrow, EntryWidth::kWide};
+
+// An id's parts. The index counts lines: a wide entry has the number of its first one.
 inline constexpr int kIdIndexBits = 28;
 inline constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << kIdIndexBits;
 inline constexpr std::uint64_t kMaxGeneration = (std::uint64_t{1} << (64 - kIdIndexBits)) - 1;
@@ -122,7 +136,8 @@ struct CallbackTypeOf {
       .invoke = &Invoke,
       .move = &Move,
       .destroy = std::is_trivially_destructible_v<Callable> ? nullptr : &Destroy,
-      .copy_bytes = std::is_trivially_copyable_v<Callable> ? sizeof(Callable) : CallbackType::kNotCopyable,
+      .size = sizeof(Callable),
+      .moved_by_copying = std::is_trivially_copyable_v<Callable>,
   };
 };
 

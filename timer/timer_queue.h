@@ -51,7 +51,6 @@
 namespace weft::timer {
 
 class FireContext;
-class TimerShard;
 
 // The links of a slot's ring; the sentinel has nothing else.
 struct TimerLink {
@@ -65,8 +64,6 @@ struct TimerNode : TimerLink {
   void (*fire)(TimerNode* node, FireContext* context) = nullptr;
   // When it is due. Set by TimerQueue::Add.
   Tick tick = 0;
-  // Where it was last armed. Owned by TimerWorker; nullptr: never armed.
-  TimerShard* shard = nullptr;
 
   bool linked() const noexcept { return next != nullptr; }
 };

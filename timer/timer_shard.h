@@ -34,6 +34,14 @@
 
 namespace weft::timer {
 
+class TimerShard;
+
+// A timer whose owner has no other way to find the shard it is in.
+struct WaitTimer : TimerNode {
+  // Where it was last armed. TimerWorker's; nullptr: never armed.
+  TimerShard* shard = nullptr;
+};
+
 // Twice the line: the processor fetches lines in pairs.
 class alignas(2 * base::kCacheLineSize) TimerShard {
  public:
@@ -81,15 +89,19 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     return count;
   }
 
-  TimerSlab& slab() noexcept WEFT_REQUIRES(lock) { return slab_; }
+  TimerSlab& slab(EntryWidth width) noexcept WEFT_REQUIRES(lock) {
+    return width == EntryWidth::kWide ? wide_ : narrow_;
+  }
+  // The one that an entry is from.
+  TimerSlab& SlabOf(TimerEntry* entry) noexcept WEFT_REQUIRES(lock) { return slab(TimerChunk::Of(entry)->width); }
 
   // --- Without the lock ---
 
   // What Add() asked for (SH2).
   void Announce(Tick tick) noexcept { alarm_->Announce(tick); }
 
-  // For a wait. Links `node`, or does nothing if the shard is closed.
-  void Arm(TimerNode* node, Tick tick) noexcept WEFT_EXCLUDES(lock) {
+  // Links `node`, or does nothing if the shard is closed.
+  void Arm(WaitTimer* node, Tick tick) noexcept WEFT_EXCLUDES(lock) {
     lock.lock();
     bool announce = false;
     node->shard = this;
@@ -158,7 +170,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   Alarm* alarm_ = nullptr;
   Housekeeping* housekeeping_ = nullptr;
   const base::Clock* clock_ = nullptr;
-  TimerSlab slab_ WEFT_GUARDED_BY(lock);
+  TimerSlab narrow_ WEFT_GUARDED_BY(lock){EntryWidth::kNarrow};
+  TimerSlab wide_ WEFT_GUARDED_BY(lock){EntryWidth::kWide};
   TimerQueue queue_ WEFT_GUARDED_BY(lock);
 };
 

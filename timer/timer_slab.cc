@@ -39,7 +39,7 @@ void* MapChunk() {
 
 }  // namespace
 
-TimerChunk* TimerSlab::NewChunk(TimerShard* shard, bool huge_page, int node) noexcept {
+TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, bool huge_page, int node) noexcept {
   void* memory = MapChunk();
   // relaxed: a number, nothing else.
   const std::uint32_t number =
@@ -62,6 +62,7 @@ TimerChunk* TimerSlab::NewChunk(TimerShard* shard, bool huge_page, int node) noe
 #endif
   auto* chunk = ::new (memory) TimerChunk;  // Touches it: a huge page is made here, not under a lock.
   chunk->shard = shard;
+  chunk->width = width;
   chunk->number = number;
   // release: the header. Pairs with the acquire in Find().
   weft_timer_chunks[number].store(chunk, std::memory_order_release);
@@ -81,9 +82,9 @@ void TimerSlab::AddWithRoom(TimerChunk* chunk) noexcept {
 }
 
 TimerEntry* TimerSlab::AllocateFresh(TimerChunk* chunk) noexcept {
-  TimerEntry* entry = chunk->entry(chunk->used++);
+  TimerEntry* entry = chunk->entry(chunk->used);
+  chunk->used += Lines();
   entry->next = nullptr;
-  entry->shard = chunk->shard;
   // relaxed: as in Free().
   entry->word.store(chunk->fresh_generation << TimerEntry::kGenerationShift, std::memory_order_relaxed);
   ++chunk->live;

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimerSlab: the memory of one shard's timer entries.
+// TimerSlab: the memory of one shard's timer entries of one width.
 //
-// Chunks of 2 MiB: a header, then 16382 entries. The first chunk of a slab is made of small pages, so that a few timers
-// cost a few pages; from the second on chunks ask for huge pages, which saves a page fault per 32 timers and most
-// misses of the address translation (bench/timer/timer_benchmark.cc, BM_SetAndKill). Within a chunk entries that were
-// freed are used first, the last one first; then those never used, in the order of addresses.
+// Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. The first chunk of a slab is made of small
+// pages, so that a few timers cost a few pages; from the second on chunks ask for huge pages, which saves a page fault
+// per 64 timers and most misses of the address translation (bench/timer/timer_benchmark.cc, BM_SetAndKill). Within a
+// chunk entries that were freed are used first, the last one first; then those never used, in the order of addresses.
 //
 // Invariants
 //   TS1  A chunk belongs to one slab and is never unmapped: an id that once was good leads to an entry for ever, whose
@@ -16,8 +16,8 @@
 //   TS3  An entry is free exactly if its state is kFree. Who allocates one sets the state before it drops the lock.
 // Find(), NewChunk(), ReturnMemory(): any thread, no lock. All else: under the lock of the slab's shard.
 //
-// Rejected: one array of entries with an id per index and no chunks (cannot grow in place); the heap (malloc of 128
-// bytes is 20 ns and 16 bytes of header; memory that goes back to it cannot be looked at by a stale id).
+// Rejected: one array of entries with an id per index and no chunks (cannot grow in place); the heap (malloc is
+// 20 ns and 8 to 16 bytes of header; memory that goes back to it cannot be looked at by a stale id).
 #ifndef WEFT_TIMER_TIMER_SLAB_H_
 #define WEFT_TIMER_TIMER_SLAB_H_
 
@@ -33,17 +33,17 @@ namespace weft::timer {
 class TimerShard;
 
 inline constexpr std::size_t kTimerChunkBytes = std::size_t{2} << 20;
-inline constexpr std::size_t kEntriesPerChunk = kTimerChunkBytes / sizeof(TimerEntry);  // some are the header
-inline constexpr std::size_t kMaxTimerChunks = kMaxEntries / kEntriesPerChunk;
+inline constexpr std::size_t kPlacesPerChunk = kTimerChunkBytes / sizeof(TimerEntry);  // lines; some are the header
+inline constexpr std::size_t kMaxTimerChunks = kMaxEntries / kPlacesPerChunk;
 
 struct TimerChunk {
   // Places below are the header.
-  static constexpr std::uint32_t kFirstPlace = 2;
+  static constexpr std::uint32_t kFirstPlace = 4;
 
   // A processor takes a load for one of a line just written if the lower 12 bits of the addresses are equal, and waits.
   // Shards begin at multiples of 256, and what each call writes lies at their beginning: keep away from that (8 ns per
   // call).
-  alignas(2 * sizeof(TimerEntry)) std::byte distance[3 * base::kCacheLineSize];
+  alignas(4 * base::kCacheLineSize) std::byte distance[3 * base::kCacheLineSize];
 
   TimerEntry* free = nullptr;            // linked by `next`
   TimerChunk* next_with_room = nullptr;  // in TimerSlab::with_room_
@@ -53,8 +53,10 @@ struct TimerChunk {
   std::uint32_t live = 0;              // entries allocated
   std::uint32_t used = kFirstPlace;    // places below have been allocated before, or are the header
   std::uint32_t number = 0;            // in the directory
-  bool has_room = true;                // is current_ or in with_room_
+  EntryWidth width = EntryWidth::kNarrow;
+  bool has_room = true;  // is current_ or in with_room_
 
+  // A wide one begins at an even place.
   TimerEntry* entry(std::size_t place) noexcept { return reinterpret_cast<TimerEntry*>(this) + place; }
 
   static TimerChunk* Of(TimerEntry* entry) noexcept {
@@ -62,13 +64,14 @@ struct TimerChunk {
   }
 };
 static_assert(sizeof(TimerChunk) == TimerChunk::kFirstPlace * sizeof(TimerEntry));
+static_assert(TimerChunk::kFirstPlace % 2 == 0);
 
 // All chunks of the process by number; the place of an id is (number, place in the chunk).
 extern std::atomic<TimerChunk*> weft_timer_chunks[kMaxTimerChunks];
 
 class TimerSlab {
  public:
-  TimerSlab() = default;
+  explicit TimerSlab(EntryWidth width) noexcept : width_(width) {}
   TimerSlab(const TimerSlab&) = delete;
   TimerSlab& operator=(const TimerSlab&) = delete;
 
@@ -78,14 +81,17 @@ class TimerSlab {
     if (WEFT_UNLIKELY(GenerationOfId(id) == 0)) return nullptr;  // As memory that was never used has.
     const std::uint64_t index = IndexOfId(id);
     // acquire: the chunk's header. Pairs with the release in NewChunk().
-    TimerChunk* chunk = weft_timer_chunks[index / kEntriesPerChunk].load(std::memory_order_acquire);
-    const std::size_t place = index % kEntriesPerChunk;
-    return WEFT_LIKELY(chunk != nullptr && place >= TimerChunk::kFirstPlace) ? chunk->entry(place) : nullptr;
+    TimerChunk* chunk = weft_timer_chunks[index / kPlacesPerChunk].load(std::memory_order_acquire);
+    const std::size_t place = index % kPlacesPerChunk;
+    if (WEFT_UNLIKELY(chunk == nullptr || place < TimerChunk::kFirstPlace)) return nullptr;
+    // What a user had stored there would be taken for a generation.
+    if (WEFT_UNLIKELY(chunk->width == EntryWidth::kWide && place % 2 != 0)) return nullptr;
+    return chunk->entry(place);
   }
 
   static std::uint64_t IdOf(TimerEntry* entry, std::uint64_t generation) noexcept {
     TimerChunk* chunk = TimerChunk::Of(entry);
-    return MakeTimerId(generation, chunk->number * kEntriesPerChunk +
+    return MakeTimerId(generation, chunk->number * kPlacesPerChunk +
                                        static_cast<std::size_t>(entry - reinterpret_cast<TimerEntry*>(chunk)));
   }
 
@@ -100,7 +106,7 @@ class TimerSlab {
         ++chunk->live;
         return entry;
       }
-      if (chunk->used < kEntriesPerChunk) return AllocateFresh(chunk);
+      if (chunk->used < kPlacesPerChunk) return AllocateFresh(chunk);
     }
     return AllocateFromAnother();
   }
@@ -113,8 +119,7 @@ class TimerSlab {
     entry->word.store(generation << TimerEntry::kGenerationShift, std::memory_order_relaxed);
     if (generation > chunk->fresh_generation) chunk->fresh_generation = generation;
     if (WEFT_UNLIKELY(generation > kMaxGeneration)) {
-      chunk->used =
-          kEntriesPerChunk;  // Neither this place is used again, nor those never used, which would begin here.
+      chunk->used = kPlacesPerChunk;  // Neither this place is used again, nor those never used, which would begin here.
       return false;
     }
     entry->next = chunk->free;
@@ -125,7 +130,7 @@ class TimerSlab {
 
   // A chunk for `shard`'s slab, not yet in it; nullptr: memory, or the numbers of ids, are used up. Calls the OS: not
   // under the lock.
-  static TimerChunk* NewChunk(TimerShard* shard, bool huge_page, int node) noexcept;
+  static TimerChunk* NewChunk(TimerShard* shard, EntryWidth width, bool huge_page, int node) noexcept;
   void Adopt(TimerChunk* chunk) noexcept;
   bool empty() const noexcept { return chunks_ == nullptr; }
 
@@ -140,7 +145,7 @@ class TimerSlab {
   template <class F>
   void ForEachLive(F&& f) {
     for (TimerChunk* chunk = chunks_; chunk != nullptr; chunk = chunk->next_of_slab) {
-      for (std::size_t place = TimerChunk::kFirstPlace; place < chunk->used; ++place) {
+      for (std::size_t place = TimerChunk::kFirstPlace; place < chunk->used; place += Lines()) {
         TimerEntry* entry = chunk->entry(place);
         if ((entry->word.load(std::memory_order_relaxed) & TimerEntry::kStateMask) != TimerEntry::kFree) f(entry);
       }
@@ -152,10 +157,12 @@ class TimerSlab {
   std::size_t chunks_in_memory() const noexcept;
 
  private:
-  static TimerEntry* AllocateFresh(TimerChunk* chunk) noexcept;
+  std::uint32_t Lines() const noexcept { return static_cast<std::uint32_t>(width_); }
+  TimerEntry* AllocateFresh(TimerChunk* chunk) noexcept;
   TimerEntry* AllocateFromAnother() noexcept;
   void AddWithRoom(TimerChunk* chunk) noexcept;
 
+  const EntryWidth width_;
   TimerChunk* current_ = nullptr;    // where Allocate() takes from
   TimerChunk* with_room_ = nullptr;  // others that have free entries
   TimerChunk* chunks_ = nullptr;     // all

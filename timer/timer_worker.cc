@@ -101,11 +101,11 @@ TimerWorker* TimerWorker::ForCaller() noexcept {
   return group != nullptr ? Of(group) : nullptr;
 }
 
-void TimerWorker::Arm(TimerNode* node, base::Deadline deadline) noexcept {
+void TimerWorker::Arm(WaitTimer* node, base::Deadline deadline) noexcept {
   set_->ShardFor(scheduling_group::CurrentWorker())->Arm(node, TickOfDeadline(deadline.time_point()));
 }
 
-bool TimerWorker::Disarm(TimerNode* node) noexcept { return node->shard != nullptr && node->shard->Disarm(node); }
+bool TimerWorker::Disarm(WaitTimer* node) noexcept { return node->shard != nullptr && node->shard->Disarm(node); }
 
 void TimerWorker::RequestTrim() noexcept { set_->housekeeping().Request(); }
 
@@ -183,16 +183,19 @@ void TimerWorker::ThreadMain() {
 
 void TimerWorker::TrimTimers() {
   for (unsigned i = 0; i < set_->size(); ++i) {
-    TimerShard* shard = set_->shard(i);
-    for (;;) {
-      shard->lock.lock();
-      TimerChunk* chunk = shard->slab().TakeUnused();
-      shard->lock.unlock();
-      if (chunk == nullptr) break;
-      TimerSlab::ReturnMemory(chunk);
-      base::SpinLockGuard guard(shard->lock);
-      shard->slab().PutBack(chunk);
-    }
+    for (EntryWidth width : kEntryWidths) TrimTimers(set_->shard(i), width);
+  }
+}
+
+void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
+  for (;;) {
+    shard->lock.lock();
+    TimerChunk* chunk = shard->slab(width).TakeUnused();
+    shard->lock.unlock();
+    if (chunk == nullptr) break;
+    TimerSlab::ReturnMemory(chunk);
+    base::SpinLockGuard guard(shard->lock);
+    shard->slab(width).PutBack(chunk);
   }
 }
 

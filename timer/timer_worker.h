@@ -94,11 +94,11 @@ class TimerWorker {
 
   // Any thread, a timer's `fire` excepted. `node` is not armed; its `fire` is set. Allocates nothing. With an infinite
   // deadline it is armed and never fires.
-  void Arm(TimerNode* node, base::Deadline deadline) noexcept;
+  void Arm(WaitTimer* node, base::Deadline deadline) noexcept;
 
   // Any thread, a timer's `fire` excepted. True: it was armed and will not fire. False: it has fired, or was never
   // armed. Either way its `fire` does not run when this returns.
-  static bool Disarm(TimerNode* node) noexcept;
+  static bool Disarm(WaitTimer* node) noexcept;
 
   // Any thread: there may be memory that nobody needs (housekeeping.h). Costs a fence and a load if one is pending;
   // meant for slow paths, such as a pool that grew or was given more than it keeps.
@@ -119,6 +119,7 @@ class TimerWorker {
   Tick Earliest() const noexcept;
   void FireSome(TimerShard* shard, Tick now);
   void TrimTimers();
+  static void TrimTimers(TimerShard* shard, EntryWidth width);
 
   const Options options_;
   ShardSet* const set_;

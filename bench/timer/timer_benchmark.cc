@@ -290,7 +290,7 @@ void BM_ArmAndDisarm(benchmark::State& state) {
   Runtime runtime(1);
   runtime.Run([&] {
     TimerWorker* timers = TimerWorker::ForCaller();
-    TimerNode node;
+    WaitTimer node;
     node.fire = [](TimerNode*, FireContext*) {};
     const auto deadline = base::Deadline::After(std::chrono::seconds(30));
     for (auto _ : state) {

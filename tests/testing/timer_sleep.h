@@ -16,7 +16,7 @@ namespace weft::testing {
 
 // The running fiber. Returns at the deadline, never before, maybe on another thread.
 inline void TimerSleepUntil(base::Deadline deadline) {
-  struct Sleeper : timer::TimerNode {
+  struct Sleeper : timer::WaitTimer {
     scheduling_group::FiberEntity* fiber;
   };
   Sleeper sleeper;

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <latch>
@@ -230,6 +231,35 @@ TEST_P(FiberTimer, CallablesOfAllSizesArriveUnharmed) {
   };
   DetachFiberTimer(SetFiberTimer(at(), Aligned{&done}));
   EXPECT_TRUE(done.Wait());
+}
+
+template <std::size_t kSize>
+struct Bytes {
+  static inline std::atomic<int> arrived{0};
+  std::array<unsigned char, kSize> bytes;
+  Bytes() { bytes.fill(kSize); }
+  void operator()() const {
+    for (unsigned char byte : bytes) EXPECT_EQ(byte, kSize) << "of a callable of " << kSize << " bytes";
+    ++arrived;
+  }
+};
+
+// Entries lie side by side: one byte too many would hit the links of a neighbour that is set already.
+TEST_P(FiberTimer, CallablesOfEverySizeLeaveTheirNeighboursAlone) {
+  constexpr std::size_t kSizes = 130;  // To the end of a wide entry and beyond.
+  static constexpr int kRounds = 3;
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    for (int round = 0; round < kRounds; ++round) {
+      ((void)SetFiberDetachedTimer(In(milliseconds(5)), Bytes<kSizes - i>()), ...);
+      ((void)SetFiberDetachedTimer(In(milliseconds(5)), Bytes<i + 1>()), ...);
+    }
+    const auto all_arrived = [] { return ((Bytes<i + 1>::arrived == 2 * kRounds) && ...); };
+    const auto limit = base::Deadline::After(std::chrono::seconds(30));
+    while (!all_arrived() && !limit.expired()) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(all_arrived());
+    ((Bytes<i + 1>::arrived = 0), ...);
+  }
+  (std::make_index_sequence<kSizes>());
 }
 
 // --- Periods ---
@@ -684,12 +714,12 @@ TEST(FiberTimerMemory, AfterABurstItGoesBackToTheSystem) {
   options.trim_after = milliseconds(20);
   TimerWorker timers(options);
   ASSERT_TRUE(timers.Start());
-  std::vector<std::uint64_t> ids(4 * kEntriesPerChunk);
+  std::vector<std::uint64_t> ids(4 * kPlacesPerChunk);
   for (std::uint64_t& id : ids) id = SetFiberTimer(In(hours(1)), [] {});
-  TimerShard* shard = TimerSlab::Find(ids.back())->shard;
+  TimerShard* shard = TimerChunk::Of(TimerSlab::Find(ids.back()))->shard;
   const auto chunks_in_memory = [&] {
     base::SpinLockGuard guard(shard->lock);
-    return shard->slab().chunks_in_memory();
+    return shard->slab(EntryWidth::kNarrow).chunks_in_memory();
   };
   EXPECT_GE(chunks_in_memory(), 4u);
   for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));

@@ -5,23 +5,25 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <set>
 #include <vector>
 
+#include "weft/base/cpu.h"
 #include "weft/timer/timer_entry.h"
 
 namespace weft::timer {
 namespace {
 
-class TimerSlabTest : public testing::Test {
+class TimerSlabTest : public testing::TestWithParam<EntryWidth> {
  protected:
   // Allocates as callback_timer.cc does.
   TimerEntry* Allocate() {
     TimerEntry* entry = slab_.Allocate();
     if (entry == nullptr) {
-      TimerChunk* chunk = TimerSlab::NewChunk(nullptr, /*huge_page=*/!slab_.empty(), /*node=*/-1);
+      TimerChunk* chunk = TimerSlab::NewChunk(nullptr, GetParam(), /*huge_page=*/!slab_.empty(), /*node=*/-1);
       EXPECT_NE(chunk, nullptr);
       slab_.Adopt(chunk);
       entry = slab_.Allocate();
@@ -39,10 +41,12 @@ class TimerSlabTest : public testing::Test {
     return entry != nullptr && GenerationOf(entry) == GenerationOfId(id) ? entry : nullptr;
   }
 
-  TimerSlab slab_;
+  static std::size_t EntriesPerChunk() { return kPlacesPerChunk / static_cast<std::size_t>(GetParam()); }
+
+  TimerSlab slab_{GetParam()};
 };
 
-TEST_F(TimerSlabTest, AnIdLeadsToItsEntryUntilTheEntryIsFreed) {
+TEST_P(TimerSlabTest, AnIdLeadsToItsEntryUntilTheEntryIsFreed) {
   TimerEntry* entry = Allocate();
   const std::uint64_t id = IdOf(entry);
   EXPECT_NE(id, 0u);
@@ -51,7 +55,7 @@ TEST_F(TimerSlabTest, AnIdLeadsToItsEntryUntilTheEntryIsFreed) {
   EXPECT_EQ(Resolve(id), nullptr);
 }
 
-TEST_F(TimerSlabTest, MemoryIsUsedAgainAtOnceAndUnderAnotherId) {
+TEST_P(TimerSlabTest, MemoryIsUsedAgainAtOnceAndUnderAnotherId) {
   TimerEntry* entry = Allocate();
   const std::uint64_t id = IdOf(entry);
   slab_.Free(entry);
@@ -61,7 +65,7 @@ TEST_F(TimerSlabTest, MemoryIsUsedAgainAtOnceAndUnderAnotherId) {
   slab_.Free(entry);
 }
 
-TEST_F(TimerSlabTest, AMadeUpIdIsHarmless) {
+TEST_P(TimerSlabTest, AMadeUpIdIsHarmless) {
   std::mt19937_64 random(1);
   TimerEntry* entry = Allocate();
   const std::uint64_t id = IdOf(entry);
@@ -76,10 +80,10 @@ TEST_F(TimerSlabTest, AMadeUpIdIsHarmless) {
   slab_.Free(entry);
 }
 
-TEST_F(TimerSlabTest, IdsAreUniqueOverManyChunks) {
+TEST_P(TimerSlabTest, IdsAreUniqueOverManyChunks) {
   std::vector<TimerEntry*> entries;
   std::set<std::uint64_t> ids;
-  for (std::size_t i = 0; i < 3 * kEntriesPerChunk; ++i) {
+  for (std::size_t i = 0; i < 3 * EntriesPerChunk(); ++i) {
     entries.push_back(Allocate());
     EXPECT_TRUE(ids.insert(IdOf(entries.back())).second);
   }
@@ -100,13 +104,13 @@ TEST_F(TimerSlabTest, IdsAreUniqueOverManyChunks) {
   for (TimerEntry* entry : entries) slab_.Free(entry);
 }
 
-TEST_F(TimerSlabTest, MemoryThatNobodyUsesGoesBackAndItsOldIdsStayStale) {
-  constexpr std::size_t kCount = 3 * kEntriesPerChunk;
+TEST_P(TimerSlabTest, MemoryThatNobodyUsesGoesBackAndItsOldIdsStayStale) {
+  const std::size_t count = 3 * EntriesPerChunk();
   std::vector<TimerEntry*> entries;
   std::vector<std::uint64_t> ids;
   for (int round = 0; round < 3; ++round) {
     entries.clear();
-    for (std::size_t i = 0; i < kCount; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       entries.push_back(Allocate());
       ids.push_back(IdOf(entries.back()));
     }
@@ -133,7 +137,7 @@ TEST_F(TimerSlabTest, MemoryThatNobodyUsesGoesBackAndItsOldIdsStayStale) {
   EXPECT_EQ(unique.size(), ids.size());
 }
 
-TEST_F(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
+TEST_P(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
   TimerEntry* entry = Allocate();
   entry->word.store((kMaxGeneration << TimerEntry::kGenerationShift) | TimerEntry::kCreated);
   const std::uint64_t last_id = IdOf(entry);
@@ -141,7 +145,7 @@ TEST_F(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
   slab_.Free(entry);
   EXPECT_EQ(Resolve(last_id), nullptr);
   std::vector<TimerEntry*> entries;
-  for (std::size_t i = 0; i < 2 * kEntriesPerChunk; ++i) {
+  for (std::size_t i = 0; i < 2 * EntriesPerChunk(); ++i) {
     entries.push_back(Allocate());
     ASSERT_NE(entries.back(), entry);
     ASSERT_LE(GenerationOf(entries.back()), kMaxGeneration);
@@ -150,14 +154,31 @@ TEST_F(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
   for (TimerEntry* used : entries) slab_.Free(used);
 }
 
+INSTANTIATE_TEST_SUITE_P(Widths, TimerSlabTest, testing::ValuesIn(kEntryWidths),
+                         [](const auto& width) { return width.param == EntryWidth::kWide ? "Wide" : "Narrow"; });
+
+// Its second line holds what users chose, where other entries have their generation.
+TEST(WideTimerSlab, AnIdOfTheMiddleOfAnEntryIsNone) {
+  TimerSlab slab(EntryWidth::kWide);
+  slab.Adopt(TimerSlab::NewChunk(nullptr, EntryWidth::kWide, /*huge_page=*/false, /*node=*/-1));
+  TimerEntry* entry = slab.Allocate();
+  const std::uint64_t generation = GenerationOfWord(entry->word.load());
+  auto* middle = reinterpret_cast<std::uint64_t*>(entry + 1);
+  std::fill(middle, middle + base::kCacheLineSize / sizeof(*middle), generation << TimerEntry::kGenerationShift);
+  const std::uint64_t id = TimerSlab::IdOf(entry, generation);
+  EXPECT_EQ(TimerSlab::Find(id), entry);
+  EXPECT_EQ(TimerSlab::Find(id + 1), nullptr);
+  slab.Free(entry);
+}
+
 TEST(TimerEntry, SmallCallablesTouchOneCacheLine) {
-  EXPECT_EQ(sizeof(TimerEntry), 128u);
   struct EightBytes {
     void* capture;
     void operator()() const {}
   };
   EXPECT_TRUE(kCallableFitsInline<EightBytes>);
-  EXPECT_EQ(CallbackTypeOf<EightBytes>::value.copy_bytes, 8u);
+  EXPECT_EQ(CallbackTypeOf<EightBytes>::value.size, 8u);
+  EXPECT_TRUE(CallbackTypeOf<EightBytes>::value.moved_by_copying);
   EXPECT_EQ(CallbackTypeOf<EightBytes>::value.destroy, nullptr);
 }
 

@@ -38,7 +38,7 @@ using testing::Scaled;
 using testing::TimedGroup;
 
 // Notes when it fires.
-struct Probe : TimerNode {
+struct Probe : WaitTimer {
   Probe() {
     fire = [](TimerNode* node, FireContext*) {
       auto* probe = static_cast<Probe*>(node);
@@ -230,7 +230,7 @@ TEST_F(ThreadedTimerWorker, TimeOutsThatDoNotHappenDoNotWakeIt) {
   timers_.Arm(&probe, base::Deadline::After(milliseconds(1)));
   ASSERT_TRUE(done.Wait());
   const std::uint64_t before = timers_.wake_ups();
-  TimerNode node;
+  WaitTimer node;
   node.fire = [](TimerNode*, FireContext*) { FAIL(); };
   for (int i = 0; i < 100000; ++i) {
     timers_.Arm(&node, base::Deadline::After(std::chrono::minutes(10)));
@@ -244,7 +244,7 @@ TEST_F(ThreadedTimerWorker, DisarmReturnsOnlyWhenFireIsOver) {
   const int rounds = Scaled(20000);
   int fired = 0;
   for (int i = 0; i < rounds; ++i) {
-    struct Checked : TimerNode {
+    struct Checked : WaitTimer {
       int* counter;
       bool alive = true;
     };
@@ -276,7 +276,7 @@ TEST_F(ThreadedTimerWorker, EachTimerFiresOnceOrIsDisarmed) {
   std::atomic<std::int64_t> armed{0};
   std::atomic<std::int64_t> fired{0};
   std::atomic<std::int64_t> disarmed{0};
-  struct Counted : TimerNode {
+  struct Counted : WaitTimer {
     std::atomic<std::int64_t>* fired;
     std::atomic<bool> has_fired{false};
     bool in_use = false;

@@ -26,11 +26,13 @@ struct TimerNode {
   void (*fire)(TimerNode* node, FireContext* context) = nullptr;
 };
 
+struct WaitTimer : TimerNode {};
+
 class TimerWorker {
  public:
   static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept { return group->timers; }
 
-  void Arm(TimerNode* node, base::Deadline) noexcept {
+  void Arm(WaitTimer* node, base::Deadline) noexcept {
     {
       base::SpinLockGuard guard(lock_);
       MODEL_CHECK(armed_.Read() == nullptr, "armed twice");
@@ -39,7 +41,7 @@ class TimerWorker {
     something_is_armed_.Unpark();
   }
 
-  bool Disarm(TimerNode* node) noexcept {
+  bool Disarm(WaitTimer* node) noexcept {
     base::SpinLockGuard guard(lock_);
     if (armed_.Read() != node) return false;
     armed_.Write(nullptr);
