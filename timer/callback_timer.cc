@@ -243,7 +243,10 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
   TimerShard* shard = ShardOfCaller(caller);
   WEFT_CHECK(shard != nullptr, options.function, ": no runtime is running; call weft::fiber::StartRuntime() first");
   const Tick tick = TickOfDeadline(options.at.time_point());
+  // Referred to before the lock is taken: after it, who copies the callable needs no second hold, and what has been
+  // copied into an entry cannot be refused any more, nor destroyed there and by the caller, too.
   void* context = options.on_timer_thread ? nullptr : ContextToInherit(caller);
+  if (context != nullptr) context = execution_context_hooks.add_reference(context);
   std::uint64_t flags = 0;
   if (options.on_timer_thread) flags |= TimerEntry::kOnTimerThread;
   if (options.interval.count() != 0) flags |= TimerEntry::kPeriodic;
@@ -253,11 +256,13 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
   TimerEntry* entry = Allocate(shard, WidthFor(*type, flags));
   if (WEFT_UNLIKELY(entry == nullptr)) {
     shard->lock.unlock();
+    if (context != nullptr) execution_context_hooks.release(context);
     return 0;
   }
   entry->fire = &FireCallback;
   entry->type = type;
   entry->prev = nullptr;
+  if (context != nullptr) Wide(entry)->execution_context = context;
   if ((flags & TimerEntry::kPeriodic) != 0) {
     Wide(entry)->interval_ns = options.interval.count();
     Wide(entry)->expires_ns = options.at.time_point().time_since_epoch().count();
@@ -270,11 +275,9 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
     } else {
       std::memcpy(entry->callable(), callable, type->size);
     }
-  }
-  if (WEFT_UNLIKELY(!type->moved_by_copying || context != nullptr)) {
+  } else {
     shard->lock.unlock();  // kEnding: the entry is ours.
-    if (!type->moved_by_copying) type->move(entry->callable(), callable);
-    if (context != nullptr) Wide(entry)->execution_context = execution_context_hooks.add_reference(context);
+    type->move(entry->callable(), callable);
     shard->lock.lock();
     if (!shard->open_to_callbacks()) {
       End(shard, entry);

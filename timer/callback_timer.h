@@ -49,8 +49,9 @@ struct CallbackTimerOptions {
   bool on_timer_thread = false;          // run there instead of in a fiber
 };
 
-// A timer that waits for EnableCallbackTimer(), or is armed at once. Moves the callable out of `callable`. The id; 0 if
-// it was refused, with the callable destroyed (memory is exhausted, or the runtime stops).
+// A timer that waits for EnableCallbackTimer(), or is armed at once. The id, and the callable has been moved out of
+// `callable`; 0: refused (memory is exhausted, or the runtime stops). Then one that is moved by copying is still the
+// caller's alone, and another may have been moved out of and destroyed.
 std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 

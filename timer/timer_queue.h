@@ -58,7 +58,7 @@ struct TimerLink {
   TimerLink* prev = nullptr;
 };
 
-// One timer. Lives where its owner likes, typically on the stack of the fiber that waits; must stay there while linked.
+// One timer. Lives where its owner likes (the time-out of a wait, in its fiber's entity); must stay there while linked.
 struct TimerNode : TimerLink {
   // Called once when it is due; what it may do is said in timer_worker.h.
   void (*fire)(TimerNode* node, FireContext* context) = nullptr;

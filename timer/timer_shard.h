@@ -13,7 +13,7 @@
 //   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no
 //        node: what is armed there is not linked and never fires. One that is open for waits only takes no timer with a
 //        callback.
-// Shards are never destroyed (shard_set.h): a node's or an entry's `shard` may be locked at any time.
+// Shards are never destroyed (shard_set.h): a WaitTimer's or a chunk's `shard` may be locked at any time.
 // Lock order: a leaf. Nothing is called under the lock but TimerNode::fire.
 #ifndef WEFT_TIMER_TIMER_SHARD_H_
 #define WEFT_TIMER_TIMER_SHARD_H_
@@ -111,7 +111,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   }
 
   // True: `node` was linked. Either way its `fire` does not run when this returns.
-  bool Disarm(TimerNode* node) noexcept WEFT_EXCLUDES(lock) {
+  bool Disarm(WaitTimer* node) noexcept WEFT_EXCLUDES(lock) {
     base::SpinLockGuard guard(lock);
     if (!node->linked()) return false;
     queue_.Remove(node);

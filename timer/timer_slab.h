@@ -5,8 +5,9 @@
 //
 // Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. The first chunk of a slab is made of small
 // pages, so that a few timers cost a few pages; from the second on chunks ask for huge pages, which saves a page fault
-// per 64 timers and most misses of the address translation (bench/timer/timer_benchmark.cc, BM_SetAndKill). Within a
-// chunk entries that were freed are used first, the last one first; then those never used, in the order of addresses.
+// per 64 timers (32 wide ones) and most misses of the address translation (bench/timer/timer_benchmark.cc,
+// BM_SetAndKill). Within a chunk entries that were freed are used first, the last one first; then those never used, in
+// the order of addresses. One chunk of each slab stays warm after a burst.
 //
 // Invariants
 //   TS1  A chunk belongs to one slab and is never unmapped: an id that once was good leads to an entry for ever, whose
@@ -34,7 +35,7 @@ class TimerShard;
 
 inline constexpr std::size_t kTimerChunkBytes = std::size_t{2} << 20;
 inline constexpr std::size_t kPlacesPerChunk = kTimerChunkBytes / sizeof(TimerEntry);  // lines; some are the header
-inline constexpr std::size_t kMaxTimerChunks = kMaxEntries / kPlacesPerChunk;
+inline constexpr std::size_t kMaxTimerChunks = kMaxPlaces / kPlacesPerChunk;
 
 struct TimerChunk {
   // Places below are the header.

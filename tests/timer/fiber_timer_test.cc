@@ -233,6 +233,14 @@ TEST_P(FiberTimer, CallablesOfAllSizesArriveUnharmed) {
   EXPECT_TRUE(done.Wait());
 }
 
+void SleepOrYield() {
+  if (CurrentFiber() != nullptr) {
+    scheduling_group::YieldCurrentFiber();
+  } else {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
 template <std::size_t kSize>
 struct Bytes {
   static inline std::atomic<int> arrived{0};
@@ -244,22 +252,38 @@ struct Bytes {
   }
 };
 
-// Entries lie side by side: one byte too many would hit the links of a neighbour that is set already.
-TEST_P(FiberTimer, CallablesOfEverySizeLeaveTheirNeighboursAlone) {
-  constexpr std::size_t kSizes = 130;  // To the end of a wide entry and beyond.
+constexpr std::size_t kLargestCallable = 130;  // Beyond the end of a wide entry.
+
+// Sets timers with callables of all sizes by set(callable), side by side and in both orders, and waits until each has
+// run `times` times for each time it was set.
+template <class Set>
+void SetCallablesOfEverySize(int times, Set&& set) {
   static constexpr int kRounds = 3;
   [&]<std::size_t... i>(std::index_sequence<i...>) {
-    for (int round = 0; round < kRounds; ++round) {
-      ((void)SetFiberDetachedTimer(In(milliseconds(5)), Bytes<kSizes - i>()), ...);
-      ((void)SetFiberDetachedTimer(In(milliseconds(5)), Bytes<i + 1>()), ...);
-    }
-    const auto all_arrived = [] { return ((Bytes<i + 1>::arrived == 2 * kRounds) && ...); };
-    const auto limit = base::Deadline::After(std::chrono::seconds(30));
-    while (!all_arrived() && !limit.expired()) std::this_thread::sleep_for(milliseconds(1));
-    EXPECT_TRUE(all_arrived());
     ((Bytes<i + 1>::arrived = 0), ...);
+    for (int round = 0; round < kRounds; ++round) {
+      (set(Bytes<kLargestCallable - i>()), ...);
+      (set(Bytes<i + 1>()), ...);
+    }
+    const auto all_arrived = [times] { return ((Bytes<i + 1>::arrived >= 2 * kRounds * times) && ...); };
+    const auto limit = base::Deadline::After(std::chrono::seconds(30));
+    while (!all_arrived() && !limit.expired()) SleepOrYield();
+    EXPECT_TRUE(all_arrived());
   }
-  (std::make_index_sequence<kSizes>());
+  (std::make_index_sequence<kLargestCallable>());
+}
+
+// Entries lie side by side: one byte too many would hit the links of a neighbour that is set already.
+TEST_P(FiberTimer, CallablesOfEverySizeLeaveTheirNeighboursAlone) {
+  SetCallablesOfEverySize(1, [](auto callable) { EXPECT_TRUE(SetFiberDetachedTimer(In(milliseconds(5)), callable)); });
+}
+
+// The interval, and the time of the next run, lie behind the callable.
+TEST_P(FiberTimer, CallablesOfEverySizeRunAgainAndAgain) {
+  std::vector<std::uint64_t> ids;
+  SetCallablesOfEverySize(
+      3, [&](auto callable) { ids.push_back(SetFiberTimer(In(milliseconds(1)), milliseconds(1), callable)); });
+  for (std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimerAndWait(id));
 }
 
 // --- Periods ---
@@ -650,48 +674,96 @@ TEST(FiberTimerWithFullQueue, ARefusedFiberIsTriedAgainAndTheTimerThreadGoesOn) 
 
 std::atomic<int> context_references{0};
 
-TEST(FiberTimerContext, ACallbackInheritsTheContextOfTheFiberThatSetItsTimerForAsLongAsTheTimerLives) {
-  int context = 0;
-  const ExecutionContextHooks hooks_before = execution_context_hooks;
-  const scheduling_group::FiberHooks fiber_hooks_before = scheduling_group::fiber_hooks;
-  execution_context_hooks = {.add_reference =
-                                 [](void* added) {
-                                   context_references.fetch_add(1);
-                                   return added;
-                                 },
-                             .release = [](void*) { context_references.fetch_sub(1); }};
-  scheduling_group::fiber_hooks.release_execution_context = [](scheduling_group::FiberEntity* fiber) {
-    context_references.fetch_sub(1);
-    fiber->execution_context = nullptr;
-  };
-  {
-    TimedGroup group(2);
-    Countdown done(4);
-    std::uint64_t periodic = 0;
-    std::uint64_t never = 0;
-    group.Run([&] {
-      CurrentFiber()->execution_context = &context;
-      context_references.fetch_add(1);
-      DetachFiberTimer(SetFiberTimer(In(milliseconds(1)), [&] {
-        EXPECT_EQ(CurrentFiber()->execution_context, &context);
-        done.Done();
-      }));
-      periodic = SetFiberTimer(In(milliseconds(1)), milliseconds(1), [&] {
-        EXPECT_EQ(CurrentFiber()->execution_context, &context);
-        if (done.left() > 0) done.Done();
-      });
-      never = SetFiberTimer(In(hours(1)), [] {});
-    });
-    // Without a context there is none to inherit.
-    ASSERT_TRUE(
-        SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context, nullptr); }));
-    EXPECT_TRUE(done.Wait());
-    KillFiberTimerAndWait(periodic);
-    EXPECT_TRUE(KillFiberTimer(never));
+class FiberTimerContext : public ::testing::Test {
+ protected:
+  FiberTimerContext() {
+    execution_context_hooks = {.add_reference =
+                                   [](void* added) {
+                                     context_references.fetch_add(1);
+                                     if (in_add_reference) in_add_reference();
+                                     return added;
+                                   },
+                               .release = [](void*) { context_references.fetch_sub(1); }};
+    scheduling_group::fiber_hooks.release_execution_context = [](scheduling_group::FiberEntity* fiber) {
+      context_references.fetch_sub(1);
+      fiber->execution_context = nullptr;
+    };
   }
-  EXPECT_EQ(context_references, 0);
-  execution_context_hooks = hooks_before;
-  scheduling_group::fiber_hooks = fiber_hooks_before;
+  ~FiberTimerContext() override {
+    EXPECT_EQ(context_references, 0);
+    execution_context_hooks = hooks_before_;
+    scheduling_group::fiber_hooks = fiber_hooks_before_;
+  }
+
+  // For the calling fiber.
+  void GiveContext() {
+    CurrentFiber()->execution_context = &context;
+    context_references.fetch_add(1);
+  }
+
+  static inline std::function<void()> in_add_reference;
+  int context = 0;
+
+ private:
+  const ExecutionContextHooks hooks_before_ = execution_context_hooks;
+  const scheduling_group::FiberHooks fiber_hooks_before_ = scheduling_group::fiber_hooks;
+};
+
+TEST_F(FiberTimerContext, ACallbackInheritsTheContextOfTheFiberThatSetItsTimerForAsLongAsTheTimerLives) {
+  TimedGroup group(2);
+  Countdown done(4);
+  std::uint64_t periodic = 0;
+  std::uint64_t never = 0;
+  group.Run([&] {
+    GiveContext();
+    DetachFiberTimer(SetFiberTimer(In(milliseconds(1)), [&] {
+      EXPECT_EQ(CurrentFiber()->execution_context, &context);
+      done.Done();
+    }));
+    periodic = SetFiberTimer(In(milliseconds(1)), milliseconds(1), [&] {
+      EXPECT_EQ(CurrentFiber()->execution_context, &context);
+      if (done.left() > 0) done.Done();
+    });
+    never = SetFiberTimer(In(hours(1)), [] {});
+  });
+  // Without a context there is none to inherit.
+  ASSERT_TRUE(
+      SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context, nullptr); }));
+  EXPECT_TRUE(done.Wait());
+  KillFiberTimerAndWait(periodic);
+  EXPECT_TRUE(KillFiberTimer(never));
+}
+
+// The context lies behind the callable.
+TEST_F(FiberTimerContext, CallablesOfEverySizeInheritIt) {
+  TimedGroup group(2);
+  group.Run([&] {
+    GiveContext();
+    SetCallablesOfEverySize(1, [this](auto callable) {
+      EXPECT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), [callable, this] {
+        EXPECT_EQ(CurrentFiber()->execution_context, &context);
+        callable();
+      }));
+      EXPECT_TRUE(SetFiberDetachedTimer(In(hours(1)), callable));
+    });
+  });
+  group.timers().DropCallbacks();
+}
+
+// It was destroyed in the entry and by SetFiberTimer(), when the runtime began to stop while the context was referred
+// to.
+TEST_F(FiberTimerContext, ACallableOnTheHeapThatIsRefusedIsDestroyedOnce) {
+  TimedGroup group(1);
+  std::atomic<int> alive = 0;
+  group.Run([&] {
+    GiveContext();
+    in_add_reference = [&] { group.timers().DropCallbacks(); };
+    EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive), large = std::array<char, 100>()] { (void)large; }),
+              0u);
+    EXPECT_EQ(SetFiberTimer(In(hours(1)), [token = Token(&alive)] {}), 0u);
+    in_add_reference = nullptr;
+  });
+  EXPECT_EQ(alive, 0);
 }
 
 // --- Memory ---
@@ -714,18 +786,23 @@ TEST(FiberTimerMemory, AfterABurstItGoesBackToTheSystem) {
   options.trim_after = milliseconds(20);
   TimerWorker timers(options);
   ASSERT_TRUE(timers.Start());
-  std::vector<std::uint64_t> ids(4 * kPlacesPerChunk);
-  for (std::uint64_t& id : ids) id = SetFiberTimer(In(hours(1)), [] {});
-  TimerShard* shard = TimerChunk::Of(TimerSlab::Find(ids.back()))->shard;
-  const auto chunks_in_memory = [&] {
-    base::SpinLockGuard guard(shard->lock);
-    return shard->slab(EntryWidth::kNarrow).chunks_in_memory();
-  };
-  EXPECT_GE(chunks_in_memory(), 4u);
-  for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));
-  const auto limit = base::Deadline::After(seconds(30));
-  while (chunks_in_memory() > 1 && !limit.expired()) std::this_thread::sleep_for(milliseconds(5));
-  EXPECT_LE(chunks_in_memory(), 1u);
+  for (EntryWidth width : kEntryWidths) {
+    std::vector<std::uint64_t> ids(4 * kPlacesPerChunk / static_cast<std::size_t>(width));
+    for (std::uint64_t& id : ids) {
+      id = width == EntryWidth::kWide ? SetFiberTimer(In(hours(1)), hours(1), [] {})
+                                      : SetFiberTimer(In(hours(1)), [] {});
+    }
+    TimerShard* shard = TimerChunk::Of(TimerSlab::Find(ids.back()))->shard;
+    const auto chunks_in_memory = [&] {
+      base::SpinLockGuard guard(shard->lock);
+      return shard->slab(width).chunks_in_memory();
+    };
+    EXPECT_GE(chunks_in_memory(), 4u);
+    for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));
+    const auto limit = base::Deadline::After(seconds(30));
+    while (chunks_in_memory() > 1 && !limit.expired()) std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_LE(chunks_in_memory(), 1u);
+  }
 }
 
 }  // namespace
