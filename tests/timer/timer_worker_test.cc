@@ -4,6 +4,10 @@
 #include "weft/timer/timer_worker.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -411,6 +415,52 @@ TEST_P(TimedGroupTest, FibersThatYieldAllTheTimeDoNotStarveTimers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, TimedGroupTest, ::testing::Values(1u, 2u, 4u, 64u));
+
+// --- How the kernel schedules it ---
+
+struct KernelSchedule {  // sched_attr
+  std::uint32_t size = sizeof(KernelSchedule);
+  std::uint32_t policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0;
+  std::uint64_t deadline = 0;
+  std::uint64_t period = 0;
+};
+
+KernelSchedule ScheduleOfThisThread() {
+  KernelSchedule schedule;
+  EXPECT_EQ(syscall(SYS_sched_getattr, 0, &schedule, sizeof(schedule), 0), 0);
+  return schedule;
+}
+
+TEST(TimerWorkerThread, HasShortTimeSlicesAndItsCreatorsNiceness) {
+  std::thread creator([] {
+    ASSERT_EQ(setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1), 0);  // Of this thread only.
+    const KernelSchedule own = ScheduleOfThisThread();
+    struct Asker : WaitTimer {
+      KernelSchedule schedule;
+      Countdown done{1};
+    } asker;
+    asker.fire = [](TimerNode* node, FireContext*) {
+      auto* self = static_cast<Asker*>(node);
+      self->schedule = ScheduleOfThisThread();
+      self->done.Done();
+    };
+    TimerWorker timers({});
+    ASSERT_TRUE(timers.Start());
+    timers.Arm(&asker, base::Deadline::After(milliseconds(0)));
+    ASSERT_TRUE(asker.done.Wait());
+    EXPECT_EQ(asker.schedule.nice, own.nice);
+    EXPECT_EQ(asker.schedule.policy, own.policy);
+    // Before Linux 6.12 there are no slices to ask for, and 0 is what it says of them.
+    if (own.runtime != 0) {
+      EXPECT_LT(asker.schedule.runtime, own.runtime);
+    }
+  });
+  creator.join();
+}
 
 }  // namespace
 }  // namespace weft::timer
