@@ -118,6 +118,44 @@ TEST(Litmus, StoreBufferingNeedsTwoFullFences) {
   EXPECT_EQ(StoreBufferingWithFences("SB acq_rel fences", kAcqRel, kAcqRel), all);
 }
 
+Outcomes StoreBufferingWithAsymmetricFences(const char* name, void (*second)()) {
+  return Explored(
+      name, 2,
+      [=](Vars& v) {
+        v.x.store(1, kRelaxed);
+        base::LightFence();
+        v.r[0] = v.y.load(kRelaxed);
+      },
+      [=](Vars& v) {
+        v.y.store(1, kRelaxed);
+        second();
+        v.r[1] = v.x.load(kRelaxed);
+      });
+}
+
+TEST(Litmus, StoreBufferingNeedsAHeavyFenceAgainstALightOne) {
+  const Outcomes all{"00", "01", "10", "11"};
+  EXPECT_EQ(StoreBufferingWithAsymmetricFences("SB light, heavy", &base::HeavyFence), (Outcomes{"01", "10", "11"}));
+  EXPECT_EQ(StoreBufferingWithAsymmetricFences("SB light, full", [] { ThreadFence(kSeqCst); }), all);
+  EXPECT_EQ(StoreBufferingWithAsymmetricFences("SB light, light", &base::LightFence), all);
+}
+
+// Each of the others makes its fence at a moment of its own: so two that have none miss each other's stores as before.
+TEST(Litmus, AHeavyFenceOfAThirdThreadIsAFenceOfTheOthersOnceOnly) {
+  const auto outcomes = Explored(
+      "SB light, light, and a heavy fence", 2,
+      [](Vars& v) {
+        v.x.store(1, kRelaxed);
+        v.r[0] = v.y.load(kRelaxed);
+      },
+      [](Vars& v) {
+        v.y.store(1, kRelaxed);
+        v.r[1] = v.x.load(kRelaxed);
+      },
+      [](Vars&) { base::HeavyFence(); });
+  EXPECT_EQ(outcomes, (Outcomes{"00", "01", "10", "11"}));
+}
+
 TEST(Litmus, StoreBufferingWithAFenceAgainstSeqCstAccesses) {
   const auto outcomes = Explored(
       "SB fence, seq_cst", 2,

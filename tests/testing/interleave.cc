@@ -260,6 +260,10 @@ void Fence(std::memory_order order) {
   if (Explorer::active() != nullptr) Explorer::active()->Fence(order);
 }
 
+void HeavyFence() {
+  if (Explorer::active() != nullptr) Explorer::active()->HeavyFence();
+}
+
 void DataConstructed(const void* address, std::size_t) {
   Explorer* e = Explorer::active();
   if (e != nullptr) e->Check(e->memory().ConstructData(e->current(), address));

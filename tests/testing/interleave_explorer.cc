@@ -407,6 +407,27 @@ void Explorer::Fence(std::memory_order order) {
   Record({.op = Op::kFence, .order = order});
 }
 
+// A full fence of the caller; of each other thread, in any order and at any moment; and of the caller.
+void Explorer::HeavyFence() {
+  Fence(std::memory_order_seq_cst);
+  std::array<int, kMaxThreads> others;
+  int left = 0;
+  for (int other = 1; other < thread_count_; ++other) {
+    if (other != current_) others[left++] = other;
+  }
+  for (; left > 0; --left) {
+    SchedulePoint(Status::kRunnable);
+    const int choice = left > 1 ? Decide(left) : 0;
+    const int other = std::exchange(others[choice], others[left - 1]);
+    memory_.Fence(other, std::memory_order_seq_cst);
+    // Not to be taken for one of its own.
+    memory_.Happened(other, Mix(/*what=*/13, current_));
+    memory_.Happened(current_, Mix(/*what=*/14, other));
+    Record({.op = Op::kForcedFence, .a = static_cast<std::uint64_t>(other)});
+  }
+  Fence(std::memory_order_seq_cst);
+}
+
 int Explorer::NewParker() {
   if (parker_count_ == kMaxParkers) Die("too many Parkers: raise kMaxParkers");
   return parker_count_++;

@@ -43,6 +43,7 @@ class Explorer final : public OutcomeChooser {
   template <class Access>
   AccessResult Perform(Op op, std::memory_order order, const void* address, std::size_t size, Access access);
   void Fence(std::memory_order order);
+  void HeavyFence();
   void Park(int parker, bool may_time_out, bool* timed_out);
   bool Unpark(int parker);
   int NewParker();

@@ -16,6 +16,7 @@
 //                   an RMW also carries what the replaced message carried (release sequence)
 //   acquire load    the thread's view joins the message's; after a relaxed load the next acquire fence does that
 //   seq_cst fence   the thread's view and one global view are joined and become the join
+//   HeavyFence      a seq_cst fence of the caller, of each other thread (wherever it stands), and of the caller again
 //   seq_cst access  release / acquire, and it does not read behind the global view of its location, which moves up to
 //   it;
 //                   unlike the fence it orders no other access of its thread (as on x86 and AArch64: a relaxed store

@@ -9,30 +9,12 @@
 namespace weft::model {
 namespace {
 
-constexpr const char* kOpNames[] = {"load",
-                                    "store",
-                                    "exchange",
-                                    "fetch_add",
-                                    "fetch_sub",
-                                    "fetch_and",
-                                    "fetch_or",
-                                    "fetch_xor",
-                                    "compare_exchange",
-                                    "fence",
-                                    "reads",
-                                    "writes",
-                                    "parks",
-                                    "is unparked",
-                                    "times out",
-                                    "unparks",
-                                    "futex wait",
-                                    "is woken",
-                                    "futex wake",
-                                    "is blocked by",
-                                    "spins",
-                                    "chooses",
-                                    "",
-                                    "ends"};
+constexpr const char* kOpNames[] = {
+    "load",     "store",      "exchange",         "fetch_add", "fetch_sub",   "fetch_and",
+    "fetch_or", "fetch_xor",  "compare_exchange", "fence",     "heavy fence", "reads",
+    "writes",   "parks",      "is unparked",      "times out", "unparks",     "futex wait",
+    "is woken", "futex wake", "is blocked by",    "spins",     "chooses",     "",
+    "ends"};
 
 const char* OrderName(std::memory_order order) {
   switch (order) {
@@ -107,6 +89,9 @@ std::string Trace::Describe(const TraceEntry& entry) const {
       break;
     case Op::kFence:
       text += "fence(" + order + ")";
+      break;
+    case Op::kForcedFence:
+      text += std::string(op) + ": of thread " + Number(entry.a);
       break;
     case Op::kPark:
     case Op::kParked:

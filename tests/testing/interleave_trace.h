@@ -24,6 +24,7 @@ enum class Op : std::uint8_t {
   kXor,
   kCompareExchange,
   kFence,
+  kForcedFence,
   kDataRead,
   kDataWrite,
   kPark,

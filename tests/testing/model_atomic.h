@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// base::Atomic, base::ThreadFence and base::Plain as the interleaving explorer sees them. base/atomic.h includes this
+// base::Atomic, base::Plain and the fences as the interleaving explorer sees them. base/atomic.h includes this
 // file instead of defining its own under WEFT_MODEL_CHECK.
 //
 // An Atomic<T> has the size and the interface of std::atomic<T>; the location's history is kept by the explorer, found
@@ -33,6 +33,7 @@ std::uint64_t AtomicRmw(void* storage, std::size_t size, RmwKind kind, std::uint
 bool AtomicCompareExchange(void* storage, std::size_t size, std::uint64_t* expected, std::uint64_t desired,
                            std::memory_order success, std::memory_order failure, bool weak);
 void Fence(std::memory_order order);
+void HeavyFence();
 
 constexpr std::memory_order FailureOrder(std::memory_order order) {
   if (order == std::memory_order_acq_rel) return std::memory_order_acquire;
@@ -45,6 +46,13 @@ constexpr std::memory_order FailureOrder(std::memory_order order) {
 namespace weft::base {
 
 inline void ThreadFence(std::memory_order order) noexcept { model::internal::Fence(order); }
+
+inline void FenceAfterReadModifyWrite() noexcept { ThreadFence(std::memory_order_seq_cst); }
+
+// base/asymmetric_fence.h. No compiler changes the order of a model's accesses.
+inline void LightFence() noexcept {}
+inline bool HasHeavyFence() noexcept { return true; }
+inline void HeavyFence() noexcept { model::internal::HeavyFence(); }
 
 // What the headers under test keep beside their atomics, or in an atomic that nobody but one owner at a time is to
 // touch: the patches of the model tests make it Plain, that is, checked for races.
