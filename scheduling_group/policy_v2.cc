@@ -115,7 +115,7 @@ FiberEntity* PolicyV2::TakeFromStuckDesk(Desk& own, std::int64_t now) {
     const std::int64_t looked_at = desk.looked_at.load(std::memory_order_relaxed);
     if (looked_at == 0 || now - looked_at < std::chrono::nanoseconds(kStuckAfter).count()) continue;
     if (FiberEntity* fiber = TakeHalf(desk, own)) return fiber;
-    if (FiberEntity* fiber = desk.slot.Take()) return fiber;
+    if (FiberEntity* fiber = watch_.TryTake(&desk.slot)) return fiber;
   }
   return nullptr;
 }
@@ -126,7 +126,7 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   for (unsigned step = 1; step < workers_; ++step) {
     if (FiberEntity* fiber = TakeHalf(desks_[(worker + step) % workers_], own)) return fiber;
   }
-  return TakeNeglectedHandOff(desks_.objects(), worker, memory);
+  return watch_.TakeNeglected(desks_.objects(), worker, memory);
 }
 
 // Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched

@@ -22,7 +22,7 @@
 //       oldest is served at least every other pick that is not a hand-off. Of `fresh` the newest is served so; the
 //       oldest, which could wait for ever behind a fiber that always starts another, is served at every other patrol
 //       (kPatrolEvery).
-//   P2  Slots: HS1 to HS3.
+//   P2  Slots: HS1 to HS4.
 //   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle: each looks
 //       for such a desk at every other patrol.
 //   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
@@ -49,6 +49,7 @@
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/global_queue.h"
 #include "weft/scheduling_group/hand_off_slot.h"
+#include "weft/scheduling_group/hand_off_watch.h"
 #include "weft/scheduling_group/local_deque.h"
 #include "weft/scheduling_group/local_ring.h"
 #include "weft/scheduling_group/scheduling_policy.h"
@@ -63,12 +64,13 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
-  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
+  // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
     return workers_ > 1 && desks_[worker].slot.TryFillAndFence(fiber);
   }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
+  void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
   bool HasWork() const override;
   bool HasStealable() const override;
@@ -136,6 +138,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   GlobalQueue global_;
   const unsigned workers_;
   const numa::NodeArray<Desk> desks_;
+  HandOffWatch watch_;
 };
 
 // Inline: see the end of scheduling_group.h.

@@ -93,7 +93,8 @@ WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
   return true;
 }
 
-// After WakeOne(), whose fence stands between our push and what we look at here (SG4).
+// After WakeOne(), whose fence stands between our push and what we look at here (SG4). There is none after a fiber was
+// put into a watched slot (HS4): but that is nothing for other groups.
 void SchedulingGroup::CallForHelp(WorkerBase* caller, bool more_wait) {
   const NeighbourList& list = neighbours();
   if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.

@@ -16,13 +16,13 @@
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/spin_memory.h"
 
 namespace weft::scheduling_group {
 
@@ -32,18 +32,6 @@ enum class ReadyReason {
   kWoken,      // its wait ended
   kYielded,    // it let others go first
   kDisplaced,  // it wanted to start a fiber, found the queue full, and that fiber runs in its place
-};
-
-// What a spinning worker remembers between two calls of PopFromBusyWorkers().
-struct SpinMemory {
-  std::vector<std::uint32_t> seen;  // by worker; the policy's to use
-  std::chrono::steady_clock::time_point sampled_at;
-  bool active = false;  // at `sampled_at` the group's workers handed fibers to each other: worth staying awake for
-
-  void Forget() {
-    seen.clear();
-    active = false;
-  }
 };
 
 // What one worker has brought from the queue that all share; only grows. Read by any thread.
@@ -83,6 +71,10 @@ class SchedulingPolicy {
 
   // What another worker of the group has kept for itself and does not get to. By a spinning worker.
   [[nodiscard]] virtual FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) = 0;
+
+  // By a spinning worker that has called PopFromBusyWorkers() with this memory, before it stops to be counted as a
+  // spinner. A policy that passes that call on to another policy passes this one on, too.
+  virtual void EndSpin([[maybe_unused]] SpinMemory* memory) {}
 
   // A fiber for another group, never a group-local one. Any thread. in_sight_again: as for Pop().
   [[nodiscard]] virtual FiberEntity* Steal(bool* in_sight_again) = 0;

@@ -33,6 +33,10 @@ constexpr int kPausesPerLook = 4;
 // --workload=pingpong,pingpong_cv: 2 to 8 % slower with 4).
 constexpr int kPausesPerWatch = 16;
 
+// Who has watched hand-overs for at least a millisecond spins for so long when they pause: the pause is most often an
+// interrupt.
+constexpr std::chrono::nanoseconds kWatcherWaits{50'000};
+
 // A worker that has spun in vain so many times in a row, as where a request comes each 100 us, looks once instead of
 // spinning, and one that has yielded its CPU in vain before it sleeps does not do so; but for one in so many: what has
 // changed meanwhile is found out. It saves 8 % of the CPU time there (bench/workload --workload=trickle).
@@ -230,12 +234,20 @@ bool Worker::Sleep() {
 
 FiberEntity* Worker::Spin() {
   WorkerCounters::Add(counters().spins);
-  SchedulingPolicy& policy = group->policy();
-  IdlePoller* poller = group->idle_poller();
   // Who was woken for a fiber finds it at once: without a look at the clock.
   if (FiberEntity* fiber = LookForFiber()) return fiber;
-  const auto spin_for = group->options().spin_for;
   spin_memory_.Forget();
+  FiberEntity* fiber = LookAround();
+  group->policy().EndSpin(&spin_memory_);
+  spins_in_vain_ = fiber != nullptr ? 0 : spins_in_vain_ + 1;
+  return fiber;
+}
+
+// For about spin_for. nullptr: there was nothing.
+FiberEntity* Worker::LookAround() {
+  SchedulingPolicy& policy = group->policy();
+  IdlePoller* poller = group->idle_poller();
+  const auto spin_for = group->options().spin_for;
   bool once = spins_in_vain_ >= kInVain && spins_in_vain_ % kTryAgainEvery != 0;
   std::chrono::steady_clock::time_point until;
   if (!once) until = std::chrono::steady_clock::now() + spin_for;
@@ -246,10 +258,7 @@ FiberEntity* Worker::Spin() {
       if (fiber != nullptr) WorkerCounters::Add(counters().peer_takes);
       if (fiber != nullptr && !PrepareToEnter(fiber)) fiber = nullptr;
     }
-    if (fiber != nullptr) {
-      spins_in_vain_ = 0;
-      return fiber;
-    }
+    if (fiber != nullptr) return fiber;
     if (poller != nullptr) poller->TryPoll();
     if (once) {
       // What waits at a busy worker is only got by a long one (HS2).
@@ -260,12 +269,15 @@ FiberEntity* Worker::Spin() {
     for (int i = spin_memory_.active ? kPausesPerWatch : kPausesPerLook; i > 0; --i) base::CpuRelax();
     const auto now = std::chrono::steady_clock::now();
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
-    // all than a wake-up every few microseconds.
-    if (spin_memory_.active && group->idle().spinners() == 1 && !group->IsCalled())
-      until = spin_memory_.sampled_at + spin_for;
+    // all than a wake-up every few microseconds. Of two the one that watches.
+    const bool stays = spin_memory_.watching || group->idle().spinners() == 1;
+    if (group->IsCalled()) {
+      until = std::min(until, now + spin_for);
+    } else if (spin_memory_.active && stays) {
+      until = now + (spin_memory_.watching ? std::max(kWatcherWaits, spin_for) : spin_for);
+    }
     if (now >= until) break;
   }
-  ++spins_in_vain_;
   return nullptr;
 }
 

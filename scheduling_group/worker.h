@@ -69,6 +69,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
   bool GiveStack(FiberEntity* fiber);
   FiberEntity* Spin();
+  FiberEntity* LookAround();
   void YieldCpuToProducer();
   bool Sleep();
   FiberEntity* StealFromOtherGroups();

@@ -1,0 +1,188 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The protocol is proven in tests/model/hand_off_slot_model.cc; here: when a watch begins and ends, and that the
+// processor, and the kernel's fences, do what the model takes for granted.
+#include "weft/scheduling_group/hand_off_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "weft/base/asymmetric_fence.h"
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/fiber_entity.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr unsigned kOwner = 0;
+constexpr unsigned kWatcher = 1;
+constexpr unsigned kThief = 2;
+
+struct Desk {
+  HandOffSlot slot;
+};
+
+class HandOffWatchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!base::HasHeavyFence()) GTEST_SKIP() << "no membarrier(): slots are never watched";
+  }
+
+  HandOffSlot& slot() { return desks[kOwner].slot; }
+  FiberEntity* Look(unsigned worker, SpinMemory* memory) {
+    return watch.TakeNeglected(std::span<Desk>(desks), worker, memory);
+  }
+  void EndSpin(SpinMemory* memory) { watch.EndSpin(std::span<Desk>(desks), memory); }
+
+  // Hands fibers over until the watcher watches. Both by this thread.
+  void HandOverUntilWatched() {
+    const auto limit = base::Deadline::After(seconds(30));
+    while (!memory.watching && !limit.expired()) {
+      for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(slot().TryFillAndFence(&fiber));
+        ASSERT_EQ(slot().Take(), &fiber);
+      }
+      ASSERT_EQ(Look(kWatcher, &memory), nullptr);
+    }
+    ASSERT_TRUE(memory.watching);
+  }
+  // The slot is full, and stays so.
+  FiberEntity* LookUntilTaken(unsigned worker, SpinMemory* memory) {
+    const auto limit = base::Deadline::After(seconds(30));
+    FiberEntity* taken = nullptr;
+    while (taken == nullptr && !limit.expired()) taken = Look(worker, memory);
+    return taken;
+  }
+
+  std::array<Desk, 3> desks;
+  HandOffWatch watch;
+  SpinMemory memory;
+  FiberEntity fiber;
+};
+
+TEST_F(HandOffWatchTest, BeginsWhereFibersAreHandedOverWithoutPause) { HandOverUntilWatched(); }
+
+TEST_F(HandOffWatchTest, DoesNotBeginWhereTheyAreHandedOverNowAndThen) {
+  const auto end = base::Deadline::After(milliseconds(50));
+  while (!end.expired()) {
+    ASSERT_TRUE(slot().TryFillAndFence(&fiber));
+    ASSERT_EQ(slot().Take(), &fiber);
+    const auto seen_at = memory.sampled_at;
+    while (memory.sampled_at == seen_at) ASSERT_EQ(Look(kWatcher, &memory), nullptr);
+    ASSERT_FALSE(memory.watching);
+  }
+}
+
+TEST_F(HandOffWatchTest, WhatIsNeglectedInAWatchIsTakenByTheWatcher) {
+  HandOverUntilWatched();
+  ASSERT_TRUE(slot().TryFillAndFence(&fiber));
+  EXPECT_EQ(LookUntilTaken(kWatcher, &memory), &fiber);
+  EXPECT_FALSE(memory.watching);
+  EXPECT_EQ(slot().Take(), nullptr);
+}
+
+TEST_F(HandOffWatchTest, NobodyElseTakesWhatIsWatched) {
+  HandOverUntilWatched();
+  ASSERT_TRUE(slot().TryFillAndFence(&fiber));
+  SpinMemory other;
+  const auto end = base::Deadline::After(milliseconds(5));
+  while (!end.expired()) {
+    ASSERT_EQ(Look(kThief, &other), nullptr);
+    ASSERT_EQ(watch.TryTake(&slot()), nullptr);
+  }
+  EXPECT_FALSE(other.watching);
+  EndSpin(&memory);
+  EXPECT_EQ(watch.TryTake(&slot()), &fiber);
+}
+
+TEST_F(HandOffWatchTest, EndsWhenTheWatcherStopsSpinningAndMayBeginAgain) {
+  for (int i = 0; i < 3; ++i) {
+    HandOverUntilWatched();
+    EndSpin(&memory);
+    ASSERT_FALSE(memory.watching);
+    memory.Forget();
+    ASSERT_TRUE(slot().TryFillAndFence(&fiber));
+    SpinMemory other;
+    ASSERT_EQ(LookUntilTaken(kThief, &other), &fiber);
+  }
+}
+
+// A worker that hands fibers over as fast as it can and now and then leaves one; others that look, watch, stop in the
+// middle, and take. Each fiber is taken once.
+TEST_F(HandOffWatchTest, EachFiberIsTakenOnceWhileWatchesComeAndGo) {
+  constexpr int kFibers = 64;
+  std::vector<FiberEntity> fibers(kFibers);
+  std::vector<std::atomic<int>> out(kFibers);  // 1: in the slot
+  std::atomic<bool> stop{false};
+  std::atomic<int> watches{0};
+  std::atomic<int> taken_by_others{0};
+  const auto taken = [&](FiberEntity* fiber) {
+    if (fiber == nullptr) return false;
+    EXPECT_EQ(out[fiber - fibers.data()].exchange(0, std::memory_order_relaxed), 1) << "taken twice";
+    return true;
+  };
+  std::thread owner([&] {
+    std::minstd_rand random(1);
+    for (int i = 0; !stop.load(std::memory_order_relaxed); ++i) {
+      const int next = i % kFibers;
+      if (out[next].load(std::memory_order_relaxed) != 0) continue;
+      out[next].store(1, std::memory_order_relaxed);
+      if (!slot().TryFillAndFence(&fibers[next])) {
+        out[next].store(0, std::memory_order_relaxed);
+      } else if (random() % 50'000 == 0) {
+        // It runs a long fiber.
+        const auto end = base::Deadline::After(std::chrono::microseconds(random() % 20));
+        while (!end.expired()) base::CpuRelax();
+      }
+      taken(slot().Take());
+    }
+  });
+  std::vector<std::thread> others;
+  for (unsigned worker : {kWatcher, kThief}) {
+    others.emplace_back([&, worker] {
+      std::minstd_rand random(worker + 1);
+      SpinMemory own;
+      while (!stop.load(std::memory_order_relaxed)) {
+        own.Forget();
+        const auto end = base::Deadline::After(std::chrono::microseconds(random() % 5'000));
+        bool watched = false;
+        while (!end.expired() && !stop.load(std::memory_order_relaxed)) {
+          const bool found = taken(Look(worker, &own));
+          taken_by_others.fetch_add(found, std::memory_order_relaxed);
+          watched |= own.watching;
+          if (found) break;
+        }
+        EndSpin(&own);
+        watches.fetch_add(watched, std::memory_order_relaxed);
+        taken_by_others.fetch_add(taken(watch.TryTake(&slot())), std::memory_order_relaxed);
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+      }
+    });
+  }
+  const auto limit = base::Deadline::After(seconds(60));
+  while ((watches.load() < 100 || taken_by_others.load() < 100) && !limit.expired() && !HasFailure()) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  stop = true;
+  owner.join();
+  for (std::thread& other : others) other.join();
+  taken(slot().Take());
+  for (const auto& in_slot : out) EXPECT_EQ(in_slot.load(), 0) << "lost";
+  EXPECT_GE(watches.load(), 100);
+  EXPECT_GE(taken_by_others.load(), 100);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
