@@ -21,8 +21,8 @@
 //
 // Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED; Dice, Huang, Yang, "Asymmetric Dekker Synchronization"
 // (2001).
-// Checked in tests/model/litmus_test.cc (what the explorer takes them for) and tests/base/asymmetric_fence_test.cc (what
-// the machine does).
+// Checked in tests/model/litmus_test.cc (what the explorer takes them for) and tests/base/asymmetric_fence_test.cc
+// (what the machine does).
 #ifndef WEFT_BASE_ASYMMETRIC_FENCE_H_
 #define WEFT_BASE_ASYMMETRIC_FENCE_H_
 
@@ -36,8 +36,8 @@ namespace weft::base {
 
 inline void LightFence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Whether the kernel can do it. Any thread. The first call asks the kernel, which may take 10 ms in a process of several
-// threads: to be made early.
+// Whether the kernel can do it. Any thread. The first call asks the kernel, which may take 10 ms in a process of
+// several threads: to be made early.
 bool HasHeavyFence() noexcept;
 
 // Any thread, if HasHeavyFence() was true. Should the kernel refuse it nevertheless (a filter of system calls that was

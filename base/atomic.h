@@ -5,9 +5,9 @@
 //
 // The concurrency protocols (fiber state, idle workers, run queue, wait queue, parker, spin lock) use these names, so
 // that a model test can compile the very same headers with -DWEFT_MODEL_CHECK and -DWEFT_MODEL_ATOMIC_HEADER='"..."'.
-// That header defines, in weft::base, Atomic, Plain and the fences of this file and of asymmetric_fence.h, and FutexWait
-// and FutexWake (base/futex.h) if the code under test sleeps.  It may define WEFT_MODEL_CPU_RELAX(), which CpuRelax() then calls in
-// spin loops.
+// That header defines, in weft::base, Atomic, Plain and the fences of this file and of asymmetric_fence.h, and
+// FutexWait and FutexWake (base/futex.h) if the code under test sleeps.  It may define WEFT_MODEL_CPU_RELAX(), which
+// CpuRelax() then calls in spin loops.
 //
 // ThreadSanitizer does not see the ordering of fences: use a fence only for StoreLoad, and put acquire and release on
 // the operations.

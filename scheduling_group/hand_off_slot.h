@@ -28,8 +28,8 @@
 //        come before the HeavyFence, nor two at a time (HW1).
 //   HS2  A slot's fiber waits at most `kHandOffPatience` * 2, in a watch * 3, while a worker of the group is idle:
 //        filling the slot is followed by a notification like any push, a spinner takes what it saw unchanged (same
-//        ticket) for kHandOffPatience, and who goes to sleep looks at the slots (HasWork), or a watcher stays. To this come the
-//        HeavyFence that ends a watch, and the time for which the kernel has stopped the keeper.
+//        ticket) for kHandOffPatience, and who goes to sleep looks at the slots (HasWork), or a watcher stays. To this
+//        come the HeavyFence that ends a watch, and the time for which the kernel has stopped the keeper.
 //   HS3  A slot is served at most kMaxHandOffs times in a row while other fibers wait for the worker: ping-pong starves
 //        nobody. The policy that owns the slot counts.
 //   HS4  A fiber that was put into a watched slot without a fence is seen by the watcher, after the HeavyFence with

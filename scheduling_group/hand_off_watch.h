@@ -17,12 +17,12 @@
 //   HW1  Who empties or watches another worker's slot is the keeper, and keepers see what former ones did. Hence none
 //        takes from a slot that is watched, or whose watch has ended without the HeavyFence.
 //   HW2  A watcher is counted as a spinner from before its watch to after its end (HS4).
-//   HW3  A watch begins after kWatchAfter of hand-overs without pause, and costs a HeavyFence when it ends: so there are
-//        at most a thousand of these in a second, and none where fibers are handed over now and then.
+//   HW3  A watch begins after kWatchAfter of hand-overs without pause, and costs a HeavyFence when it ends: so there
+//        are at most a thousand of these in a second, and none where fibers are handed over now and then.
 //
 // While the kernel has stopped the keeper nobody takes from slots. That is a few nanoseconds of a thief's time, and a
-// watch otherwise: on a machine with fewer CPUs than workers a fiber in a slot, whose worker runs a long one, then waits
-// until the watcher has a CPU again; if nobody watched, for the next worker that looks.
+// watch otherwise: on a machine with fewer CPUs than workers a fiber in a slot, whose worker runs a long one, then
+// waits until the watcher has a CPU again; if nobody watched, for the next worker that looks.
 #ifndef WEFT_SCHEDULING_GROUP_HAND_OFF_WATCH_H_
 #define WEFT_SCHEDULING_GROUP_HAND_OFF_WATCH_H_
 

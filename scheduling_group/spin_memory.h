@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "weft/base/check.h"
+
 namespace weft::scheduling_group {
 
 struct SpinMemory {
@@ -20,8 +22,8 @@ struct SpinMemory {
   bool watching = false;
   bool neglected = false;  // at `sampled_at` a fiber was where it was before
 
-  // Not while it is `watching`.
   void Forget() {
+    WEFT_DCHECK(!watching, "a worker stopped to spin, and went on watching the others' slots");
     seen.clear();
     active = false;
     neglected = false;

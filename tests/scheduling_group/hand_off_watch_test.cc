@@ -18,7 +18,11 @@
 #include "weft/base/asymmetric_fence.h"
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/park.h"
+
+#include "testing/worker_group.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -182,6 +186,70 @@ TEST_F(HandOffWatchTest, EachFiberIsTakenOnceWhileWatchesComeAndGo) {
   for (const auto& in_slot : out) EXPECT_EQ(in_slot.load(), 0) << "lost";
   EXPECT_GE(watches.load(), 100);
   EXPECT_GE(taken_by_others.load(), 100);
+}
+
+// --- In a group ---
+
+// One of two fibers that wake each other.
+class Player {
+ public:
+  // The fiber itself.
+  void Wait() {
+    FiberEntity* self = CurrentFiber();
+    PrepareToPark(self);
+    parked_.store(self, std::memory_order_release);
+    ParkPrepared(self);
+  }
+  // The other one.
+  void Wake() {
+    FiberEntity* fiber;
+    while ((fiber = parked_.exchange(nullptr, std::memory_order_acquire)) == nullptr) base::CpuRelax();
+    Unpark(fiber);
+  }
+
+ private:
+  std::atomic<FiberEntity*> parked_{nullptr};
+};
+
+// After some milliseconds of ping-pong, when the other worker watches, one of the two is woken by the other, which goes
+// on for long; and then all is over, until the next time. Would the watcher not stop being the keeper of the slots, in
+// the one case or the other, the fiber would never run.
+TEST(HandOffWatchInAGroup, AFiberThatIsLeftInItsSlotAfterPingPongIsRunByTheOtherWorker) {
+  testing::WorkerGroup group(2);
+  for (int round = 0; round < 30; ++round) {
+    Player ping;
+    Player pong;
+    std::atomic<bool> over{false};
+    std::atomic<bool> pong_ran{false};
+    testing::Countdown ended(2);
+    ASSERT_TRUE(group.Start([&] {
+      const auto end = base::Deadline::After(milliseconds(5));
+      while (!end.expired()) {
+        for (int i = 0; i < 100; ++i) {
+          pong.Wake();
+          ping.Wait();
+        }
+      }
+      over = true;
+      pong.Wake();
+      // Half of the times it goes on until the other worker has run the other fiber.
+      const auto limit = base::Deadline::After(seconds(30));
+      while (round % 2 == 0 && !pong_ran.load() && !limit.expired()) base::CpuRelax();
+      EXPECT_TRUE(round % 2 != 0 || pong_ran.load()) << "round " << round;
+      ended.Done();
+    }));
+    ASSERT_TRUE(group.Start([&] {
+      for (;;) {
+        pong.Wait();
+        if (over) break;
+        ping.Wake();
+      }
+      pong_ran = true;
+      ended.Done();
+    }));
+    ASSERT_TRUE(ended.Wait());
+    group.Drain();
+  }
 }
 
 }  // namespace

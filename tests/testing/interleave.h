@@ -15,10 +15,10 @@
 //
 // How it works. A model thread is a coroutine; all of them run in the calling thread, one at a time. Each operation on
 // a base::Atomic (model_atomic.h), each full fence and each blocking operation is a scheduling point, where any thread
-// that can run may go next; a HeavyFence is one for each thread that it makes fence. The explorer walks the tree of these choices depth first, by running the scenario again
-// from the start for each leaf. What an atomic load may return is a choice as well: see interleave_memory.h for the
-// memory model (C++20 without load buffering: weaker than x86-TSO and than what AArch64 does to all but relaxed loads
-// before stores).
+// that can run may go next; a HeavyFence is one for each thread that it makes fence. The explorer walks the tree of
+// these choices depth first, by running the scenario again from the start for each leaf. What an atomic load may return
+// is a choice as well: see interleave_memory.h for the memory model (C++20 without load buffering: weaker than x86-TSO
+// and than what AArch64 does to all but relaxed loads before stores).
 //
 // What keeps the tree small
 //   - A point of the execution that was reached before in another order is not explored twice. Two executions are at
