@@ -63,7 +63,10 @@ TimerEntry::State StateOf(std::uint64_t word) noexcept {
 TimerShard* ShardOf(TimerEntry* entry) noexcept { return TimerChunk::Of(entry)->shard; }
 
 // Of a timer with kPeriodic or kHasContext.
-WideTimerEntry* Wide(TimerEntry* entry) noexcept { return static_cast<WideTimerEntry*>(entry); }
+WideTimerEntry* Wide(TimerEntry* entry) noexcept {
+  WEFT_DCHECK(TimerChunk::Of(entry)->width == EntryWidth::kWide, "a narrow entry has no second line");
+  return static_cast<WideTimerEntry*>(entry);
+}
 
 EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
   const bool fits =

@@ -199,15 +199,25 @@ struct SleepyWorld : World {
   }
 };
 
+void TheWatcherGoesToSleep(model::Scenario& scenario, int hand_overs) {
+  auto* world = NewWorld<SleepyWorld>(scenario);
+  MODEL_CHECK(world->Begin(1), "there is no keeper");
+  scenario.Thread("owner", [=] {
+    world->HandOver(hand_overs);
+    world->FillAndNotify();
+  });
+  scenario.Thread("watcher", [=] { world->GoToSleep(); });
+  scenario.AtEnd([=] { MODEL_CHECK(world->woken || world->sees, "a fiber waits, and everybody sleeps"); });
+}
+
 TEST(HandOffSlotModel, WhatIsFilledInWithoutAFenceIsSeenByTheWatcherThatGoesToSleep) {
   Explore({.name = "hand_off_slot: the watcher goes to sleep", .preemptions = model::kUnbounded, .weak_choices = 4},
-          [](model::Scenario& scenario) {
-            auto* world = NewWorld<SleepyWorld>(scenario);
-            MODEL_CHECK(world->Begin(1), "there is no keeper");
-            scenario.Thread("owner", [=] { world->FillAndNotify(); });
-            scenario.Thread("watcher", [=] { world->GoToSleep(); });
-            scenario.AtEnd([=] { MODEL_CHECK(world->woken || world->sees, "a fiber waits, and everybody sleeps"); });
-          });
+          [](model::Scenario& scenario) { TheWatcherGoesToSleep(scenario, 0); });
+}
+
+TEST(HandOffSlotModel, TheSameAfterAHandOver) {
+  Explore({.name = "hand_off_slot: hand-over, and the watcher goes to sleep", .preemptions = 5, .weak_choices = 3},
+          [](model::Scenario& scenario) { TheWatcherGoesToSleep(scenario, 1); });
 }
 
 // The other half of HS4: a third worker goes to sleep, since the slot looks empty to it; the watcher leaves, because it
@@ -238,20 +248,6 @@ TEST(HandOffSlotModel, WhatIsFilledInWithoutAFenceIsNotForgottenByAWatcherThatLe
               MODEL_CHECK(world->woken || world->sleeper_sees || world->watcher_wakes,
                           "a fiber waits, a worker sleeps");
             });
-          });
-}
-
-TEST(HandOffSlotModel, TheSameAfterAHandOver) {
-  Explore({.name = "hand_off_slot: hand-over, and the watcher goes to sleep", .preemptions = 5, .weak_choices = 3},
-          [](model::Scenario& scenario) {
-            auto* world = NewWorld<SleepyWorld>(scenario);
-            MODEL_CHECK(world->Begin(1), "there is no keeper");
-            scenario.Thread("owner", [=] {
-              world->HandOver(1);
-              world->FillAndNotify();
-            });
-            scenario.Thread("watcher", [=] { world->GoToSleep(); });
-            scenario.AtEnd([=] { MODEL_CHECK(world->woken || world->sees, "a fiber waits, and everybody sleeps"); });
           });
 }
 
