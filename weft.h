@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// All that most programs need: fibers, what they wait for, timers, sockets, and the runtime.  (weft/fiber/testing.h is
-// for tests and not here.)
+// All that most programs need: fibers, what they wait for, timers, sockets, blocking calls, and the runtime.
+// (weft/fiber/testing.h is for tests and not here.)
 
 #ifndef WEFT_WEFT_H_
 #define WEFT_WEFT_H_
@@ -13,6 +13,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/fiber_blocking.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
