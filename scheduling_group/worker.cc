@@ -44,9 +44,9 @@ constexpr std::uint32_t kInVain = 4;
 constexpr std::uint32_t kTryAgainEvery = 16;
 
 // A worker that so many times in a row has seen work that it could not get lets others have its CPU: who could may be
-// waiting for one, where there are fewer CPUs than threads. A producer in the middle of a push, a spinner, of which
-// there are two and to whom alone slots are open (bench/workload --workload=spawn_ext --workers=8: 0.8 of the time; 4 or
-// 64: the same).
+// waiting for one, where there are fewer CPUs than threads: a producer in the middle of a push, or a spinner, since
+// only spinners take from slots (bench/workload --workload=spawn_ext --workers=8: 0.8 of the time; 4 or 64 looks: the
+// same).
 constexpr int kLooksBeforeYield = 16;
 
 }  // namespace

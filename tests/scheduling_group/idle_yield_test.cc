@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker that sees work and cannot get it, because the thread that could give it has no CPU, lets others have its own.
+// A worker that sees work and cannot get it, because the thread that could give it has no CPU, lets others have its
+// own.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
