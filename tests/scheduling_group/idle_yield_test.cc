@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <thread>
 
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
@@ -20,13 +22,14 @@
 
 namespace {
 
-std::atomic<int> yields{0};
+std::atomic<bool> half_pushed{false};
+weft::testing::Countdown yields_to_come(100);
 
 }  // namespace
 
 // In place of the C library's.
 extern "C" int sched_yield() noexcept {
-  ++yields;
+  if (half_pushed && weft::scheduling_group::CurrentWorker() != nullptr) yields_to_come.Done();
   return static_cast<int>(::syscall(SYS_sched_yield));
 }
 
@@ -39,8 +42,6 @@ using weft::testing::WorkerGroup;
 // As the policy under test, but a push that has come half-way can be seen.
 class HalfPushed final : public SchedulingPolicy {
  public:
-  static inline std::atomic<bool> half_pushed{false};
-
   explicit HalfPushed(const Options& options)
       : policy_(CreateSchedulingPolicy(weft::testing::PolicyUnderTest(), options)) {}
 
@@ -76,18 +77,14 @@ TEST(IdleYield, WorkersThatSeeWorkAndCannotGetItLetOthersHaveTheirCpus) {
   const auto all_sleep = [&] { return group.group().idle_workers().sleepers().Count() == 4; };
   while (!all_sleep()) std::this_thread::yield();
 
-  HalfPushed::half_pushed = true;
+  half_pushed = true;
   Countdown done(1);
   ASSERT_TRUE(group.Start([&] { done.Done(); }));  // Wakes one, which then finds no more.
-  ASSERT_TRUE(done.Wait());
-  yields = 0;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (yields < 100 && std::chrono::steady_clock::now() < limit)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_GE(yields, 100);
+  EXPECT_TRUE(done.Wait());
+  EXPECT_TRUE(yields_to_come.Wait(std::chrono::seconds(10)));
 
-  HalfPushed::half_pushed = false;
-  while (!all_sleep()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  half_pushed = false;
+  while (!all_sleep()) std::this_thread::yield();
 }
 
 }  // namespace
