@@ -177,7 +177,8 @@ TEST(Parker, SleepsOnOverSignals) {
   // A handler without SA_RESTART: the futex call returns EINTR.
   struct sigaction action {};
   struct sigaction former {};
-  action.sa_handler = [](int) {};
+  static std::atomic<int> handled{0};
+  action.sa_handler = [](int) { ++handled; };
   ASSERT_EQ(sigaction(SIGUSR1, &action, &former), 0);
 
   Parker parker;
@@ -190,9 +191,10 @@ TEST(Parker, SleepsOnOverSignals) {
   });
   while (!started) std::this_thread::yield();
   for (int i = 0; i < 200; ++i) {
+    handled = 0;
     ASSERT_EQ(pthread_kill(sleeper.native_handle(), SIGUSR1), 0);
+    while (handled == 0 && !returned) std::this_thread::yield();  // It has a CPU, so it comes back to its sleep.
     ASSERT_FALSE(returned);
-    std::this_thread::yield();
   }
   parker.Unpark();
   sleeper.join();
