@@ -19,10 +19,26 @@
 #       with the arguments given (words without blanks).
 #   weft_compile_options(<target>)
 #       the warnings and the language level of our own code.
+#   weft_find_required(<package> <Debian's package> [more arguments of find_package])
+#       find_package(), and an error that says what to install.
 include_guard(GLOBAL)
 
 # Tests, under a sanitizer, take longer by about this.
 set(WEFT_SANITIZER_TIMEOUT_FACTOR 4)
+
+# A macro: what find_package() sets is for the caller.
+macro(weft_find_required package debian_package)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    set(remedy "On Debian: apt-get install ${debian_package}, or tools/install_dependencies.sh, which installs all that is missing.")
+    if("${${package}_NOT_FOUND_MESSAGE}" MATCHES "Unwind")
+      set(remedy
+          "glog is installed, but its CMake package asks for libunwind-dev, which Debian removes when it installs libc++-dev \
+(for libunwind-14-dev).  On Debian: apt-get install libunwind-dev; that removes libc++-dev and libunwind-14-dev.")
+    endif()
+    message(FATAL_ERROR "Weft needs ${package}, which was not found.  ${remedy}")
+  endif()
+endmacro()
 
 function(weft_apply_sanitizer)
   if(WEFT_SANITIZE STREQUAL "")
@@ -161,6 +177,23 @@ function(weft_install)
     FILES "${weft_BINARY_DIR}/weft-config.cmake" "${weft_BINARY_DIR}/weft-config-version.cmake"
           "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
     DESTINATION "${package_dir}")
+
+  # For pkg-config.  What uses comes before what is used, as the linker wants static libraries.
+  set(WEFT_PC_LIBS "")
+  foreach(layer IN LISTS layers)
+    get_target_property(type weft_${layer} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      string(PREPEND WEFT_PC_LIBS "-lweft_${layer} ")
+    endif()
+  endforeach()
+  find_package(Liburing QUIET)
+  if(Liburing_FOUND)
+    string(APPEND WEFT_PC_LIBS "-luring ")
+  endif()
+  # From its folder to the prefix, so that the installed tree may be moved.
+  file(RELATIVE_PATH WEFT_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+  configure_file("${weft_SOURCE_DIR}/cmake/weft.pc.in" "${weft_BINARY_DIR}/weft.pc" @ONLY)
+  install(FILES "${weft_BINARY_DIR}/weft.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
 
 function(weft_add_test layer name)
@@ -175,7 +208,7 @@ function(weft_add_test layer name)
   if(NOT arg_SOURCES)
     return()
   endif()
-  find_package(GTest REQUIRED)
+  weft_find_required(GTest libgtest-dev)
   set(target ${layer}_${name})
   add_executable(${target} ${arg_SOURCES})
   weft_compile_options(${target})
@@ -250,7 +283,7 @@ function(weft_add_benchmark layer name)
   if(NOT arg_SOURCES)
     return()
   endif()
-  find_package(benchmark REQUIRED)
+  weft_find_required(benchmark libbenchmark-dev)
   set(target ${layer}_${name})
   add_executable(${target} ${arg_SOURCES})
   weft_compile_options(${target})

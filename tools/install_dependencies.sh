@@ -2,9 +2,11 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what Weft needs on Debian 12, as far as it is missing:  tools/install_dependencies.sh [demo|test|compare|servers]
-#   demo     what is needed to build the library and the examples (gRPC is for interop/grpc_*.h and one example only;
-#            Protobuf for that and for examples/rpc), and wrk, which loads examples/proxy
+# Installs what Weft needs on Debian 12, as far as it is missing:
+#   tools/install_dependencies.sh [build|demo|test|compare|servers]
+#   build    what is needed to build the library, and to build a program with it
+#   demo     also what the examples need (gRPC is for interop/grpc_*.h and one example only; Protobuf for that and for
+#            examples/rpc), and wrk, which loads examples/proxy
 #   test     (default) also the test and benchmark libraries, clang with its sanitizers, the checkers, and an emulator
 #            for the tests on machines with several NUMA nodes (tests/guest), which are skipped where it cannot be had
 #   compare  what bench/compare needs: the other runtimes (each is left out where it cannot be had), gnuplot, valgrind
@@ -12,9 +14,9 @@
 #            and load generators
 set -eu
 
-build_packages="g++ cmake ninja-build ccache libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev libgoogle-glog-dev
-  libboost-json1.81-dev liburing-dev libssl-dev"
-load_packages="wrk"
+build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
+  libgoogle-glog-dev liburing-dev"
+example_packages="libboost-json1.81-dev libssl-dev wrk"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
   curl openssl redis-tools valgrind strace binutils"
@@ -24,12 +26,13 @@ peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-t
 server_packages="golang-go nginx-light redis-server redis-tools wrk python3"
 
 case "${1:-test}" in
-  demo) wanted="$build_packages $grpc_packages $load_packages" optional="" ;;
-  test) wanted="$build_packages $grpc_packages $load_packages $test_packages" optional="$emulator_packages" ;;
+  build) wanted="$build_packages" optional="" ;;
+  demo) wanted="$build_packages $example_packages $grpc_packages" optional="" ;;
+  test) wanted="$build_packages $example_packages $grpc_packages $test_packages" optional="$emulator_packages" ;;
   compare) wanted="$build_packages $compare_packages" optional="$peer_packages" ;;
   servers) wanted="$server_packages" optional="" ;;
   *)
-    echo "usage: $0 [demo|test|compare|servers]" >&2
+    echo "usage: $0 [build|demo|test|compare|servers]" >&2
     exit 2
     ;;
 esac

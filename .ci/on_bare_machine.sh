@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# What tools/bare_machine.sh runs for .ci/run.  It installs packages and writes to /usr/local: not for a machine that is
+# somebody's own.
+#
+#   readme     the lines of README.md from a clean Debian to a linked program, word for word
+#   libunwind  what our CMake says after Debian's libc++-dev has removed libunwind-dev
+#   demo       the configuration of ./demo.sh, with its packages; one example
+#   presets    the configurations of ./test.sh, with its packages; one test of each
+#   without    each optional package hidden: what needs it is left out; each required one hidden: the error names its package
+#
+# Compilations that ./test.sh has done on the host are not done again, where the folder of ccache is shared.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+step() {  # step <name> <command>...   Its output is shown if it fails.
+  local name=$1 started=$SECONDS
+  shift
+  if "$@" >"$log" 2>&1; then
+    echo "ok      $name ($((SECONDS - started)) s)"
+  else
+    cat "$log"
+    echo "FAILED  $name"
+    failed=1
+  fi
+}
+
+readme_lines() {
+  local lines
+  lines=$(sed -n '/^<!-- run on a bare machine -->$/,/^```$/p' README.md | sed '1,2d;$d')
+  [ "$(wc -l <<<"$lines")" -eq 5 ] || { echo "expected five lines in README.md, found: $lines"; return 1; }
+  bash -euxo pipefail -c "$lines"
+}
+
+configures() {  # configures <preset> <arguments of cmake>   -Werror=dev as in test.sh.
+  cmake --preset "$1" -Werror=dev "${@:2}"
+}
+says() {  # says <text> <command that fails>...   CMake breaks lines.
+  local said
+  if said=$("${@:2}" 2>&1); then
+    echo "was expected to fail: ${*:2}"
+    return 1
+  fi
+  grep --quiet --fixed-strings "$1" <<<"$(tr -s ' \n' '  ' <<<"$said")" || { echo "$said"; echo "expected: $1"; return 1; }
+}
+libunwind() {
+  apt-get install --yes --quiet --no-install-recommends libc++-dev || return
+  says "apt-get install libunwind-dev" cmake --preset library -B build/libunwind || return
+  apt-get install --yes --quiet --no-install-recommends libunwind-dev || return
+  cmake --preset library -B build/libunwind
+}
+
+demo() {
+  tools/install_dependencies.sh demo && configures release -B build/demo -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCHMARKS=OFF &&
+    cmake --build build/demo --target ping_pong && timeout 60 build/demo/bin/ping_pong
+}
+
+preset() {  # preset <name> <arguments of cmake>
+  configures "$@" && cmake --build "build/$1" --target io_tcp_stream &&
+    ctest --test-dir "build/$1" -R '^io[.]tcp_stream$' --no-tests=error --output-on-failure
+}
+
+without() {  # without <package>   An optional one.
+  rm -rf build/without
+  configures release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
+}
+without_liburing() {
+  without Liburing && cmake --build build/without --target weft_io
+}
+needs() {  # needs <package> <Debian's package>
+  rm -rf build/without
+  says "apt-get install $2" cmake --preset release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
+}
+
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+step readme readme_lines
+step libunwind libunwind
+step demo demo
+
+step "packages of test.sh" tools/install_dependencies.sh test
+step release preset release
+step debug preset debug
+step clang preset clang
+for sanitizer in asan tsan; do
+  step $sanitizer preset $sanitizer -DWEFT_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=ON
+done
+
+# TBB and Boost.Fiber are not among the packages above; they are named for machines that have them.
+for package in gRPC Protobuf OpenSSL Python3 TBB boost_fiber boost_json; do
+  step "without $package" without "$package"
+done
+step "without Liburing, built" without_liburing
+while read -r package debian_package; do
+  step "without $package: an error" needs "$package" "$debian_package"
+done <<<'Boost libboost-context1.81-dev
+Hwloc libhwloc-dev
+gflags libgflags-dev
+glog libgoogle-glog-dev
+GTest libgtest-dev
+benchmark libbenchmark-dev'
+
+[ "$failed" -eq 0 ] && echo "bare machine: all well"
+exit "$failed"
