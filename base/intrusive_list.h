@@ -3,7 +3,7 @@
 //
 // IntrusiveList: a doubly linked list through a member of its elements.  No allocation; an element is taken out in
 // O(1).
-//
+// Sample:
 //     struct Waiter { ListHook hook; ... };
 //     IntrusiveList<Waiter, &Waiter::hook> waiters;
 //

@@ -3,9 +3,9 @@
 //
 // RefPtr<T>: a shared pointer to an object that counts its references itself (T derives from RefCounted<T>): one word,
 // one allocation, and a raw pointer can be turned back into an owner.
-//
+// Sample:
 //     struct JoinState : RefCounted<JoinState> { ... };
-//     RefPtr<JoinState> state = MakeRefCounted<JoinState>(...);
+//     RefPtr<JoinState> state = MakeRefCounted<JoinState>();
 //
 // Invariants
 //   RP1  A new object has one reference, which MakeRefCounted() or RefPtr::Adopt() takes over.

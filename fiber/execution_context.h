@@ -3,8 +3,8 @@
 
 // FiberExecutionContext: what belongs to one piece of work (a request, say), however many fibers take part in it.
 // FiberExecutionLocal<T>: a variable of which each context has its own.
-//
-//   FiberExecutionLocal<TraceId> trace_id;                       // usually static
+// Sample:
+//   static FiberExecutionLocal<TraceId> trace_id;
 //   auto context = FiberExecutionContext::Create();
 //   context->Execute([&] {                                       // it is Current() in here
 //     *trace_id = NewTraceId();

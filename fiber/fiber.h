@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fiber, StartFiberDetached, BatchStartFiberDetached: how fibers come to be.
-//
+// Sample:
 //   Fiber worker([&] { ... });              // like std::thread: must be joined or detached
 //   worker.Join();
 //   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down

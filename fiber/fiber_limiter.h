@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The fiber limiter: whether to take on new work, or to answer "overloaded" at once, while that is still cheap.
-//
+// Sample:
 //   void OnRequest(Request request) {                       // in a fiber, or in the thread that accepts
 //     if (weft::fiber::TryAdmit() != weft::fiber::Admission::kAdmitted) return request.Refuse();
 //     ...
 //   }
+// Sample:
 //   if (!weft::StartFiberDetached({.refuse_if_overloaded = true}, Handle(connection))) connection.Close();
 //
 // There are two limits, both off unless set (fiber::Options, flags):

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // FiberLocal<T>: a variable of which each fiber has its own; `thread_local` for fibers.
-//
+// Sample:
 //   FiberLocal<Buffer> buffer;      // usually static, or a member of something that lives long
 //   buffer->Append("...");          // this fiber's Buffer, made by its default constructor at first use
 //

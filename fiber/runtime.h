@@ -3,7 +3,7 @@
 
 // The runtime: the scheduling groups with their workers and timers, from StartRuntime() to TerminateRuntime().  One per
 // process at a time; after its end it can be started again, with other options, any number of times.
-//
+// Sample:
 //   int main(int argc, char** argv) {
 //     gflags::ParseCommandLineFlags(&argc, &argv, true);
 //     weft::fiber::StartRuntime();

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Helpers for the tests of programs that use fibers; for GoogleTest.
-//
+// Sample:
 //   TEST(Cache, MissesOnce) {
-//     weft::testing::RunAsFiber([] { ... EXPECT_EQ(...); ... });
+//     weft::testing::RunAsFiber([] { EXPECT_EQ(cache.Misses(), 1); });
 //   }
 //   WEFT_TEST_MAIN()        // in one file: the runtime runs for all the tests of the program
 //

@@ -3,12 +3,12 @@
 
 // gRPC calls from fibers: CallUnary, FiberClientReader.  They read like gRPC's blocking calls and block the fiber only.
 // For programs that have gRPC: CMake target weft::grpc.
-//
+// Sample:
 //   auto stub = pb::Greeter::NewStub(channel);
 //   grpc::ClientContext context;
 //   context.set_deadline(std::chrono::system_clock::now() + 1s);
 //   grpc::Status status = weft::interop::CallUnary(*stub, &pb::Greeter::Stub::async::Greet, &context, ask, &answer);
-//
+// Sample:
 //   weft::interop::FiberClientReader<pb::Answer> reader(*stub, &pb::Greeter::Stub::async::Watch, &context, ask);
 //   while (reader.Read(&answer)) Use(answer);
 //   grpc::Status status = reader.Finish();

@@ -4,7 +4,7 @@
 // gRPC services whose handlers run in fibers: ServeUnary, ServeServerStream, FiberServerContext, FiberServerWriter,
 // ShutdownServer.  For programs that have gRPC for C++ (tested with 1.51): the CMake target weft::grpc. Weft itself
 // needs none.
-//
+// Sample:
 //   class Greeter final : public pb::Greeter::CallbackService {  // what protoc's gRPC plugin generates
 //     grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext* context, const pb::Ask* ask,
 //                                     pb::Answer* answer) override {

@@ -3,12 +3,12 @@
 //
 // AsioStream: a TcpStream as Boost.Asio's SyncReadStream and SyncWriteStream, so that what is built on these concepts
 // runs in fibers unchanged: Boost.Beast (HTTP, WebSocket), boost::asio::ssl::stream, boost::asio::read_until() ...
-//
-//     AsioStream stream(&tcp);
+// Sample:
+//     io::AsioStream stream(&tcp);
 //     stream.expires_after(5s);
 //     boost::beast::http::read(stream, buffer, request, error);
-//
-//     boost::asio::ssl::stream<AsioStream> tls(AsioStream(&tcp), context);
+// Sample:
+//     boost::asio::ssl::stream<io::AsioStream> tls(io::AsioStream(&tcp), context);
 //     tls.handshake(boost::asio::ssl::stream_base::server, error);
 //
 // Only the synchronous operations are there; they park the fiber. Errors: those of io_result.h in boost's system

@@ -3,10 +3,10 @@
 //
 // FiberBlocking: calls what blocks its thread (getaddrinfo, a file, a client library that knows nothing of fibers)
 // without blocking a worker. The call runs on a thread of a bounded pool; only the calling fiber waits.
-//
+// Sample:
 //   const int fd = FiberBlocking([&] { return ::open(path, O_RDONLY); });       // errno is the call's
 //   auto row = FiberBlocking([&] { return database.Fetch(key); });              // exceptions arrive here
-//   std::optional<Answer> answer = FiberBlockingFor(2s, [query] { return Ask(query); });   // owns all that it uses
+//   std::optional<Answer> answer = FiberBlockingFor(2s, [q = std::move(query)] { return Ask(q); });   // owns what it uses
 //
 //                          FiberBlocking(f)                   FiberBlockingFor(), ...Until(), ...Interruptibly()
 //      returns when        f has returned or thrown           the same, or the time is up

@@ -3,9 +3,9 @@
 //
 // ResolveHost: the addresses of a host's name, by the C library's getaddrinfo() (hosts file, DNS, whatever
 // nsswitch.conf says) on a thread of the blocking pool (io/fiber_blocking.h), so that only the caller waits.
-//
-//   const ResolveResult found = ResolveHost("example.com", "443", base::Deadline::After(2s));
-//   for (const SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
+// Sample:
+//   const io::ResolveResult found = io::ResolveHost("example.com", "443", base::Deadline::After(2s));
+//   for (const io::SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
 //
 // Any fiber and any thread (which waits for the pool, too); switches. A call that is given up goes on in the pool until
 // the C library's own time-outs end it (resolv.conf: 5 s and 2 attempts for each server, if it does not say otherwise)

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TcpServer: accepts connections and runs a handler for each in a fiber of its own.
-//
-//     TcpListener listener;
-//     if (auto error = listener.Listen(*SocketAddress::Parse("0.0.0.0:8080"))) ...
-//     TcpServer server(std::move(listener), [](TcpStream& stream) { ... });       ends: the connection is closed
-//     server.Start();
+// Sample:
+//     io::TcpListener listener;
+//     if (auto error = listener.Listen(*io::SocketAddress::Parse("0.0.0.0:8080"))) return error;
+//     io::TcpServer server(std::move(listener), [](io::TcpStream& stream) { ... });    // ends: the connection is closed
+//     if (!server.Start()) ...
 //     ...
-//     server.Stop(Deadline::After(5s));
+//     server.Stop(base::Deadline::After(5s));
 //
 // Who may call: Start(), Stop() and the destructor: one fiber or thread at a time, not a handler. counts(),
 // local_address(): anyone.

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TcpStream: a connected stream socket, TCP or Unix (UnixStream is the same).
-//
-//     TcpStream stream;
-//     if (auto error = stream.Connect(*SocketAddress::Parse("127.0.0.1:6379"), Deadline::After(1s))) ...
-//     stream.WriteAll("PING\r\n");
+// Sample:
+//     io::TcpStream stream;
+//     const auto address = io::SocketAddress::Parse("127.0.0.1:6379");
+//     if (auto error = stream.Connect(*address, base::Deadline::After(1s))) return error;
+//     if (io::IoResult put = stream.WriteAll("PING\r\n"); !put.ok()) return put.error;
 //     char answer[64];
-//     IoResult got = stream.ReadSome(answer, sizeof(answer));      got.bytes == 0 && got.ok(): the peer has finished
+//     io::IoResult got = stream.ReadSome(answer, sizeof(answer));  // got.bytes == 0 && got.ok(): the peer has finished
 //
 // Who may call what, and what may happen at the same time: as io/descriptor.h. One reads and another writes: fine; two
 // that write at once mix their bytes. Errors: io_result.h. A peer that is gone is an error (broken_pipe,

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WaitFd: parks the fiber until a descriptor is ready, whoever owns it: a client library's socket, a pipe, a timerfd.
-//
-//     const WaitFdResult ready = WaitFd(PQsocket(connection), POLLIN, Deadline::After(2s));
+// Sample:
+//     const io::WaitFdResult ready = io::WaitFd(PQsocket(connection), POLLIN, base::Deadline::After(2s));
 //     if (ready.error == std::errc::timed_out) ...
 //
 // Any number of fibers may wait for one descriptor, for the same or for other events; each is told what it asked for.

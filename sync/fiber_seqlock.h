@@ -3,13 +3,18 @@
 //
 // FiberSeqLock: small data that is read often and written seldom. Readers write nothing, and so do not disturb each
 // other; a reader that was overtaken by a writer reads again. For fibers and threads.
-//
-//      unsigned seq;                                            seqlock.WriteSeqLock();
-//      do {                                                     x.store(1, std::memory_order_relaxed);
-//        seq = seqlock.ReadSeqBegin();                          y.store(2, std::memory_order_relaxed);
-//        a = x.load(std::memory_order_relaxed);                 seqlock.WriteSeqUnlock();
+// Sample:
+//      unsigned seq;
+//      do {
+//        seq = seqlock.ReadSeqBegin();
+//        a = x.load(std::memory_order_relaxed);
 //        b = y.load(std::memory_order_relaxed);
 //      } while (seqlock.ReadSeqRetry(seq));
+// Sample:
+//      seqlock.WriteSeqLock();
+//      x.store(1, std::memory_order_relaxed);
+//      y.store(2, std::memory_order_relaxed);
+//      seqlock.WriteSeqUnlock();
 //
 // The data must be atomics, read and written relaxed: a reader may read while a writer writes, which is a data race on
 // anything else, even if what it read is thrown away. No pointers to what a writer may free. What was read may be used

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timers that call back.
-//
+// Sample:
 //   std::uint64_t once = weft::SetFiberTimer(deadline, [this] { OnTimeout(); });                // in a new fiber
 //   std::uint64_t tick = weft::SetFiberTimer(deadline, 100ms, [](std::uint64_t id) { ... });    // again and again
 //   weft::KillFiberTimer(tick);

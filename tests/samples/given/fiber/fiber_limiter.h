@@ -1,0 +1,15 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the samples of the header of this name use: see ../../compile_samples.py.
+
+struct Request {
+  void Refuse();
+};
+struct Connection {
+  void Close();
+} connection;
+struct Handle {
+  explicit Handle(Connection&) {}
+  void operator()() {}
+};
