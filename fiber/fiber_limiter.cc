@@ -13,8 +13,10 @@
 
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
+#include "weft/base/thread_end.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::fiber {
@@ -44,39 +46,44 @@ constexpr std::uint64_t kOwnShards = (std::uint64_t{1} << (kShards - 1)) - 1;
 constinit std::atomic<std::uint64_t> owned{0};  // a bit for each shard that is a thread's own
 
 struct alignas(base::kCacheLineSize) Limit {
-  std::atomic<std::size_t> fibers{0};      // 0: none
-  std::atomic<bool> reached{false};        // by the last look
-  std::atomic<std::int64_t> looked_at{0};  // if `reached`; ns of steady_clock
+  std::atomic<std::size_t> fibers{0};       // 0: none
+  std::atomic<std::size_t> left_behind{0};  // fibers of former runtimes, which do not count
+  std::atomic<bool> reached{false};         // by the last look
+  std::atomic<std::int64_t> looked_at{0};   // if `reached`; ns of steady_clock
 };
 constinit Limit limit;
 
 constinit thread_local Shard* tls_shard = nullptr;
 
-struct ShardOwner {
-  std::size_t index = kShards;  // none
-  ~ShardOwner() {
-    if (index == kShards) return;
-    tls_shard = &shards.back();  // For destructors of other thread_locals.
-    // release: the next owner goes on with our counts.  Pairs with the acquire in TakeShard().
-    owned.fetch_and(~(std::uint64_t{1} << index), std::memory_order_release);
-  }
-};
-thread_local ShardOwner tls_owner;
+WEFT_TLS_ACCESSOR void SetShardOfThread(Shard* shard) {
+  base::OpaqueBarrier();
+  tls_shard = shard;
+}
+
+void GiveShardBack(void* shard) {
+  SetShardOfThread(nullptr);
+  const auto index = static_cast<std::size_t>(static_cast<Shard*>(shard) - shards.data());
+  // release: the next owner goes on with our counts.  Pairs with the acquire in TakeShard().
+  owned.fetch_and(~(std::uint64_t{1} << index), std::memory_order_release);
+}
+
+constinit base::ThreadEnd at_thread_end(&GiveShardBack);
 
 WEFT_NOINLINE Shard& TakeShard() {
-  tls_shard = &shards.back();
+  Shard* shard = &shards.back();
   std::uint64_t found = owned.load(std::memory_order_relaxed);
   while (found != kOwnShards) {
     const auto index = static_cast<std::size_t>(std::countr_one(found));
     // acquire: what its last owner counted.  Pairs with the release in ~ShardOwner().
     if (owned.compare_exchange_weak(found, found | std::uint64_t{1} << index, std::memory_order_acquire,
                                     std::memory_order_relaxed)) {
-      tls_owner.index = index;
-      tls_shard = &shards[index];
+      shard = &shards[index];
+      (void)at_thread_end.Arm(shard);  // Else it is lost, and its counts stay.
       break;
     }
   }
-  return *tls_shard;
+  SetShardOfThread(shard);
+  return *shard;
 }
 
 WEFT_TLS_ACCESSOR Shard& ShardOfThread() {
@@ -87,7 +94,7 @@ WEFT_TLS_ACCESSOR Shard& ShardOfThread() {
 
 // Counts the fibers. True: there are too many.
 WEFT_NOINLINE bool LookAtFibers(Shard& shard, std::size_t most) {
-  const std::size_t alive = EntityPool::LiveFibers();
+  const std::size_t alive = EntityPool::LiveFibers() - limit.left_behind.load(std::memory_order_relaxed);
   const bool reached = alive >= most;
   if (reached) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -120,22 +127,24 @@ bool TooManyFibers(Shard& shard) {
   return WEFT_UNLIKELY(look) && LookAtFibers(shard, most);
 }
 
-SchedulingGroup* FirstNotOverloaded(std::size_t groups) {
-  for (std::size_t i = 0; i < groups; ++i) {
-    SchedulingGroup* const group = scheduling_group::GroupAt(i);
+SchedulingGroup* FirstNotOverloaded() {
+  for (SchedulingGroup* const group : scheduling_group::AllGroups()) {
     if (!group->IsOverloaded()) return group;
   }
   return nullptr;
 }
 
 Admission Ask(const char* caller, Shard& shard) {
+  const scheduling_group::OutsideSection section;
   bool overloaded;
   if (SchedulingGroup* const own = scheduling_group::CurrentGroup()) {
     overloaded = own->IsOverloaded();
   } else {
-    const std::size_t groups = scheduling_group::GroupCount();
-    WEFT_CHECK(groups != 0, caller, ": the runtime does not run: call weft::fiber::StartRuntime() first");
-    overloaded = FirstNotOverloaded(groups) == nullptr;
+    if (WEFT_UNLIKELY(scheduling_group::AllGroups().empty())) {
+      scheduling_group::CheckRuntimeHasRun(caller);
+      return Admission::kNoRuntime;
+    }
+    overloaded = FirstNotOverloaded() == nullptr;
   }
   if (WEFT_UNLIKELY(overloaded)) return Admission::kReadyWait;
   return WEFT_UNLIKELY(TooManyFibers(shard)) ? Admission::kTooManyFibers : Admission::kAdmitted;
@@ -149,6 +158,8 @@ std::atomic<std::uint64_t>& CounterOf(Shard& shard, Admission admission) {
       return shard.refused_ready_wait;
     case Admission::kTooManyFibers:
       return shard.refused_fibers;
+    case Admission::kNoRuntime:
+      break;
   }
   return shard.admitted;
 }
@@ -172,6 +183,8 @@ std::string_view ToString(Admission admission) noexcept {
       return "ready fibers wait too long";
     case Admission::kTooManyFibers:
       return "too many fibers";
+    case Admission::kNoRuntime:
+      return "no runtime";
   }
   return "corrupt";
 }
@@ -179,7 +192,7 @@ std::string_view ToString(Admission admission) noexcept {
 Admission TryAdmit() {
   Shard& shard = ShardOfThread();
   const Admission admission = Ask("TryAdmit", shard);
-  Count(shard, admission);
+  if (WEFT_LIKELY(admission != Admission::kNoRuntime)) Count(shard, admission);
   return admission;
 }
 
@@ -197,20 +210,21 @@ AdmissionCounts GetAdmissionCounts() {
 
 namespace detail {
 
-void ResetLimiter(std::size_t limit_fibers) {
+void ResetLimiter(std::size_t limit_fibers, std::size_t left_behind) {
   for (Shard& shard : shards) {
     for (auto* count : {&shard.admitted, &shard.refused_ready_wait, &shard.refused_fibers, &shard.next_look}) {
       count->store(0, std::memory_order_relaxed);
     }
   }
   limit.reached.store(false, std::memory_order_relaxed);
+  limit.left_behind.store(left_behind, std::memory_order_relaxed);
   limit.fibers.store(limit_fibers, std::memory_order_relaxed);
 }
 
 SchedulingGroup* AdmitTo(SchedulingGroup* group, bool any_group) {
   Shard& shard = ShardOfThread();
   Admission admission = Admission::kAdmitted;
-  if (group->IsOverloaded()) group = any_group ? FirstNotOverloaded(scheduling_group::GroupCount()) : nullptr;
+  if (group->IsOverloaded()) group = any_group ? FirstNotOverloaded() : nullptr;
   if (group == nullptr) {
     admission = Admission::kReadyWait;
   } else if (TooManyFibers(shard)) {

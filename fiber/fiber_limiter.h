@@ -15,7 +15,8 @@
 //   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
 //                      overloaded. A burst that is over within 100 ms refuses nobody; how that is told is in
 //                      scheduling_group/overload_detector.h.
-//   limit_fibers       so many fibers are alive (GetFiberCount()): they wait for something, and memory grows.
+//   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Those that former runtimes
+//                      left behind do not count, unlike in GetFiberCount().
 //
 // Nothing is refused but what asks. Fibers that go on with admitted work start others as ever: to refuse these would
 // throw away what has been done. A fiber asks for its own group; a plain thread is told that it is overloaded when all
@@ -29,7 +30,8 @@
 //   FL3  An admission writes to a line of its thread's only (threads beyond 63 share one), and reads lines that do not
 //        change as long as the answer does not. Near limit_fibers it counts the fibers each time.
 //
-// All functions: any thread and any fiber; they never switch. Without a runtime they abort, but for the counts.
+// All functions: any thread and any fiber, at any time; they never switch. Before the first runtime TryAdmit() and
+// IsOverloaded() abort; when one has ended they refuse.
 //
 // Rejected: an admission that is given back when the work is done (neither limit counts them, and a limit on work in
 // progress is a FiberSemaphore with try_acquire()); refusing every start (see above); the length of the ready queue
@@ -55,9 +57,10 @@ enum class Admission {
   kAdmitted,
   kReadyWait,      // refused: ready fibers wait too long
   kTooManyFibers,  // refused: too many are alive
+  kNoRuntime,      // refused: the runtime has ended (not counted)
 };
 
-// "admitted", "ready fibers wait too long", "too many fibers": for the answer, or a log.
+// "admitted", "ready fibers wait too long", "too many fibers", "no runtime": for the answer, or a log.
 std::string_view ToString(Admission admission) noexcept;
 
 // Asks for a piece of work, and counts the answer.
@@ -78,8 +81,8 @@ AdmissionCounts GetAdmissionCounts();
 
 namespace detail {
 
-// At the start of a runtime, before its first fiber.
-void ResetLimiter(std::size_t limit_fibers);
+// At the start of a runtime, before its first fiber; `left_behind` by former runtimes.
+void ResetLimiter(std::size_t limit_fibers, std::size_t left_behind);
 
 // TryAdmit() for a start in `group`, or in another one if any will do.  nullptr: refused.
 [[nodiscard]] scheduling_group::SchedulingGroup* AdmitTo(scheduling_group::SchedulingGroup* group, bool any_group);

@@ -9,10 +9,20 @@
 //   2  the machine is read, groups are planned      2  timers with callbacks are dropped, none can be set any more
 //   3  groups are made; they know whom to rob       3  drain: waits until all fibers have ended, up to
 //   4  timer threads start                             terminate_timeout; sleeps and timed waits end in time
-//   5  groups are registered                        4  timer threads stop: nothing is woken by time any more
-//   6  workers start                                5  workers stop, each when its fiber suspends or ends
-//                                                   6  groups are taken from the registry
+//   5  workers start                                4  timer threads stop: nothing is woken by time any more
+//   6  the runtime and its groups are published     5  workers stop, each when its fiber suspends or ends
+//                                                   6  both are unpublished, and whoever still looks is waited for
 //                                                   7  who is left behind is logged, by name and id
+//
+// What fails before step 6 is undone: threads are stopped and joined, groups kept for the next start.
+//
+// All other threads may call whatever is said to be for any thread at any time: while the runtime starts, runs, ends,
+// and when it has ended (but before the first one they are told to start it, by an abort). They look at it in an
+// OutsideSection (outside_section.h). Which functions these are is listed in tests/stress/any_time_calls.h; the tests
+// any_time and exit beside it call them all through restarts and exits.
+//
+// exit(), and the return from main(), need no TerminateRuntime(): workers and other threads go on until the process is
+// gone, and nothing that they use has a destructor.
 //
 // A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
 // it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs
@@ -21,27 +31,27 @@
 //
 // Invariants
 //   RT1  at most one runtime runs; starting and terminating do not overlap (`phase` admits one caller).
-//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as left behind.  (Step 1 is followed
-//        by a memory barrier on all threads: a starter either sees the refusal, or its fiber is in the count that step
-//        3 looks at.)
-//   RT3  a group is never destroyed: a plain thread that woke the last fiber may still be inside the wake-up
-//        (SchedulingGroup::Notify) when everything has ended.  Groups without fibers left behind are used again by the
-//        next runtime that wants such a one, so that a thousand restarts need the memory of one; groups with fibers
-//        left behind are kept apart and never run again.
+//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as left behind.  (Step 1 refuses,
+//        and waits for all OutsideSections: a starter either sees the refusal, or its fiber is in its queue, and in the
+//        count that step 3 looks at.)
+//   RT3  after step 6 nobody but the terminating thread has a group of the runtime, or the runtime, in its hands: not
+//        even a plain thread that woke the last fiber and was still inside the wake-up (SchedulingGroup::Notify) when
+//        everything had ended. Groups without fibers left behind are used again by the next runtime that wants such a
+//        one, so that a thousand restarts need the memory of one; groups with fibers left behind are kept apart and
+//        never run again.
 //   RT4  hooks are set before the first fiber and never changed.
+//   RT5  a start that fails has changed nothing: what it had made is gone, and the next start begins anew.
 
 #include "weft/fiber/runtime.h"
-
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,6 +76,7 @@
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/group_plan.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
@@ -126,24 +137,25 @@ void InstallHooks() {
   base::SetCheckContextHook(&DescribeCaller);
   context::SetDescribeRunningFiber(&DescribeForOverflow);
   context::InstallOverflowHandler();
-  // For step 1 of TerminateRuntime.  Where the kernel does not know it, RT2's barrier is missing and its window is a
-  // few nanoseconds.
-  ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
-
-// A full memory barrier on every thread of the process (RT2).
-void BarrierOnAllThreads() { ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
 
 // ---- Plan ----
 
-RuntimePlan Plan(const Options& options) {
+std::optional<RuntimePlan> Plan(const Options& options, std::string* error) {
   std::string why;
   std::optional<RuntimePlan> plan = PlanRuntime(options, &why);
-  WEFT_CHECK(plan.has_value(), "StartRuntime: the scheduling groups cannot be planned: ", why);
+  if (!plan.has_value()) {
+    *error = "the scheduling groups cannot be planned: " + why;
+    return std::nullopt;
+  }
+  static_assert(timer::ShardSet::kMaxGroups >= scheduling_group::kMaxGroups);
   const std::size_t count = plan->plan.groups.size();
-  WEFT_CHECK(count <= timer::ShardSet::kMaxGroups, "StartRuntime: ", count, " scheduling groups are too many, at most ",
-             timer::ShardSet::kMaxGroups, ": ask for fewer workers or larger groups");
-  return *std::move(plan);
+  if (count > scheduling_group::kMaxGroups) {
+    *error = base::StrCat(count, " scheduling groups are too many, at most ", scheduling_group::kMaxGroups,
+                          ": ask for fewer workers or larger groups");
+    return std::nullopt;
+  }
+  return plan;
 }
 
 // A plan for another machine (--fiber_topology) can be tried out anywhere: what of its CPUs this machine has,
@@ -219,7 +231,13 @@ std::unique_ptr<SchedulingGroup> ReuseOrMakeGroup(const SchedulingGroup::Options
 
 class Runtime {
  public:
-  explicit Runtime(const Options& options);
+  explicit Runtime(const Options& options) : terminate_timeout_(options.terminate_timeout) {}
+  ~Runtime();
+
+  // Steps 2 to 5.  False, with the reason, or an exception: what has been started is stopped by the destructor.
+  [[nodiscard]] bool Start(const Options& options, std::string* error);
+  // Step 6.
+  void Publish() noexcept;
 
   // Steps 1 to 7; how many fibers were left behind.
   std::size_t Terminate();
@@ -237,11 +255,11 @@ class Runtime {
  private:
   void MakeGroups(const Options& options, const numa::Topology& here);
   void IntroduceNeighbours(const Options& options);
-  void StartTimers();
-  void StartWorkers();
+  bool StartTimers(std::string* error);
+  bool StartWorkers(std::string* error);
 
   bool Drain();
-  std::vector<SchedulingGroup*> GroupPointers() const;
+  void StopWorkers();
   void Retire(std::size_t left_behind);
 
   const std::chrono::milliseconds terminate_timeout_;
@@ -250,25 +268,35 @@ class Runtime {
   std::size_t worker_count_ = 0;
   base::Deadline drain_deadline_;
   std::vector<std::unique_ptr<SchedulingGroup>> groups_;
+  std::vector<SchedulingGroup*> group_pointers_;  // the same
   std::vector<std::unique_ptr<TimerWorker>> timers_;
   std::vector<std::unique_ptr<WorkerTeam>> teams_;
 };
 
-Runtime::Runtime(const Options& options) : terminate_timeout_(options.terminate_timeout) {
-  detail::ResetLimiter(static_cast<std::size_t>(options.limit_fibers));
-  RuntimePlan planned = Plan(options);
-  plan_ = std::move(planned.plan);
-  MakeGroups(options, planned.here);
+// Changed while `phase` is kChanging; used by workers, and in OutsideSections.
+constinit std::atomic<Runtime*> the_runtime{nullptr};
+
+bool Runtime::Start(const Options& options, std::string* error) {
+  std::optional<RuntimePlan> planned = Plan(options, error);
+  if (!planned.has_value()) return false;
+  plan_ = std::move(planned->plan);
+  MakeGroups(options, planned->here);
   IntroduceNeighbours(options);
-  StartTimers();
-  scheduling_group::SetGroups(GroupPointers());
-  StartWorkers();
+  if (!StartTimers(error) || !StartWorkers(error)) return false;
+  detail::ResetLimiter(static_cast<std::size_t>(options.limit_fibers), TheRetired().fibers_left_behind);
+  return true;
 }
 
 void Runtime::MakeGroups(const Options& options, const numa::Topology& here) {
+  // Nothing may fail when it comes to give them back.
+  TheRetired().reusable.reserve(TheRetired().reusable.size() + plan_.groups.size());
+  TheRetired().with_fibers_left_behind.reserve(TheRetired().with_fibers_left_behind.size() + plan_.groups.size());
+  groups_.reserve(plan_.groups.size());
+  group_pointers_.reserve(plan_.groups.size());
   for (const PlannedGroup& planned : plan_.groups) {
     const int id = static_cast<int>(groups_.size());
     groups_.push_back(ReuseOrMakeGroup(GroupOptions(id, planned, options, here)));
+    group_pointers_.push_back(groups_.back().get());
     largest_group_ = std::max<std::size_t>(largest_group_, planned.workers);
     worker_count_ += planned.workers;
   }
@@ -289,7 +317,8 @@ void Runtime::IntroduceNeighbours(const Options& options) {
   }
 }
 
-void Runtime::StartTimers() {
+bool Runtime::StartTimers(std::string* error) {
+  timers_.reserve(groups_.size());
   for (const auto& group : groups_) {
     TimerWorker::Options options;
     options.group = group.get();
@@ -297,23 +326,41 @@ void Runtime::StartTimers() {
     timers_.push_back(std::make_unique<TimerWorker>(std::move(options)));
     group->SetIdleHook(
         {.call = [](void* timer) { static_cast<TimerWorker*>(timer)->RequestTrim(); }, .arg = timers_.back().get()});
-    WEFT_CHECK(timers_.back()->Start(), "StartRuntime: the system gave no thread for the timers of scheduling group ",
-               group->id());
+    if (timers_.back()->Start()) continue;
+    *error = base::StrCat("the system gave no thread for the timers of scheduling group ", group->id());
+    return false;
   }
+  return true;
 }
 
-void Runtime::StartWorkers() {
+bool Runtime::StartWorkers(std::string* error) {
+  teams_.reserve(groups_.size());
   for (const auto& group : groups_) {
     teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
-    WEFT_CHECK(teams_.back()->Start(), "StartRuntime: the system gave no thread for a worker of scheduling group ",
-               group->id());
+    if (teams_.back()->Start()) continue;
+    *error = base::StrCat("the system gave no thread for a worker of scheduling group ", group->id());
+    return false;
   }
+  return true;
 }
 
-std::vector<SchedulingGroup*> Runtime::GroupPointers() const {
-  std::vector<SchedulingGroup*> pointers;
-  for (const auto& group : groups_) pointers.push_back(group.get());
-  return pointers;
+void Runtime::Publish() noexcept {
+  // The groups last: from then on there are fibers, which may ask for the runtime.
+  // release: the object.  Pairs with the acquire in AskRuntime().
+  the_runtime.store(this, std::memory_order_release);
+  scheduling_group::SetGroups(group_pointers_);
+}
+
+void Runtime::StopWorkers() {
+  for (const auto& group : groups_) group->Stop();
+  for (const auto& team : teams_) team->Join();
+}
+
+// After Terminate() there is nothing left to do.
+Runtime::~Runtime() {
+  StopWorkers();
+  timers_.clear();
+  Retire(/*left_behind=*/0);
 }
 
 // Waits for the end of all fibers that are not left behind already; false: the time is up.
@@ -323,19 +370,18 @@ std::size_t Runtime::Terminate() {
   drain_deadline_ = base::Deadline::After(terminate_timeout_);
   detail::RefuseOutsiders(true);
   for (const auto& group : groups_) group->RefuseNewFibers();
-  BarrierOnAllThreads();
+  scheduling_group::WaitForOutsideSections();  // RT2
   for (const auto& timer : timers_) timer->DropCallbacks();
 
-  const std::vector<SchedulingGroup*> ours = GroupPointers();
-  if (!Drain()) detail::WarnOfFibersAlive(ours, terminate_timeout_);
+  if (!Drain()) detail::WarnOfFibersAlive(group_pointers_, terminate_timeout_);
   for (const auto& timer : timers_) timer->Stop();
   // A timer thread may have started a fiber for a callback that was due, as its last act.
   const bool drained = Drain();
 
-  for (const auto& group : groups_) group->Stop();
-  for (const auto& team : teams_) team->Join();
-  scheduling_group::SetGroups({});
-  const std::size_t left_behind = drained ? 0 : detail::ReportLeftBehind(ours);
+  StopWorkers();
+  the_runtime.store(nullptr, std::memory_order_relaxed);  // SetGroups() has a fence.
+  scheduling_group::SetGroups({});                        // And waits (RT3).
+  const std::size_t left_behind = drained ? 0 : detail::ReportLeftBehind(group_pointers_);
   timers_.clear();
   Retire(left_behind);
   detail::RefuseOutsiders(false);
@@ -350,6 +396,7 @@ void Runtime::Retire(std::size_t left_behind) {
     if (left_behind == 0) group->TrimIdleMemory();
     list.push_back(std::move(group));
   }
+  groups_.clear();
   retired.fibers_left_behind += left_behind;
 }
 
@@ -357,19 +404,16 @@ void Runtime::Retire(std::size_t left_behind) {
 
 enum class Phase { kStopped, kChanging, kRunning };
 
-std::atomic<Phase> phase{Phase::kStopped};
-// Written while kChanging, read while kRunning (and by fibers while the runtime terminates, when it is still there).
-Runtime* the_runtime = nullptr;
+constinit std::atomic<Phase> phase{Phase::kStopped};
 
-// acquire: the_runtime.  Pairs with the release stores in StartRuntime().
-bool Running() { return phase.load(std::memory_order_acquire) == Phase::kRunning; }
-
-Runtime& RuntimeOrFail(const char* caller) {
-  // A fiber needs no look at the phase: it runs, so the runtime does, be it about to end.
-  if (scheduling_group::CurrentFiber() == nullptr) {
-    WEFT_CHECK(Running(), caller, ": the runtime does not run: call weft::fiber::StartRuntime() first");
-  }
-  return *the_runtime;
+// What `ask` says of the runtime; the default if there is none any more.
+template <class Answer, class Ask>
+Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
+  const scheduling_group::OutsideSection section;
+  // acquire: the object.  Pairs with the release in Publish().
+  if (const Runtime* runtime = the_runtime.load(std::memory_order_acquire)) return ask(*runtime);
+  scheduling_group::CheckRuntimeHasRun(caller);
+  return if_none;
 }
 
 void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
@@ -386,17 +430,57 @@ void StartRuntime() {
 }
 
 void StartRuntime(const Options& options) {
-  const std::optional<std::string> error = ValidateOptions(options);
-  WEFT_CHECK(!error.has_value(), "StartRuntime: ", *error);
+  std::string error;
+  if (!TryStartRuntime(options, &error)) WEFT_FATAL("StartRuntime: ", error);
+}
+
+namespace {
+
+// What `start` returns, or false with what it has thrown.
+template <class Start>
+bool WithoutExceptions(std::string* error, Start start) noexcept {
+  try {
+    return start();
+  } catch (const std::bad_alloc&) {
+    *error = "out of memory";  // Short enough to need none.
+  } catch (const std::exception& exception) {
+    *error = exception.what();
+  }
+  return false;
+}
+
+bool OptionsAreValid(const Options& options, std::string* error) {
+  std::optional<std::string> wrong = ValidateOptions(options);
+  if (wrong.has_value()) *error = *std::move(wrong);
+  return !wrong.has_value();
+}
+
+}  // namespace
+
+bool TryStartRuntime(const Options& options, std::string* error) {
+  if (!WithoutExceptions(error, [&] { return OptionsAreValid(options, error); })) return false;
   Phase expected = Phase::kStopped;
   // acquire: what the last TerminateRuntime() left.  Pairs with its release store.
-  WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
-             "StartRuntime: the runtime runs already (or is starting or ending just now)");
-  static std::once_flag hooks_installed;
-  std::call_once(hooks_installed, InstallHooks);
+  if (!phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire)) {
+    *error = "the runtime runs already (or is starting or ending just now)";
+    return false;
+  }
+  std::unique_ptr<Runtime> runtime;
+  const bool started = WithoutExceptions(error, [&] {
+    static std::once_flag hooks_installed;
+    std::call_once(hooks_installed, InstallHooks);
+    runtime = std::make_unique<Runtime>(options);
+    return runtime->Start(options, error);
+  });
+  if (!started) {
+    runtime.reset();
+    phase.store(Phase::kStopped, std::memory_order_release);  // As in TerminateRuntime().
+    return false;
+  }
   detail::SetBlockingLimits(options);
-  the_runtime = new Runtime(options);
-  phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquire in Running().
+  runtime.release()->Publish();
+  phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquires of TerminateRuntime() and others.
+  return true;
 }
 
 std::size_t TerminateRuntime() {
@@ -407,35 +491,48 @@ std::size_t TerminateRuntime() {
   Phase expected = Phase::kRunning;
   WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
              "TerminateRuntime: the runtime does not run (or is starting or ending just now)");
-  const std::size_t left_behind = the_runtime->Terminate();
-  delete std::exchange(the_runtime, nullptr);
+  // relaxed: the phase carries it.
+  const std::unique_ptr<Runtime> runtime(the_runtime.load(std::memory_order_relaxed));
+  const std::size_t left_behind = runtime->Terminate();
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
   return left_behind;
 }
 
-bool IsRuntimeRunning() noexcept { return Running(); }
+// acquire: what was done before StartRuntime() returned.  Pairs with the release there.
+bool IsRuntimeRunning() noexcept { return phase.load(std::memory_order_acquire) == Phase::kRunning; }
 
-std::size_t GetSchedulingGroupCount() { return RuntimeOrFail("GetSchedulingGroupCount").group_count(); }
-
-std::vector<scheduling_group::GroupCounts> GetSchedulingCounts() {
-  return RuntimeOrFail("GetSchedulingCounts").counts();
+std::size_t GetSchedulingGroupCount() {
+  return AskRuntime("GetSchedulingGroupCount", std::size_t{0}, [](const Runtime& r) { return r.group_count(); });
 }
 
-std::size_t GetSchedulingGroupSize() { return RuntimeOrFail("GetSchedulingGroupSize").largest_group(); }
+std::vector<scheduling_group::GroupCounts> GetSchedulingCounts() {
+  return AskRuntime("GetSchedulingCounts", std::vector<scheduling_group::GroupCounts>(),
+                    [](const Runtime& r) { return r.counts(); });
+}
 
-std::size_t GetConcurrencyHint() { return RuntimeOrFail("GetConcurrencyHint").worker_count(); }
+std::size_t GetSchedulingGroupSize() {
+  return AskRuntime("GetSchedulingGroupSize", std::size_t{0}, [](const Runtime& r) { return r.largest_group(); });
+}
+
+std::size_t GetConcurrencyHint() {
+  return AskRuntime("GetConcurrencyHint", std::size_t{0}, [](const Runtime& r) { return r.worker_count(); });
+}
 
 std::size_t GetCurrentSchedulingGroupIndex() {
-  static_cast<void>(RuntimeOrFail("GetCurrentSchedulingGroupIndex"));
   const SchedulingGroup* const group = scheduling_group::CurrentGroup();
-  WEFT_CHECK(group != nullptr, "GetCurrentSchedulingGroupIndex: the caller is not a fiber");
+  if (group == nullptr) {
+    scheduling_group::CheckRuntimeHasRun("GetCurrentSchedulingGroupIndex");
+    WEFT_FATAL("GetCurrentSchedulingGroupIndex: the caller is not a fiber");
+  }
   return static_cast<std::size_t>(group->id());
 }
 
 int GetSchedulingGroupAssignedNode(std::size_t scheduling_group) {
-  const Runtime& runtime = RuntimeOrFail("GetSchedulingGroupAssignedNode");
-  CheckGroup("GetSchedulingGroupAssignedNode", scheduling_group, runtime.group_count());
-  return runtime.planned_node(scheduling_group);
+  constexpr const char* kName = "GetSchedulingGroupAssignedNode";
+  return AskRuntime(kName, -1, [&](const Runtime& runtime) {
+    CheckGroup(kName, scheduling_group, runtime.group_count());
+    return runtime.planned_node(scheduling_group);
+  });
 }
 
 }  // namespace weft::fiber

@@ -18,6 +18,7 @@
 #define WEFT_FIBER_RUNTIME_H_
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "weft/fiber/runtime_options.h"
@@ -31,19 +32,25 @@ namespace weft::fiber {
 void StartRuntime();
 void StartRuntime(const Options& options);
 
+// The same, but what goes wrong is returned: false, with one line in `*error`, for options that cannot be, a runtime
+// that runs already, a system that gives no thread or no memory.  Then nothing has changed, and the next start begins
+// anew.
+[[nodiscard]] bool TryStartRuntime(const Options& options, std::string* error);
+
 // Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers.  Returns how many fibers were
 // left behind; each is logged with its name and id and what it was doing.  0 is the regular end.
 //
-// From its beginning, fibers and timers are not started from outside any more (StartFiberDetached returns false in
-// plain threads); fibers may go on starting fibers.  Timers that have been set do not fire any more, and their
-// callbacks are destroyed; sleeps and timed waits of fibers do end in time.  Plain threads only; aborts without a
-// runtime and from inside a fiber.
+// From its beginning, and until the next StartRuntime() has returned, fibers and timers are not started from outside
+// any more (StartFiberDetached returns false in plain threads, SetFiberTimer 0); fibers may go on starting fibers.
+// Timers that have been set do not fire any more, and their callbacks are destroyed; sleeps and timed waits of fibers
+// do end in time.  Plain threads only; aborts without a runtime and from inside a fiber.
 std::size_t TerminateRuntime();
 
 // Whether there is one.  Any thread.
 bool IsRuntimeRunning() noexcept;
 
-// The calls below: any thread and any fiber while the runtime runs; without one they abort and name themselves.
+// The calls below: any thread and any fiber, at any time.  Before the first runtime they abort and name themselves; when
+// one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
 
 // Scheduling groups.
 std::size_t GetSchedulingGroupCount();

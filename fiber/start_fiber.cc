@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "weft/base/check.h"
@@ -31,17 +32,18 @@ constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
 constexpr std::size_t kMinStackSize = 16 * 1024;
 constexpr std::size_t kMaxStackSize = scheduling_group::SchedulingGroup::kMaxStackSize;
 
-[[noreturn]] WEFT_NOINLINE WEFT_COLD void FailNoRuntime(const char* caller) {
-  WEFT_FATAL(caller, ": the runtime does not run: call weft::fiber::StartRuntime() first");
-}
-
-SchedulingGroup* GroupOrFail(const char* caller, std::size_t wanted) {
-  if (wanted == kNearestSchedulingGroup) return NearestGroupOrFail(caller);
-  const std::size_t count = scheduling_group::GroupCount();
-  if (count == 0) FailNoRuntime(caller);
+// nullptr: no runtime runs. Aborts if there is one without such a group.
+SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
+  if (wanted == kNearestSchedulingGroup) return FindNearestGroup(caller);
+  const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
+  if (groups.empty()) {
+    scheduling_group::CheckRuntimeHasRun(caller);
+    return nullptr;
+  }
   if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
-  WEFT_CHECK(wanted < count, caller, ": there is no scheduling group ", wanted, ", only 0 to ", count - 1);
-  return scheduling_group::GroupAt(wanted);
+  WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
+             groups.size() - 1);
+  return groups[wanted];
 }
 
 // A plain thread is near to none.
@@ -64,9 +66,9 @@ bool CanDispatchTo(const SchedulingGroup* group) {
 
 }  // namespace
 
-SchedulingGroup* NearestGroupOrFail(const char* caller) {
+SchedulingGroup* FindNearestGroup(const char* caller) {
   SchedulingGroup* const group = scheduling_group::NearestGroup();
-  if (WEFT_UNLIKELY(group == nullptr)) FailNoRuntime(caller);
+  if (WEFT_UNLIKELY(group == nullptr)) scheduling_group::CheckRuntimeHasRun(caller);
   return group;
 }
 
@@ -83,7 +85,7 @@ void ForbidStarts() { refusals.fetch_add(1, std::memory_order_relaxed); }
 void AllowStarts() { refusals.fetch_sub(1, std::memory_order_relaxed); }
 
 void RefuseOutsiders(bool refuse) {
-  // relaxed: TerminateRuntime() follows it with a barrier on all threads (RT2).
+  // relaxed: TerminateRuntime() waits for all sections then (ST3).
   if (refuse) {
     refusals.fetch_or(kOutsidersRefused, std::memory_order_relaxed);
   } else {
@@ -97,9 +99,9 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
              " bytes is too large, ", kMaxStackSize, " is the most");
   StartPlan plan;
-  plan.group = GroupOrFail(caller, attributes.scheduling_group);
-  plan.refused =
-      WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();  // As in PlanStart(caller).
+  plan.group = FindGroup(caller, attributes.scheduling_group);
+  const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).
+  plan.refused = plan.group == nullptr || (WEFT_UNLIKELY(some_refused) && StartIsRefused());
   if (plan.refused) return plan;
   if (attributes.refuse_if_overloaded) {
     plan.group = AdmitTo(plan.group, /*any_group=*/WantsAnyGroup(attributes.scheduling_group));

@@ -11,6 +11,10 @@
 //        caller's); never both, never neither.
 //   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, or by a
 //        refusal.
+//   ST3  From the look at whether starts are refused to the hand-over the starter is in one OutsideSection: the group
+//        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
+//   ST4  A plain thread that starts while no runtime runs, or while it terminates, is refused. Before the first one has
+//        started it is told so by an abort.
 //
 // Any thread, any fiber.
 
@@ -31,11 +35,13 @@
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/outside_section.h"
 
 namespace weft::fiber::detail {
 
 struct StartPlan {
-  bool refused = false;  // Then nothing else counts.
+  scheduling_group::OutsideSection section;  // ST3
+  bool refused = false;                      // Then nothing else counts.
   scheduling_group::SchedulingGroup* group = nullptr;
   scheduling_group::StartOptions options;
   Launch policy = Launch::Post;
@@ -53,14 +59,17 @@ void AllowStarts();
 // Starts by plain threads are refused from now on, or no more (runtime.cc).
 void RefuseOutsiders(bool refuse);
 
-scheduling_group::SchedulingGroup* NearestGroupOrFail(const char* caller);
+// nullptr: no runtime runs, and the start is refused (ST4).
+scheduling_group::SchedulingGroup* FindNearestGroup(const char* caller);
 
-// Both abort with a text that begins with `caller` if there is no runtime, and the second if the attributes cannot be.
+// Both abort with a text that begins with `caller` if there has never been a runtime, and the second if the attributes
+// cannot be.
 inline StartPlan PlanStart(const char* caller) {
   StartPlan plan;
-  plan.group = NearestGroupOrFail(caller);
-  // relaxed: RT2 in runtime.cc says why an outsider that comes late is not lost.
-  plan.refused = WEFT_UNLIKELY(refusals.load(std::memory_order_relaxed) != 0) && StartIsRefused();
+  plan.group = FindNearestGroup(caller);
+  // relaxed: it is read in the section (ST3).
+  const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;
+  plan.refused = WEFT_UNLIKELY(plan.group == nullptr) || (WEFT_UNLIKELY(some_refused) && StartIsRefused());
   return plan;
 }
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);

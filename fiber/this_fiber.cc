@@ -11,6 +11,7 @@
 #include "weft/base/check.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/sync/wait_queue.h"
@@ -49,9 +50,9 @@ std::string_view GetFiberName() noexcept {
 std::size_t GetFiberCount() { return scheduling_group::EntityPool::LiveFibers(); }
 
 std::size_t GetFiberQueueSize() {
+  const scheduling_group::OutsideSection section;
   std::size_t sum = 0;
-  const std::size_t groups = scheduling_group::GroupCount();
-  for (std::size_t i = 0; i < groups; ++i) sum += scheduling_group::GroupAt(i)->queue_size();
+  for (const scheduling_group::SchedulingGroup* group : scheduling_group::AllGroups()) sum += group->queue_size();
   return sum;
 }
 

@@ -20,6 +20,7 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/spin_lock.h"
+#include "weft/base/thread_end.h"
 #include "weft/numa/affinity.h"
 
 namespace weft::scheduling_group {
@@ -82,9 +83,8 @@ Central& TheCentral() {
   return *central;
 }
 
-// A trivial pointer for speed, and beside it an object whose destructor returns the cache when the thread ends.
-thread_local ThreadCache* tls_cache = nullptr;
-thread_local bool tls_cache_gone = false;
+// Trivial, for speed and to the end of the thread. A thread whose cache has been returned gets a new one if it needs it.
+constinit thread_local ThreadCache* tls_cache = nullptr;
 
 void ReturnShelf(const Shelf& shelf, CentralStack& home) {
   base::SpinLockGuard guard(home.lock);
@@ -108,23 +108,24 @@ void ReturnCache(ThreadCache* cache) {
   }
 }
 
-struct CacheOwner {
-  ThreadCache* cache = nullptr;
-  ~CacheOwner() {
-    if (cache == nullptr) return;
-    tls_cache = nullptr;
-    tls_cache_gone = true;
-    ReturnCache(cache);
-    delete cache;
-  }
-};
-thread_local CacheOwner tls_cache_owner;
+WEFT_TLS_ACCESSOR void SetCacheOfThread(ThreadCache* cache) {
+  base::OpaqueBarrier();
+  tls_cache = cache;
+}
+
+void EndCache(void* of_thread) {
+  auto* cache = static_cast<ThreadCache*>(of_thread);
+  SetCacheOfThread(nullptr);
+  ReturnCache(cache);
+  delete cache;
+}
+
+constinit base::ThreadEnd at_thread_end(&EndCache);
 
 WEFT_NOINLINE ThreadCache* MakeThreadCache() {
-  WEFT_CHECK(!tls_cache_gone, "EntityPool: used by a destructor of a thread_local after the thread's cache is gone");
   auto* cache = new ThreadCache;
-  tls_cache_owner.cache = cache;
-  tls_cache = cache;
+  (void)at_thread_end.Arm(cache);  // Else it stays, with its counts and what it holds.
+  SetCacheOfThread(cache);
   Central& central = TheCentral();
   base::SpinLockGuard guard(central.lock);
   cache->next = central.caches;

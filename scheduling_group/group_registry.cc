@@ -3,18 +3,22 @@
 
 #include "weft/scheduling_group/group_registry.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <utility>
 
+#include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/outside_section.h"
 
 namespace weft::scheduling_group {
 namespace {
 
-std::vector<SchedulingGroup*> all_groups;         // written while no fiber runs
-std::atomic<std::size_t> group_count{0};          // publishes all_groups
-thread_local std::size_t next_group_ordinal = 0;  // each thread goes round for itself: nothing is shared
+constinit std::array<SchedulingGroup*, kMaxGroups> all_groups{};  // written while group_count is 0 and nobody reads
+constinit std::atomic<std::size_t> group_count{0};                // publishes all_groups
+constinit std::atomic<bool> runtime_has_run{false};
+constinit thread_local std::size_t next_group_ordinal = 0;  // each thread goes round for itself: nothing is shared
 
 WEFT_TLS_ACCESSOR std::size_t NextOrdinal() noexcept {
   base::OpaqueBarrier();
@@ -34,20 +38,33 @@ SchedulingGroup* NearestGroup() noexcept {
 }
 
 SchedulingGroup* NextGroup() noexcept {
-  const std::size_t count = GroupCount();
-  if (count <= 1) return GroupAt(0);
-  return all_groups[NextOrdinal() % count];
+  const std::span<SchedulingGroup* const> groups = AllGroups();
+  if (groups.size() <= 1) return groups.empty() ? nullptr : groups[0];
+  return groups[NextOrdinal() % groups.size()];
 }
 
-SchedulingGroup* GroupAt(std::size_t index) noexcept { return index < GroupCount() ? all_groups[index] : nullptr; }
+std::span<SchedulingGroup* const> AllGroups() noexcept {
+  // acquire: pairs with the release in SetGroups().
+  return {all_groups.data(), group_count.load(std::memory_order_acquire)};
+}
 
-// acquire: pairs with the release in SetGroups().
-std::size_t GroupCount() noexcept { return group_count.load(std::memory_order_acquire); }
+void CheckRuntimeHasRun(const char* caller) {
+  // relaxed: it says nothing about other data.
+  WEFT_CHECK(runtime_has_run.load(std::memory_order_relaxed), caller,
+             ": the runtime does not run: call weft::fiber::StartRuntime() first");
+}
 
-void SetGroups(std::vector<SchedulingGroup*> groups) {
-  group_count.store(0, std::memory_order_relaxed);
-  all_groups = std::move(groups);
-  group_count.store(all_groups.size(), std::memory_order_release);  // Pairs with the acquire in GroupCount().
+void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
+  WEFT_CHECK(groups.size() <= kMaxGroups, "SetGroups: ", groups.size(), " groups are too many");
+  if (groups.empty()) {
+    group_count.store(0, std::memory_order_relaxed);  // The wait has a fence.
+    WaitForOutsideSections();
+    return;
+  }
+  UseHeavyFenceForOutsideSections();
+  std::copy(groups.begin(), groups.end(), all_groups.begin());
+  runtime_has_run.store(true, std::memory_order_relaxed);
+  group_count.store(groups.size(), std::memory_order_release);  // Pairs with the acquire in AllGroups().
 }
 
 }  // namespace weft::scheduling_group

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "weft/numa/cpu_list.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/prefetch_fiber.h"
 
@@ -474,6 +476,7 @@ WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed 
 
 bool WorkerTeam::Start() {
   const SchedulingGroup::Options& options = group_->options();
+  threads_.reserve(group_->size());
   for (unsigned w = 0; w < group_->size(); ++w) {
     std::vector<int> cpus = options.cpus;
     if (w < options.worker_cpus.size() && options.worker_cpus[w] >= 0) cpus = {options.worker_cpus[w]};
@@ -491,10 +494,10 @@ bool WorkerTeam::Start() {
         const std::unique_ptr<Worker> worker(new (numa::OnNode{group->node()}) Worker(group, w));
         worker->Run();
       });
-    } catch (const std::system_error& error) {
-      WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());
+    } catch (const std::exception& error) {  // No thread, or no memory.
       group_->Stop();
       Join();
+      WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());
       return false;
     }
   }
@@ -517,10 +520,21 @@ void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* ar
   static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
 }
 
+namespace {
+
+// Before the push the fiber keeps its runtime, after it the section does.
+WEFT_NOINLINE void ReadyFromOutside(SchedulingGroup* group, FiberEntity* fiber) noexcept {
+  const OutsideSection section;
+  group->ReadyBy(nullptr, SchedulingPolicy::kNoWorker, fiber, ReadyReason::kWoken);
+}
+
+}  // namespace
+
 void Unpark(FiberEntity* fiber) noexcept {
   if (fiber->state().OnWoken() != WakeResult::kEnqueue) return;
   SchedulingGroup* group = fiber->group();
   WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr) return ReadyFromOutside(group, fiber);
   group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
 }
 
@@ -528,11 +542,13 @@ void UnparkPublished(FiberEntity* fiber) noexcept {
   fiber->state().OnTaken();
   SchedulingGroup* group = fiber->group();
   WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr) return ReadyFromOutside(group, fiber);
   group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
 }
 
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
   constexpr std::size_t kChunk = 64;
+  const OutsideSection section;  // As in ReadyFromOutside().
   FiberEntity* ready[kChunk];
   std::size_t n = 0;
   SchedulingGroup* group = nullptr;

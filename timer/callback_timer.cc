@@ -14,6 +14,7 @@
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
 
 namespace weft::timer {
@@ -244,7 +245,10 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
                    bool enable) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const WorkerBase* caller = CurrentWorker();
   TimerShard* shard = ShardOfCaller(caller);
-  WEFT_CHECK(shard != nullptr, options.function, ": no runtime is running; call weft::fiber::StartRuntime() first");
+  if (WEFT_UNLIKELY(shard == nullptr)) {
+    scheduling_group::CheckRuntimeHasRun(options.function);
+    return 0;
+  }
   const Tick tick = TickOfDeadline(options.at.time_point());
   // Referred to before the lock is taken: after it, who copies the callable needs no second hold, and what has been
   // copied into an entry cannot be refused any more, nor destroyed there and by the caller, too.

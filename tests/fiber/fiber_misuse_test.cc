@@ -79,13 +79,13 @@ TEST_F(FiberMisuseDeathTest, TerminateBeforeStart) {
   EXPECT_DEATH(TerminateRuntime(), "TerminateRuntime: the runtime does not run");
 }
 
-TEST_F(FiberMisuseDeathTest, StartAfterTerminate) {
+TEST_F(FiberMisuseDeathTest, FiberAfterTerminate) {
   EXPECT_DEATH(
       {
         WithRuntime([] {});
-        Fiber([] {}).Join();
+        Fiber({.name = "late"}, [] {}).Join();
       },
-      "Fiber: the runtime does not run");
+      "Fiber: the start of fiber 'late' was refused.*StartFiberDetached return");
 }
 
 // --- The runtime itself ---

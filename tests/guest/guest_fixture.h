@@ -55,7 +55,7 @@ class GuestTest : public ::testing::Test {
 
   static std::vector<SchedulingGroup*> Groups() {
     std::vector<SchedulingGroup*> groups;
-    for (std::size_t g = 0; g < scheduling_group::GroupCount(); ++g) groups.push_back(scheduling_group::GroupAt(g));
+    for (scheduling_group::SchedulingGroup* group : scheduling_group::AllGroups()) groups.push_back(group);
     return groups;
   }
 

@@ -536,9 +536,9 @@ INSTANTIATE_TEST_SUITE_P(Workers, FiberTimer, ::testing::Values(1u, 2u, 4u, 64u)
 
 TEST(FiberTimerDeathTest, SettingOneWithoutARuntimeSaysSo) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), [] {})), "SetFiberTimer: no runtime is running");
-  EXPECT_DEATH(static_cast<void>(CreateFiberTimer(In(hours(1)), [] {})), "CreateFiberTimer: no runtime is running");
-  EXPECT_DEATH(SetFiberDetachedTimer(In(hours(1)), [] {}), "SetFiberDetachedTimer: no runtime is running");
+  EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), [] {})), "SetFiberTimer: the runtime does not run");
+  EXPECT_DEATH(static_cast<void>(CreateFiberTimer(In(hours(1)), [] {})), "CreateFiberTimer: the runtime does not run");
+  EXPECT_DEATH(SetFiberDetachedTimer(In(hours(1)), [] {}), "SetFiberDetachedTimer: the runtime does not run");
 }
 
 TEST(FiberTimerDeathTest, AnIntervalOfZeroIsRefused) {

@@ -1,0 +1,49 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// ThreadEnd: a function that is called when a thread ends, for what the library keeps of each thread.
+//
+//   constinit ThreadEnd at_thread_end(&GiveBack);        // static storage duration
+//   at_thread_end.Arm(cache);                            // this thread: GiveBack(cache) when it ends
+//
+// The function runs after the destructors of all thread_locals, so these may still use the library. Destructors of
+// pthread keys may run before it or after it, and may use the library, too: who arms it again is called again.
+//
+// Invariants
+//   TE1  The function is called once for each Arm() whose argument was not replaced by a later one of the same thread,
+//        except at exit(), for the thread that calls it; when the system has no key left; and for what a destructor of
+//        a pthread key arms in the last of its rounds (PTHREAD_DESTRUCTOR_ITERATIONS). Then what was to be given back
+//        is lost, so its owner must be able to do without.
+//
+// Any thread; also during static initialization and while the process exits.
+// Rejected: a thread_local with a destructor. Other thread_locals' destructors run after it and would find it gone, and
+// one that a pthread key's destructor makes is never destroyed.
+#ifndef WEFT_BASE_THREAD_END_H_
+#define WEFT_BASE_THREAD_END_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace weft::base {
+
+class ThreadEnd {
+ public:
+  explicit constexpr ThreadEnd(void (*function)(void*)) noexcept : function_(function) {}
+  ThreadEnd(const ThreadEnd&) = delete;
+  ThreadEnd& operator=(const ThreadEnd&) = delete;
+
+  // `argument` is not nullptr. False: the function will not be called (TE1).
+  bool Arm(void* argument) noexcept;
+
+ private:
+  static constexpr std::uint32_t kNoKey = ~std::uint32_t{0};
+
+  void (*const function_)(void*);
+  std::atomic<std::uint32_t> key_{kNoKey};
+};
+
+}  // namespace weft::base
+
+#endif  // WEFT_BASE_THREAD_END_H_

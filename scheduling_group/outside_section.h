@@ -1,0 +1,152 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// OutsideSection: while a plain thread is in one, the runtime that it looks at stays.
+//
+// Threads that are no workers start fibers, wake fibers and ask questions while another thread ends the runtime. The
+// workers are joined before the groups go; all other threads are waited for by RCU (read-copy-update): what they find
+// through a published pointer is used inside a section only, and who takes it away waits until all sections that may
+// have found it have ended.
+//
+//   a plain thread                        who ends the runtime
+//   --------------                        --------------------
+//   enters: marks its slot                unpublishes
+//   LightFence                            HeavyFence
+//   reads what is published               for each slot that is marked: waits until that section has ended
+//   uses it                               frees, or lets the next runtime have it
+//   leaves: unmarks its slot
+//
+// Invariants
+//   OS1  When WaitForOutsideSections() returns, all sections have ended that began before it was called. Hence what was
+//        unpublished before is in nobody's hands. (Of the two fences one comes first: either the section's mark is seen
+//        here, or the section sees that nothing is published.)
+//   OS2  It waits for no section that begins later: a slot counts its outermost sections, and one that has begun
+//        another has ended the one that was seen.
+//   OS3  Who waits is woken: a section that ends looks for a waiter after it has unmarked its slot, and the waiter
+//        announces itself before it looks at the slots; the fences are those of OS1.
+//   OS4  What was done in a section is visible after the wait for it.
+//
+// Sections nest. A worker needs none, and enters none: workers are joined before anything is freed. No section may wait
+// for the end of the runtime (the caller of WaitForOutsideSections() checks that it is in none).
+//
+// Enter and leave: any thread, also in destructors of thread_locals and of pthread keys, in static initialization and
+// at exit.
+// WaitForOutsideSections(): one plain thread at a time.
+//
+// Source: M. Desnoyers, P. McKenney, A. Stern, M. Dagenais, J. Walpole, "User-Level Implementations of Read-Copy
+// Update" (2012); this is their scheme with membarrier().
+// Rejected: groups that are never freed (a process that restarts its runtime with other options needs more memory each
+// time); a reference count in the runtime (two writes to a shared line for each start); hazard pointers (one would have
+// to be set and looked at again for each of the objects that a start visits).
+#ifndef WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
+#define WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "weft/base/asymmetric_fence.h"
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+#include "weft/base/parker.h"
+
+namespace weft::scheduling_group {
+
+// Who waits, if anybody does. Never destroyed (Parker's wake may come late).
+struct SectionWaiter {
+  base::Atomic<bool> waiting{false};
+  base::Parker parker;
+};
+
+// Where one thread marks that it is in a section. `has_heavy_fence`: the same for all, or false here and true in Wait().
+class alignas(base::kCacheLineSize) SectionSlot {
+ public:
+  // The slot's thread.
+  void Enter(bool has_heavy_fence) noexcept {
+    const std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only we write it.
+    // release: who sees this one, and no more of the one before it, sees what that one did (OS4). Pairs with Ended().
+    word_.store(word + ((word & kDepth) == 0 ? kBegun + 1 : 1), std::memory_order_release);
+    // OS1. Pairs with the HeavyFence in Wait().
+    if (has_heavy_fence) {
+      base::LightFence();
+    } else {
+      base::ThreadFence(std::memory_order_seq_cst);
+    }
+  }
+  void Leave(bool has_heavy_fence, SectionWaiter* waiter) noexcept {
+    // release: what was done in the section (OS4). Pairs with the acquire in Ended().
+    word_.store(word_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    if (has_heavy_fence) {
+      base::LightFence();  // OS3. As in Enter().
+    } else {
+      base::ThreadFence(std::memory_order_seq_cst);
+    }
+    if (waiter->waiting.load(std::memory_order_relaxed)) [[unlikely]] {
+      (void)waiter->parker.Unpark();
+    }
+  }
+  bool inside() const noexcept { return (word_.load(std::memory_order_relaxed) & kDepth) != 0; }
+
+  // Any thread. acquire: as in Ended().
+  std::uint64_t Look() const noexcept { return word_.load(std::memory_order_acquire); }
+  // Whether the section that was seen as `word` has ended.
+  bool Ended(std::uint64_t word) const noexcept {
+    if ((word & kDepth) == 0) return true;
+    const std::uint64_t now = word_.load(std::memory_order_acquire);  // Pairs with the release in Leave().
+    return (now & kDepth) == 0 || now / kBegun != word / kBegun;
+  }
+
+  // Waits for the sections that are open in these slots. for_each_slot(visit) calls visit(slot) for each.
+  template <class ForEachSlot>
+  static void Wait(bool has_heavy_fence, SectionWaiter* waiter, ForEachSlot for_each_slot) {
+    // relaxed: the fence orders it before the looks (OS3).
+    waiter->waiting.store(true, std::memory_order_relaxed);
+    // Pair with the fences in Enter() and Leave().
+    if (has_heavy_fence) {
+      base::HeavyFence();
+    } else {
+      base::ThreadFence(std::memory_order_seq_cst);
+    }
+    for_each_slot([&](const SectionSlot& slot) {
+      const std::uint64_t word = slot.Look();
+      while (!slot.Ended(word)) waiter->parker.Park();
+    });
+    waiter->waiting.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint64_t kBegun = std::uint64_t{1} << 16;  // Above: how many outermost sections have begun.
+  static constexpr std::uint64_t kDepth = kBegun - 1;              // Below: how deep the thread is in them.
+
+  base::Atomic<std::uint64_t> word_{0};
+};
+
+#ifndef WEFT_MODEL_CHECK
+
+class OutsideSection {
+ public:
+  OutsideSection() noexcept;
+  ~OutsideSection() {
+    if (slot_ != nullptr) Leave();
+  }
+  OutsideSection(OutsideSection&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+  OutsideSection& operator=(OutsideSection&&) = delete;
+
+  // Whether the calling thread is in a section.
+  static bool Inside() noexcept;
+
+ private:
+  void Leave() noexcept;
+
+  SectionSlot* slot_;  // nullptr: the caller is a worker
+};
+
+// To be called once before something is published; until then sections use full fences. Asks the kernel.
+void UseHeavyFenceForOutsideSections() noexcept;
+
+void WaitForOutsideSections() noexcept;
+
+#endif  // WEFT_MODEL_CHECK
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_

@@ -1,0 +1,45 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Threads call whatever they may call at any time while the runtime starts and ends (RT2, RT3 in fiber/runtime.cc).
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <thread>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/runtime.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/stress/any_time_calls.h"
+
+namespace weft::fiber {
+namespace {
+
+constexpr int kRestarts = WEFT_TSAN || WEFT_ASAN ? 60 : 500;
+
+TEST(AnyTime, ThreadsStartWakeSetTimersAndAskWhileTheRuntimeRestarts) {
+  { const RuntimeOf first(Shape{1, 1}); }
+  {
+    const AnyTimeCallers callers(3);
+    for (int i = 0; i < kRestarts; ++i) {
+      StartRuntime(OptionsOf({.workers = 1 + i % 2, .groups = 1 + i / 2 % 2}));
+      // Ends now at once, now when much is under way.
+      const std::uint64_t before = callers.rounds();
+      if (i % 4 != 0) {
+        while (callers.rounds() == before) std::this_thread::yield();
+      }
+      ASSERT_EQ(TerminateRuntime(), std::size_t{0}) << "restart " << i;
+      ASSERT_EQ(TheCounts().run.load(), TheCounts().accepted.load()) << "a start said true, and nothing ran";
+    }
+    // And without one.
+    const std::uint64_t before = callers.rounds();
+    while (callers.rounds() < before + 2) std::this_thread::yield();
+  }
+  EXPECT_EQ(TheCounts().run.load(), TheCounts().accepted.load());
+  EXPECT_GT(TheCounts().refused.load(), 0U);
+  EXPECT_GT(TheCounts().woken.load(), 0U);
+}
+
+}  // namespace
+}  // namespace weft::fiber
