@@ -15,6 +15,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/thread_may_wait.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -252,7 +253,7 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
     }
     return true;
   }
-  if (caller != nullptr && caller->must_not_switch) {
+  if (caller != nullptr ? caller->must_not_switch : !ThreadMayWait()) {
     Ready(fiber, ReadyReason::kStarted);  // Nor may it wait.
     return true;
   }
@@ -284,7 +285,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   const auto deadline = base::Deadline::After(options_.start_timeout);
   if (policy_->Full()) {
     if (caller == nullptr) {
-      if (!WaitForRoom(deadline)) return false;
+      if (ThreadMayWait() && !WaitForRoom(deadline)) return false;
     } else if (caller->current != nullptr && !caller->must_not_switch) {
       // Once, so that it is slowed down to the pace of those who run fibers; to wait until there is room would never
       // end where many do the same, since they queue themselves.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -195,7 +196,24 @@ void FireAgain(TimerEntry* entry, Tick tick) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   shard->lock.unlock();
   if (announce) shard->Announce(tick);
   refused_fibers.fetch_add(1, std::memory_order_relaxed);  // Statistics only.
-  WEFT_LOG_EVERY_SECOND(WARNING, "a timer's fiber was refused, the run queue is full: it is tried again in a moment");
+}
+
+enum class Refusal { kNone, kQueueFull, kNoMemory };
+
+void LogRefusal(Refusal refusal, const SchedulingGroup* group) noexcept {
+  try {
+    if (refusal == Refusal::kQueueFull) {
+      WEFT_LOG_EVERY_SECOND(WARNING, "scheduling group ", group->id(),
+                            ": timers' fibers are refused, the run queue of ", group->options().run_queue_size,
+                            " is full: they are tried again in a moment; consider a larger --fiber_run_queue_size");
+    } else {
+      WEFT_LOG_EVERY_SECOND(WARNING, "scheduling group ", group->id(),
+                            ": timers' fibers are refused, there is no memory for them: they are tried again in a "
+                            "moment");
+    }
+  } catch (const std::bad_alloc&) {
+    // The line must do without memory too: it is left out.
+  }
 }
 
 // What a timer's fiber runs. Whatever becomes of the fiber, the entry gets its due.
@@ -204,23 +222,28 @@ class CallbackRun {
   explicit CallbackRun(TimerEntry* entry) noexcept : entry_(entry) {}
   CallbackRun(CallbackRun&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
   ~CallbackRun() {
-    if (entry_ != nullptr) FireAgain(entry_, TickOfDeadline(ShardOf(entry_)->now() + kRetryAfter));
+    if (entry_ != nullptr) FireAgain(entry_, TickOfDeadline(ShardOf(entry_)->now() + RetryPace::kShortestDelay));
   }
   void operator()() noexcept { RunCallback(std::exchange(entry_, nullptr)); }
+  // It was not given to a fiber.
+  void Release() noexcept { entry_ = nullptr; }
 
  private:
   TimerEntry* entry_;
 };
 
+// nullptr: no memory; the entry is still the caller's.
 FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
   scheduling_group::StartOptions options;
   // The entry is ours, kFiring: nobody writes this flag of its word, nor the context.
   if ((WordOf(entry) & TimerEntry::kHasContext) != 0) {
     options.execution_context = execution_context_hooks.add_reference(Wide(entry)->execution_context);
   }
-  FiberEntity* fiber = NewFiber(group, options, CallbackRun(entry));
-  if (fiber == nullptr && options.execution_context != nullptr) {
-    execution_context_hooks.release(options.execution_context);
+  CallbackRun run(entry);
+  FiberEntity* fiber = NewFiber(group, options, std::move(run));
+  if (fiber == nullptr) {
+    run.Release();
+    if (options.execution_context != nullptr) execution_context_hooks.release(options.execution_context);
   }
   return fiber;
 }
@@ -390,36 +413,63 @@ bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   return killed == Killed::kLater;
 }
 
-Tick RetryPace::Next(base::Clock::TimePoint now, std::size_t run_queue_size) noexcept {
-  next_ = std::max(next_, now + kRetryAfter);
-  const Tick tick = TickOfDeadline(next_);
-  next_ += kRetryAfter / static_cast<std::int64_t>(run_queue_size);
-  return tick;
-}
-
-void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGroup* group, RetryPace* pace) {
+void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGroup* group, CallbackThread* self) {
   FiberEntity* fibers[FireContext::kCapacity];
   TimerEntry* ours[FireContext::kCapacity];
   std::size_t fiber_count = 0;
   std::size_t our_count = 0;
   const std::size_t capacity = group != nullptr ? group->options().run_queue_size : 0;
   const std::size_t queued = group != nullptr ? group->queue_size() : 0;
+  // Set by the first refusal, and then for the rest of the batch.
+  Refusal refusal = Refusal::kNone;
+  base::Clock::TimePoint now;
+  RetryPace& pace = self->pace;
+  if (WEFT_UNLIKELY(pace.no_memory())) {
+    now = ShardOf(entries[0])->now();
+    if (!pace.MayAskForMemory(now)) refusal = Refusal::kNoMemory;
+  }
   for (std::size_t i = 0; i < count; ++i) {
     if ((WordOf(entries[i]) & TimerEntry::kOnTimerThread) != 0) {
       ours[our_count++] = entries[i];
       continue;
     }
     WEFT_CHECK(group != nullptr, "TimerWorker: a timer needs a fiber, and there is no group to start it in");
-    if (queued + fiber_count >= capacity) {
-      FireAgain(entries[i], pace->Next(ShardOf(entries[i])->now(), capacity));
-    } else if (FiberEntity* fiber = NewCallbackFiber(entries[i], group)) {
-      fibers[fiber_count++] = fiber;
+    if (WEFT_LIKELY(refusal == Refusal::kNone && queued + fiber_count < capacity)) {
+      if (FiberEntity* fiber = NewCallbackFiber(entries[i], group)) {
+        fibers[fiber_count++] = fiber;
+        continue;
+      }
     }
+    const bool first = refusal == Refusal::kNone;
+    if (first) {
+      refusal = queued + fiber_count < capacity ? Refusal::kNoMemory : Refusal::kQueueFull;
+      now = ShardOf(entries[i])->now();
+    }
+    FireAgain(entries[i], TickOfDeadline(pace.Next(now)));
+    if (first && refusal == Refusal::kNoMemory) pace.OnNoMemory(now);
   }
+  if (WEFT_UNLIKELY(refusal != Refusal::kNone)) LogRefusal(refusal, group);
   // SchedulingGroup::Start would wait for room (CT4). What others take of it between our look and the push is made up
   // for by the overflow list. From here on the fibers' entries may be gone.
-  if (fiber_count != 0) group->ReadyBatch(fibers, fiber_count, scheduling_group::ReadyReason::kStarted);
-  for (std::size_t i = 0; i < our_count; ++i) RunCallback(ours[i]);
+  if (fiber_count != 0) {
+    group->ReadyBatch(fibers, fiber_count, scheduling_group::ReadyReason::kStarted);
+    pace.OnStarted();
+  }
+  if (our_count == 0) return;
+  for (std::size_t i = 0; i < our_count; ++i) {
+    self->running.store(ours[i]->type, std::memory_order_relaxed);  // relaxed: see CallbackThread.
+    RunCallback(ours[i]);
+  }
+  self->running.store(nullptr, std::memory_order_relaxed);  // As above.
+}
+
+std::string_view NameOf(const CallbackType& type) noexcept {
+  // "constexpr const char* weft::timer::PhraseWithNameOf() [with Type = NAME]", or without "with".
+  constexpr std::string_view kBefore = "Type = ";
+  std::string_view name = type.phrase_with_name;
+  if (const std::size_t begin = name.find(kBefore); begin != name.npos) name.remove_prefix(begin + kBefore.size());
+  if (!name.empty() && name.back() == ']') name.remove_suffix(1);
+  return name;
 }
 
 std::size_t DropCallbackTimers(TimerShard* shard) WEFT_NO_THREAD_SAFETY_ANALYSIS {

@@ -18,29 +18,29 @@
 //        lock, and so does the killing.
 //   CT3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed
 //        is skipped, and the rhythm is that of the first expiry.
-//   CT4  The timer thread never waits for room in a run queue. A timer for whose fiber there is none is armed again,
-//        kRetryAfter later; as many in each kRetryAfter as the queue holds, so that a hundred thousand that are refused
-//        do not keep the thread busy.
+//   CT4  The timer thread never waits for room in a run queue, nor does a callback that runs there: a fiber that it
+//        starts while the queue is full goes into the overflow list (thread_may_wait.h). A timer for whose fiber there
+//        is no room, or no memory, is armed again for a little later (RetryPace); it is never lost.
 //
 // Any thread may call anything, unless it says otherwise. Callbacks and their destructors run without any lock of ours.
 #ifndef WEFT_TIMER_CALLBACK_TIMER_H_
 #define WEFT_TIMER_CALLBACK_TIMER_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "weft/base/clock.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/timer/fire_context.h"
+#include "weft/timer/retry_pace.h"
 #include "weft/timer/shard_set.h"
 #include "weft/timer/timer_entry.h"
 #include "weft/timer/timer_shard.h"
 
 namespace weft::timer {
-
-// How long a timer whose fiber was refused waits for its next try, at least.
-inline constexpr std::chrono::nanoseconds kRetryAfter = std::chrono::milliseconds(1);
 
 struct CallbackTimerOptions {
   const char* function;  // the user's call, for messages
@@ -76,18 +76,20 @@ extern ExecutionContextHooks execution_context_hooks;
 
 // --- For TimerWorker ---
 
-// When refused timers are tried again (CT4). The timer thread's.
-class RetryPace {
- public:
-  Tick Next(base::Clock::TimePoint now, std::size_t run_queue_size) noexcept;
-
- private:
-  base::Clock::TimePoint next_;
+// What the timer thread keeps from batch to batch.
+struct CallbackThread {
+  RetryPace pace;
+  // The type of the callback that runs there now; nullptr: none does. relaxed: for a log line; what it points to is
+  // constant.
+  std::atomic<const CallbackType*> running{nullptr};
 };
 
 // The timer thread, without a lock: runs what is to run there, starts fibers in `group` for the others.
 void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, scheduling_group::SchedulingGroup* group,
-                     RetryPace* pace);
+                     CallbackThread* self);
+
+// The name of a callback's type, from `phrase_with_name`.
+std::string_view NameOf(const CallbackType& type) noexcept;
 
 // `shard` is closed to callbacks: ends all its timers, and sees to it that those in a fiber's hand end there. How many
 // there were.

@@ -12,9 +12,10 @@
 //
 // When. Never before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling group (of some
 // group, if the setter is a plain thread), which inherits the setter's FiberExecutionContext. If no fiber can be
-// started for it, because the run queue is full, the timer tries again a millisecond later. A callback of
-// CreateFiberTimer runs on the thread of the timers itself: it gets there sooner, must be short, and may not wait for
-// anything.
+// started for it, because the run queue is full or memory is exhausted, the timer tries again: after 1 ms at first,
+// after a second at most if many wait. A callback of CreateFiberTimer runs on the thread of the timers itself: it gets
+// there sooner, must be short, and may not wait for anything. A fiber that it starts is taken even if the run queue is
+// full.
 //
 // Periodic timers fire at `at`, at + interval, ... Runs of one timer never overlap: it is armed again when the callback
 // has returned, and what was missed by then is skipped, not caught up.
@@ -133,6 +134,7 @@ struct OnHeapType {
   static void Destroy(void* holder) noexcept { delete static_cast<OnHeap<Callable>*>(holder)->callable; }
 
   static constexpr timer::CallbackType value = {
+      .phrase_with_name = timer::PhraseWithNameOf<Callable>(),
       .invoke = &Invoke,
       .move = &timer::CallbackTypeOf<OnHeap<Callable>>::Move,
       .destroy = &Destroy,

@@ -50,8 +50,15 @@
 
 namespace weft::timer {
 
+// For log lines: the compiler's words, in which the name of the type stands.
+template <class Type>
+constexpr const char* PhraseWithNameOf() noexcept {
+  return __PRETTY_FUNCTION__;
+}
+
 // What the timers know of a callback's type.
 struct CallbackType {
+  const char* phrase_with_name;  // as PhraseWithNameOf()
   void (*invoke)(void* callable, std::uint64_t id) noexcept;
   // Constructs *to from *from.
   void (*move)(void* to, void* from) noexcept;
@@ -138,6 +145,7 @@ struct CallbackTypeOf {
   static void Destroy(void* callable) noexcept { static_cast<Callable*>(callable)->~Callable(); }
 
   static constexpr CallbackType value = {
+      .phrase_with_name = PhraseWithNameOf<Callable>(),
       .invoke = &Invoke,
       .move = &Move,
       .destroy = std::is_trivially_destructible_v<Callable> ? nullptr : &Destroy,

@@ -22,6 +22,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/thread_may_wait.h"
 #include "weft/timer/callback_timer.h"
 #include "weft/timer/timer_shard.h"
 
@@ -103,7 +104,7 @@ TimerWorker::Dropped TimerWorker::Stop() {
   // sleep for.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) JoinThread();
 
   Dropped dropped;
   dropped.callbacks = DropCallbacks();
@@ -115,6 +116,24 @@ TimerWorker::Dropped TimerWorker::Stop() {
   }
   TrimTimers();
   return dropped;
+}
+
+void TimerWorker::JoinThread() {
+  const auto begin = std::chrono::steady_clock::now();
+  auto complain_at = begin + options_.complain_after;
+  while (!thread_ended_.ParkUntil(complain_at)) {
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(complain_at - begin);
+    const int thread_id = thread_id_.load(std::memory_order_relaxed);  // For the log.
+    if (const CallbackType* type = callback_thread_.running.load(std::memory_order_relaxed)) {
+      WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: a callback blocks its timer thread (thread ",
+               thread_id, ") for ", waited.count(), " ms now: ", NameOf(*type));
+    } else {
+      WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: its timer thread (thread ", thread_id,
+               ") has not ended for ", waited.count(), " ms");
+    }
+    complain_at += 10 * options_.complain_after;
+  }
+  thread_.join();
 }
 
 TimerWorker* TimerWorker::Of(const scheduling_group::SchedulingGroup* group) noexcept {
@@ -167,7 +186,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
   if (context.entry_count() != 0)
-    RunDueCallbacks(context.entries(), context.entry_count(), options_.group, &retry_pace_);
+    RunDueCallbacks(context.entries(), context.entry_count(), options_.group, &callback_thread_);
 }
 
 Tick TimerWorker::RunDue() {
@@ -200,12 +219,15 @@ void TimerWorker::ThreadMain() {
   // The kernel may delay a sleeper's time-out by 50 us otherwise, to save wake-ups; ours are few.
   prctl(PR_SET_TIMERSLACK, 1UL);
   AskForShortTimeSlices();
+  thread_id_.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);  // For the log.
   SetShardSetOfThread(set_);
+  scheduling_group::SetThreadMayWait(false);
   while (RunDue() != 0) {
     set_->alarm().Sleep([this] { return Earliest(); });
     wake_ups_.store(wake_ups_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // As fired_.
   }
   SetShardSetOfThread(nullptr);
+  thread_ended_.Unpark();
 }
 
 void TimerWorker::TrimTimers() {

@@ -43,6 +43,7 @@
 #include <thread>
 
 #include "weft/base/clock.h"
+#include "weft/base/parker.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/timer/callback_timer.h"
 #include "weft/timer/fire_context.h"
@@ -62,6 +63,8 @@ class TimerWorker {
     // every tenth of `trim_after`) until it returns 0. Empty: nothing to do.
     std::function<std::size_t()> trim;
     std::chrono::nanoseconds trim_after = std::chrono::seconds(1);
+    // When Stop() begins to complain of a callback that keeps the timer thread; then every ten times as long.
+    std::chrono::nanoseconds complain_after = std::chrono::seconds(1);
     // Where "now" comes from. One that is not the steady clock needs RunDue() instead of Start().
     const base::Clock* clock = &base::SteadyClock::Get();
   };
@@ -84,7 +87,8 @@ class TimerWorker {
   // Timers with callbacks are destroyed, and no more can be set (SetFiberTimer returns 0); waits go on ending in time.
   // How many there were. A callback that runs, or whose fiber has been started, is destroyed by its fiber.
   std::size_t DropCallbacks();
-  // The same, if nobody did; joins the thread; nothing fires any more. Once.
+  // The same, if nobody did; joins the thread; nothing fires any more. Once. A callback that blocks the timer thread is
+  // waited for, and named in the log (Options::complain_after).
   Dropped Stop();
 
   // Of this group; of the calling worker's group, and for other threads of some group. nullptr: there is none. Any
@@ -116,6 +120,7 @@ class TimerWorker {
 
  private:
   void ThreadMain();
+  void JoinThread();
   Tick Earliest() const noexcept;
   void FireSome(TimerShard* shard, Tick now);
   void TrimTimers();
@@ -129,7 +134,9 @@ class TimerWorker {
   // Written by the timer thread only.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};
-  RetryPace retry_pace_;  // the timer thread's
+  CallbackThread callback_thread_;
+  std::atomic<int> thread_id_{0};  // the system's
+  base::Parker thread_ended_;
   std::thread thread_;
 };
 

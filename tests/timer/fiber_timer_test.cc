@@ -4,23 +4,29 @@
 #include "weft/timer/fiber_timer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/log.h"
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
@@ -669,6 +675,163 @@ TEST(FiberTimerWithFullQueue, ARefusedFiberIsTriedAgainAndTheTimerThreadGoesOn) 
   group.Stop();
   team.Join();
 }
+
+// A callback on the thread of the timers that starts fibers: it must not wait until the queue has room.
+TEST(FiberTimerWithFullQueue, ACallbackThatStartsFibersThereDoesNotStopTheTimers) {
+  scheduling_group::SchedulingGroup::Options options;
+  options.workers = 1;
+  options.run_queue_size = 2;
+  options.start_timeout = seconds(10);
+  scheduling_group::SchedulingGroup group(options);
+  TimerWorker::Options timer_options;
+  timer_options.group = &group;
+  TimerWorker timers(timer_options);
+  ASSERT_TRUE(timers.Start());
+
+  std::atomic<int> ran{0};
+  const auto new_fiber = [&] { return scheduling_group::NewFiber(&group, {}, [&ran] { ++ran; }); };
+  ASSERT_TRUE(group.Start(new_fiber()));
+  ASSERT_TRUE(group.Start(new_fiber()));
+  Countdown started(1);
+  EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), [&] {
+    EXPECT_TRUE(group.Start(new_fiber()));
+    scheduling_group::FiberEntity* const batch[] = {new_fiber(), new_fiber()};
+    EXPECT_TRUE(group.StartBatch(batch, 2));
+    started.Done();
+  }));
+  ASSERT_TRUE(started.Wait());
+  EXPECT_EQ(ran, 0);
+
+  scheduling_group::WorkerTeam team(&group);
+  ASSERT_TRUE(team.Start());
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_EQ(ran, 5);
+  timers.Stop();
+  group.Stop();
+  team.Join();
+}
+
+// --- Lines in the log ---
+
+// Collects them while it lives.
+class LogLines {
+ public:
+  LogLines() {
+    base::SetLogSink([this](base::LogSeverity, const char*, int, std::string_view text) {
+      std::lock_guard guard(mutex_);
+      lines_.emplace_back(text);
+    });
+  }
+  ~LogLines() { base::SetLogSink({}); }
+
+  int CountWith(std::string_view text) {
+    std::lock_guard guard(mutex_);
+    return static_cast<int>(
+        std::count_if(lines_.begin(), lines_.end(), [&](const auto& line) { return line.find(text) != line.npos; }));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+TEST(FiberTimerAtStop, ACallbackThatBlocksTheTimerThreadIsNamedInTheLogAgainAndAgain) {
+  LogLines lines;
+  TimerWorker::Options options;
+  options.complain_after = milliseconds(1);
+  TimerWorker timers(options);
+  ASSERT_TRUE(timers.Start());
+
+  static std::atomic<bool> inside{false};
+  static std::atomic<bool> go_on{false};
+  struct BlocksTheTimerThread {
+    void operator()() const {
+      inside = true;
+      while (!go_on) std::this_thread::yield();
+    }
+  };
+  EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), BlocksTheTimerThread()));
+  while (!inside) std::this_thread::yield();
+  std::thread stopper([&] { timers.Stop(); });
+  const auto limit = steady_clock::now() + seconds(20);
+  while (lines.CountWith("BlocksTheTimerThread") < 2 && steady_clock::now() < limit) std::this_thread::yield();
+  go_on = true;
+  stopper.join();
+  EXPECT_GE(lines.CountWith("a callback blocks its timer thread"), 2);
+}
+
+// --- No memory for fibers ---
+
+#if !WEFT_ASAN && !WEFT_TSAN  // Their allocators do not come back from a limit of the address space.
+
+void LimitAddressSpaceToWhatIsUsed() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  limit.rlim_cur = pages * 4096;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+void LiftAddressSpaceLimit() {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+// Refusals by the time that `count` more of them have been seen, and how long that took.
+steady_clock::duration TimeOfRefusals(std::uint64_t count) {
+  const auto begin = steady_clock::now();
+  const std::uint64_t before = RefusedCallbackFibers();
+  while (RefusedCallbackFibers() - before < count) std::this_thread::yield();
+  return steady_clock::now() - begin;
+}
+
+TEST(FiberTimerWithoutMemory, ARefusedFiberIsTriedAgainSeldomTheReasonIsNamedAndNoneIsLost) {
+  LogLines lines;
+  scheduling_group::SchedulingGroup::Options options;
+  options.workers = 1;
+  scheduling_group::SchedulingGroup group(options);
+  TimerWorker::Options timer_options;
+  timer_options.group = &group;
+  TimerWorker timers(timer_options);
+  ASSERT_TRUE(timers.Start());
+  constexpr int kCount = 1000;
+  std::atomic<int> ran{0};
+  std::vector<std::uint64_t> ids(kCount + 1);
+  for (auto& id : ids) id = CreateFiberTimer(In(hours(1)), [] {});  // The timers' own memory is there.
+  for (const auto id : ids) KillFiberTimer(id);
+
+  std::vector<scheduling_group::FiberEntity*> all;
+  all.reserve(1 << 20);
+  LimitAddressSpaceToWhatIsUsed();
+  while (auto* fiber = scheduling_group::NewFiber(&group, {}, [] {})) all.push_back(fiber);
+
+  // One alone: 1, 2, 4, 8, 16, 16, 16 ms.
+  ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(0)), [&] { ++ran; }));
+  EXPECT_GE(TimeOfRefusals(8), milliseconds(1 + 2 + 4 + 8 + 16 + 16 + 16));
+  // Many: each once at first; then a thousand in 16 ms.
+  for (int i = 0; i < kCount; ++i) ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(0)), [&] { ++ran; }));
+  EXPECT_GE(TimeOfRefusals(5 * kCount), milliseconds(3 * 16));
+  EXPECT_GE(lines.CountWith("no memory for them"), 1);
+  EXPECT_EQ(lines.CountWith("is full"), 0);
+  EXPECT_EQ(ran, 0);
+
+  LiftAddressSpaceLimit();
+  for (auto* fiber : all) scheduling_group::DiscardFiber(fiber);
+  scheduling_group::WorkerTeam team(&group);
+  ASSERT_TRUE(team.Start());
+  const auto limit = steady_clock::now() + seconds(60);
+  while (ran != kCount + 1 && steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(ran, kCount + 1);
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  timers.Stop();
+  group.Stop();
+  team.Join();
+}
+
+#endif
 
 // --- Execution contexts ---
 

@@ -1,0 +1,19 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether the calling thread, which is no worker, may wait for room in a run queue. It may, unless it said otherwise: a
+// timer thread says otherwise, since all timers of its group would wait with it. What such a thread starts while the
+// queue is full goes into the overflow list, as what an on_exit hook starts does.
+#ifndef WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
+#define WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
+
+#include "weft/base/cpu.h"
+
+namespace weft::scheduling_group {
+
+WEFT_TLS_ACCESSOR void SetThreadMayWait(bool may_wait) noexcept;
+WEFT_TLS_ACCESSOR bool ThreadMayWait() noexcept;
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_

@@ -1,0 +1,64 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// RetryPace: when timers whose fiber was refused are tried again.
+//
+// The first try comes kShortestDelay later. As long as none succeeds the delay doubles, up to kLongestDelay. Many that
+// are refused together are spread, a thousand to a delay: 16 ms and 16 us apart, 100,000 of them cost the timer thread
+// about 1 % of a CPU instead of all of it, and one whose turn came while there was room again has waited kLatest at
+// most. As soon as a fiber is started the delay is the shortest again.
+// The timer thread's; nobody else calls it.
+#ifndef WEFT_TIMER_RETRY_PACE_H_
+#define WEFT_TIMER_RETRY_PACE_H_
+
+#include <algorithm>
+#include <chrono>
+
+#include "weft/base/clock.h"
+
+namespace weft::timer {
+
+class RetryPace {
+ public:
+  using TimePoint = base::Clock::TimePoint;
+
+  static constexpr std::chrono::nanoseconds kShortestDelay = std::chrono::milliseconds(1);
+  static constexpr std::chrono::nanoseconds kLongestDelay = std::chrono::milliseconds(16);
+  static constexpr std::chrono::nanoseconds kLatest = std::chrono::seconds(1);
+  static constexpr int kTriesPerDelay = 1000;
+
+  // A fiber is refused at `now`: when its timer is tried again.
+  TimePoint Next(TimePoint now) noexcept {
+    if (!refusing_ || now >= grows_at_) {
+      delay_ = refusing_ ? std::min(2 * delay_, kLongestDelay) : kShortestDelay;
+      grows_at_ = now + delay_;
+      refusing_ = true;
+    }
+    const TimePoint at = std::min(std::max(next_, now + delay_), now + kLatest);
+    next_ = at + delay_ / kTriesPerDelay;
+    return at;
+  }
+
+  // After Next(now), because memory was refused: to ask for it costs system calls, and is left alone for a delay.
+  void OnNoMemory(TimePoint now) noexcept {
+    no_memory_ = true;
+    ask_again_at_ = now + delay_;
+  }
+  bool no_memory() const noexcept { return no_memory_; }
+  bool MayAskForMemory(TimePoint now) const noexcept { return !no_memory_ || now >= ask_again_at_; }
+
+  // A fiber was started.
+  void OnStarted() noexcept { refusing_ = no_memory_ = false; }
+
+ private:
+  bool refusing_ = false;
+  bool no_memory_ = false;
+  std::chrono::nanoseconds delay_ = kShortestDelay;
+  TimePoint grows_at_;
+  TimePoint ask_again_at_;
+  TimePoint next_;
+};
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_RETRY_PACE_H_
