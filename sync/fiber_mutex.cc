@@ -73,10 +73,10 @@ void FiberMutex::CheckNotRecursive(std::uint32_t word) const noexcept {
               "FiberMutex::lock: the caller owns it already (it is not recursive)");
 }
 
-bool FiberMutex::TakeUnlocked(bool woken) noexcept {
+bool FiberMutex::TakeUnlocked(bool woken, std::uint32_t tag) noexcept {
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((word & kLocked) == 0) {
-    std::uint32_t next = word | kLocked | OwnerTag();
+    std::uint32_t next = word | kLocked | tag;
     if (woken) next &= ~kWoken;
     // acquire: as in TakeFree().
     if (word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) return true;
@@ -84,16 +84,17 @@ bool FiberMutex::TakeUnlocked(bool woken) noexcept {
   return false;
 }
 
-WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline) noexcept {
+WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline, std::uint32_t tag) noexcept {
   CheckNotRecursive(word_.load(std::memory_order_relaxed));  // Ours if it has our tag: nobody else changes that.
   Waiter waiter;
-  if (SpinForIt(waiter.fiber() != nullptr)) return true;
+  waiter.tag = tag;
+  if (SpinForIt(waiter.fiber() != nullptr, tag)) return true;
   return Contend(&waiter, /*woken=*/false, deadline);
 }
 
 // A section is often over sooner than a wait: but only a running owner comes to its end, and where others are queued it
 // has more customers than us.
-bool FiberMutex::SpinForIt(bool is_fiber) noexcept {
+bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
   // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us
   // (bench/base/parker_benchmark.cc).
   constexpr int kFiberSpins = 2;
@@ -101,7 +102,7 @@ bool FiberMutex::SpinForIt(bool is_fiber) noexcept {
   if (!HasSeveralCpus()) return false;
   for (int spins = is_fiber ? kFiberSpins : kThreadSpins; spins > 0; --spins) {
     const std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a hint.
-    if ((word & kLocked) == 0) return TakeUnlocked(/*woken=*/false);
+    if ((word & kLocked) == 0) return TakeUnlocked(/*woken=*/false, tag);
     if ((word & (kQueued | kWoken)) != 0) return false;
     base::CpuRelax();
   }
@@ -113,8 +114,8 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) no
   Patience patience;
   unsigned losses_beside_waker = 0;  // in a row
   for (;;) {
-    if (TakeUnlocked(woken)) return true;
-    if (deadline.expired()) return woken ? GiveUpWoken() : false;
+    if (TakeUnlocked(woken, waiter->tag)) return true;
+    if (deadline.expired()) return woken ? GiveUpWoken(waiter->tag) : false;
     std::uint16_t hand_overs = 0;  // to ask for
     if (woken) {
       if (patience.IsOverAfterLoss(kPatience)) hand_overs = 1;  // MX6
@@ -146,7 +147,6 @@ bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_overs, b
     if (word_.compare_exchange_weak(word, next, std::memory_order_relaxed, std::memory_order_relaxed)) break;
   }
   waiter->granted = false;
-  waiter->tag = OwnerTag();
   waiter->count = hand_overs;
   waiter->Prepare(deadline, Interruptible::kNo);
   if (woken) {
@@ -168,9 +168,9 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
 
 // It was woken, lost, and has no more time. The next unlock() must wake another: kWoken goes, while the mutex is locked
 // (MX2). True: it came free meanwhile, and is ours after all.
-bool FiberMutex::GiveUpWoken() noexcept {
+bool FiberMutex::GiveUpWoken(std::uint32_t tag) noexcept {
   for (;;) {
-    if (TakeUnlocked(/*woken=*/true)) return true;
+    if (TakeUnlocked(/*woken=*/true, tag)) return true;
     std::uint32_t word = word_.load(std::memory_order_relaxed);
     while ((word & kLocked) != 0) {
       // relaxed: carries nothing but the bit.

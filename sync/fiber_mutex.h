@@ -6,7 +6,7 @@
 //
 // Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
 // try_lock() and unlock() never do. Not recursive. The fiber (thread) that locked it must unlock it: debug builds check
-// this.
+// this. (FiberTimedMutex has no owner: any fiber or thread may unlock it.)
 // Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or successful
 // try_lock().
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
@@ -95,16 +95,34 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   }
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    if (WEFT_UNLIKELY(!TakeFree())) static_cast<void>(LockSlow(base::Deadline::Infinite()));
+    static_cast<void>(LockUntil(base::Deadline::Infinite(), OwnerTag()));
   }
 
-  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(); }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(OwnerTag()); }
 
-  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { UnlockAs(OwnerTag()); }
+
+ protected:
+  // For FiberTimedMutex: the tag of one that has no owner.
+  static constexpr std::uint32_t kNoOwner = 0;
+
+  // False: the deadline passed.
+  [[nodiscard]] bool LockUntil(base::Deadline deadline, std::uint32_t tag) noexcept {
+    return WEFT_LIKELY(TakeFree(tag)) || LockSlow(deadline, tag);
+  }
+
+  // Wins it if it is not locked, whatever the other bits say.
+  bool TakeFree(std::uint32_t tag) noexcept {
+    if constexpr (kHasTags) return TakeUnlocked(/*woken=*/false, tag);  // The tag comes with the bit.
+    // acquire: what the last owner did. Pairs with the releases in UnlockAs() and UnlockSlow().
+    return (word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
+  }
+
+  void UnlockAs(std::uint32_t tag) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     // What the word most likely is: locked; or, where others are queued, one of them has been woken, too. A load of the
     // word itself would have to wait for lock()'s exchange: 2.5 ns.
     const std::uint32_t others = waiters_.empty_hint() ? 0 : kQueued | kWoken;
-    std::uint32_t word = kLocked | OwnerTag() | others;
+    std::uint32_t word = kLocked | tag | others;
     // release: what we did as the owner. Pairs with the acquire of the next owner's exchange.
     if (WEFT_UNLIKELY(
             !word_.compare_exchange_strong(word, others, std::memory_order_release, std::memory_order_relaxed))) {
@@ -112,10 +130,9 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
     }
   }
 
- protected:
-  // FiberTimedMutex. False: the deadline passed.
-  [[nodiscard]] bool LockUntil(base::Deadline deadline) WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return WEFT_LIKELY(TakeFree()) || LockSlow(deadline);
+  // Its destructor may find it locked.
+  void ForgetTheLock() noexcept {
+    if constexpr (kHasTags) word_.fetch_and(~kLocked, std::memory_order_relaxed);  // relaxed: as in the destructor.
   }
 
  private:
@@ -148,23 +165,16 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 #endif
   static std::uint32_t CallerTag() noexcept;
 
-  // Wins it if it is not locked, whatever the other bits say.
-  bool TakeFree() noexcept {
-    if constexpr (kHasTags) return TakeUnlocked(/*woken=*/false);  // The tag comes with the bit.
-    // acquire: what the last owner did. Pairs with the releases in unlock() and UnlockSlow().
-    return (word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
-  }
-
-  // The same; `woken`: the caller is the one that kWoken stands for.
-  bool TakeUnlocked(bool woken) noexcept;
-  bool LockSlow(base::Deadline deadline) noexcept;
+  // As TakeFree(); `woken`: the caller is the one that kWoken stands for.
+  bool TakeUnlocked(bool woken, std::uint32_t tag) noexcept;
+  bool LockSlow(base::Deadline deadline, std::uint32_t tag) noexcept;
   void UnlockSlow() noexcept;
 
-  bool SpinForIt(bool is_fiber) noexcept;
+  bool SpinForIt(bool is_fiber, std::uint32_t tag) noexcept;
   bool Contend(sync::Waiter* waiter, bool woken, base::Deadline deadline) noexcept;
   bool QueueUp(sync::Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept;
   void LeaveQueue(sync::Waiter* waiter) noexcept;
-  bool GiveUpWoken() noexcept;
+  bool GiveUpWoken(std::uint32_t tag) noexcept;
   bool Release(std::uint32_t* word) noexcept;
   void CheckOwner(std::uint32_t word) const noexcept;
   void CheckNotRecursive(std::uint32_t word) const noexcept;

@@ -1,8 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberTimedMutex: a FiberMutex that one may stop waiting for. Everything that fiber_mutex.h says holds here too,
-// fairness included; the algorithm is the same, and so is the cost when nobody waits.
+// FiberTimedMutex: a FiberMutex that one may stop waiting for, and that has no owner. Everything else that fiber_mutex.h
+// says holds here too, fairness included; the algorithm is the same, and so is the cost when nobody waits.
+//
+// No owner, as in tRPC-Cpp: any fiber or thread may unlock what another has locked; who holds it and asks for it again
+// waits (try_lock_for(): in vain, unless another unlocks it; lock(): for that other); it may be destroyed while locked,
+// but not while somebody waits for it. FiberMutex takes all of this for a mistake.
 //
 // try_lock_for(), try_lock_until(): any duration, any clock. May switch (a thread: block). False: the deadline passed,
 // and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter whose deadline
@@ -21,21 +25,26 @@ namespace weft {
 class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
  public:
   constexpr FiberTimedMutex() = default;
+  FiberTimedMutex(const FiberTimedMutex&) = delete;
+  FiberTimedMutex& operator=(const FiberTimedMutex&) = delete;
+  ~FiberTimedMutex() { ForgetTheLock(); }
 
-  void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS { FiberMutex::lock(); }
-  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return FiberMutex::try_lock(); }
-  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { FiberMutex::unlock(); }
+  void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    static_cast<void>(LockUntil(base::Deadline::Infinite(), kNoOwner));
+  }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(kNoOwner); }
+  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { UnlockAs(kNoOwner); }
 
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return try_lock() || LockUntil(base::Deadline::After(timeout));
+    return try_lock() || LockUntil(base::Deadline::After(timeout), kNoOwner);
   }
 
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return try_lock() || LockUntil(base::Deadline::At(deadline));
+    return try_lock() || LockUntil(base::Deadline::At(deadline), kNoOwner);
   }
 };
 
