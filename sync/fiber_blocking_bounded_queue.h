@@ -11,8 +11,12 @@
 //   timed Push    false: no room in time, or stopped. TryPush: no room, or stopped.
 //   Pop           true: `item` is the oldest. False: the queue was stopped and is empty; `item` is unchanged.
 //   timed Pop     false: nothing in time, or stopped and empty. TryPop: empty.
-// An item heavier than the capacity is let in when the queue is empty: it would wait for ever otherwise.
+// Room: an item goes in when its weight and the weight of what is in the queue are together not above the capacity. So
+// capacity 0 is a closed gate, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
+// room for it.
 // Stop(): wakes all. What is in the queue can still be popped; nothing is dropped. Final.
+// All that is as in tRPC-Cpp, but for what it does after Stop(): its Push() says true and drops the item, its Pop() says
+// true and gives none, what is in the queue is lost, and only one waiter is woken.
 // Memory ordering: what X did before the Push() of an item is visible to Y after the Pop() of that item.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
@@ -24,11 +28,12 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "weft/base/clock.h"
+#include "weft/base/unique_function.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -37,13 +42,13 @@ namespace weft {
 template <class T>
 class FiberBlockingBoundedQueue {
  public:
-  using WeightFunction = std::function<std::size_t(const T&)>;
+  using WeightFunction = base::UniqueFunction<std::size_t(const T&)>;
 
-  // Without a function each item weighs 1.
+  // Without a function each item weighs 1. The function is called by all that push, several at a time.
   explicit FiberBlockingBoundedQueue(std::size_t capacity, WeightFunction weight_of = nullptr)
-      : capacity_(capacity), weight_of_(std::move(weight_of)) {}
+      : capacity_(capacity), weight_of_(weight_of ? std::make_shared<WeightFunction>(std::move(weight_of)) : nullptr) {}
 
-  // Items and settings are copied or moved; who waits stays with the queue it waits for.
+  // Items and settings are copied or moved, the weight function is shared; who waits stays with the queue it waits for.
   FiberBlockingBoundedQueue(const FiberBlockingBoundedQueue& other) : FiberBlockingBoundedQueue(0) { *this = other; }
   FiberBlockingBoundedQueue(FiberBlockingBoundedQueue&& other) : FiberBlockingBoundedQueue(0) {
     *this = std::move(other);
@@ -139,9 +144,7 @@ class FiberBlockingBoundedQueue {
   };
 
   // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
-  bool HasRoomFor(std::size_t weight) const {
-    return entries_.empty() || (weight_ <= capacity_ && weight <= capacity_ - weight_);
-  }
+  bool HasRoomFor(std::size_t weight) const { return weight_ <= capacity_ && weight <= capacity_ - weight_; }
   void Append(T&& item, std::size_t weight) {
     entries_.push_back(Entry{std::move(item), weight});
     weight_ += weight;
@@ -161,12 +164,12 @@ class FiberBlockingBoundedQueue {
     not_full_.notify_all();
   }
 
-  std::size_t Weigh(const T& item) const { return weight_of_ ? weight_of_(item) : 1; }
+  std::size_t Weigh(const T& item) const { return weight_of_ != nullptr ? (*weight_of_)(item) : 1; }
 
   // Room for one item of weight 1 is room for one waiter. Otherwise the first waiter may not fit where the second
   // would.
   void NotifyRoom() {
-    if (weight_of_) {
+    if (weight_of_ != nullptr) {
       not_full_.notify_all();
     } else {
       not_full_.notify_one();
@@ -202,7 +205,7 @@ class FiberBlockingBoundedQueue {
   std::deque<Entry> entries_;
   std::size_t weight_ = 0;
   std::size_t capacity_;
-  WeightFunction weight_of_;
+  std::shared_ptr<WeightFunction> weight_of_;
   bool stopped_ = false;
 };
 

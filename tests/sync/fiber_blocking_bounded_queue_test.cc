@@ -132,27 +132,53 @@ TEST_P(FiberBlockingBoundedQueueTest, WeightsBoundWhatIsInIt) {
   EXPECT_EQ(sum, expected);
 }
 
-TEST_P(FiberBlockingBoundedQueueTest, AnItemHeavierThanTheCapacityIsLetInAlone) {
+TEST_P(FiberBlockingBoundedQueueTest, AnItemHeavierThanTheCapacityWaitsForMoreCapacity) {
   FiberBlockingBoundedQueue<int> queue(10, [](int item) { return static_cast<std::size_t>(item); });
+  std::atomic<bool> refused{false};
+  std::atomic<bool> pushed{false};
+  Crew crew = MakeCrew();
+  crew.Add([&] {
+    EXPECT_FALSE(queue.TryPush(1000));
+    EXPECT_FALSE(queue.Push(1000, 1ms));
+    refused = true;
+    EXPECT_TRUE(queue.Push(1000));
+    pushed = true;
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return refused.load(); });
+    EXPECT_TRUE(queue.Push(10));  // Lighter ones pass.
+    int item = 0;
+    EXPECT_TRUE(queue.Pop(item));
+    EXPECT_EQ(item, 10);
+    queue.SetCapacity(999);
+    EXPECT_FALSE(queue.Pop(item, 1ms));
+    EXPECT_FALSE(pushed);
+    queue.SetCapacity(1000);
+    EXPECT_TRUE(queue.Pop(item));
+    EXPECT_EQ(item, 1000);
+  });
+  crew.Join();
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, CapacityZeroIsAClosedGate) {
+  FiberBlockingBoundedQueue<int> queue(0);
   std::atomic<bool> refused{false};
   Crew crew = MakeCrew();
   crew.Add([&] {
-    EXPECT_TRUE(queue.Push(1));
-    EXPECT_FALSE(queue.TryPush(1000));
-    refused = true;
-    EXPECT_TRUE(queue.Push(1000));  // Waits until the queue is empty.
     EXPECT_FALSE(queue.TryPush(1));
+    EXPECT_FALSE(queue.Push(1, 1ms));
+    refused = true;
+    EXPECT_TRUE(queue.Push(2));
   });
   crew.Add([&] {
     YieldUntil([&] { return refused.load(); });
     int item = 0;
+    EXPECT_FALSE(queue.Pop(item, 1ms));
+    queue.SetCapacity(1);
     EXPECT_TRUE(queue.Pop(item));
-    YieldUntil([&] { return queue.Size() == 1000; });
+    EXPECT_EQ(item, 2);
   });
   crew.Join();
-  int item = 0;
-  EXPECT_TRUE(queue.TryPop(item));
-  EXPECT_EQ(item, 1000);
 }
 
 TEST_P(FiberBlockingBoundedQueueTest, MoreCapacityLetsWaitersIn) {
