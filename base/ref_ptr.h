@@ -47,6 +47,9 @@ class RefCounted {
   // (RP2).
   bool HasOneRef() const noexcept { return count_.load(std::memory_order_acquire) == 1; }
 
+  // How many references there are: a snapshot, unless the caller holds the only one.  acquire: as in HasOneRef().
+  std::uint32_t UseCount() const noexcept { return count_.load(std::memory_order_acquire); }
+
  protected:
   RefCounted() = default;
   ~RefCounted() = default;
@@ -87,6 +90,11 @@ class RefPtr {
   T* operator->() const noexcept { return object_; }
   explicit operator bool() const noexcept { return object_ != nullptr; }
   void reset() noexcept { *this = RefPtr(); }
+
+  // The same under tRPC-Cpp's names, and how many references the object has: 0 without an object.
+  T* Get() const noexcept { return object_; }
+  void Reset() noexcept { reset(); }
+  std::uint32_t UseCount() const noexcept { return object_ != nullptr ? object_->UseCount() : 0; }
 
   // Gives the reference to the caller, who will Adopt() it or Release() it.
   [[nodiscard]] T* Leak() noexcept { return std::exchange(object_, nullptr); }

@@ -79,10 +79,11 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   template <class T>
   friend class FiberExecutionLocal;
 
-  // What stands before each value.
+  // What the context knows of a value.
   struct Header {
     std::uint64_t serial;
     void (*destroy)(Header*);
+    void* object;
     Header* older = nullptr;
   };
 
@@ -144,25 +145,53 @@ class FiberExecutionLocal {
     WEFT_CHECK(context != nullptr, "FiberExecutionLocal: used outside of FiberExecutionContext::Execute()");
     FiberExecutionContext::Slot& slot = context->SlotAt(slot_.index);
     // acquire: the value is whole.  Pairs with the release store in FiberExecutionContext::Adopt().
-    auto* const header = static_cast<Value*>(slot.value.load(std::memory_order_acquire));
-    if (WEFT_LIKELY(header != nullptr && header->serial == slot_.serial)) return &header->value;
+    const FiberExecutionContext::Header* const header = slot.value.load(std::memory_order_acquire);
+    if (WEFT_LIKELY(header != nullptr && header->serial == slot_.serial)) return static_cast<T*>(header->object);
     return Make(*context, slot);
   }
   T* operator->() const { return Get(); }
   T& operator*() const { return *Get(); }
 
+  // Makes `object` the current context's T, instead of one that Get() would make; deleter(object) ends it when the
+  // context's values are destroyed. The context may have no T yet: aborts if it has.
+  void UnsafeInit(T* object, void (*deleter)(T*)) const {
+    FiberExecutionContext* const context = FiberExecutionContext::Current();
+    WEFT_CHECK(context != nullptr,
+               "FiberExecutionLocal::UnsafeInit: called outside of FiberExecutionContext::Execute()");
+    FiberExecutionContext::Slot& slot = context->SlotAt(slot_.index);
+    const std::scoped_lock lock(slot.making);
+    // relaxed: as in Make().
+    const FiberExecutionContext::Header* const present = slot.value.load(std::memory_order_relaxed);
+    WEFT_CHECK(present == nullptr || present->serial != slot_.serial,
+               "FiberExecutionLocal::UnsafeInit: the context has a value already");
+    auto* const given = new Given;
+    given->serial = slot_.serial;
+    given->object = object;
+    given->deleter = deleter;
+    given->destroy = [](FiberExecutionContext::Header* header) {
+      auto* const self = static_cast<Given*>(header);
+      self->deleter(static_cast<T*>(self->object));
+      delete self;
+    };
+    context->Adopt(slot, given);
+  }
+
  private:
   struct Value : FiberExecutionContext::Header {
     T value{};
+  };
+  struct Given : FiberExecutionContext::Header {
+    void (*deleter)(T*);
   };
 
   WEFT_NOINLINE T* Make(FiberExecutionContext& context, FiberExecutionContext::Slot& slot) const {
     const std::scoped_lock lock(slot.making);
     // relaxed: the lock has shown us what its last holder stored.
-    auto* const present = static_cast<Value*>(slot.value.load(std::memory_order_relaxed));
-    if (present != nullptr && present->serial == slot_.serial) return &present->value;
+    const FiberExecutionContext::Header* const present = slot.value.load(std::memory_order_relaxed);
+    if (present != nullptr && present->serial == slot_.serial) return static_cast<T*>(present->object);
     auto* const made = new Value;
     made->serial = slot_.serial;
+    made->object = &made->value;
     made->destroy = [](FiberExecutionContext::Header* header) { delete static_cast<Value*>(header); };
     context.Adopt(slot, made);
     return &made->value;

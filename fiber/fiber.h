@@ -60,7 +60,7 @@ void DropJoinState(JoinState* state);
 template <class F, class... Args>
 concept FiberProcedure =
     !std::same_as<std::remove_cvref_t<F>, FiberAttributes> && !std::same_as<std::remove_cvref_t<F>, Launch> &&
-    std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
+    (TakesCopies<F, Args...> || TakesReferred<F, Args...>);
 
 }  // namespace fiber::detail
 
@@ -74,8 +74,9 @@ class Fiber {
   // Not joinable.
   Fiber() noexcept = default;
 
-  // Each runs f(args...) in a new fiber; function and arguments are kept by value.  Aborts if the start is refused: see
-  // TryStart.
+  // Each runs f(args...) in a new fiber; function and arguments are kept by value, as std::thread keeps them.  A
+  // std::ref(x) that f does not take as such is passed as x: [](auto& x) {...} may be f.  Aborts if the start is
+  // refused: see TryStart.
   template <class F, class... Args>
   requires(!std::same_as<std::remove_cvref_t<F>, Fiber> &&
            fiber::detail::FiberProcedure<F, Args...>) explicit Fiber(F&& f, Args&&... args)
@@ -159,16 +160,19 @@ class Fiber {
 };
 
 // Runs f() in a new fiber that nobody waits for.  false: refused, f has not run.
+//
+// Not [[nodiscard]]: code written for tRPC-Cpp, whose guide drops the result, compiles with -Werror.  But who waits for
+// what f does (a FiberLatch, say) has to look at it.
 template <class F>
 requires fiber::detail::StartProcedure<F>
-[[nodiscard]] bool StartFiberDetached(F&& f) {
+bool StartFiberDetached(F&& f) {
   constexpr const char* kName = "StartFiberDetached";
   return fiber::detail::Start(kName, fiber::detail::PlanStart(kName), std::forward<F>(f));
 }
 
 template <class F>
 requires fiber::detail::StartProcedure<F>
-[[nodiscard]] bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
+bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
   constexpr const char* kName = "StartFiberDetached";
   return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f));
 }
@@ -177,7 +181,7 @@ requires fiber::detail::StartProcedure<F>
 // the run queue holds.
 template <class F>
 requires fiber::detail::StartProcedure<F>
-[[nodiscard]] bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {
+bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {
   return fiber::detail::StartBatch("BatchStartFiberDetached", std::move(start_procedures));
 }
 

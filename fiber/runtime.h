@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "weft/fiber/runtime_options.h"
+#include "weft/fiber/this_fiber.h"
 #include "weft/scheduling_group/counters.h"
 
 namespace weft::fiber {
@@ -63,6 +64,9 @@ std::size_t GetSchedulingGroupSize();
 
 // Workers in all.
 std::size_t GetConcurrencyHint();
+
+// Fibers that are ready and wait for a worker (this_fiber.h).
+using weft::GetFiberQueueSize;
 
 // The group whose worker the caller runs on; aborts in a plain thread.
 std::size_t GetCurrentSchedulingGroupIndex();

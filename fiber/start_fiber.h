@@ -97,11 +97,19 @@ void CheckNotEmpty(const char* caller, const F& f) {
   }
 }
 
-// A function and its arguments as one callable, both kept by value as std::thread does.
+// Whether F can be called with the copies of its arguments, as std::thread does; or else with what their std::refs
+// refer to.
+template <class F, class... Args>
+concept TakesCopies = std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
+template <class F, class... Args>
+concept TakesReferred = std::invocable<std::decay_t<F>, std::unwrap_ref_decay_t<Args>...>;
+
+// A function and its arguments as one callable, both kept by value.
 template <class F, class... Args>
 auto BindProcedure(F&& f, Args&&... args) {
-  return [f = std::decay_t<F>(std::forward<F>(f)),
-          args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable {
+  using Kept = std::conditional_t<TakesCopies<F, Args...>, std::tuple<std::decay_t<Args>...>,
+                                  std::tuple<std::unwrap_ref_decay_t<Args>...>>;
+  return [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable {
     std::apply(std::move(f), std::move(args));
   };
 }

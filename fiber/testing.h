@@ -18,38 +18,15 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <exception>
-#include <utility>
 
-#include "weft/fiber/fiber.h"
+#include "weft/fiber/run_as_fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/fiber/start_fiber.h"
-#include "weft/fiber/this_fiber.h"
 
 namespace weft::testing {
 
 namespace detail {
 
-// A runtime for as long as it lives, if there is none already.
-class RuntimeInScope {
- public:
-  RuntimeInScope() : started_(!fiber::IsRuntimeRunning()) {
-    if (started_) fiber::StartRuntime();
-  }
-  ~RuntimeInScope() {
-    if (!started_) return;
-    const std::size_t left_behind = fiber::TerminateRuntime();
-    EXPECT_EQ(left_behind, std::size_t{0}) << "fibers were left behind; the log names them";
-  }
-  RuntimeInScope(const RuntimeInScope&) = delete;
-  RuntimeInScope& operator=(const RuntimeInScope&) = delete;
-
- private:
-  const bool started_;
-};
-
-// Fatal failures that the current test has seen so far.
-inline int CountFatalFailures() {
+inline int CountFatalFailuresOfGoogleTest() {
   const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
   if (test == nullptr) return 0;
   int count = 0;
@@ -59,45 +36,19 @@ inline int CountFatalFailures() {
   return count;
 }
 
+inline const bool google_test_listens =
+    (test_framework = {
+         .count_fatal_failures = &CountFatalFailuresOfGoogleTest,
+         .on_fatal_failure_in_fiber =
+             [] { GTEST_FAIL_AT(__FILE__, __LINE__) << "RunAsFiber: a fatal failure in the fiber, see above"; },
+         .on_fibers_left_behind =
+             [](std::size_t count) {
+               EXPECT_EQ(count, std::size_t{0}) << "fibers were left behind; the log names them";
+             },
+     },
+     true);
+
 }  // namespace detail
-
-// Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags)
-// for the call if none runs.  An exception of f is thrown on to the caller.  A fatal failure in f's fiber becomes one
-// of the caller's thread too, so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure() see it.
-template <class F>
-void RunAsFiber(F&& f) {
-  if (IsRunningInFiberWorker()) {
-    f();
-    return;
-  }
-  const int fatal_failures = detail::CountFatalFailures();
-  std::exception_ptr thrown;
-  {
-    const detail::RuntimeInScope runtime;
-    Fiber({.name = "RunAsFiber"}, [&] {
-      try {
-        f();
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-    }).Join();
-  }
-  if (thrown != nullptr) std::rethrow_exception(thrown);
-  if (detail::CountFatalFailures() != fatal_failures) {
-    [] { GTEST_FAIL_AT(__FILE__, __LINE__) << "RunAsFiber: a fatal failure in the fiber, see above"; }();
-  }
-}
-
-// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.
-//
-//   { RefuseFiberStarts refuse;  EXPECT_FALSE(server.Accept()); }
-class RefuseFiberStarts {
- public:
-  RefuseFiberStarts() { fiber::detail::ForbidStarts(); }
-  ~RefuseFiberStarts() { fiber::detail::AllowStarts(); }
-  RefuseFiberStarts(const RefuseFiberStarts&) = delete;
-  RefuseFiberStarts& operator=(const RefuseFiberStarts&) = delete;
-};
 
 // What WEFT_TEST_MAIN() does.
 inline int RunAllTestsInRuntime(int argc, char** argv) {
@@ -110,12 +61,6 @@ inline int RunAllTestsInRuntime(int argc, char** argv) {
 }
 
 }  // namespace weft::testing
-
-namespace weft::fiber {
-
-using testing::RunAsFiber;
-
-}  // namespace weft::fiber
 
 #define WEFT_TEST_MAIN() \
   int main(int argc, char** argv) { return ::weft::testing::RunAllTestsInRuntime(argc, argv); }

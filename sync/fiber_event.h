@@ -71,13 +71,13 @@ class FiberEvent {
 
   // False: not set within the time.
   template <class Rep, class Period>
-  [[nodiscard]] bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
+  bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
     return IsSet() || WaitSlow(base::Deadline::After(timeout), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
   }
 
   // The same; any clock.
   template <class Clock, class Duration>
-  [[nodiscard]] bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
+  bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
     return IsSet() || WaitSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
   }
 

@@ -32,6 +32,8 @@
 #include "weft/base/check.h"
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/sync/fiber_condition_variable.h"  // Not needed here: who includes tRPC-Cpp's fiber_latch.h gets both.
+#include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -74,14 +76,14 @@ class FiberLatch {
 
   // False: not open within the time.
   template <class Rep, class Period>
-  [[nodiscard]] bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const noexcept {
+  bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const noexcept {
     return TryWait() ||
            WaitSlow(base::Deadline::After(timeout), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
   }
 
   // The same; any clock.
   template <class Clock, class Duration>
-  [[nodiscard]] bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) const noexcept {
+  bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) const noexcept {
     return TryWait() || WaitSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
   }
 

@@ -57,12 +57,12 @@ concept FiberTimerCallback = std::is_constructible_v<std::decay_t<F>, F> &&
 // Calls `callback` once in a new fiber. Returns the timer's id; 0: it was refused (memory is exhausted; the runtime
 // stops), and `callback` has been destroyed.
 template <class Clock, class Duration, FiberTimerCallback F>
-[[nodiscard]] std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
+std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
 
 // The same again after each interval, which is above zero.
 template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-[[nodiscard]] std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at,
-                                          std::chrono::duration<Rep, Period> interval, F&& callback);
+std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
+                            F&& callback);
 
 // As SetFiberTimer, for timers that nobody will kill. False: refused.
 template <class Clock, class Duration, FiberTimerCallback F>

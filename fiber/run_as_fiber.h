@@ -1,0 +1,105 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// RunAsFiber: a function in a fiber, with a runtime around it if there is none.  Needs no test framework; testing.h
+// adds what GoogleTest is to know.
+//
+//   weft::testing::RunAsFiber([] { ... });
+
+#ifndef WEFT_FIBER_RUN_AS_FIBER_H_
+#define WEFT_FIBER_RUN_AS_FIBER_H_
+
+#include <cstddef>
+#include <exception>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+
+namespace weft::testing {
+
+namespace detail {
+
+// What a test framework wants to know.  Set while no test runs.
+struct TestFramework {
+  // Fatal failures that the current test has seen so far.
+  int (*count_fatal_failures)() = nullptr;
+  // In the caller's thread: the fiber has seen a fatal failure.
+  void (*on_fatal_failure_in_fiber)() = nullptr;
+  // The runtime's end has left fibers behind.
+  void (*on_fibers_left_behind)(std::size_t count) = nullptr;
+};
+inline TestFramework test_framework;
+
+// A runtime for as long as it lives, if there is none already.
+class RuntimeInScope {
+ public:
+  RuntimeInScope() : started_(!fiber::IsRuntimeRunning()) {
+    if (started_) fiber::StartRuntime();
+  }
+  ~RuntimeInScope() {
+    if (!started_) return;
+    const std::size_t left_behind = fiber::TerminateRuntime();  // Logs them.
+    if (left_behind != 0 && test_framework.on_fibers_left_behind != nullptr) {
+      test_framework.on_fibers_left_behind(left_behind);
+    }
+  }
+  RuntimeInScope(const RuntimeInScope&) = delete;
+  RuntimeInScope& operator=(const RuntimeInScope&) = delete;
+
+ private:
+  const bool started_;
+};
+
+inline int CountFatalFailures() {
+  return test_framework.count_fatal_failures != nullptr ? test_framework.count_fatal_failures() : 0;
+}
+
+}  // namespace detail
+
+// Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags)
+// for the call if none runs.  An exception of f is thrown on to the caller.  With testing.h, a fatal failure in f's
+// fiber becomes one of the caller's thread too, so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure()
+// see it; and fibers that f has left behind fail the test.
+template <class F>
+void RunAsFiber(F&& f) {
+  if (IsRunningInFiberWorker()) {
+    f();
+    return;
+  }
+  const int fatal_failures = detail::CountFatalFailures();
+  std::exception_ptr thrown;
+  {
+    const detail::RuntimeInScope runtime;
+    Fiber({.name = "RunAsFiber"}, [&] {
+      try {
+        f();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    }).Join();
+  }
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+  if (detail::CountFatalFailures() != fatal_failures) detail::test_framework.on_fatal_failure_in_fiber();
+}
+
+// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.
+//
+//   { RefuseFiberStarts refuse;  EXPECT_FALSE(server.Accept()); }
+class RefuseFiberStarts {
+ public:
+  RefuseFiberStarts() { fiber::detail::ForbidStarts(); }
+  ~RefuseFiberStarts() { fiber::detail::AllowStarts(); }
+  RefuseFiberStarts(const RefuseFiberStarts&) = delete;
+  RefuseFiberStarts& operator=(const RefuseFiberStarts&) = delete;
+};
+
+}  // namespace weft::testing
+
+namespace weft::fiber {
+
+using testing::RunAsFiber;
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_RUN_AS_FIBER_H_

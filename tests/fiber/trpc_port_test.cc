@@ -1,0 +1,443 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What programs written for tRPC-Cpp do, under its header names: replace "trpc/coroutine/" with "weft/fiber/" and
+// trpc:: with weft::, and it works, with all warnings as errors.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber/runtime.h"
+#include "weft/fiber/fiber_blocking_bounded_queue.h"
+#include "weft/fiber/fiber_blocking_noncontiguous_buffer.h"
+#include "weft/fiber/fiber_condition_variable.h"
+#include "weft/fiber/fiber_event.h"
+#include "weft/fiber/fiber_execution_context.h"
+#include "weft/fiber/fiber_latch.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/fiber/fiber_mutex.h"
+#include "weft/fiber/fiber_seqlock.h"
+#include "weft/fiber/fiber_shared_mutex.h"
+#include "weft/fiber/fiber_timed_mutex.h"
+#include "weft/fiber/fiber_timer.h"
+#include "weft/fiber/testing/fiber_runtime.h"
+#include "weft/tests/fiber/trpc_port_without_gtest.h"
+
+// These tests lock in ways that the analysis cannot follow.
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wthread-safety-analysis"
+#endif
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(TrpcPort, RunAsFiberIsInTheGlobalNamespaceAndNeedsNoTestFramework) {
+  EXPECT_TRUE(RunInAFiberWithoutGoogleTest());
+  bool in_fiber = false;
+  ::RunAsFiber([&] { in_fiber = IsRunningInFiberWorker(); });
+  EXPECT_TRUE(in_fiber);
+  in_fiber = false;
+  weft::testing::RunAsFiber([&] { in_fiber = IsRunningInFiberWorker(); });
+  EXPECT_TRUE(in_fiber);
+  EXPECT_FALSE(fiber::IsRuntimeRunning());
+}
+
+// As the user guide does: no look at what the start says.
+TEST(TrpcPort, AFiberIsStartedWithoutALookAtTheResult) {
+  RunAsFiber([] {
+    FiberLatch latch(5);
+    StartFiberDetached([&] { latch.CountDown(); });
+    Fiber::Attributes attributes;
+    attributes.scheduling_group = 0;
+    StartFiberDetached(attributes, [&] { latch.CountDown(); });
+    StartFiberDetached({.scheduling_group_local = true, .is_fiber_reactor = true}, [&] { latch.CountDown(); });
+    std::vector<std::function<void()>> batch(2, [&] { latch.CountDown(); });
+    BatchStartFiberDetached(std::move(batch));
+    latch.WaitFor(60s);
+    EXPECT_TRUE(latch.TryWait());
+    latch.WaitUntil(std::chrono::steady_clock::now());
+  });
+}
+
+TEST(TrpcPort, ATimerIsSetWithoutALookAtItsId) {
+  RunAsFiber([] {
+    FiberLatch latch(3);
+    const auto soon = std::chrono::steady_clock::now() + 1ms;
+    SetFiberTimer(soon, [&](std::uint64_t id) {
+      EXPECT_NE(id, 0U);
+      latch.CountDown();
+    });
+    std::atomic<int> ticks{0};
+    FiberEvent killed;
+    SetFiberTimer(soon, 1ms, [&](std::uint64_t id) {
+      if (++ticks == 1) return;
+      KillFiberTimer(id);
+      if (ticks == 2) latch.CountDown();
+      killed.Set();
+    });
+    FiberTimerKiller killer;
+    killer.Reset(SetFiberTimer(soon, [&] { latch.CountDown(); }));
+    latch.Wait();
+    killed.WaitFor(60s);
+  });
+}
+
+// fiber_latch.h alone brings the mutex and the condition variable: trpc_port_without_gtest.cc includes no more.
+TEST(TrpcPort, TheLatchsHeaderBringsMutexAndConditionVariable) { EXPECT_EQ(CountUnderALockOfTheLatchsHeader(3), 3); }
+
+TEST(TrpcPort, TheQueueSizeIsAskedForInNamespaceFiber) {
+  RunAsFiber([] {
+    EXPECT_EQ(fiber::GetFiberQueueSize(), GetFiberQueueSize());
+    EXPECT_GE(fiber::GetSchedulingGroupCount(), 1U);
+  });
+}
+
+TEST(TrpcPort, AFiberTakesAGenericLambdaAndAStdRef) {
+  RunAsFiber([] {
+    int x = 1;
+    std::string text = "a";
+    Fiber([](auto& value) { ++value; }, std::ref(x)).Join();
+    EXPECT_EQ(x, 2);
+    Fiber([](int& value) { ++value; }, std::ref(x)).Join();
+    EXPECT_EQ(x, 3);
+    // As std::thread: who takes the wrapper gets it.
+    Fiber([](auto value) { ++value.get(); }, std::ref(x)).Join();
+    EXPECT_EQ(x, 4);
+    Fiber(
+        fiber::Launch::Dispatch, [](auto& value, auto more) { value += more; }, std::ref(text), "b")
+        .Join();
+    Fiber(
+        Fiber::Attributes(), [](auto& value, std::unique_ptr<char> more) { value += *more; }, std::ref(text),
+        std::make_unique<char>('c'))
+        .Join();
+    EXPECT_EQ(text, "abc");
+    const std::string fixed = "fixed";
+    Fiber([&text](auto& value) { text = value; }, std::cref(fixed)).Join();
+    EXPECT_EQ(text, "fixed");
+    EXPECT_TRUE(Fiber::TryStart(
+                    {}, [](auto& value) { value = 9; }, std::ref(x))
+                    ->JoinFor(60s));
+    EXPECT_EQ(x, 9);
+  });
+}
+
+TEST(TrpcPort, TheContextsPointerHasGetResetAndUseCount) {
+  RunAsFiber([] {
+    EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
+    auto context = FiberExecutionContext::Create();
+    EXPECT_EQ(context.UseCount(), 1U);
+    context->Execute([&] {
+      EXPECT_EQ(FiberExecutionContext::Current(), context.Get());
+      auto captured = FiberExecutionContext::Capture();
+      EXPECT_EQ(captured.Get(), context.Get());
+      EXPECT_EQ(captured.UseCount(), context.UseCount());
+      EXPECT_EQ(context->UseCount(), context.UseCount());
+      const auto before = context.UseCount();
+      captured.Reset();
+      EXPECT_EQ(context.UseCount(), before - 1);
+      EXPECT_EQ(captured.UseCount(), 0U);
+      EXPECT_EQ(captured.Get(), nullptr);
+    });
+    EXPECT_EQ(context.UseCount(), 1U);
+    context->Clear();
+    context.Reset();
+    EXPECT_FALSE(context);
+  });
+}
+
+TEST(TrpcPort, AnExecutionLocalIsGivenAnObjectByUnsafeInit) {
+  static FiberExecutionLocal<std::string> name;
+  static FiberExecutionLocal<std::string> other;
+  static int deleted;
+  deleted = 0;
+  RunAsFiber([] {
+    auto context = FiberExecutionContext::Create();
+    auto* const mine = new std::string("mine");
+    context->Execute([&] {
+      name.UnsafeInit(mine, [](std::string* s) {
+        ++deleted;
+        delete s;
+      });
+      EXPECT_EQ(name.Get(), mine);
+      *name += "!";
+      EXPECT_EQ(*other, "");
+    });
+    Fiber({.execution_context = context.Get()}, [&] {
+      EXPECT_EQ(name.Get(), mine);
+      EXPECT_EQ(*name, "mine!");
+    }).Join();
+    auto another = FiberExecutionContext::Create();
+    another->Execute([&] { EXPECT_EQ(*name, ""); });
+    EXPECT_EQ(deleted, 0);
+    context->Clear();
+    EXPECT_EQ(deleted, 1);
+    context->Execute([&] { EXPECT_EQ(*name, "") << "made anew"; });
+    context.Reset();
+    EXPECT_EQ(deleted, 1);
+  });
+}
+
+TEST(TrpcPortDeathTest, UnsafeInitRefusesASecondObject) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  static FiberExecutionLocal<int> number;
+  auto context = FiberExecutionContext::Create();
+  context->Execute([&] {
+    static int first = 1;
+    static int second = 2;
+    number.UnsafeInit(&first, [](int*) {});
+    EXPECT_DEATH(number.UnsafeInit(&second, [](int*) {}), "UnsafeInit: the context has a value already");
+    EXPECT_EQ(*number, 1);
+  });
+  EXPECT_DEATH(number.UnsafeInit(nullptr, [](int*) {}), "UnsafeInit: called outside of FiberExecutionContext::Execute");
+}
+
+// FiberTimedMutex has no owner. (Debug builds used to abort.)
+TEST(TrpcPort, TheHolderOfATimedMutexTriesInVain) {
+  RunAsFiber([] {
+    FiberTimedMutex mutex;
+    mutex.lock();
+    EXPECT_FALSE(mutex.try_lock());
+    EXPECT_FALSE(mutex.try_lock_for(1ms));
+    EXPECT_FALSE(mutex.try_lock_until(std::chrono::steady_clock::now() + 1ms));
+    mutex.unlock();
+    EXPECT_TRUE(mutex.try_lock_for(1ms));
+    mutex.unlock();
+  });
+}
+
+TEST(TrpcPort, ATimedMutexIsUnlockedByAnotherFiber) {
+  RunAsFiber([] {
+    FiberTimedMutex mutex;
+    mutex.lock();
+    Fiber([&] { mutex.unlock(); }).Join();
+    // Who waits for itself is let in by another.
+    mutex.lock();
+    FiberEvent about_to_wait;
+    Fiber other([&] {
+      about_to_wait.Wait();
+      mutex.unlock();
+    });
+    about_to_wait.Set();
+    EXPECT_TRUE(mutex.try_lock_for(60s));
+    other.Join();
+    // Many waiters, each unlocked by the next one's fiber.
+    std::atomic<int> entered{0};
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 20; ++i) {
+      fibers.emplace_back([&] {
+        if (!mutex.try_lock_for(60s)) return;
+        ++entered;
+        Fiber([&] { mutex.unlock(); }).Join();
+      });
+    }
+    mutex.unlock();
+    for (Fiber& fiber : fibers) fiber.Join();
+    EXPECT_EQ(entered, 20);
+  });
+}
+
+TEST(TrpcPort, ATimedMutexIsDestroyedWhileLocked) {
+  RunAsFiber([] {
+    auto mutex = std::make_unique<FiberTimedMutex>();
+    mutex->lock();
+    mutex.reset();
+    FiberTimedMutex another;
+    EXPECT_TRUE(another.try_lock());
+  });
+}
+
+TEST(TrpcPort, ABoundedQueueOfCapacityZeroIsAClosedGate) {
+  RunAsFiber([] {
+    FiberBlockingBoundedQueue<int> queue{0};
+    EXPECT_EQ(queue.Capacity(), 0U);
+    EXPECT_FALSE(queue.TryPush(1));
+    EXPECT_FALSE(queue.Push(1, 1ms));
+    FiberEvent pushed;
+    Fiber producer([&] {
+      queue.Push(7);
+      pushed.Set();
+    });
+    EXPECT_FALSE(pushed.WaitFor(2ms));
+    int out = 0;
+    EXPECT_FALSE(queue.TryPop(out));
+    EXPECT_FALSE(queue.Pop(out, 1ms));
+    queue.SetCapacity(2);
+    EXPECT_EQ(queue.Capacity(), 2U);
+    queue.Pop(out);
+    EXPECT_EQ(out, 7);
+    producer.Join();
+    EXPECT_TRUE(queue.TryPush(1));
+    EXPECT_EQ(queue.Size(), 1U);
+    EXPECT_TRUE(queue.TryPop(out));
+    EXPECT_EQ(queue.Size(), 0U);
+    queue.Push(2);
+    queue.SetCapacity(0);
+    EXPECT_FALSE(queue.TryPush(3));
+    queue.Pop(out);
+    EXPECT_EQ(out, 2);
+    EXPECT_FALSE(queue.TryPush(3)) << "empty, and closed";
+  });
+}
+
+TEST(TrpcPort, AnItemHeavierThanTheCapacityWaitsForMoreCapacity) {
+  RunAsFiber([] {
+    FiberBlockingBoundedQueue<std::string> queue(2, [](const std::string& s) { return s.size(); });
+    EXPECT_FALSE(queue.TryPush("heavy"));
+    EXPECT_FALSE(queue.Push("heavy", 1ms));
+    Fiber producer([&] { queue.Push("heavy"); });
+    std::string out;
+    EXPECT_FALSE(queue.Pop(out, 2ms));
+    EXPECT_TRUE(queue.TryPush("ab")) << "a waiter does not keep lighter ones out";
+    queue.Pop(out);
+    EXPECT_EQ(out, "ab");
+    queue.SetCapacity(4);
+    EXPECT_FALSE(queue.Pop(out, 1ms));
+    queue.SetCapacity(5);
+    queue.Pop(out);
+    EXPECT_EQ(out, "heavy");
+    producer.Join();
+    // Stop() ends such a wait, and the item is still the producer's.
+    Fiber stopped([&] {
+      std::string item = "heavier";
+      EXPECT_FALSE(queue.Push(std::move(item)));
+      EXPECT_EQ(item, "heavier");
+    });
+    queue.Stop();
+    stopped.Join();
+  });
+}
+
+TEST(TrpcPort, AWeightFunctionMayBeMoveOnly) {
+  RunAsFiber([] {
+    FiberBlockingBoundedQueue<int> queue(
+        10, [unit = std::make_unique<std::size_t>(5)](int n) { return *unit * static_cast<std::size_t>(n); });
+    EXPECT_TRUE(queue.TryPush(1));
+    EXPECT_EQ(queue.Size(), 5U);
+    FiberBlockingBoundedQueue<int> copy(queue);
+    FiberBlockingBoundedQueue<int> moved(std::move(queue));
+    for (auto* each : {&copy, &moved}) {
+      EXPECT_TRUE(each->TryPush(1));
+      EXPECT_FALSE(each->TryPush(1));
+      EXPECT_EQ(each->Size(), 10U);
+    }
+    std::function<std::size_t(const int&)> named = [](const int&) { return std::size_t{3}; };
+    FiberBlockingBoundedQueue<int> third(3, named);
+    EXPECT_TRUE(third.TryPush(1));
+    EXPECT_FALSE(third.TryPush(1));
+  });
+}
+
+NoncontiguousBuffer Bytes(const std::string& text) {
+  NoncontiguousBuffer buffer;
+  buffer.Append(text);
+  return buffer;
+}
+
+TEST(TrpcPort, ANoncontiguousBufferIsAppendedToAndCut) {
+  RunAsFiber([] {
+    FiberBlockingNoncontiguousBuffer stream{0};
+    EXPECT_EQ(stream.Capacity(), 0U);
+    EXPECT_FALSE(stream.TryAppend(Bytes("1")));
+    stream.SetCapacity(2);
+    NoncontiguousBuffer out;
+    EXPECT_FALSE(stream.TryCut(out, 1));
+    EXPECT_FALSE(stream.Cut(out, 1, 1ms));
+    char* const raw = new char[2]{'1', '2'};
+    out.Append(raw, 2);
+    EXPECT_TRUE(stream.TryAppend(std::move(out)));
+    EXPECT_EQ(stream.ByteSize(), 2U);
+    EXPECT_TRUE(stream.TryCut(out, 1));
+    EXPECT_EQ(out.ToString(), "1");
+    stream.Append(Bytes("3"));
+    EXPECT_FALSE(stream.Append(Bytes("4"), 1ms));
+    stream.Cut(out, 2);
+    EXPECT_EQ(out.ToString(), "23");
+  });
+}
+
+TEST(TrpcPort, AppendAlwaysPutsMoreInThanThereIsRoomFor) {
+  RunAsFiber([] {
+    std::string sent;
+    for (int i = 0; i < 1000; ++i) sent += static_cast<char>('a' + i % 26);
+    FiberBlockingNoncontiguousBuffer stream{7};
+    Fiber producer([&] { EXPECT_TRUE(stream.AppendAlways(Bytes(sent))); });
+    std::string received;
+    NoncontiguousBuffer out;
+    while (received.size() < sent.size()) {
+      EXPECT_TRUE(stream.Cut(out, std::min<std::size_t>(3, sent.size() - received.size())));
+      received += out.ToString();
+      EXPECT_LE(stream.ByteSize(), 7U);
+    }
+    producer.Join();
+    EXPECT_EQ(received, sent);
+  });
+}
+
+TEST(TrpcPort, StoppingANoncontiguousBufferGivesWhatIsLeft) {
+  RunAsFiber([] {
+    FiberBlockingNoncontiguousBuffer stream{4};
+    stream.Append(Bytes("abc"));
+    Fiber producer([&] {
+      NoncontiguousBuffer bytes = Bytes("de");
+      EXPECT_FALSE(stream.Append(std::move(bytes)));
+      EXPECT_EQ(bytes.ToString(), "de");
+    });
+    StartFiberDetached([&] { stream.Stop(); });
+    NoncontiguousBuffer out;
+    EXPECT_TRUE(stream.Cut(out, std::numeric_limits<std::size_t>::max(), 60s));
+    EXPECT_EQ(out.ToString(), "abc");
+    EXPECT_TRUE(stream.Cut(out, 1));
+    EXPECT_TRUE(out.Empty());
+    EXPECT_FALSE(stream.TryAppend(Bytes("f")));
+    producer.Join();
+  });
+}
+
+TEST(TrpcPort, SharedMutexSequenceLockAndFiberLocalUnderTheirHeaderNames) {
+  RunAsFiber([] {
+    static FiberLocal<int> mine;
+    FiberSharedMutex shared;
+    FiberSeqLock sequence;
+    int value = 0;
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 8; ++i) {
+      fibers.emplace_back(Fiber::Attributes{}, [&, i] {
+        *mine = i;
+        shared.lock();
+        sequence.WriteSeqLock();
+        ++value;
+        sequence.WriteSeqUnlock();
+        shared.unlock();
+        EXPECT_EQ(*mine, i);
+      });
+    }
+    for (Fiber& fiber : fibers) fiber.Join();
+    std::shared_lock lock(shared);
+    unsigned seen = 0;
+    int copy = 0;
+    do {
+      seen = sequence.ReadSeqBegin();
+      copy = value;
+    } while (sequence.ReadSeqRetry(seen) != 0);
+    EXPECT_EQ(copy, 8);
+  });
+}
+
+}  // namespace
+}  // namespace weft
