@@ -3,12 +3,12 @@
 //
 // NoncontiguousBuffer: bytes in a row of blocks. Buffers are joined and cut without a copy of the bytes: a block is
 // shared by the buffers that have a part of it.
-//
+// Sample:
 //     NoncontiguousBuffer message;
 //     message.Append(std::move(header));              // a std::string: kept, not copied
 //     message.Append(std::move(body));                // a NoncontiguousBuffer
 //     NoncontiguousBuffer first = message.Cut(16);    // message is 16 bytes shorter
-//     for (std::string_view block : message.Blocks()) ...
+//     for (std::string_view block : message.Blocks()) Send(block);
 //
 // Invariants
 //   NB1  No block is empty, and ByteSize() is the sum of their sizes.

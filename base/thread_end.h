@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ThreadEnd: a function that is called when a thread ends, for what the library keeps of each thread.
-//
-//   constinit ThreadEnd at_thread_end(&GiveBack);        // static storage duration
+// Sample:
+//   static constinit base::ThreadEnd at_thread_end(&GiveBack);
 //   at_thread_end.Arm(cache);                            // this thread: GiveBack(cache) when it ends
 //
 // The function runs after the destructors of all thread_locals, so these may still use the library. Destructors of

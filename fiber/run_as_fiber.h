@@ -3,7 +3,7 @@
 
 // RunAsFiber: a function in a fiber, with a runtime around it if there is none.  Needs no test framework; testing.h
 // adds what GoogleTest is to know.
-//
+// Sample:
 //   weft::testing::RunAsFiber([] { ... });
 
 #ifndef WEFT_FIBER_RUN_AS_FIBER_H_
