@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <new>
 
 #include "weft/base/check.h"
 
@@ -23,11 +24,12 @@ namespace weft::context {
 
 class AddressRing {
  public:
-  // Room for `capacity` addresses; for fewer if that much address space is not to be had: see capacity().
+  // Room for `capacity` addresses; for fewer if that much address space is not to be had: see capacity(). Throws
+  // std::bad_alloc if there is none.
   explicit AddressRing(std::size_t capacity) : capacity_(std::bit_ceil(capacity)) {
     void* slots = MAP_FAILED;
     for (; slots == MAP_FAILED; capacity_ /= 2) {
-      WEFT_CHECK(capacity_ != 0, "AddressRing: no address space");
+      if (capacity_ == 0) throw std::bad_alloc();
       slots = mmap(nullptr, Bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (slots != MAP_FAILED) break;
     }

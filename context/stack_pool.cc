@@ -28,8 +28,7 @@ constexpr std::size_t kColours = 16;
 constexpr std::size_t kColourStep = base::kCacheLineSize;
 constexpr std::size_t kMaxColourOffset = (kColours - 1) * kColourStep;
 
-// The first arena is small enough for a process with a limit on its address space, the largest for 500,000 stacks.
-constexpr std::size_t kFirstArenaSize = std::size_t{256} << 20;
+// For 350,000 stacks.
 constexpr std::size_t kLargestArenaSize = std::size_t{64} << 30;
 constexpr std::size_t kFewestSlots = 16;
 constexpr std::size_t kSetsPerArena = 4;
@@ -48,7 +47,7 @@ StackPool::StackPool(const Options& options)
       populate_(options.populate),
       memory_(options.memory != nullptr ? options.memory : StackMemory::System()),
       owner_(options.owner),
-      next_arena_size_(kFirstArenaSize),
+      next_arena_size_(options.first_arena_size),
       slots_left_(options.max_stacks),
       guard_kind_(options.guard ? GuardKind::kMadvise : GuardKind::kNone),
       warm_(options.max_stacks) {
@@ -80,15 +79,16 @@ void* StackPool::Acquire() {
 }
 
 std::size_t StackPool::AcquireBatch(void** tops, std::size_t n) {
-  std::size_t taken = TakeAny(tops, n);
+  Growth growth = Growth::kDone;
+  std::size_t taken = TakeAny(tops, n, &growth);
   if (WEFT_UNLIKELY(taken < n)) {
     // What Trim() had in its hands just now is no reason to refuse: no one would tell the caller that it is back.
     std::lock_guard trim(trim_mutex_);
-    taken += TakeAny(tops + taken, n - taken);
+    taken += TakeAny(tops + taken, n - taken, &growth);
   }
   if (WEFT_UNLIKELY(taken < n)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "out of stacks: ", statistics().in_use, " of ", stack_size_,
-                          " bytes are in use and the system gives no more memory");
+                          " bytes are in use, and there are no more: ", WhyNot(growth));
   }
   std::reverse(tops, tops + taken);  // They were taken warmest first.
   return taken;
@@ -175,14 +175,14 @@ std::size_t StackPool::SlotOf(const Arena& arena, const void* top) const {
 }
 
 // Warm ones, then cold ones, which get their guards if they are bare, and if there are several, their top pages.
-std::size_t StackPool::TakeAny(void** tops, std::size_t n) {
+std::size_t StackPool::TakeAny(void** tops, std::size_t n, Growth* growth) {
   std::size_t taken = TakeWarm(tops, n);
   while (taken < n) {
     const std::size_t wanted = std::min(n - taken, kRun);
     const std::size_t cold = TakeCold(tops + taken, wanted);
     if (populate_ && cold > 1) PopulateTops(tops + taken, cold);
     taken += cold;
-    if (cold < wanted && !AddArena()) break;
+    if (cold < wanted && (*growth = AddArena()) != Growth::kDone) break;
   }
   for (std::size_t i = 0; i < taken; ++i) Unpoison(tops[i]);
   return taken;
@@ -224,16 +224,33 @@ std::size_t StackPool::TakeCold(void** tops, std::size_t n) {
   return taken;
 }
 
-// False: there is no memory, or there are max_stacks.
-bool StackPool::AddArena() {
+const char* StackPool::WhyNot(Growth growth) {
+  switch (growth) {
+    case Growth::kDone:
+      break;
+    case Growth::kNoAddressSpace:
+      return "the system gives no more address space (ulimit -v, vm.max_map_count, vm.overcommit_memory)";
+    case Growth::kNoMemory:
+      return "the system gives no more memory";
+    case Growth::kMostStacks:
+      return "this is StackPool::Options::max_stacks";
+    case Growth::kMostArenas:
+      return "they lie in 64 pieces of address space, which is the most, because the system gave small ones only";
+  }
+  return "other threads took those that there were";
+}
+
+StackPool::Growth StackPool::AddArena() {
   std::lock_guard grow(grow_mutex_);
   {
     base::SpinLockGuard lock(lock_);
-    if (cold_count_ > 0) return true;  // Another thread was faster.
+    if (cold_count_ > 0) return Growth::kDone;  // Another thread was faster.
   }
   // relaxed: changes under grow_mutex_ only.
   const std::size_t index = arena_count_.load(std::memory_order_relaxed);
-  if (index == kMaxArenas || slots_left_ == 0) return false;
+  static_assert(kMaxArenas == 64, "WhyNot()");
+  if (index == kMaxArenas) return Growth::kMostArenas;
+  if (slots_left_ == 0) return Growth::kMostStacks;
   std::size_t slots = std::clamp<std::size_t>(next_arena_size_ / stride_, 1, slots_left_);
   std::size_t mapped_size = 0;
   void* mapping = nullptr;
@@ -242,7 +259,7 @@ bool StackPool::AddArena() {
     mapped_size = slots * stride_ + RoundUp(kSetsPerArena * SlotBitmap::BytesFor(slots), page_size_);
     mapping = memory_->Map(mapped_size);
     if (mapping != nullptr) break;
-    if (slots <= kFewestSlots) return false;
+    if (slots <= kFewestSlots) return Growth::kNoAddressSpace;
   }
 
   Arena& arena = arenas_[index];
@@ -253,7 +270,7 @@ bool StackPool::AddArena() {
   arena.mapped_size = mapped_size;
   if (!RegisterStackRegion(arena.region)) {
     memory_->Unmap(mapping, mapped_size);
-    return false;
+    return Growth::kNoMemory;
   }
   BindToNode(mapping, mapped_size);
   const auto set = [&](std::size_t number) {
@@ -273,7 +290,7 @@ bool StackPool::AddArena() {
   for (std::size_t slot = slots - slots % kSlotsPerWord; slot < slots; ++slot) arena.cold.Add(slot);
   cold_count_ += slots;
   bare_count_ += slots;
-  return true;
+  return Growth::kDone;
 }
 
 void StackPool::BindToNode(void* low, std::size_t size) {

@@ -15,7 +15,8 @@
 //
 // A bare slot has neither memory nor guard nor page tables (264 bytes a stack): a new one, or one of a burst long past.
 //
-// Address space is reserved in arenas (256 MiB, then twice as much each time), which are carved into equal slots:
+// Address space is reserved in arenas (first_arena_size, then twice as much each time), which are carved into equal
+// slots:
 //
 //               -- increasing addresses -->
 //     | guard | stack 0 ............. top | guard | stack 1 ............ top | ...
@@ -35,8 +36,8 @@
 //   SP3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
 //
 // Who may call: StackPool, any thread; StackCache, its owner. None of it switches; Acquire() may make system calls.
-// An empty pool is no error of the program: Acquire() returns nullptr (and logs once a second); the caller keeps the
-// fiber queued.
+// An empty pool is no error of the program: Acquire() returns nullptr (and logs once a second, with the reason); the
+// caller keeps the fiber queued.
 //
 // Rejected: a free list linked through the stacks (a page each, for ever); munmap of surplus stacks (a mapping each,
 // and a lock of the whole address space for every stack); MADV_FREE (RSS stays up, so no one can see what the process
@@ -73,9 +74,10 @@ class StackPool {
                                           // compile such code with -fstack-clash-protection.
     int node = -1;                        // NUMA node the memory should come from; -1: any.
     std::size_t max_stacks = std::size_t{1} << 24;
-    bool populate = true;           // Back the top pages of a batch of cold or new stacks in one system call.
-    StackMemory* memory = nullptr;  // nullptr: StackMemory::System().
-    void* owner = nullptr;          // What owner() returns; the pool does nothing with it.
+    bool populate = true;  // Back the top pages of a batch of cold or new stacks in one system call.
+    std::size_t first_arena_size = std::size_t{256} << 20;  // Of address space.
+    StackMemory* memory = nullptr;                          // nullptr: StackMemory::System().
+    void* owner = nullptr;                                  // What owner() returns; the pool does nothing with it.
   };
 
   struct Statistics {
@@ -150,10 +152,12 @@ class StackPool {
   Arena& ArenaOf(const void* top);
   std::size_t SlotOf(const Arena& arena, const void* top) const;
 
-  std::size_t TakeAny(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
+  enum class Growth { kDone, kNoAddressSpace, kNoMemory, kMostStacks, kMostArenas };
+  static const char* WhyNot(Growth growth);
+  std::size_t TakeAny(void** tops, std::size_t n, Growth* growth) WEFT_EXCLUDES(lock_);
   std::size_t TakeWarm(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
   std::size_t TakeCold(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
-  bool AddArena() WEFT_EXCLUDES(lock_);
+  Growth AddArena() WEFT_EXCLUDES(lock_);
   void BindToNode(void* low, std::size_t size);
   // n <= kRun.
   void InstallGuards(void* const* tops, std::size_t n);

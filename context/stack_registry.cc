@@ -6,9 +6,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <new>
 
 #include "weft/base/atomic.h"
 #include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
 
 namespace weft::context {
 namespace {
@@ -21,64 +23,87 @@ struct Entry {
 };
 
 // A pool's arenas double in size, so a pool of a million stacks has about ten.
-constexpr std::size_t kMaxRegions = 1024;
+constexpr std::size_t kRegionsPerSegment = 1024;
+
+struct Segment {
+  std::array<Entry, kRegionsPerSegment> entries;
+  base::Atomic<Segment*> next{nullptr};
+};
 
 constinit base::SpinLock g_write_lock;
-constinit std::array<Entry, kMaxRegions> g_entries;
-constinit base::Atomic<std::size_t> g_used{0};  // Entries at or beyond this have never been filled.
+constinit Segment g_first_segment;
+
+// A free entry; nullptr: there is none.
+Entry* FindFree() WEFT_REQUIRES(g_write_lock) {
+  // relaxed, both: only holders of the lock write them.
+  for (Segment* s = &g_first_segment; s != nullptr; s = s->next.load(std::memory_order_relaxed)) {
+    for (Entry& entry : s->entries) {
+      if (entry.low.load(std::memory_order_relaxed) == 0) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+void Fill(Entry* entry, const StackRegion& region) WEFT_REQUIRES(g_write_lock) {
+  // relaxed, all three: published by `low`.
+  entry->high.store(reinterpret_cast<std::uintptr_t>(region.high), std::memory_order_relaxed);
+  entry->stride.store(region.stride, std::memory_order_relaxed);
+  entry->guard_size.store(region.guard_size, std::memory_order_relaxed);
+  // release: publishes the other fields. Pairs with the acquire load in FindStack().
+  entry->low.store(reinterpret_cast<std::uintptr_t>(region.low), std::memory_order_release);
+}
 
 }  // namespace
 
 bool RegisterStackRegion(const StackRegion& region) {
-  base::SpinLockGuard guard(g_write_lock);
-  for (std::size_t i = 0; i < kMaxRegions; ++i) {
-    Entry& entry = g_entries[i];
-    // relaxed: only holders of the lock write it.
-    if (entry.low.load(std::memory_order_relaxed) != 0) continue;
-    // relaxed, all three: published by `low`.
-    entry.high.store(reinterpret_cast<std::uintptr_t>(region.high), std::memory_order_relaxed);
-    entry.stride.store(region.stride, std::memory_order_relaxed);
-    entry.guard_size.store(region.guard_size, std::memory_order_relaxed);
-    // release: publishes the other fields. Pairs with the acquire load in FindStack().
-    entry.low.store(reinterpret_cast<std::uintptr_t>(region.low), std::memory_order_release);
-    // relaxed: under the lock.
-    if (i >= g_used.load(std::memory_order_relaxed)) {
-      // release: the entry is whole when it is counted. Pairs with the acquire load in FindStack().
-      g_used.store(i + 1, std::memory_order_release);
+  {
+    base::SpinLockGuard guard(g_write_lock);
+    if (Entry* const entry = FindFree()) {
+      Fill(entry, region);
+      return true;
     }
-    return true;
   }
-  return false;
+  auto* const segment = new (std::nothrow) Segment;  // Not under the lock.
+  if (segment == nullptr) return false;
+  base::SpinLockGuard guard(g_write_lock);
+  Fill(segment->entries.data(), region);
+  Segment* last = &g_first_segment;
+  while (Segment* const next = last->next.load(std::memory_order_relaxed)) last = next;
+  // release: the segment. Pairs with the acquire in FindStack().
+  last->next.store(segment, std::memory_order_release);
+  return true;
 }
 
 void UnregisterStackRegion(const StackRegion& region) {
   base::SpinLockGuard guard(g_write_lock);
-  for (Entry& entry : g_entries) {
-    // relaxed: only holders of the lock write it.
-    if (entry.low.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(region.low)) continue;
-    // relaxed: nothing is published; a reader that still sees the entry is SR2.
-    entry.low.store(0, std::memory_order_relaxed);
-    return;
+  // relaxed, both: only holders of the lock write them.
+  for (Segment* s = &g_first_segment; s != nullptr; s = s->next.load(std::memory_order_relaxed)) {
+    for (Entry& entry : s->entries) {
+      if (entry.low.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(region.low)) continue;
+      // relaxed: nothing is published; a reader that still sees the entry is SR2.
+      entry.low.store(0, std::memory_order_relaxed);
+      return;
+    }
   }
 }
 
 bool FindStack(const void* address, StackBounds* bounds) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
   // acquire: pairs with the release in RegisterStackRegion().
-  const std::size_t used = g_used.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < used; ++i) {
-    const Entry& entry = g_entries[i];
-    // acquire: pairs with the release in RegisterStackRegion(), for the fields read next.
-    const std::uintptr_t low = entry.low.load(std::memory_order_acquire);
-    // relaxed, all three: ordered by `low`.
-    if (low == 0 || wanted < low || wanted >= entry.high.load(std::memory_order_relaxed)) continue;
-    const std::size_t stride = entry.stride.load(std::memory_order_relaxed);
-    const std::size_t guard_size = entry.guard_size.load(std::memory_order_relaxed);
-    const std::uintptr_t slot = low + (wanted - low) / stride * stride;
-    bounds->guard_low = reinterpret_cast<char*>(slot);
-    bounds->low = reinterpret_cast<char*>(slot + guard_size);
-    bounds->high = reinterpret_cast<char*>(slot + stride);
-    return true;
+  for (const Segment* s = &g_first_segment; s != nullptr; s = s->next.load(std::memory_order_acquire)) {
+    for (const Entry& entry : s->entries) {
+      // acquire: pairs with the release in Fill(), for the fields read next.
+      const std::uintptr_t low = entry.low.load(std::memory_order_acquire);
+      // relaxed, all three: ordered by `low`.
+      if (low == 0 || wanted < low || wanted >= entry.high.load(std::memory_order_relaxed)) continue;
+      const std::size_t stride = entry.stride.load(std::memory_order_relaxed);
+      const std::size_t guard_size = entry.guard_size.load(std::memory_order_relaxed);
+      const std::uintptr_t slot = low + (wanted - low) / stride * stride;
+      bounds->guard_low = reinterpret_cast<char*>(slot);
+      bounds->low = reinterpret_cast<char*>(slot + guard_size);
+      bounds->high = reinterpret_cast<char*>(slot + stride);
+      return true;
+    }
   }
   return false;
 }

@@ -4,7 +4,7 @@
 // StackRegistry: which stack does an address belong to?
 //
 // A table of the process's stack regions (one per arena of a pool) that signal handlers can read: no lock, no
-// allocation. A region is a row of equal slots:
+// allocation. It grows by whole segments, which stay. A region is a row of equal slots:
 //
 //               -- increasing addresses -->
 //     low                                                                   high
@@ -15,7 +15,8 @@
 //   SR1  An entry's `low` is written last when it is filled and cleared first when it is emptied; a reader that finds
 //        it zero passes on.
 //   SR2  A region is removed only when no stack of it is in use, so no one can ask for an address in it meanwhile,
-//        save by accident (a wild pointer); then the worst is a wrong sentence in a crash report.
+//        save by accident (a wild pointer); then the worst is a wrong sentence in a crash report. A place is used again
+//        for another region, so a reader may see a mixture of two; that, too, it can only meet by such an accident.
 //
 // RegisterStackRegion(), UnregisterStackRegion(): any thread. FindStack(): any thread, signal handlers.
 
@@ -40,7 +41,7 @@ struct StackBounds {
   char* high = nullptr;
 };
 
-// False: the table is full.
+// False: there is no memory for a larger table.
 [[nodiscard]] bool RegisterStackRegion(const StackRegion& region);
 void UnregisterStackRegion(const StackRegion& region);
 

@@ -36,9 +36,10 @@
 //        count that step 3 looks at.)
 //   RT3  after step 6 nobody but the terminating thread has a group of the runtime, or the runtime, in its hands: not
 //        even a plain thread that woke the last fiber and was still inside the wake-up (SchedulingGroup::Notify) when
-//        everything had ended. Groups without fibers left behind are used again by the next runtime that wants such a
-//        one, so that a thousand restarts need the memory of one; groups with fibers left behind are kept apart and
-//        never run again.
+//        everything had ended. So groups without fibers left behind are closed then: the memory of their queues, beds
+//        and stacks goes back. What is left, a kilobyte and the group's poller, is used again by the next runtimes,
+//        whatever their options: descriptors that outlive a runtime still refer to the poller (io/reactor.h). Groups
+//        with fibers left behind are kept apart as they are, and never run again.
 //   RT4  hooks are set before the first fiber and never changed.
 //   RT5  a start that fails has changed nothing: what it had made is gone, and the next start begins anew.
 
@@ -193,18 +194,11 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
   };
 }
 
-bool SameKind(const SchedulingGroup::Options& a, const SchedulingGroup::Options& b) {
-  return a.id == b.id && a.workers == b.workers && a.policy == b.policy && a.run_queue_size == b.run_queue_size &&
-         a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.node == b.node && a.cpus == b.cpus &&
-         a.worker_cpus == b.worker_cpus && a.start_timeout == b.start_timeout && a.warm_stacks == b.warm_stacks &&
-         a.io_engine == b.io_engine && a.max_ready_wait == b.max_ready_wait;
-}
-
 // ---- Groups that outlive their runtime (RT3) ----
 
 // Used by whoever has won `phase`; never destroyed.
 struct Retired {
-  std::vector<std::unique_ptr<SchedulingGroup>> reusable;
+  std::vector<std::unique_ptr<SchedulingGroup>> closed;
   std::vector<std::unique_ptr<SchedulingGroup>> with_fibers_left_behind;
   std::size_t fibers_left_behind = 0;
 };
@@ -215,15 +209,15 @@ Retired& TheRetired() {
 }
 
 std::unique_ptr<SchedulingGroup> ReuseOrMakeGroup(const SchedulingGroup::Options& options) {
-  auto& reusable = TheRetired().reusable;
-  const auto found = std::find_if(reusable.begin(), reusable.end(),
-                                  [&](const auto& group) { return SameKind(group->options(), options); });
-  if (found == reusable.end()) {
+  auto& closed = TheRetired().closed;
+  const auto found =
+      std::find_if(closed.begin(), closed.end(), [&](const auto& group) { return group->CanReopen(options); });
+  if (found == closed.end()) {
     return std::unique_ptr<SchedulingGroup>(new (numa::OnNode{options.node}) SchedulingGroup(options));
   }
+  (*found)->Reopen(options);  // May throw: before it leaves the list.
   std::unique_ptr<SchedulingGroup> group = std::move(*found);
-  reusable.erase(found);
-  group->Reopen();
+  closed.erase(found);
   return group;
 }
 
@@ -289,7 +283,7 @@ bool Runtime::Start(const Options& options, std::string* error) {
 
 void Runtime::MakeGroups(const Options& options, const numa::Topology& here) {
   // Nothing may fail when it comes to give them back.
-  TheRetired().reusable.reserve(TheRetired().reusable.size() + plan_.groups.size());
+  TheRetired().closed.reserve(TheRetired().closed.size() + plan_.groups.size());
   TheRetired().with_fibers_left_behind.reserve(TheRetired().with_fibers_left_behind.size() + plan_.groups.size());
   groups_.reserve(plan_.groups.size());
   group_pointers_.reserve(plan_.groups.size());
@@ -358,8 +352,10 @@ void Runtime::StopWorkers() {
 
 // After Terminate() there is nothing left to do.
 Runtime::~Runtime() {
+  if (groups_.empty()) return;
   StopWorkers();
   timers_.clear();
+  scheduling_group::WaitForOutsideSections();  // The poller's watch may be in one.
   Retire(/*left_behind=*/0);
 }
 
@@ -390,13 +386,18 @@ std::size_t Runtime::Terminate() {
 
 void Runtime::Retire(std::size_t left_behind) {
   Retired& retired = TheRetired();
-  auto& list = left_behind == 0 ? retired.reusable : retired.with_fibers_left_behind;
+  auto& list = left_behind == 0 ? retired.closed : retired.with_fibers_left_behind;
   for (auto& group : groups_) {
     group->SetIdleHook({});
-    if (left_behind == 0) group->TrimIdleMemory();
+    if (left_behind == 0) {
+      group->Close();
+    } else {
+      (void)group->stacks().Trim(0);
+    }
     list.push_back(std::move(group));
   }
   groups_.clear();
+  (void)scheduling_group::EntityPool::Trim();
   retired.fibers_left_behind += left_behind;
 }
 

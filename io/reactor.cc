@@ -9,6 +9,7 @@
 #include "weft/base/check.h"
 #include "weft/io/readiness_engines.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft::io {
@@ -113,7 +114,8 @@ void Reactor::OnWatch() {
     case PollAttendance::WatchResult::kWakeAndGoOn:
       watch_for_ = kUnattendedFor;
       watch_wakes_.fetch_add(1, std::memory_order_relaxed);
-      group_->WakeToAttend();
+      const scheduling_group::OutsideSection section;  // The group is closed when its runtime has ended.
+      if (!group_->stopping()) group_->WakeToAttend();
       break;
   }
   StartWatch(watch_for_);

@@ -67,8 +67,8 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatch::Wa
   };
   Counts counts() const noexcept;
   scheduling_group::SchedulingGroup* group() const noexcept { return group_; }
-  // The runtime has stopped the group's workers, maybe for ever: who waits must not rely on it. (A group is kept for
-  // the next runtime that wants such a one.) Any thread.
+  // The runtime has stopped the group's workers, maybe for ever: who waits must not rely on it. (A group and its
+  // poller are used again by the next runtime that has one of this number.) Any thread.
   bool is_left() const noexcept { return group_->stopping(); }
 
   // --- By the workers: idle_poller.h ---

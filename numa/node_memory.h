@@ -25,6 +25,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "weft/base/cpu.h"
 
@@ -58,7 +59,8 @@ class NodeAllocated {
   ~NodeAllocated() = default;
 };
 
-// `count` objects, value-initialised. As with a std::unique_ptr<T[]>, const is about the array, not the objects.
+// `count` objects, value-initialised; none by default. As with a std::unique_ptr<T[]>, const is about the array, not the
+// objects.
 template <class T>
 class NodeArray {
   static_assert(alignof(T) <= base::kCacheLineSize);
@@ -67,9 +69,14 @@ class NodeArray {
   NodeArray(std::size_t count, int node) : objects_(static_cast<T*>(AllocateOnNode(count * sizeof(T), node)), count) {
     std::uninitialized_value_construct_n(objects_.data(), count);
   }
-  NodeArray(const NodeArray&) = delete;
-  NodeArray& operator=(const NodeArray&) = delete;
+  NodeArray() = default;
+  NodeArray(NodeArray&& other) noexcept : objects_(std::exchange(other.objects_, {})) {}
+  NodeArray& operator=(NodeArray&& other) noexcept {
+    std::swap(objects_, other.objects_);
+    return *this;
+  }
   ~NodeArray() {
+    if (objects_.empty()) return;
     std::destroy_n(objects_.data(), objects_.size());
     FreeOnNode(objects_.data(), objects_.size_bytes());
   }
@@ -78,7 +85,7 @@ class NodeArray {
   std::span<T> objects() const noexcept { return objects_; }
 
  private:
-  const std::span<T> objects_;
+  std::span<T> objects_;
 };
 
 }  // namespace weft::numa

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <new>
 
 #include "weft/base/check.h"
 #include "weft/base/futex.h"
@@ -22,6 +23,8 @@ namespace {
 
 // The thread that trims fires timers too: 0.3 us each, so 5 ms.
 constexpr std::size_t kStacksPerTrim = 16384;
+
+constexpr std::size_t kFirstArenaOfOtherSize = std::size_t{16} << 20;
 
 // A spinner must stay long enough to see that a busy worker's hand-off slot does not change (HS2 in hand_off_slot.h).
 constexpr std::chrono::nanoseconds kMinSpin{4'000};
@@ -50,17 +53,23 @@ context::StackPool::Options StackOptions(SchedulingGroup* owner, const Schedulin
 }  // namespace
 
 SchedulingGroup::SchedulingGroup(const Options& options)
-    : options_(options),
+    : id_(options.id),
       // On a machine with one node all groups share one, whatever the node's number.
       entity_home_(EntityPool::HomeOn(numa::HasSeveralNodes() ? options.node : -1)),
-      policy_(MakePolicy(options)),
-      v1_(dynamic_cast<PolicyV1*>(policy_.get())),
-      v2_(dynamic_cast<PolicyV2*>(policy_.get())),
-      beds_(options.workers, options.node),
-      ready_waits_(options.workers, options.node),
-      overload_(options.max_ready_wait, ready_waits_.objects()),
-      stacks_(StackOptions(this, options, options.stack_size)) {
-  SetNeighbours({});
+      options_(options) {
+  MakeParts();
+}
+
+void SchedulingGroup::MakeParts() {
+  policy_ = MakePolicy(options_);
+  v1_ = dynamic_cast<PolicyV1*>(policy_.get());
+  v2_ = dynamic_cast<PolicyV2*>(policy_.get());
+  beds_ = numa::NodeArray<Bed>(size(), node());
+  ready_waits_ = numa::NodeArray<WaitRecorder>(size(), node());
+  overload_.emplace(options_.max_ready_wait, ready_waits_.objects());
+  stacks_.emplace(StackOptions(this, options_, options_.stack_size));
+  no_neighbours_ = std::make_unique<const NeighbourList>(std::vector<Neighbour>(), size());
+  neighbours_.store(no_neighbours_.get(), std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
 SchedulingGroup::~SchedulingGroup() {
@@ -70,17 +79,9 @@ SchedulingGroup::~SchedulingGroup() {
 }
 
 void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
-  auto same = std::find_if(neighbour_lists_.begin(), neighbour_lists_.end(),
-                           [&](const auto& list) { return list->all == neighbours; });
-  if (same == neighbour_lists_.end()) {
-    neighbour_lists_.push_back(std::make_unique<const NeighbourList>(std::move(neighbours), size()));
-    same = std::prev(neighbour_lists_.end());
-  }
-  const NeighbourList& list = **same;
-  for (unsigned w = 0; w < size(); ++w) {
-    for (std::size_t n = 0; n < list.all.size(); ++n) list.counters(w, n).Clear();
-  }
-  neighbours_.store(&list, std::memory_order_release);  // Pairs with the acquire in neighbours().
+  WEFT_CHECK(neighbour_list_ == nullptr, "SchedulingGroup::SetNeighbours: once");
+  neighbour_list_ = std::make_unique<const NeighbourList>(std::move(neighbours), size());
+  neighbours_.store(neighbour_list_.get(), std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
 void SchedulingGroup::Notify(WorkerBase* caller, bool more_wait) {
@@ -196,8 +197,8 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordReadyWait(unsigned worker, F
   const ReadyStamp stamp = std::exchange(fiber->ready_stamp, ReadyStamp());
   const auto now = options_.clock->now();
   const std::chrono::nanoseconds wait = stamp.WaitUntil(now);
-  ready_waits_[worker].Record(wait, stamp.weight(), overload_.IsLong(wait));
-  overload_.OnSample(now);
+  ready_waits_[worker].Record(wait, stamp.weight(), overload_->IsLong(wait));
+  overload_->OnSample(now);
 }
 
 WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept {
@@ -208,12 +209,12 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, 
 // By a worker that found nothing ready in the group and is about to sleep.
 void SchedulingGroup::CallIdleHook() {
   if (WorkerBase* worker = CurrentWorker()) beds_[worker->index].push_sampler.Forget(&worker->push_countdown);
-  if (overload_.enabled()) overload_.OnNothingReady(options_.clock->now());
+  if (overload_->enabled()) overload_->OnNothingReady(options_.clock->now());
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
 }
 
 WEFT_NOINLINE WEFT_COLD bool SchedulingGroup::StillOverloaded() noexcept {
-  return overload_.StillOverloaded(options_.clock->now(), [this] { return !policy_->HasWork(); });
+  return overload_->StillOverloaded(options_.clock->now(), [this] { return !policy_->HasWork(); });
 }
 
 void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
@@ -396,35 +397,65 @@ void SchedulingGroup::Stop() {
   for (unsigned w = 0; w < size(); ++w) Unpark(w);
 }
 
-void SchedulingGroup::Reopen() {
-  WEFT_CHECK(stopping(), "SchedulingGroup::Reopen: group ", id(), " was not stopped");
-  refusing_.store(false, std::memory_order_relaxed);  // No worker runs; those that start are created after this.
-  for (unsigned w = 0; w < size(); ++w) {
-    beds_[w].counters.Clear();
-    ready_waits_[w].Clear();
-    // The neighbours may be others.
-    beds_[w].pops_until_chore = beds_[w].pops_until_chore_at_first = beds_[w].pops_until_call =
-        beds_[w].pops_until_poll = 1;
-  }
-  for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
-  overload_.Clear();
-  stopping_.store(false, std::memory_order_release);
+void SchedulingGroup::Close() {
+  WEFT_CHECK(stopping(), "SchedulingGroup::Close: group ", id(), " was not stopped");
+  // relaxed, all: nobody else is here.
+  neighbours_.store(nullptr, std::memory_order_relaxed);
+  neighbour_list_.reset();
+  no_neighbours_.reset();
+  for (auto& pool : custom_stacks_) delete pool.exchange(nullptr, std::memory_order_relaxed);
+  stacks_.reset();
+  overload_.reset();
+  ready_waits_ = {};
+  beds_ = {};
+  v1_ = nullptr;
+  v2_ = nullptr;
+  policy_.reset();
 }
 
-context::StackPool& SchedulingGroup::StacksOfSize(std::size_t bytes) {
+bool SchedulingGroup::CanReopen(const Options& options) const {
+  // The poller's, and where the group itself lies. The clock is a test's.
+  return options.id == options_.id && options.node == options_.node && options.io_engine == options_.io_engine;
+}
+
+void SchedulingGroup::Reopen(const Options& options) {
+  WEFT_CHECK(policy_ == nullptr && CanReopen(options), "SchedulingGroup::Reopen: group ", id(), " was not closed");
+  options_ = options;
+  try {
+    MakeParts();
+  } catch (...) {
+    Close();  // No memory: as it was.
+    throw;
+  }
+  // relaxed, all: published by the last store.
+  for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
+  calls_.store(0, std::memory_order_relaxed);
+  calls_pending_.store(0, std::memory_order_relaxed);
+  refusing_.store(false, std::memory_order_relaxed);
+  stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
+}
+
+context::StackPool* SchedulingGroup::StacksOfSize(std::size_t bytes) {
   WEFT_CHECK(bytes <= kMaxStackSize, "SchedulingGroup: a stack of ", bytes, " bytes, ", kMaxStackSize, " is the most");
   const std::size_t rounded = std::bit_ceil(std::max(bytes, kMinStackSize));
   std::atomic<context::StackPool*>& place =
       custom_stacks_[static_cast<std::size_t>(std::countr_zero(rounded / kMinStackSize))];
   // acquire: the pool. Pairs with the release below.
-  if (context::StackPool* pool = place.load(std::memory_order_acquire)) return *pool;
+  if (context::StackPool* pool = place.load(std::memory_order_acquire)) return pool;
   std::lock_guard guard(make_custom_stacks_);
   context::StackPool* pool = place.load(std::memory_order_relaxed);  // Written under the mutex.
   if (pool == nullptr) {
-    pool = new context::StackPool(StackOptions(this, options_, rounded));
+    context::StackPool::Options stacks = StackOptions(this, options_, rounded);
+    // A group may have one for each size, and few stacks in most.
+    stacks.first_arena_size = std::min(stacks.first_arena_size, kFirstArenaOfOtherSize);
+    try {
+      pool = new context::StackPool(stacks);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
     place.store(pool, std::memory_order_release);
   }
-  return *pool;
+  return pool;
 }
 
 void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
@@ -441,7 +472,7 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
     if (static_cast<int>(w) != WorkerOf(caller, this)) Unpark(w);
   }
   WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
-                        ", it waits until another fiber ends (memory or the number of mappings is exhausted)");
+                        ", it waits until another fiber ends (what there is not enough of, the stack pool says)");
 }
 
 void SchedulingGroup::RetryWithoutStack() {
@@ -466,7 +497,7 @@ std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
 
 std::size_t SchedulingGroup::TrimIdleMemory() {
   // A stack that keeps its memory costs a page fault less when it is next used.
-  std::size_t left = stacks_.Trim(options_.warm_stacks, kStacksPerTrim);
+  std::size_t left = stacks_->Trim(options_.warm_stacks, kStacksPerTrim);
   for (auto& place : custom_stacks_) {
     // acquire: as in StacksOfSize().
     if (context::StackPool* pool = place.load(std::memory_order_acquire)) left += pool->Trim(0, kStacksPerTrim);

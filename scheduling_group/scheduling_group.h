@@ -45,6 +45,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -101,21 +102,22 @@ class SchedulingGroup : public numa::NodeAllocated {
   SchedulingGroup(const SchedulingGroup&) = delete;
   SchedulingGroup& operator=(const SchedulingGroup&) = delete;
 
-  int id() const { return options_.id; }
+  int id() const { return id_; }
   unsigned size() const { return options_.workers; }
   int node() const { return options_.node; }
   const Options& options() const { return options_; }
   std::size_t queue_size() const { return policy_->Size(); }
   std::size_t overflow_count() const { return policy_->OverflowCount(); }
 
-  // Any thread. Hands a new fiber over. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is
+  // These four: a worker, or a thread in an OutsideSection, or one that is joined before the group is closed.
+  // Hands a new fiber over. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is
   // stopping, or a plain thread waited for room in vain. From a fiber it may switch.
   [[nodiscard]] bool Start(FiberEntity* fiber);
 
-  // Any thread. All or none; one wake-up pass; more than the queue holds is fine. Otherwise as Start().
+  // All or none; one wake-up pass; more than the queue holds is fine. Otherwise as Start().
   [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
 
-  // Any thread; the caller owns the fibers, which are kReady (FS3). Never fails, never blocks, never switches.
+  // The caller owns the fibers, which are kReady (FS3). Never fails, never blocks, never switches.
   void Ready(FiberEntity* fiber, ReadyReason reason);
   void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
 
@@ -124,8 +126,12 @@ class SchedulingGroup : public numa::NodeAllocated {
   // Workers end at their next visit to the scheduler, even if fibers are ready: these stay where they are. Wakes them
   // all.
   void Stop();
-  // After Stop() and the end of all workers: as new. What was left in the queue will be run.
-  void Reopen();
+  // After Stop(), with all workers joined, no fiber left and all OutsideSections over that found it open: the memory of
+  // its parts goes back. Of its functions only these and stopping(), id() and idle_poller() may be called.
+  void Close();
+  // After Close(): as new, with other options, but for what cannot change: CanReopen().
+  void Reopen(const Options& options);
+  bool CanReopen(const Options& options) const;
 
   // Called by workers on their way to sleep, e.g. to have memory trimmed later; must be short. Before the workers
   // start.
@@ -154,22 +160,21 @@ class SchedulingGroup : public numa::NodeAllocated {
     bool operator==(const Neighbour&) const = default;
   };
   static constexpr int kSameNode = 10;
-  // A thread that woke the last fiber of a former runtime may still read the former list: lists stay until the group
-  // goes.
+  // Once, since it was made or reopened.
   void SetNeighbours(std::vector<Neighbour> neighbours);
 
   // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by
   // housekeeping.
   std::size_t TrimIdleMemory();
   bool HasFibersWithoutStack() const { return without_stack_count_.load(std::memory_order_relaxed) != 0; }
-  context::StackPool& stacks() { return stacks_; }
+  context::StackPool& stacks() { return *stacks_; }
 
   // Whether its ready fibers wait too long to start more of them, which is the starter's to heed: no start is refused
   // for it here. Any thread; some 2 ns as long as the answer is no.
-  bool IsOverloaded() noexcept { return overload_.overloaded() && StillOverloaded(); }
+  bool IsOverloaded() noexcept { return overload_->overloaded() && StillOverloaded(); }
 
   // counters.h
-  std::uint64_t overloads() const { return overload_.times(); }
+  std::uint64_t overloads() const { return overload_->times(); }
   const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
   const WaitRecorder& ready_waits(unsigned worker) const { return ready_waits_[worker]; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
@@ -258,8 +263,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   // The fiber, which has a stamp, is run now by this worker; the second: and was stolen.
   void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept;
   void RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept;
-  // A pool for each power of two, so that fibers of many sizes share few.
-  context::StackPool& StacksOfSize(std::size_t bytes);
+  // A pool for each power of two, so that fibers of many sizes share few. nullptr: there is no memory for it.
+  context::StackPool* StacksOfSize(std::size_t bytes);
   void AddWithoutStack(FiberEntity* fiber);
   void StackGivenBack() {
     // relaxed: a late look costs a timed one (SG2).
@@ -294,12 +299,16 @@ class SchedulingGroup : public numa::NodeAllocated {
   void LetStartersGoOnIfHalfEmpty();
   void LetStartersGoOn();
 
-  const Options options_;
+  void MakeParts();
+
+  const int id_;
   const EntityPool::Home entity_home_;
-  const std::unique_ptr<SchedulingPolicy> policy_;
+  Options options_;  // others after Reopen()
+  // Its parts: this, and below the beds, wait recorders, detector, neighbours and stacks.
+  std::unique_ptr<SchedulingPolicy> policy_;
   // One of them, if it is that policy: for calls that can be inlined.
-  PolicyV1* const v1_;
-  PolicyV2* const v2_;
+  PolicyV1* v1_ = nullptr;
+  PolicyV2* v2_ = nullptr;
   IdleWorkers idle_;
   std::atomic<bool> refusing_{false};
   std::atomic<bool> stopping_{false};
@@ -310,14 +319,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // CallForHelp() by threads that are no workers
   std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
-  const numa::NodeArray<Bed> beds_;
-  const numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
-  OverloadDetector overload_;
-  std::vector<std::unique_ptr<const NeighbourList>> neighbour_lists_;  // the runtime's, of all its starts
+  numa::NodeArray<Bed> beds_;
+  numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
+  std::optional<OverloadDetector> overload_;
+  std::unique_ptr<const NeighbourList> no_neighbours_;
+  std::unique_ptr<const NeighbourList> neighbour_list_;  // SetNeighbours()
   std::atomic<const NeighbourList*> neighbours_{nullptr};
   IdleHook idle_hook_;
   std::atomic<IdlePoller*> idle_poller_{nullptr};
-  context::StackPool stacks_;
+  std::optional<context::StackPool> stacks_;
 
   base::SpinLock without_stack_lock_;
   // First in, first out: one that can never get its stack hides none.

@@ -340,8 +340,8 @@ WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   if (fiber->stack_size_ == 0) [[likely]] {
     top = stacks_.Pop();
   } else {
-    pool = &group->StacksOfSize(fiber->stack_size_);
-    top = pool->Acquire();
+    pool = group->StacksOfSize(fiber->stack_size_);
+    top = pool != nullptr ? pool->Acquire() : nullptr;
     fiber->custom_stack_pool_ = pool;
   }
   if (top == nullptr) {

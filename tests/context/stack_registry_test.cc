@@ -44,14 +44,17 @@ TEST(StackRegistry, PlacesThatWereGivenUpAreUsedAgain) {
   }
 }
 
-TEST(StackRegistry, SaysWhenItIsFull) {
-  std::size_t count = 0;
-  while (RegisterStackRegion(RegionAt(count))) ++count;
-  EXPECT_GE(count, 1000u);
+// There was room for 1,024; the next pool that needed one was told that there is no memory.
+TEST(StackRegistry, HasRoomForThousandsOfRegions) {
+  constexpr std::size_t kRegions = 5000;
+  for (std::size_t i = 0; i < kRegions; ++i) ASSERT_TRUE(RegisterStackRegion(RegionAt(i))) << i;
   StackBounds bounds;
-  EXPECT_TRUE(FindStack(RegionAt(count - 1).low, &bounds));
-  for (std::size_t i = 0; i < count; ++i) UnregisterStackRegion(RegionAt(i));
-  EXPECT_FALSE(FindStack(RegionAt(count - 1).low, &bounds));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1023}, std::size_t{1024}, kRegions - 1}) {
+    EXPECT_TRUE(FindStack(RegionAt(i).low, &bounds)) << i;
+    EXPECT_EQ(bounds.guard_low, RegionAt(i).low);
+  }
+  for (std::size_t i = 0; i < kRegions; ++i) UnregisterStackRegion(RegionAt(i));
+  EXPECT_FALSE(FindStack(RegionAt(kRegions - 1).low, &bounds));
 }
 
 TEST(StackRegistry, IsReadWhileItChanges) {

@@ -194,7 +194,8 @@ TEST(Calls, AreMadeAfterARestartWithNeighbours) {
   ASSERT_TRUE(WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))));
   group.Stop();
   team.Join();
-  group.Reopen();
+  group.Close();
+  group.Reopen(group.options());
   group.SetNeighbours({{.group = &other, .steal_every_n = 16}});
   EXPECT_LE(group.bed(0).pops_until_call, 16u);
 }
