@@ -133,7 +133,11 @@ void FdSlot::CloseSide(Side* side, WaitList* claimed) noexcept {
 void FdSlot::CloseFd() noexcept {
   {
     std::lock_guard guard(register_mutex_);
-    if (Reactor* reactor = reactor_.exchange(nullptr, std::memory_order_relaxed)) reactor->Remove(fd_);
+    if (Reactor* reactor = reactor_.exchange(nullptr, std::memory_order_relaxed)) {
+      reactor->Remove(fd_);
+    } else {
+      ForgetFd(fd_);  // As in Register(), which was not needed.
+    }
     if (thread_waker_ >= 0) ::close(std::exchange(thread_waker_, -1));
   }
   ::close(fd_);

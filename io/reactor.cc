@@ -25,10 +25,14 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   static std::mutex mutex;
   std::lock_guard guard(mutex);
   if (auto* poller = group->idle_poller()) return static_cast<Reactor*>(poller);
-  std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngine(group->options().io_engine, error);
-  if (engine == nullptr) return nullptr;
-  std::unique_ptr<Reactor> reactor(new Reactor(group, std::move(engine)));
-  if (!PollWatch::Add(reactor.get(), &reactor->watch_, error)) return nullptr;
+  std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngineOrEpoll(group->options().io_engine, error);
+  std::unique_ptr<Reactor> reactor;
+  if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
+  if (reactor == nullptr || !PollWatch::Add(reactor.get(), &reactor->watch_, error)) {
+    // From epoll_ctl() EPERM says that the descriptor is a file, from accept() that a firewall took the connection.
+    if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
+    return nullptr;
+  }
   Reactor* made = reactor.get();
   WEFT_CHECK(group->SetIdlePoller(std::move(reactor)), "Reactor: the group has another poller");
   return made;

@@ -44,7 +44,8 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatch::Wa
   static constexpr std::chrono::microseconds kUnattendedFor{100};
   static constexpr std::chrono::microseconds kUnattendedForAtMost{400};
 
-  // A fiber. That of its worker's group; nullptr, and *error says why: the system refuses what a reactor needs.
+  // A fiber. That of its worker's group; nullptr, and *error says why: the system refuses what a reactor needs. Never
+  // operation_not_permitted, which says something else elsewhere: a filter's refusal is function_not_supported.
   static Reactor* OfCurrentGroup(std::error_code* error);
   ~Reactor() override;
 

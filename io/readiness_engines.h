@@ -17,6 +17,10 @@ namespace weft::io {
 // nullptr, and *error says why: the system refuses it.
 std::unique_ptr<ReadinessEngine> MakeReadinessEngine(const std::string& name, std::error_code* error);
 
+// The same, but where the system refuses io_uring (a container's seccomp filter, kernel.io_uring_disabled, an old
+// kernel) it is epoll, and the first time a line in the log says so. Too many open descriptors are no refusal.
+std::unique_ptr<ReadinessEngine> MakeReadinessEngineOrEpoll(const std::string& name, std::error_code* error);
+
 }  // namespace weft::io
 
 #endif  // WEFT_IO_READINESS_ENGINES_H_

@@ -18,6 +18,10 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 
+// So many connections that are gone, one after the other, are followed by a pause. A filter of system calls may say the
+// same of every call, and then nothing else would end the loop.
+constexpr unsigned kGonePerPause = 64;
+
 // accept(2): these are about the connection, not about us.
 bool ConnectionIsGone(int error) {
   switch (error) {
@@ -61,6 +65,7 @@ std::error_code TcpListener::Listen(const SocketAddress& address, const Options&
 
 std::error_code TcpListener::Accept(TcpStream* stream, base::Deadline deadline) {
   std::chrono::milliseconds pause = kFirstPause;
+  unsigned gone = 0;
   for (;;) {
     const IoResult accepted = descriptor_.Retry(FdSlot::kRead, deadline, 0, [](int fd) -> ssize_t {
       return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -69,11 +74,15 @@ std::error_code TcpListener::Accept(TcpStream* stream, base::Deadline deadline) 
       *stream = TcpStream(Descriptor(static_cast<int>(accepted.bytes)));
       return {};
     }
-    if (ConnectionIsGone(accepted.error.value())) continue;
-    if (!OutOfResources(accepted.error.value())) return accepted.error;
-    WEFT_LOG_EVERY_SECOND(WARNING, "TcpListener: a connection to ", local_address().ToString(),
-                          " has to wait: ", accepted.error.message(),
-                          "; raise the limit (ulimit -n, fs.file-max), or serve fewer connections");
+    if (ConnectionIsGone(accepted.error.value())) {
+      if (++gone % kGonePerPause != 0) continue;
+    } else if (OutOfResources(accepted.error.value())) {
+      WEFT_LOG_EVERY_SECOND(WARNING, "TcpListener: a connection to ", local_address().ToString(),
+                            " has to wait: ", accepted.error.message(),
+                            "; raise the limit (ulimit -n, fs.file-max), or serve fewer connections");
+    } else {
+      return accepted.error;
+    }
     const auto until = std::min(deadline.time_point(), base::Deadline::After(pause).time_point());
     if (closed_->WaitUntil(until)) return ErrnoCode(ECANCELED);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);

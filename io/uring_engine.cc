@@ -36,6 +36,14 @@ std::unique_ptr<ReadinessEngine> UringEngine::Make(std::error_code* error) {
     engine->ring_.ring_fd = -1;
     return nullptr;
   }
+  // A filter may let it be made and forbid its use: that, too, is to come out here.
+  io_uring_sqe* nothing = ::io_uring_get_sqe(&engine->ring_);
+  ::io_uring_prep_nop(nothing);
+  ::io_uring_sqe_set_data(nothing, kNobody);
+  if (const int failed = ::io_uring_submit(&engine->ring_); failed < 0) {
+    *error = ErrnoCode(-failed);
+    return nullptr;
+  }
   engine->interrupter_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (engine->interrupter_ < 0) {
     *error = ErrnoCode(errno);

@@ -34,7 +34,7 @@ namespace weft::io {
 
 class UringEngine final : public ReadinessEngine {
  public:
-  // nullptr: *error, e.g. where a seccomp filter or kernel.io_uring_disabled forbids it.
+  // nullptr: *error, e.g. where a seccomp filter or kernel.io_uring_disabled forbids it, or its use.
   static std::unique_ptr<ReadinessEngine> Make(std::error_code* error);
   ~UringEngine() override;
 

@@ -465,6 +465,20 @@ TEST_P(WaitFdTest, WhatWasWaitedForCanBecomeAStream) {
   }
 }
 
+// It stayed registered when the stream never had to wait itself.
+TEST_P(WaitFdTest, WhatWasWaitedForCanBecomeAStreamThatDoesNotWait) {
+  InFiber([] {
+    int sockets[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+    EXPECT_EQ(WaitFd(sockets[0], POLLOUT, Soon()).events, POLLOUT);
+    ASSERT_EQ(::write(sockets[1], "x", 1), 1);
+    TcpStream stream{Descriptor(sockets[0])};
+    char byte;
+    EXPECT_TRUE(stream.ReadSome(&byte, 1, Soon()).ok());
+    ::close(sockets[1]);
+  });
+}
+
 // It took the stream's registration away, with io_uring, and who read waited for ever.
 TEST_P(WaitFdTest, AStreamIsNotRobbedByAWaitForItsNumber) {
   int sockets[2];
