@@ -108,9 +108,12 @@ class Deadline {
 class Clock {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  virtual ~Clock() = default;
   // Any thread.
   virtual TimePoint now() const noexcept = 0;
+
+ protected:
+  ~Clock() =
+      default;  // Not virtual, so that the_steady_clock has no destructor: threads use it while the process exits.
 };
 
 class SteadyClock final : public Clock {

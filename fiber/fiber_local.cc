@@ -11,6 +11,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
+#include "weft/base/thread_end.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/park.h"
 
@@ -18,22 +19,40 @@ namespace weft::fiber::detail {
 
 namespace {
 
-// The table of a plain thread.  Its values end with the thread, while the table can still be found.
-struct ThreadTable {
-  FiberLocalTable* table = nullptr;
-  ~ThreadTable() {
-    if (table != nullptr) {
-      DestroyFiberLocalTable(table);
-      table = nullptr;
-    }
-  }
+// The table of a plain thread; trivial, so that it can be found to the end of the thread.
+constinit thread_local FiberLocalTable* table_of_thread = nullptr;
+
+WEFT_TLS_ACCESSOR FiberLocalTable* TableOfThread() {
+  base::OpaqueBarrier();
+  return table_of_thread;
+}
+
+// The values end with the thread, while the table can still be found.
+void EndTableOfThread() {
+  if (table_of_thread == nullptr) return;
+  DestroyFiberLocalTable(table_of_thread);
+  table_of_thread = nullptr;
+}
+
+// At first with the thread_locals, among which the values have their place; what destructors that come later use is
+// destroyed after them.
+struct EndsWithThreadLocals {
+  ~EndsWithThreadLocals() { EndTableOfThread(); }
 };
 
-WEFT_TLS_ACCESSOR FiberLocalTable& OfThread() {
-  base::OpaqueBarrier();
-  thread_local ThreadTable here;
-  if (here.table == nullptr) here.table = new FiberLocalTable;
-  return *here.table;
+constinit base::ThreadEnd at_thread_end([](void*) { EndTableOfThread(); });
+
+WEFT_NOINLINE FiberLocalTable* MakeTableOfThread() {
+  thread_local EndsWithThreadLocals ends;
+  static_cast<void>(ends);
+  table_of_thread = new FiberLocalTable;
+  (void)at_thread_end.Arm(&table_of_thread);
+  return table_of_thread;
+}
+
+FiberLocalTable& OfThread() {
+  FiberLocalTable* const table = TableOfThread();
+  return *(WEFT_LIKELY(table != nullptr) ? table : MakeTableOfThread());
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 // any_time and exit beside it call them all through restarts and exits.
 //
 // exit(), and the return from main(), need no TerminateRuntime(): workers and other threads go on until the process is
-// gone, and nothing that they use has a destructor.
+// gone, and nothing that they use has a destructor (tests/no_destructors.cmake).
 //
 // A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
 // it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs

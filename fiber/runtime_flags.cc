@@ -48,7 +48,22 @@ DEFINE_int64(fiber_limit_fibers, 0, "Refuse new work that asks while more fibers
 
 namespace weft::fiber {
 
+namespace {
+
+// Static constructors of other files may run before those of the flags above.
+constinit bool flags_are_defined = false;
+struct FlagsAreDefined {
+  FlagsAreDefined() { flags_are_defined = true; }
+};
+[[maybe_unused]] const FlagsAreDefined after_the_flags;
+
+}  // namespace
+
 std::optional<std::string> ReadFlags(Options* options) {
+  if (!flags_are_defined) {
+    return "the flags are not defined yet, in a static constructor that runs before theirs: StartRuntime() belongs in "
+           "main(), or takes Options";
+  }
   const std::optional<NumaAware> numa_aware = ParseNumaAware(FLAGS_fiber_numa_aware);
   if (!numa_aware.has_value()) {
     return "--fiber_numa_aware=" + FLAGS_fiber_numa_aware + ": must be auto, on or off";

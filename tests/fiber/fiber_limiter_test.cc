@@ -249,7 +249,33 @@ TEST(FiberLimiter, CountsBeginAnewWithTheRuntime) {
   EXPECT_EQ(TryAdmit(), Admission::kAdmitted) << "the limit went with the runtime that had it";
 }
 
+TEST(FiberLimiter, FibersThatFormerRuntimesLeftBehindDoNotCount) {
+  Options options = OptionsOf({});
+  options.terminate_timeout = std::chrono::milliseconds(1);
+  static auto* const never = new FiberEvent;
+  StartRuntime(options);
+  for (int i = 0; i < 5; ++i) Fiber([] { never->Wait(); }).Detach();
+  EXPECT_EQ(TerminateRuntime(), std::size_t{5});
+  options = OptionsOf({});
+  options.limit_fibers = 2;
+  const RuntimeOf runtime(options);
+  EXPECT_EQ(GetFiberCount(), std::size_t{5});
+  EXPECT_EQ(TryAdmit(), Admission::kAdmitted);
+  Waiters waiters;
+  EXPECT_TRUE(waiters.Add());
+  EXPECT_TRUE(waiters.Add());
+  EXPECT_FALSE(waiters.Add());
+}
+
+TEST(FiberLimiter, WhenTheRuntimeHasEndedItRefuses) {
+  { const RuntimeOf runtime(OptionsOf({})); }
+  EXPECT_EQ(TryAdmit(), Admission::kNoRuntime);
+  EXPECT_TRUE(IsOverloaded());
+  EXPECT_EQ(GetAdmissionCounts(), AdmissionCounts()) << "it is no answer of the limiter's";
+}
+
 TEST(FiberLimiter, AnswersHaveWords) {
+  EXPECT_EQ(ToString(Admission::kNoRuntime), "no runtime");
   EXPECT_EQ(ToString(Admission::kAdmitted), "admitted");
   EXPECT_EQ(ToString(Admission::kReadyWait), "ready fibers wait too long");
   EXPECT_EQ(ToString(Admission::kTooManyFibers), "too many fibers");

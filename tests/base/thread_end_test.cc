@@ -1,0 +1,81 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/base/thread_end.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+namespace weft::base {
+namespace {
+
+std::string& Events() {
+  static auto* const events = new std::string;
+  return *events;
+}
+
+constinit ThreadEnd append_at_end([](void* what) { Events() += static_cast<const char*>(what); });
+char first[] = "first ";
+char second[] = "second ";
+
+struct WithTheThread {
+  ~WithTheThread() {
+    Events() += "thread_local ";
+    if (arms) append_at_end.Arm(second);
+  }
+  bool arms = false;
+};
+
+TEST(ThreadEnd, TheFunctionRunsAfterTheThreadLocals) {
+  Events().clear();
+  std::thread([] {
+    EXPECT_TRUE(append_at_end.Arm(first));
+    thread_local WithTheThread with_the_thread;
+    with_the_thread.arms = false;
+  }).join();
+  EXPECT_EQ(Events(), "thread_local first ");
+}
+
+TEST(ThreadEnd, TheLastArgumentCounts) {
+  Events().clear();
+  std::thread([] {
+    append_at_end.Arm(first);
+    append_at_end.Arm(second);
+  }).join();
+  EXPECT_EQ(Events(), "second ");
+}
+
+TEST(ThreadEnd, AThreadLocalsDestructorMayArmIt) {
+  Events().clear();
+  std::thread([] {
+    thread_local WithTheThread with_the_thread;
+    with_the_thread.arms = true;
+  }).join();
+  EXPECT_EQ(Events(), "thread_local second ");
+}
+
+// Arms itself again, as a destructor that uses the library once more does.
+constinit ThreadEnd twice([](void* what) {
+  Events() += static_cast<const char*>(what);
+  if (what == first) append_at_end.Arm(second);
+});
+
+TEST(ThreadEnd, AnotherThreadEndMayArmIt) {
+  Events().clear();
+  std::thread([] {
+    append_at_end.Arm(first);
+    twice.Arm(first);
+  }).join();
+  EXPECT_EQ(Events(), "first first second ");
+}
+
+TEST(ThreadEnd, WhoDoesNotArmItHasNothingToDo) {
+  Events().clear();
+  std::thread([] {}).join();
+  EXPECT_EQ(Events(), "");
+}
+
+}  // namespace
+}  // namespace weft::base

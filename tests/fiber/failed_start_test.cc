@@ -1,0 +1,175 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// TryStartRuntime() when the system gives no memory or no threads: an error in words, nothing has changed, and the next
+// start works (RT5 in fiber/runtime.cc).
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <string>
+
+#include "weft/base/cpu.h"
+#include "weft/base/log.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+namespace {
+
+// Of the calling thread: allocations until the one that fails; 0: none does.
+thread_local int allocations_left = 0;
+std::atomic<int> threads_left{0};  // likewise
+
+bool IsTheOne(int* left) { return *left != 0 && --*left == 0; }
+
+void* Allocate(std::size_t size, std::size_t alignment) {
+  if (IsTheOne(&allocations_left)) throw std::bad_alloc();
+  void* memory = nullptr;
+  if (alignment < sizeof(void*)) alignment = sizeof(void*);
+  if (::posix_memalign(&memory, alignment, size != 0 ? size : 1) != 0) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return Allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+#if !WEFT_ASAN && !WEFT_TSAN  // They have their own.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+                              void* argument) noexcept {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+  if (threads_left.load() != 0 && threads_left.fetch_sub(1) == 1) return EAGAIN;
+  return create(thread, attributes, body, argument);
+}
+#endif
+
+namespace weft::fiber {
+namespace {
+
+int Threads() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    int count = 0;
+    if (word == "Threads:" && status >> count) return count;
+  }
+  return -1;
+}
+
+Options TwoGroups() {
+  Options options = OptionsOf({.workers = 2, .groups = 2});
+  return options;
+}
+
+void RunAFiberAndTerminate() {
+  bool ran = false;
+  Fiber([&] { ran = true; }).Join();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(TerminateRuntime(), std::size_t{0});
+}
+
+class FailedStart : public ::testing::Test {
+ protected:
+  FailedStart() {
+    base::SetLogSink([](base::LogSeverity, const char*, int, std::string_view) {});  // A line for each thread refused.
+    EXPECT_EQ(TerminateOnce(), std::size_t{0});  // What is made once in a process is made.
+    threads_ = Threads();
+  }
+  ~FailedStart() override { base::SetLogSink(nullptr); }
+
+  static std::size_t TerminateOnce() {
+    StartRuntime(TwoGroups());
+    return TerminateRuntime();
+  }
+
+  void CheckRefused(const std::string& error) const {
+    EXPECT_FALSE(IsRuntimeRunning());
+    EXPECT_EQ(Threads(), threads_) << "threads are left";
+    EXPECT_FALSE(StartFiberDetached([] {})) << "there is no runtime";
+    EXPECT_FALSE(error.empty());
+    EXPECT_EQ(error.find("runs already"), std::string::npos) << error;
+  }
+
+ private:
+  int threads_ = 0;
+};
+
+TEST_F(FailedStart, OutOfMemoryAtEachAllocationInTurn) {
+  constexpr int kStep = WEFT_ASAN || WEFT_TSAN ? 29 : 1;
+  int failed = 0;
+  for (int n = 1;; n += kStep) {
+    std::string error;
+    allocations_left = n;
+    const bool started = TryStartRuntime(TwoGroups(), &error);
+    const bool all_made = allocations_left != 0;  // It did not come to the n-th.
+    allocations_left = 0;
+    if (started) {
+      RunAFiberAndTerminate();
+      if (all_made) break;
+      continue;
+    }
+    ++failed;
+    ASSERT_FALSE(all_made) << error;
+    ASSERT_NO_FATAL_FAILURE(CheckRefused(error));
+  }
+  EXPECT_GT(failed, 5);
+  StartRuntime(TwoGroups());
+  RunAFiberAndTerminate();
+}
+
+#if !WEFT_ASAN && !WEFT_TSAN
+TEST_F(FailedStart, NoThreadAtEachThreadInTurn) {
+  constexpr int kThreads = 2 + 4;  // of timers and of workers
+  for (int n = 1; n <= kThreads; ++n) {
+    std::string error;
+    threads_left = n;
+    EXPECT_FALSE(TryStartRuntime(TwoGroups(), &error)) << n;
+    EXPECT_EQ(threads_left.load(), 0);
+    ASSERT_NO_FATAL_FAILURE(CheckRefused(error));
+    EXPECT_EQ(error.rfind("the system gave no thread for ", 0), std::size_t{0}) << error;
+    StartRuntime(TwoGroups());
+    RunAFiberAndTerminate();
+  }
+}
+#endif
+
+TEST_F(FailedStart, OptionsThatCannotBe) {
+  Options options = TwoGroups();
+  options.run_queue_size = 1000;
+  std::string error;
+  EXPECT_FALSE(TryStartRuntime(options, &error));
+  EXPECT_EQ(error, "--fiber_run_queue_size=1000: must be a power of two in 16..16777216");
+  CheckRefused(error);
+  options = TwoGroups();
+  options.topology = "numa:2 core:nonsense";
+  error.clear();
+  EXPECT_FALSE(TryStartRuntime(options, &error));
+  CheckRefused(error);
+}
+
+TEST_F(FailedStart, ASecondRuntime) {
+  const RuntimeOf runtime(Shape{1, 1});
+  std::string error;
+  EXPECT_FALSE(TryStartRuntime(TwoGroups(), &error));
+  EXPECT_EQ(error, "the runtime runs already (or is starting or ending just now)");
+  EXPECT_TRUE(IsRuntimeRunning());
+}
+
+}  // namespace
+}  // namespace weft::fiber
