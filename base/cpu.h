@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the code needs to know of the processor and the compiler: size of a cache line, pause, attributes, sanitizers.
+// What the code needs to know of the processor and the compiler: size of a cache line, pause, attributes.
 //
 // Thread-local variables and fibers: a fiber may go on in another thread after any suspension, but a compiler takes the
 // address of a thread_local for constant within a function.  Hence each thread_local is read through a function in a
@@ -12,6 +12,8 @@
 #define WEFT_BASE_CPU_H_
 
 #include <cstddef>
+
+#include "weft/base/build_mode.h"
 
 #define WEFT_NOINLINE __attribute__((noinline))
 #define WEFT_COLD __attribute__((cold))
@@ -24,28 +26,6 @@
 #define WEFT_TLS_ACCESSOR __attribute__((noinline))
 #else
 #define WEFT_TLS_ACCESSOR __attribute__((noinline, noipa))
-#endif
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WEFT_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEFT_ASAN 1
-#endif
-#endif
-#ifndef WEFT_ASAN
-#define WEFT_ASAN 0
-#endif
-
-#if defined(__SANITIZE_THREAD__)
-#define WEFT_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WEFT_TSAN 1
-#endif
-#endif
-#ifndef WEFT_TSAN
-#define WEFT_TSAN 0
 #endif
 
 namespace weft::base {
