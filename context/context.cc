@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "weft/base/check.h"
+#include "weft/context/valgrind.h"
 
 // noipa: the compiler may look into neither direction of a switch (no clones, no "preserves these registers", no
 // folded results).
@@ -280,14 +281,19 @@ void InitThreadState(ThreadState* state) {
 
 void InitThreadContext(Context* context) {
   *context = Context();
+  if (WEFT_ASAN || RunsOnValgrind()) {
+    pthread_attr_t attributes;
+    void* low = nullptr;
+    std::size_t size = 0;
+    WEFT_CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0, "InitThreadContext: no stack bounds");
+    pthread_attr_getstack(&attributes, &low, &size);
+    pthread_attr_destroy(&attributes);
+    TellValgrindOfStack(low, static_cast<char*>(low) + size);
 #if WEFT_ASAN
-  pthread_attr_t attributes;
-  void* low = nullptr;
-  WEFT_CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0, "InitThreadContext: no stack bounds");
-  pthread_attr_getstack(&attributes, &low, &context->stack_size_);
-  pthread_attr_destroy(&attributes);
-  context->stack_low_ = low;
+    context->stack_low_ = low;
+    context->stack_size_ = size;
 #endif
+  }
 #if WEFT_TSAN
   context->tsan_fiber_ = TsanCurrent();
 #endif

@@ -12,6 +12,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
+#include "weft/context/valgrind.h"
 #include "weft/numa/affinity.h"
 
 namespace weft::context {
@@ -220,7 +221,12 @@ std::size_t StackPool::TakeCold(void** tops, std::size_t n) {
     bare_count_ -= bare_count;
     in_use_ += taken;
   }
-  if (bare_count > 0) InstallGuards(bare.data(), bare_count);
+  if (bare_count > 0) {
+    InstallGuards(bare.data(), bare_count);
+    if (RunsOnValgrind()) {
+      for (std::size_t i = 0; i < bare_count; ++i) TellValgrindOfStack(WholeStack(bare[i]).iov_base, bare[i]);
+    }
+  }
   return taken;
 }
 

@@ -49,7 +49,7 @@ void AskForShortTimeSlices() {
     std::uint64_t runtime;  // of SCHED_OTHER: the slice
     std::uint64_t deadline;
     std::uint64_t period;
-  } attributes;
+  } attributes{};  // Valgrind does not know that the first call fills it.
   // What it has from its creator stays as it is.
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER) return;
