@@ -55,6 +55,7 @@ RuntimeUnderTest Describe() {
   }
   if constexpr (Runtime::kStartsFromThreads && Runtime::kLightWeight) {
     table.push_back({"wake_beside_threads", "wake_beside_threads", RunWakeBesideThreads<Runtime>, 1, 120});
+    table.push_back({"wake_beside_busy_thread", "wake_beside_busy_thread", RunWakeBesideBusyThread<Runtime>, 3, 120});
   }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
   if constexpr (Runtime::kHasTimers) table.push_back({"timers", "timers", RunTimers<Runtime>, 5, 60});

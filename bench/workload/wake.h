@@ -6,6 +6,8 @@
 // wake_beside_threads:  both of them, and a std::thread that waits on a condition variable, 10 x 1,000 of each in turn
 //             in one process, so that they can be compared whatever else the machine does (started_*, parked_*,
 //             thread_*).
+// wake_beside_busy_thread:  the same three, 4 x 1,000 of each, but the plain thread never sleeps: it keeps a CPU busy,
+//             also while it waits for what it has started, as a thread does that computes, or polls for an answer.
 //
 // Percentiles of the time from just before the start (the set) to the first instruction of the fiber, in us. The
 // workers are idle then, so this is the wake-up of a sleeping thread plus whatever the runtime adds.
@@ -33,19 +35,35 @@ inline double MicrosecondsSince(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - then).count();
 }
 
+// What the plain thread does while it waits.
+enum class Waits { kAsleep, kBusy };
+
+// Between two wakes, long enough for workers to fall asleep again.
+inline void AwaitGap(Waits how) {
+  if (how == Waits::kAsleep) {
+    std::this_thread::sleep_for(kWakeGap);
+  } else {
+    for (const auto end = std::chrono::steady_clock::now() + kWakeGap; std::chrono::steady_clock::now() < end;) {
+    }
+  }
+}
+
 // Waits without a wake-up of its own: the workers shall find nothing to do but what is measured.
-inline void AwaitCount(const std::atomic<std::int64_t>& count, std::int64_t wanted) {
-  while (count.load(std::memory_order_acquire) < wanted) std::this_thread::sleep_for(kWakeGap);
+inline void AwaitCount(const std::atomic<std::int64_t>& count, std::int64_t wanted, Waits how = Waits::kAsleep) {
+  while (count.load(std::memory_order_acquire) < wanted) {
+    if (how == Waits::kAsleep) std::this_thread::sleep_for(kWakeGap);
+  }
 }
 
 // Each adds `wakes` latencies in us.
 template <class Runtime>
-void MeasureStarts(std::int64_t wakes, std::vector<double>* latency) {
+void MeasureStarts(std::int64_t wakes, Waits how, std::vector<double>* latency) {
   const std::size_t first = latency->size();
   latency->resize(first + static_cast<std::size_t>(wakes), -1);
   std::atomic<std::int64_t> done = 0;
   for (std::size_t i = first; i < latency->size(); ++i) {
-    std::this_thread::sleep_for(kWakeGap);
+    if (how == Waits::kBusy) AwaitCount(done, static_cast<std::int64_t>(i - first), how);
+    AwaitGap(how);
     const auto start = std::chrono::steady_clock::now();
     auto noter = [start, &own = (*latency)[i], &done] {
       own = MicrosecondsSince(start);
@@ -53,13 +71,13 @@ void MeasureStarts(std::int64_t wakes, std::vector<double>* latency) {
     };
     Require(Runtime::Spawn(noter), "a fiber can be started from a plain thread");
   }
-  AwaitCount(done, wakes);
+  AwaitCount(done, wakes, how);
   for (double own : *latency) Require(own >= 0, "every fiber ran once");
 }
 
 // `sleeper_runs(f)` sets f going in the fiber or thread that is to be woken.
 template <class Event, class SleeperRuns>
-void MeasureSets(std::int64_t wakes, std::vector<double>* latency, SleeperRuns sleeper_runs) {
+void MeasureSets(std::int64_t wakes, Waits how, std::vector<double>* latency, SleeperRuns sleeper_runs) {
   const std::size_t first = latency->size();
   latency->reserve(first + static_cast<std::size_t>(wakes));
   Event event;
@@ -74,18 +92,19 @@ void MeasureSets(std::int64_t wakes, std::vector<double>* latency, SleeperRuns s
     }
   });
   for (std::int64_t i = 0; i < wakes; ++i) {
-    std::this_thread::sleep_for(kWakeGap);
-    AwaitCount(done, i);
+    if (how == Waits::kBusy) AwaitCount(done, i, how);
+    AwaitGap(how);
+    if (how == Waits::kAsleep) AwaitCount(done, i, how);
     start = std::chrono::steady_clock::now();
     event.Set();
   }
-  AwaitCount(done, wakes);
+  AwaitCount(done, wakes, how);
   Require(latency->size() == first + static_cast<std::size_t>(wakes), "the fiber was woken once for each set");
 }
 
 template <class Runtime>
-void MeasureParked(std::int64_t wakes, std::vector<double>* latency) {
-  MeasureSets<typename Runtime::Event>(wakes, latency, [](auto sleeper) {
+void MeasureParked(std::int64_t wakes, Waits how, std::vector<double>* latency) {
+  MeasureSets<typename Runtime::Event>(wakes, how, latency, [](auto sleeper) {
     Require(Runtime::Spawn(sleeper), "a fiber can be started from a plain thread");
   });
 }
@@ -93,14 +112,14 @@ void MeasureParked(std::int64_t wakes, std::vector<double>* latency) {
 template <class Runtime>
 void RunWake(Round& round) {
   std::vector<double> latency;
-  MeasureStarts<Runtime>(round.Scaled(20'000), &latency);
+  MeasureStarts<Runtime>(round.Scaled(20'000), Waits::kAsleep, &latency);
   ReportPercentiles(round, "", latency);
 }
 
 template <class Runtime>
 void RunWakeParked(Round& round) {
   std::vector<double> latency;
-  MeasureParked<Runtime>(round.Scaled(20'000), &latency);
+  MeasureParked<Runtime>(round.Scaled(20'000), Waits::kAsleep, &latency);
   ReportPercentiles(round, "", latency);
 }
 
@@ -130,23 +149,33 @@ class ThreadEvent {
   bool set_ = false;
 };
 
+// In turn, so that they can be compared.
 template <class Runtime>
-void RunWakeBesideThreads(Round& round) {
-  constexpr int kParts = 10;
+void MeasureBesideThreads(Round& round, int parts, Waits how) {
   const std::int64_t wakes = round.Scaled(1'000);
   std::vector<double> started;
   std::vector<double> parked;
   std::vector<double> threads;
-  for (int part = 0; part < kParts; ++part) {
-    MeasureStarts<Runtime>(wakes, &started);
-    MeasureParked<Runtime>(wakes, &parked);
+  for (int part = 0; part < parts; ++part) {
+    MeasureStarts<Runtime>(wakes, how, &started);
+    MeasureParked<Runtime>(wakes, how, &parked);
     std::thread thread;
-    MeasureSets<ThreadEvent>(wakes, &threads, [&thread](auto sleeper) { thread = std::thread(sleeper); });
+    MeasureSets<ThreadEvent>(wakes, how, &threads, [&thread](auto sleeper) { thread = std::thread(sleeper); });
     thread.join();
   }
   ReportPercentiles(round, "started_", started);
   ReportPercentiles(round, "parked_", parked);
   ReportPercentiles(round, "thread_", threads);
+}
+
+template <class Runtime>
+void RunWakeBesideThreads(Round& round) {
+  MeasureBesideThreads<Runtime>(round, 10, Waits::kAsleep);
+}
+
+template <class Runtime>
+void RunWakeBesideBusyThread(Round& round) {
+  MeasureBesideThreads<Runtime>(round, 4, Waits::kBusy);
 }
 
 }  // namespace weft::bench
