@@ -42,4 +42,9 @@ bool Parker::ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept 
   }
 }
 
+void Parker::Nap(std::chrono::steady_clock::time_point until) noexcept {
+  // Whatever ends it, the caller goes on to Park(), which looks at the word.
+  static_cast<void>(FutexWait(&word_, kEmpty, &until));
+}
+
 }  // namespace weft::base

@@ -50,6 +50,10 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
+  // Sleeps until then, at the latest, unless an Unpark() has come before. One that comes meanwhile does not end the
+  // nap, and its caller stays out of the kernel (PK2): it is kept for the next Park().
+  void Nap(std::chrono::steady_clock::time_point until) noexcept;
+
   // True: the owner waits elsewhere, and the caller must end that (PK5).  Never, for owners that do not.
   bool Unpark() noexcept {
     // release: publishes what the caller did (PK4).  Pairs with the acquire in Park(), ParkUntil(), EndWaitElsewhere().

@@ -30,9 +30,11 @@
 //      overload detector (scheduling_group/overload_detector.h; only tried), blocking pool (io/blocking_pool.h), limits
 //      of blocking calls (fiber/blocking_limits.cc)
 //
-// Rejected: to mark in the word that somebody sleeps, for unlock() to wake it: unlock() then reads the word that lock()
-// has just exchanged, and that load waits for the exchange (BM_LockUnlock: 16.4 ns against 13.4). To mark it beside
-// the word: a sleeper that comes between unlock()'s look and its write is woken by nobody, so it must look again
+// Rejected: sched_yield() instead of the sleep: since Linux 6.6 a thread that yields forfeits its share of the CPU, and
+// then waits for one when it is woken next, wherever it slept. To mark in the word that somebody sleeps, for unlock()
+// to wake it: unlock() then reads the word that lock() has just exchanged, and that load waits for the exchange
+// (BM_LockUnlock: 16.4 ns against 13.4). To mark it beside the word: a sleeper that comes between unlock()'s look and
+// its write is woken by nobody, so it must look again
 // anyhow. Ticket and MCS locks (a descheduled waiter blocks all behind it); std::mutex (40 bytes, about 11 ns).
 
 #ifndef WEFT_BASE_SPIN_LOCK_H_

@@ -4,7 +4,6 @@
 #include "weft/scheduling_group/worker.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -40,16 +39,19 @@ constexpr int kPausesPerWatch = 16;
 constexpr std::chrono::nanoseconds kWatcherWaits{50'000};
 
 // A worker that has spun in vain so many times in a row, as where a request comes each 100 us, looks once instead of
-// spinning, and one that has yielded its CPU in vain before it sleeps does not do so; but for one in so many: what has
-// changed meanwhile is found out. It saves 8 % of the CPU time there (bench/workload --workload=trickle).
+// spinning, but for one time in so many: what has changed meanwhile is found out. It saves CPU time there
+// (bench/workload --workload=trickle).
 constexpr std::uint32_t kInVain = 4;
 constexpr std::uint32_t kTryAgainEvery = 16;
 
-// A worker that so many times in a row has seen work that it could not get lets others have its CPU: who could may be
-// waiting for one, where there are fewer CPUs than threads: a producer in the middle of a push, or a spinner, since
-// only spinners take from slots (bench/workload --workload=spawn_ext --workers=8: 0.76 to 0.96 of the time; 4 or 64
-// looks: the same). Nothing depends on it: it is awake, and looks again.
-constexpr int kLooksBeforeYield = 16;
+// A worker that so many times in a row has seen work that it could not get sleeps for a moment: who could give it may
+// have no CPU, where there are fewer CPUs than threads: a producer in the middle of a push, or a spinner, since only
+// spinners take from slots. (bench/workload --workload=spawn_ext: 200 to 1,000 ns a fiber without the nap, 70 to 140
+// with it.) Nothing depends on it: the worker is awake, and looks again.
+// With the kernel's timer slack the nap takes 0.1 ms, about as long as a few hundred pushes; with 64 workers on as many
+// CPUs, or beside a busy neighbour, it is the longest time for which a worker overlooks that its work can be had now.
+constexpr int kLooksBeforeNap = 16;
+constexpr std::chrono::microseconds kNap{50};
 
 }  // namespace
 
@@ -188,7 +190,6 @@ FiberEntity* Worker::NextFiber() {
         }
         counted_as_spinner = !idle.CancelSleep(index);
       } else {
-        YieldCpuToProducer();
         counted_as_spinner = Sleep();
       }
       looked_at_neighbours = false;
@@ -196,25 +197,11 @@ FiberEntity* Worker::NextFiber() {
     } else if (!idle.CancelSleep(index)) {
       parker.Park();  // The claimer's token is there or on its way.
       counted_as_spinner = true;
-    } else if (++looks_in_vain % kLooksBeforeYield == 0) {
-      ::sched_yield();
+    } else if (++looks_in_vain % kLooksBeforeNap == 0) {
+      parker.Nap(std::chrono::steady_clock::now() + kNap);
     } else {
       base::CpuRelax();
     }
-  }
-}
-
-// If a producer was preempted by our wake-up, it goes on here and its next start finds us awake: a claim without a
-// system call. Else each of its starts would wake us, be preempted and see us fall asleep again (bench/workload
-// --workload=spawn_ext: 800 ns a fiber instead of 100).
-void Worker::YieldCpuToProducer() {
-  if (yields_in_vain_ >= kInVain && ++yields_in_vain_ % kTryAgainEvery != 0) return;
-  ::sched_yield();
-  const bool claimed = !group->idle().sleepers().Contains(index);
-  if (claimed) {
-    yields_in_vain_ = 0;
-  } else if (yields_in_vain_ < kInVain) {
-    ++yields_in_vain_;
   }
 }
 

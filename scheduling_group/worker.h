@@ -23,6 +23,10 @@
 //       returns the new one.
 //   W4  A worker sleeps only after a look at the queues that followed its announcement (IW1), and ends when told to
 //       stop.
+//
+// Rejected: sched_yield() on the way to sleep, or between looks in vain. Since Linux 6.6 a thread that yields forfeits
+// its share until its deadline, so it preempts nobody when it is woken next: beside a thread that keeps its CPU busy
+// wake-ups took 4 to 8 ms at p99 (bench/workload --workload=wake_beside_busy_thread).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_H_
 
@@ -70,7 +74,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool GiveStack(FiberEntity* fiber);
   FiberEntity* Spin();
   FiberEntity* LookAround();
-  void YieldCpuToProducer();
   bool Sleep();
   FiberEntity* StealFromOtherGroups();
   FiberEntity* StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters);
@@ -93,7 +96,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   context::StackCache stacks_;
   SpinMemory spin_memory_;
   std::uint32_t spins_in_vain_ = 0;                       // in a row
-  std::uint32_t yields_in_vain_ = 0;                      // likewise, of its CPU
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
   bool robbing_ = false;                                  // the last attempt to steal brought a fiber
   std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n

@@ -47,6 +47,7 @@ WORKLOADS = [
     Workload("mutex_yield", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
     Workload("chan", (*WEFT, "go", *BOOST, "tokio", "std_thread")),
     Workload("wake_beside_threads", WEFT, rounds=1),
+    Workload("wake_beside_busy_thread", WEFT),
     Workload("wake", ("go", "tokio"), rounds=1),
     Workload("wake_park", ("go", "tokio"), rounds=1),
     Workload("timers", (*WEFT, "go", "tokio")),
@@ -94,6 +95,13 @@ def _wake(key, label, figure, workload, own):
                beside=("std_thread", Source("wake_beside_threads", f"thread_{figure}")), latency=True)
 
 
+def _wake_busy(key, label, figure, own):
+    """All three of them in Weft's process: no peer has this workload."""
+    workload = "wake_beside_busy_thread"
+    return Row(key, label, "us", Source(workload, f"{own}_{figure}"),
+               beside=("std_thread", Source(workload, f"thread_{figure}")), latency=True)
+
+
 def _sleepers(key, label, unit, figure, rounds):
     return Row(key, label, unit, Source("sleepers", figure), rounds=rounds, latency=unit == "us")
 
@@ -117,6 +125,8 @@ ROWS = [
     _wake("wake_p99", "start to run, p99", "p99_us", "wake", "started"),
     _wake("wake_park_p50", "wake to run, p50", "p50_us", "wake_park", "parked"),
     _wake("wake_park_p99", "wake to run, p99", "p99_us", "wake_park", "parked"),
+    *(_wake_busy(f"{own}_busy_{figure}", f"{label} beside a busy thread, {figure}", f"{figure}_us", own)
+      for own, label in (("started", "start to run"), ("parked", "wake to run")) for figure in ("p50", "p99", "p999")),
     _time_each("timer_set", "set a timer", "timers", "ns_set"),
     _time_each("timer_cancel", "cancel a timer", "timers", "ns_cancel"),
     _sleepers("sleepers_cold", "sleepers, cold", "ms", "ms", "first"),
@@ -171,6 +181,8 @@ TARGETS = [
     Target("wake_p99", 1.5, "std_thread"),
     Target("wake_park_p50", 1.1, "std_thread"),
     Target("wake_park_p99", 1.5, "std_thread"),
+    *(Target(f"{own}_busy_{figure}", bound, "std_thread")
+      for own in ("started", "parked") for figure, bound in (("p50", 1.1), ("p99", 1.5), ("p999", 1.5))),
     Target("timer_set", 0.25, "go"),
     Target("timer_cancel", 0.4, "go"),
     Target("sleepers_cold", 1.0, "go"),

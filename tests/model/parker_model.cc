@@ -104,6 +104,24 @@ TEST(ParkerModel, ATimedParkReturnsFalseOnlyWithoutAnUnpark) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
+TEST(ParkerModel, AnUnparkDuringANapIsKeptForThePark) {
+  const model::Result result =
+      model::Explore({.name = "parker: nap", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+                     [](model::Scenario& scenario) {
+                       auto* world = scenario.New<World>("world");
+                       scenario.Thread("owner", [=] {
+                         world->parker.Nap(Soon());
+                         world->parker.Park();
+                         MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
+                       });
+                       scenario.Thread("waker", [=] {
+                         world->data.Write(1);
+                         world->parker.Unpark();
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
 TEST(ParkerModel, TheOwnerMayDestroyItOnceParkHasReturned) {
   const model::Result result =
       model::Explore({.name = "parker: destroyed", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker that sees work and cannot get it, because the thread that could give it has no CPU, lets others have its
-// own.
+// A worker that sees work and cannot get it, because the thread that could give it has no CPU, sleeps for a moment; and
+// no worker yields its CPU, which makes it wait for a CPU at the next wake-up.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -23,18 +23,20 @@
 namespace {
 
 std::atomic<bool> half_pushed{false};
-weft::testing::Countdown yields_to_come(100);
+std::atomic<int> yields{0};
 
 }  // namespace
 
 // In place of the C library's.
 extern "C" int sched_yield() noexcept {
-  if (half_pushed && weft::scheduling_group::CurrentWorker() != nullptr) yields_to_come.Done();
+  if (weft::scheduling_group::CurrentWorker() != nullptr) ++yields;
   return static_cast<int>(::syscall(SYS_sched_yield));
 }
 
 namespace weft::scheduling_group {
 namespace {
+
+std::atomic<int> looks{0};
 
 using weft::testing::Countdown;
 using weft::testing::WorkerGroup;
@@ -56,7 +58,11 @@ class HalfPushed final : public SchedulingPolicy {
   }
   void EndSpin(SpinMemory* memory) override { policy_->EndSpin(memory); }
   FiberEntity* Steal(bool* in_sight_again) override { return policy_->Steal(in_sight_again); }
-  bool HasWork() const override { return half_pushed || policy_->HasWork(); }
+  bool HasWork() const override {
+    if (!half_pushed) return policy_->HasWork();
+    ++looks;
+    return true;
+  }
   bool HasStealable() const override { return policy_->HasStealable(); }
   bool Full() const override { return policy_->Full(); }
   bool HalfEmpty() const override { return policy_->HalfEmpty(); }
@@ -68,23 +74,51 @@ class HalfPushed final : public SchedulingPolicy {
   const std::unique_ptr<SchedulingPolicy> policy_;
 };
 
+class IdleNap : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_TRUE(RegisterSchedulingPolicy(
+        "half pushed", [](const SchedulingPolicy::Options& options) { return std::make_unique<HalfPushed>(options); }));
+  }
+
+  bool AllSleep() { return group_.group().idle_workers().sleepers().Count() == kWorkers; }
+
+  static constexpr unsigned kWorkers = 4;
+  WorkerGroup group_{{.workers = kWorkers, .policy = "half pushed"}};
+};
+
 // Workers went around their loop as long as they had their CPUs: with four workers and two producers on two CPUs half a
 // look for each fiber that was started.
-TEST(IdleYield, WorkersThatSeeWorkAndCannotGetItLetOthersHaveTheirCpus) {
-  ASSERT_TRUE(RegisterSchedulingPolicy(
-      "half pushed", [](const SchedulingPolicy::Options& options) { return std::make_unique<HalfPushed>(options); }));
-  WorkerGroup group({.workers = 4, .policy = "half pushed"});
-  const auto all_sleep = [&] { return group.group().idle_workers().sleepers().Count() == 4; };
-  while (!all_sleep()) std::this_thread::yield();
+TEST_F(IdleNap, WorkersThatSeeWorkAndCannotGetItLetOthersHaveTheirCpus) {
+  while (!AllSleep()) std::this_thread::yield();
 
   half_pushed = true;
   Countdown done(1);
-  ASSERT_TRUE(group.Start([&] { done.Done(); }));  // Wakes one, which then finds no more.
+  ASSERT_TRUE(group_.Start([&] { done.Done(); }));  // Wakes one, which then finds no more.
   EXPECT_TRUE(done.Wait());
-  EXPECT_TRUE(yields_to_come.Wait(std::chrono::seconds(10)));
+  const auto begin = std::chrono::steady_clock::now();
+  const int before = looks;
+  while (looks - before < 20'000) std::this_thread::yield();
+  // At least a nap of 50 us for each worker's 32 looks; without naps it was 1 to 3 ms.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(7));
 
   half_pushed = false;
-  while (!all_sleep()) std::this_thread::yield();
+  while (!AllSleep()) std::this_thread::yield();
+}
+
+// They yielded on their way to sleep and between looks in vain, and then waited 4 ms for a CPU when they were woken
+// beside a thread that kept it busy.
+TEST_F(IdleNap, NoWorkerYieldsItsCpu) {
+  for (int round = 0; round < 100; ++round) {
+    half_pushed = round % 2 == 1;
+    Countdown done(1);
+    ASSERT_TRUE(group_.Start([&] { done.Done(); }));
+    ASSERT_TRUE(done.Wait());
+    for (const int before = looks; half_pushed && looks - before < 200;) std::this_thread::yield();
+    half_pushed = false;
+    while (!AllSleep()) std::this_thread::yield();
+  }
+  EXPECT_EQ(yields, 0);
 }
 
 }  // namespace
