@@ -9,6 +9,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_event.h"
 
@@ -85,6 +86,7 @@ bool Fiber::JoinUntilDeadline(const base::Deadline& deadline) {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: fiber '", state_->name, "' (id ", state_->id,
              ") joins itself");
+  if (!state_->ended.IsSet()) scheduling_group::CheckNotForkedChild("Fiber::Join");
   if (deadline.is_infinite()) {
     state_->ended.Wait();
   } else if (!state_->ended.WaitUntil(deadline.time_point())) {

@@ -45,6 +45,8 @@
 
 #include "weft/fiber/runtime.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -75,6 +77,7 @@
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_plan.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
@@ -125,6 +128,8 @@ bool DescribeForOverflow(context::OverflowInfo* info) {
   return true;
 }
 
+void AfterForkInChild();
+
 void InstallHooks() {
   scheduling_group::fiber_hooks = {.destroy_fiber_locals = &DestroyFiberLocals,
                                    .release_execution_context = &ReleaseExecutionContext};
@@ -138,6 +143,8 @@ void InstallHooks() {
   base::SetCheckContextHook(&DescribeCaller);
   context::SetDescribeRunningFiber(&DescribeForOverflow);
   context::InstallOverflowHandler();
+  // No memory for it: a child is not told why nothing works, which is no reason not to start.
+  (void)::pthread_atfork(nullptr, nullptr, &AfterForkInChild);
 }
 
 // ---- Plan ----
@@ -407,6 +414,18 @@ enum class Phase { kStopped, kChanging, kRunning };
 
 constinit std::atomic<Phase> phase{Phase::kStopped};
 
+// Where no runtime was, the child may have one of its own.
+void AfterForkInChild() {
+  if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
+    scheduling_group::ForgetOtherThreadsSections();
+    return;
+  }
+  scheduling_group::MarkForkedChild();
+  timer::ForgetShardSets();
+  the_runtime.store(nullptr, std::memory_order_relaxed);
+  phase.store(Phase::kStopped, std::memory_order_relaxed);
+}
+
 // What `ask` says of the runtime; the default if there is none any more.
 template <class Answer, class Ask>
 Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
@@ -459,6 +478,10 @@ bool OptionsAreValid(const Options& options, std::string* error) {
 }  // namespace
 
 bool TryStartRuntime(const Options& options, std::string* error) {
+  if (scheduling_group::IsForkedChild()) {
+    *error = scheduling_group::kForkedChildMessage;
+    return false;
+  }
   if (!WithoutExceptions(error, [&] { return OptionsAreValid(options, error); })) return false;
   Phase expected = Phase::kStopped;
   // acquire: what the last TerminateRuntime() left.  Pairs with its release store.
@@ -485,6 +508,10 @@ bool TryStartRuntime(const Options& options, std::string* error) {
 }
 
 std::size_t TerminateRuntime() {
+  if (scheduling_group::IsForkedChild()) {
+    scheduling_group::WarnOfForkedChild("TerminateRuntime");
+    return 0;
+  }
   WEFT_CHECK(scheduling_group::CurrentWorker() == nullptr,
              "TerminateRuntime: called in a fiber, which would wait for its own end");
   WEFT_CHECK(timer::ShardSetOfThread() == nullptr,

@@ -11,6 +11,14 @@
 //     weft::fiber::TerminateRuntime();
 //   }
 //
+// exit() and the return from main() need no TerminateRuntime(): fibers and threads go on until the process is gone.
+//
+// fork() copies the calling thread only, and so does daemon(), which forks: the child has no workers.  So fork before
+// StartRuntime(); or call exec() or _exit() in the child, which is fine at any time, in fibers too (and so is exit(), as
+// far as it is for your own program).  In the child of a process in which the runtime ran, a start of a fiber or of a
+// timer, Join() and StartRuntime() end the process with a line that says so; questions are answered by 0, and
+// TerminateRuntime() says the line and returns 0.
+//
 // What happens at the end, in which order, and what becomes of fibers that do not end is written at the top of
 // runtime.cc.
 

@@ -37,7 +37,7 @@ SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   if (wanted == kNearestSchedulingGroup) return FindNearestGroup(caller);
   const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
   if (groups.empty()) {
-    scheduling_group::CheckRuntimeHasRun(caller);
+    scheduling_group::CheckMayBeRefused(caller);
     return nullptr;
   }
   if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
@@ -68,7 +68,7 @@ bool CanDispatchTo(const SchedulingGroup* group) {
 
 SchedulingGroup* FindNearestGroup(const char* caller) {
   SchedulingGroup* const group = scheduling_group::NearestGroup();
-  if (WEFT_UNLIKELY(group == nullptr)) scheduling_group::CheckRuntimeHasRun(caller);
+  if (WEFT_UNLIKELY(group == nullptr)) scheduling_group::CheckMayBeRefused(caller);
   return group;
 }
 

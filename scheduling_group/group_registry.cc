@@ -10,6 +10,7 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/outside_section.h"
 
 namespace weft::scheduling_group {
@@ -53,6 +54,13 @@ void CheckRuntimeHasRun(const char* caller) {
   WEFT_CHECK(runtime_has_run.load(std::memory_order_relaxed), caller,
              ": the runtime does not run: call weft::fiber::StartRuntime() first");
 }
+
+void CheckMayBeRefused(const char* caller) {
+  CheckNotForkedChild(caller);
+  CheckRuntimeHasRun(caller);
+}
+
+void ForgetGroups() noexcept { group_count.store(0, std::memory_order_relaxed); }
 
 void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
   WEFT_CHECK(groups.size() <= kMaxGroups, "SetGroups: ", groups.size(), " groups are too many");

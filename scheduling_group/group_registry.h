@@ -36,13 +36,16 @@ SchedulingGroup* NextGroup() noexcept;
 std::span<SchedulingGroup* const> AllGroups() noexcept;
 
 // For a call that finds no runtime. Returns if one has run before: then the call is refused, or answers 0, since who
-// makes it cannot know when the runtime ends. Aborts in `caller`'s name if none ever ran, or in a process forked from
-// one in which it runs.
+// makes it cannot know when the runtime ends. Aborts in `caller`'s name if none ever ran.
 void CheckRuntimeHasRun(const char* caller);
+// The same for a call that needs workers: aborts in a process forked from one in which the runtime ran, too.
+void CheckMayBeRefused(const char* caller);
 
 // The runtime only. While it runs no fiber and no other call of SetGroups(). At most kMaxGroups; none: when it returns
 // nobody uses the former ones any more (GR1).
 void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept;
+// In a forked child (forked_child.h).
+void ForgetGroups() noexcept;
 
 }  // namespace weft::scheduling_group
 

@@ -88,6 +88,14 @@ WEFT_TLS_ACCESSOR SectionSlot* SlotOfThread() noexcept {
   return slot_of_thread;
 }
 
+template <class Visit>
+void ForEachSlot(Visit visit) noexcept {
+  // acquire: as in NextBlock().
+  for (Block* block = &first_block; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
+    for (OwnedSlot& slot : block->slots) visit(slot);
+  }
+}
+
 }  // namespace
 
 OutsideSection::OutsideSection() noexcept : slot_(nullptr) {
@@ -111,11 +119,15 @@ void UseHeavyFenceForOutsideSections() noexcept {
 void WaitForOutsideSections() noexcept {
   WEFT_CHECK(!OutsideSection::Inside(),
              "the runtime is started or ended by a callable that is just being handed to it");
-  SectionSlot::Wait(has_heavy_fence.load(std::memory_order_relaxed), &Waiter(), [](auto visit) {
-    // acquire: as in NextBlock().
-    for (Block* block = &first_block; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
-      for (OwnedSlot& slot : block->slots) visit(slot.slot);
-    }
+  SectionSlot::Wait(has_heavy_fence.load(std::memory_order_relaxed), &Waiter(),
+                    [](auto visit) { ForEachSlot([&](const OwnedSlot& slot) { visit(slot.slot); }); });
+}
+
+void ForgetOtherThreadsSections() noexcept {
+  ForEachSlot([own = SlotOfThread()](OwnedSlot& slot) {
+    if (&slot.slot == own) return;
+    slot.slot.Forget();
+    slot.owned.store(false, std::memory_order_relaxed);
   });
 }
 

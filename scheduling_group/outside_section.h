@@ -85,6 +85,8 @@ class alignas(base::kCacheLineSize) SectionSlot {
       (void)waiter->parker.Unpark();
     }
   }
+  // Its thread is gone, and the section with it.
+  void Forget() noexcept { word_.store(word_.load(std::memory_order_relaxed) & ~kDepth, std::memory_order_relaxed); }
   bool inside() const noexcept { return (word_.load(std::memory_order_relaxed) & kDepth) != 0; }
 
   // Any thread. acquire: as in Ended().
@@ -145,6 +147,9 @@ class OutsideSection {
 void UseHeavyFenceForOutsideSections() noexcept;
 
 void WaitForOutsideSections() noexcept;
+
+// In a forked child, where no other thread is. Async-signal-safe.
+void ForgetOtherThreadsSections() noexcept;
 
 #endif  // WEFT_MODEL_CHECK
 

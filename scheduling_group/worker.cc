@@ -18,6 +18,7 @@
 #include "weft/numa/cpu_list.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/prefetch_fiber.h"
@@ -390,6 +391,16 @@ void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {
   SwitchTo(self, how, next);
 }
 
+namespace {
+
+// The fiber has called fork(), and its child has returned from the fiber.
+[[noreturn]] WEFT_NOINLINE WEFT_COLD void FailForkedFiber() {
+  CheckNotForkedChild("the end of a fiber");
+  WEFT_UNREACHABLE();
+}
+
+}  // namespace
+
 void Worker::FiberMain(context::ThreadState* here) {
   Worker* worker = Of(here);
   FiberEntity* self = worker->current;  // Before anything else may happen on this worker (W2).
@@ -401,6 +412,9 @@ void Worker::FiberMain(context::ThreadState* here) {
     if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
 
     worker = static_cast<Worker*>(CurrentWorker());  // W3
+    if (worker == nullptr) [[unlikely]] {
+      FailForkedFiber();
+    }
     FiberEntity* next = worker->group->PopFor(worker->index);
     if (next != nullptr && !next->started() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
       worker->TakeOverStack(self, next);

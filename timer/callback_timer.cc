@@ -269,7 +269,7 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
   const WorkerBase* caller = CurrentWorker();
   TimerShard* shard = ShardOfCaller(caller);
   if (WEFT_UNLIKELY(shard == nullptr)) {
-    scheduling_group::CheckRuntimeHasRun(options.function);
+    scheduling_group::CheckMayBeRefused(options.function);
     return 0;
   }
   const Tick tick = TickOfDeadline(options.at.time_point());

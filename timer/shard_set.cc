@@ -132,6 +132,11 @@ TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept {
   return set != nullptr ? set->ShardFor(caller) : nullptr;
 }
 
+void ForgetShardSets() noexcept {
+  running_count.store(0, std::memory_order_relaxed);
+  set_of_thread = nullptr;
+}
+
 void SetShardSetOfThread(ShardSet* set) noexcept {
   base::OpaqueBarrier();
   set_of_thread = set;

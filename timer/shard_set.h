@@ -65,6 +65,9 @@ class ShardSet {
   ShardSet* next_free_ = nullptr;
 };
 
+// In a forked child: no set runs. Async-signal-safe.
+void ForgetShardSets() noexcept;
+
 // The shard that the calling thread sets timers in; `caller` is CurrentWorker(). nullptr: no runtime is there.
 TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept;
 

@@ -26,7 +26,7 @@ namespace {
 
 // Of the calling thread: allocations until the one that fails; 0: none does.
 thread_local int allocations_left = 0;
-std::atomic<int> threads_left{0};  // likewise
+[[maybe_unused]] std::atomic<int> threads_left{0};  // likewise
 
 bool IsTheOne(int* left) { return *left != 0 && --*left == 0; }
 
