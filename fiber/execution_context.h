@@ -8,12 +8,14 @@
 //   auto context = FiberExecutionContext::Create();
 //   context->Execute([&] {                                       // it is Current() in here
 //     *trace_id = NewTraceId();
-//     Fiber({.execution_context = FiberExecutionContext::Current()}, [] { Log(*trace_id); }).Join();
+//     Fiber([] { Log(*trace_id); }).Join();                      // and in there
 //   });
 //
 // Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may
-// suspend and migrate. A new fiber has the context given in its Attributes and no other: contexts do not travel by
-// themselves. (Only a timer's callback runs in the context of the fiber that set the timer.)
+// suspend and migrate. A new fiber has the context given in its Attributes, or else the one that its starter, fiber or
+// thread, is in; a timer's callback has that of the fiber that set the timer. So what a request starts belongs to the
+// request, and its values live until the last of these fibers has ended. A fiber that shall not keep them, because it
+// outlives the request, is given a context of its own: {.execution_context = FiberExecutionContext::Create().get()}.
 //
 // The values hang in chunks of slots, one slot for each FiberExecutionLocal; chunks are added and never moved, so that
 // a value made is found without a lock.

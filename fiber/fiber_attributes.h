@@ -41,7 +41,8 @@ struct FiberAttributes {
   // Another group may steal it, unless it is local.
   std::size_t scheduling_group = kNearestSchedulingGroup;
 
-  // The context the start procedure runs in; the fiber holds a reference until its end.
+  // The context the start procedure runs in; the fiber holds a reference until its end.  nullptr: the starter's, if it
+  // has one (execution_context.h).
   FiberExecutionContext* execution_context = nullptr;
 
   // The fiber never leaves its group.

@@ -58,6 +58,11 @@ void Discard(FiberEntity* fiber) {
   scheduling_group::TellDrainWaiter();
 }
 
+// A fiber that is given no context has its starter's. `context` is that one.
+void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
+  fiber->execution_context = base::RefPtr<FiberExecutionContext>(context).Leak();
+}
+
 // Dispatch makes the new fiber the next one on the caller's worker: only for a caller that is a fiber of that very
 // group.
 bool CanDispatchTo(const SchedulingGroup* group) {
@@ -123,6 +128,8 @@ bool Submit(const StartPlan& plan, FiberEntity* fiber) {
     }
     return false;
   }
+  FiberExecutionContext* const context = FiberExecutionContext::Current();
+  if (WEFT_UNLIKELY(context != nullptr) && plan.options.execution_context == nullptr) Inherit(fiber, context);
   if (WEFT_UNLIKELY(plan.id != nullptr)) *plan.id = fiber->id();
   if (plan.policy == Launch::Dispatch && CanDispatchTo(plan.group)) {
     scheduling_group::RunInsteadOfCurrent(fiber);
@@ -134,6 +141,11 @@ bool Submit(const StartPlan& plan, FiberEntity* fiber) {
 }
 
 bool SubmitBatch(const StartPlan& plan, const std::vector<FiberEntity*>& fibers) {
+  if (FiberExecutionContext* const context = FiberExecutionContext::Current(); WEFT_UNLIKELY(context != nullptr)) {
+    for (FiberEntity* fiber : fibers) {
+      if (fiber != nullptr) Inherit(fiber, context);
+    }
+  }
   if (fibers.back() != nullptr && plan.group->StartBatch(fibers.data(), fibers.size())) return true;
   for (FiberEntity* fiber : fibers) {
     if (fiber != nullptr) Discard(fiber);

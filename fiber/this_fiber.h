@@ -62,7 +62,7 @@ std::string_view GetFiberName() noexcept;
 // behind; a snapshot.
 std::size_t GetFiberCount();
 
-// Fibers that are ready and wait for a worker, in all scheduling groups; a snapshot, 0 without a runtime.
+// Fibers that are ready and wait for a worker, in all scheduling groups; a snapshot.  0 before and after a runtime.
 std::size_t GetFiberQueueSize();
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/run_as_fiber.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/timer/fiber_timer.h"
@@ -88,16 +90,53 @@ TEST_P(ExecutionContextTest, ItStaysCurrentOverSwitchesAndMigration) {
   for (Fiber& fiber : fibers) fiber.Join();
 }
 
-TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenAndNoOther) {
+TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsStarters) {
   auto context = FiberExecutionContext::Create();
-  InFiber([&] {
+  auto another = FiberExecutionContext::Create();
+  const auto start_all = [&] {
+    Fiber({.execution_context = another.get()}, [&] {
+      EXPECT_EQ(FiberExecutionContext::Current(), another.get());
+      Fiber([&] { EXPECT_EQ(FiberExecutionContext::Current(), another.get()); }).Join();
+    }).Join();
+    Fiber([] { EXPECT_EQ(FiberExecutionContext::Current(), nullptr); }).Join();
     context->Execute([&] {
-      Fiber([] { EXPECT_EQ(FiberExecutionContext::Current(), nullptr); }).Join();
-      Fiber({.execution_context = FiberExecutionContext::Current()}, [&] {
-        EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+      const auto expect_inherited = [&] { EXPECT_EQ(FiberExecutionContext::Current(), context.get()); };
+      Fiber(expect_inherited).Join();
+      Fiber(fiber::Launch::Dispatch, expect_inherited).Join();
+      Fiber({.name = "named"}, expect_inherited).Join();
+      FiberLatch ended(5);
+      const auto expect_and_count = [&] {
+        expect_inherited();
+        ended.CountDown();
+      };
+      EXPECT_TRUE(StartFiberDetached(expect_and_count));
+      EXPECT_TRUE(StartFiberDetached({.scheduling_group_local = true}, expect_and_count));
+      std::vector<std::function<void()>> batch(3, expect_and_count);
+      EXPECT_TRUE(BatchStartFiberDetached(std::move(batch)));
+      ended.Wait();
+      // One of its own.
+      Fiber({.execution_context = FiberExecutionContext::Create().get()}, [&] {
+        EXPECT_NE(FiberExecutionContext::Current(), context.get());
+        EXPECT_NE(FiberExecutionContext::Current(), nullptr);
       }).Join();
     });
+  };
+  start_all();  // A plain thread.
+  InFiber(start_all);
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_TRUE(context->HasOneRef());
+  EXPECT_TRUE(another->HasOneRef());
+}
+
+TEST_P(ExecutionContextTest, ARefusedFiberGivesTheInheritedContextBack) {
+  auto context = FiberExecutionContext::Create();
+  context->Execute([&] {
+    const testing::RefuseFiberStarts refuse;
+    EXPECT_FALSE(StartFiberDetached([] {}));
+    std::vector<std::function<void()>> batch(3, [] {});
+    EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
   });
+  EXPECT_TRUE(context->HasOneRef());
 }
 
 TEST_P(ExecutionContextTest, ATimerInheritsTheContextOfTheFiberThatSetsItAndGivesItBack) {
