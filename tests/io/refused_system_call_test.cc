@@ -106,6 +106,7 @@ TEST_F(RefusedSystemCallDeathTest, WithoutIoUringItIsEpollAndOneLineSaysSo) {
     for (const int error : {EPERM, ENOSYS}) {
       EXPECT_EXIT(
           {
+            ::alarm(20);  // The end of a process that spins.
             REQUIRE(ForbidSystemCall(call, error));
             CountLinesAboutEpoll();
             StartRuntimeWith("io_uring");
@@ -151,6 +152,7 @@ TEST_F(RefusedSystemCallDeathTest, WhereThereIsNoReactorAWaitSaysSoAndDoesNotTak
 TEST_F(RefusedSystemCallDeathTest, AnAcceptThatIsRefusedEachTimeEndsAtItsDeadline) {
   EXPECT_EXIT(
       {
+        ::alarm(20);  // The end of a process that spins.
         REQUIRE(ForbidSystemCall(SYS_accept4, EPERM));
         StartRuntimeWith("epoll");
         InAFiber([] {
