@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -144,16 +143,6 @@ TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->l
     slab.Adopt(chunk);
   }
   return nullptr;
-}
-
-// The moment of the next run: after now, in the rhythm of the former.
-std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept {
-  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-  if (expires_ns > kMax - interval_ns) return kMax;
-  const std::int64_t late_ns = std::max<std::int64_t>(0, now.time_since_epoch().count() - expires_ns);
-  const std::int64_t skipped_ns = late_ns - late_ns % interval_ns;
-  if (skipped_ns > kMax - expires_ns - interval_ns) return kMax;
-  return expires_ns + skipped_ns + interval_ns;
 }
 
 Tick TickOfNanoseconds(std::int64_t ns) noexcept {
@@ -502,6 +491,14 @@ std::size_t DropCallbackTimers(TimerShard* shard) WEFT_NO_THREAD_SAFETY_ANALYSIS
     End(shard, entry);
   }
   return count;
+}
+
+std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept {
+  // In 128 bits: the first expiry may be any time point, and from the first of all to now is more than 63 bits.
+  using base::clock_internal::Int128;
+  const Int128 late_ns = Int128{now.time_since_epoch().count()} - expires_ns;
+  const Int128 runs_missed = late_ns > 0 ? late_ns / interval_ns : 0;
+  return base::clock_internal::Clamp(expires_ns + (runs_missed + 1) * interval_ns);
 }
 
 std::uint64_t RefusedCallbackFibers() noexcept { return refused_fibers.load(std::memory_order_relaxed); }

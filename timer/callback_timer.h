@@ -95,6 +95,10 @@ std::string_view NameOf(const CallbackType& type) noexcept;
 // there were.
 std::size_t DropCallbackTimers(TimerShard* shard);
 
+// The moment of a periodic timer's next run: the first after now, and after `expires_ns`, in its rhythm. Saturates: the
+// last of all time points is never. `interval_ns` is above zero.
+std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept;
+
 // Fibers that were refused since the process began. Statistics.
 std::uint64_t RefusedCallbackFibers() noexcept;
 

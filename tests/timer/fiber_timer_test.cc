@@ -10,11 +10,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <functional>
 #include <latch>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -46,8 +48,10 @@ using scheduling_group::CurrentFiber;
 using std::chrono::hours;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using std::chrono::system_clock;
 using testing::Countdown;
 using testing::Scaled;
 using testing::TimedGroup;
@@ -150,6 +154,57 @@ TEST_P(FiberTimer, APeriodicTimerFiresAgainAndAgainInItsRhythm) {
   }));
   EXPECT_TRUE(done.Wait());
   killer.KillAndWait();
+}
+
+// Midnight on a machine that was started today: it fired once and never again.
+TEST_P(FiberTimer, APeriodicTimerWhoseFirstExpiryLiesBeforeTheSystemStartedFiresAgainAndAgain) {
+  const auto fires = [](auto first) {
+    Countdown done(3);
+    FiberTimerKiller killer(SetFiberTimer(first, milliseconds(1), [&] {
+      if (done.left() != 0) done.Done();
+    }));
+    EXPECT_TRUE(done.Wait());
+    killer.KillAndWait();
+  };
+  fires(steady_clock::time_point::min());
+  fires(steady_clock::time_point::min() + nanoseconds(1));
+  fires(steady_clock::time_point(nanoseconds(-1)));
+  fires(steady_clock::time_point());
+  fires(In(-hours(24 * 365)));
+  fires(system_clock::time_point());
+  fires(system_clock::time_point::min());
+  fires(std::chrono::time_point<system_clock, std::chrono::days>::min());
+}
+
+TEST_P(FiberTimer, IntervalsMayBeAsShortAndAsLongAsTheyWill) {
+  Countdown done(100);
+  std::atomic<int> runs{0};
+  Countdown ran(3);
+  std::vector<FiberTimerKiller> longest;
+  const auto run = [&] {
+    ++runs;
+    ran.Done();
+  };
+  longest.emplace_back(SetFiberTimer(steady_clock::time_point(), nanoseconds::max(), run));
+  longest.emplace_back(SetFiberTimer(In(seconds(0)), hours::max(), run));
+  longest.emplace_back(SetFiberTimer(In(seconds(0)), std::chrono::duration<double>::max(), run));
+  const std::uint64_t id = CreateFiberTimer(steady_clock::time_point::min(), nanoseconds(1), [&] {
+    if (done.left() != 0) done.Done();
+  });
+  EnableFiberTimer(id);
+  EXPECT_TRUE(done.Wait());
+  EXPECT_TRUE(KillFiberTimerAndWait(id));
+  EXPECT_TRUE(ran.Wait());
+  for (auto& killer : longest) killer.KillAndWait();
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_P(FiberTimer, ATimerAtTheLastOfAllTimePointsWaitsAndCanBeKilled) {
+  const auto kill = [](std::uint64_t id) { EXPECT_TRUE(KillFiberTimerAndWait(id)); };
+  kill(SetFiberTimer(steady_clock::time_point::max(), [] { ADD_FAILURE(); }));
+  kill(SetFiberTimer(steady_clock::time_point::max(), nanoseconds(1), [] { ADD_FAILURE(); }));
+  kill(SetFiberTimer(system_clock::time_point::max(), hours::max(), [] { ADD_FAILURE(); }));
+  kill(SetFiberTimer(steady_clock::time_point::max() - nanoseconds(1), hours::max(), [] { ADD_FAILURE(); }));
 }
 
 TEST_P(FiberTimer, ADetachedPeriodicTimerFiresUntilTheRuntimeEnds) {
@@ -538,6 +593,37 @@ TEST_P(FiberTimer, AHundredThousandTimersOfOneMomentAllFire) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, FiberTimer, ::testing::Values(1u, 2u, 4u, 64u));
 
+// Against the definition, by trial in numbers that are wide enough.
+TEST(NextExpiry, IsTheFirstMomentOfTheRhythmAfterNowAndAfterTheFormer) {
+  using Wide = base::clock_internal::Int128;
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kHour = 3'600'000'000'000;
+  std::vector<std::int64_t> moments = {kMin, kMin + 1, -kMax / 2, -kHour, -1, 0, 1, kHour, kMax / 2, kMax - 1, kMax};
+  std::vector<std::int64_t> intervals = {1, 2, 3, 1'000'000, kHour, kMax / 2, kMax / 2 + 1, kMax - 1, kMax};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 50; ++i) {
+    moments.push_back(static_cast<std::int64_t>(random()) >> random() % 64);
+    intervals.push_back(static_cast<std::int64_t>(random() >> (1 + random() % 63)) | 1);
+  }
+  for (const std::int64_t expires : moments) {
+    for (const std::int64_t interval : intervals) {
+      for (const std::int64_t now : moments) {
+        const std::int64_t next = NextExpiry(expires, interval, steady_clock::time_point(nanoseconds(now)));
+        const Wide bound = std::max(expires, now);  // The next one lies after it, and at most an interval after it.
+        SCOPED_TRACE(::testing::Message() << expires << ' ' << interval << ' ' << now << ": " << next);
+        if (next == kMax) {
+          ASSERT_GE(bound + interval, kMax);
+          continue;
+        }
+        ASSERT_GT(next, bound);
+        ASSERT_LE(next, bound + interval);
+        ASSERT_EQ((Wide{next} - expires) % interval, 0);
+      }
+    }
+  }
+}
+
 // --- The runtime's beginning and end ---
 
 TEST(FiberTimerDeathTest, SettingOneWithoutARuntimeSaysSo) {
@@ -547,9 +633,14 @@ TEST(FiberTimerDeathTest, SettingOneWithoutARuntimeSaysSo) {
   EXPECT_DEATH(SetFiberDetachedTimer(In(hours(1)), [] {}), "SetFiberDetachedTimer: the runtime does not run");
 }
 
-TEST(FiberTimerDeathTest, AnIntervalOfZeroIsRefused) {
+TEST(FiberTimerDeathTest, AnIntervalThatIsNotAboveZeroIsRefused) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), seconds(0), [] {})), "interval must be above zero");
+  EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), -hours(1), [] {})), "interval must be above zero");
+  EXPECT_DEATH(static_cast<void>(SetFiberTimer(In(hours(1)), hours::min(), [] {})), "interval must be above zero");
+  EXPECT_DEATH(static_cast<void>(CreateFiberTimer(In(hours(1)), std::chrono::duration<double>(NAN), [] {})),
+               "interval must be above zero");
+  EXPECT_DEATH(SetFiberDetachedTimer(In(hours(1)), nanoseconds::min(), [] {}), "interval must be above zero");
 }
 
 TEST(FiberTimerDeathTest, TheThreadOfTheTimersMayNotWaitForOne) {
