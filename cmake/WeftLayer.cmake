@@ -83,6 +83,11 @@ function(weft_keep_existing variable)
   set(${variable} "${kept}" PARENT_SCOPE)
 endfunction()
 
+# A function whose frame is larger than a page touches each page of it, so that it cannot jump over the guard below a fiber's stack.  For our
+# code, and for that of whoever uses weft::weft.
+set(WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:C,GNU,Clang>:-fstack-clash-protection>
+                                $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-fstack-clash-protection>)
+
 function(weft_add_layer layer)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HEADERS_ONLY" "" "SOURCES;BELOW;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -111,7 +116,7 @@ function(weft_add_layer layer)
   # independent code (CMAKE_POSITION_INDEPENDENT_CODE=ON, to be linked into a shared library); it changes nothing in an executable, where the
   # compiler chooses local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's
   # static surplus (about 1.6 KiB for the process).  Ours are a few pointers, so that works; large thread_local objects may not be added.
-  target_compile_options(weft_${layer} PRIVATE -ftls-model=initial-exec)
+  target_compile_options(weft_${layer} PRIVATE -ftls-model=initial-exec ${WEFT_STACK_CLASH_PROTECTION})
   target_include_directories(
     weft_${layer} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   foreach(below IN LISTS arg_BELOW)
@@ -141,6 +146,7 @@ function(weft_add_umbrella)
   add_library(weft_weft INTERFACE)
   add_library(weft::weft ALIAS weft_weft)
   set_target_properties(weft_weft PROPERTIES EXPORT_NAME weft)
+  target_compile_options(weft_weft INTERFACE ${WEFT_STACK_CLASH_PROTECTION})
   foreach(layer IN LISTS layers)
     target_link_libraries(weft_weft INTERFACE weft_${layer})
   endforeach()

@@ -5,6 +5,7 @@
 
 #include <execinfo.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,15 +15,32 @@
 #include <string_view>
 
 #include "weft/base/atomic.h"
+#include "weft/base/log.h"
 #include "weft/context/stack_memory.h"
 #include "weft/context/stack_registry.h"
 
 namespace weft::context {
 namespace {
 
-// Two signals, two former actions. Written before the handler is installed, never after.
-struct sigaction g_former_segv;
-struct sigaction g_former_bus;
+// The actions of one signal that were there before ours, in the order in which we found them. Entries below `count` do
+// not change: the handler reads them at any time.
+struct FormerActions {
+  static constexpr std::size_t kMost = 8;
+  std::array<struct sigaction, kMost> actions;
+  base::Atomic<std::size_t> count{0};
+};
+FormerActions g_former_segv;
+FormerActions g_former_bus;
+
+// Of the fault that the calling thread handles just now (OH1). A former handler that calls ours passes on what it was
+// given, and does so from within: its frame lies below ours. One that never returned (it left by siglongjmp) has left
+// these behind, and the next fault is no part of that one.
+struct Handling {
+  const siginfo_t* info = nullptr;
+  const void* frame = nullptr;
+  std::size_t passed_on = 0;
+};
+constinit thread_local Handling tls_handling;
 
 constinit base::Atomic<DescribeRunningFiber> g_describe{nullptr};
 
@@ -67,32 +85,86 @@ std::string_view BoundedName(const char* name) {
   return {name, length};
 }
 
-void Report(const void* fault_address, const StackBounds& bounds) {
+const void* StackPointerOf(const void* machine_context) {
+  const auto* context = static_cast<const ucontext_t*>(machine_context);
+#if defined(__x86_64__)
+  return reinterpret_cast<const void*>(context->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<const void*>(context->uc_mcontext.sp);
+#else
+  static_cast<void>(context);
+  return nullptr;
+#endif
+}
+
+void AddFiber(SafeLine* line, bool known, const OverflowInfo& info) {
+  if (!known) {
+    line->Add("a fiber");
+    return;
+  }
+  line->Add("fiber ").Add(*info.name != '\0' ? BoundedName(info.name) : "(no name)");
+  line->Add(" (id ").AddDecimal(info.id).Add(")");
+}
+
+void AddStack(SafeLine* line, const StackBounds& bounds, const void* fault_address) {
+  line->Add(", stack size ").AddDecimal(static_cast<std::uint64_t>(bounds.high - bounds.low)).Add(" bytes, stack [");
+  line->AddAddress(bounds.low).Add(", ").AddAddress(bounds.high).Add("), fault at ").AddAddress(fault_address);
+}
+
+void Report(const siginfo_t& fault, const void* machine_context) {
+  const void* const address = fault.si_addr;
+  const void* const stack_pointer = StackPointerOf(machine_context);
   OverflowInfo info;
-  info.fault_address = fault_address;
-  info.stack_low = bounds.low;
-  info.stack_high = bounds.high;
-  SafeLine line;
-  line.Add("weft: stack overflow in ");
+  info.fault_address = address;
+  StackBounds guarded;
+  const bool on_guard = FindStack(address, &guarded) && address < guarded.low;
+  if (on_guard) {
+    info.stack_low = guarded.low;
+    info.stack_high = guarded.high;
+  }
   // acquire: pairs with the release in SetDescribeRunningFiber(), for what the hook looks at.
   const DescribeRunningFiber describe = g_describe.load(std::memory_order_acquire);
-  if (describe != nullptr && describe(&info)) {
-    line.Add("fiber ").Add(*info.name != '\0' ? BoundedName(info.name) : "(no name)");
-    line.Add(" (id ").AddDecimal(info.id).Add(")");
+  const bool known = describe != nullptr && describe(&info);
+  // The fiber's own stack: a frame that is too large may have moved the stack pointer out of it.
+  StackBounds own;
+  const bool has_own = known && info.stack_top != nullptr
+                           ? FindStack(static_cast<const char*>(info.stack_top) - 1, &own)
+                           : FindStack(stack_pointer, &own);
+  if (!on_guard && !has_own) return;  // Not in a fiber.
+
+  SafeLine line;
+  line.Add("weft: ");
+  if (on_guard && (!has_own || own.low == guarded.low)) {
+    line.Add("stack overflow in ");
+    AddFiber(&line, known, info);
+    AddStack(&line, guarded, address);
   } else {
-    line.Add("a fiber");
+    line.Add("segmentation fault in ");
+    AddFiber(&line, known, info);
+    AddStack(&line, own, address);
+    // A wild pointer, or a frame so large that it has jumped over its own guard.
+    if (on_guard) line.Add(", on the guard of another fiber's stack");
+    if (stack_pointer < own.low || stack_pointer >= own.high) {
+      line.Add(", stack pointer outside of the stack at ").AddAddress(stack_pointer);
+    }
   }
-  line.Add(", stack size ").AddDecimal(static_cast<std::uint64_t>(bounds.high - bounds.low)).Add(" bytes, stack [");
-  line.AddAddress(bounds.low).Add(", ").AddAddress(bounds.high).Add("), fault at ").AddAddress(fault_address);
-  line.Add("\n");
-  line.Write();
+  line.Add("\n").Write();
+  if (!on_guard) return;
 
   std::array<void*, 64> frames;
   backtrace_symbols_fd(frames.data(), backtrace(frames.data(), frames.size()), STDERR_FILENO);
 }
 
-void TakeFormerAction(int signal, siginfo_t* info, void* machine_context) {
-  const struct sigaction& former = signal == SIGSEGV ? g_former_segv : g_former_bus;
+FormerActions& FormerActionsOf(int signal) { return signal == SIGSEGV ? g_former_segv : g_former_bus; }
+
+// `passed_on`: so many of them have had this fault already.
+void TakeFormerAction(int signal, std::size_t passed_on, siginfo_t* info, void* machine_context) {
+  const FormerActions& all = FormerActionsOf(signal);
+  // acquire: the entries. Pairs with the release in AddFormerAction().
+  const std::size_t count = all.count.load(std::memory_order_acquire);
+  struct sigaction former = {};
+  former.sa_handler = SIG_DFL;
+  if (passed_on < count) former = all.actions[count - 1 - passed_on];
   if ((former.sa_flags & SA_SIGINFO) != 0) {
     former.sa_sigaction(signal, info, machine_context);
     return;
@@ -112,13 +184,57 @@ void TakeFormerAction(int signal, siginfo_t* info, void* machine_context) {
 
 void OnFault(int signal, siginfo_t* info, void* machine_context) {
   const int saved_errno = errno;
-  StackBounds bounds;
-  if (info->si_code > 0 && FindStack(info->si_addr, &bounds) && info->si_addr < bounds.low) {
-    Report(info->si_addr, bounds);
-  }
+  const void* const frame = __builtin_frame_address(0);
+  const Handling outer = tls_handling;
+  const bool passed_on_to_us = outer.info == info && frame < outer.frame;
+  if (!passed_on_to_us && info->si_code > 0) Report(*info, machine_context);
   errno = saved_errno;
-  TakeFormerAction(signal, info, machine_context);
+  const std::size_t passed_on = passed_on_to_us ? outer.passed_on + 1 : 0;
+  tls_handling = {.info = info, .frame = frame, .passed_on = passed_on};
+  TakeFormerAction(signal, passed_on, info, machine_context);
+  tls_handling = outer;
 }
+
+bool IsOurs(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == OnFault;
+}
+
+bool AreTheSame(const struct sigaction& a, const struct sigaction& b) {
+  return (a.sa_flags & SA_SIGINFO) == (b.sa_flags & SA_SIGINFO) &&
+         ((a.sa_flags & SA_SIGINFO) != 0 ? a.sa_sigaction == b.sa_sigaction : a.sa_handler == b.sa_handler);
+}
+
+// By one thread at a time. False: there have been too many others.
+bool AddFormerAction(FormerActions* all, const struct sigaction& former) {
+  const std::size_t count = all->count.load(std::memory_order_relaxed);  // Only we write it.
+  if (count != 0 && AreTheSame(all->actions[count - 1], former)) return true;
+  if (count == FormerActions::kMost) return false;
+  all->actions[count] = former;
+  // release: the entry. Pairs with the acquire in TakeFormerAction().
+  all->count.store(count + 1, std::memory_order_release);
+  return true;
+}
+
+void PutInFront(int signal) {
+  struct sigaction found = {};
+  if (sigaction(signal, nullptr, &found) != 0 || IsOurs(found)) return;
+  if (!AddFormerAction(&FormerActionsOf(signal), found)) {
+    WEFT_LOG_EVERY_SECOND(WARNING, "overflow handler: it has been replaced ", FormerActions::kMost,
+                          " times, and is left out now: stack overflows are not reported any more");
+    return;
+  }
+  struct sigaction action = {};
+  action.sa_sigaction = OnFault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+std::mutex& InstallMutex() {
+  static auto* const mutex = new std::mutex;  // Never destroyed: workers go on while the process ends.
+  return *mutex;
+}
+constinit base::Atomic<bool> g_installed{false};
 
 }  // namespace
 
@@ -128,19 +244,22 @@ void SetDescribeRunningFiber(DescribeRunningFiber describe) {
 }
 
 void InstallOverflowHandler() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    void* frame = nullptr;
-    backtrace(&frame, 1);  // Loads the unwinder now: it allocates.
-    struct sigaction action = {};
-    action.sa_sigaction = OnFault;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, nullptr, &g_former_segv);
-    sigaction(SIGBUS, nullptr, &g_former_bus);
-    sigaction(SIGSEGV, &action, nullptr);
-    sigaction(SIGBUS, &action, nullptr);
-  });
+  const std::lock_guard lock(InstallMutex());
+  if (g_installed.load(std::memory_order_relaxed)) return;  // Written under the mutex.
+  void* frame = nullptr;
+  backtrace(&frame, 1);  // Loads the unwinder now: it allocates.
+  PutInFront(SIGSEGV);
+  PutInFront(SIGBUS);
+  // relaxed: who reads it takes the mutex before it does anything.
+  g_installed.store(true, std::memory_order_relaxed);
+}
+
+void CheckOverflowHandler() {
+  if (!g_installed.load(std::memory_order_relaxed)) return;
+  const std::unique_lock lock(InstallMutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return;  // Another thread does it.
+  PutInFront(SIGSEGV);
+  PutInFront(SIGBUS);
 }
 
 AlternateSignalStack::AlternateSignalStack() {

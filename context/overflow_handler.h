@@ -10,19 +10,32 @@
 //     weft: stack overflow in fiber parser (id 42), stack size 131072 bytes, stack [0x7f..., 0x7f...), fault at 0x7f...
 //     <backtrace>
 //
-// to stderr. Then, and at once for every other fault, the action that was there before InstallOverflowHandler() is
-// taken: a handler is called, the default is restored so that the fault, repeated, ends the process by its signal
-// (and dumps core where it happened).
+// to stderr, or, if the stack pointer was elsewhere than at the lower end of that stack, whose guard it was that some
+// other code ran onto. Any other fault in a fiber gives one line with the fiber's name. Then, and at once for a fault
+// outside of fibers, the action that was there before is taken: a handler is called, the default is restored so that
+// the fault, repeated, ends the process by its signal (and dumps core where it happened).
+//
+// Handlers of others. One that was installed before ours comes after our message. One that is installed later, as by
+// google::InstallFailureSignalHandler() after StartRuntime(), takes our place, and mostly runs on the very stack that is
+// used up, so that the process dies without a word. So CheckOverflowHandler() looks whether ours is still there, and if
+// not, puts it in front of the other one again. Workers do so after their first sleeps, and so does housekeeping, that
+// is, a second or so after any worker has found nothing to do (SchedulingGroup::TrimIdleMemory). A program whose workers
+// never sleep after it has installed its handler must do that before StartRuntime().
+//
+// Invariants
+//   OH1  A fault is passed on to each former action at most once, the latest first: a handler that was installed over
+//        ours may call ours as its own former one, and then the one before it has its turn.
 //
 // Everything in the handler is async-signal-safe, save backtrace() and backtrace_symbols_fd(): they were called once
 // before, so that their library is loaded, and they come after the message.
 //
-// A fault in a guard of a stack that is not the running one (a wild pointer) reads the same; the address range tells.
-// Not seen: a frame larger than the guard that jumps over it (see StackPool::Options::guard_size); a stack without
-// guard (stack_pool.h).
+// Not seen: a frame larger than the guard that jumps over it, in code compiled without -fstack-clash-protection (see
+// StackPool::Options::guard_size); a stack without guard (stack_pool.h).
 //
-// Who may call: InstallOverflowHandler() and SetDescribeRunningFiber(), any thread. The handler is installed once per
-// process and never removed.
+// Who may call: all functions, any thread. The handler is installed once per process and never removed.
+//
+// Rejected: to take the place of sigaction() (a function of libc's name in a static library, which a program may find
+// or not, depending on how it is linked); a look before each fiber (a system call).
 
 #ifndef WEFT_CONTEXT_OVERFLOW_HANDLER_H_
 #define WEFT_CONTEXT_OVERFLOW_HANDLER_H_
@@ -41,6 +54,7 @@ struct OverflowInfo {
   // To be set by the hook.
   const char* name = "";
   std::uint64_t id = 0;
+  const void* stack_top = nullptr;  // of its stack; nullptr: unknown
 };
 
 // Fills name and id of the fiber that runs on the calling thread; false if none does. Async-signal-safe.
@@ -51,6 +65,9 @@ void SetDescribeRunningFiber(DescribeRunningFiber describe);
 
 // For SIGSEGV and SIGBUS. Calls after the first do nothing.
 void InstallOverflowHandler();
+
+// Puts it in front of a handler that was installed over it. Nothing if it was not installed. Two system calls.
+void CheckOverflowHandler();
 
 // The calling thread's signal handlers run on a stack of their own (with a guard) as long as this lives. Destroyed by
 // the same thread. If there is no memory for it the thread keeps what it has, and an overflow is silent.

@@ -70,9 +70,10 @@ class StackPool {
   struct Options {
     std::size_t stack_size = 128 * 1024;  // Rounded up to pages.
     bool guard = true;                    // False: no guard and no canary either.
-    std::size_t guard_size = 4096;        // Rounded up to pages. A frame larger than this can jump over it:
-                                          // compile such code with -fstack-clash-protection.
-    int node = -1;                        // NUMA node the memory should come from; -1: any.
+    // Rounded up to pages. A frame larger than this can jump over it, unless it was compiled with
+    // -fstack-clash-protection, as users of weft::weft are. More costs address space, and 8 bytes of page table a page.
+    std::size_t guard_size = 65536;
+    int node = -1;  // NUMA node the memory should come from; -1: any.
     std::size_t max_stacks = std::size_t{1} << 24;
     bool populate = true;  // Back the top pages of a batch of cold or new stacks in one system call.
     std::size_t first_arena_size = std::size_t{256} << 20;  // Of address space.

@@ -4,6 +4,7 @@
 #include "weft/fiber/fiber.h"
 
 #include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -36,7 +37,12 @@ class JoinState : public base::RefCounted<JoinState> {
 };
 
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
-  auto* const state = new JoinState(attributes.name);
+  JoinState* state;
+  try {
+    state = new JoinState(attributes.name);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   state->AddRef();  // The fiber's.
   plan->options.on_exit = &JoinState::OnExit;
   plan->options.on_exit_arg = state;

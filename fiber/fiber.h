@@ -135,20 +135,28 @@ class Fiber {
   template <class F, class... Args>
   bool Start(const Attributes& attributes, F&& f, Args&&... args) {
     fiber::detail::StartPlan plan = fiber::detail::PlanStart("Fiber", attributes);
-    fiber::detail::JoinState* const state = fiber::detail::MakeJoinable(&plan, attributes);
-    state_ = state;  // Before the start: Dispatch runs the fiber within it.
+    // Drops the state unless the fiber has started.
+    struct Guard {
+      ~Guard() {
+        if (state == nullptr) return;
+        owner->state_ = nullptr;
+        fiber::detail::DropJoinState(state);
+      }
+      Fiber* owner;
+      fiber::detail::JoinState* state;
+    };
+    Guard guard{this, fiber::detail::MakeJoinable(&plan, attributes)};
+    if (guard.state == nullptr) return false;
+    state_ = guard.state;  // Before the start: Dispatch runs the fiber within it.
     bool started;
     if constexpr (sizeof...(Args) == 0 && fiber::detail::StartProcedure<F>) {
-      started = fiber::detail::Start("Fiber", plan, std::forward<F>(f));
+      started = fiber::detail::Start("Fiber", std::move(plan), std::forward<F>(f));
     } else {
       fiber::detail::CheckNotEmpty("Fiber", f);
-      started = fiber::detail::Start("Fiber", plan,
+      started = fiber::detail::Start("Fiber", std::move(plan),
                                      fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...));
     }
-    if (!started) {
-      state_ = nullptr;
-      fiber::detail::DropJoinState(state);
-    }
+    if (started) guard.state = nullptr;
     return started;
   }
 

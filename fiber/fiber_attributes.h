@@ -59,6 +59,9 @@ struct FiberAttributes {
   // memory.
   std::size_t stack_size = 0;
 
+  // Bytes of guard below the stack, 4 KiB to 16 MiB, rounded up to a power of two; 0: --fiber_stack_guard_size.
+  std::size_t stack_guard_size = 0;
+
   // The start is refused while the runtime is overloaded (fiber_limiter.h); without it, starts know no such limit.  If
   // any group will do for the fiber, one that is not overloaded is taken.
   bool refuse_if_overloaded = false;

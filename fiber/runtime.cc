@@ -125,6 +125,7 @@ bool DescribeForOverflow(context::OverflowInfo* info) {
   if (self == nullptr) return false;
   info->name = self->name();
   info->id = self->id();
+  info->stack_top = self->stack_top();
   return true;
 }
 
@@ -191,6 +192,7 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
       .run_queue_size = static_cast<std::size_t>(options.run_queue_size),
       .stack_size = static_cast<std::size_t>(options.stack_size),
       .guard_pages = options.stack_enable_guard_page,
+      .guard_size = static_cast<std::size_t>(options.stack_guard_size),
       .node = here.FindNode(planned.node) != nullptr ? planned.node : -1,
       .cpus = CpusHere(planned, here),
       .worker_cpus = options.worker_disallow_cpu_migration ? WorkerCpusHere(planned, here) : std::vector<int>(),

@@ -27,7 +27,9 @@ DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0, "The same for groups of ot
 DEFINE_int64(fiber_run_queue_size, 131072,
              "Slots in each of a group's two rings of ready fibers (woken ones, and all others); a power of two.");
 DEFINE_int64(fiber_stack_size, 131072, "Bytes of a fiber's stack, rounded up to whole pages.");
-DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard page below each fiber's stack.");
+DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard below each fiber's stack.");
+DEFINE_int64(fiber_stack_guard_size, 65536,
+             "Bytes of that guard, rounded up to whole pages: larger frames can jump over it.");
 DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");
 DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group: 1, and 0 means the same.");
 DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll or io_uring.");
@@ -79,6 +81,7 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->run_queue_size = FLAGS_fiber_run_queue_size;
   options->stack_size = FLAGS_fiber_stack_size;
   options->stack_enable_guard_page = FLAGS_fiber_stack_enable_guard_page;
+  options->stack_guard_size = FLAGS_fiber_stack_guard_size;
   options->stack_pool_size = FLAGS_fiber_stack_pool_size;
   options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
   options->io_engine = FLAGS_fiber_io_engine;

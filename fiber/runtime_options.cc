@@ -30,6 +30,9 @@ constexpr std::int64_t kMaxRunQueueSize = std::int64_t{1} << 24;
 constexpr std::int64_t kMinStackSize = 16 * 1024;
 constexpr std::int64_t kMaxStackSize = std::int64_t{1} << 30;
 
+constexpr std::int64_t kMinStackGuardSize = 4096;
+constexpr std::int64_t kMaxStackGuardSize = std::int64_t{16} << 20;
+
 constexpr std::int64_t kMaxRatio = 1'000'000;
 constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
 // Longer waits are outside of what is measured (scheduling_group/wait_histogram.h).
@@ -83,6 +86,10 @@ std::optional<std::string> CheckStealing(const Options& options) {
 std::optional<std::string> CheckSizes(const Options& options) {
   if (auto error = CheckRunQueueSize(options.run_queue_size)) return error;
   if (auto error = CheckRange("stack_size", options.stack_size, kMinStackSize, kMaxStackSize)) return error;
+  if (auto error = CheckRange("stack_guard_size", options.stack_guard_size, kMinStackGuardSize, kMaxStackGuardSize,
+                              "for none there is --nofiber_stack_enable_guard_page")) {
+    return error;
+  }
   if (auto error = CheckRange("stack_pool_size", options.stack_pool_size, 0, kMaxStackPoolSize)) return error;
   return CheckRange("reactors_per_scheduling_group", options.reactors_per_scheduling_group, 0, 1, "both mean one");
 }

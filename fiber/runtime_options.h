@@ -59,8 +59,12 @@ struct Options {
   // Bytes of a fiber's stack, rounded up to whole pages.
   std::int64_t stack_size = 131072;
 
-  // Whether a guard page lies below each stack.
+  // Whether a guard lies below each stack: who runs onto it ends the process, with a message that names the fiber.
   bool stack_enable_guard_page = true;
+
+  // Bytes of that guard, rounded up to whole pages. A frame that is larger can jump over it, unless the code was
+  // compiled with -fstack-clash-protection.
+  std::int64_t stack_guard_size = 65536;
 
   // Free stacks a group keeps warm; beyond that their memory goes back to the system when things have gone quiet.
   std::int64_t stack_pool_size = 1024;

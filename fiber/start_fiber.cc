@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,6 @@
 #include "weft/base/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
-#include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
@@ -50,12 +50,6 @@ SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
 bool WantsAnyGroup(std::size_t wanted) {
   return wanted == kUnspecifiedSchedulingGroup ||
          (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
-}
-
-void Discard(FiberEntity* fiber) {
-  DiscardFiber(fiber);  // Gives the reference to the execution context back too.
-  // TerminateRuntime() may have counted it.
-  scheduling_group::TellDrainWaiter();
 }
 
 // A fiber that is given no context has its starter's. `context` is that one.
@@ -103,6 +97,10 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
              attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
   WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
              " bytes is too large, ", kMaxStackSize, " is the most");
+  WEFT_CHECK(attributes.stack_guard_size == 0 || (attributes.stack_guard_size >= SchedulingGroup::kMinGuardSize &&
+                                                  attributes.stack_guard_size <= SchedulingGroup::kMaxGuardSize),
+             caller, ": a stack guard of ", attributes.stack_guard_size, " bytes, must be in ",
+             SchedulingGroup::kMinGuardSize, "..", SchedulingGroup::kMaxGuardSize);
   StartPlan plan;
   plan.group = FindGroup(caller, attributes.scheduling_group);
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).
@@ -117,17 +115,40 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   plan.options.group_local = attributes.scheduling_group_local;
   plan.options.name = attributes.name.empty() ? nullptr : attributes.name.c_str();
   plan.options.stack_size = attributes.stack_size;
+  plan.options.guard_size = attributes.stack_guard_size;
   plan.options.execution_context = base::RefPtr<FiberExecutionContext>(attributes.execution_context).Leak();
+  plan.context.Own(plan.options.execution_context);
   return plan;
 }
 
-bool Submit(const StartPlan& plan, FiberEntity* fiber) {
-  if (WEFT_UNLIKELY(fiber == nullptr)) {
-    if (plan.options.execution_context != nullptr) {
-      static_cast<FiberExecutionContext*>(plan.options.execution_context)->Release();  // ST2
-    }
+void ContextReference::Release() noexcept { static_cast<FiberExecutionContext*>(context_)->Release(); }
+
+bool NewFibers::Reserve(std::size_t count) noexcept {
+  try {
+    fibers_.reserve(count);
+  } catch (const std::exception&) {  // bad_alloc, length_error
     return false;
   }
+  return true;
+}
+
+void NewFibers::DiscardAll() noexcept {
+  for (FiberEntity* fiber : fibers_) DiscardFiber(fiber);
+  fibers_.clear();
+}
+
+bool NewFibers::Submit(const StartPlan& plan) {
+  if (FiberExecutionContext* const context = FiberExecutionContext::Current(); WEFT_UNLIKELY(context != nullptr)) {
+    for (FiberEntity* fiber : fibers_) Inherit(fiber, context);
+  }
+  if (!plan.group->StartBatch(fibers_.data(), fibers_.size())) return false;
+  fibers_.clear();
+  return true;
+}
+
+bool Submit(StartPlan& plan, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+  plan.context.GiveAway();  // ST2
   FiberExecutionContext* const context = FiberExecutionContext::Current();
   if (WEFT_UNLIKELY(context != nullptr) && plan.options.execution_context == nullptr) Inherit(fiber, context);
   if (WEFT_UNLIKELY(plan.id != nullptr)) *plan.id = fiber->id();
@@ -136,20 +157,7 @@ bool Submit(const StartPlan& plan, FiberEntity* fiber) {
     return true;
   }
   if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
-  Discard(fiber);
-  return false;
-}
-
-bool SubmitBatch(const StartPlan& plan, const std::vector<FiberEntity*>& fibers) {
-  if (FiberExecutionContext* const context = FiberExecutionContext::Current(); WEFT_UNLIKELY(context != nullptr)) {
-    for (FiberEntity* fiber : fibers) {
-      if (fiber != nullptr) Inherit(fiber, context);
-    }
-  }
-  if (fibers.back() != nullptr && plan.group->StartBatch(fibers.data(), fibers.size())) return true;
-  for (FiberEntity* fiber : fibers) {
-    if (fiber != nullptr) Discard(fiber);
-  }
+  DiscardFiber(fiber);
   return false;
 }
 

@@ -7,14 +7,15 @@
 // scheduling_group::NewFiber makes it; Submit hands it to its group, or takes it back if the group refuses.
 //
 // Invariants
-//   ST1  a callable is run once, or its start returned false and it has not run (it is destroyed, or still the
-//        caller's); never both, never neither.
-//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, or by a
-//        refusal.
+//   ST1  a callable is run once, or its start returned false or threw and it has not run (it is destroyed, or still
+//        the caller's); never both, never neither.
+//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, by a refusal,
+//        or by the plan.
 //   ST3  From the look at whether starts are refused to the hand-over the starter is in one OutsideSection: the group
 //        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
 //   ST4  A plain thread that starts while no runtime runs, or while it terminates, is refused. Before the first one has
 //        started it is told so by an abort.
+//   ST5  A start throws what copying or moving the callable throws, and has done nothing then. No memory is a refusal.
 //
 // Any thread, any fiber.
 
@@ -39,11 +40,30 @@
 
 namespace weft::fiber::detail {
 
+// A reference to an execution context, or none: of a plan, until its fiber has it.
+class ContextReference {
+ public:
+  ContextReference() = default;
+  ContextReference(ContextReference&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
+  ContextReference& operator=(ContextReference&&) = delete;
+  ~ContextReference() {
+    if (WEFT_UNLIKELY(context_ != nullptr)) Release();
+  }
+  void Own(void* context) noexcept { context_ = context; }
+  void GiveAway() noexcept { context_ = nullptr; }
+
+ private:
+  void Release() noexcept;
+
+  void* context_ = nullptr;
+};
+
 struct StartPlan {
   scheduling_group::OutsideSection section;  // ST3
   bool refused = false;                      // Then nothing else counts.
   scheduling_group::SchedulingGroup* group = nullptr;
   scheduling_group::StartOptions options;
+  ContextReference context;  // options.execution_context (ST2)
   Launch policy = Launch::Post;
   std::uint64_t* id = nullptr;  // Where the starter wants the fiber's id, before it may run.
 };
@@ -76,9 +96,26 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
 
 // `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been
 // destroyed.
-[[nodiscard]] bool Submit(const StartPlan& plan, scheduling_group::FiberEntity* fiber);
-// The same for many, at least one: all or none.  Only the last may be nullptr.
-[[nodiscard]] bool SubmitBatch(const StartPlan& plan, const std::vector<scheduling_group::FiberEntity*>& fibers);
+[[nodiscard]] bool Submit(StartPlan& plan, scheduling_group::FiberEntity* fiber);
+
+// Fibers that have been made and are still ours: discarded if nobody gets them.
+class NewFibers {
+ public:
+  NewFibers() = default;
+  NewFibers(const NewFibers&) = delete;
+  NewFibers& operator=(const NewFibers&) = delete;
+  ~NewFibers() { DiscardAll(); }
+
+  [[nodiscard]] bool Reserve(std::size_t count) noexcept;                                // false: there is no memory
+  void Add(scheduling_group::FiberEntity* fiber) noexcept { fibers_.push_back(fiber); }  // there is room
+  // All of them, at least one, or none and false.
+  [[nodiscard]] bool Submit(const StartPlan& plan);
+
+ private:
+  void DiscardAll() noexcept;
+
+  std::vector<scheduling_group::FiberEntity*> fibers_;
+};
 
 [[noreturn]] void FailEmptyCallable(const char* caller);
 
@@ -119,7 +156,7 @@ concept StartProcedure = std::invocable < std::decay_t<F>
 & > &&std::constructible_from<std::decay_t<F>, F>;
 
 template <class F>
-[[nodiscard]] bool Start(const char* caller, const StartPlan& plan, F&& f) {
+[[nodiscard]] bool Start(const char* caller, StartPlan&& plan, F&& f) {
   CheckNotEmpty(caller, f);
   if (WEFT_UNLIKELY(plan.refused)) return false;
   return Submit(plan, scheduling_group::NewFiber(plan.group, plan.options, std::forward<F>(f)));
@@ -130,14 +167,16 @@ template <class F>
   if (procedures.empty()) return true;
   const StartPlan plan = PlanStart(caller);
   if (WEFT_UNLIKELY(plan.refused)) return false;
-  std::vector<scheduling_group::FiberEntity*> fibers;
-  fibers.reserve(procedures.size());
+  NewFibers fibers;
+  if (WEFT_UNLIKELY(!fibers.Reserve(procedures.size()))) return false;
   for (F& procedure : procedures) {
     CheckNotEmpty(caller, procedure);
-    fibers.push_back(scheduling_group::NewFiber(plan.group, plan.options, std::move(procedure)));
-    if (WEFT_UNLIKELY(fibers.back() == nullptr)) break;
+    scheduling_group::FiberEntity* const fiber =
+        scheduling_group::NewFiber(plan.group, plan.options, std::move(procedure));
+    if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+    fibers.Add(fiber);
   }
-  return SubmitBatch(plan, fibers);
+  return fibers.Submit(plan);
 }
 
 }  // namespace weft::fiber::detail

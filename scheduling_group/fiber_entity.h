@@ -49,6 +49,7 @@ struct StartOptions {
   bool group_local = false;              // never leaves its scheduling group
   const char* name = nullptr;            // copied
   std::size_t stack_size = 0;            // 0: the group's default
+  std::size_t guard_size = 0;            // 0: the group's default
   void* execution_context = nullptr;     // a reference that the fiber's end gives back (FiberHooks)
   void (*on_exit)(void* arg) = nullptr;  // called when the fiber is over and its stack is its own no more; never blocks
   void* on_exit_arg = nullptr;
@@ -82,17 +83,26 @@ class alignas(base::kCacheLineSize) FiberEntity {
   void Run() noexcept { callable_(this, CallableOp::kRunAndDestroy); }
 
   std::size_t stack_size() const noexcept { return stack_size_; }
+  std::size_t guard_size() const noexcept { return guard_size_; }
 
  private:
   friend class EntityPool;
   template <class F>
   friend FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f);
   friend FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options);
-  friend void DiscardFiber(FiberEntity* fiber);
+  friend void DiscardFiber(FiberEntity* fiber) noexcept;
+  friend void AbandonFiber(FiberEntity* fiber) noexcept;
   friend class Worker;
 
+  // In place: needs no memory, and does not throw once it is made.
+  template <class Decayed>
+  static constexpr bool kFitsInPlace =
+      sizeof(Decayed) <= kInlineCallable &&
+      alignof(Decayed) <= base::kCacheLineSize&& std::is_nothrow_move_constructible_v<Decayed>;
+
+  // False: there is no memory, and `f` is untouched. Throws what a constructor of F throws, and has done nothing then.
   template <class F>
-  void Emplace(F&& f);
+  [[nodiscard]] bool Emplace(F&& f);
 
   // Line 0.
   FiberState state_;
@@ -111,7 +121,9 @@ class alignas(base::kCacheLineSize) FiberEntity {
  private:
   // Cold. All null in a free entity; whoever sets one resets it, so that a plain fiber never touches this line.
   alignas(base::kCacheLineSize) char* name_ = nullptr;
-  std::size_t stack_size_ = 0;  // 0: the group's default
+  // Both at most 2^30. 0: the group's default; guard_size_ is 0 where stack_size_ is.
+  std::uint32_t stack_size_ = 0;
+  std::uint32_t guard_size_ = 0;
   context::StackPool* custom_stack_pool_ = nullptr;
   void (*on_exit_)(void*) = nullptr;
   void* on_exit_arg_ = nullptr;
@@ -148,24 +160,35 @@ extern FiberHooks fiber_hooks;
 FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options);
 
 // Any thread. A fiber that was created and not started: its callable is destroyed, on_exit is not called.
-void DiscardFiber(FiberEntity* fiber);
+void DiscardFiber(FiberEntity* fiber) noexcept;
+// The same for one without a callable yet; the reference to its execution context stays the caller's.
+void AbandonFiber(FiberEntity* fiber) noexcept;
 
 // Any thread. A new fiber, kReady, to be handed to SchedulingGroup::Start and the like, or to DiscardFiber. nullptr: as
-// AllocateFiber(); `f` is then untouched.
+// AllocateFiber(), or there is no memory for a callable that does not fit into the entity; `f` is then untouched.
+// Throws what copying or moving `f` throws. In both cases nothing is left, and the reference to the execution context is
+// still the caller's.
 template <class F>
 FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f) {
-  FiberEntity* fiber = AllocateFiber(group, options);
-  if (fiber != nullptr) fiber->Emplace(std::forward<F>(f));
-  return fiber;
+  struct Guard {  // No try: users may compile without exceptions.
+    ~Guard() {
+      if (fiber != nullptr) [[unlikely]] {
+        AbandonFiber(fiber);
+      }
+    }
+    FiberEntity* fiber;
+  };
+  Guard guard{AllocateFiber(group, options)};
+  if (guard.fiber == nullptr || !guard.fiber->Emplace(std::forward<F>(f))) return nullptr;
+  return std::exchange(guard.fiber, nullptr);
 }
 
 template <class F>
-void FiberEntity::Emplace(F&& f) {
+bool FiberEntity::Emplace(F&& f) {
   using Decayed = std::decay_t<F>;
   // An exception that leaves a start procedure ends the process, as in std::thread: noexcept makes the terminate
   // handler see the stack of the throw.
-  if constexpr (sizeof(Decayed) <= kInlineCallable && alignof(Decayed) <= base::kCacheLineSize &&
-                std::is_nothrow_move_constructible_v<Decayed>) {
+  if constexpr (kFitsInPlace<Decayed>) {
     ::new (static_cast<void*>(storage_)) Decayed(std::forward<F>(f));
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
       auto* stored = std::launder(reinterpret_cast<Decayed*>(fiber->storage_));
@@ -179,7 +202,9 @@ void FiberEntity::Emplace(F&& f) {
       callable();
     };
   } else {
-    ::new (static_cast<void*>(storage_)) Decayed*(new Decayed(std::forward<F>(f)));
+    auto* made = new (std::nothrow) Decayed(std::forward<F>(f));
+    if (made == nullptr) return false;
+    ::new (static_cast<void*>(storage_)) Decayed*(made);
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
       auto* callable = *std::launder(reinterpret_cast<Decayed**>(fiber->storage_));
       fiber->callable_ = nullptr;  // As above.
@@ -187,6 +212,7 @@ void FiberEntity::Emplace(F&& f) {
       delete callable;
     };
   }
+  return true;
 }
 
 }  // namespace weft::scheduling_group

@@ -12,6 +12,7 @@
 #include "weft/base/check.h"
 #include "weft/base/futex.h"
 #include "weft/base/log.h"
+#include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -45,6 +46,7 @@ context::StackPool::Options StackOptions(SchedulingGroup* owner, const Schedulin
   context::StackPool::Options stacks = options.stacks;
   stacks.stack_size = stack_size;
   stacks.guard = options.guard_pages;
+  stacks.guard_size = options.guard_size;
   stacks.node = options.node;
   stacks.owner = owner;
   return stacks;
@@ -435,17 +437,23 @@ void SchedulingGroup::Reopen(const Options& options) {
   stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
 }
 
-context::StackPool* SchedulingGroup::StacksOfSize(std::size_t bytes) {
+context::StackPool* SchedulingGroup::StacksOfSize(std::size_t bytes, std::size_t guard_bytes) {
   WEFT_CHECK(bytes <= kMaxStackSize, "SchedulingGroup: a stack of ", bytes, " bytes, ", kMaxStackSize, " is the most");
   const std::size_t rounded = std::bit_ceil(std::max(bytes, kMinStackSize));
-  std::atomic<context::StackPool*>& place =
-      custom_stacks_[static_cast<std::size_t>(std::countr_zero(rounded / kMinStackSize))];
+  WEFT_CHECK(guard_bytes <= kMaxGuardSize, "SchedulingGroup: a guard of ", guard_bytes, " bytes, ", kMaxGuardSize,
+             " is the most");
+  const std::size_t rounded_guard = std::bit_ceil(std::max(guard_bytes, kMinGuardSize));
+  const auto size_index = static_cast<std::size_t>(std::countr_zero(rounded / kMinStackSize));
+  const auto guard_index =
+      guard_bytes == 0 ? 0 : static_cast<std::size_t>(1 + std::countr_zero(rounded_guard / kMinGuardSize));
+  std::atomic<context::StackPool*>& place = custom_stacks_[size_index * kGuards + guard_index];
   // acquire: the pool. Pairs with the release below.
   if (context::StackPool* pool = place.load(std::memory_order_acquire)) return pool;
   std::lock_guard guard(make_custom_stacks_);
   context::StackPool* pool = place.load(std::memory_order_relaxed);  // Written under the mutex.
   if (pool == nullptr) {
     context::StackPool::Options stacks = StackOptions(this, options_, rounded);
+    if (guard_bytes != 0) stacks.guard_size = rounded_guard;
     // A group may have one for each size, and few stacks in most.
     stacks.first_arena_size = std::min(stacks.first_arena_size, kFirstArenaOfOtherSize);
     try {
@@ -496,6 +504,7 @@ std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
 }
 
 std::size_t SchedulingGroup::TrimIdleMemory() {
+  context::CheckOverflowHandler();
   // A stack that keeps its memory costs a page fault less when it is next used.
   std::size_t left = stacks_->Trim(options_.warm_stacks, kStacksPerTrim);
   for (auto& place : custom_stacks_) {
@@ -507,19 +516,48 @@ std::size_t SchedulingGroup::TrimIdleMemory() {
 
 // fiber_entity.h
 
+namespace {
+
+// One branch for what most fibers do not ask for.
+bool IsPlain(const StartOptions& options) {
+  return (reinterpret_cast<std::uintptr_t>(options.name) | reinterpret_cast<std::uintptr_t>(options.execution_context) |
+          reinterpret_cast<std::uintptr_t>(options.on_exit) | options.stack_size | options.guard_size) == 0;
+}
+
+// A copy; nullptr: there is no memory.
+char* CopyName(const char* name) {
+  const std::size_t size = std::strlen(name) + 1;
+  auto* const copy = new (std::nothrow) char[size];
+  if (copy != nullptr) std::memcpy(copy, name, size);
+  return copy;
+}
+
+}  // namespace
+
 FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
+  const bool plain = IsPlain(options);
+  char* name = nullptr;
+  if (!plain && options.name != nullptr && (name = CopyName(options.name)) == nullptr) return nullptr;
   FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_home() : EntityPool::kAnywhere);
-  if (fiber == nullptr) return nullptr;
+  if (fiber == nullptr) [[unlikely]] {
+    delete[] name;
+    return nullptr;
+  }
   fiber->state_.OnCreated();
   fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
   fiber->set_group(group);
   fiber->group_local_ = options.group_local;
-  if (options.stack_size != 0) fiber->stack_size_ = options.stack_size;
-  if (options.name != nullptr) fiber->name_ = ::strdup(options.name);
-  if (options.execution_context != nullptr) fiber->execution_context = options.execution_context;
-  if (options.on_exit != nullptr) {
-    fiber->on_exit_ = options.on_exit;
-    fiber->on_exit_arg_ = options.on_exit_arg;
+  if (plain) [[likely]] {
+    return fiber;
+  }
+  fiber->name_ = name;
+  fiber->execution_context = options.execution_context;
+  fiber->on_exit_ = options.on_exit;
+  fiber->on_exit_arg_ = options.on_exit_arg;
+  fiber->stack_size_ = static_cast<std::uint32_t>(options.stack_size);
+  fiber->guard_size_ = static_cast<std::uint32_t>(options.guard_size);
+  if (options.guard_size != 0 && options.stack_size == 0) {
+    fiber->stack_size_ = static_cast<std::uint32_t>(group->options().stack_size);
   }
   return fiber;
 }

@@ -76,6 +76,8 @@ class SchedulingGroup : public numa::NodeAllocated {
  public:
   static constexpr std::size_t kMinStackSize = std::size_t{1} << 14;  // of a fiber that asks for its own size
   static constexpr std::size_t kMaxStackSize = std::size_t{1} << 30;
+  static constexpr std::size_t kMinGuardSize = std::size_t{1} << 12;  // likewise
+  static constexpr std::size_t kMaxGuardSize = std::size_t{1} << 24;
 
   struct Options {
     int id = 0;
@@ -84,6 +86,7 @@ class SchedulingGroup : public numa::NodeAllocated {
     std::size_t run_queue_size = 131072;  // a power of two
     std::size_t stack_size = 131072;      // bytes
     bool guard_pages = true;
+    std::size_t guard_size = 65536;            // bytes, if guard_pages
     int node = -1;                             // NUMA node of its memory (of the group itself: OnNode); -1: any
     std::vector<int> cpus{};                   // where its workers may run; empty: anywhere
     std::vector<int> worker_cpus{};            // worker i on this one only; empty, or -1: on `cpus`
@@ -263,8 +266,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   // The fiber, which has a stamp, is run now by this worker; the second: and was stolen.
   void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept;
   void RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept;
-  // A pool for each power of two, so that fibers of many sizes share few. nullptr: there is no memory for it.
-  context::StackPool* StacksOfSize(std::size_t bytes);
+  // A pool for each power of two, so that fibers of many sizes share few; likewise for guards (0: the group's).
+  // nullptr: there is no memory for it.
+  context::StackPool* StacksOfSize(std::size_t bytes, std::size_t guard_bytes);
   void AddWithoutStack(FiberEntity* fiber);
   void StackGivenBack() {
     // relaxed: a late look costs a timed one (SG2).
@@ -334,8 +338,11 @@ class SchedulingGroup : public numa::NodeAllocated {
   FiberEntity* without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
   FiberEntity* last_without_stack_ WEFT_GUARDED_BY(without_stack_lock_) = nullptr;
 
-  // By the binary logarithm of the size less that of kMinStackSize; made when first asked for.
-  std::array<std::atomic<context::StackPool*>, std::bit_width(kMaxStackSize / kMinStackSize)> custom_stacks_{};
+  // By the binary logarithms of the size less that of kMinStackSize, and of the guard less that of kMinGuardSize; the
+  // first guard is the group's. Made when first asked for.
+  static constexpr std::size_t kGuards = 1 + std::bit_width(kMaxGuardSize / kMinGuardSize);
+  std::array<std::atomic<context::StackPool*>, std::bit_width(kMaxStackSize / kMinStackSize) * kGuards>
+      custom_stacks_{};
   std::mutex make_custom_stacks_;
 };
 

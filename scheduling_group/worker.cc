@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -206,6 +207,13 @@ FiberEntity* Worker::NextFiber() {
   }
 }
 
+// After the 1st, 2nd, 4th, ... sleep. A program installs its handlers when it starts: before its first fiber, mostly.
+void Worker::CheckOverflowHandlerAtTimes() {
+  if (std::has_single_bit(++sleeps_)) [[unlikely]] {
+    context::CheckOverflowHandler();
+  }
+}
+
 // In its bed or in the poll, until it is woken. True: it is counted as a spinner now.
 bool Worker::Sleep() {
   IdleWorkers& idle = group->idle();
@@ -213,6 +221,7 @@ bool Worker::Sleep() {
   IdlePoller* poller = group->idle_poller();
   if (poller == nullptr || !poller->TryEnter()) {
     parker.Park();
+    CheckOverflowHandlerAtTimes();
     const bool claimed = !idle.CancelSleep(index);
     if (claimed) WorkerCounters::Add(counters().wakes);
     return claimed;
@@ -223,6 +232,7 @@ bool Worker::Sleep() {
     (void)parker.EndWaitElsewhere();
   }
   idle.SetInPoll(index, false);
+  CheckOverflowHandlerAtTimes();
   bool counted_as_spinner = !idle.CancelSleep(index);
   if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
   // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are
@@ -328,7 +338,7 @@ WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   if (fiber->stack_size_ == 0) [[likely]] {
     top = stacks_.Pop();
   } else {
-    pool = group->StacksOfSize(fiber->stack_size_);
+    pool = group->StacksOfSize(fiber->stack_size_, fiber->guard_size_);
     top = pool != nullptr ? pool->Acquire() : nullptr;
     fiber->custom_stack_pool_ = pool;
   }
@@ -459,10 +469,11 @@ void Worker::Retire(FiberEntity* fiber) {
   WorkerCounters::Add(counters().finished);
   fiber->stack_top_ = nullptr;
   fiber->stack_size_ = 0;
+  fiber->guard_size_ = 0;
   fiber->custom_stack_pool_ = nullptr;
   fiber->fiber_local_slots = nullptr;
   fiber->execution_context = nullptr;
-  if (fiber->name_ != nullptr) std::free(std::exchange(fiber->name_, nullptr));
+  if (fiber->name_ != nullptr) delete[] std::exchange(fiber->name_, nullptr);
   auto* on_exit = std::exchange(fiber->on_exit_, nullptr);
   void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
   fiber->state_.OnExited();

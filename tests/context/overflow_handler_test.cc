@@ -153,6 +153,90 @@ TEST(OverflowHandlerDeathTest, TheFormerHandlerComesAfterTheReport) {
       testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
 }
 
+// As google::InstallFailureSignalHandler() after StartRuntime(): it replaced ours, and could not even run on the stack
+// that was used up.
+TEST(OverflowHandlerDeathTest, AHandlerThatWasInstalledLaterComesAfterTheReport) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        InstallFormer(HandleAndExit);
+        CheckOverflowHandler();
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        RunOverflowOn(pool);
+      },
+      testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
+}
+
+struct sigaction g_replaced;
+void HandleAndPassOn(int signal, siginfo_t* info, void* machine_context) {
+  WriteWord("passes on\n");
+  g_replaced.sa_sigaction(signal, info, machine_context);
+}
+
+// It calls what it has replaced, which is ours, which calls it ...
+TEST(OverflowHandlerDeathTest, AHandlerThatCallsOursIsNotCalledInARing) {
+  EXPECT_EXIT(
+      {
+        InstallFormer(HandleAndExit);
+        InstallOverflowHandler();
+        sigaction(SIGSEGV, nullptr, &g_replaced);
+        InstallFormer(HandleAndPassOn);
+        CheckOverflowHandler();
+        CheckOverflowHandler();
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        RunOverflowOn(pool);
+      },
+      testing::ExitedWithCode(3), "^weft: stack overflow[^~]*passes on\nthe former handler\n$");
+}
+
+TEST(OverflowHandlerDeathTest, ACheckBeforeItIsInstalledInstallsNothing) {
+  EXPECT_EXIT(
+      {
+        CheckOverflowHandler();
+        struct sigaction found = {};
+        sigaction(SIGSEGV, nullptr, &found);
+        CheckOverflowHandler();
+        struct sigaction later = {};
+        sigaction(SIGSEGV, nullptr, &later);
+        _exit(found.sa_sigaction == later.sa_sigaction && found.sa_handler == later.sa_handler ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(OverflowHandlerDeathTest, AnyFaultOnAFibersStackNamesTheFiber) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        SetDescribeRunningFiber(DescribeParser);
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        Runner runner;
+        runner.Init();
+        MakeContext(&runner.flow, pool.Acquire(), pool.usable_size(), [](ThreadState*) { *g_nowhere = 1; });
+        SwitchContext(&runner.own, &runner.flow, &runner);
+      },
+      DiedBySegmentationFault, "weft: segmentation fault in fiber parser \\(id 42\\).*fault at 0x0\n");
+}
+
+TEST(OverflowHandlerDeathTest, AWildPointerOntoAnothersGuardIsNoOverflow) {
+  EXPECT_EXIT(
+      {
+        InstallOverflowHandler();
+        SetDescribeRunningFiber(DescribeParser);
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        static volatile char* other = nullptr;
+        other = static_cast<char*>(pool.Acquire()) - pool.usable_size() - 4096 - 1024;
+        Runner runner;
+        runner.Init();
+        MakeContext(&runner.flow, pool.Acquire(), pool.usable_size(), [](ThreadState*) { *other = 1; });
+        SwitchContext(&runner.own, &runner.flow, &runner);
+      },
+      DiedBySegmentationFault, "weft: segmentation fault in fiber parser.*on the guard of another fiber's stack");
+}
+
 TEST(OverflowHandlerDeathTest, AFaultElsewhereGoesToTheFormerHandler) {
   EXPECT_EXIT(
       {

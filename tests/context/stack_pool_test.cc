@@ -558,7 +558,7 @@ TEST(StackPool, ItsAddressesAreKnownToTheRegistryAsLongAsItLives) {
     StackPool pool({});
     top = pool.Acquire();
     ASSERT_TRUE(FindStack(static_cast<char*>(top) - 1, &bounds));
-    EXPECT_EQ(bounds.low - bounds.guard_low, 4096);
+    EXPECT_EQ(bounds.low - bounds.guard_low, 64 * 1024);
     EXPECT_EQ(bounds.high - bounds.low, 128 * 1024);
     EXPECT_LE(bounds.low, static_cast<char*>(top) - pool.usable_size());
     StackBounds of_guard;

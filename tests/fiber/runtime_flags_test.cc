@@ -46,6 +46,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_run_queue_size", "1024");
   Set("fiber_stack_size", "65536");
   Set("fiber_stack_enable_guard_page", "false");
+  Set("fiber_stack_guard_size", "8192");
   Set("fiber_stack_pool_size", "77");
   Set("fiber_reactors_per_scheduling_group", "1");
   Set("fiber_io_engine", "io_uring");
@@ -69,6 +70,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.run_queue_size, 1024);
   EXPECT_EQ(options.stack_size, 65536);
   EXPECT_FALSE(options.stack_enable_guard_page);
+  EXPECT_EQ(options.stack_guard_size, 8192);
   EXPECT_EQ(options.stack_pool_size, 77);
   EXPECT_EQ(options.reactors_per_scheduling_group, 1);
   EXPECT_EQ(options.io_engine, "io_uring");

@@ -308,10 +308,10 @@ TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
 
 TEST_P(SchedulingGroupTest, StacksOfManySizesShareFewPools) {
   WorkerGroup group(workers());
-  context::StackPool& pool = *group.group().StacksOfSize(40'000);
-  EXPECT_EQ(group.group().StacksOfSize(65'536), &pool);
+  context::StackPool& pool = *group.group().StacksOfSize(40'000, 0);
+  EXPECT_EQ(group.group().StacksOfSize(65'536, 0), &pool);
   EXPECT_GE(pool.usable_size(), 40'000u);
-  EXPECT_NE(group.group().StacksOfSize(65'537), &pool);
+  EXPECT_NE(group.group().StacksOfSize(65'537, 0), &pool);
 }
 
 TEST(SchedulingGroup, RunInsteadOfCurrentRunsTheNewFiberFirstAndTheCallerBehindTheOthers) {

@@ -1,0 +1,122 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Frames that do not fit into a fiber's stack end the process, with the fiber's name, whatever their size; none is
+// written to another fiber's stack.
+
+#include <glog/logging.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstddef>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/fiber/unprobed_frame.h"
+
+namespace weft::fiber {
+namespace {
+
+// Sanitizers have a handler of their own, which is the former action: it reports and exits.
+bool DiedBySegmentationFault(int status) {
+  if (WEFT_ASAN || WEFT_TSAN) return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+  return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+class StackOverflowDeathTest : public ::testing::Test {
+ protected:
+  StackOverflowDeathTest() {
+    // The runtime is started in the process that dies: a forked one would have no workers.
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+
+  // In a fiber, while other fibers are parked on the stacks around it.
+  template <class F>
+  static void AmongOthers(const Fiber::Attributes& attributes, F f) {
+    FiberEvent never;
+    for (int i = 0; i < 40; ++i) {
+      static_cast<void>(StartFiberDetached([&] { never.Wait(); }));
+      if (i == 20) Fiber([] {}).Join();
+    }
+    Fiber(attributes, f).Join();
+  }
+};
+
+template <std::size_t kBytes>
+WEFT_NOINLINE char WriteAt(std::size_t index) {
+  volatile char frame[kBytes];
+  frame[index] = 1;
+  return frame[index];
+}
+
+// These frames jumped over the guard, and over the whole stack below it.
+TEST_F(StackOverflowDeathTest, AFrameLargerThanAnyGuardIsNamed) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        AmongOthers({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); });
+        _exit(0);
+      },
+      DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        AmongOthers({.name = "culprit"}, [] { static_cast<void>(WriteAt<160 * 1024>(0)); });
+        _exit(0);
+      },
+      DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
+}
+
+// In code that was compiled without -fstack-clash-protection, as other libraries' may be, the guard's size counts.
+TEST_F(StackOverflowDeathTest, AFrameThatDoesNotProbeButIsNotLargerThanTheGuardIsNamed) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        AmongOthers({.name = "culprit"}, [] { static_cast<void>(FillUnprobedFrame(1)); });
+        _exit(0);
+      },
+      DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
+}
+
+TEST_F(StackOverflowDeathTest, AFiberMayHaveAGuardOfItsOwn) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        // The same frame ends 154 KiB below this stack.
+        AmongOthers({.name = "culprit", .stack_size = 16 * 1024, .stack_guard_size = 1 << 20},
+                    [] { static_cast<void>(FillUnprobedFrame(1)); });
+        _exit(0);
+      },
+      DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
+}
+
+// glog's handler does not call the one that it replaces, and does not run on the alternate stack.
+TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStart) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        google::InstallFailureSignalHandler();
+        AmongOthers({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); });
+        _exit(0);
+      },
+      [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; },
+      "weft: stack overflow in fiber culprit[^~]*SIGSEGV");
+}
+
+TEST_F(StackOverflowDeathTest, AWildPointerInAFiberNamesTheFiberToo) {
+  static int* volatile nowhere = nullptr;
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        Fiber({.name = "culprit"}, [] { *nowhere = 1; }).Join();
+        _exit(0);
+      },
+      DiedBySegmentationFault, "weft: segmentation fault in fiber culprit");
+}
+
+}  // namespace
+}  // namespace weft::fiber
