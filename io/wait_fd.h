@@ -27,6 +27,8 @@
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 
+#include <poll.h>
+
 #include <system_error>
 
 #include "weft/base/clock.h"

@@ -288,7 +288,7 @@ TEST(TrpcPort, ABoundedQueueOfCapacityZeroIsAClosedGate) {
     EXPECT_EQ(queue.Size(), 0U);
     queue.Push(2);
     queue.SetCapacity(0);
-    EXPECT_FALSE(queue.TryPush(3));
+    EXPECT_FALSE(queue.TryPush(3)) << "more is in it than there is room for";
     queue.Pop(out);
     EXPECT_EQ(out, 2);
     EXPECT_FALSE(queue.TryPush(3)) << "empty, and closed";
