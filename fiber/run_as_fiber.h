@@ -83,7 +83,8 @@ void RunAsFiber(F&& f) {
   if (detail::CountFatalFailures() != fatal_failures) detail::test_framework.on_fatal_failure_in_fiber();
 }
 
-// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.
+// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.  Needs no
+// runtime.
 //
 //   { RefuseFiberStarts refuse;  EXPECT_FALSE(server.Accept()); }
 class RefuseFiberStarts {

@@ -32,12 +32,18 @@ constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
 constexpr std::size_t kMinStackSize = 16 * 1024;
 constexpr std::size_t kMaxStackSize = scheduling_group::SchedulingGroup::kMaxStackSize;
 
+// There is no group. A test that has all starts refused (RefuseFiberStarts) need not start a runtime.
+void CheckMayRefuse(const char* caller) {
+  if ((refusals.load(std::memory_order_relaxed) & ~kOutsidersRefused) != 0) return;  // As in PlanStart(caller).
+  scheduling_group::CheckMayBeRefused(caller);
+}
+
 // nullptr: no runtime runs. Aborts if there is one without such a group.
 SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   if (wanted == kNearestSchedulingGroup) return FindNearestGroup(caller);
   const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
   if (groups.empty()) {
-    scheduling_group::CheckMayBeRefused(caller);
+    CheckMayRefuse(caller);
     return nullptr;
   }
   if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
@@ -67,7 +73,7 @@ bool CanDispatchTo(const SchedulingGroup* group) {
 
 SchedulingGroup* FindNearestGroup(const char* caller) {
   SchedulingGroup* const group = scheduling_group::NearestGroup();
-  if (WEFT_UNLIKELY(group == nullptr)) scheduling_group::CheckMayBeRefused(caller);
+  if (WEFT_UNLIKELY(group == nullptr)) CheckMayRefuse(caller);
   return group;
 }
 

@@ -16,14 +16,23 @@
 namespace weft {
 namespace {
 
-TEST(TrpcMockFiber, EveryStartIsRefused) {
-  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+void ExpectThatStartsAreRefused() {
   bool ran = false;
   EXPECT_FALSE(StartFiberDetached([&] { ran = true; }));
   EXPECT_FALSE(StartFiberDetached(Fiber::Attributes(), [&] { ran = true; }));
   std::vector<std::function<void()>> batch(2, [&] { ran = true; });
   EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
+  EXPECT_FALSE(StartFiberDetached({.scheduling_group = 0}, [&] { ran = true; }));
+  EXPECT_FALSE(Fiber::TryStart({}, [&] { ran = true; }));
   EXPECT_FALSE(ran);
+}
+
+// First: no runtime has ever run.
+TEST(TrpcMockFiber, EveryStartIsRefusedWithoutARuntime) { ExpectThatStartsAreRefused(); }
+
+TEST(TrpcMockFiber, EveryStartIsRefusedWithARuntime) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  ExpectThatStartsAreRefused();
 }
 
 }  // namespace
