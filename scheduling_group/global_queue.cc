@@ -32,21 +32,14 @@ void QueueLane::Push(FiberEntity* const* fibers, std::size_t count) {
 // Fibers wait behind the ring. popped: what came from it, nullptr: nothing.
 WEFT_NOINLINE FiberEntity* QueueLane::PopPastRing(FiberEntity* popped) noexcept {
   overflow_.Refill(queue_);
-  if (popped == nullptr) popped = queue_.TryPop();
-  if (popped == nullptr) popped = overflow_.PopPast(queue_);
-  return popped;
+  return popped != nullptr ? popped : queue_.TryPop();
 }
 
 std::size_t QueueLane::PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept {
   if (!overflow_.Empty()) [[unlikely]] {
     overflow_.Refill(queue_);
   }
-  const std::size_t size = queue_.Size();
-  const std::size_t share = size != 0 ? std::min<std::size_t>(size / sharers + 1, at_most) : 0;
-  const std::size_t n = share != 0 ? queue_.PopSome(fibers, share) : 0;
-  if (n != 0 || overflow_.Empty()) return n;
-  fibers[0] = overflow_.PopPast(queue_);
-  return fibers[0] != nullptr ? 1 : 0;
+  return queue_.PopSome(fibers, std::min<std::size_t>(queue_.Size() / sharers + 1, at_most));
 }
 
 GlobalQueue::GlobalQueue(std::size_t capacity, unsigned sharers, int node)
@@ -57,7 +50,8 @@ GlobalQueue::GlobalQueue(std::size_t capacity, unsigned sharers, int node)
 
 FiberEntity* GlobalQueue::Steal(bool* in_sight_again) noexcept {
   for (QueueLane* lane : {&others_, &woken_}) {
-    for (std::size_t tries = std::min(lane->Size(), kMostTries); tries != 0; --tries) {
+    // At least once: the size is an estimate.
+    for (std::size_t tries = std::clamp<std::size_t>(lane->Size(), 1, kMostTries); tries != 0; --tries) {
       FiberEntity* fiber = lane->Pop();
       if (fiber == nullptr) break;
       if (!fiber->group_local()) return fiber;

@@ -13,7 +13,7 @@
 //        is overwritten only after head_ has passed it, and then the compare-exchange fails.
 //   LR3  A fiber pushed before a full fence is seen by Empty() after a full fence that follows it.
 //
-// Push(): the owner. Pop(), PopHalf(), Empty(): any worker.
+// Push(), PushSome(): the owner. Pop(), PopHalf(), Empty(): any worker.
 // Proven in tests/model/local_ring_model.cc.
 // Source: the per-processor queues of Go's scheduler.
 #ifndef WEFT_SCHEDULING_GROUP_LOCAL_RING_H_
@@ -37,14 +37,21 @@ class alignas(base::kCacheLineSize) LocalRing {
   static_assert((kCapacity & (kCapacity - 1)) == 0, "a power of two");
 
   // The owner. False: full.
-  [[nodiscard]] bool Push(FiberEntity* fiber) noexcept {
+  [[nodiscard]] bool Push(FiberEntity* fiber) noexcept { return PushSome(&fiber, 1) == 1; }
+
+  // The owner: the first of `fibers`, as many as there is room for, in one step. Returns how many.
+  [[nodiscard]] WEFT_ALWAYS_INLINE std::uint32_t PushSome(FiberEntity* const* fibers, std::uint32_t count) noexcept {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);  // Ours (LR1).
-    // acquire: the consumers' reads of the slot are over. Pairs with the release in Take().
-    if (tail - head_.load(std::memory_order_acquire) == kCapacity) return false;
-    slots_[tail % kCapacity].store(fiber, std::memory_order_relaxed);
-    // release: publishes the slot and the fiber. Pairs with the acquire in Take().
-    tail_.store(tail + 1, std::memory_order_release);
-    return true;
+    // acquire: the consumers' reads of the slots are over. Pairs with the release in Take().
+    const std::uint32_t room = kCapacity - (tail - head_.load(std::memory_order_acquire));
+    const std::uint32_t pushed = std::min(count, room);
+    if (pushed == 0) return 0;
+    for (std::uint32_t i = 0; i < pushed; ++i) {
+      slots_[(tail + i) % kCapacity].store(fibers[i], std::memory_order_relaxed);
+    }
+    // release: publishes the slots and the fibers. Pairs with the acquire in Take().
+    tail_.store(tail + pushed, std::memory_order_release);
+    return pushed;
   }
 
   // Any worker: the oldest fiber; nullptr: empty.
@@ -80,7 +87,7 @@ class alignas(base::kCacheLineSize) LocalRing {
   std::uint32_t Take(FiberEntity** fibers, HowMany how_many) noexcept {
     std::uint32_t head = head_.load(std::memory_order_relaxed);  // A guess; the compare-exchange confirms it.
     for (;;) {
-      // acquire: we see the slots and the fibers. Pairs with the release in Push().
+      // acquire: we see the slots and the fibers. Pairs with the release in PushSome().
       const std::uint32_t size = tail_.load(std::memory_order_acquire) - head;
       if (size == 0) return 0;
       if (size > kCapacity) {  // Our head_ is old; or our tail_ is, older than head_.
@@ -91,7 +98,7 @@ class alignas(base::kCacheLineSize) LocalRing {
       for (std::uint32_t i = 0; i < n; ++i) {
         fibers[i] = slots_[(head + i) % kCapacity].load(std::memory_order_relaxed);
       }
-      // release: our reads of the slots are over. Pairs with the acquire in Push(), also behind later takers' exchanges
+      // release: our reads of the slots are over. Pairs with the acquire in PushSome(), also behind later takers' exchanges
       // (a release sequence). No acquire: what we take comes from the owner, by tail_; and a tail_ that is older than
       // the head_ we get on failure shows as a size above kCapacity.
       if (head_.compare_exchange_strong(head, head + n, std::memory_order_release, std::memory_order_relaxed)) {

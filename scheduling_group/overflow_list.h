@@ -5,7 +5,7 @@
 //
 // Order is kept: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front into
 // the run queue. `count_` falls only after the fiber is in the run queue, both under the lock, so a producer that sees
-// zero comes after everything that was in the list. (PopPast() takes the front when nothing is left before it.)
+// zero comes after everything that was in the list.
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_
@@ -61,17 +61,6 @@ class OverflowList {
       if (!queue.TryPush(fiber)) break;
       RemoveFront(next);
     }
-  }
-
-  // A worker that found `queue` empty, after Refill(): the front, or nullptr if there is none or it should look at
-  // `queue` again. A queue that is empty and yet takes nothing belongs to a consumer that has claimed a fiber and not
-  // yet left its slot; if that thread is preempted there, those in the list shall not wait for it.
-  [[nodiscard]] FiberEntity* PopPast(const RunQueue& queue) noexcept {
-    base::SpinLockGuard guard(lock_);
-    if (head_ == nullptr || !queue.Empty()) return nullptr;
-    FiberEntity* fiber = head_;
-    RemoveFront(fiber->next);
-    return fiber;
   }
 
  private:

@@ -59,8 +59,10 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(Desk& desk, bool* in_sight_again
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
   PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
-  for (std::size_t i = 1; i < n; ++i) KeepForLater(desk, fibers[i]);
-  if (n > 1) *in_sight_again = true;  // V6
+  if (n > 1) {
+    KeepForLater(desk, fibers + 1, n - 1);
+    *in_sight_again = true;  // V6
+  }
   return fibers[0];
 }
 
@@ -74,8 +76,9 @@ void PolicyV1::AdaptBatch(Desk& desk, std::int64_t now) {
 }
 
 // The inbox of a worker that comes here is empty, and holds kMaxBatch; but for one that looks at others' desks first.
-void PolicyV1::KeepForLater(Desk& desk, FiberEntity* fiber) {
-  if (!desk.inbox.Push(fiber)) queue_.Push(fiber);
+void PolicyV1::KeepForLater(Desk& desk, FiberEntity* const* fibers, std::size_t count) {
+  const std::size_t kept = desk.inbox.PushSome(fibers, static_cast<std::uint32_t>(count));
+  if (kept != count) queue_.Push(fibers + kept, count - kept);
 }
 
 // Half of a box, into the inbox of the desk that takes.
@@ -85,7 +88,7 @@ FiberEntity* PolicyV1::TakeFromBoxes(Desk& from, Desk& own) {
     FiberEntity* fibers[kMaxBatch];
     const std::uint32_t n = box->PopHalf(fibers);
     if (n == 0) continue;
-    for (std::uint32_t i = 1; i < n; ++i) KeepForLater(own, fibers[i]);
+    KeepForLater(own, fibers + 1, n - 1);
     return fibers[0];
   }
   return nullptr;

@@ -104,7 +104,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool PushBehindOutbox(Desk& desk, FiberEntity* fiber);
   void FlushOutbox(Desk& desk);
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
-  void KeepForLater(Desk& desk, FiberEntity* fiber);
+  void KeepForLater(Desk& desk, FiberEntity* const* fibers, std::size_t count);
   void AdaptBatch(Desk& desk, std::int64_t now);
   FiberEntity* TakeFromBoxes(Desk& from, Desk& own);
   FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);

@@ -4,30 +4,38 @@
 // RunQueue: the ready fibers of one scheduling group.
 //
 // A bounded ring of slots for many producers and many consumers. Positions count up for ever; position p uses slot
-// p % capacity in round p / capacity. A slot's `turn` says whose it is in which round:
+// p % capacity in round p / capacity + 1. A slot is one word: the fiber that was put there last, and its round.
 //
-//      turn == 2 * round        empty: the producer that owns position p may fill it
-//      turn == 2 * round + 1    filled: the consumer that owns position p may take it, and sets 2 * (round + 1)
+//      round(slot) == round(p) - 1, head_ > p - capacity    free: whoever exchanges its word for (fiber, round(p)) has
+//                                                           pushed that fiber
+//      round(slot) == round(p), head_ <= p                  filled: whoever moves head_ past p has popped the fiber
 //
-// A producer owns the positions it moved `tail_` over, a consumer those it moved `head_` over. Zeroed memory is an
-// empty queue. Turns are 32 bits: a thread would have to sleep for 2^31 rounds between two of its instructions to be
-// fooled.
+// So a push and a pop are one compare-exchange each, and a thread that the kernel stops, wherever it is, keeps nobody
+// else from pushing and popping. tail_ is only a hint where the first free slot is: a producer goes on from there until
+// it finds it. Zeroed memory is an empty queue. Rounds have 22 bits: a thread would have to sleep through four million
+// rounds between two of its instructions, and then find the same fiber in the slot, to be fooled.
 //
 // Invariants
 //   RQ1  A fiber is in at most one slot of one queue (it is kReady and enters once: FS3 in fiber_state.h).
-//   RQ2  A fiber pushed is popped exactly once: a slot is filled and emptied only by the owner of its position.
+//   RQ2  A fiber pushed is popped exactly once.
 //   RQ3  Fibers leave in the order of the positions: those pushed by one thread one after the other leave in that
 //        order.
-//   RQ4  A push that returned true before a full fence is seen by Empty() after a full fence that follows it: Empty()
-//        compares tail_, which the push moved before it returned. It may say "not empty" of a fiber about to be
-//        published.
+//   RQ4  A push that returned true before a full fence is seen by Empty() after a full fence that follows it.
+//   RQ5  Who fills position p, moves head_ past it or names it as the tail has seen that all positions before are
+//        filled. So filled slots have no gap, and what follows a slot that is not filled is not filled either.
+//   RQ6  TryPush() returns false only when `capacity` fibers were in the queue.
 //
 // The slots may be its owner's, who knows where they should lie (global_queue.h).
 //
 // TryPush(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
 // Proven in tests/model/run_queue_model.cc.
-// Source: D. Vyukov's bounded MPMC queue; rounds instead of sequence numbers, so that no slot needs initialising.
-// Rejected: one slot per cache line (a burst of fibers then moves one line each instead of one for four).
+// Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with rounds
+// instead of their two kinds of empty slots.
+// Rejected: to claim positions by moving tail_ and then publish the slots (D. Vyukov's bounded MPMC queue). With more
+// busy threads than processors a producer that is stopped in between holds up all that is behind it for 10 ms, and a
+// consumer that has not left its slot yet makes the queue look full (bench/workload --workload=start_beside). tail_ as
+// exact as head_ (a second locked instruction in each push). One slot per cache line (a burst of fibers then moves one
+// line each instead of one for four).
 #ifndef WEFT_SCHEDULING_GROUP_RUN_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_RUN_QUEUE_H_
 
@@ -47,9 +55,10 @@ class FiberEntity;
 
 class RunQueue {
  public:
-  struct Slot {
-    base::Atomic<std::uint32_t> turn{0};
-    base::Atomic<FiberEntity*> fiber{nullptr};  // The position's owner's (RQ2); an atomic for Peek().
+  // Four to a line. With eight, where a consumer keeps close to a producer, they wait for each other's line more often
+  // (bench/workload --workload=spawn_ext --workers=1: 87 ns a fiber instead of 64).
+  struct alignas(16) Slot {
+    base::Atomic<std::uint64_t> word{0};
   };
 
   // `capacity`: a power of two, at least 2. `slots`: so many, as new; they outlive the queue. nullptr: it makes some.
@@ -64,117 +73,64 @@ class RunQueue {
   RunQueue(const RunQueue&) = delete;
   RunQueue& operator=(const RunQueue&) = delete;
 
-  // False: full (or a consumer has not yet emptied the slot it owns).
-  [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept {  // As PushSome(), which says why each order.
-    std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    for (;;) {
-      Slot& slot = SlotAt(tail);
-      const std::uint32_t empty = EmptyTurn(tail);
-      const std::uint32_t turn = slot.turn.load(std::memory_order_acquire);
-      if (turn == empty) [[likely]] {
-        if (tail_.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed)) {
-          slot.fiber.store(fiber, std::memory_order_relaxed);
-          slot.turn.store(empty + 1, std::memory_order_release);
-          return true;
-        }
-      } else if (IsLater(turn, empty)) {
-        tail = tail_.load(std::memory_order_relaxed);
-      } else {
-        return false;
-      }
-    }
-  }
+  // False: full.
+  [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPush(FiberEntity* fiber) noexcept { return PushSome(&fiber, 1) == 1; }
 
-  // Pushes the first of `fibers`, as many as there is room for, in one step. Returns how many.
-  [[nodiscard]] std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
-    std::uint64_t tail = tail_.load(std::memory_order_relaxed);  // A guess; the compare-exchange confirms it.
-    for (;;) {
-      std::size_t room = 0;
-      bool moved = false;
-      while (room < count && room <= mask_) {
-        // acquire: the consumer's read of the slot is over before we write. Pairs with the release in PopSome().
-        const std::uint32_t turn = SlotAt(tail + room).turn.load(std::memory_order_acquire);
-        if (turn == EmptyTurn(tail + room)) {
-          ++room;
-        } else {
-          moved = IsLater(turn, EmptyTurn(tail + room));  // Filled in this round: our `tail` is old.
-          break;
-        }
-      }
-      if (room == 0) {
-        if (!moved) return 0;
-        tail = tail_.load(std::memory_order_relaxed);
-        continue;
-      }
-      // relaxed: the slots' turns carry the fibers. (Empty() reads tail_ between fences: RQ4.)
-      if (tail_.compare_exchange_weak(tail, tail + room, std::memory_order_relaxed)) {
-        for (std::size_t i = 0; i < room; ++i) {
-          Slot& slot = SlotAt(tail + i);
-          slot.fiber.store(fibers[i], std::memory_order_relaxed);
-          // release: publishes slot.fiber and the fiber. Pairs with the acquire in PopSome().
-          slot.turn.store(EmptyTurn(tail + i) + 1, std::memory_order_release);
-        }
-        return room;
+  // Pushes the first of `fibers`, as many as there is room for. Returns how many.
+  [[nodiscard]] WEFT_ALWAYS_INLINE std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
+    // acquire, here and in FirstFreeAfter(): who passes over slots that it has not read must see them filled (RQ5).
+    // Pairs with the release in MoveTail().
+    std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    std::size_t pushed = 0;
+    while (HasRoom(tail)) {
+      if (TryFill(tail, fibers[pushed])) [[likely]] {
+        ++tail;
+        if (++pushed == count) break;
+      } else {
+        tail = FirstFreeAfter(tail);
       }
     }
+    MoveTail(tail);
+    return pushed;
   }
 
   // The fiber that is `ahead` places behind the head, to be prefetched, not used: it may be nullptr or another's by
   // now.
   const FiberEntity* Peek(unsigned ahead) const noexcept {
-    return slots_[(head_.load(std::memory_order_relaxed) + ahead) & mask_].fiber.load(std::memory_order_relaxed);
+    return FiberIn(
+        slots_[(head_.load(std::memory_order_relaxed) + ahead) & mask_].word.load(std::memory_order_relaxed));
   }
 
-  // nullptr: empty (or the fiber at the head is not published yet: its producer will notify).
-  [[nodiscard]] FiberEntity* TryPop() noexcept {  // As PopSome(), which says why each order.
-    std::uint64_t head = head_.load(std::memory_order_relaxed);
-    for (;;) {
-      Slot& slot = SlotAt(head);
-      const std::uint32_t filled = EmptyTurn(head) + 1;
-      const std::uint32_t turn = slot.turn.load(std::memory_order_acquire);
-      if (turn == filled) [[likely]] {
-        if (head_.compare_exchange_weak(head, head + 1, std::memory_order_relaxed)) {
-          FiberEntity* fiber = slot.fiber.load(std::memory_order_relaxed);
-          slot.turn.store(filled + 1, std::memory_order_release);
-          return fiber;
-        }
-      } else if (IsLater(turn, filled)) {
-        head = head_.load(std::memory_order_relaxed);
-      } else {
-        return nullptr;
-      }
-    }
+  // nullptr: empty.
+  [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* TryPop() noexcept {
+    FiberEntity* fiber;  // PopSome() writes it before it knows whether it gets it.
+    return PopSome(&fiber, 1) != 0 ? fiber : nullptr;
   }
 
   // Pops up to `max` fibers from the head in one step. Returns how many.
-  [[nodiscard]] std::size_t PopSome(FiberEntity** fibers, std::size_t max) noexcept {
+  [[nodiscard]] WEFT_ALWAYS_INLINE std::size_t PopSome(FiberEntity** fibers, std::size_t max) noexcept {
     std::uint64_t head = head_.load(std::memory_order_relaxed);  // A guess; the compare-exchange confirms it.
     for (;;) {
       std::size_t found = 0;
       bool moved = false;
-      while (found < max && found <= mask_) {
-        // acquire: we see the fiber. Pairs with the release in PushSome().
-        const std::uint32_t turn = SlotAt(head + found).turn.load(std::memory_order_acquire);
-        if (turn == EmptyTurn(head + found) + 1) {
-          ++found;
-        } else {
-          moved = IsLater(turn, EmptyTurn(head + found) + 1);  // Emptied already: our `head` is old.
+      while (found < max) {
+        // acquire: we see the fiber. Pairs with the release in TryFill().
+        const std::uint64_t word = SlotAt(head + found).word.load(std::memory_order_acquire);
+        if (RoundIn(word) != RoundOf(head + found)) {
+          moved = RoundIn(word) != RoundBefore(head + found);  // Filled anew: our `head` is old.
           break;
         }
+        fibers[found++] = FiberIn(word);
       }
       if (found == 0) {
         if (!moved) return 0;
         head = head_.load(std::memory_order_relaxed);
         continue;
       }
-      // relaxed: the slots' turns carry the fibers.
-      if (head_.compare_exchange_weak(head, head + found, std::memory_order_relaxed)) {
-        for (std::size_t i = 0; i < found; ++i) {
-          Slot& slot = SlotAt(head + i);
-          fibers[i] = slot.fiber.load(std::memory_order_relaxed);
-          // release: our read of the slot is over. Pairs with the acquire in PushSome().
-          slot.turn.store(EmptyTurn(head + i) + 2, std::memory_order_release);
-        }
+      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquires in HasRoom(). And no
+      // slot is filled anew before head_ is past it, so what we have read is what is there.
+      if (head_.compare_exchange_weak(head, head + found, std::memory_order_release, std::memory_order_relaxed))
+          [[likely]] {
         return found;
       }
     }
@@ -182,12 +138,12 @@ class RunQueue {
 
   // See RQ4.
   bool Empty() const noexcept {
-    // relaxed: ordered by the callers' fences. head_ first: an old head_ or a new tail_ errs towards "not empty".
+    // relaxed: ordered by the callers' fences. An old head_ errs towards "not empty".
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    return tail_.load(std::memory_order_relaxed) == head;
+    return RoundIn(slots_[head & mask_].word.load(std::memory_order_relaxed)) == RoundBefore(head);
   }
 
-  // An estimate.
+  // An estimate: where several push at the same time it may be too small, until the next push.
   std::size_t Size() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -197,18 +153,63 @@ class RunQueue {
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
  private:
-  friend class PreemptedConsumer;  // Of tests: stops where a thread may be preempted.
+  // A fiber's address has 48 bits, of which the last six are zero.
+  static constexpr int kRoundBits = 22;
+  static constexpr std::uint64_t kRoundMask = (std::uint64_t{1} << kRoundBits) - 1;
+  static constexpr int kAddressShift = 16;
 
-  Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }
-  std::uint32_t EmptyTurn(std::uint64_t position) const noexcept {
-    return static_cast<std::uint32_t>(position >> round_shift_) * 2;
+  static std::uint64_t WordOf(FiberEntity* fiber, std::uint64_t round) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(fiber);
+    WEFT_DCHECK((address & ~(~std::uintptr_t{0} >> kAddressShift)) == 0 && address % 64 == 0,
+                "RunQueue: a fiber at an address of more than 48 bits, or not on a cache line");
+    return static_cast<std::uint64_t>(address) << kAddressShift | round;
   }
-  static bool IsLater(std::uint32_t turn, std::uint32_t expected) noexcept {
-    return static_cast<std::int32_t>(turn - expected) > 0;
+  static FiberEntity* FiberIn(std::uint64_t word) noexcept {
+    return reinterpret_cast<FiberEntity*>(static_cast<std::uintptr_t>((word & ~kRoundMask) >> kAddressShift));
+  }
+  static std::uint64_t RoundIn(std::uint64_t word) noexcept { return word & kRoundMask; }
+  std::uint64_t RoundOf(std::uint64_t position) const noexcept { return (RoundBefore(position) + 1) & kRoundMask; }
+  std::uint64_t RoundBefore(std::uint64_t position) const noexcept { return (position >> round_shift_) & kRoundMask; }
+  Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }
+
+  // Whether the fiber that was at this slot before has been popped.
+  WEFT_ALWAYS_INLINE bool HasRoom(std::uint64_t tail) noexcept {
+    // acquire, both: the slot's word is of the round before, or newer. Pairs with the release in PopSome(), and of what
+    // was seen by another producer with the release below. Signed: `tail` may be an old one.
+    const auto beyond = [&](std::uint64_t head) { return static_cast<std::int64_t>(tail - head); };
+    const auto capacity = static_cast<std::int64_t>(mask_ + 1);
+    if (beyond(head_seen_.load(std::memory_order_acquire)) < capacity) [[likely]] {
+      return true;
+    }
+    const std::uint64_t head = head_.load(std::memory_order_acquire);
+    head_seen_.store(head, std::memory_order_release);
+    return beyond(head) < capacity;
+  }
+
+  // False: it was filled before.
+  WEFT_ALWAYS_INLINE bool TryFill(std::uint64_t position, FiberEntity* fiber) noexcept {
+    Slot& slot = SlotAt(position);
+    std::uint64_t word = slot.word.load(std::memory_order_relaxed);
+    if (RoundIn(word) != RoundBefore(position)) return false;
+    // release: publishes the fiber. Pairs with the acquire in PopSome().
+    return slot.word.compare_exchange_strong(word, WordOf(fiber, RoundOf(position)), std::memory_order_release,
+                                             std::memory_order_relaxed);
+  }
+
+  // A later position, after one that is filled, to look on at.
+  WEFT_NOINLINE std::uint64_t FirstFreeAfter(std::uint64_t position) const noexcept {
+    return std::max({position + 1, tail_.load(std::memory_order_acquire), head_.load(std::memory_order_relaxed)});
+  }
+
+  // Does not turn it back, or only if another one moves it at the same time.
+  WEFT_ALWAYS_INLINE void MoveTail(std::uint64_t tail) noexcept {
+    // release: the slots before it are filled (RQ5). Pairs with the acquires in PushSome() and FirstFreeAfter().
+    if (tail > tail_.load(std::memory_order_relaxed)) tail_.store(tail, std::memory_order_release);
   }
 
   // Producers and consumers on lines of their own, both apart from what never changes.
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> tail_{0};
+  base::Atomic<std::uint64_t> head_seen_{0};  // an older head_: saves producers the consumers' line
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> head_{0};
   alignas(base::kCacheLineSize) const std::size_t mask_;
   const int round_shift_;

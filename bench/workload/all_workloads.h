@@ -23,6 +23,7 @@
 #include "weft/bench/workload/skynet.h"
 #include "weft/bench/workload/sleepers.h"
 #include "weft/bench/workload/spawn.h"
+#include "weft/bench/workload/start_beside.h"
 #include "weft/bench/workload/timers.h"
 #include "weft/bench/workload/wake.h"
 #include "weft/bench/workload/yield.h"
@@ -56,6 +57,9 @@ RuntimeUnderTest Describe() {
   if constexpr (Runtime::kStartsFromThreads && Runtime::kLightWeight) {
     table.push_back({"wake_beside_threads", "wake_beside_threads", RunWakeBesideThreads<Runtime>, 1, 120});
     table.push_back({"wake_beside_busy_thread", "wake_beside_busy_thread", RunWakeBesideBusyThread<Runtime>, 3, 120});
+    if constexpr (Runtime::kHasYield) {
+      table.push_back({"start_beside", "start_beside", RunStartBeside<Runtime>, 3, 120});
+    }
   }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
   if constexpr (Runtime::kHasTimers) table.push_back({"timers", "timers", RunTimers<Runtime>, 5, 60});

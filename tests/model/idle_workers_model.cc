@@ -21,7 +21,7 @@
 
 namespace weft::scheduling_group {
 
-class FiberEntity {};  // What the run queue carries; only its address matters here.
+class alignas(64) FiberEntity {};  // What the run queue carries; only its address matters here.
 
 namespace {
 

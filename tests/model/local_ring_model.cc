@@ -90,6 +90,18 @@ struct World {
   void PushNew(int count) {
     for (int i = 0; i < count; ++i) static_cast<void>(Push(&fibers[pushed]));
   }
+  // In one step.
+  void PushNewTogether(int count) {
+    FiberEntity* batch[kMaxPositions];
+    for (int i = 0; i < count; ++i) {
+      batch[i] = &fibers[pushed + i];
+      batch[i]->position.Write(pushed + i);
+    }
+    const auto done = static_cast<int>(ring.PushSome(batch, static_cast<std::uint32_t>(count)));
+    MODEL_CHECK(done == count || kept + done >= static_cast<int>(kCapacity), "it refuses what there is room for");
+    pushed += done;
+    kept += done;
+  }
   FiberEntity* PopOwn() {
     FiberEntity* fiber = ring.Pop();
     if (fiber != nullptr) Check(kOwner, &fiber, 1);
@@ -255,7 +267,7 @@ TEST(LocalRingModel, HalvesOfALargerRing) {
   Explore({.name = "local_ring: halves, 1 thief", .preemptions = 5, .weak_choices = 3}, [](model::Scenario& scenario) {
     auto* world = NewWorld<4>(scenario);
     world->PushNew(4);
-    scenario.Thread("owner", [=] { world->PushNew(3); });
+    scenario.Thread("owner", [=] { world->PushNewTogether(3); });
     scenario.Thread("thief", [=] { world->PopHalf(1, 3); });
   });
   Explore({.name = "local_ring: halves, 2 thieves", .preemptions = 3, .weak_choices = 1},
@@ -263,7 +275,7 @@ TEST(LocalRingModel, HalvesOfALargerRing) {
             auto* world = NewWorld<4>(scenario);
             world->PushNew(3);
             scenario.Thread("owner", [=] {
-              world->PushNew(3);
+              world->PushNewTogether(3);
               world->PopAllOwn();
             });
             for (int taker : {1, 2}) {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // scheduling_group/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of
-// one producer in their order, with what the producer wrote to it before.
+// one producer in their order, with what the producer wrote to it before; and no thread, wherever it is stopped, keeps
+// another one from pushing or popping.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace weft::scheduling_group {
 
 // What the queue carries: here, all that a consumer can check.
-class FiberEntity {
+class alignas(64) FiberEntity {
  public:
   model::Data<int> producer{-1};
   model::Data<int> number{-1};
@@ -126,7 +127,7 @@ TEST(RunQueueModel, OneProducerOneConsumer) {
 
 TEST(RunQueueModel, TwoProducersOneConsumer) {
   const model::Result result =
-      model::Explore({.name = "run_queue: 2 producers, 1 consumer", .preemptions = 4, .weak_choices = 2},
+      model::Explore({.name = "run_queue: 2 producers, 1 consumer", .preemptions = 2, .weak_choices = 1},
                      [](model::Scenario& scenario) {
                        World* world = NewWorld(scenario, 2);
                        Advance(world, 1);
@@ -193,31 +194,123 @@ TEST(RunQueueModel, BatchesOfTwoProducersInAFullQueue) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
+// Each interleaving is one in which the kernel has stopped the other one for as long as this one runs.
+TEST(RunQueueModel, AStoppedProducerHoldsUpNobody) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: a stopped producer", .preemptions = model::kUnbounded, .weak_choices = 2},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 4);
+                       scenario.Thread("stopped", [=] { world->ProduceBatch(0, 0, 2); });
+                       scenario.Thread("goes on", [=] {
+                         world->Produce(1, 2, 1);
+                         MODEL_CHECK(world->pushed[2], "refused, though there is room");
+                         FiberEntity* fiber = world->queue.TryPop();
+                         MODEL_CHECK(fiber != nullptr, "a stopped producer holds up the fiber of another one");
+                         World::Check(fiber, &world->popped[0]);
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, AStoppedConsumerMakesNoQueueFull) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: a stopped consumer", .preemptions = model::kUnbounded, .weak_choices = 2},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 2);
+                       Advance(world, 1);
+                       scenario.Thread("stopped", [=] { world->Consume(0, 2, 1); });
+                       scenario.Thread("goes on", [=] {
+                         for (int i = 0; i < 3; ++i) {
+                           world->Produce(0, i, 1);
+                           MODEL_CHECK(world->pushed[i], "refused, though there is room");
+                           world->Consume(1, 1, 1);
+                         }
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
 // RQ4: who pushed before its full fence is seen by Empty() after a later full fence, as long as nobody popped it.
+struct Fenced : World {
+  explicit Fenced(std::size_t capacity) : World(capacity) {}
+  base::Atomic<int> flag{0};
+  bool saw_flag = false;
+  bool saw_empty = false;
+
+  void ProduceAndLook(int producer, int first) {
+    Produce(producer, first, 1);
+    base::ThreadFence(std::memory_order_seq_cst);
+    saw_flag = flag.load(std::memory_order_relaxed) == 1;
+  }
+  void AnnounceAndLook() {
+    flag.store(1, std::memory_order_relaxed);
+    base::ThreadFence(std::memory_order_seq_cst);
+    saw_empty = queue.Empty();
+  }
+  void CheckThatOneSawTheOther() const { MODEL_CHECK(saw_flag || !saw_empty, "each misses the other"); }
+};
+
 TEST(RunQueueModel, APushBeforeAFenceIsSeenAfterTheFence) {
-  struct Fenced : World {
-    Fenced() : World(2) {}
-    base::Atomic<int> flag{0};
-    bool saw_flag = false;
-    bool saw_empty = false;
-  };
+  const model::Result result =
+      model::Explore({.name = "run_queue: Empty() and fences", .preemptions = model::kUnbounded, .weak_choices = 4},
+                     [](model::Scenario& scenario) {
+                       auto* world = scenario.New<Fenced>("queue", 2);
+                       Advance(world, 1);
+                       scenario.Thread("producer", [=] { world->ProduceAndLook(0, 0); });
+                       scenario.Thread("sleeper", [=] { world->AnnounceAndLook(); });
+                       scenario.AtEnd([=] { world->CheckThatOneSawTheOther(); });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// And if it came behind a push that has not returned yet (RQ5).
+TEST(RunQueueModel, APushBehindAnotherIsSeenAfterTheFence) {
   const model::Result result = model::Explore(
-      {.name = "run_queue: Empty() and fences", .preemptions = model::kUnbounded, .weak_choices = 4},
+      {.name = "run_queue: Empty() and fences, 2 producers", .preemptions = model::kUnbounded, .weak_choices = 4},
       [](model::Scenario& scenario) {
-        auto* world = scenario.New<Fenced>("queue");
-        Advance(world, 1);
+        auto* world = scenario.New<Fenced>("queue", 4);
+        scenario.Thread("first", [=] { world->Produce(1, 1, 1); });
+        scenario.Thread("producer", [=] { world->ProduceAndLook(0, 0); });
+        scenario.Thread("sleeper", [=] { world->AnnounceAndLook(); });
+        scenario.AtEnd([=] { world->CheckThatOneSawTheOther(); });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// A sleeper whose head is old: what it looks at was popped, and filled anew, and another fiber is there.
+TEST(RunQueueModel, APushIsSeenFromAnOldHead) {
+  const model::Result result = model::Explore(
+      {.name = "run_queue: Empty() and an old head", .preemptions = model::kUnbounded, .weak_choices = 4},
+      [](model::Scenario& scenario) {
+        auto* world = scenario.New<Fenced>("queue", 2);
         scenario.Thread("producer", [=] {
           world->Produce(0, 0, 1);
-          base::ThreadFence(std::memory_order_seq_cst);
-          world->saw_flag = world->flag.load(std::memory_order_relaxed) == 1;
+          world->ProduceAndLook(0, 1);
+          world->Consume(0, 1, 1);
+          world->Produce(0, 2, 1);
         });
-        scenario.Thread("sleeper", [=] {
-          world->flag.store(1, std::memory_order_relaxed);
-          base::ThreadFence(std::memory_order_seq_cst);
-          world->saw_empty = world->queue.Empty();
-        });
-        scenario.AtEnd([=] { MODEL_CHECK(world->saw_flag || !world->saw_empty, "each misses the other"); });
+        scenario.Thread("sleeper", [=] { world->AnnounceAndLook(); });
+        scenario.AtEnd([=] { world->CheckThatOneSawTheOther(); });
       });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(RunQueueModel, AConsumerWithAnOldHeadFindsWhatIsThere) {
+  const model::Result result =
+      model::Explore({.name = "run_queue: pop and an old head", .preemptions = model::kUnbounded, .weak_choices = 2},
+                     [](model::Scenario& scenario) {
+                       World* world = NewWorld(scenario, 2);
+                       world->Produce(0, 0, 2);
+                       scenario.Thread("quick", [=] {
+                         world->Consume(0, 1, 1);
+                         world->Produce(1, 2, 1);
+                       });
+                       scenario.Thread("slow", [=] {
+                         FiberEntity* fiber = world->queue.TryPop();
+                         MODEL_CHECK(fiber != nullptr, "there is always a fiber in the queue");
+                         World::Check(fiber, &world->popped[1]);
+                       });
+                     });
   EXPECT_TRUE(result.passed) << result.report;
 }
 

@@ -15,22 +15,6 @@
 
 namespace weft::scheduling_group {
 
-// A consumer that has claimed the fiber at the head and is not given the CPU to leave its slot.
-class PreemptedConsumer {
- public:
-  explicit PreemptedConsumer(RunQueue* queue) : queue_(queue), position_(queue->head_.fetch_add(1)) {}
-  FiberEntity* GoOn() {
-    RunQueue::Slot& slot = queue_->SlotAt(position_);
-    FiberEntity* fiber = slot.fiber.load();
-    slot.turn.store(queue_->EmptyTurn(position_) + 2);
-    return fiber;
-  }
-
- private:
-  RunQueue* const queue_;
-  const std::uint64_t position_;
-};
-
 namespace {
 
 // The queue never looks into a fiber: any distinct addresses do.
@@ -68,28 +52,6 @@ TEST(RunQueue, BatchLargerThanTheQueueTakesWhatFitsAndReturns) {
   EXPECT_EQ(queue.PopSome(out, 3), 3u);
   EXPECT_EQ(queue.PushSome(batch.data() + 8, 12), 3u);
   for (std::uintptr_t i = 4; i <= 11; ++i) EXPECT_EQ(queue.TryPop(), Fake(i));
-}
-
-// The fibers in the overflow list waited for that thread to get the CPU back, though other workers had nothing to do.
-TEST(OverflowList, APreemptedConsumerKeepsNobodyElsesFiberWaiting) {
-  RunQueue queue(2);
-  OverflowList overflow;
-  std::vector<std::unique_ptr<FiberEntity>> fibers;
-  std::vector<FiberEntity*> batch;
-  for (int i = 0; i < 4; ++i) batch.push_back(fibers.emplace_back(std::make_unique<FiberEntity>()).get());
-  ASSERT_EQ(overflow.PushBehind(queue, batch.data(), batch.size()), 2u);
-  PreemptedConsumer first(&queue);
-  EXPECT_EQ(overflow.PopPast(queue), nullptr) << "there is one before them";
-  PreemptedConsumer second(&queue);
-  overflow.Refill(queue);
-  EXPECT_TRUE(queue.Empty());
-  EXPECT_EQ(overflow.PopPast(queue), batch[2]);
-  EXPECT_EQ(overflow.PopPast(queue), batch[3]);
-  EXPECT_EQ(overflow.PopPast(queue), nullptr);
-  EXPECT_TRUE(overflow.Empty());
-  EXPECT_EQ(first.GoOn(), batch[0]);
-  EXPECT_EQ(second.GoOn(), batch[1]);
-  EXPECT_TRUE(queue.TryPush(batch[0]));
 }
 
 TEST(RunQueueDeathTest, TheCapacityMustBeAPowerOfTwo) {

@@ -1,0 +1,162 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// start_beside: a plain thread, 2,000 times: sleeps 100 us, starts a fiber, which notes when it first runs, while all
+// workers are busy:
+//
+//   yield_*      with eight fibers per worker that yield for ever
+//   pingpong_*   with a pair of fibers per worker that hand over to each other for ever
+//   pool_*       the yardstick: a pool of as many threads with one std::deque under a std::mutex and a condition
+//                variable, busy with eight tasks per thread that post themselves again; what is started is a task
+//
+// Percentiles of the time from just before the start to the first instruction, in us. With as many workers as
+// processors it says how often a worker looks at what comes from outside; with more of them (--workers=8 on two
+// processors) how long a worker that the kernel has stopped holds up the fibers of others.
+
+#ifndef WEFT_BENCH_WORKLOAD_START_BESIDE_H_
+#define WEFT_BENCH_WORKLOAD_START_BESIDE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/bench/workload/harness.h"
+#include "weft/bench/workload/measure.h"
+#include "weft/bench/workload/wake.h"
+
+namespace weft::bench {
+
+// Threads that take tasks from one queue.
+class PlainPool {
+ public:
+  explicit PlainPool(int threads) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { Run(); });
+    }
+  }
+  ~PlainPool() {
+    {
+      std::scoped_lock lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Post(std::function<void()> task) {
+    {
+      std::scoped_lock lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+      if (stop_) return;
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// `start(f)` has f run by a worker that is busy.
+template <class Start>
+void MeasureStartsBeside(Round& round, const char* prefix, Start start) {
+  constexpr std::chrono::microseconds kGap{100};
+  const std::int64_t starts = round.Scaled(2'000);
+  std::vector<double> latency(static_cast<std::size_t>(starts), -1);
+  std::atomic<std::int64_t> done = 0;
+  for (double& own : latency) {
+    std::this_thread::sleep_for(kGap);
+    const auto then = std::chrono::steady_clock::now();
+    start([then, &own, &done] {
+      own = MicrosecondsSince(then);
+      done.fetch_add(1, std::memory_order_release);
+    });
+  }
+  AwaitCount(done, starts);
+  for (double own : latency) Require(own >= 0, "what was started ran");
+  ReportPercentiles(round, prefix, latency);
+}
+
+template <class Runtime>
+void RunStartBeside(Round& round) {
+  const auto start = [](auto f) { Require(Runtime::Spawn(f), "a fiber can be started from a plain thread"); };
+  const int yielders = 8 * round.workers();
+  std::atomic<bool> stop = false;
+  std::atomic<std::int64_t> ended = 0;
+  for (int i = 0; i < yielders; ++i) {
+    start([&] {
+      while (!stop.load(std::memory_order_relaxed)) Runtime::Yield();
+      ended.fetch_add(1, std::memory_order_release);
+    });
+  }
+  MeasureStartsBeside(round, "yield_", start);
+  stop = true;
+  AwaitCount(ended, yielders);
+
+  stop = false;
+  ended = 0;
+  struct Pair {
+    typename Runtime::Event ping, pong;
+  };
+  const auto pairs = std::make_unique<Pair[]>(static_cast<std::size_t>(round.workers()));
+  for (int i = 0; i < round.workers(); ++i) {
+    Pair& pair = pairs[static_cast<std::size_t>(i)];
+    const auto play = [&stop, &ended](typename Runtime::Event& own, typename Runtime::Event& other) {
+      while (!stop.load(std::memory_order_relaxed)) {
+        other.Set();
+        own.Wait();
+        own.Reset();
+      }
+      other.Set();
+      ended.fetch_add(1, std::memory_order_release);
+    };
+    start([&pair, play] { play(pair.ping, pair.pong); });
+    start([&pair, play] { play(pair.pong, pair.ping); });
+  }
+  MeasureStartsBeside(round, "pingpong_", start);
+  stop = true;
+  AwaitCount(ended, 2 * std::int64_t{round.workers()});
+
+  PlainPool pool(round.workers());
+  stop = false;
+  ended = 0;
+  std::function<void()> again = [&] {
+    if (stop.load(std::memory_order_relaxed)) {
+      ended.fetch_add(1, std::memory_order_release);
+    } else {
+      pool.Post(again);
+    }
+  };
+  for (int i = 0; i < yielders; ++i) pool.Post(again);
+  MeasureStartsBeside(round, "pool_", [&](auto f) { pool.Post(f); });
+  stop = true;
+  AwaitCount(ended, yielders);
+}
+
+}  // namespace weft::bench
+
+#endif  // WEFT_BENCH_WORKLOAD_START_BESIDE_H_
