@@ -40,13 +40,14 @@ void CheckMayRefuse(const char* caller) {
 
 // nullptr: no runtime runs. Aborts if there is one without such a group.
 SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
-  if (wanted == kNearestSchedulingGroup) return FindNearestGroup(caller);
+  SchedulingGroup* const current = scheduling_group::CurrentGroup();
+  if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
   const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
   if (groups.empty()) {
     CheckMayRefuse(caller);
     return nullptr;
   }
-  if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
+  if (wanted == kNearestSchedulingGroup || wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
   WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
              groups.size() - 1);
   return groups[wanted];
@@ -71,8 +72,8 @@ bool CanDispatchTo(const SchedulingGroup* group) {
 
 }  // namespace
 
-SchedulingGroup* FindNearestGroup(const char* caller) {
-  SchedulingGroup* const group = scheduling_group::NearestGroup();
+SchedulingGroup* FindAnyGroup(const char* caller) {
+  SchedulingGroup* const group = scheduling_group::NextGroup();
   if (WEFT_UNLIKELY(group == nullptr)) CheckMayRefuse(caller);
   return group;
 }

@@ -35,6 +35,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/outside_section.h"
 
@@ -59,6 +60,9 @@ class ContextReference {
 };
 
 struct StartPlan {
+  StartPlan() : StartPlan(scheduling_group::CurrentWorker()) {}
+  explicit StartPlan(const scheduling_group::WorkerBase* caller) : section(caller) {}
+
   scheduling_group::OutsideSection section;  // ST3
   bool refused = false;                      // Then nothing else counts.
   scheduling_group::SchedulingGroup* group = nullptr;
@@ -79,14 +83,15 @@ void AllowStarts();
 // Starts by plain threads are refused from now on, or no more (runtime.cc).
 void RefuseOutsiders(bool refuse);
 
-// nullptr: no runtime runs, and the start is refused (ST4).
-scheduling_group::SchedulingGroup* FindNearestGroup(const char* caller);
+// For a plain thread, which is near to none. nullptr: no runtime runs, and the start is refused (ST4).
+scheduling_group::SchedulingGroup* FindAnyGroup(const char* caller);
 
 // Both abort with a text that begins with `caller` if there has never been a runtime, and the second if the attributes
 // cannot be.
 inline StartPlan PlanStart(const char* caller) {
-  StartPlan plan;
-  plan.group = FindNearestGroup(caller);
+  const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  StartPlan plan(worker);
+  plan.group = WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
   // relaxed: it is read in the section (ST3).
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;
   plan.refused = WEFT_UNLIKELY(plan.group == nullptr) || (WEFT_UNLIKELY(some_refused) && StartIsRefused());

@@ -10,14 +10,53 @@
 //   idle: looks for a waiter, wakes it     looks at the number of fibers
 //
 // Either the waiter sees that none is left or the worker sees the waiter.
+// Checked in tests/model/drain_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_DRAIN_H_
 #define WEFT_SCHEDULING_GROUP_DRAIN_H_
 
 #include <cstddef>
 
+#include "weft/base/atomic.h"
 #include "weft/base/clock.h"
+#include "weft/base/parker.h"
 
 namespace weft::scheduling_group {
+
+// The one that the functions below use is never destroyed: a worker may still be inside Tell() when the waiter has gone
+// on.
+class DrainWaiter {
+ public:
+  // One thread at a time. Waits until done(). False: the deadline came first.
+  template <class Done>
+  [[nodiscard]] bool Wait(base::Deadline deadline, Done done) {
+    waiting_.store(true, std::memory_order_relaxed);
+    bool is_done = false;
+    for (;;) {
+      base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad; pairs with the fence in Tell().
+      is_done = done();
+      if (is_done || deadline.expired()) break;
+      if (deadline.is_infinite()) {
+        parker_.Park();
+      } else {
+        (void)parker_.ParkUntil(deadline.time_point());  // Either way we look again.
+      }
+    }
+    waiting_.store(false, std::memory_order_relaxed);
+    return is_done;
+  }
+
+  // After something that may make done() true.
+  void Tell() noexcept {
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad; pairs with the fence in Wait().
+    if (waiting_.load(std::memory_order_relaxed)) [[unlikely]] {
+      (void)parker_.Unpark();
+    }
+  }
+
+ private:
+  base::Atomic<bool> waiting_{false};
+  base::Parker parker_;
+};
 
 // One plain thread at a time. Waits until at most `left_behind` fibers are alive (those of a former runtime that wait
 // for what never comes). False: the deadline came first.

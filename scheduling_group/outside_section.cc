@@ -13,7 +13,18 @@
 #include "weft/scheduling_group/current_worker.h"
 
 namespace weft::scheduling_group {
+
+namespace outside_section_internal {
+
+constinit SectionWaiter waiter;
+constinit std::atomic<bool> has_heavy_fence{false};
+
+}  // namespace outside_section_internal
+
 namespace {
+
+using outside_section_internal::has_heavy_fence;
+using outside_section_internal::waiter;
 
 // A thread's, from its first section to its end; then another thread's. Never freed.
 struct OwnedSlot {
@@ -29,16 +40,9 @@ struct Block {
 };
 
 constinit Block first_block;
-// relaxed, as all that is loaded of it: it changes once, from full fences to light ones, and these go with both.
-constinit std::atomic<bool> has_heavy_fence{false};
 
 // The threads' pointers to their own; trivial, so that it can be read to the end of the thread.
 constinit thread_local SectionSlot* slot_of_thread = nullptr;
-
-SectionWaiter& Waiter() {
-  static auto* waiter = new SectionWaiter;
-  return *waiter;
-}
 
 WEFT_TLS_ACCESSOR void SetSlotOfThread(SectionSlot* slot) noexcept {
   base::OpaqueBarrier();
@@ -98,14 +102,13 @@ void ForEachSlot(Visit visit) noexcept {
 
 }  // namespace
 
-OutsideSection::OutsideSection() noexcept : slot_(nullptr) {
-  if (CurrentWorker() != nullptr) return;
-  slot_ = SlotOfThread();
-  if (slot_ == nullptr) slot_ = TakeSlot();
-  slot_->Enter(has_heavy_fence.load(std::memory_order_relaxed));
+SectionSlot* outside_section_internal::EnterSlotOfThread() noexcept {
+  base::OpaqueBarrier();
+  SectionSlot* slot = slot_of_thread;
+  if (WEFT_UNLIKELY(slot == nullptr)) slot = TakeSlot();
+  slot->Enter(has_heavy_fence.load(std::memory_order_relaxed));
+  return slot;
 }
-
-void OutsideSection::Leave() noexcept { slot_->Leave(has_heavy_fence.load(std::memory_order_relaxed), &Waiter()); }
 
 bool OutsideSection::Inside() noexcept {
   const SectionSlot* slot = SlotOfThread();
@@ -119,7 +122,7 @@ void UseHeavyFenceForOutsideSections() noexcept {
 void WaitForOutsideSections() noexcept {
   WEFT_CHECK(!OutsideSection::Inside(),
              "the runtime is started or ended by a callable that is just being handed to it");
-  SectionSlot::Wait(has_heavy_fence.load(std::memory_order_relaxed), &Waiter(),
+  SectionSlot::Wait(has_heavy_fence.load(std::memory_order_relaxed), &waiter,
                     [](auto visit) { ForEachSlot([&](const OwnedSlot& slot) { visit(slot.slot); }); });
 }
 

@@ -42,6 +42,7 @@
 #ifndef WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 #define WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -50,10 +51,14 @@
 #include "weft/base/cpu.h"
 #include "weft/base/parker.h"
 
+#ifndef WEFT_MODEL_CHECK
+#include "weft/scheduling_group/current_worker.h"
+#endif
+
 namespace weft::scheduling_group {
 
-// Who waits, if anybody does. Never destroyed (Parker's wake may come late).
-struct SectionWaiter {
+// Who waits, if anybody does. On a line that only reads touch while nobody waits.
+struct alignas(base::kCacheLineSize) SectionWaiter {
   base::Atomic<bool> waiting{false};
   base::Parker parker;
 };
@@ -125,11 +130,27 @@ class alignas(base::kCacheLineSize) SectionSlot {
 
 #ifndef WEFT_MODEL_CHECK
 
+namespace outside_section_internal {
+
+extern constinit SectionWaiter waiter;
+// relaxed, as all that is loaded of it: it changes once, from full fences to light ones, and these go with both.
+extern constinit std::atomic<bool> has_heavy_fence;
+
+// The calling thread's, entered.
+WEFT_TLS_ACCESSOR SectionSlot* EnterSlotOfThread() noexcept;
+
+}  // namespace outside_section_internal
+
 class OutsideSection {
  public:
-  OutsideSection() noexcept;
-  ~OutsideSection() {
-    if (slot_ != nullptr) Leave();
+  WEFT_ALWAYS_INLINE OutsideSection() noexcept : OutsideSection(CurrentWorker()) {}
+  // caller: CurrentWorker().
+  WEFT_ALWAYS_INLINE explicit OutsideSection(const WorkerBase* caller) noexcept
+      : slot_(WEFT_LIKELY(caller != nullptr) ? nullptr : outside_section_internal::EnterSlotOfThread()) {}
+  WEFT_ALWAYS_INLINE ~OutsideSection() {
+    if (slot_ == nullptr) return;
+    slot_->Leave(outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed),
+                 &outside_section_internal::waiter);
   }
   OutsideSection(OutsideSection&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
   OutsideSection& operator=(OutsideSection&&) = delete;
@@ -138,8 +159,6 @@ class OutsideSection {
   static bool Inside() noexcept;
 
  private:
-  void Leave() noexcept;
-
   SectionSlot* slot_;  // nullptr: the caller is a worker
 };
 

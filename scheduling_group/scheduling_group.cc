@@ -233,8 +233,7 @@ void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, 
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
-  // relaxed: who starts while the runtime stops may come before or after it.
-  if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (caller == nullptr && start_gate_.refusing()) [[unlikely]] {
     return false;
   }
   SamplePush(caller, fiber);
@@ -284,7 +283,7 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
 
 bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) {
   WorkerBase* caller = CurrentWorker();
-  if (caller == nullptr && refusing_.load(std::memory_order_relaxed)) return false;  // As in Start().
+  if (caller == nullptr && start_gate_.refusing()) return false;
   const auto deadline = base::Deadline::After(options_.start_timeout);
   if (policy_->Full()) {
     if (caller == nullptr) {
@@ -303,37 +302,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   return true;
 }
 
-bool SchedulingGroup::WaitForRoom(base::Deadline deadline) {
-  bool room = false;
-  starters_waiting_.fetch_add(1, std::memory_order_seq_cst);  // SG3: before the look in the loop.
-  for (;;) {
-    // acquire: an epoch that changes after this load makes FutexWait() return. Pairs with LetStartersGoOn().
-    const std::uint32_t epoch = room_epoch_.load(std::memory_order_acquire);
-    // An exchange: if a pop has told us already, we see what it popped. Both orders pair with those in RoomMade().
-    (void)starters_told_.exchange(false, std::memory_order_acq_rel);
-    base::ThreadFence(std::memory_order_seq_cst);  // Counted, then looked (SG3).
-    if (refusing_.load(std::memory_order_relaxed)) break;
-    if (!policy_->Full()) {
-      room = true;
-      break;
-    }
-    if (deadline.expired()) break;
-    const auto until = deadline.time_point();
-    (void)base::FutexWait(&room_epoch_, epoch, &until);  // Whatever it says, we look again.
-  }
-  starters_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  return room;
-}
-
-void SchedulingGroup::LetStartersGoOn() {
-  room_epoch_.fetch_add(1, std::memory_order_release);  // Pairs with the acquire in WaitForRoom().
-  base::FutexWake(&room_epoch_, std::numeric_limits<int>::max());
-}
-
-void SchedulingGroup::RefuseNewFibers() {
-  refusing_.store(true, std::memory_order_relaxed);  // A late starter is drained like the others.
-  LetStartersGoOn();
-}
+void SchedulingGroup::RefuseNewFibers() { start_gate_.Refuse(); }
 
 // The poll before the pop, which then brings what the poll made ready; the call for help after it, for what is left.
 WEFT_NOINLINE FiberEntity* SchedulingGroup::PopAmongChores(unsigned worker) {
@@ -388,12 +357,6 @@ FiberEntity* SchedulingGroup::PopForThief(int distance) {
   return fiber;
 }
 
-WEFT_NOINLINE WEFT_COLD void SchedulingGroup::LetStartersGoOnIfHalfEmpty() {
-  // relaxed: as in RoomMade().
-  if (!policy_->HalfEmpty() || starters_told_.load(std::memory_order_relaxed)) return;
-  if (!starters_told_.exchange(true, std::memory_order_acq_rel)) LetStartersGoOn();
-}
-
 void SchedulingGroup::Stop() {
   stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
   for (unsigned w = 0; w < size(); ++w) Unpark(w);
@@ -433,7 +396,7 @@ void SchedulingGroup::Reopen(const Options& options) {
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   calls_.store(0, std::memory_order_relaxed);
   calls_pending_.store(0, std::memory_order_relaxed);
-  refusing_.store(false, std::memory_order_relaxed);
+  start_gate_.Open();
   stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
 }
 

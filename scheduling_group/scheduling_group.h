@@ -18,11 +18,7 @@
 //   SG2  A fiber that found no stack is kept in `without_stack_`; each stack given back puts one of them into the queue
 //        again, and so does an idle worker every kRetryStackEvery (worker.cc). While there is one, workers that go to
 //        sleep give back the stacks they have cached.
-//   SG3  A starter that waits for room is woken: it counts itself in `starters_waiting_` and then looks once more;
-//        after that at least half the capacity is popped before the queue is half empty, and each pop looks at the
-//        counter. The pops that raced with its last look may miss it, those that follow cannot. The first of them
-//        tells all that wait, the others see that it did (`starters_told_`); who goes to wait clears that before its
-//        last look.
+//   SG3  A starter that waits for room is woken: start_gate.h.
 //   SG4  Work is conserved between groups. Who makes a fiber ready while all workers of its group are busy looks, after
 //        its push and a full fence, for sleepers in the nearest groups of its node, and if these are the first fibers
 //        that have to wait, calls them; the spinner that was the last free worker and leaves fibers behind does the
@@ -65,6 +61,7 @@
 #include "weft/scheduling_group/policy_v1.h"
 #include "weft/scheduling_group/policy_v2.h"
 #include "weft/scheduling_group/scheduling_policy.h"
+#include "weft/scheduling_group/start_gate.h"
 #include "weft/scheduling_group/wait_histogram.h"
 #include "weft/scheduling_group/worker_counters.h"
 
@@ -298,10 +295,10 @@ class SchedulingGroup : public numa::NodeAllocated {
   void PollAtPick(unsigned worker);
   void AnswerCall(const SchedulingGroup* loaded);
   bool StartWhenFull(FiberEntity* fiber);
-  bool WaitForRoom(base::Deadline deadline);  // a plain thread
+  bool WaitForRoom(base::Deadline deadline) {  // a plain thread
+    return start_gate_.WaitForRoom(deadline, [this] { return policy_->Full(); });
+  }
   void RetryWithoutStack();
-  void LetStartersGoOnIfHalfEmpty();
-  void LetStartersGoOn();
 
   void MakeParts();
 
@@ -314,11 +311,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   PolicyV1* v1_ = nullptr;
   PolicyV2* v2_ = nullptr;
   IdleWorkers idle_;
-  std::atomic<bool> refusing_{false};
   std::atomic<bool> stopping_{false};
-  std::atomic<std::uint32_t> starters_waiting_{0};
-  std::atomic<bool> starters_told_{false};     // of room, and none has gone to wait again since
-  base::Atomic<std::uint32_t> room_epoch_{0};  // futex word
+  StartGate start_gate_;
   std::atomic<std::size_t> without_stack_count_{0};
   alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // CallForHelp() by threads that are no workers
   std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
@@ -412,10 +406,7 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
 }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {
-  // relaxed: SG3 says why a late look does no harm.
-  if (starters_waiting_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    LetStartersGoOnIfHalfEmpty();
-  }
+  start_gate_.RoomMade([this] { return policy_->HalfEmpty(); });
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopNow(unsigned worker) {

@@ -153,6 +153,18 @@ TEST_P(RuntimeTest, PendingTimersAreDroppedAndTheirCallbacksDestroyed) {
   KillFiberTimer(kept);  // A stale id is harmless.
 }
 
+TEST_P(RuntimeTest, ATimerThatIsDueWhileTheRuntimeWaitsForFibersDoesNotFire) {
+  const auto due = Steady::now() + 300ms;
+  static std::atomic<int> fired;
+  fired = 0;
+  ASSERT_TRUE(SetFiberDetachedTimer(due, [] { fired.fetch_add(1); }));
+  Fiber([due] { FiberSleepUntil(due + 50ms); }).Detach();
+  const bool in_time = Steady::now() < due - 100ms;  // Else the machine has slept.
+  EXPECT_EQ(TerminateRuntime(), std::size_t{0});
+  EXPECT_GE(Steady::now(), due) << "the fiber was waited for";
+  EXPECT_TRUE(!in_time || fired.load() == 0);
+}
+
 TEST_P(RuntimeTest, APeriodicTimerDoesNotKeepTheRuntimeFromTerminating) {
   std::atomic<int> ticks{0};
   FiberLatch three(3);

@@ -1,0 +1,101 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// StartGate: where plain threads wait that want to start fibers while the run queue is full (SG3 in
+// scheduling_group.h), and where they are refused when the runtime ends.
+//
+//   starter                              worker, after each pop            who ends the runtime
+//   -------                              ------------------------          --------------------
+//   counts itself in `waiting_`          if somebody waits and the queue   refuses
+//   reads the epoch, clears `told_`      is half empty: sets `told_`,      a new epoch, wakes all
+//   full fence                           and if it was not set: a new
+//   looks: refused? room?                epoch, wakes all
+//   sleeps while the epoch is the same
+//
+// Invariants
+//   GA1  Each look follows the read of the epoch that the sleep compares: what makes room or refuses after that look
+//        makes a new epoch, which keeps the starter awake or wakes it.
+//   GA2  Of the pops that race with the last look some may not see the starter in `waiting_`; those that follow do. The
+//        queue is at least 16 long, half of it is popped before it is half empty, and the other half after that.
+//   GA3  Only the first pop wakes, the others see that it did. A starter that goes to wait clears `told_` before its
+//        last look, by an exchange: if a pop has set it before, the look sees what was popped.
+//
+// WaitForRoom(): plain threads. RoomMade(): workers. Refuse(), Open(): who ends and starts the runtime.
+// Checked in tests/model/start_gate_model.cc.
+#ifndef WEFT_SCHEDULING_GROUP_START_GATE_H_
+#define WEFT_SCHEDULING_GROUP_START_GATE_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "weft/base/atomic.h"
+#include "weft/base/clock.h"
+#include "weft/base/cpu.h"
+#include "weft/base/futex.h"
+
+namespace weft::scheduling_group {
+
+class StartGate {
+ public:
+  // relaxed: who starts while the runtime stops may come before or after it.
+  bool refusing() const noexcept { return refusing_.load(std::memory_order_relaxed); }
+
+  // Waits while full(). False: refused, or the deadline has passed.
+  template <class Full>
+  [[nodiscard]] bool WaitForRoom(base::Deadline deadline, Full full) noexcept {
+    bool room = false;
+    waiting_.fetch_add(1, std::memory_order_seq_cst);  // GA2: before the look in the loop.
+    for (;;) {
+      // acquire: an epoch that changes after this load makes FutexWait() return. Pairs with LetAllGoOn().
+      const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
+      // An exchange: if a pop has told us already, we see what it popped (GA3). Both orders pair with LetGoOn().
+      (void)told_.exchange(false, std::memory_order_acq_rel);
+      base::ThreadFence(std::memory_order_seq_cst);  // Counted, then looked (GA2).
+      if (refusing()) break;
+      if (!full()) {
+        room = true;
+        break;
+      }
+      if (deadline.expired()) break;
+      const auto until = deadline.time_point();
+      (void)base::FutexWait(&epoch_, epoch, deadline.is_infinite() ? nullptr : &until);  // In any case we look again.
+    }
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return room;
+  }
+
+  // Something has been popped. half_empty() is asked only while somebody waits.
+  template <class HalfEmpty>
+  WEFT_ALWAYS_INLINE void RoomMade(HalfEmpty half_empty) noexcept {
+    // relaxed: a late look does no harm (GA2).
+    if (waiting_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      LetGoOn(half_empty);
+    }
+  }
+
+  void Refuse() noexcept {
+    refusing_.store(true, std::memory_order_relaxed);  // The epoch carries it.
+    LetAllGoOn();
+  }
+  void Open() noexcept { refusing_.store(false, std::memory_order_relaxed); }  // What publishes the group carries it.
+
+ private:
+  template <class HalfEmpty>
+  WEFT_NOINLINE WEFT_COLD void LetGoOn(HalfEmpty half_empty) noexcept {
+    if (!half_empty() || told_.load(std::memory_order_relaxed)) return;  // relaxed: as in RoomMade().
+    if (!told_.exchange(true, std::memory_order_acq_rel)) LetAllGoOn();
+  }
+  void LetAllGoOn() noexcept {
+    epoch_.fetch_add(1, std::memory_order_release);  // Pairs with the acquire in WaitForRoom().
+    base::FutexWake(&epoch_, std::numeric_limits<int>::max());
+  }
+
+  base::Atomic<bool> refusing_{false};
+  base::Atomic<bool> told_{false};  // of room, and none has gone to wait again since
+  base::Atomic<std::uint32_t> waiting_{0};
+  base::Atomic<std::uint32_t> epoch_{0};  // futex word
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_START_GATE_H_

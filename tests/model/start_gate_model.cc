@@ -1,0 +1,97 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// scheduling_group/start_gate.h through all interleavings: starters that wait at a full queue, a worker that pops all
+// of it, and somebody who refuses. No starter sleeps for ever (a deadlock), and what it was let in for is there.
+//
+// One stale read in an execution is allowed: a pop may miss who has just gone to wait, all of them may not (GA2).
+#include <gtest/gtest.h>
+
+#include "weft/scheduling_group/start_gate.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+constexpr int kCapacity = 4;
+
+struct World {
+  StartGate gate;
+  base::Atomic<int> queued{kCapacity};
+  model::Data<int> written{0};  // before Refuse()
+
+  // By read-modify-writes, which see the newest: a look that misses half a queue of pops is none that a machine makes.
+  bool Full() { return queued.fetch_add(0, std::memory_order_acq_rel) >= kCapacity; }
+  bool HalfEmpty() { return queued.fetch_add(0, std::memory_order_acq_rel) <= kCapacity / 2; }
+
+  bool TryPush() {
+    int found = queued.load(std::memory_order_relaxed);
+    while (found < kCapacity) {
+      if (queued.compare_exchange_strong(found, found + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // True: it pushed. False: refused.
+  bool Start() {
+    while (gate.WaitForRoom(base::Deadline::Infinite(), [this] { return Full(); })) {
+      if (TryPush()) return true;
+    }
+    return false;
+  }
+  void Pop(int times) {
+    for (int i = 0; i < times; ++i) {
+      queued.fetch_sub(1, std::memory_order_acq_rel);
+      gate.RoomMade([this] { return HalfEmpty(); });
+    }
+  }
+};
+
+void Explore(const model::Options& options, void (*build)(model::Scenario&)) {
+  const model::Result result = model::Explore(options, build);
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(StartGateModel, AStarterIsLetInWhenTheQueueIsHalfEmpty) {
+  Explore({.name = "start_gate: 1 starter", .preemptions = 4, .weak_choices = 1}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    scenario.Thread("starter", [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
+    scenario.Thread("worker", [=] { world->Pop(kCapacity); });
+  });
+}
+
+TEST(StartGateModel, AllStartersAreLetIn) {
+  Explore({.name = "start_gate: 2 starters", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    for (const char* name : {"starter", "second starter"}) {
+      scenario.Thread(name, [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
+    }
+    scenario.Thread("worker", [=] { world->Pop(kCapacity); });
+  });
+}
+
+// It comes back to a queue that others have filled again, and must be told once more.
+TEST(StartGateModel, AStarterThatFoundNoRoomIsToldAgain) {
+  Explore({.name = "start_gate: told again", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    scenario.Thread("starter", [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
+    scenario.Thread("worker", [=] {
+      world->Pop(2);
+      world->queued.fetch_add(2, std::memory_order_acq_rel);  // Fibers start fibers.
+      world->Pop(kCapacity);
+    });
+  });
+}
+
+TEST(StartGateModel, WhoWaitsIsRefused) {
+  Explore({.name = "start_gate: refused", .preemptions = model::kUnbounded, .weak_choices = 3},
+          [](model::Scenario& scenario) {
+            auto* world = scenario.New<World>("world");
+            scenario.Thread("starter", [=] { MODEL_CHECK(!world->Start(), "the queue is full"); });
+            scenario.Thread("ender", [=] { world->gate.Refuse(); });
+          });
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

@@ -1,0 +1,118 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The gate where starters wait, on a group without threads: the test is its workers.
+
+#include "weft/scheduling_group/start_gate.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/scheduling_group.h"
+
+#include "testing/policy.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using namespace std::chrono_literals;
+
+class StartGateTest : public ::testing::Test {
+ protected:
+  StartGateTest() {
+    while (!group_.policy().Full()) EXPECT_TRUE(Start());
+  }
+  ~StartGateTest() override {
+    if (starter_.joinable()) starter_.join();
+    for (unsigned worker = 0; worker < group_.size(); ++worker) {
+      while (FiberEntity* fiber = group_.PopFor(worker)) DiscardFiber(fiber);
+    }
+    EXPECT_FALSE(group_.policy().HasWork());
+  }
+
+  // A thread that starts one fiber more than there is room for; returns when it sleeps.
+  void StartInAThread() {
+    std::atomic<long> id{0};
+    starter_ = std::thread([&] {
+      id.store(::syscall(SYS_gettid));
+      started_ = Start();
+    });
+    while (id.load() == 0) std::this_thread::yield();
+    std::string state;
+    while (state != "S") {
+      std::ifstream stat("/proc/self/task/" + std::to_string(id.load()) + "/stat");
+      std::string word;
+      stat >> word >> word >> state;
+      std::this_thread::yield();
+    }
+  }
+  bool StarterGotIn() {
+    starter_.join();
+    return started_;
+  }
+
+  bool Start() {
+    FiberEntity* fiber = NewFiber(&group_, {}, [] {});
+    if (group_.Start(fiber)) return true;
+    DiscardFiber(fiber);
+    return false;
+  }
+
+  SchedulingGroup group_{{.workers = 2,
+                          .policy = weft::testing::PolicyUnderTest(),
+                          .run_queue_size = 16,
+                          .start_timeout = std::chrono::minutes(10)}};
+
+ private:
+  std::thread starter_;
+  bool started_ = false;
+};
+
+TEST_F(StartGateTest, AStarterThatWaitsIsRefusedWhenTheRuntimeEnds) {
+  StartInAThread();
+  group_.RefuseNewFibers();
+  EXPECT_FALSE(StarterGotIn());
+}
+
+TEST_F(StartGateTest, AStarterThatWaitsIsLetInByAWorkersPops) {
+  StartInAThread();
+  while (!group_.policy().HalfEmpty()) DiscardFiber(group_.PopFor(0));
+  EXPECT_TRUE(StarterGotIn());
+}
+
+TEST_F(StartGateTest, AStarterThatWaitsIsLetInByAThiefsPops) {
+  StartInAThread();
+  while (!group_.policy().HalfEmpty()) {
+    FiberEntity* fiber = group_.PopForThief(SchedulingGroup::kSameNode);
+    ASSERT_NE(fiber, nullptr);
+    DiscardFiber(fiber);
+  }
+  EXPECT_TRUE(StarterGotIn());
+}
+
+TEST_F(StartGateTest, WhatAStarterPushesThatHasWaitedWakesAWorker) {
+  StartInAThread();
+  // A pop may wake it too, for what else is there: then it lies down again.
+  group_.idle().PrepareSleep(1);
+  while (!group_.policy().HalfEmpty()) {
+    DiscardFiber(group_.PopFor(0));
+    if (group_.policy().HalfEmpty() || group_.idle().sleepers().Contains(1)) continue;
+    group_.bed(1).parker.Park();
+    group_.idle().StopSpinning();
+    group_.idle().PrepareSleep(1);
+  }
+  EXPECT_TRUE(StarterGotIn());
+  EXPECT_FALSE(group_.idle().sleepers().Contains(1)) << "the worker sleeps, and a fiber is queued";
+  EXPECT_TRUE(group_.bed(1).parker.ParkUntil(std::chrono::steady_clock::now() + 10s));
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
