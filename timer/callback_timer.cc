@@ -135,9 +135,17 @@ TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->l
   TimerSlab& slab = shard->slab(width);
   while (WEFT_LIKELY(shard->open_to_callbacks())) {
     if (TimerEntry* entry = slab.Allocate()) return entry;
-    const bool first = slab.empty();
+    if (TimerChunk* chunk = slab.WithoutMemory()) {
+      const std::uint32_t from = chunk->populated;
+      const std::uint32_t to = TimerSlab::NextStep(from);
+      shard->lock.unlock();
+      TimerSlab::Populate(chunk, from, to);
+      shard->lock.lock();
+      if (chunk->populated == from) chunk->populated = to;
+      continue;
+    }
     shard->lock.unlock();
-    TimerChunk* chunk = TimerSlab::NewChunk(shard, width, /*huge_page=*/!first, shard->node());
+    TimerChunk* chunk = TimerSlab::NewChunk(shard, width, shard->node());
     shard->lock.lock();
     if (chunk == nullptr) break;
     slab.Adopt(chunk);

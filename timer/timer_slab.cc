@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 #include "weft/base/log.h"
@@ -23,6 +24,10 @@ namespace {
 
 std::atomic<std::uint32_t> next_chunk_number{0};
 
+constexpr std::uint32_t kPlacesPerPage = 4096 / sizeof(TimerEntry);
+// 16 KiB: 5 us where the system has pages at hand, and ten times that where the machine below must find them first.
+constexpr std::uint32_t kPlacesPerStep = 4 * kPlacesPerPage;
+
 // An aligned piece of fresh memory, or nullptr.
 void* MapChunk() {
   // Twice the size holds an aligned chunk somewhere.
@@ -39,7 +44,7 @@ void* MapChunk() {
 
 }  // namespace
 
-TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, bool huge_page, int node) noexcept {
+TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, int node) noexcept {
   void* memory = MapChunk();
   // relaxed: a number, nothing else.
   const std::uint32_t number =
@@ -55,12 +60,14 @@ TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, bool huge_p
   if (const std::error_code error = numa::BindMemory(memory, kTimerChunkBytes, node)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "timers of node ", node, " are kept elsewhere: ", error.message());
   }
-  // Advice: if it is not taken, small pages do as well.
-  madvise(memory, kTimerChunkBytes, huge_page ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  // Where the system gives huge pages unasked the setter would stand still for one, too. Advice: if it is not taken,
+  // that is all.
+  madvise(memory, kTimerChunkBytes, MADV_NOHUGEPAGE);
 #if WEFT_ASAN
   __lsan_register_root_region(memory, kTimerChunkBytes);  // Callbacks own heap memory.
 #endif
-  auto* chunk = ::new (memory) TimerChunk;  // Touches it: a huge page is made here, not under a lock.
+  auto* chunk = ::new (memory) TimerChunk;
+  chunk->populated = kPlacesPerPage;
   chunk->shard = shard;
   chunk->width = width;
   chunk->number = number;
@@ -69,10 +76,25 @@ TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, bool huge_p
   return chunk;
 }
 
+std::uint32_t TimerSlab::NextStep(std::uint32_t populated) noexcept {
+  return std::min<std::uint32_t>(populated + std::min<std::uint32_t>(populated, kPlacesPerStep), kPlacesPerChunk);
+}
+
+void TimerSlab::Populate(TimerChunk* chunk, std::uint32_t from, std::uint32_t to) noexcept {
+  // Advice again: before Linux 5.14, or without memory, it fails, and what is touched first finds out.
+  madvise(chunk->entry(from), (to - from) * sizeof(TimerEntry), MADV_POPULATE_WRITE);
+}
+
 void TimerSlab::Adopt(TimerChunk* chunk) noexcept {
   chunk->next_of_slab = chunks_;
   chunks_ = chunk;
-  AddWithRoom(chunk);
+  AddWithoutMemory(chunk);
+}
+
+void TimerSlab::AddWithoutMemory(TimerChunk* chunk) noexcept {
+  chunk->has_room = false;
+  chunk->next_with_room = without_memory_;
+  without_memory_ = chunk;
 }
 
 void TimerSlab::AddWithRoom(TimerChunk* chunk) noexcept {
@@ -94,9 +116,19 @@ TimerEntry* TimerSlab::AllocateFresh(TimerChunk* chunk) noexcept {
 TimerEntry* TimerSlab::AllocateFromAnother() noexcept {
   if (current_ != nullptr) current_->has_room = false;
   current_ = with_room_;
-  if (current_ == nullptr) return nullptr;
-  with_room_ = current_->next_with_room;
-  return Allocate();
+  if (current_ != nullptr) {
+    with_room_ = current_->next_with_room;
+    return Allocate();
+  }
+  if (growing_ == nullptr || growing_->used == kPlacesPerChunk) {
+    growing_ = without_memory_;
+    if (growing_ == nullptr) return nullptr;
+    without_memory_ = growing_->next_with_room;
+  }
+  if (growing_->used == growing_->populated) return nullptr;
+  current_ = growing_;
+  current_->has_room = true;
+  return AllocateFresh(current_);
 }
 
 TimerChunk* TimerSlab::TakeUnused() noexcept {
@@ -105,16 +137,18 @@ TimerChunk* TimerSlab::TakeUnused() noexcept {
   for (TimerChunk* chunk = with_room_; chunk != nullptr; link = &chunk->next_with_room, chunk = *link) {
     if (chunk->live != 0 || chunk->used == TimerChunk::kFirstPlace) continue;
     *link = chunk->next_with_room;
+    if (chunk == growing_) growing_ = nullptr;
     chunk->free = nullptr;
     chunk->used = TimerChunk::kFirstPlace;
+    chunk->populated = kPlacesPerPage;
     return chunk;
   }
   return nullptr;
 }
 
 void TimerSlab::ReturnMemory(TimerChunk* chunk) noexcept {
-  // The first small page stays: the header is in it, and what entries there hold is overwritten by their next use.
-  constexpr std::size_t kKept = 4096;
+  // The first page stays: the header is in it, and what entries there hold is overwritten by their next use.
+  constexpr std::size_t kKept = kPlacesPerPage * sizeof(TimerEntry);
   if (madvise(reinterpret_cast<std::byte*>(chunk) + kKept, kTimerChunkBytes - kKept, MADV_DONTNEED) != 0) {
     WEFT_LOG_EVERY_SECOND(WARNING, "memory of timers could not be given back to the system");
   }

@@ -3,11 +3,12 @@
 //
 // TimerSlab: the memory of one shard's timer entries of one width.
 //
-// Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. The first chunk of a slab is made of small
-// pages, so that a few timers cost a few pages; from the second on chunks ask for huge pages, which saves a page fault
-// per 64 timers (32 wide ones) and most misses of the address translation (bench/timer/timer_benchmark.cc,
-// BM_SetAndKill). Within a chunk entries that were freed are used first, the last one first; then those never used, in
-// the order of addresses. One chunk of each slab stays warm after a burst.
+// Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. Small pages: to clear a huge one takes 0.3 ms,
+// 5 ms where the machine below must find the memory first, and the setter would stand still for that (bench/workload
+// --workload=timers,timers_stall). A chunk gets its memory as it is used up, 16 KiB at a time and without the shard's
+// lock (WithoutMemory(), Populate()), so that a few timers cost a few pages, and no page fault is taken under the lock.
+// Within a chunk entries that were freed are used first, the last one first; then those never used, in the order of
+// addresses. One chunk of each slab stays warm after a burst.
 //
 // Invariants
 //   TS1  A chunk belongs to one slab and is never unmapped: an id that once was good leads to an entry for ever, whose
@@ -15,10 +16,11 @@
 //   TS2  A chunk whose memory went back to the OS reads as zeros: generation 0, which no id has. `fresh_generation` in
 //        its header, which stays, is above all generations its entries ever had.
 //   TS3  An entry is free exactly if its state is kFree. Who allocates one sets the state before it drops the lock.
-// Find(), NewChunk(), ReturnMemory(): any thread, no lock. All else: under the lock of the slab's shard.
+// Find(), NewChunk(), Populate(), ReturnMemory(): any thread, no lock. All else: under the lock of the slab's shard.
 //
 // Rejected: one array of entries with an id per index and no chunks (cannot grow in place); the heap (malloc is
-// 20 ns and 8 to 16 bytes of header; memory that goes back to it cannot be looked at by a stale id).
+// 20 ns and 8 to 16 bytes of header; memory that goes back to it cannot be looked at by a stale id); huge pages (what
+// they save of address translation PrefetchAfter() saves, too).
 #ifndef WEFT_TIMER_TIMER_SLAB_H_
 #define WEFT_TIMER_TIMER_SLAB_H_
 
@@ -47,15 +49,16 @@ struct TimerChunk {
   alignas(4 * base::kCacheLineSize) std::byte distance[3 * base::kCacheLineSize];
 
   TimerEntry* free = nullptr;            // linked by `next`
-  TimerChunk* next_with_room = nullptr;  // in TimerSlab::with_room_
+  TimerChunk* next_with_room = nullptr;  // in TimerSlab::with_room_ or without_memory_
   TimerChunk* next_of_slab = nullptr;    // in TimerSlab::chunks_
   TimerShard* shard = nullptr;
   std::uint64_t fresh_generation = 1;  // TS2
   std::uint32_t live = 0;              // entries allocated
   std::uint32_t used = kFirstPlace;    // places below have been allocated before, or are the header
+  std::uint32_t populated = 0;         // places below have been given memory
   std::uint32_t number = 0;            // in the directory
   EntryWidth width = EntryWidth::kNarrow;
-  bool has_room = true;  // is current_ or in with_room_
+  bool has_room = false;  // is current_ or in with_room_
 
   // A wide one begins at an even place.
   TimerEntry* entry(std::size_t place) noexcept { return reinterpret_cast<TimerEntry*>(this) + place; }
@@ -96,18 +99,19 @@ class TimerSlab {
                                        static_cast<std::size_t>(entry - reinterpret_cast<TimerEntry*>(chunk)));
   }
 
-  // An entry whose word says kFree with the generation of its new use; nullptr: Adopt() a chunk and try again.
+  // An entry whose word says kFree with the generation of its new use; nullptr: give memory to WithoutMemory(), or
+  // Adopt() a chunk if that is nullptr, and try again.
   TimerEntry* Allocate() noexcept {
     TimerChunk* chunk = current_;
     if (WEFT_LIKELY(chunk != nullptr)) {
       if (TimerEntry* entry = chunk->free) {
         chunk->free = static_cast<TimerEntry*>(entry->next);
-        __builtin_prefetch(entry->next, 1);
+        PrefetchAfter(entry);
         entry->next = nullptr;
         ++chunk->live;
         return entry;
       }
-      if (chunk->used < kPlacesPerChunk) return AllocateFresh(chunk);
+      if (chunk->used < chunk->populated) return AllocateFresh(chunk);
     }
     return AllocateFromAnother();
   }
@@ -129,18 +133,24 @@ class TimerSlab {
     return WEFT_UNLIKELY(--chunk->live == 0) && chunk != current_;
   }
 
+  // After Allocate() has said nullptr: the chunk that it would take from if more of it had memory.
+  TimerChunk* WithoutMemory() const noexcept { return growing_; }
+  // The place before which a chunk of which `populated` places have memory gets it next.
+  static std::uint32_t NextStep(std::uint32_t populated) noexcept;
+  // Gives memory to the places from `from` to `to`. Calls the OS: not under the lock. Others may do the same.
+  static void Populate(TimerChunk* chunk, std::uint32_t from, std::uint32_t to) noexcept;
+
   // A chunk for `shard`'s slab, not yet in it; nullptr: memory, or the numbers of ids, are used up. Calls the OS: not
   // under the lock.
-  static TimerChunk* NewChunk(TimerShard* shard, EntryWidth width, bool huge_page, int node) noexcept;
+  static TimerChunk* NewChunk(TimerShard* shard, EntryWidth width, int node) noexcept;
   void Adopt(TimerChunk* chunk) noexcept;
-  bool empty() const noexcept { return chunks_ == nullptr; }
 
   // A chunk with no live entry but with memory, which is out of use from now on; nullptr: there is none to spare.
   TimerChunk* TakeUnused() noexcept;
   // Its memory back to the OS. Not under the lock.
   static void ReturnMemory(TimerChunk* chunk) noexcept;
   // In use again.
-  void PutBack(TimerChunk* chunk) noexcept { AddWithRoom(chunk); }
+  void PutBack(TimerChunk* chunk) noexcept { AddWithoutMemory(chunk); }
 
   // Calls f(entry) for each that is not free.
   template <class F>
@@ -158,15 +168,29 @@ class TimerSlab {
   std::size_t chunks_in_memory() const noexcept;
 
  private:
+  static constexpr std::uintptr_t kFetchAhead = 6;
+
   std::uint32_t Lines() const noexcept { return static_cast<std::uint32_t>(width_); }
+  // The next free entry, which is about to be taken, and the one some places on if they go on in this direction: timers
+  // are often killed in the order in which they were set. (Without it 55 ns instead of 21 for each timer that is set
+  // where a million were killed in the order of falling addresses; bench/workload --workload=timers, third round.)
+  static void PrefetchAfter(const TimerEntry* entry) noexcept {
+    const auto here = reinterpret_cast<std::uintptr_t>(entry);
+    const auto next = reinterpret_cast<std::uintptr_t>(entry->next);
+    __builtin_prefetch(entry->next, 1);
+    __builtin_prefetch(reinterpret_cast<const void*>(next + kFetchAhead * (next - here)), 1);
+  }
   TimerEntry* AllocateFresh(TimerChunk* chunk) noexcept;
   TimerEntry* AllocateFromAnother() noexcept;
   void AddWithRoom(TimerChunk* chunk) noexcept;
+  void AddWithoutMemory(TimerChunk* chunk) noexcept;
 
   const EntryWidth width_;
-  TimerChunk* current_ = nullptr;    // where Allocate() takes from
-  TimerChunk* with_room_ = nullptr;  // others that have free entries
-  TimerChunk* chunks_ = nullptr;     // all
+  TimerChunk* current_ = nullptr;         // where Allocate() takes from
+  TimerChunk* with_room_ = nullptr;       // others that have entries that were freed
+  TimerChunk* growing_ = nullptr;         // the one of which a part was never used; maybe one of the above, too
+  TimerChunk* without_memory_ = nullptr;  // of which nothing was used
+  TimerChunk* chunks_ = nullptr;          // all
 };
 
 }  // namespace weft::timer

@@ -51,6 +51,7 @@ WORKLOADS = [
     Workload("wake", ("go", "tokio"), rounds=1),
     Workload("wake_park", ("go", "tokio"), rounds=1),
     Workload("timers", (*WEFT, "go", "tokio")),
+    Workload("timers_stall", (*WEFT, "go"), rounds=1),
     Workload("sleepers", (*WEFT, "go", *BOOST, "tokio"), rounds=5),
     Workload("trickle", (*WEFT, "go", "tokio"), rounds=1),
     Workload("idle", (*WEFT, "go", *BOOST, "tokio"), rounds=1),
@@ -128,6 +129,9 @@ ROWS = [
     *(_wake_busy(f"{own}_busy_{figure}", f"{label} beside a busy thread, {figure}", f"{figure}_us", own)
       for own, label in (("started", "start to run"), ("parked", "wake to run")) for figure in ("p50", "p99", "p999")),
     _time_each("timer_set", "set a timer", "timers", "ns_set"),
+    Row("timer_set_cold", "set a timer, cold", "ns", Source("timers", "ns_set"), rounds="first",
+        millions_per_second=1e3),
+    Row("timer_stall", "set a timer, cold, 1 in 10,000", "us", Source("timers_stall", "stall_p9999_us"), latency=True),
     _time_each("timer_cancel", "cancel a timer", "timers", "ns_cancel"),
     _sleepers("sleepers_cold", "sleepers, cold", "ms", "ms", "first"),
     _sleepers("sleepers_warm", "sleepers, warm", "ms", "ms", "warm"),
@@ -184,6 +188,8 @@ TARGETS = [
     *(Target(f"{own}_busy_{figure}", bound, "std_thread")
       for own in ("started", "parked") for figure, bound in (("p50", 1.1), ("p99", 1.5), ("p999", 1.5))),
     Target("timer_set", 0.25, "go"),
+    Target("timer_set_cold", 0.35, "go"),
+    Target("timer_stall", 100),
     Target("timer_cancel", 0.4, "go"),
     Target("sleepers_cold", 1.0, "go"),
     Target("sleepers_warm", 150),

@@ -62,7 +62,10 @@ RuntimeUnderTest Describe() {
     }
   }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
-  if constexpr (Runtime::kHasTimers) table.push_back({"timers", "timers", RunTimers<Runtime>, 5, 60});
+  if constexpr (Runtime::kHasTimers) {
+    table.push_back({"timers", "timers", RunTimers<Runtime>, 5, 60});
+    table.push_back({"timers_stall", "timers_stall", RunTimersStall<Runtime>, 1, 60});
+  }
   if constexpr (Runtime::kLightWeight) {
     table.push_back({"sleepers", "sleepers", RunSleepers<Runtime>, 5, 60});
     table.push_back({"memory", "memory", RunMemory<Runtime>, 1, 60});

@@ -5,10 +5,15 @@
 // ns_cancel are wall time by timers. None may fire.
 //
 // The first round pays for the memory of the timers, later ones find it warm.
+//
+// timers_stall: the same once, in a fresh process, with a look at the clock after each timer: stall_us is the longest that
+// the setter stood still, for whatever reason (memory, a lock, another thread on its CPU), stall_p9999_us what one in
+// 10,000 exceeds.
 
 #ifndef WEFT_BENCH_WORKLOAD_TIMERS_H_
 #define WEFT_BENCH_WORKLOAD_TIMERS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -42,6 +47,30 @@ void RunTimers(Round& round) {
     round.Report("ns_cancel", cancel.NanosecondsPer(static_cast<std::int64_t>(timers)), "ns");
     Require(fired.load() == 0, "no cancelled timer fired");
   });
+}
+
+template <class Runtime>
+void RunTimersStall(Round& round) {
+  const auto timers = static_cast<std::size_t>(round.Scaled(1'000'000));
+  std::vector<typename Runtime::TimerId> ids(timers);
+  std::vector<std::int64_t> took_ns(timers, 1);  // Touched: its own memory is no part of the figure.
+
+  Runtime::RunInside([&] {
+    std::atomic<std::int64_t> fired = 0;
+    const auto due = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    auto before = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < timers; ++i) {
+      ids[i] = Runtime::SetTimer(due, [&fired] { fired.fetch_add(1, std::memory_order_relaxed); });
+      const auto now = std::chrono::steady_clock::now();
+      took_ns[i] = std::chrono::nanoseconds(now - before).count();
+      before = now;
+    }
+    for (typename Runtime::TimerId id : ids) Runtime::CancelTimer(id);
+    Require(fired.load() == 0, "no cancelled timer fired");
+  });
+  std::sort(took_ns.begin(), took_ns.end());
+  round.Report("stall_us", static_cast<double>(took_ns.back()) * 1e-3, "us");
+  round.Report("stall_p9999_us", static_cast<double>(took_ns[timers - 1 - timers / 10'000]) * 1e-3, "us");
 }
 
 }  // namespace weft::bench

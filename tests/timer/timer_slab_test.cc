@@ -4,6 +4,7 @@
 #include "weft/timer/timer_slab.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -22,11 +23,16 @@ class TimerSlabTest : public testing::TestWithParam<EntryWidth> {
   // Allocates as callback_timer.cc does.
   TimerEntry* Allocate() {
     TimerEntry* entry = slab_.Allocate();
-    if (entry == nullptr) {
-      TimerChunk* chunk = TimerSlab::NewChunk(nullptr, GetParam(), /*huge_page=*/!slab_.empty(), /*node=*/-1);
+    for (; entry == nullptr; entry = slab_.Allocate()) {
+      if (TimerChunk* chunk = slab_.WithoutMemory()) {
+        const std::uint32_t to = TimerSlab::NextStep(chunk->populated);
+        TimerSlab::Populate(chunk, chunk->populated, to);
+        chunk->populated = to;
+        continue;
+      }
+      TimerChunk* chunk = TimerSlab::NewChunk(nullptr, GetParam(), /*node=*/-1);
       EXPECT_NE(chunk, nullptr);
       slab_.Adopt(chunk);
-      entry = slab_.Allocate();
     }
     const std::uint64_t word = entry->word.load();
     EXPECT_EQ(word & TimerEntry::kStateMask, std::uint64_t{TimerEntry::kFree});
@@ -137,6 +143,71 @@ TEST_P(TimerSlabTest, MemoryThatNobodyUsesGoesBackAndItsOldIdsStayStale) {
   EXPECT_EQ(unique.size(), ids.size());
 }
 
+std::size_t ResidentBytes(TimerChunk* chunk) {
+  std::vector<unsigned char> resident(kTimerChunkBytes / 4096);
+  EXPECT_EQ(mincore(chunk, kTimerChunkBytes, resident.data()), 0);
+  return 4096 * static_cast<std::size_t>(std::count_if(resident.begin(), resident.end(), [](auto r) { return r & 1; }));
+}
+
+// Chunks after the first were huge pages, and who set the timer that needed one stood still for milliseconds.
+TEST_P(TimerSlabTest, AChunkGetsItsMemoryInSmallStepsAsItIsUsedUp) {
+  constexpr std::size_t kStep = 16 * 1024;
+  std::vector<TimerEntry*> entries;
+  for (int chunk = 0; chunk < 2; ++chunk) {
+    for (std::size_t used = 0; used < EntriesPerChunk() - TimerChunk::kFirstPlace; ++used) {
+      entries.push_back(Allocate());
+      if (used % 100 != 0 && used > 10) continue;
+      TimerChunk* own = TimerChunk::Of(entries.back());
+      const auto in_use = reinterpret_cast<std::uintptr_t>(entries.back()) - reinterpret_cast<std::uintptr_t>(own);
+      ASSERT_LE(ResidentBytes(own), std::min(in_use + 4096 + kStep, 2 * (in_use + 4096))) << used;
+    }
+  }
+  for (TimerEntry* entry : entries) slab_.Free(entry);
+}
+
+// The rest of a chunk that was never used does not hide what was freed elsewhere.
+TEST_P(TimerSlabTest, WhatWasFreedIsUsedBeforeMoreMemoryIsAskedFor) {
+  std::vector<TimerEntry*> entries;
+  for (std::size_t i = 0; i < EntriesPerChunk() + 200; ++i) entries.push_back(Allocate());
+  slab_.Free(entries[0]);
+  slab_.Free(entries[1]);
+  TimerChunk* second = TimerChunk::Of(entries.back());
+  std::set<TimerEntry*> reused;
+  while (second->used < second->populated) entries.push_back(Allocate());
+  for (int i = 0; i < 2; ++i) reused.insert(Allocate());
+  EXPECT_EQ(reused, (std::set<TimerEntry*>{entries[0], entries[1]}));
+  EXPECT_EQ(slab_.Allocate(), nullptr);
+  EXPECT_EQ(slab_.WithoutMemory(), second);
+  entries.push_back(Allocate());
+  EXPECT_EQ(TimerChunk::Of(entries.back()), second);
+  for (TimerEntry* entry : entries) slab_.Free(entry);
+  EXPECT_EQ(slab_.live(), 0u);
+}
+
+TEST_P(TimerSlabTest, AChunkThatWasHalfUsedUpWhenItsMemoryWentBackIsUsedOnce) {
+  std::vector<TimerEntry*> first = {Allocate()};
+  for (int i = 0; i < 2; ++i) {
+    std::vector<TimerEntry*> second;
+    while (second.size() < 200) {
+      TimerEntry* entry = Allocate();
+      (TimerChunk::Of(entry) == TimerChunk::Of(first[0]) ? first : second).push_back(entry);
+    }
+    TimerChunk* grows = TimerChunk::Of(second[0]);
+    while (grows->used < grows->populated) second.push_back(Allocate());
+    slab_.Free(first[0]);
+    EXPECT_EQ(Allocate(), first[0]);  // Now another chunk is where Allocate() takes from.
+    for (TimerEntry* entry : second) slab_.Free(entry);
+    TimerChunk* unused = slab_.TakeUnused();
+    ASSERT_EQ(unused, grows);
+    TimerSlab::ReturnMemory(unused);
+    slab_.PutBack(unused);
+  }
+  std::set<TimerEntry*> entries(first.begin(), first.end());
+  while (slab_.live() < 3 * EntriesPerChunk()) ASSERT_TRUE(entries.insert(Allocate()).second);
+  for (TimerEntry* entry : entries) slab_.Free(entry);
+  EXPECT_EQ(slab_.live(), 0u);
+}
+
 TEST_P(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
   TimerEntry* entry = Allocate();
   entry->word.store((kMaxGeneration << TimerEntry::kGenerationShift) | TimerEntry::kCreated);
@@ -160,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Widths, TimerSlabTest, testing::ValuesIn(kEntryWidths),
 // Its second line holds what users chose, where other entries have their generation.
 TEST(WideTimerSlab, AnIdOfTheMiddleOfAnEntryIsNone) {
   TimerSlab slab(EntryWidth::kWide);
-  slab.Adopt(TimerSlab::NewChunk(nullptr, EntryWidth::kWide, /*huge_page=*/false, /*node=*/-1));
+  slab.Adopt(TimerSlab::NewChunk(nullptr, EntryWidth::kWide, /*node=*/-1));
   TimerEntry* entry = slab.Allocate();
   const std::uint64_t generation = GenerationOfWord(entry->word.load());
   auto* middle = reinterpret_cast<std::uint64_t*>(entry + 1);

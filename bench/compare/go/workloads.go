@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"os"
 	"runtime"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ var workloads = []workload{
 	{"wake_park", "wake_park", runWakeParked, 3},
 	{"chan", "chan", runChan, 5},
 	{"timers", "timers", runTimers, 5},
+	{"timers_stall", "timers_stall", runTimersStall, 1},
 	{"sleepers", "sleepers", runSleepers, 5},
 	{"memory", "memory", func(r *round) { runMemory(r, 100_000, "") }, 1},
 	{"memory_1m", "memory", func(r *round) { runMemory(r, 1_000_000, "_1m") }, 1},
@@ -388,6 +390,30 @@ func runTimers(r *round) {
 	}
 	r.report("ns_cancel", nanosecondsPer(start, timers), "ns")
 	require(atomic.LoadInt64(&fired) == 0, "no cancelled timer fired")
+}
+
+func runTimersStall(r *round) {
+	timers := r.scaled(1_000_000, 1)
+	set := make([]*time.Timer, timers)
+	took := make([]float64, timers)
+	for i := range took {
+		took[i] = 1
+	}
+	var fired int64
+	before := time.Now()
+	for i := range set {
+		set[i] = time.AfterFunc(20*time.Second, func() { atomic.AddInt64(&fired, 1) })
+		now := time.Now()
+		took[i] = microseconds(now.Sub(before))
+		before = now
+	}
+	for _, timer := range set {
+		timer.Stop()
+	}
+	require(atomic.LoadInt64(&fired) == 0, "no cancelled timer fired")
+	sort.Float64s(took)
+	r.report("stall_us", took[timers-1], "us")
+	r.report("stall_p9999_us", took[timers-1-timers/10_000], "us")
 }
 
 const sleepTime = 100 * time.Millisecond
