@@ -42,8 +42,12 @@ WEFT_COLD void FatalError(const char* file, int line, const char* function, cons
   } else {
     message += ")";
   }
-  google::LogMessageFatal(file, line).stream() << message;
-  std::abort();  // glog has done so, unless the user installed a failure function that returns.
+  if (google::IsGoogleLoggingInitialized()) {
+    google::LogMessageFatal(file, line).stream() << message;  // Aborts, unless the user's failure function returns.
+  } else {
+    log_internal::WriteToStderr('F', file, line, message);
+  }
+  std::abort();
 }
 
 }  // namespace weft::base

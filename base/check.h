@@ -4,14 +4,16 @@
 // Broken invariants and misuse end the process, with a message that says what, where and in which fiber.
 //
 //   WEFT_CHECK(owner_ == self, "FiberMutex::unlock: not the owner (owner ", owner_, ")");   also in release builds
-//   WEFT_DCHECK(...)                                                                        only without NDEBUG; not
-//   evaluated otherwise WEFT_FATAL("bad flag value ", value);                                                   always
-//   WEFT_UNREACHABLE();                                                                     a place that cannot be
-//   reached
+//   WEFT_DCHECK(...)                         only without NDEBUG; not evaluated otherwise
+//   WEFT_FATAL("bad flag value ", value);    always
+//   WEFT_UNREACHABLE();                      a place that cannot be reached
 //
 // The pieces after the condition are evaluated and streamed (<<) on failure only, out of line: a check that holds costs
-// one branch. The message goes to the log sink (base/log.h), if one is set, and through glog's FATAL (stderr, log file,
-// backtrace, abort()). What the world refuses (no memory, queue full) is no matter for a check: it is returned.
+// one branch. They are the message; the condition itself is shown only where there are none: users read the message,
+// and the expression tells them of variables that they do not have. The message goes to the log sink (base/log.h), if
+// one is set, and then to glog's FATAL (stderr, log file, backtrace, abort()), or, where the program has not initialised
+// glog, to stderr, before abort(). What the world refuses (no memory, queue full) is no matter for a check: it is
+// returned.
 
 #ifndef WEFT_BASE_CHECK_H_
 #define WEFT_BASE_CHECK_H_
@@ -51,6 +53,9 @@ namespace weft::base {
 using CheckContextHook = std::string (*)();
 void SetCheckContextHook(CheckContextHook hook);
 
+// What messages call a fiber that has no name.
+inline constexpr const char* kUnnamedFiber = "(unnamed)";
+
 // Logs "<text> (in <function>; <context>)" and aborts.
 [[noreturn]] void FatalError(const char* file, int line, const char* function, const std::string& text);
 
@@ -63,7 +68,7 @@ template <class... Pieces>
   if constexpr (sizeof...(pieces) == 0) {
     FatalError(file, line, function, StrCat("Check failed: ", condition));
   } else {
-    FatalError(file, line, function, StrCat("Check failed: ", condition, "  ", pieces...));
+    FatalError(file, line, function, StrCat(pieces...));
   }
 }
 

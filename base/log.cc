@@ -4,8 +4,15 @@
 #include "weft/base/log.h"
 
 #include <glog/logging.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -61,10 +68,33 @@ void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_v
   }
   // Of a fatal line glog learns from FatalError() itself.
   if (severity == LogSeverity::kFatal) return;
-  google::LogMessage(file, line, ToGlog(severity)).stream() << text;
+  const int glog_severity = ToGlog(severity);
+  if (google::IsGoogleLoggingInitialized()) {
+    google::LogMessage(file, line, glog_severity).stream() << text;
+  } else if (glog_severity >= FLAGS_minloglevel) {
+    log_internal::WriteToStderr(google::GetLogSeverityName(glog_severity)[0], file, line, text);
+  }
 }
 
 namespace log_internal {
+
+void WriteToStderr(char severity, const char* file, int line, std::string_view text) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm date{};
+  localtime_r(&now.tv_sec, &date);
+  const char* const slash = std::strrchr(file, '/');
+  char head[256];
+  const int length =
+      std::snprintf(head, sizeof head, "%c%04d%02d%02d %02d:%02d:%02d.%06ld %5d %s:%d] ", severity, date.tm_year + 1900,
+                    date.tm_mon + 1, date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec, now.tv_nsec / 1000,
+                    static_cast<int>(gettid()), slash != nullptr ? slash + 1 : file, line);
+  const auto head_size = std::min<std::size_t>(static_cast<std::size_t>(std::max(length, 0)), sizeof head - 1);
+  // No allocation: the line may be about memory that is exhausted. Whatever is not written nobody can be told.
+  char end = '\n';
+  const iovec parts[] = {{head, head_size}, {const_cast<char*>(text.data()), text.size()}, {&end, 1}};
+  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, parts, std::size(parts));
+}
 
 bool RateLimiter::Admit(std::uint64_t* suppressed) noexcept {
   auto now = std::chrono::steady_clock::now().time_since_epoch();

@@ -8,6 +8,9 @@
 // call: to glog, or to the sink set by SetLogSink().  Nothing of glog is alive while user code runs, so a fiber that is
 // switched away inside an operator<< does no harm.
 //
+// Whether glog is initialised is the program's business.  As long as it is not, lines go to stderr in glog's format,
+// without glog (which would put "Logging before InitGoogleLogging()" before the first one).
+//
 // Any thread, any fiber.  Handing over may block the thread for as long as glog (or the sink) takes its own lock: not
 // under a spin lock.
 
@@ -61,6 +64,9 @@ std::string StrCat(const Pieces&... pieces) {
 }
 
 namespace log_internal {
+
+// In glog's format, in one write.  `severity`: its first letter.
+void WriteToStderr(char severity, const char* file, int line, std::string_view text) noexcept;
 
 inline constexpr LogSeverity kINFO = LogSeverity::kInfo;
 inline constexpr LogSeverity kWARNING = LogSeverity::kWarning;

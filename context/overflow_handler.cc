@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "weft/base/atomic.h"
+#include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/context/stack_memory.h"
 #include "weft/context/stack_registry.h"
@@ -102,7 +103,7 @@ void AddFiber(SafeLine* line, bool known, const OverflowInfo& info) {
     line->Add("a fiber");
     return;
   }
-  line->Add("fiber ").Add(*info.name != '\0' ? BoundedName(info.name) : "(no name)");
+  line->Add("fiber ").Add(*info.name != '\0' ? BoundedName(info.name) : base::kUnnamedFiber);
   line->Add(" (id ").AddDecimal(info.id).Add(")");
 }
 

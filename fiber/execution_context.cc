@@ -76,6 +76,11 @@ FiberExecutionContext::Slot& FiberExecutionContext::SlotAtSlow(std::uint32_t ind
   return chunk->slots[index];
 }
 
+const void* FiberExecutionContext::Caller() noexcept {
+  const void* const self = scheduling_group::CurrentFiber();
+  return self != nullptr ? self : &ContextOfThread();
+}
+
 // The caller holds slot.making.
 void FiberExecutionContext::Adopt(Slot& slot, Header* header) {
   // relaxed: the list is walked only by whoever holds the only reference, which carries all of it (RP2 in ref_ptr.h).

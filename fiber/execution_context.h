@@ -23,7 +23,7 @@
 // Invariants
 //   EC1  Current() is kept alive by whoever made it current: Execute() or the fiber's start hold a reference.
 //   EC2  a value is made once, by the first caller; others that want it wait for it.  (A constructor that throws leaves
-//        it unmade.)
+//        it unmade.  One that asks for the very value it makes ends the process: it would wait for itself.)
 //   EC3  values are destroyed youngest first, by Clear() or by whoever gives up the last reference, never under a lock.
 //   EC4  as FL3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until
 //        EC3.
@@ -47,6 +47,7 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/base/type_name.h"
 #include "weft/fiber/local_slot.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -92,6 +93,7 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   struct Slot {
     base::Atomic<Header*> value{nullptr};
     FiberMutex making;
+    base::Atomic<const void*> maker{nullptr};  // Caller() of who holds `making`
   };
 
   struct Chunk {
@@ -122,6 +124,8 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   }
   Slot& SlotAtSlow(std::uint32_t index);
   void Adopt(Slot& slot, Header* header);
+  // Who calls: equal for all calls by one fiber, or by one thread outside of fibers. Not to be held over its end.
+  static const void* Caller() noexcept;
   void DestroyValues();
 
   static fiber::LocalSlotRegistry& LocalSlots();
@@ -187,7 +191,13 @@ class FiberExecutionLocal {
   };
 
   WEFT_NOINLINE T* Make(FiberExecutionContext& context, FiberExecutionContext::Slot& slot) const {
+    const void* const self = FiberExecutionContext::Caller();
+    // relaxed: only the caller writes what is equal to itself.
+    WEFT_CHECK(slot.maker.load(std::memory_order_relaxed) != self,
+               "FiberExecutionLocal: the constructor of T uses the FiberExecutionLocal that it is made for, T is ",
+               base::TypeName<T>());
     const std::scoped_lock lock(slot.making);
+    const MakerMark mark(&slot, self);
     // relaxed: the lock has shown us what its last holder stored.
     const FiberExecutionContext::Header* const present = slot.value.load(std::memory_order_relaxed);
     if (present != nullptr && present->serial == slot_.serial) return static_cast<T*>(present->object);
@@ -198,6 +208,20 @@ class FiberExecutionLocal {
     context.Adopt(slot, made);
     return &made->value;
   }
+
+  // Marks the slot while a value is made, also if T's constructor throws. Inside the lock.
+  class MakerMark {
+   public:
+    MakerMark(FiberExecutionContext::Slot* slot, const void* maker) : slot_(slot) {
+      slot_->maker.store(maker, std::memory_order_relaxed);
+    }
+    ~MakerMark() { slot_->maker.store(nullptr, std::memory_order_relaxed); }
+    MakerMark(const MakerMark&) = delete;
+    MakerMark& operator=(const MakerMark&) = delete;
+
+   private:
+    FiberExecutionContext::Slot* const slot_;
+  };
 
   const fiber::LocalSlot slot_;
 };

@@ -3,6 +3,7 @@
 
 #include "weft/fiber/fiber.h"
 
+#include <atomic>
 #include <cstdint>
 #include <new>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_event.h"
@@ -56,24 +58,33 @@ void DropJoinState(JoinState* state) {
 }
 
 void FailRefusedFiber(const FiberAttributes& attributes) {
-  WEFT_FATAL("Fiber: the start of fiber '", attributes.name,
-             "' was refused: too many fibers are queued, memory is exhausted or the runtime is going down "
+  WEFT_FATAL("Fiber: the start of fiber ",
+             attributes.name.empty() ? base::kUnnamedFiber : base::StrCat("'", attributes.name, "'"),
+             " was refused: too many fibers are queued, memory is exhausted or the runtime is going down "
              "(Fiber::TryStart and StartFiberDetached return instead)");
 }
 
 }  // namespace fiber::detail
 
+namespace {
+
+std::string Describe(const fiber::detail::JoinState& state) {
+  return scheduling_group::DescribeFiber(state.name, state.id);
+}
+
+}  // namespace
+
 Fiber::~Fiber() {
-  WEFT_CHECK(state_ == nullptr, "Fiber::~Fiber: fiber '", state_->name, "' (id ", state_->id,
-             ") is still joinable: call Join() or Detach() first");
+  WEFT_CHECK(state_ == nullptr, "Fiber::~Fiber: ", Describe(*state_),
+             " is still joinable: call Join() or Detach() first");
 }
 
 Fiber::Fiber(Fiber&& other) noexcept
     : state_(std::exchange(other.state_, nullptr)), past_(std::exchange(other.past_, Past::kMovedFrom)) {}
 
 Fiber& Fiber::operator=(Fiber&& other) noexcept {
-  WEFT_CHECK(state_ == nullptr, "Fiber::operator=: fiber '", state_->name, "' (id ", state_->id,
-             ") is still joinable: call Join() or Detach() first");
+  WEFT_CHECK(state_ == nullptr, "Fiber::operator=: ", Describe(*state_),
+             " is still joinable: call Join() or Detach() first");
   state_ = std::exchange(other.state_, nullptr);
   past_ = std::exchange(other.past_, Past::kMovedFrom);
   return *this;
@@ -88,18 +99,24 @@ void Fiber::Detach() {
 void Fiber::Join() { static_cast<void>(JoinUntilDeadline(base::Deadline::Infinite())); }
 
 bool Fiber::JoinUntilDeadline(const base::Deadline& deadline) {
+  // acquire: what a join that is over has left. Pairs with the releases below.
+  const bool alone = !being_joined_.exchange(true, std::memory_order_acquire);
   CheckJoinable("Fiber::Join");
+  WEFT_CHECK(alone, "Fiber::Join: ", Describe(*state_),
+             " is being joined already: another fiber or thread is in Join() of the same Fiber");
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
-  WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: fiber '", state_->name, "' (id ", state_->id,
-             ") joins itself");
+  WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: ", Describe(*state_), " joins itself");
   if (!state_->ended.IsSet()) scheduling_group::CheckNotForkedChild("Fiber::Join");
   if (deadline.is_infinite()) {
     state_->ended.Wait();
   } else if (!state_->ended.WaitUntil(deadline.time_point())) {
+    being_joined_.store(false, std::memory_order_release);
     return false;
   }
-  std::exchange(state_, nullptr)->Release();
+  fiber::detail::JoinState* const state = std::exchange(state_, nullptr);
   past_ = Past::kJoined;
+  being_joined_.store(false, std::memory_order_release);
+  state->Release();
   return true;
 }
 

@@ -30,6 +30,7 @@
 #ifndef WEFT_FIBER_FIBER_H_
 #define WEFT_FIBER_FIBER_H_
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -109,7 +110,8 @@ class Fiber {
   // Lets the fiber run on its own.
   void Detach();
 
-  // Waits until the fiber has ended and left its stack.  Fibers and plain threads; blocks only the calling fiber.
+  // Waits until the fiber has ended and left its stack.  Fibers and plain threads; blocks only the calling fiber. One
+  // join of a Fiber at a time: a second one ends the process, as does that of a fiber by itself.
   void Join();
 
   // The same with a limit: true if joined; false if the time passed, the Fiber is still joinable then.
@@ -165,6 +167,7 @@ class Fiber {
 
   fiber::detail::JoinState* state_ = nullptr;
   Past past_ = Past::kNeverStarted;
+  std::atomic<bool> being_joined_{false};
 };
 
 // Runs f() in a new fiber that nobody waits for.  false: refused, f has not run.

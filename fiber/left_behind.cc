@@ -13,6 +13,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/log.h"
 #include "weft/context/stack_registry.h"
+#include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_state.h"
 #include "weft/scheduling_group/scheduling_group.h"
@@ -72,7 +73,7 @@ void ShowStackToLeakChecker([[maybe_unused]] const FiberEntity& fiber) {
 }  // namespace
 
 std::string DescribeFiber(const FiberEntity& fiber) {
-  return base::StrCat("fiber '", fiber.name(), "' (id ", fiber.id(), ")");
+  return scheduling_group::DescribeFiber(fiber.name(), fiber.id());
 }
 
 void WarnOfFibersAlive(const std::vector<SchedulingGroup*>& groups, std::chrono::milliseconds waited) {

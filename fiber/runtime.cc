@@ -72,6 +72,7 @@
 #include "weft/fiber/runtime_flags.h"
 #include "weft/fiber/runtime_plan.h"
 #include "weft/fiber/start_fiber.h"
+#include "weft/fiber/terminate_handler.h"
 #include "weft/numa/node_memory.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/drain.h"
@@ -142,6 +143,7 @@ void InstallHooks() {
           },
       .release = [](void* context) { static_cast<FiberExecutionContext*>(context)->Release(); }};
   base::SetCheckContextHook(&DescribeCaller);
+  detail::InstallTerminateHandler();
   context::SetDescribeRunningFiber(&DescribeForOverflow);
   context::InstallOverflowHandler();
   // No memory for it: a child is not told why nothing works, which is no reason not to start.

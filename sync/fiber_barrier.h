@@ -27,6 +27,7 @@ class FiberBarrier {
   explicit FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion = nullptr);
   FiberBarrier(const FiberBarrier&) = delete;
   FiberBarrier& operator=(const FiberBarrier&) = delete;
+  ~FiberBarrier() { queue_.CheckNobodyWaits("FiberBarrier"); }
 
   void ArriveAndWait() noexcept;
   // Arrives, and is not expected from the next phase on.

@@ -43,7 +43,7 @@ class FiberConditionVariable {
   FiberConditionVariable(const FiberConditionVariable&) = delete;
   FiberConditionVariable& operator=(const FiberConditionVariable&) = delete;
   // Waits for those that timed out while they were notified and have not left the queue yet: a moment, rarely.
-  ~FiberConditionVariable() { queue_.Drain(); }
+  ~FiberConditionVariable() { queue_.Drain("FiberConditionVariable"); }
 
   void notify_one() noexcept {
     if (!queue_.empty_hint()) NotifyOneSlow();  // CV2

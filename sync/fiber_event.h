@@ -52,8 +52,10 @@ class FiberEvent {
   FiberEvent(const FiberEvent&) = delete;
   FiberEvent& operator=(const FiberEvent&) = delete;
   ~FiberEvent() {
-    WEFT_DCHECK((word_.load(std::memory_order_relaxed) & ~(kSet | kQueued)) == 0,
-                "a FiberEvent was destroyed while somebody waits for it");
+    // acquire: the waiter, to be named. Pairs with the release in WaitAlone().
+    const std::uintptr_t lone = word_.load(std::memory_order_acquire) & ~(kSet | kQueued);
+    if (WEFT_UNLIKELY(lone != 0)) sync::FailWaitedFor("FiberEvent", reinterpret_cast<sync::LoneWaiter*>(lone)->fiber());
+    queue_.CheckNobodyWaits("FiberEvent");
   }
 
   // True: it has been set, and not reset since.

@@ -45,6 +45,7 @@ class FiberLatch {
   }
   FiberLatch(const FiberLatch&) = delete;
   FiberLatch& operator=(const FiberLatch&) = delete;
+  ~FiberLatch() { queue_.CheckNobodyWaits("FiberLatch"); }
 
   void CountDown(std::ptrdiff_t n = 1) noexcept {
     const std::uint64_t minus = static_cast<std::uint64_t>(n) << kCountShift;

@@ -89,6 +89,9 @@ WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline, std::uint32_t t
   Waiter waiter;
   waiter.tag = tag;
   if (SpinForIt(waiter.fiber() != nullptr, tag)) return true;
+  // Each time before a wait that costs ten times as much.
+  WEFT_CHECK(!deadline.is_infinite() || !owner_.IsCaller(),
+             "FiberMutex::lock: the caller owns it already, and would wait for itself (it is not recursive)");
   return Contend(&waiter, /*woken=*/false, deadline);
 }
 
@@ -255,8 +258,12 @@ void FiberMutex::Adopt(WaitList* claimed) noexcept {
 }
 
 void FiberMutex::LockAdopted(Waiter* waiter) noexcept {
-  if (waiter->granted) return;
-  static_cast<void>(Contend(waiter, /*woken=*/true, base::Deadline::Infinite()));
+  if (!waiter->granted) static_cast<void>(Contend(waiter, /*woken=*/true, base::Deadline::Infinite()));
+  owner_.Set();
+}
+
+void FiberMutex::FailWaitedFor() const noexcept {
+  sync::FailWaitedFor("FiberMutex", static_cast<Waiter*>(waiters_.front())->fiber());
 }
 
 }  // namespace weft

@@ -1,12 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberMutex: mutual exclusion for fibers and threads. 16 bytes; one read-modify-write each way unless
+// FiberMutex: mutual exclusion for fibers and threads. 24 bytes; one read-modify-write each way unless
 // somebody must be put to sleep or woken.
 //
 // Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
-// try_lock() and unlock() never do. Not recursive. The fiber (thread) that locked it must unlock it: debug builds check
-// this. (FiberTimedMutex has no owner: any fiber or thread may unlock it.)
+// try_lock() and unlock() never do. Not recursive: an owner that calls lock() again ends the process, with a message.
+// The fiber (thread) that locked it must unlock it: debug builds check this. (FiberTimedMutex has no owner: any fiber or
+// thread may unlock it.)
 // Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or successful
 // try_lock().
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
@@ -74,6 +75,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/sync/lock_owner.h"
 #include "weft/sync/wait_state.h"
 
 namespace weft {
@@ -91,16 +93,25 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   FiberMutex& operator=(const FiberMutex&) = delete;
   ~FiberMutex() {
     // relaxed: who destroys it is ordered after all its users.
-    WEFT_DCHECK(word_.load(std::memory_order_relaxed) == 0, "FiberMutex: destroyed while locked or waited for");
+    if (WEFT_UNLIKELY(!waiters_.empty_hint())) FailWaitedFor();
+    WEFT_DCHECK(word_.load(std::memory_order_relaxed) == 0, "FiberMutex::~FiberMutex: it is locked");
   }
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     static_cast<void>(LockUntil(base::Deadline::Infinite(), OwnerTag()));
+    owner_.Set();
   }
 
-  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(OwnerTag()); }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (!TakeFree(OwnerTag())) return false;
+    owner_.Set();
+    return true;
+  }
 
-  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { UnlockAs(OwnerTag()); }
+  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    owner_.Clear();
+    UnlockAs(OwnerTag());
+  }
 
  protected:
   // For FiberTimedMutex: the tag of one that has no owner.
@@ -178,6 +189,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   bool Release(std::uint32_t* word) noexcept;
   void CheckOwner(std::uint32_t word) const noexcept;
   void CheckNotRecursive(std::uint32_t word) const noexcept;
+  void FailWaitedFor() const noexcept;
 
   // FiberConditionVariable: waiters that have been notified and want this mutex.
   bool locked_hint() const noexcept {
@@ -191,9 +203,10 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   base::Atomic<std::uint32_t> word_{0};
   base::SpinLock queue_lock_;
   sync::WaitList waiters_ WEFT_GUARDED_BY(queue_lock_);
+  sync::LockOwner owner_;
 };
 
-static_assert(sizeof(FiberMutex) == 16);
+static_assert(sizeof(FiberMutex) == 24);
 
 }  // namespace weft
 

@@ -54,8 +54,10 @@ class FiberSemaphore {
   FiberSemaphore(const FiberSemaphore&) = delete;
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
   ~FiberSemaphore() {
-    WEFT_DCHECK(!HasWaiter(word_.load(std::memory_order_relaxed)),
-                "a FiberSemaphore was destroyed while somebody waits for it");
+    // acquire: the waiter, to be named. Pairs with the release in AcquireAlone().
+    const sync::LoneWaiter* lone = LoneOf(word_.load(std::memory_order_acquire));
+    if (WEFT_UNLIKELY(lone != nullptr)) sync::FailWaitedFor("FiberSemaphore", lone->fiber());
+    queue_.CheckNobodyWaits("FiberSemaphore");
   }
 
   void acquire() noexcept {

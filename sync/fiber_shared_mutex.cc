@@ -24,7 +24,29 @@ bool FiberSharedMutex::AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t 
   }
 }
 
+void FiberSharedMutex::CheckNotOwnedByCaller(const char* function) const noexcept {
+  WEFT_CHECK(!writer_.IsCaller(), "FiberSharedMutex::", function,
+             ": the caller owns it already, as the writer, and would wait for itself (it is not recursive)");
+}
+
+// A writer that waits without a deadline (WS6) waits for us, and we for it.
+void FiberSharedMutex::CheckNoReadBehindWriter() const noexcept {
+  if (writers_.empty() || writers_.front()->word() != nullptr || !last_reader_.IsCaller()) return;
+  WEFT_FATAL("FiberSharedMutex::lock_shared: the caller owns it already, as a reader, while a writer waits for it to ",
+             "leave, and would wait for that writer (it is not recursive)");
+}
+
+void FiberSharedMutex::FailWaitedFor() const noexcept {
+  const WaitList& list = writers_.empty_hint() ? readers_ : writers_;
+  sync::FailWaitedFor("FiberSharedMutex", static_cast<Waiter*>(list.front())->fiber());
+}
+
 WEFT_NOINLINE bool FiberSharedMutex::LockSlow(base::Deadline deadline) noexcept {
+  if (deadline.is_infinite()) {
+    CheckNotOwnedByCaller("lock");
+    WEFT_CHECK(!last_reader_.IsCaller(),
+               "FiberSharedMutex::lock: the caller owns it already, as a reader, and would wait for itself");
+  }
   queue_lock_.lock();
   if (!AnnounceWaiterOr(/*blocked_by=*/~0U, /*take=*/kWriter)) {
     queue_lock_.unlock();
@@ -34,11 +56,13 @@ WEFT_NOINLINE bool FiberSharedMutex::LockSlow(base::Deadline deadline) noexcept 
 }
 
 WEFT_NOINLINE bool FiberSharedMutex::LockSharedSlow(base::Deadline deadline) noexcept {
+  if (deadline.is_infinite()) CheckNotOwnedByCaller("lock_shared");
   queue_lock_.lock();
   if (!AnnounceWaiterOr(/*blocked_by=*/kWriter | kWaiters, /*take=*/kOneReader)) {
     queue_lock_.unlock();
     return true;
   }
+  if (deadline.is_infinite()) CheckNoReadBehindWriter();
   return Await(&readers_, deadline);
 }
 

@@ -5,7 +5,8 @@
 //
 // Who may call: any fiber and any thread. lock(), lock_shared() and the timed forms may switch (a thread: block); the
 // try_ forms and both unlocks never do. Not recursive, neither way: a reader that reads again may wait for a writer
-// that waits for it.
+// that waits for it. Who is about to wait for itself without a deadline ends the process, with a message: a writer; of
+// several readers the one that came last, if none has left since.
 // Memory ordering: what a writer did is visible to all later owners; what a reader did, to the next writer.
 // Lifetime: as FiberMutex: the last owner may destroy it after its unlock, even if an earlier owner is still inside its
 // own.
@@ -43,6 +44,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/sync/lock_owner.h"
 #include "weft/sync/wait_state.h"
 
 namespace weft {
@@ -54,48 +56,57 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   FiberSharedMutex& operator=(const FiberSharedMutex&) = delete;
   ~FiberSharedMutex() {
     // relaxed: who destroys it is ordered after all its users.
-    WEFT_DCHECK(word_.load(std::memory_order_relaxed) == 0, "FiberSharedMutex: destroyed while locked or waited for");
+    if (WEFT_UNLIKELY(!writers_.empty_hint() || !readers_.empty_hint())) FailWaitedFor();
+    WEFT_DCHECK(word_.load(std::memory_order_relaxed) == 0, "FiberSharedMutex::~FiberSharedMutex: it is locked");
   }
 
   // --- The writer ---
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    if (WEFT_UNLIKELY(!TakeFree())) static_cast<void>(LockSlow(base::Deadline::Infinite()));
+    static_cast<void>(LockUntil(base::Deadline::Infinite()));
   }
-  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(); }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (!TakeFree()) return false;
+    writer_.Set();
+    return true;
+  }
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return TakeFree() || LockSlow(base::Deadline::After(timeout));
+    return try_lock() || LockUntil(base::Deadline::After(timeout));
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return TakeFree() || LockSlow(base::Deadline::At(deadline));
+    return try_lock() || LockUntil(base::Deadline::At(deadline));
   }
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    writer_.Clear();
     if (WEFT_UNLIKELY(!GiveUpWriter())) UnlockSlow();
   }
 
   // --- A reader ---
 
   void lock_shared() WEFT_ACQUIRE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    if (WEFT_UNLIKELY(!JoinReaders())) static_cast<void>(LockSharedSlow(base::Deadline::Infinite()));
+    static_cast<void>(LockSharedUntil(base::Deadline::Infinite()));
   }
   [[nodiscard]] bool try_lock_shared() WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return JoinReaders();
+    if (!JoinReaders()) return false;
+    last_reader_.Set();
+    return true;
   }
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return JoinReaders() || LockSharedSlow(base::Deadline::After(timeout));
+    return try_lock_shared() || LockSharedUntil(base::Deadline::After(timeout));
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    return JoinReaders() || LockSharedSlow(base::Deadline::At(deadline));
+    return try_lock_shared() || LockSharedUntil(base::Deadline::At(deadline));
   }
   void unlock_shared() WEFT_RELEASE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    last_reader_.Clear();
     if (WEFT_UNLIKELY(!LeaveReaders())) UnlockSharedSlow();
   }
 
@@ -142,6 +153,18 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
     return false;
   }
 
+  // False: the deadline passed.
+  bool LockUntil(base::Deadline deadline) noexcept {
+    if (WEFT_UNLIKELY(!TakeFree()) && !LockSlow(deadline)) return false;
+    writer_.Set();
+    return true;
+  }
+  bool LockSharedUntil(base::Deadline deadline) noexcept {
+    if (WEFT_UNLIKELY(!JoinReaders()) && !LockSharedSlow(deadline)) return false;
+    last_reader_.Set();
+    return true;
+  }
+
   bool LockSlow(base::Deadline deadline) noexcept;
   bool LockSharedSlow(base::Deadline deadline) noexcept;
   void UnlockSlow() noexcept;
@@ -154,6 +177,10 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   // The last owner, with waiters: hands over to one of these. False: nobody is there any more.
   bool HandToReaders(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
   bool HandToWriter(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+  // Before a wait without end.
+  void CheckNotOwnedByCaller(const char* function) const noexcept;
+  void CheckNoReadBehindWriter() const noexcept WEFT_REQUIRES(queue_lock_);
+  void FailWaitedFor() const noexcept;
   // A waiter has left the queue without the mutex.
   void OnWaiterLeft(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
 
@@ -161,6 +188,8 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   base::SpinLock queue_lock_;
   sync::WaitList writers_ WEFT_GUARDED_BY(queue_lock_);
   sync::WaitList readers_ WEFT_GUARDED_BY(queue_lock_);
+  sync::LockOwner writer_;
+  sync::LockOwner last_reader_;
 };
 
 }  // namespace weft

@@ -10,6 +10,9 @@
 #include <new>
 #include <type_traits>
 
+#include "weft/base/check.h"
+#include "weft/base/process_exit.h"
+#include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
 
@@ -128,6 +131,15 @@ void LoneWaiter::Wake() noexcept {
   }
 }
 
+WEFT_COLD void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept {
+  if (base::IsInExit()) return;
+  if (waiter == nullptr) {
+    WEFT_FATAL(primitive, "::~", primitive, ": it is destroyed while a thread waits for it");
+  }
+  WEFT_FATAL(primitive, "::~", primitive, ": it is destroyed while ",
+             scheduling_group::DescribeFiber(waiter->name(), waiter->id()), " waits for it");
+}
+
 void WakeAll(WaitList* claimed) noexcept {
   FiberEntity* fibers[kWakeBatch];
   std::size_t count = 0;
@@ -213,14 +225,15 @@ WaitResult WaitQueue::Await(Waiter* waiter, base::Deadline deadline) noexcept {
   return result;
 }
 
-void WaitQueue::Drain() noexcept {
+void WaitQueue::Drain(const char* primitive) noexcept {
   for (;;) {
     {
       base::SpinLockGuard guard(lock_);
-      WEFT_DCHECK(waiters_.empty() || waiters_.front()->decided(),
-                  "a synchronisation object is destroyed while somebody waits for it");
       if (waiters_.empty() && passed_over_ == 0) return;
+      if (!waiters_.empty() && !front()->decided()) FailWaitedFor(primitive, front()->fiber());
     }
+    // While the process ends, those that are to leave may never run again.
+    if (base::IsInExit()) return;
     YieldFiberOrThread();
   }
 }

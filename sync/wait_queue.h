@@ -58,6 +58,11 @@ using scheduling_group::FiberEntity;
 // Whether InterruptWait() may end a wait.
 enum class Interruptible : bool { kNo, kYes };
 
+// For the destructor of a primitive for which somebody waits, who would wait for ever, or touch what is no more: ends
+// the process with a message that names both. `waiter`: nullptr for a thread. Returns if the process ends anyhow
+// (process_exit.h).
+void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
+
 // A fiber or thread that waits. Lives on its stack, for one wait at a time.
 class Waiter : public WaitNode {
  public:
@@ -111,6 +116,8 @@ class LoneWaiter {
   // Who took it out of its place, by an acquire; holding no lock. Its last touch of the waiter.
   void Wake() noexcept;
 
+  FiberEntity* fiber() const noexcept { return fiber_; }
+
  private:
   static bool Publish(void* self) noexcept;
 
@@ -143,8 +150,10 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
   constexpr WaitQueue() = default;
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
-  ~WaitQueue() {
-    WEFT_DCHECK(waiters_.empty_hint(), "a synchronisation object was destroyed while somebody waits for it");
+
+  // The destructor of the primitive.
+  void CheckNobodyWaits(const char* primitive) const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (WEFT_UNLIKELY(!waiters_.empty_hint())) FailWaitedFor(primitive, front()->fiber());
   }
 
   // Guards the queue and what the primitive keeps beside it.
@@ -192,9 +201,9 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
     return static_cast<Waiter*>(waiters_.front());
   }
 
-  // For a destructor that is to be allowed when all waiters have been notified but those that timed out meanwhile have
-  // not all left (WQ5). May yield.
-  void Drain() noexcept WEFT_EXCLUDES(this);
+  // For the destructor of a primitive that is to be allowed when all waiters have been notified but those that timed
+  // out meanwhile have not all left (WQ5). May yield.
+  void Drain(const char* primitive = "WaitQueue") noexcept WEFT_EXCLUDES(this);
 
  private:
   base::SpinLock lock_;

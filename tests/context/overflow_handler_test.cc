@@ -138,7 +138,7 @@ TEST(OverflowHandlerDeathTest, AFiberWithoutANameIsReportedByItsId) {
         StackPool pool({});
         RunOverflowOn(pool);
       },
-      DiedBySegmentationFault, "overflow in fiber \\(no name\\) \\(id 18446744073709551615\\)");
+      DiedBySegmentationFault, "overflow in fiber \\(unnamed\\) \\(id 18446744073709551615\\)");
 }
 
 TEST(OverflowHandlerDeathTest, TheFormerHandlerComesAfterTheReport) {

@@ -4,8 +4,11 @@
 // What is not allowed ends the process with a message that says what it was.  Each case dies in a process of its own.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <stdexcept>
 #include <thread>
@@ -179,6 +182,31 @@ TEST_F(FiberMisuseDeathTest, DoubleJoin) {
                "Fiber::Join: the fiber has been joined already");
 }
 
+TEST_F(FiberMisuseDeathTest, TwoJoinsOfOneFiberAtATime) {
+  EXPECT_DEATH(WithRuntime([] {
+                 FiberEvent never;
+                 Fiber shared({.name = "shared"}, [&] { never.Wait(); });
+                 Fiber first([&] { shared.Join(); });
+                 Fiber second([&] { shared.Join(); });
+                 second.Join();
+                 first.Join();
+               }),
+               "Fiber::Join: fiber 'shared' \\(id [0-9]+\\) is being joined already");
+}
+
+TEST_F(FiberMisuseDeathTest, AJoinAfterOneThatRanOutOfTimeIsNone) {
+  WithRuntime([] {
+    FiberEvent go;
+    Fiber fiber([&] { go.Wait(); });
+    EXPECT_FALSE(fiber.JoinFor(1ns));
+    EXPECT_FALSE(fiber.JoinFor(1ns));
+    go.Set();
+    fiber.Join();
+    fiber = Fiber([] {});
+    fiber.Join();
+  });
+}
+
 TEST_F(FiberMisuseDeathTest, JoinOfAnEmptyDetachedOrMovedFiber) {
   EXPECT_DEATH(Fiber().Join(), "Fiber::Join: no fiber was started through this Fiber");
   EXPECT_DEATH(WithRuntime([] {
@@ -219,7 +247,39 @@ TEST_F(FiberMisuseDeathTest, AStackThatIsTooSmall) {
 }
 
 TEST_F(FiberMisuseDeathTest, AnExceptionThatLeavesAFiberEndsTheProcess) {
-  EXPECT_DEATH(InFiber([] { throw std::runtime_error("nobody catches me"); }), "nobody catches me");
+  EXPECT_DEATH(InFiber([] { throw std::runtime_error("nobody catches me"); }),
+               "fiber 'culprit' \\(id [0-9]+\\): an exception was not caught: std::runtime_error: nobody catches me");
+  EXPECT_DEATH(WithRuntime([] { Fiber([] { throw 7; }).Join(); }),
+               "fiber \\(unnamed\\) \\(id [0-9]+\\): an exception was not caught: int");
+}
+
+TEST_F(FiberMisuseDeathTest, PthreadExitInAFiber) {
+  EXPECT_DEATH(InFiber([] { pthread_exit(nullptr); }),
+               "fiber 'culprit' \\(id [0-9]+\\): pthread_exit\\(\\) was called");
+  // Beside an exception that is being handled.
+  EXPECT_DEATH(InFiber([] {
+                 try {
+                   throw 1;
+                 } catch (int) {
+                   pthread_exit(nullptr);
+                 }
+               }),
+               "fiber 'culprit' \\(id [0-9]+\\): .*pthread_exit\\(\\)");
+}
+
+TEST_F(FiberMisuseDeathTest, TerminateWithoutAnException) {
+  EXPECT_DEATH(InFiber([] { std::terminate(); }),
+               "fiber 'culprit' \\(id [0-9]+\\): without an exception, std::terminate\\(\\) was called");
+}
+
+// It was called, too, for who set it before the runtime was started.
+TEST_F(FiberMisuseDeathTest, TheProgramsOwnTerminateHandlerGoesOn) {
+  EXPECT_EXIT(
+      {
+        std::set_terminate([] { std::_Exit(7); });
+        InFiber([] { throw 1; });
+      },
+      ::testing::ExitedWithCode(7), "fiber 'culprit'");
 }
 
 // --- Inside and outside ---
@@ -262,6 +322,23 @@ TEST_F(FiberMisuseDeathTest, ClearOfAContextInUse) {
         context->Execute([&] { context->Clear(); });
       },
       "FiberExecutionContext::Clear: others still use the context");
+}
+
+TEST_F(FiberMisuseDeathTest, AnExecutionLocalWhoseConstructorUsesItself) {
+  struct Circular {
+    Circular() {
+      static int depth = 0;
+      if (++depth < 3) static_cast<void>(Self().Get());
+    }
+    static FiberExecutionLocal<Circular>& Self() {
+      static FiberExecutionLocal<Circular> self;
+      return self;
+    }
+  };
+  constexpr const char* kMessage =
+      "FiberExecutionLocal: the constructor of T uses the FiberExecutionLocal that it is made for, T is .*Circular";
+  EXPECT_DEATH(FiberExecutionContext::Create()->Execute([] { Circular::Self().Get(); }), kMessage);
+  EXPECT_DEATH(InFiber([] { FiberExecutionContext::Create()->Execute([] { Circular::Self().Get(); }); }), kMessage);
 }
 
 TEST_F(FiberMisuseDeathTest, AFiberLocalWhoseConstructorUsesItself) {

@@ -10,6 +10,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
+#include "weft/base/process_exit.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::base {
@@ -22,5 +23,7 @@ void FatalError(const char*, int, const char* function, const std::string& text)
 }
 
 void EmitLogLine(LogSeverity, const char*, int, std::string_view) {}
+
+bool IsInExit() noexcept { return false; }
 
 }  // namespace weft::base

@@ -27,6 +27,7 @@ class SchedulingGroup {
 class FiberEntity {
  public:
   std::uint64_t id() const noexcept { return reinterpret_cast<std::uintptr_t>(this) / sizeof(FiberEntity); }
+  const char* name() const noexcept { return ""; }
   SchedulingGroup* group() const noexcept { return group_; }
   void set_group(SchedulingGroup* group) noexcept { group_ = group; }
 

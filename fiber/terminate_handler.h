@@ -1,0 +1,20 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A handler for std::terminate() that says in which fiber it happened, and why: the exception's type and what(), or
+// that the fiber's thread was to be ended (pthread_exit, pthread_cancel). Then the handler that was there before goes
+// on; the stack is still that of the throw.
+//
+// A handler that the program sets after the runtime's first start takes the place of this one.
+
+#ifndef WEFT_FIBER_TERMINATE_HANDLER_H_
+#define WEFT_FIBER_TERMINATE_HANDLER_H_
+
+namespace weft::fiber::detail {
+
+// Once per process.
+void InstallTerminateHandler();
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_TERMINATE_HANDLER_H_

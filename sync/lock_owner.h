@@ -1,0 +1,42 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// LockOwner: who owns a lock, at the cost of a plain store each way. Good for one question: is it the caller? Who is
+// about to wait for a lock without a deadline asks it: if the answer is yes it would wait for ever.
+//
+// What is kept is an address on the owner's stack: a register that is at hand, where the identity of a fiber would be
+// three loads and a branch (current_worker.h). IsCaller() finds out whether it lies on the caller's stack.
+//
+// Invariants
+//   LO1  Set() after the lock has been won, Clear() before it is given up, both by the owner: so an address on the
+//        caller's stack was stored by the caller, which has not given up since. (The caller sees its own stores in
+//        order, wherever it runs; others store other addresses.)
+//   LO2  It is a hint one way only. Where several own a lock (readers), it is the last that came, or nobody; a caller
+//        on a stack that neither Weft nor pthreads made is nobody.
+// One that ends while it owns a lock leaves its address behind, and the next on that stack is taken for it: that one
+// would wait for ever, too, as nobody else may unlock.
+//
+// Any thread.
+#ifndef WEFT_SYNC_LOCK_OWNER_H_
+#define WEFT_SYNC_LOCK_OWNER_H_
+
+#include <atomic>
+
+namespace weft::sync {
+
+class LockOwner {
+ public:
+  // relaxed, both: LO1 needs the caller's own stores only. Not base::Atomic: the model tests have no use for it.
+  void Set() noexcept { address_.store(__builtin_frame_address(0), std::memory_order_relaxed); }
+  void Clear() noexcept { address_.store(nullptr, std::memory_order_relaxed); }
+
+  // Slow.
+  bool IsCaller() const noexcept;
+
+ private:
+  std::atomic<const void*> address_{nullptr};
+};
+
+}  // namespace weft::sync
+
+#endif  // WEFT_SYNC_LOCK_OWNER_H_
