@@ -21,7 +21,10 @@
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
 // A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be
-// changed, and T may throw when moved (the queue is then unchanged).
+// changed, and T may throw when moved.
+// If T throws: a Push() has left the queue as it was, and the item as T's move constructor leaves it. A Pop() has taken
+// nothing; the oldest item and the caller's are as T's move assignment leaves them. A copy has left its target as it
+// was. The exception reaches the caller; another that waits gets the room or the item instead.
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 
@@ -56,7 +59,8 @@ class FiberBlockingBoundedQueue {
   FiberBlockingBoundedQueue& operator=(const FiberBlockingBoundedQueue& other) {
     if (this == &other) return *this;
     std::scoped_lock lock(mutex_, other.mutex_);
-    entries_ = other.entries_;
+    std::deque<Entry> copy = other.entries_;  // Throws, if at all, before anything has changed.
+    entries_.swap(copy);
     TakeSettings(other);
     return *this;
   }
@@ -87,7 +91,7 @@ class FiberBlockingBoundedQueue {
       if (stopped_ || !HasRoomFor(weight)) return false;
       Append(std::move(item), weight);
     }
-    not_empty_.notify_one();
+    NotifyItem();
     return true;
   }
 
@@ -139,19 +143,41 @@ class FiberBlockingBoundedQueue {
 
  private:
   struct Entry {
+    Entry(T&& the_item, std::size_t its_weight) : item(std::move(the_item)), weight(its_weight) {}
     T item;
     std::size_t weight;
+  };
+
+  // Around what may throw, with the mutex held: who does not take what it was woken for wakes another.
+  class WakesAnotherIfThrown {
+   public:
+    WakesAnotherIfThrown(FiberBlockingBoundedQueue* queue, void (FiberBlockingBoundedQueue::*notify)())
+        : queue_(queue), notify_(notify) {}
+    ~WakesAnotherIfThrown() {
+      if (notify_ != nullptr) (queue_->*notify_)();
+    }
+    WakesAnotherIfThrown(const WakesAnotherIfThrown&) = delete;
+    WakesAnotherIfThrown& operator=(const WakesAnotherIfThrown&) = delete;
+    void Done() { notify_ = nullptr; }
+
+   private:
+    FiberBlockingBoundedQueue* const queue_;
+    void (FiberBlockingBoundedQueue::*notify_)();
   };
 
   // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
   bool HasRoomFor(std::size_t weight) const { return weight_ <= capacity_ && weight <= capacity_ - weight_; }
   void Append(T&& item, std::size_t weight) {
-    entries_.push_back(Entry{std::move(item), weight});
+    WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyRoom);
+    entries_.emplace_back(std::move(item), weight);  // One move: an item that throws is lost in no temporary.
+    guard.Done();
     weight_ += weight;
   }
   void TakeFirst(T& item) {
     Entry& first = entries_.front();
+    WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyItem);
     item = std::move(first.item);
+    guard.Done();
     weight_ -= first.weight;
     entries_.pop_front();
   }
@@ -176,6 +202,8 @@ class FiberBlockingBoundedQueue {
     }
   }
 
+  void NotifyItem() { not_empty_.notify_one(); }
+
   bool PushUntil(T&& item, base::Deadline deadline) {
     const std::size_t weight = Weigh(item);
     {
@@ -184,7 +212,7 @@ class FiberBlockingBoundedQueue {
       if (!not_full_.wait_until(lock, deadline.time_point(), may_go_on) || stopped_) return false;
       Append(std::move(item), weight);
     }
-    not_empty_.notify_one();
+    NotifyItem();
     return true;
   }
 

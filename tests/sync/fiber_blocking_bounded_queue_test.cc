@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "testing/group_fixture.h"
 
@@ -130,6 +131,166 @@ TEST_P(FiberBlockingBoundedQueueTest, WeightsBoundWhatIsInIt) {
     for (int i = 0; i < each; ++i) expected += 1 + (i * 7 + me) % 10;
   }
   EXPECT_EQ(sum, expected);
+}
+
+// Throws when it is moved or copied for the n-th time from now, and keeps its value then.
+struct Brittle {
+  explicit Brittle(int the_value) : value(the_value) {}
+  Brittle(Brittle&& other) : value(Taken(other)) {}
+  Brittle& operator=(Brittle&& other) {
+    value = Taken(other);
+    return *this;
+  }
+  Brittle(const Brittle& other) : value((MayThrow(), other.value)) {}
+  Brittle& operator=(const Brittle& other) {
+    MayThrow();
+    value = other.value;
+    return *this;
+  }
+
+  static void MayThrow() {
+    if (moves_left.fetch_sub(1) == 1) throw 7;
+  }
+  static int Taken(Brittle& other) {
+    MayThrow();
+    return std::exchange(other.value, 0);
+  }
+  static inline std::atomic<int> moves_left{0};
+  int value;
+};
+
+TEST_P(FiberBlockingBoundedQueueTest, AMoveThatThrowsLosesNoItem) {
+  // So many moves a round trip has at most; each of them throws once.
+  for (int throws_at = 1; throws_at <= 4; ++throws_at) {
+    FiberBlockingBoundedQueue<Brittle> queue(8);
+    Crew crew = MakeCrew();
+    crew.Add([&] {
+      Brittle::moves_left = throws_at;
+      for (int i = 1; i <= 4; ++i) {
+        Brittle item(i);
+        for (bool pushed = false; !pushed;) {
+          try {
+            pushed = i % 2 == 0 ? queue.Push(std::move(item)) : queue.TryPush(std::move(item));
+          } catch (int) {
+            EXPECT_EQ(item.value, i);
+            EXPECT_EQ(queue.Size(), static_cast<std::size_t>(i - 1));
+          }
+        }
+      }
+      Brittle::moves_left = throws_at;
+      for (int i = 1; i <= 4; ++i) {
+        Brittle item(0);
+        for (bool popped = false; !popped;) {
+          try {
+            popped = i % 2 == 0 ? queue.Pop(item) : queue.TryPop(item);
+          } catch (int) {
+            EXPECT_EQ(queue.Size(), static_cast<std::size_t>(5 - i));
+          }
+        }
+        EXPECT_EQ(item.value, i);
+      }
+      Brittle::moves_left = 0;
+    });
+    crew.Join();
+  }
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, ACopyThatThrowsLeavesItsTargetAsItWas) {
+  for (int throws_at = 1; throws_at <= 3; ++throws_at) {
+    Brittle::moves_left = 0;
+    FiberBlockingBoundedQueue<Brittle> source(8);
+    FiberBlockingBoundedQueue<Brittle> target(4);
+    for (int i = 1; i <= 3; ++i) ASSERT_TRUE(source.TryPush(Brittle(i)));
+    for (int i = 8; i <= 9; ++i) ASSERT_TRUE(target.TryPush(Brittle(i)));
+    Brittle::moves_left = throws_at;
+    EXPECT_THROW(target = source, int);
+    EXPECT_EQ(target.Size(), 2u);
+    EXPECT_EQ(target.Capacity(), 4u);
+    Brittle item(0);
+    EXPECT_TRUE(target.TryPop(item));
+    EXPECT_EQ(item.value, 8);
+    EXPECT_TRUE(target.TryPop(item));
+    EXPECT_EQ(item.value, 9);
+    EXPECT_EQ(source.Size(), 3u);
+  }
+}
+
+// One place comes free, and two wait for it. The first is woken and throws: the second gets it.
+TEST_P(FiberBlockingBoundedQueueTest, APushThatThrowsLeavesItsRoomToTheNextThatWaits) {
+  Brittle::moves_left = 0;
+  FiberBlockingBoundedQueue<Brittle> queue(1);
+  ASSERT_TRUE(queue.Push(Brittle(1)));
+  std::atomic<int> begun{0};
+  std::atomic<int> pushed{0};
+  std::atomic<int> thrown{0};
+  Crew crew = MakeCrew();
+  crew.AddMany(2, [&](int me) {
+    Brittle item(2 + me);
+    ++begun;
+    try {
+      pushed += queue.Push(std::move(item));
+    } catch (int) {
+      ++thrown;
+    }
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return begun == 2; });
+    for (int i = 0; i < 100; ++i) YieldActor();  // Now they wait, most likely.
+    Brittle item(0);
+    Brittle::moves_left = 2;  // The move out, and that of the first push.
+    EXPECT_TRUE(queue.Pop(item));
+    YieldUntil([&] { return pushed == 1 && thrown == 1; });
+    EXPECT_TRUE(queue.TryPop(item));
+  });
+  crew.Join();
+}
+
+// The same for one item and two that wait for it.
+TEST_P(FiberBlockingBoundedQueueTest, APopThatThrowsLeavesItsItemToTheNextThatWaits) {
+  Brittle::moves_left = 0;
+  FiberBlockingBoundedQueue<Brittle> queue(1);
+  std::atomic<int> begun{0};
+  std::atomic<int> popped{0};
+  std::atomic<int> thrown{0};
+  Crew crew = MakeCrew();
+  crew.AddMany(2, [&](int) {
+    Brittle item(0);
+    ++begun;
+    try {
+      popped += queue.Pop(item);
+      EXPECT_EQ(item.value, 5);
+    } catch (int) {
+      ++thrown;
+    }
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return begun == 2; });
+    for (int i = 0; i < 100; ++i) YieldActor();
+    Brittle::moves_left = 2;  // The move in, and that of the first pop.
+    EXPECT_TRUE(queue.Push(Brittle(5)));
+    YieldUntil([&] { return popped == 1 && thrown == 1; });
+  });
+  crew.Join();
+}
+
+// What one heavy item leaves is room for many light ones (and more than one of those that wait).
+TEST_P(FiberBlockingBoundedQueueTest, TheRoomOfOneHeavyItemLetsAllInThatFit) {
+  FiberBlockingBoundedQueue<int> queue(4, [](int item) { return static_cast<std::size_t>(item); });
+  ASSERT_TRUE(queue.TryPush(4));
+  std::atomic<int> begun{0};
+  Crew crew = MakeCrew();
+  crew.AddMany(4, [&](int) {
+    ++begun;
+    EXPECT_TRUE(queue.Push(1));
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return begun == 4; });
+    for (int i = 0; i < 100; ++i) YieldActor();
+    int item = 0;
+    EXPECT_TRUE(queue.Pop(item));
+    YieldUntil([&] { return queue.Size() == 4; });
+  });
+  crew.Join();
 }
 
 TEST_P(FiberBlockingBoundedQueueTest, AnItemHeavierThanTheCapacityWaitsForMoreCapacity) {
