@@ -51,6 +51,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -448,8 +450,14 @@ void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
 
 void StartRuntime() {
   Options options;
-  const std::optional<std::string> error = ReadFlags(&options);
-  WEFT_CHECK(!error.has_value(), "StartRuntime: ", *error);
+  std::optional<std::string> error = CheckFlagFiles();
+  if (!error.has_value()) error = ReadFlags(&options);
+  if (!error.has_value()) error = ValidateOptions(options);
+  if (error.has_value()) {
+    // The user's mistake, not the program's: a line and the exit code of a wrong use, no core.
+    std::fprintf(stderr, "StartRuntime: %s\n", error->c_str());
+    std::exit(2);
+  }
   StartRuntime(options);
 }
 

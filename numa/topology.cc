@@ -60,14 +60,48 @@ hwloc_obj_t AncestorOf(hwloc_topology_t topology, hwloc_obj_t pu, std::initializ
   return hwloc_get_root_obj(topology);
 }
 
-// A CPU beside two kinds of memory (DRAM and HBM) has several nodes: the lowest is the DRAM.  One without memory of its
-// own: the first there is.
+// The node that is beside the CPU: of those whose CPUs it is one of, the one that has the fewest. (Memory without CPUs,
+// as a CXL expander, is beside all CPUs of a package or of the machine, whatever its number.) Among equals, as DRAM and
+// HBM, the lowest: that is the DRAM. A CPU beside none: the first node there is.
 int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
-  if (pu->nodeset != nullptr) {
-    if (const int lowest = hwloc_bitmap_first(pu->nodeset); lowest >= 0) return lowest;
+  int best = -1;
+  int fewest = 0;
+  for (hwloc_obj_t node = nullptr;
+       (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr;) {
+    if (!hwloc_bitmap_isset(node->cpuset, pu->os_index)) continue;
+    const int cpus = hwloc_bitmap_weight(node->cpuset);
+    const int number = static_cast<int>(node->os_index);
+    if (best >= 0 && (cpus > fewest || (cpus == fewest && number > best))) continue;
+    best = number;
+    fewest = cpus;
   }
+  if (best >= 0) return best;
   hwloc_obj_t any = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, 0);
   return any == nullptr ? 0 : static_cast<int>(any->os_index);
+}
+
+// A machine of 65,536 CPUs takes hwloc 5 s, and its memory grows with the number; the largest real ones have 2,000.
+constexpr double kMostCpus = 16'384;
+
+// How many CPUs a synthetic description has, before hwloc makes them: the product of the counts ("core:4", or "4"),
+// without what is in brackets (memory) and parentheses (attributes).
+double CountCpus(const std::string& description) {
+  double product = 1;
+  int depth = 0;
+  for (std::size_t i = 0; i < description.size(); ++i) {
+    const char c = description[i];
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    const bool begins = i == 0 || description[i - 1] == ':' || description[i - 1] == ' ';
+    if (depth > 0 || !begins || c < '0' || c > '9') continue;
+    double count = 0;
+    for (; i < description.size() && description[i] >= '0' && description[i] <= '9'; ++i) {
+      count = count * 10 + (description[i] - '0');
+    }
+    --i;  // The loop's ++.
+    product *= count;
+  }
+  return product;
 }
 
 // From (os_id, os_id) to distance, for the pairs that hwloc knows.
@@ -149,6 +183,9 @@ Topology Topology::Detect() {
   if (allowed.empty()) allowed.push_back(0);  // Where even this fails, one thread can still run.
   Topology topology;
   const HwlocTopology source = NewHwloc();
+  // With the nodes whose memory we may not use (cpuset.mems): our CPUs are beside them all the same. (Of CPUs we take
+  // those of the mask only.)
+  if (source != nullptr) hwloc_topology_set_flags(source.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (source != nullptr && hwloc_topology_load(source.get()) == 0) {
     const std::set<int> filter(allowed.begin(), allowed.end());
     topology = Convert(source.get(), &filter);
@@ -173,6 +210,8 @@ std::optional<Topology> Topology::FromString(const std::string& description, std
   if (is_path) {
     if (access(description.c_str(), R_OK) != 0) return fail(std::string("the file cannot be read: ") + strerror(errno));
     if (hwloc_topology_set_xml(source.get(), description.c_str()) != 0) return fail("it is no XML file of hwloc");
+  } else if (const double count = CountCpus(description); count > kMostCpus) {
+    return fail(base::StrCat("it has ", count, " CPUs, ", kMostCpus, " are the most"));
   } else if (hwloc_topology_set_synthetic(source.get(), description.c_str()) != 0) {
     return fail(
         "it is no synthetic description of hwloc (e.g. \"numa:2 l3:2 core:4 pu:2\"), nor the path of an XML file");

@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (argc > 1) return Fail(std::string("unknown argument ") + argv[1]);
   Options options;
+  if (const auto error = weft::fiber::CheckFlagFiles()) return Fail(*error);
   if (const auto error = weft::fiber::ReadFlags(&options)) return Fail(*error);
   if (const auto error = weft::fiber::ValidateOptions(options)) return Fail(*error);
   std::string why;

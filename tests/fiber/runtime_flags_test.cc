@@ -5,12 +5,16 @@
 
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "weft/fiber/runtime.h"
 
 namespace weft::fiber {
 namespace {
@@ -95,6 +99,76 @@ TEST_F(RuntimeFlagsTest, AWordThatIsNoValueIsRefusedWithOneLine) {
   Set("fiber_numa_aware", "perhaps");
   Options options;
   EXPECT_EQ(ReadFlags(&options), "--fiber_numa_aware=perhaps: must be auto, on or off");
+}
+
+class FlagFileTest : public RuntimeFlagsTest {
+ protected:
+  ~FlagFileTest() override {
+    for (const std::string& path : written_) std::remove(path.c_str());
+  }
+  std::string Write(const std::string& name, const std::string& text) {
+    written_.push_back(::testing::TempDir() + "weft_" + std::to_string(getpid()) + "_" + name);
+    std::ofstream(written_.back()) << text;
+    return written_.back();
+  }
+
+ private:
+  std::vector<std::string> written_;
+};
+
+TEST_F(FlagFileTest, WhatGflagsUnderstandsIsAccepted) {
+  const std::string inner = Write("inner.flags", "--fiber_stack_size=65536\n");
+  EXPECT_EQ(CheckFlagFile(Write("good.flags",
+                                "# a comment\n\n  --fiber_stack_size=65536\r\n-fiber_scheduling_name=v2\n"
+                                "--nofiber_stack_enable_guard_page\n--fiber_worker_disallow_cpu_migration\n"
+                                "--undefok=of_another\n--of_another=1\n--flagfile=" +
+                                    inner + "\nsome_other_program another*\n--its_own_flag=1\n")),
+            std::nullopt);
+}
+
+TEST_F(FlagFileTest, AnUnknownFlagIsRefusedWithFileAndLine) {
+  const std::string path = Write("typo.flags", "# one\n--fiber_stack_size=65536\n--fiber_stak_size=65536\n");
+  EXPECT_EQ(CheckFlagFile(path), path + ":3: unknown flag --fiber_stak_size");
+}
+
+TEST_F(FlagFileTest, AnUnknownFlagInAFileThatAFileNamesIsRefusedWithThatFile) {
+  const std::string inner = Write("inner.flags", "\n--nonsense=1\n");
+  EXPECT_EQ(CheckFlagFile(Write("outer.flags", "--flagfile=" + inner + "\n")), inner + ":2: unknown flag --nonsense");
+}
+
+TEST_F(FlagFileTest, AFlagWithoutDashesIsNotTakenForAProgram) {
+  const std::string path = Write("dashes.flags", "fiber_stack_size=65536\n");
+  EXPECT_EQ(CheckFlagFile(path), path + ":1: \"fiber_stack_size=65536\" is no flag: a flag begins with --");
+  const std::string space = Write("space.flags", "--fiber_stack_size=65536\nfiber_stack_size 65536\n");
+  EXPECT_EQ(CheckFlagFile(space), space + ":2: \"fiber_stack_size 65536\" is no flag: a flag begins with --");
+}
+
+TEST_F(FlagFileTest, AFlagWithoutItsValueIsRefused) {
+  const std::string path = Write("value.flags", "--fiber_stack_size 65536\n--fiber_stack_size\n");
+  EXPECT_EQ(CheckFlagFile(path), path + ":1: unknown flag --fiber_stack_size 65536");
+  const std::string none = Write("none.flags", "--fiber_stack_size\n");
+  EXPECT_EQ(CheckFlagFile(none), none + ":1: --fiber_stack_size has no value: --fiber_stack_size=<value>");
+}
+
+TEST_F(FlagFileTest, FilesThatNameEachOtherEnd) {
+  const std::string path = ::testing::TempDir() + "weft_" + std::to_string(getpid()) + "_self.flags";
+  const std::optional<std::string> what = CheckFlagFile(Write("self.flags", "--flagfile=" + path + "\n"));
+  ASSERT_TRUE(what.has_value());
+  EXPECT_NE(what->find("deep"), std::string::npos) << *what;
+}
+
+TEST_F(FlagFileTest, AFileThatIsNotThereIsRefused) {
+  EXPECT_EQ(CheckFlagFile("/no/such.flags"), "/no/such.flags: the flag file cannot be read");
+}
+
+TEST_F(RuntimeFlagsTest, ABadFlagEndsTheProcessByExitCodeTwoAndOneLine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Set("fiber_stack_size", "7");
+        StartRuntime();
+      },
+      ::testing::ExitedWithCode(2), "^StartRuntime: --fiber_stack_size=7: must be in [^\n]*\n$");
 }
 
 // The flag files that come with Weft: each can be used, and default.flags has every flag.

@@ -122,6 +122,24 @@ TEST(Topology, OfSeveralPackagesInOneNodeAndSeveralNodesInOnePackage) {
   EXPECT_EQ(split.cpus.back().package, 0);
 }
 
+// Node 0 is memory beside all CPUs (a CXL expander); nodes 1 and 2 are the packages' own.
+TEST(Topology, AMemoryOnlyNodeWithTheLowestNumberTakesNoCpuFromTheOthers) {
+  const Topology topology = FromString("[numa(memory=1GB indexes=1,2,0)] package:2 [numa(memory=1GB)] core:2 pu:1");
+  CheckInvariants(topology);
+  ASSERT_EQ(topology.nodes.size(), 2u);
+  EXPECT_EQ(topology.nodes[0].os_id, 1);
+  EXPECT_EQ(topology.nodes[0].cpus, Ids({0, 1}));
+  EXPECT_EQ(topology.nodes[1].os_id, 2);
+  EXPECT_EQ(topology.nodes[1].cpus, Ids({2, 3}));
+}
+
+TEST(Topology, OfTwoKindsOfMemoryBesideTheSameCpusTheLowestNumberCounts) {
+  const Topology topology = FromString("package:2 [numa(memory=1GB)] [numa(memory=1GB)] core:2 pu:1");
+  CheckInvariants(topology);
+  EXPECT_EQ(topology.nodes.size(), 2u);
+  EXPECT_EQ(topology.cpus[0].node, 0);
+}
+
 TEST(Topology, OfOneCpu) {
   const Topology topology = FromString("pu:1");
   CheckInvariants(topology);
@@ -144,6 +162,8 @@ TEST(Topology, BadDescriptionsAreRefusedInOneLine) {
       {"", "it is no synthetic description"},
       {"nonsense", "it is no synthetic description"},
       {"numa:2 core:", "it is no synthetic description"},
+      {"core:99999999 pu:99999", "it has 9.9999e+12 CPUs, 16384 are the most"},
+      {"numa:2 16384", "it has 32768 CPUs"},
       {"/no/such/file.xml", "the file cannot be read: No such file"},
       {"no_such_file.xml", "the file cannot be read: No such file"},
       {"/dev/null", "it is no XML file"},
