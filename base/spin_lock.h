@@ -23,12 +23,12 @@
 // No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
 // holds one.
 //
-// Lock order, the whole of it: two of these are held at once only as the arrow says.
-//      without_stack_lock_ (scheduling_group/scheduling_group.h)  ->  overflow list (scheduling_group/overflow_list.h)
-//      all others are leaves: a primitive's queue lock (sync/), timer shard (timer/timer_shard.h), entity pool
-//      (scheduling_group/entity_pool.h), custom_stacks_lock_ (scheduling_group.h), stack pool (context/stack_pool.h),
-//      overload detector (scheduling_group/overload_detector.h; only tried), blocking pool (io/blocking_pool.h), limits
-//      of blocking calls (fiber/blocking_limits.cc)
+// Lock order: all are leaves, no two are held at once. A primitive's queue lock (sync/); timer shard
+// (timer/timer_shard.h); fibers without a stack (scheduling_group/scheduling_group.h); overflow list
+// (scheduling_group/overflow_list.h); overload detector (scheduling_group/overload_detector.h, only tried); entity pool
+// (scheduling_group/entity_pool.cc: of each home, and of the table); stack pool (context/stack_pool.h); stack registry
+// (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool (io/blocking_pool.h); limits of blocking
+// calls (fiber/blocking_limits.cc).
 //
 // Rejected: sched_yield() instead of the sleep: since Linux 6.6 a thread that yields forfeits its share of the CPU, and
 // then waits for one when it is woken next, wherever it slept. To mark in the word that somebody sleeps, for unlock()

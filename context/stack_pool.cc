@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "weft/base/check.h"
@@ -88,8 +89,12 @@ std::size_t StackPool::AcquireBatch(void** tops, std::size_t n) {
     taken += TakeAny(tops + taken, n - taken, &growth);
   }
   if (WEFT_UNLIKELY(taken < n)) {
-    WEFT_LOG_EVERY_SECOND(WARNING, "out of stacks: ", statistics().in_use, " of ", stack_size_,
-                          " bytes are in use, and there are no more: ", WhyNot(growth));
+    try {
+      WEFT_LOG_EVERY_SECOND(WARNING, "out of stacks: ", statistics().in_use, " of ", stack_size_,
+                            " bytes are in use, and there are no more: ", WhyNot(growth));
+    } catch (const std::bad_alloc&) {
+      // Nor memory for the line.
+    }
   }
   std::reverse(tops, tops + taken);  // They were taken warmest first.
   return taken;

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <bitset>
+#include <cstddef>
 #include <cstdlib>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +25,7 @@
 #include "weft/base/thread_end.h"
 #include "weft/numa/affinity.h"
 #include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/entity_stack.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -53,16 +56,29 @@ struct ThreadCache {
   }
 };
 
+using FreeStack = EntityStack<EntityPool::kEntitiesPerChunk>;
+
+// What is kept of a chunk, behind its entities. Never freed.
+struct Chunk {
+  explicit Chunk(FiberEntity* chunk) : entities(chunk) {}
+
+  FreeStack::Room room;  // as many pointers as it has entities
+  FiberEntity* const entities;
+  Chunk* next = nullptr;       // of the home; set before it is in the list
+  Chunk* next_cold = nullptr;  // under the home's lock
+};
+
 // What all threads share of one home.
 struct alignas(base::kCacheLineSize) CentralStack {
   base::SpinLock lock;
-  std::vector<FiberEntity*> free WEFT_GUARDED_BY(lock);
-  std::vector<std::uint32_t> cold_chunks WEFT_GUARDED_BY(lock);  // wholly free, pages given back
-  std::vector<std::uint32_t> chunks WEFT_GUARDED_BY(lock);       // all of the home
-  int node = -1;                                                 // set by HomeOn() before it returns the home
+  FreeStack free WEFT_GUARDED_BY(lock);
+  Chunk* cold_chunks WEFT_GUARDED_BY(lock) = nullptr;  // wholly free, pages given back
+  Chunk* chunks WEFT_GUARDED_BY(lock) = nullptr;       // all of the home
+  std::size_t chunk_count WEFT_GUARDED_BY(lock) = 0;
+  int node = -1;  // set by HomeOn() before it returns the home
 
-  void AddChunk(std::uint32_t index) WEFT_REQUIRES(lock);
-  void CopyTo(Shelf& shelf) WEFT_REQUIRES(lock);
+  void AddEntities(const Chunk& chunk) WEFT_REQUIRES(lock);
+  void Refill(Shelf& shelf) WEFT_REQUIRES(lock);
 };
 
 struct Central {
@@ -89,7 +105,7 @@ constinit thread_local ThreadCache* tls_cache = nullptr;
 
 void ReturnShelf(const Shelf& shelf, CentralStack& home) {
   base::SpinLockGuard guard(home.lock);
-  home.free.insert(home.free.end(), shelf.free, shelf.free + shelf.count);
+  home.free.Push(shelf.free, shelf.count);
 }
 
 void ReturnCache(ThreadCache* cache) {
@@ -124,7 +140,8 @@ void EndCache(void* of_thread) {
 constinit base::ThreadEnd at_thread_end(&EndCache);
 
 WEFT_NOINLINE ThreadCache* MakeThreadCache() {
-  auto* cache = new ThreadCache;
+  auto* cache = new (std::nothrow) ThreadCache;
+  if (cache == nullptr) return nullptr;
   (void)at_thread_end.Arm(cache);  // Else it stays, with its counts and what it holds.
   SetCacheOfThread(cache);
   Central& central = TheCentral();
@@ -134,65 +151,70 @@ WEFT_NOINLINE ThreadCache* MakeThreadCache() {
   return cache;
 }
 
-// Never inlined: a fiber that migrates must not reuse an address of its old thread.
-WEFT_TLS_ACCESSOR ThreadCache& LocalCache() {
+// Never inlined: a fiber that migrates must not reuse an address of its old thread. nullptr: there is no memory.
+WEFT_TLS_ACCESSOR ThreadCache* LocalCache() {
   ThreadCache* cache = tls_cache;
-  return cache != nullptr ? *cache : *MakeThreadCache();
+  return cache != nullptr ? cache : MakeThreadCache();
 }
 
 void Count(std::atomic<std::uint64_t>& counter, std::memory_order order) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, order);  // Only this thread writes it.
 }
 
-WEFT_NOINLINE Shelf& MakeShelf(ThreadCache& cache, EntityPool::Home home) {
-  cache.others[home] = new Shelf;
-  return *cache.others[home];
+WEFT_NOINLINE Shelf* MakeShelf(ThreadCache& cache, EntityPool::Home home) {
+  return cache.others[home] = new (std::nothrow) Shelf;
 }
 
-Shelf& ShelfOf(ThreadCache& cache, EntityPool::Home home) {
+// nullptr: there is no memory.
+Shelf* ShelfOf(ThreadCache& cache, EntityPool::Home home) {
   if (home == EntityPool::kAnywhere) [[likely]] {
-    return cache.anywhere;
+    return &cache.anywhere;
   }
   Shelf* shelf = cache.others[home];
-  return shelf != nullptr ? *shelf : MakeShelf(cache, home);
+  return shelf != nullptr ? shelf : MakeShelf(cache, home);
 }
 
-// A new chunk on `node`, entered into the table; its index, or kMaxChunks: there is no memory or no room in the table.
-// Makes system calls: not under a lock.
-std::size_t MakeChunk(Central& central, int node) {
-  void* memory = ::mmap(nullptr, EntityPool::kChunkBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return kMaxChunks;
-  if (const std::error_code error = numa::BindMemory(memory, EntityPool::kChunkBytes, node)) {
+// A new chunk on `node`, entered into the table; nullptr: there is no memory or no room in the table. Makes system calls
+// and touches new memory: not under a lock.
+Chunk* MakeChunk(Central& central, int node) {
+  constexpr std::size_t kBytes = EntityPool::kChunkBytes + sizeof(Chunk);
+  void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (const std::error_code error = numa::BindMemory(memory, kBytes, node)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "fibers of node ", node, " are kept elsewhere: ", error.message());
   }
+  auto* entities = static_cast<FiberEntity*>(memory);  // Zeroes are free entities (EP1).
+  auto* chunk = new (static_cast<std::byte*>(memory) + EntityPool::kChunkBytes) Chunk(entities);
   {
     base::SpinLockGuard guard(central.lock);
     const std::size_t count = central.chunk_count.load(std::memory_order_relaxed);  // Written under the lock only.
     if (count < kMaxChunks) {
-      weft_fiber_chunks[count] = static_cast<FiberEntity*>(memory);  // Zeroes are free entities (EP1).
+      weft_fiber_chunks[count] = entities;
 #if WEFT_ASAN
       __lsan_register_root_region(memory, EntityPool::kChunkBytes);  // What only a fiber refers to is no leak.
 #endif
       // release: publishes the table entry. Pairs with the acquire in ChunkCount().
       central.chunk_count.store(count + 1, std::memory_order_release);
-      return count;
+      return chunk;
     }
   }
-  ::munmap(memory, EntityPool::kChunkBytes);
-  return kMaxChunks;
+  ::munmap(memory, kBytes);
+  return nullptr;
 }
 
-void CentralStack::AddChunk(std::uint32_t index) {
-  FiberEntity* chunk = weft_fiber_chunks[index];
-  for (std::size_t i = EntityPool::kEntitiesPerChunk; i-- > 0;) free.push_back(&chunk[i]);
+void CentralStack::AddEntities(const Chunk& chunk) {
+  for (std::size_t i = EntityPool::kEntitiesPerChunk; i-- > 0;) {
+    FiberEntity* entity = &chunk.entities[i];
+    free.Push(&entity, 1);
+  }
 }
 
-void CentralStack::CopyTo(Shelf& shelf) {
-  const std::size_t n = std::min(kExchange, free.size());
-  std::copy(free.end() - static_cast<std::ptrdiff_t>(n), free.end(), shelf.free);
-  free.resize(free.size() - n);
-  shelf.count = n;
+void CentralStack::Refill(Shelf& shelf) {
+  if (free.size() < kExchange && cold_chunks != nullptr) {
+    Chunk* chunk = std::exchange(cold_chunks, cold_chunks->next_cold);
+    AddEntities(*chunk);
+  }
+  shelf.count = free.Pop(shelf.free, kExchange);
 }
 
 // The empty shelf, from the central stack, a cold chunk or a new one.
@@ -201,20 +223,18 @@ WEFT_NOINLINE bool Refill(Shelf& shelf, EntityPool::Home home) {
   CentralStack& stack = central.homes[home];
   {
     base::SpinLockGuard guard(stack.lock);
-    if (stack.free.size() < kExchange && !stack.cold_chunks.empty()) {
-      stack.AddChunk(stack.cold_chunks.back());
-      stack.cold_chunks.pop_back();
-    }
-    stack.CopyTo(shelf);
+    stack.Refill(shelf);
   }
   if (shelf.count != 0) return true;
-  const std::size_t index = MakeChunk(central, stack.node);
+  Chunk* chunk = MakeChunk(central, stack.node);
   base::SpinLockGuard guard(stack.lock);
-  if (index != kMaxChunks) {
-    stack.chunks.push_back(static_cast<std::uint32_t>(index));
-    stack.AddChunk(static_cast<std::uint32_t>(index));
+  if (chunk != nullptr) {
+    chunk->next = std::exchange(stack.chunks, chunk);
+    ++stack.chunk_count;
+    stack.free.AddRoom(&chunk->room);
+    stack.AddEntities(*chunk);
   }
-  stack.CopyTo(shelf);
+  stack.Refill(shelf);
   return shelf.count != 0;
 }
 
@@ -222,7 +242,7 @@ WEFT_NOINLINE void Flush(Shelf& shelf, EntityPool::Home home) {
   CentralStack& stack = TheCentral().homes[home];
   base::SpinLockGuard guard(stack.lock);
   // The coldest half; the most recently used stay.
-  stack.free.insert(stack.free.end(), shelf.free, shelf.free + kExchange);
+  stack.free.Push(shelf.free, kExchange);
   std::copy(shelf.free + kExchange, shelf.free + kCacheSize, shelf.free);
   shelf.count = kCacheSize - kExchange;
 }
@@ -252,29 +272,55 @@ EntityPool::Home EntityPool::HomeOn(int node) {
   return static_cast<Home>(central.home_count++);
 }
 
+namespace {
+
+WEFT_NOINLINE WEFT_COLD FiberEntity* RefuseToTake() {
+  try {
+    WEFT_LOG_EVERY_SECOND(WARNING, "EntityPool: no memory for another fiber, ", EntityPool::LiveFibers(), " are alive");
+  } catch (const std::bad_alloc&) {
+    // Nor for a line about it.
+  }
+  return nullptr;
+}
+
+// By a thread that has no cache, or no shelf, and no memory for one.
+WEFT_NOINLINE WEFT_COLD void GiveBackWithoutShelf(FiberEntity* fiber, EntityPool::Home home) {
+  Central& central = TheCentral();
+  {
+    base::SpinLockGuard guard(central.homes[home].lock);
+    central.homes[home].free.Push(&fiber, 1);
+  }
+  base::SpinLockGuard guard(central.lock);
+  ++central.given_back_by_the_gone;
+}
+
+}  // namespace
+
 FiberEntity* EntityPool::Take(Home home) {
-  ThreadCache& cache = LocalCache();
-  Shelf& shelf = ShelfOf(cache, home);
-  if (shelf.count == 0 && !Refill(shelf, home)) {
-    WEFT_LOG_EVERY_SECOND(WARNING, "EntityPool: no memory for another fiber, ", LiveFibers(), " are alive");
-    return nullptr;
+  ThreadCache* cache = LocalCache();
+  Shelf* shelf = cache != nullptr ? ShelfOf(*cache, home) : nullptr;
+  if (shelf == nullptr || (shelf->count == 0 && !Refill(*shelf, home))) [[unlikely]] {
+    return RefuseToTake();
   }
   // relaxed: what carries the fiber to its worker carries this too (EP3).
-  Count(cache.taken, std::memory_order_relaxed);
-  FiberEntity* fiber = shelf.free[--shelf.count];
+  Count(cache->taken, std::memory_order_relaxed);
+  FiberEntity* fiber = shelf->free[--shelf->count];
   fiber->home_ = home;
-  fiber->id_.store(NextFiberId(cache), std::memory_order_relaxed);  // For reports; the queue carries it.
+  fiber->id_.store(NextFiberId(*cache), std::memory_order_relaxed);  // For reports; the queue carries it.
   return fiber;
 }
 
-void EntityPool::GiveBack(FiberEntity* fiber) {
-  ThreadCache& cache = LocalCache();
+void EntityPool::GiveBack(FiberEntity* fiber) noexcept {
+  ThreadCache* cache = LocalCache();
   const Home home = fiber->home_;
-  Shelf& shelf = ShelfOf(cache, home);
-  if (shelf.count == kCacheSize) Flush(shelf, home);
-  shelf.free[shelf.count++] = fiber;
+  Shelf* shelf = cache != nullptr ? ShelfOf(*cache, home) : nullptr;
+  if (shelf == nullptr) [[unlikely]] {
+    return GiveBackWithoutShelf(fiber, home);
+  }
+  if (shelf->count == kCacheSize) Flush(*shelf, home);
+  shelf->free[shelf->count++] = fiber;
   // release: who counts this end counts the beginning too (EP3). Pairs with the acquire in LiveFibers().
-  Count(cache.given_back, std::memory_order_release);
+  Count(cache->given_back, std::memory_order_release);
 }
 
 std::size_t EntityPool::LiveFibers() {
@@ -328,70 +374,104 @@ void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
 }  // namespace
 
 std::size_t EntityPool::ChunkCount() {
-  return TheCentral().chunk_count.load(std::memory_order_acquire);  // Pairs with the release in Grow().
+  return TheCentral().chunk_count.load(std::memory_order_acquire);  // Pairs with the release in MakeChunk().
 }
 
 FiberEntity* EntityPool::ChunkAt(std::size_t index) { return weft_fiber_chunks[index]; }
 
-std::size_t EntityPool::Trim() {
-  for (std::size_t home = 0; home < kMaxHomes; ++home) Trim(static_cast<Home>(home));
+std::size_t EntityPool::Trim() noexcept {
+  try {
+    for (std::size_t home = 0; home < kMaxHomes; ++home) Trim(static_cast<Home>(home));
+  } catch (const std::bad_alloc&) {
+    // Another time.
+  }
   return 0;
 }
 
+namespace {
+
+// What Trim() works with. All of its memory is there before the first entity is taken out of the stack, which must come
+// back.
+struct TrimmedHome {
+  struct OfChunk {
+    Chunk* chunk;
+    std::uint32_t free = 0;
+    ChunkMap map;
+  };
+
+  std::vector<OfChunk> chunks;  // By address, so that an entity's chunk is found by a search.
+  std::vector<FiberEntity*> free;
+
+  OfChunk& ChunkOf(const FiberEntity* fiber) {
+    return *std::prev(std::upper_bound(chunks.begin(), chunks.end(), fiber,
+                                       [](const FiberEntity* f, const OfChunk& c) { return f < c.chunk->entities; }));
+  }
+};
+
+// Pointers that are moved in one section under the lock.
+constexpr std::size_t kTrimPortion = 1024;
+
+}  // namespace
+
 void EntityPool::Trim(Home home) {
   CentralStack& stack = TheCentral().homes[home];
-  std::vector<FiberEntity*> free;
-  // The home's chunks by address, so that an entity's chunk is found by a search.
-  std::vector<std::pair<FiberEntity*, std::uint32_t>> by_address;
+  TrimmedHome trimmed;
+  std::size_t size = 0;
+  std::size_t chunk_count = 0;
+  Chunk* chunk = nullptr;
   {
     base::SpinLockGuard guard(stack.lock);
-    if (stack.free.size() < 2 * kEntitiesPerChunk) return;
+    size = stack.free.size();
+    if (size < 2 * kEntitiesPerChunk) return;
+    chunk = stack.chunks;
+    chunk_count = stack.chunk_count;
   }
-  by_address.reserve(ChunkCount());  // Not under the lock.
-  {
+  trimmed.chunks.reserve(chunk_count);
+  trimmed.free.resize(size);
+  for (; chunk != nullptr; chunk = chunk->next) trimmed.chunks.push_back({.chunk = chunk, .free = 0, .map = {}});
+  std::sort(trimmed.chunks.begin(), trimmed.chunks.end(),
+            [](const auto& a, const auto& b) { return a.chunk->entities < b.chunk->entities; });
+
+  // From the top, the most recently freed first. Others push and pop meanwhile; when they add a chunk, which we do not
+  // know, we have taken enough.
+  std::size_t taken = 0;
+  while (taken < size) {
     base::SpinLockGuard guard(stack.lock);
-    free.swap(stack.free);  // Others add cold chunks or new ones meanwhile; we are rare.
-    for (std::uint32_t c : stack.chunks) by_address.emplace_back(ChunkAt(c), c);
+    if (stack.chunk_count != chunk_count) break;
+    const std::size_t n = stack.free.Pop(&trimmed.free[taken], std::min(kTrimPortion, size - taken));
+    if (n == 0) break;
+    taken += n;
   }
-  const std::size_t chunks = ChunkCount();
-  std::sort(by_address.begin(), by_address.end());
-  auto chunk_of = [&](FiberEntity* fiber) {
-    return std::prev(std::upper_bound(by_address.begin(), by_address.end(), fiber,
-                                      [](FiberEntity* f, const auto& chunk) { return f < chunk.first; }))
-        ->second;
-  };
-  std::vector<std::uint32_t> free_in(chunks, 0);
-  std::vector<ChunkMap> map(chunks);
-  for (FiberEntity* fiber : free) {
-    const std::uint32_t c = chunk_of(fiber);
-    ++free_in[c];
-    map[c].set(static_cast<std::size_t>(fiber - ChunkAt(c)));
+  trimmed.free.resize(taken);
+  for (FiberEntity* fiber : trimmed.free) {
+    TrimmedHome::OfChunk& of = trimmed.ChunkOf(fiber);
+    ++of.free;
+    of.map.set(static_cast<std::size_t>(fiber - of.chunk->entities));
   }
-  std::vector<std::uint32_t> cold;
   // One wholly free chunk stays warm.
   bool kept_one = false;
-  for (const auto& [chunk, c] : by_address) {
-    if (free_in[c] != kEntitiesPerChunk) {
-      DiscardFreePages(chunk, map[c]);
-      continue;
-    }
-    if (!kept_one) {
+  for (TrimmedHome::OfChunk& of : trimmed.chunks) {
+    if (of.free != kEntitiesPerChunk) {
+      DiscardFreePages(of.chunk->entities, of.map);
+    } else if (!kept_one) {
       kept_one = true;
-      free_in[c] = 0;
-      continue;
+      of.free = 0;
+    } else {
+      // The pages read as zeroes afterwards: free entities (EP1). A failure leaves them as they are, which is as good.
+      (void)::madvise(of.chunk->entities, kChunkBytes, MADV_DONTNEED);
     }
-    // The pages read as zeroes afterwards: free entities (EP1). A failure leaves them as they are, which is as good.
-    (void)::madvise(chunk, kChunkBytes, MADV_DONTNEED);
-    cold.push_back(c);
   }
-  std::erase_if(free, [&](FiberEntity* fiber) { return free_in[chunk_of(fiber)] == kEntitiesPerChunk; });
-  free.shrink_to_fit();
-  base::SpinLockGuard guard(stack.lock);
-  stack.cold_chunks.insert(stack.cold_chunks.end(), cold.begin(), cold.end());
-  if (stack.free.empty()) {
-    stack.free.swap(free);
-  } else {
-    stack.free.insert(stack.free.end(), free.begin(), free.end());
+  std::erase_if(trimmed.free, [&](FiberEntity* fiber) { return trimmed.ChunkOf(fiber).free == kEntitiesPerChunk; });
+  for (std::size_t left = trimmed.free.size(); left != 0;) {
+    const std::size_t n = std::min(kTrimPortion, left);
+    left -= n;
+    base::SpinLockGuard guard(stack.lock);
+    stack.free.Push(&trimmed.free[left], n);
+  }
+  for (const TrimmedHome::OfChunk& of : trimmed.chunks) {
+    if (of.free != kEntitiesPerChunk) continue;
+    base::SpinLockGuard guard(stack.lock);
+    of.chunk->next_cold = std::exchange(stack.cold_chunks, of.chunk);
   }
 }
 

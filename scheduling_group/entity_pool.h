@@ -6,8 +6,13 @@
 // Chunks of entities (256 KiB each) hang in one global table and are never unmapped: a pointer to an entity is always
 // readable, a debugger or a core dump finds every fiber by walking the table, and no fiber needs to be entered into a
 // list when it starts. Free entities lie in per-thread caches (arrays of pointers; nothing is written into a free
-// entity) and in a central stack that exchanges half a cache at a time under a SpinLock. After a burst Trim() gives
-// the chunks and pages that are wholly free back to the OS; they read as zeroes then, which is a free entity.
+// entity) and in a central stack (entity_stack.h) that exchanges half a cache at a time under a SpinLock. After a burst
+// Trim() gives the chunks and pages that are wholly free back to the OS; they read as zeroes then, which is a free
+// entity.
+//
+// Where memory is exhausted, Take() says nullptr: of the caller's own cache, of a chunk, or because the table is full.
+// GiveBack() needs no memory: a chunk brings the room for its entities in the central stack, and a thread that has no
+// cache and gets none gives back to that stack. Nothing is allocated under a lock.
 //
 // The pool has homes, one for each NUMA node that groups are on, with a central stack and chunks of its own, and each
 // thread has a cache for each home it has met. A fiber's entity comes from the home of its group and goes back there
@@ -44,13 +49,14 @@ class EntityPool {
   // The home on a NUMA node (-1: kAnywhere); the same for the same node. After kMaxHomes - 1 nodes: kAnywhere.
   static Home HomeOn(int node);
 
-  static FiberEntity* Take(Home home);       // with a new id; nullptr: memory or table exhausted
-  static void GiveBack(FiberEntity* fiber);  // kDead, cold fields null
-  static std::size_t LiveFibers();           // taken and not given back
-  static std::uint64_t TakenEver();          // total number of fibers created in this process
+  static FiberEntity* Take(Home home);                // with a new id; nullptr: memory or table exhausted
+  static void GiveBack(FiberEntity* fiber) noexcept;  // kDead, cold fields null
+  static std::size_t LiveFibers();                    // taken and not given back
+  static std::uint64_t TakenEver();                   // total number of fibers created in this process
 
-  // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed.
-  static std::size_t Trim();
+  // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed. It needs some memory
+  // itself, and does nothing without.
+  static std::size_t Trim() noexcept;
 
   // Calls visit(entity) for each entity that ever was one; most useful with a filter on its phase. A snapshot: fibers
   // come and go meanwhile.

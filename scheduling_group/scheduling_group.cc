@@ -442,8 +442,12 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   for (unsigned w = 0; w < size(); ++w) {
     if (static_cast<int>(w) != WorkerOf(caller, this)) Unpark(w);
   }
-  WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
-                        ", it waits until another fiber ends (what there is not enough of, the stack pool says)");
+  try {
+    WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber->id(),
+                          ", it waits until another fiber ends (what there is not enough of, the stack pool says)");
+  } catch (const std::bad_alloc&) {
+    // No memory for the line either.
+  }
 }
 
 void SchedulingGroup::RetryWithoutStack() {

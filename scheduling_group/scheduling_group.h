@@ -29,7 +29,7 @@
 //        for a moment and gone to sleep, and nobody may push any more). A call wakes one worker; a thief that leaves
 //        more behind than it takes wakes the next of its group, until all are awake or nothing is left.
 //
-// Lock order: without_stack_lock_ before the policy's own locks.
+// Lock order: without_stack_lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 

@@ -122,6 +122,7 @@ void Worker::Run() {
   context::InitThreadContext(&loop_);
   SetCurrentWorker(this);
   while (FiberEntity* fiber = NextFiber()) {
+    CheckOverflowHandlerAtTimes();
     SwitchTo(nullptr, LeftBehind::kNothing, fiber);
   }
   stacks_.Clear();
@@ -207,9 +208,10 @@ FiberEntity* Worker::NextFiber() {
   }
 }
 
-// After the 1st, 2nd, 4th, ... sleep. A program installs its handlers when it starts: before its first fiber, mostly.
+// When the loop is left for the 1st, 2nd, 4th, ... time. A program installs its handlers when it starts: mostly before
+// its first fiber.
 void Worker::CheckOverflowHandlerAtTimes() {
-  if (std::has_single_bit(++sleeps_)) [[unlikely]] {
+  if (std::has_single_bit(++loop_left_)) [[unlikely]] {
     context::CheckOverflowHandler();
   }
 }
@@ -221,7 +223,6 @@ bool Worker::Sleep() {
   IdlePoller* poller = group->idle_poller();
   if (poller == nullptr || !poller->TryEnter()) {
     parker.Park();
-    CheckOverflowHandlerAtTimes();
     const bool claimed = !idle.CancelSleep(index);
     if (claimed) WorkerCounters::Add(counters().wakes);
     return claimed;
@@ -232,7 +233,6 @@ bool Worker::Sleep() {
     (void)parker.EndWaitElsewhere();
   }
   idle.SetInPoll(index, false);
-  CheckOverflowHandlerAtTimes();
   bool counted_as_spinner = !idle.CancelSleep(index);
   if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
   // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are

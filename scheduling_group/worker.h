@@ -97,7 +97,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   context::StackCache stacks_;
   SpinMemory spin_memory_;
   std::uint32_t spins_in_vain_ = 0;  // in a row
-  std::uint64_t sleeps_ = 0;
+  std::uint64_t loop_left_ = 0;
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
   bool robbing_ = false;                                  // the last attempt to steal brought a fiber
   std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n

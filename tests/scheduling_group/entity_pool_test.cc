@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <map>
@@ -49,6 +51,41 @@ TEST(EntityPool, LiveFibersCountsOverThreads) {
   }).join();
   EXPECT_EQ(EntityPool::LiveFibers(), before + 1000);
   for (FiberEntity* fiber : fibers) DiscardFiber(fiber);  // In another thread than the one that made them.
+  EXPECT_EQ(EntityPool::LiveFibers(), before);
+}
+
+// EP3. Counted in the other order it is: of a thread that always has one, but not always the same, none is seen.
+TEST(EntityPool, LiveFibersNeverMissesOneWhileOthersComeAndGo) {
+  const std::size_t before = EntityPool::LiveFibers();
+  std::atomic<bool> stop{false};
+  std::atomic<bool> has_one{false};
+  // Threads that have taken part, so that to count takes a while.
+  std::vector<std::thread> idle;
+  for (int i = 0; i < 50; ++i) {
+    idle.emplace_back([&] {
+      DiscardFiber(NewFiber(nullptr, {}, [] {}));
+      stop.wait(false);
+    });
+  }
+  std::thread takes([&] {
+    FiberEntity* one = NewFiber(nullptr, {}, [] {});
+    has_one = true;
+    while (!stop) DiscardFiber(std::exchange(one, NewFiber(nullptr, {}, [] {})));
+    DiscardFiber(one);
+  });
+  while (!has_one) std::this_thread::yield();
+  std::size_t least = before + 1;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (std::chrono::steady_clock::now() < until) {
+    const std::size_t live = EntityPool::LiveFibers();
+    // Less than none is a very large number. (More than there are may be seen, if we are stopped while we count.)
+    if (live < least || live > (std::size_t{1} << 40)) least = 0;
+  }
+  stop = true;
+  stop.notify_all();
+  takes.join();
+  for (std::thread& thread : idle) thread.join();
+  EXPECT_EQ(least, before + 1);
   EXPECT_EQ(EntityPool::LiveFibers(), before);
 }
 

@@ -278,6 +278,35 @@ TEST_P(SchedulingGroupTest, OnExitIsCalledWhenTheFiberIsOver) {
 
 // The hook runs at the end of a switch, where there may be no other (W2): with the queue full a start from there
 // switched.
+// Who joins a fiber may count the fibers at once: on_exit is what tells him.
+TEST(SchedulingGroup, OnExitIsCalledWhenTheFiberIsCountedNoMore) {
+  WorkerGroup group(1);
+  const std::size_t before = EntityPool::LiveFibers();
+  for (const bool takes_over : {false, true}) {  // whether another fiber begins on its stack
+    std::atomic<std::size_t> seen{~std::size_t{0}};
+    Countdown done(takes_over ? 2 : 1);
+    struct Exit {
+      std::atomic<std::size_t>* seen;
+      Countdown* done;
+    } exit{&seen, &done};
+    const StartOptions options = {.on_exit =
+                                      [](void* arg) {
+                                        auto* exit = static_cast<Exit*>(arg);
+                                        exit->seen->store(EntityPool::LiveFibers());
+                                        exit->done->Done();
+                                      },
+                                  .on_exit_arg = &exit};
+    ASSERT_TRUE(group.Start(
+        [&] {
+          if (takes_over && !group.Start([&] { done.Done(); })) ADD_FAILURE();
+        },
+        options));
+    ASSERT_TRUE(done.Wait());
+    EXPECT_EQ(seen, before + (takes_over ? 1 : 0));
+    group.Drain();
+  }
+}
+
 TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
   SchedulingGroup::Options options{.workers = workers(), .run_queue_size = 4};
   WorkerGroup group(options);
