@@ -170,10 +170,9 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   entry->type->invoke(entry->callable(), id);
 
   shard->lock.lock();
-  if ((WordOf(entry) & (TimerEntry::kPeriodic | TimerEntry::kKilled)) != TimerEntry::kPeriodic ||
-      !shard->open_to_callbacks()) {
+  // The shard may be closed by now: then DropCallbackTimers() has killed this timer, or will take it out of the queue.
+  if ((WordOf(entry) & (TimerEntry::kPeriodic | TimerEntry::kKilled)) != TimerEntry::kPeriodic)
     return End(shard, entry);
-  }
   WideTimerEntry* periodic = Wide(entry);
   periodic->expires_ns = NextExpiry(periodic->expires_ns, periodic->interval_ns, shard->now());
   SetState(entry, TimerEntry::kArmed);
@@ -187,7 +186,7 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
 void FireAgain(TimerEntry* entry, Tick tick) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
-  if ((WordOf(entry) & TimerEntry::kKilled) != 0 || !shard->open_to_callbacks()) return End(shard, entry);
+  if ((WordOf(entry) & TimerEntry::kKilled) != 0) return End(shard, entry);  // Closed: as in RunCallback().
   SetState(entry, TimerEntry::kArmed);
   const bool announce = shard->Add(entry, tick);
   shard->lock.unlock();
@@ -347,6 +346,7 @@ void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) 
   EndWaiter waiter;
   waiter.fiber = CurrentFiber();
   waiter.next = entry->prev;
+  // These two in any order: who wakes us has had the lock after us.
   if (waiter.fiber != nullptr) PrepareToPark(waiter.fiber);
   entry->prev = &waiter;
   shard->lock.unlock();

@@ -232,7 +232,9 @@ TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& si
     }
     const Slot far = FirstFar();
     const Slot near = FirstNear();
-    if (far.begin <= near.begin) {  // Also if both begin now: the far slot may hold nodes of that tick.
+    // Also if both begin at the same tick. (The near slot first would do: the far one is next then, before any other
+    // tick, and which of a tick's nodes are handed over first is left open by TQ3.)
+    if (far.begin <= near.begin) {
       if (far.begin > now) break;
       present_ = far.begin;
       TakeForRefiling(far.ring);

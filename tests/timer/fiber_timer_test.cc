@@ -30,6 +30,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/log.h"
 #include "weft/base/parker.h"
+#include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/park.h"
@@ -727,6 +728,83 @@ TEST(FiberTimerAtStop, ACallbacksDestructorMayUseTimers) {
   };
   for (int i = 0; i < 10; ++i) DetachFiberTimer(SetFiberTimer(In(hours(1)), Chain()));
   EXPECT_EQ(group.timers().DropCallbacks(), 10u);
+}
+
+// Callables are moved into their place without the lock: the runtime may have stopped by the time that is done.
+TEST(FiberTimerAtStop, ATimerThatIsBeingSetMeanwhileIsRefusedAndItsCallbackDestroyed) {
+  std::atomic<int> alive{0};
+  TimedGroup group(1);
+  struct StopsWhenMoved {
+    explicit StopsWhenMoved(TimedGroup* own_group, std::atomic<int>* count) : group(own_group), token(count) {}
+    StopsWhenMoved(StopsWhenMoved&& other) noexcept : group(other.group), token(std::move(other.token)) {
+      EXPECT_EQ(group->timers().DropCallbacks(), 0u);
+    }
+    void operator()() const { ADD_FAILURE(); }
+    TimedGroup* group;
+    Token token;
+  };
+  EXPECT_EQ(SetFiberTimer(In(hours(1)), StopsWhenMoved(&group, &alive)), 0u);
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(group.timers().armed(), 0u);
+}
+
+TEST(FiberTimerAtStop, ACallbackWhoseFiberHasNotRunYetDoesNotRunAfterIt) {
+  scheduling_group::SchedulingGroup::Options options;
+  options.workers = 1;
+  scheduling_group::SchedulingGroup group(options);
+  TimerWorker::Options timer_options;
+  timer_options.group = &group;
+  TimerWorker timers(timer_options);
+  ASSERT_TRUE(timers.Start());
+  std::atomic<int> alive{0};
+  ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(0)), [token = Token(&alive)] { ADD_FAILURE(); }));
+  while (group.queue_size() == 0) std::this_thread::yield();
+  EXPECT_EQ(timers.DropCallbacks(), 1u);
+
+  scheduling_group::WorkerTeam team(&group);
+  ASSERT_TRUE(team.Start());
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_EQ(alive, 0);
+  timers.Stop();
+  group.Stop();
+  team.Join();
+}
+
+// --- The end of a timer ---
+
+TEST(FiberTimerEnd, WhoComesToWaitWhileTheCallbackIsBeingDestroyedIsWoken) {
+  TimedGroup group(1);
+  struct EndsLate {
+    EndsLate(std::atomic<TimerEntry*>* place, std::atomic<bool>* begun) : entry(place), ends(begun) {}
+    EndsLate(EndsLate&& other) noexcept : entry(std::exchange(other.entry, nullptr)), ends(other.ends) {}
+    ~EndsLate() {
+      if (entry == nullptr) return;
+      *ends = true;
+      const auto limit = steady_clock::now() + seconds(20);
+      while (!Awaited(entry->load()) && steady_clock::now() < limit) std::this_thread::yield();
+    }
+    static bool Awaited(TimerEntry* waited_for) {
+      if (waited_for == nullptr) return false;
+      base::SpinLockGuard guard(TimerChunk::Of(waited_for)->shard->lock);
+      return waited_for->prev != nullptr;
+    }
+    void operator()() const {}
+    std::atomic<TimerEntry*>* entry;
+    std::atomic<bool>* ends;
+  };
+  std::atomic<TimerEntry*> entry{nullptr};
+  std::atomic<bool> ends{false};
+  const std::uint64_t id = CreateFiberTimer(In(milliseconds(0)), EndsLate(&entry, &ends));
+  entry = TimerSlab::Find(id);
+  EnableFiberTimer(id);
+  while (!ends) std::this_thread::yield();
+  Countdown woken(1);
+  std::thread waiter([&] {
+    EXPECT_FALSE(KillFiberTimerAndWait(id));
+    woken.Done();
+  });
+  EXPECT_TRUE(woken.Wait());
+  waiter.join();
 }
 
 // --- A full run queue ---
