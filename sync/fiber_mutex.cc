@@ -165,7 +165,8 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   if (!waiter->linked()) return;  // An unlock() passed over it, and has set the bits.
   waiters_.Remove(waiter);
-  // relaxed: as in QueueUp().
+  // relaxed: as in QueueUp(). (kHandOver left behind would do no harm: the next unlock() finds the queue empty and
+  // clears it. It would come by the slow way.)
   if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOver), std::memory_order_relaxed);
 }
 
