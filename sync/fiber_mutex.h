@@ -189,7 +189,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   bool Release(std::uint32_t* word) noexcept;
   void CheckOwner(std::uint32_t word) const noexcept;
   void CheckNotRecursive(std::uint32_t word) const noexcept;
-  void FailWaitedFor() const noexcept;
+  void FailWaitedFor() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;  // The destructor's.
 
   // FiberConditionVariable: waiters that have been notified and want this mutex.
   bool locked_hint() const noexcept {

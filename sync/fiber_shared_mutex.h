@@ -180,7 +180,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   // Before a wait without end.
   void CheckNotOwnedByCaller(const char* function) const noexcept;
   void CheckNoReadBehindWriter() const noexcept WEFT_REQUIRES(queue_lock_);
-  void FailWaitedFor() const noexcept;
+  void FailWaitedFor() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;  // The destructor's.
   // A waiter has left the queue without the mutex.
   void OnWaiterLeft(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
 

@@ -230,7 +230,8 @@ void WaitQueue::Drain(const char* primitive) noexcept {
     {
       base::SpinLockGuard guard(lock_);
       if (waiters_.empty() && passed_over_ == 0) return;
-      if (!waiters_.empty() && !front()->decided()) FailWaitedFor(primitive, front()->fiber());
+      const auto* const first = static_cast<Waiter*>(waiters_.front());
+      if (first != nullptr && !first->decided()) FailWaitedFor(primitive, first->fiber());
     }
     // While the process ends, those that are to leave may never run again.
     if (base::IsInExit()) return;
