@@ -427,6 +427,7 @@ void AfterForkInChild() {
     return;
   }
   scheduling_group::MarkForkedChild();
+  scheduling_group::ForgetGroups();
   timer::ForgetShardSets();
   the_runtime.store(nullptr, std::memory_order_relaxed);
   phase.store(Phase::kStopped, std::memory_order_relaxed);

@@ -24,7 +24,6 @@
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_end.h"
 #include "weft/numa/affinity.h"
-#include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_stack.h"
 
 namespace weft::scheduling_group {
@@ -473,24 +472,6 @@ void EntityPool::Trim(Home home) {
     base::SpinLockGuard guard(stack.lock);
     of.chunk->next_cold = std::exchange(stack.cold_chunks, of.chunk);
   }
-}
-
-void DiscardFiber(FiberEntity* fiber) noexcept {
-  fiber->callable_(fiber, FiberEntity::CallableOp::kDestroy);
-  if (fiber->execution_context != nullptr) fiber_hooks.release_execution_context(fiber);
-  AbandonFiber(fiber);
-}
-
-void AbandonFiber(FiberEntity* fiber) noexcept {
-  fiber->execution_context = nullptr;
-  delete[] std::exchange(fiber->name_, nullptr);
-  fiber->stack_size_ = 0;
-  fiber->guard_size_ = 0;
-  fiber->on_exit_ = nullptr;
-  fiber->on_exit_arg_ = nullptr;
-  fiber->state_.OnDiscarded();
-  EntityPool::GiveBack(fiber);
-  TellDrainWaiter();  // It may have been counted.
 }
 
 }  // namespace weft::scheduling_group

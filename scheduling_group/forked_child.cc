@@ -11,7 +11,6 @@
 
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 
 namespace weft::scheduling_group {
@@ -29,7 +28,6 @@ void Write(const char* text) noexcept {
 void MarkForkedChild() noexcept {
   is_forked_child.store(true, std::memory_order_relaxed);
   SetCurrentWorker(nullptr);
-  ForgetGroups();
   ForgetOtherThreadsSections();
 }
 

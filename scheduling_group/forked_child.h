@@ -9,8 +9,8 @@
 
 namespace weft::scheduling_group {
 
-// In the child, by the handler of pthread_atfork(): no group, no section of another thread, and the caller, if it was a
-// worker, is none any more. Async-signal-safe.
+// In the child, by the handler of pthread_atfork(), which also calls ForgetGroups(): no section of another thread, and
+// the caller, if it was a worker, is none any more. Async-signal-safe.
 void MarkForkedChild() noexcept;
 
 // Any thread.

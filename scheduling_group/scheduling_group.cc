@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/futex.h"
@@ -15,6 +16,7 @@
 #include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
 #include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/thread_may_wait.h"
@@ -527,6 +529,24 @@ FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) 
     fiber->stack_size_ = static_cast<std::uint32_t>(group->options().stack_size);
   }
   return fiber;
+}
+
+void DiscardFiber(FiberEntity* fiber) noexcept {
+  fiber->callable_(fiber, FiberEntity::CallableOp::kDestroy);
+  if (fiber->execution_context != nullptr) fiber_hooks.release_execution_context(fiber);
+  AbandonFiber(fiber);
+}
+
+void AbandonFiber(FiberEntity* fiber) noexcept {
+  fiber->execution_context = nullptr;
+  delete[] std::exchange(fiber->name_, nullptr);
+  fiber->stack_size_ = 0;
+  fiber->guard_size_ = 0;
+  fiber->on_exit_ = nullptr;
+  fiber->on_exit_arg_ = nullptr;
+  fiber->state_.OnDiscarded();
+  EntityPool::GiveBack(fiber);
+  TellDrainWaiter();  // It may have been counted.
 }
 
 }  // namespace weft::scheduling_group
