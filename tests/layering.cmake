@@ -18,7 +18,7 @@ endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
 set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<liburing" "<grpc")
-set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$)" "^fiber/(runtime_flags|testing)$" "^base/(log|check)$"
+set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$)" "^fiber/(runtime_flags|flag_file|testing)$" "^base/(log|check)$"
                       "^io/uring_engine$" "^interop/grpc_")
 
 set(offences "")
