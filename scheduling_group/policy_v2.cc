@@ -48,10 +48,8 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
   AdaptPicks(desk, now);
   ++desk.looks;
   // Never two looks in a row, however long the fibers run: the global queue has its share (P1).
-  if (desk.looks % 2 == 0 && now - desk.patrolled_at >= std::chrono::nanoseconds(kPatrolEvery).count()) {
-    desk.patrolled_at = now;
-    FiberEntity* fiber = ++desk.patrols % 2 == 0 ? desk.fresh.Steal() : TakeFromStuckDesk(desk, now);
-    if (fiber != nullptr) {
+  if (desk.looks % 2 == 0) {
+    if (FiberEntity* fiber = Patrol(desk, now)) {
       *in_sight_again = true;  // P4
       return fiber;
     }
@@ -59,14 +57,31 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
   return TakeShare(desk, in_sight_again);
 }
 
+// Others' fibers that wait for too long, and the oldest of ours, by turns where there are both.
+FiberEntity* PolicyV2::Patrol(Desk& desk, std::int64_t now) {
+  const auto is_due = [now](std::int64_t last, std::chrono::nanoseconds every) { return now - last >= every.count(); };
+  FiberEntity* fiber = nullptr;
+  if (!desk.oldest_next && is_due(desk.looked_for_stuck_at, kStuckEvery)) {
+    desk.looked_for_stuck_at = now;
+    fiber = TakeFromStuckDesk(desk, now);
+  }
+  if (fiber != nullptr) {
+    desk.oldest_next = is_due(desk.served_oldest_at, kOldestEvery);
+    return fiber;
+  }
+  desk.oldest_next = false;
+  if (!is_due(desk.served_oldest_at, kOldestEvery)) return nullptr;
+  desk.served_oldest_at = now;
+  return desk.fresh.Steal();
+}
+
 void PolicyV2::AdaptPicks(Desk& desk, std::int64_t now) {
   if (desk.idled) {
-    desk.patrolled_at = now;  // There was nothing.
+    desk.served_oldest_at = now;  // There was nothing. At others there may be: a fiber that yields alone idles so, too.
   } else {
-    const auto took =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(now - desk.looked_at.load(std::memory_order_relaxed), 1));
-    const std::uint64_t picks = desk.picks * std::chrono::nanoseconds(kLookEvery).count() / took;
-    desk.picks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(picks, kMinPicks, kMaxPicks));
+    const std::int64_t took = std::max<std::int64_t>(now - desk.looked_at.load(std::memory_order_relaxed), 1);
+    const std::int64_t picks = desk.picks * std::chrono::nanoseconds(kLookEvery).count() / took;
+    desk.picks = static_cast<std::uint32_t>(std::clamp<std::int64_t>(picks, kMinPicks, kMaxPicks));
   }
   desk.idled = false;
   desk.picks_until_look = desk.picks;
@@ -87,11 +102,12 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again)
   return fibers[0];
 }
 
-// By another worker: the older half of what is in `fresh`, else of `turns`; the oldest of them to be run.
-WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own) {
+// By another worker: the older half of what is in `fresh`, or `at_least` so many of it, else half of `turns`; the oldest
+// of them to be run.
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own, std::size_t at_least) {
   const std::size_t size = from.fresh.Size();
   if (FiberEntity* oldest = size != 0 ? from.fresh.Steal() : nullptr) {
-    for (std::size_t i = 1; i < (size + 1) / 2; ++i) {
+    for (std::size_t i = 1; i < std::max((size + 1) / 2, at_least); ++i) {
       FiberEntity* fiber = from.fresh.Steal();
       if (fiber == nullptr) break;
       if (!own.fresh.Push(fiber)) {
@@ -110,11 +126,12 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own) {
 }
 
 FiberEntity* PolicyV2::TakeFromStuckDesk(Desk& own, std::int64_t now) {
-  for (Desk& desk : desks_.objects()) {
+  for (unsigned visits = std::min(workers_, kDesksPerVisit); visits != 0; --visits) {
+    Desk& desk = desks_[own.visit_next++ % workers_];
     if (&desk == &own) continue;
     const std::int64_t looked_at = desk.looked_at.load(std::memory_order_relaxed);
     if (looked_at == 0 || now - looked_at < std::chrono::nanoseconds(kStuckAfter).count()) continue;
-    if (FiberEntity* fiber = TakeHalf(desk, own)) return fiber;
+    if (FiberEntity* fiber = TakeHalf(desk, own, kTakeFromStuck)) return fiber;
     if (FiberEntity* fiber = watch_.TryTake(&desk.slot)) return fiber;
   }
   return nullptr;

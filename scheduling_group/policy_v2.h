@@ -20,11 +20,11 @@
 // Invariants
 //   P1  Nothing starves. Outside comes first every N-th pick, N <= kMaxPicks; for its lanes see GQ4. Of `turns` the
 //       oldest is served at least every other pick that is not a hand-off. Of `fresh` the newest is served so; the
-//       oldest, which could wait for ever behind a fiber that always starts another, is served at every other patrol
-//       (kPatrolEvery).
+//       oldest, which could wait for ever behind a fiber that always starts another, is served every kOldestEvery, but
+//       with fibers that run for longer at every eighth pick at the latest.
 //   P2  Slots: HS1 to HS4.
-//   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle: each looks
-//       for such a desk at every other patrol.
+//   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle, within a
+//       millisecond if they switch that often: each looks for such desks every kStuckEvery.
 //   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
 //       they are back in sight (SP1), and a push is followed by a notification anyway.
 //   P5  Local places are bounded, the global queue is not, so nothing is lost; TryPushNew() is false only when a
@@ -35,7 +35,7 @@
 //   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
 //     fibers is then run breadth first, each level waiting with its stacks (bench/workload --workload=skynet_1m);
 //   yielding fibers to the global queue: its lines move between the workers at each yield (--workload=yield);
-//   the oldest of `fresh` at every sixteenth look: see kPatrolEvery;
+//   the oldest of `fresh` at every sixteenth look: see kOldestEvery;
 //   a look at a fixed number of picks: with fibers that run for 100 us, 61 picks are 6 ms.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_V2_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_V2_H_
@@ -96,12 +96,17 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // keep step with a program that does the same things over and over.
   static constexpr std::uint32_t kMaxPicks = 61;
   static constexpr std::uint32_t kMinPicks = 2;  // What is local has a share too.
-  // Each oldest fiber may open another subtree, with its stacks, and so may each one from a stuck desk: a thousand in a
-  // second do no harm, while one in a thousand fibers makes a tree of a million go wide (bench/workload
-  // --workload=skynet_1m: 130 ms against 33; with eight workers on two cores 119 against 35).
-  static constexpr std::chrono::milliseconds kPatrolEvery{1};
-  // A desk is stuck when its worker has missed several looks.
-  static constexpr std::chrono::microseconds kStuckAfter{300};
+  // Each oldest fiber may open another subtree, with its stacks: a thousand in a second do no harm, while one in a
+  // thousand fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms against 33).
+  static constexpr std::chrono::milliseconds kOldestEvery{1};
+  // A desk is stuck when its worker has missed two looks. Together a half of the millisecond that P3 promises.
+  static constexpr std::chrono::microseconds kStuckAfter{200};
+  static constexpr std::chrono::microseconds kStuckEvery{200};
+  // Of a stuck desk: half, but so many if there are. So a few dozen fibers need one visit, and not one for each half.
+  static constexpr std::size_t kTakeFromStuck = 32;
+  // Desks per visit, by turns: a line each. With 64 workers a desk is seen by each other worker every 1.6 ms, and by
+  // one of them every 25 us.
+  static constexpr unsigned kDesksPerVisit = 8;
 
   using Turns = LocalRing<kTurnsCapacity>;
   using Fresh = LocalDeque<kFreshCapacity>;
@@ -117,9 +122,11 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::uint32_t looks = 0;
     std::uint32_t shares = 0;  // GlobalQueue's to count
     bool fresh_next = false;
-    std::uint32_t patrols = 0;
-    std::int64_t patrolled_at = 0;           // ns of steady_clock
-    bool idled = true;                       // since the last look
+    bool idled = true;  // since the last look
+    bool oldest_next = false;
+    unsigned visit_next = 0;               // a worker's index
+    std::int64_t looked_for_stuck_at = 0;  // ns of steady_clock, both
+    std::int64_t served_oldest_at = 0;
     std::atomic<std::int64_t> looked_at{0};  // ns of steady_clock; read by others that look for stuck desks
     QueueCounters counts;
   };
@@ -131,7 +138,8 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* Look(Desk& desk, bool* in_sight_again);
   void AdaptPicks(Desk& desk, std::int64_t now);
   FiberEntity* TakeShare(Desk& desk, bool* in_sight_again);
-  FiberEntity* TakeHalf(Desk& from, Desk& own);
+  FiberEntity* Patrol(Desk& desk, std::int64_t now);
+  FiberEntity* TakeHalf(Desk& from, Desk& own, std::size_t at_least = 1);
   FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);
   FiberEntity* FirstForOthers(FiberEntity* fiber, bool* in_sight_again);
 

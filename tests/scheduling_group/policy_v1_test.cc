@@ -112,5 +112,21 @@ TEST_F(PolicyV1Test, MoreBusyWorkersThanProcessorsNeverFindTheQueueFullThatIsNot
   EXPECT_EQ(refused, 0) << "fibers would have been started depth first";
 }
 
+// While it had them in its hand nobody saw them, and who was about to sleep sleeps.
+TEST_F(PolicyV1Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 1024});
+  const auto f = NewFibers(200);
+  policy.PushBatch(f.data(), f.size(), kStarted, kNoWorker);
+  for (std::size_t popped = 0; popped < f.size(); ++popped) {
+    const auto visits = policy.CountsOf(0).visits;
+    const auto fibers = policy.CountsOf(0).fibers;
+    bool in_sight_again = false;
+    ASSERT_NE(policy.Pop(0, &in_sight_again), nullptr);
+    const bool took_several = policy.CountsOf(0).visits != visits && policy.CountsOf(0).fibers - fibers > 1;
+    ASSERT_EQ(in_sight_again, took_several) << popped;
+  }
+  EXPECT_LT(policy.CountsOf(0).visits, f.size()) << "it took one at a time";
+}
+
 }  // namespace
 }  // namespace weft::scheduling_group

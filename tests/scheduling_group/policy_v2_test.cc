@@ -112,6 +112,15 @@ TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenThoughNobodyI
   }
 }
 
+// It counted as idle each time, and never looked.
+TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenByOneThatHasASingleFiber) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
+  (void)Pop(policy, 0);
+  FiberEntity* stuck = New();
+  policy.Push(stuck, kStarted, 0);  // And worker 0 does not come back.
+  EXPECT_EQ(Insist([&] { return Pop(policy, 1); }), stuck);
+}
+
 // 61 picks of fibers that run for a millisecond would be 61 ms.
 TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsLookedAtMoreOften) {
   PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
@@ -132,6 +141,22 @@ TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsLookedAtMoreOften) {
   while (run_next() != outside) ASSERT_LT(++picks, 8);
   while (Pop(policy, 0) != nullptr) {
   }
+}
+
+// While it had them in its hand nobody saw them, and who was about to sleep sleeps.
+TEST_F(PolicyV2Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
+  const auto f = NewFibers(200);
+  policy.PushBatch(f.data(), f.size(), kStarted, kNoWorker);
+  for (std::size_t popped = 0; popped < f.size(); ++popped) {
+    const auto visits = policy.CountsOf(0).visits;
+    const auto fibers = policy.CountsOf(0).fibers;
+    bool in_sight_again = false;
+    ASSERT_NE(policy.Pop(0, &in_sight_again), nullptr);
+    const bool took_several = policy.CountsOf(0).visits != visits && policy.CountsOf(0).fibers - fibers > 1;
+    ASSERT_EQ(in_sight_again, took_several) << popped;
+  }
+  EXPECT_LT(policy.CountsOf(0).visits, f.size()) << "it took one at a time";
 }
 
 }  // namespace

@@ -332,5 +332,51 @@ TEST_P(Fairness, PingPongDoesNotStarveQueuedFibers) {
             Limit());
 }
 
+// The second policy left them where they were: the last one began after 20.3 ms, when that fiber was done. The clock is
+// the number of turns that the other worker's fibers have meanwhile: it stands still where that worker has no CPU.
+TEST(FairnessOfLongFibers, WhatALongFiberHasStartedIsRunByAWorkerThatIsBusyToo) {
+  const RuntimeOf runtime(Shape{2, 1});
+  std::atomic<std::int64_t> turns{0};
+  std::atomic<bool> stop{false};
+  std::vector<Fiber> yielders;
+  for (int i = 0; i < 8; ++i) {
+    yielders.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        turns.fetch_add(1, std::memory_order_relaxed);
+        FiberYield();
+      }
+    });
+  }
+  constexpr int kStarted = 20;
+  constexpr std::int64_t kLong = 1'000'000;  // turns, some 20 ms; the last of the fibers began after 200,000 or more
+  std::vector<std::int64_t> waits;
+  for (int attempt = 0; attempt < 9; ++attempt) {
+    Fiber([&] {
+      FiberLatch done(kStarted);
+      std::atomic<int> begun{0};
+      std::atomic<std::int64_t> last{0};
+      std::int64_t begin = 0;
+      for (int i = 0; i < kStarted; ++i) {
+        EXPECT_TRUE(StartFiberDetached([&] {
+          if (begun.fetch_add(1) == kStarted - 1) last = turns.load();
+          done.CountDown();
+        }));
+      }
+      begin = turns.load();
+      for (const auto limit = Steady::now() + 300ms; turns.load() - begin < kLong && Steady::now() < limit;) {
+        base::CpuRelax();
+      }
+      done.Wait();
+      waits.push_back(last - begin);
+    }).Join();
+  }
+  stop = true;
+  for (Fiber& fiber : yielders) fiber.Join();
+  std::sort(waits.begin(), waits.end());
+  RecordProperty("least", std::to_string(waits.front()));
+  RecordProperty("median", std::to_string(waits[waits.size() / 2]));
+  EXPECT_LT(waits[waits.size() / 2], kLong / 5);
+}
+
 }  // namespace
 }  // namespace weft::fiber
