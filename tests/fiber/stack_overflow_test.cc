@@ -108,7 +108,7 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStar
 }
 
 TEST_F(StackOverflowDeathTest, AWildPointerInAFiberNamesTheFiberToo) {
-  static int* volatile nowhere = nullptr;
+  static int* volatile nowhere = reinterpret_cast<int*>(0x1000);  // UBSan knows of nullptr.
   EXPECT_EXIT(
       {
         StartRuntime(OptionsOf({1, 1}));
