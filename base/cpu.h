@@ -18,8 +18,8 @@
 #define WEFT_NOINLINE __attribute__((noinline))
 #define WEFT_COLD __attribute__((cold))
 #define WEFT_ALWAYS_INLINE inline __attribute__((always_inline))
-#define WEFT_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
-#define WEFT_UNLIKELY(x) __builtin_expect(static_cast<bool>(x), 0)
+#define WEFT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define WEFT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 // clang has no noipa: there base::OpaqueBarrier() in the function's body keeps it from being taken for pure.
 #if defined(__clang__)

@@ -4,7 +4,7 @@
 // RunAsFiber: a function in a fiber, with a runtime around it if there is none.  Needs no test framework; testing.h
 // adds what GoogleTest is to know.
 // Sample:
-//   weft::testing::RunAsFiber([] { ... });
+//   weft::fiber::RunAsFiber([] { ... });
 
 #ifndef WEFT_FIBER_RUN_AS_FIBER_H_
 #define WEFT_FIBER_RUN_AS_FIBER_H_
@@ -16,9 +16,9 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 
-namespace weft::testing {
+namespace weft::fiber {
 
-namespace detail {
+namespace testing_detail {
 
 // What a test framework wants to know.  Set while no test runs.
 struct TestFramework {
@@ -34,12 +34,12 @@ inline TestFramework test_framework;
 // A runtime for as long as it lives, if there is none already.
 class RuntimeInScope {
  public:
-  RuntimeInScope() : started_(!fiber::IsRuntimeRunning()) {
-    if (started_) fiber::StartRuntime();
+  RuntimeInScope() : started_(!IsRuntimeRunning()) {
+    if (started_) StartRuntime();
   }
   ~RuntimeInScope() {
     if (!started_) return;
-    const std::size_t left_behind = fiber::TerminateRuntime();  // Logs them.
+    const std::size_t left_behind = TerminateRuntime();  // Logs them.
     if (left_behind != 0 && test_framework.on_fibers_left_behind != nullptr) {
       test_framework.on_fibers_left_behind(left_behind);
     }
@@ -55,7 +55,7 @@ inline int CountFatalFailures() {
   return test_framework.count_fatal_failures != nullptr ? test_framework.count_fatal_failures() : 0;
 }
 
-}  // namespace detail
+}  // namespace testing_detail
 
 // Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags)
 // for the call if none runs.  An exception of f is thrown on to the caller.  With testing.h, a fatal failure in f's
@@ -67,10 +67,10 @@ void RunAsFiber(F&& f) {
     f();
     return;
   }
-  const int fatal_failures = detail::CountFatalFailures();
+  const int fatal_failures = testing_detail::CountFatalFailures();
   std::exception_ptr thrown;
   {
-    const detail::RuntimeInScope runtime;
+    const testing_detail::RuntimeInScope runtime;
     Fiber({.name = "RunAsFiber"}, [&] {
       try {
         f();
@@ -80,7 +80,8 @@ void RunAsFiber(F&& f) {
     }).Join();
   }
   if (thrown != nullptr) std::rethrow_exception(thrown);
-  if (detail::CountFatalFailures() != fatal_failures) detail::test_framework.on_fatal_failure_in_fiber();
+  if (testing_detail::CountFatalFailures() != fatal_failures)
+    testing_detail::test_framework.on_fatal_failure_in_fiber();
 }
 
 // While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.  Needs no
@@ -89,17 +90,11 @@ void RunAsFiber(F&& f) {
 //   { RefuseFiberStarts refuse;  EXPECT_FALSE(server.Accept()); }
 class RefuseFiberStarts {
  public:
-  RefuseFiberStarts() { fiber::detail::ForbidStarts(); }
-  ~RefuseFiberStarts() { fiber::detail::AllowStarts(); }
+  RefuseFiberStarts() { detail::ForbidStarts(); }
+  ~RefuseFiberStarts() { detail::AllowStarts(); }
   RefuseFiberStarts(const RefuseFiberStarts&) = delete;
   RefuseFiberStarts& operator=(const RefuseFiberStarts&) = delete;
 };
-
-}  // namespace weft::testing
-
-namespace weft::fiber {
-
-using testing::RunAsFiber;
 
 }  // namespace weft::fiber
 

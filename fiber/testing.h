@@ -4,7 +4,7 @@
 // Helpers for the tests of programs that use fibers; for GoogleTest.
 // Sample:
 //   TEST(Cache, MissesOnce) {
-//     weft::testing::RunAsFiber([] { EXPECT_EQ(cache.Misses(), 1); });
+//     weft::fiber::RunAsFiber([] { EXPECT_EQ(cache.Misses(), 1); });
 //   }
 //   WEFT_TEST_MAIN()        // in one file: the runtime runs for all the tests of the program
 //
@@ -22,9 +22,9 @@
 #include "weft/fiber/run_as_fiber.h"
 #include "weft/fiber/runtime.h"
 
-namespace weft::testing {
+namespace weft::fiber {
 
-namespace detail {
+namespace testing_detail {
 
 inline int CountFatalFailuresOfGoogleTest() {
   const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
@@ -48,21 +48,21 @@ inline const bool google_test_listens =
      },
      true);
 
-}  // namespace detail
+}  // namespace testing_detail
 
 // What WEFT_TEST_MAIN() does.
 inline int RunAllTestsInRuntime(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  fiber::StartRuntime();
+  StartRuntime();
   const int result = RUN_ALL_TESTS();
-  const std::size_t left_behind = fiber::TerminateRuntime();
+  const std::size_t left_behind = TerminateRuntime();
   return result != 0 || left_behind != 0 ? 1 : 0;
 }
 
-}  // namespace weft::testing
+}  // namespace weft::fiber
 
 #define WEFT_TEST_MAIN() \
-  int main(int argc, char** argv) { return ::weft::testing::RunAllTestsInRuntime(argc, argv); }
+  int main(int argc, char** argv) { return ::weft::fiber::RunAllTestsInRuntime(argc, argv); }
 
 #endif  // WEFT_FIBER_TESTING_H_

@@ -72,7 +72,7 @@ class BlockingCall {
 
  protected:
   BlockingCall() = default;
-  ~BlockingCall() = default;
+  virtual ~BlockingCall() = default;
 
  private:
   friend class BlockingPool;

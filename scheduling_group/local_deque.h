@@ -127,14 +127,14 @@ class alignas(base::kCacheLineSize) LocalDeque {
 
  private:
   base::Atomic<FiberEntity*>& SlotAt(std::int64_t position) noexcept {
-    return slots_[static_cast<std::size_t>(position % kCapacity)];
+    return slots_[static_cast<std::size_t>(position) % std::size_t{kCapacity}];
   }
 
   // The thieves' line and the owner's.
   base::Atomic<std::int64_t> top_{0};
   alignas(base::kCacheLineSize) base::Atomic<std::int64_t> bottom_{0};
   std::int64_t top_seen_ = 0;  // The owner's: saves it the thieves' line.
-  alignas(base::kCacheLineSize) base::Atomic<FiberEntity*> slots_[kCapacity]{};
+  alignas(base::kCacheLineSize) base::Atomic<FiberEntity*> slots_[std::size_t{kCapacity}]{};
 };
 
 }  // namespace weft::scheduling_group

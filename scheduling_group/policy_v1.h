@@ -58,7 +58,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool TryPushNew(FiberEntity* fiber, int worker) override;
   // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
-    return workers_ > 1 && desks_[worker].slot.TryFillAndFence(fiber);
+    return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
@@ -71,7 +71,9 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool FewWait() const override;
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
-  QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
+  QueueCounts CountsOf(unsigned worker) const override {
+    return desks_[static_cast<std::size_t>(worker)].counts.Read();
+  }
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
@@ -100,7 +102,9 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   };
 
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
-  bool Batches(int worker) const noexcept { return worker != kNoWorker && desks_[worker].batch > 1; }
+  bool Batches(int worker) const noexcept {
+    return worker != kNoWorker && desks_[static_cast<std::size_t>(worker)].batch > 1;
+  }
   bool PushBehindOutbox(Desk& desk, FiberEntity* fiber);
   void FlushOutbox(Desk& desk);
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
@@ -127,18 +131,18 @@ WEFT_ALWAYS_INLINE void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, i
     queue_.PushWoken(fiber);
     return;
   }
-  if (MayUseSlot(reason, worker) && desks_[worker].slot.TryFill(fiber)) return;
+  if (MayUseSlot(reason, worker) && desks_[static_cast<std::size_t>(worker)].slot.TryFill(fiber)) return;
   if (!TryPushNew(fiber, worker)) queue_.Push(fiber);
 }
 
 WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
   if (!Batches(worker)) return queue_.TryPush(fiber);
-  Desk& desk = desks_[worker];
+  Desk& desk = desks_[static_cast<std::size_t>(worker)];
   return desk.outbox.Push(fiber) || PushBehindOutbox(desk, fiber);
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {
-  Desk& desk = desks_[worker];
+  Desk& desk = desks_[static_cast<std::size_t>(worker)];
   if (desk.hand_offs_in_a_row < kMaxHandOffs) {
     if (FiberEntity* fiber = desk.slot.Take()) {
       ++desk.hand_offs_in_a_row;

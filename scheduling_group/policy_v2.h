@@ -66,7 +66,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool TryPushNew(FiberEntity* fiber, int worker) override;
   // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
-    return workers_ > 1 && desks_[worker].slot.TryFillAndFence(fiber);
+    return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
@@ -79,7 +79,9 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool FewWait() const override;
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
-  QueueCounts CountsOf(unsigned worker) const override { return desks_[worker].counts.Read(); }
+  QueueCounts CountsOf(unsigned worker) const override {
+    return desks_[static_cast<std::size_t>(worker)].counts.Read();
+  }
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
@@ -153,7 +155,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
 
 WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (worker != kNoWorker) {
-    Desk& desk = desks_[worker];
+    Desk& desk = desks_[static_cast<std::size_t>(worker)];
     if (reason == ReadyReason::kDisplaced && desk.slot.TryFill(fiber)) return;
     if (workers_ > 1) {
       if (reason == ReadyReason::kWoken && desk.slot.TryFill(fiber)) return;
@@ -171,7 +173,7 @@ WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, i
 
 WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
   if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
-  Desk& desk = desks_[worker];
+  Desk& desk = desks_[static_cast<std::size_t>(worker)];
   return desk.fresh.Push(fiber) || (MoveFresh(desk) && desk.fresh.Push(fiber));
 }
 
@@ -184,7 +186,7 @@ WEFT_ALWAYS_INLINE void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_again) {
-  Desk& desk = desks_[worker];
+  Desk& desk = desks_[static_cast<std::size_t>(worker)];
   if (workers_ > 1 && --desk.picks_until_look == 0) [[unlikely]] {
     if (FiberEntity* fiber = Look(desk, in_sight_again)) return fiber;
   }

@@ -29,7 +29,8 @@ inline constexpr Tick kNever = ~Tick{0};
 
 // The tick at which what is due at `deadline` may happen.
 inline Tick TickOfDeadline(std::chrono::steady_clock::time_point deadline) noexcept {
-  const std::int64_t nanoseconds = std::chrono::nanoseconds(deadline.time_since_epoch()).count();
+  const std::int64_t nanoseconds =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
   if (nanoseconds <= 0) return 0;
   const Tick tick = (static_cast<Tick>(nanoseconds) + ((Tick{1} << kTickShift) - 1)) >> kTickShift;
   return tick < kLastTick ? tick : kLastTick;
@@ -37,7 +38,7 @@ inline Tick TickOfDeadline(std::chrono::steady_clock::time_point deadline) noexc
 
 // The tick that `now` lies in.
 inline Tick TickOfNow(std::chrono::steady_clock::time_point now) noexcept {
-  const std::int64_t nanoseconds = std::chrono::nanoseconds(now.time_since_epoch()).count();
+  const std::int64_t nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
   return nanoseconds <= 0 ? 0 : static_cast<Tick>(nanoseconds) >> kTickShift;
 }
 

@@ -8,10 +8,10 @@
 
 #include "weft/fiber/run_as_fiber.h"
 
-namespace weft::testing {
+namespace weft::fiber {
 
 inline const RefuseFiberStarts refuse_all_fiber_starts;
 
-}  // namespace weft::testing
+}  // namespace weft::fiber
 
 #endif  // WEFT_FIBER_TESTING_MOCK_FIBER_H_

@@ -225,7 +225,7 @@ TEST_F(FiberMisuseDeathTest, JoinOfAnEmptyDetachedOrMovedFiber) {
 
 TEST_F(FiberMisuseDeathTest, ARefusedFiberSaysWhatToUseInstead) {
   EXPECT_DEATH(WithRuntime([] {
-                 const testing::RefuseFiberStarts refuse;
+                 const fiber::RefuseFiberStarts refuse;
                  Fiber({.name = "unwanted"}, [] {}).Join();
                }),
                "Fiber: the start of fiber 'unwanted' was refused.*TryStart");

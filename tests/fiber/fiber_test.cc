@@ -434,7 +434,7 @@ TEST_P(FiberTest, StartFiberDetachedHonoursItsAttributes) {
 TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
   auto shared = std::make_shared<int>(0);
   {
-    const testing::RefuseFiberStarts refuse;
+    const fiber::RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([shared] { ++*shared; }));
     EXPECT_FALSE(StartFiberDetached({.name = "never"}, [shared] { ++*shared; }));
     EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
@@ -452,7 +452,7 @@ TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
 TEST_P(FiberTest, ARefusedFiberGivesItsExecutionContextBack) {
   auto context = FiberExecutionContext::Create();
   {
-    const testing::RefuseFiberStarts refuse;
+    const fiber::RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached({.execution_context = context.get()}, [] {}));
     EXPECT_FALSE(Fiber::TryStart({.execution_context = context.get()}, [] {}).has_value());
   }

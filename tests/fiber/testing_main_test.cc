@@ -21,7 +21,7 @@ TEST(TestMain, TheRuntimeRuns) {
 }
 
 TEST(TestMain, RunAsFiberUsesIt) {
-  testing::RunAsFiber([] { EXPECT_TRUE(IsRunningInFiberWorker()); });
+  fiber::RunAsFiber([] { EXPECT_TRUE(IsRunningInFiberWorker()); });
   EXPECT_TRUE(fiber::IsRuntimeRunning());
 }
 

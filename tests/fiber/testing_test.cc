@@ -16,7 +16,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
-namespace weft::testing {
+namespace weft::fiber {
 namespace {
 
 TEST(RunAsFiber, StartsARuntimeIfNoneRunsAndEndsIt) {
@@ -93,4 +93,4 @@ TEST(RefuseFiberStarts, RefusesWhileItLives) {
 }
 
 }  // namespace
-}  // namespace weft::testing
+}  // namespace weft::fiber

@@ -53,7 +53,7 @@ TEST(TrpcPort, RunAsFiberIsInTheGlobalNamespaceAndNeedsNoTestFramework) {
   ::RunAsFiber([&] { in_fiber = IsRunningInFiberWorker(); });
   EXPECT_TRUE(in_fiber);
   in_fiber = false;
-  weft::testing::RunAsFiber([&] { in_fiber = IsRunningInFiberWorker(); });
+  weft::fiber::RunAsFiber([&] { in_fiber = IsRunningInFiberWorker(); });
   EXPECT_TRUE(in_fiber);
   EXPECT_FALSE(fiber::IsRuntimeRunning());
 }

@@ -156,7 +156,7 @@ TEST_P(GrpcServerTest, ARefusedStartIsAnsweredWithResourceExhausted) {
     return grpc::Status::OK;
   };
   {
-    const testing::RefuseFiberStarts refuse;
+    const fiber::RefuseFiberStarts refuse;
     const grpc::Status status = CallOne(0);
     EXPECT_STATUS(status, RESOURCE_EXHAUSTED);
     EXPECT_NE(status.error_message().find("no fiber could be started"), std::string::npos) << status.error_message();

@@ -159,7 +159,7 @@ TEST_P(TcpServerTest, AHandlerThatThrowsEndsItsConnectionOnly) {
 
 TEST_P(TcpServerTest, WithoutFibersConnectionsAreRefused) {
   std::atomic<bool> ran{false};
-  std::optional<testing::RefuseFiberStarts> refuse;
+  std::optional<fiber::RefuseFiberStarts> refuse;
   FiberEvent admitted;
   TcpServer server(Listening(), [&](TcpStream&) { ran = true; }, {.admit = [&] {
                      refuse.emplace();
