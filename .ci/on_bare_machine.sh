@@ -6,6 +6,7 @@
 # somebody's own.
 #
 #   readme     the lines of README.md from a clean Debian to a linked program, word for word
+#   shared     libweft.so
 #   libunwind  what our CMake says after Debian's libc++-dev has removed libunwind-dev
 #   demo       the configuration of ./demo.sh, with its packages; one example
 #   presets    the configurations of ./test.sh, with its packages; one test of each
@@ -77,9 +78,17 @@ needs() {  # needs <package> <Debian's package>
   says "apt-get install $2" cmake --preset release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
 }
 
+shared_library() {  # An installed libweft.so, and a program that finds it by CMake.
+  cmake --preset library -B build/shared -DBUILD_SHARED_LIBS=ON && cmake --build build/shared &&
+    cmake --install build/shared --prefix "$PWD/build/shared/prefix" &&
+    cmake -S tests/consumer -B build/shared/consumer -G Ninja "-DCMAKE_PREFIX_PATH=$PWD/build/shared/prefix" &&
+    cmake --build build/shared/consumer --target locks && build/shared/consumer/locks
+}
+
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 step readme readme_lines
 step libunwind libunwind
+step "shared library" shared_library
 step demo demo
 
 step "packages of test.sh" tools/install_dependencies.sh test

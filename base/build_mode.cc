@@ -1,9 +1,99 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// The symbols that build_mode.h refers to. Every program has this object file for them, so here is also what ends a
+// process that has Weft more than once: linked statically into two of the program and its shared libraries, or
+// statically here and as libweft.so there. Each copy would have workers, thread_locals and a runtime of its own, and a
+// fiber of one that calls the other would be a plain thread to it: locks that block workers, and no word why.
+//
+// Each copy carries an ELF note, which the loader shows whatever the visibility of symbols is, and looks for all when it
+// is loaded: a few microseconds.
+
 #include "weft/base/build_mode.h"
+
+#include <elf.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
 
 extern "C" {
 const char WEFT_SANITIZER_SYMBOL = 0;
 const char WEFT_STANDARD_LIBRARY_SYMBOL = 0;
 }
+
+// The note: sizes of name and content, type, name.
+asm(R"(
+  .pushsection .note.weft,"a",%note
+  .balign 4
+  .long 5
+  .long 0
+  .long 1
+  .asciz "Weft"
+  .balign 4
+  .popsection
+)");
+
+namespace weft::base {
+namespace {
+
+constexpr char kName[] = "Weft";
+
+std::uintptr_t RoundUp(std::uintptr_t size) { return (size + 3) / 4 * 4; }
+
+// Notes that are aligned to 8 (.note.gnu.property) have a segment of their own, in which ours is not.
+bool HasNote(const char* notes, std::size_t size) {
+  while (size >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) header;
+    std::memcpy(&header, notes, sizeof(header));
+    const std::size_t length = sizeof(header) + RoundUp(header.n_namesz) + RoundUp(header.n_descsz);
+    if (length > size) return false;
+    if (header.n_namesz == sizeof(kName) && std::memcmp(notes + sizeof(header), kName, sizeof(kName)) == 0) return true;
+    notes += length;
+    size -= length;
+  }
+  return false;
+}
+
+std::string NameOf(const char* name) {
+  if (name[0] != '\0') return name;
+  char path[PATH_MAX];  // The program itself.
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "the program";
+}
+
+int Look(dl_phdr_info* info, std::size_t /*size*/, void* files) {
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_NOTE || segment.p_align > 4) continue;
+    if (HasNote(reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz)) {
+      static_cast<std::vector<std::string>*>(files)->push_back(NameOf(info->dlpi_name));
+      break;
+    }
+  }
+  return 0;
+}
+
+// Before all other initialisers: gflags would find its flags defined twice, and blame a flag.
+__attribute__((constructor(101))) void CheckThatThereIsOneCopy() {
+  std::vector<std::string> files;
+  dl_iterate_phdr(&Look, &files);
+  if (files.size() < 2) return;
+  std::fprintf(
+      stderr,
+      "weft: this process has %zu copies of Weft; fibers of one are no fibers to another. Link all with libweft.so"
+      " (BUILD_SHARED_LIBS=ON), or one of them only:\n",
+      files.size());
+  for (const std::string& file : files) std::fprintf(stderr, "  %s\n", file.c_str());
+  std::_Exit(2);
+}
+
+}  // namespace
+}  // namespace weft::base

@@ -19,6 +19,9 @@
 #if !defined(__cpp_exceptions)
 #error "weft needs C++ exceptions: compile without -fno-exceptions what includes its headers"
 #endif
+#if defined(_LIBCPP_VERSION) && !defined(__cpp_lib_atomic_ref)
+#error "weft needs std::atomic_ref, which this libc++ lacks (LLVM 19 has it): use libstdc++, clang's default on Linux"
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WEFT_ASAN 1

@@ -110,11 +110,14 @@ function(weft_add_layer layer)
   endif()
   add_library(weft_${layer} STATIC ${arg_SOURCES})
   add_library(weft::${layer} ALIAS weft_${layer})
-  set_target_properties(weft_${layer} PROPERTIES EXPORT_NAME ${layer})
+  # Position independent always: a static library that may go into a shared one of the user's.  What that costs in a program is taken back by
+  # -fno-semantic-interposition (else no function that is not inline could be inlined) and the linker, which turns calls over the linkage
+  # table and loads of addresses into direct ones.
+  set_target_properties(weft_${layer} PROPERTIES EXPORT_NAME ${layer} POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(weft_${layer} PRIVATE -fno-semantic-interposition)
   weft_compile_options(weft_${layer})
-  # initial-exec: one load instead of a call to __tls_get_addr for each thread_local access when the library is compiled as position
-  # independent code (CMAKE_POSITION_INDEPENDENT_CODE=ON, to be linked into a shared library); it changes nothing in an executable, where the
-  # compiler chooses local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's
+  # initial-exec: one load instead of a call to __tls_get_addr for each thread_local access in a shared library; in a program the linker makes
+  # it local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's
   # static surplus (about 1.6 KiB for the process).  Ours are a few pointers, so that works; large thread_local objects may not be added.
   target_compile_options(weft_${layer} PRIVATE -ftls-model=initial-exec ${WEFT_STACK_CLASH_PROTECTION})
   target_include_directories(
@@ -133,6 +136,11 @@ function(weft_add_headers_only_layer layer below libs)
   target_compile_features(weft_${layer} INTERFACE cxx_std_20)
   target_include_directories(
     weft_${layer} INTERFACE $<BUILD_INTERFACE:${weft_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(BUILD_SHARED_LIBS)
+    # Not the static ones too: that would be two copies.  Made further below, by weft_add_umbrella().
+    target_link_libraries(weft_${layer} INTERFACE weft_weft)
+    set(below "")
+  endif()
   foreach(one IN LISTS below)
     target_link_libraries(weft_${layer} INTERFACE weft_${one})
   endforeach()
@@ -140,23 +148,78 @@ function(weft_add_headers_only_layer layer below libs)
   set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
 endfunction()
 
-# weft::weft: all the layers that there are.
+# weft::weft: all the layers that there are.  weft_layers: the static libraries always, for programs of the tree that use what a shared one hides.
 function(weft_add_umbrella)
   get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
-  add_library(weft_weft INTERFACE)
+  add_library(weft_layers INTERFACE)
+  target_compile_options(weft_layers INTERFACE ${WEFT_STACK_CLASH_PROTECTION})
+  foreach(layer IN LISTS layers)
+    get_target_property(type weft_${layer} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      target_link_libraries(weft_layers INTERFACE weft_${layer})
+    endif()
+  endforeach()
+  if(BUILD_SHARED_LIBS)
+    weft_add_shared_library(weft_weft)
+  else()
+    add_library(weft_weft INTERFACE)
+    foreach(layer IN LISTS layers)
+      target_link_libraries(weft_weft INTERFACE weft_${layer})
+    endforeach()
+  endif()
   add_library(weft::weft ALIAS weft_weft)
   set_target_properties(weft_weft PROPERTIES EXPORT_NAME weft)
   target_compile_options(weft_weft INTERFACE ${WEFT_STACK_CLASH_PROTECTION})
+endfunction()
+
+# All the layers as one shared library, libweft.so, from the objects of the static ones: weft::weft with BUILD_SHARED_LIBS=ON.
+# Tests of a layer are linked with the static libraries either way: they use what the shared one hides (cmake/weft.map).
+function(weft_add_shared_library target)
+  weft_find_required(glog libgoogle-glog-dev)
+  weft_find_required(gflags libgflags-dev)
+  weft_find_required(Hwloc libhwloc-dev)
+  set(Boost_USE_STATIC_LIBS ON)
+  weft_find_required(Boost libboost-context1.81-dev 1.81 COMPONENTS context)
+  find_package(Liburing QUIET)
+  add_library(${target} SHARED)
+  get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
   foreach(layer IN LISTS layers)
-    target_link_libraries(weft_weft INTERFACE weft_${layer})
+    get_target_property(type weft_${layer} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:weft_${layer}>)
+    endif()
   endforeach()
+  # What a program is compiled against may change with the minor version.
+  set_target_properties(
+    ${target}
+    PROPERTIES OUTPUT_NAME weft
+               VERSION ${PROJECT_VERSION}
+               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+               LINKER_LANGUAGE CXX
+               LINK_DEPENDS "${weft_SOURCE_DIR}/cmake/weft.map")
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${target} PUBLIC gflags Threads::Threads PRIVATE glog::glog Hwloc::hwloc Boost::context)
+  if(Liburing_FOUND)
+    target_link_libraries(${target} PRIVATE "${LIBURING_LIBRARY}")
+  endif()
+  # Calls inside of the library are direct.
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${weft_SOURCE_DIR}/cmake/weft.map,-Bsymbolic-functions")
+  if(WEFT_SANITIZE STREQUAL "")
+    # What is missing is an error here, not in each program.  (A sanitizer's runtime is in the program.)
+    target_link_options(${target} PRIVATE "LINKER:-z,defs")
+  endif()
 endfunction()
 
 function(weft_install)
   get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
   set(targets weft_weft)
   foreach(layer IN LISTS layers)
-    list(APPEND targets weft_${layer})
+    get_target_property(type weft_${layer} TYPE)
+    if(NOT BUILD_SHARED_LIBS OR NOT type STREQUAL "STATIC_LIBRARY")
+      list(APPEND targets weft_${layer})
+    endif()
     install(
       DIRECTORY "${weft_SOURCE_DIR}/${layer}/"
       DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${layer}"
@@ -185,16 +248,21 @@ function(weft_install)
     DESTINATION "${package_dir}")
 
   # For pkg-config.  What uses comes before what is used, as the linker wants static libraries.
-  set(WEFT_PC_LIBS "")
+  set(WEFT_PC_REQUIRES "libglog gflags hwloc")
+  set(WEFT_PC_LIBS "-l:libboost_context.a ")
+  find_package(Liburing QUIET)
+  if(Liburing_FOUND)
+    string(PREPEND WEFT_PC_LIBS "-luring ")
+  endif()
   foreach(layer IN LISTS layers)
     get_target_property(type weft_${layer} TYPE)
     if(type STREQUAL "STATIC_LIBRARY")
       string(PREPEND WEFT_PC_LIBS "-lweft_${layer} ")
     endif()
   endforeach()
-  find_package(Liburing QUIET)
-  if(Liburing_FOUND)
-    string(APPEND WEFT_PC_LIBS "-luring ")
+  if(BUILD_SHARED_LIBS)
+    set(WEFT_PC_REQUIRES "gflags")
+    set(WEFT_PC_LIBS "-lweft ")
   endif()
   # From its folder to the prefix, so that the installed tree may be moved.
   file(RELATIVE_PATH WEFT_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
@@ -293,7 +361,7 @@ function(weft_add_benchmark layer name)
   set(target ${layer}_${name})
   add_executable(${target} ${arg_SOURCES})
   weft_compile_options(${target})
-  target_link_libraries(${target} PRIVATE weft_weft ${arg_LIBS} benchmark::benchmark benchmark::benchmark_main Threads::Threads)
+  target_link_libraries(${target} PRIVATE weft_layers ${arg_LIBS} benchmark::benchmark benchmark::benchmark_main Threads::Threads)
 endfunction()
 
 function(weft_add_example name)

@@ -33,6 +33,10 @@ void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& gr
 // as reachable.
 std::size_t ReportLeftBehind(const std::vector<scheduling_group::SchedulingGroup*>& groups);
 
+// Once, before the first fiber: what fibers hold on to is reachable for the leak checker also if the process ends by
+// exit(), or by main()'s return, while they live.
+void PrepareForLeakChecker();
+
 }  // namespace weft::fiber::detail
 
 #endif  // WEFT_FIBER_LEFT_BEHIND_H_

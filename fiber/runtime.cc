@@ -148,6 +148,7 @@ void InstallHooks() {
   detail::InstallTerminateHandler();
   context::SetDescribeRunningFiber(&DescribeForOverflow);
   context::InstallOverflowHandler();
+  detail::PrepareForLeakChecker();
   // No memory for it: a child is not told why nothing works, which is no reason not to start.
   (void)::pthread_atfork(nullptr, nullptr, &AfterForkInChild);
 }

@@ -6,7 +6,7 @@
 // By this name in current_worker.h. initial-exec: at a fixed distance from the thread pointer.
 extern "C" {
 extern constinit thread_local weft::scheduling_group::WorkerBase* weft_current_worker;
-__attribute__((tls_model("initial-exec"), visibility("hidden"),
+__attribute__((tls_model("initial-exec"), visibility("default"),
                used)) constinit thread_local weft::scheduling_group::WorkerBase* weft_current_worker = nullptr;
 }
 

@@ -159,13 +159,14 @@ class RunQueue {
   static constexpr int kAddressShift = 16;
 
   static std::uint64_t WordOf(FiberEntity* fiber, std::uint64_t round) noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(fiber);
+    const std::uint64_t address = reinterpret_cast<std::uintptr_t>(fiber);
     WEFT_DCHECK((address & ~(~std::uintptr_t{0} >> kAddressShift)) == 0 && address % 64 == 0,
                 "RunQueue: a fiber at an address of more than 48 bits, or not on a cache line");
-    return static_cast<std::uint64_t>(address) << kAddressShift | round;
+    return address << kAddressShift | round;
   }
   static FiberEntity* FiberIn(std::uint64_t word) noexcept {
-    return reinterpret_cast<FiberEntity*>(static_cast<std::uintptr_t>((word & ~kRoundMask) >> kAddressShift));
+    const std::uintptr_t address = (word & ~kRoundMask) >> kAddressShift;
+    return reinterpret_cast<FiberEntity*>(address);
   }
   static std::uint64_t RoundIn(std::uint64_t word) noexcept { return word & kRoundMask; }
   std::uint64_t RoundOf(std::uint64_t position) const noexcept { return (RoundBefore(position) + 1) & kRoundMask; }

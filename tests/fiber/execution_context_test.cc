@@ -131,7 +131,7 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsStarters) {
 TEST_P(ExecutionContextTest, ARefusedFiberGivesTheInheritedContextBack) {
   auto context = FiberExecutionContext::Create();
   context->Execute([&] {
-    const testing::RefuseFiberStarts refuse;
+    const fiber::RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([] {}));
     std::vector<std::function<void()>> batch(3, [] {});
     EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));

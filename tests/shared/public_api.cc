@@ -1,0 +1,127 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A program of a shared libweft.so that uses a little of everything that weft.h offers.
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/io/file.h"
+#include "weft/io/resolve.h"
+#include "weft/weft.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+int failures = 0;
+
+void Expect(bool condition, const char* what) {
+  if (condition) return;
+  std::printf("failed: %s\n", what);
+  ++failures;
+}
+
+void UsePrimitives() {
+  weft::FiberMutex mutex;
+  weft::FiberConditionVariable changed;
+  bool done = false;
+  weft::Fiber other([&] {
+    const std::scoped_lock lock(mutex);
+    done = true;
+    changed.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return done; });
+  }
+  other.Join();
+  weft::FiberTimedMutex timed;
+  Expect(timed.try_lock_for(1ms), "FiberTimedMutex");
+  timed.unlock();
+  weft::FiberSharedMutex shared;
+  shared.lock_shared();
+  shared.unlock_shared();
+  weft::FiberSeqLock seqlock;
+  seqlock.WriteSeqLock();
+  seqlock.WriteSeqUnlock();
+  Expect(seqlock.ReadSeqRetry(seqlock.ReadSeqBegin()) == 0, "FiberSeqLock");
+  weft::FiberEvent event;
+  event.Set();
+  event.Wait();
+  weft::FiberSemaphore semaphore(1);
+  semaphore.acquire();
+  semaphore.release();
+  weft::FiberBarrier barrier(1);
+  barrier.ArriveAndWait();
+  weft::FiberBlockingBoundedQueue<std::unique_ptr<int>> queue(4);
+  weft::FiberChannel<std::string> channel(1);
+  Expect(channel.Put("item") && channel.Get() == "item", "FiberChannel");
+}
+
+void UseLocalsAndTimers() {
+  static weft::FiberLocal<int> local;
+  *local = 5;
+  static weft::FiberExecutionLocal<int> execution_local;
+  const auto context = weft::FiberExecutionContext::Create();
+  context->Execute([&] { *execution_local = 6; });
+  weft::FiberLatch fired(2);
+  const auto soon = std::chrono::steady_clock::now() + 1ms;
+  weft::SetFiberTimer(soon, [&] { fired.CountDown(); });
+  const auto tick = weft::SetFiberTimer(soon, 1ms, [&, counted = false](std::uint64_t) mutable {
+    if (!std::exchange(counted, true)) fired.CountDown();
+  });
+  fired.Wait();
+  weft::KillFiberTimerAndWait(tick);
+  weft::FiberSleepFor(1ms);
+  Expect(*local == 5, "FiberLocal");
+}
+
+void UseIo() {
+  Expect(weft::FiberBlocking([] { return 7; }) == 7, "FiberBlocking");
+  Expect(weft::io::ReadFile("/proc/self/stat").error == std::error_code(), "ReadFile");
+  Expect(weft::io::ResolveHost("127.0.0.1", "80").ok(), "ResolveHost");
+  weft::io::TcpListener listener;
+  Expect(!listener.Listen(*weft::io::SocketAddress::Parse("127.0.0.1:0")), "Listen");
+  weft::io::TcpServer server(std::move(listener), [](weft::io::TcpStream& stream) {
+    char byte;
+    if (stream.ReadAll(&byte, 1).ok()) (void)stream.WriteAll(&byte, 1);
+  });
+  Expect(server.Start(), "TcpServer");
+  weft::io::TcpStream stream;
+  Expect(!stream.Connect(server.local_address()), "Connect");
+  char byte = 'x';
+  Expect(stream.WriteAll(&byte, 1).ok() && stream.ReadAll(&byte, 1).ok() && byte == 'x', "TcpStream");
+  stream.Reset();
+  server.Stop(weft::base::Deadline::After(5s));
+  int ends[2];
+  if (pipe(ends) != 0) return;
+  weft::Fiber writer([&] { Expect(write(ends[1], "x", 1) == 1, "write"); });
+  Expect(!weft::io::WaitFd(ends[0], POLLIN, weft::base::Deadline::After(5s)).error, "WaitFd");
+  writer.Join();
+  close(ends[0]);
+  close(ends[1]);
+  weft::io::UdpSocket socket;
+  Expect(!socket.Bind(*weft::io::SocketAddress::Parse("127.0.0.1:0")), "UdpSocket");
+}
+
+}  // namespace
+
+int main() {
+  weft::fiber::StartRuntime();
+  Expect(weft::fiber::TryAdmit() == weft::fiber::Admission::kAdmitted, "TryAdmit");
+  weft::Fiber([] {
+    UsePrimitives();
+    UseLocalsAndTimers();
+    UseIo();
+    weft::FiberYield();
+  }).Join();
+  Expect(weft::fiber::TerminateRuntime() == 0, "TerminateRuntime");
+  return failures;
+}
