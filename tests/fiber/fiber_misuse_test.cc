@@ -254,8 +254,8 @@ TEST_F(FiberMisuseDeathTest, AnExceptionThatLeavesAFiberEndsTheProcess) {
 }
 
 TEST_F(FiberMisuseDeathTest, PthreadExitInAFiber) {
-  EXPECT_DEATH(InFiber([] { pthread_exit(nullptr); }),
-               "fiber 'culprit' \\(id [0-9]+\\): pthread_exit\\(\\) was called");
+  // clang lets the fiber end in a call of std::terminate() that tells nothing of where it comes from.
+  EXPECT_DEATH(InFiber([] { pthread_exit(nullptr); }), "fiber 'culprit' \\(id [0-9]+\\): .*pthread_exit\\(\\)");
   // Beside an exception that is being handled.
   EXPECT_DEATH(InFiber([] {
                  try {
