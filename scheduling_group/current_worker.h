@@ -30,7 +30,7 @@ struct WorkerBase : context::ThreadState {
 
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
-  std::uint32_t pushes_until_call = 1;  // SchedulingGroup::CallForHelp(), both
+  std::uint32_t pushes_until_call = 1;  // SchedulingGroup::CallOtherGroups(), both
   std::uint64_t calls_for_help = 0;
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.

@@ -19,8 +19,8 @@
 //   IW1  A fiber published before ClaimWorkerToWake() is seen by the last look of a worker that was counted as a
 //        spinner then, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full
 //        fence, look.)
-//   IW2  A worker's sleeper bit is set by itself and cleared once: by the producer that claims it (and then counts it
-//        as a spinner and unparks it) or by itself.
+//   IW2  A worker's sleeper bit is set by itself and cleared once: by itself, by the producer that claims it (and then
+//        counts it as a spinner and unparks it), or by one that claims it for another group (and does not count it).
 //   IW3  spinners_ <= max_spinners + producers between their claim and its undoing; a claim is made at zero only. So at
 //        most max_spinners (two) workers spin.
 //   IW4  Who removes a spinner from the count (StopSpinning, or a claim undone) looks for work after its fence: fibers
@@ -28,7 +28,7 @@
 //   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others; it is claimed last, so that the
 //        poll stays attended while there are others.
 //
-// ClaimWorkerToWake(): any thread. The rest: the worker named, on its own thread.
+// ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker named, on its own thread.
 // Proven in tests/model/idle_workers_model.cc.
 // Source: the thread parking protocol of Go's scheduler and the two-spinner rule of flare; orders are our own.
 // Rejected: a claim per push ("each producer takes one spinner"): wakes a worker for every fiber of a burst, though the
@@ -71,16 +71,23 @@ class IdleWorkers {
       if (sleepers.Empty()) return kNobody;  // Meanwhile; and it looks once more.
       std::uint32_t none = 0;
       if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One looks now.
-      const auto in_beds = base::WorkerMask::FromBits(sleepers.bits() & ~in_poll_.load(std::memory_order_relaxed));
-      const unsigned worker = (in_beds.Empty() ? sleepers : in_beds).Lowest();
-      // relaxed: the parker's token carries what the worker must see.
-      if ((sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0) {
-        return static_cast<int>(worker);
-      }
+      const unsigned worker = FirstToWake(sleepers);
+      if (CancelSleep(worker)) return static_cast<int>(worker);
       // It got up by itself meanwhile. Others may have trusted in the spinner we announced: look again for them (IW4).
       spinners_.fetch_sub(1, std::memory_order_relaxed);
     }
     return kNobody;
+  }
+
+  // Any thread, for another group's work. Returns the worker that the caller must unpark, or kNobody: nobody sleeps. It
+  // is not counted as a spinner; like any that is awake it looks for its own group's work before it sleeps again.
+  [[nodiscard]] int ClaimSleeper() noexcept {
+    for (;;) {
+      const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
+      if (sleepers.Empty()) return kNobody;
+      const unsigned worker = FirstToWake(sleepers);
+      if (CancelSleep(worker)) return static_cast<int>(worker);
+    }
   }
 
   // False: enough workers spin.
@@ -103,15 +110,17 @@ class IdleWorkers {
 
   // The caller must look for work once more afterwards, then sleep or CancelSleep().
   void PrepareSleep(unsigned worker) noexcept {
-    sleepers_.fetch_or(Bit(worker), std::memory_order_relaxed);
+    // release: for who claims us. Pairs with the acquire in CancelSleep().
+    sleepers_.fetch_or(Bit(worker), std::memory_order_release);
     // StoreLoad: either a producer sees our bit or our last look sees its fiber (IW1). Pairs as above.
     base::ThreadFence(std::memory_order_seq_cst);
   }
 
-  // True: the worker is awake on its own account. False: a producer has claimed it; its unpark has come or will come,
-  // and the worker is counted as a spinner.
+  // By the worker. True: it is awake on its own account. False: it was claimed; its unpark has come or will come.
   [[nodiscard]] bool CancelSleep(unsigned worker) noexcept {
-    return (sleepers_.fetch_and(~Bit(worker), std::memory_order_relaxed) & Bit(worker)) != 0;
+    // acquire: the bed is as the worker left it, before it is told where to look. Pairs with the release in
+    // PrepareSleep(). (The parker's token carries what a claimed worker must see.)
+    return (sleepers_.fetch_and(~Bit(worker), std::memory_order_acquire) & Bit(worker)) != 0;
   }
 
   // The worker is a sleeper, and waits in the poll from now on, or no longer. A hint (IW5).
@@ -126,6 +135,11 @@ class IdleWorkers {
   }
 
  private:
+  unsigned FirstToWake(base::WorkerMask sleepers) const noexcept {
+    const auto in_beds = base::WorkerMask::FromBits(sleepers.bits() & ~in_poll_.load(std::memory_order_relaxed));
+    return (in_beds.Empty() ? sleepers : in_beds).Lowest();
+  }
+
   static std::uint64_t Bit(unsigned worker) noexcept { return base::WorkerMask::Of(worker).bits(); }
 
   // One line for all: a producer reads them together, and in the steady state nobody writes them.

@@ -15,6 +15,7 @@
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
+#include "weft/scheduling_group/call_for_help.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -31,6 +32,8 @@ constexpr std::size_t kFirstArenaOfOtherSize = std::size_t{16} << 20;
 
 // A spinner must stay long enough to see that a busy worker's hand-off slot does not change (HS2 in hand_off_slot.h).
 constexpr std::chrono::nanoseconds kMinSpin{4'000};
+
+constinit IdleGroupSlots slots;
 
 std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
   WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
@@ -58,6 +61,7 @@ context::StackPool::Options StackOptions(SchedulingGroup* owner, const Schedulin
 
 SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
+      slot_(slots.Take()),
       // On a machine with one node all groups share one, whatever the node's number.
       entity_home_(EntityPool::HomeOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {
@@ -77,6 +81,10 @@ void SchedulingGroup::MakeParts() {
 }
 
 SchedulingGroup::~SchedulingGroup() {
+  if (slot_ != IdleGroups::kNoSlot) {
+    idle_groups().Forget(slot_);
+    slots.Return(slot_);
+  }
   // relaxed, both: nobody else is left.
   for (auto& pool : custom_stacks_) delete pool.load(std::memory_order_relaxed);
   delete idle_poller_.load(std::memory_order_relaxed);
@@ -88,54 +96,55 @@ void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
   neighbours_.store(neighbour_list_.get(), std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
-void SchedulingGroup::Notify(WorkerBase* caller, bool more_wait) {
-  if (!WakeOne() && neighbours().least_every_n != 0) CallForHelp(caller, more_wait);
+IdleGroups& SchedulingGroup::idle_groups() noexcept {
+  // Of all groups of the process. Never destroyed: threads push also while the process ends.
+  static constinit IdleGroups all;
+  return all;
+}
+
+void SchedulingGroup::Notify(WorkerBase* caller) {
+  if (!WakeOne() && neighbours().least_every_n != 0) CallOtherGroups(caller);
 }
 
 WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
   const int worker = idle_.ClaimWorkerToWake();
   if (worker == IdleWorkers::kNobody) return false;
-  Unpark(static_cast<unsigned>(worker));
+  Send(static_cast<unsigned>(worker), this);
   return true;
 }
 
 // After WakeOne(), whose fence stands between our push and what we look at here (SG4). There is none after a fiber was
 // put into a watched slot (HS4): but that is nothing for other groups.
-void SchedulingGroup::CallForHelp(WorkerBase* caller, bool more_wait) {
+void SchedulingGroup::CallOtherGroups(WorkerBase* caller) {
+  if (SomebodyIdles(*this)) return;
   const NeighbourList& list = neighbours();
-  if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
-  bool near_sleeps = false;
-  for (const SchedulingGroup* group : list.near) near_sleeps |= !group->idle_.sleepers().Empty();
-  if (!near_sleeps && list.all_are_near) [[likely]] {
+  CallForHelp(*this);
+  if (!idle_groups().MayIdle(list.far_mask)) [[likely]] {
     return;
   }
-  bool at_rate;
-  std::uint64_t call;  // the number of calls made at the rate of those who are called the most often
-  if (caller != nullptr) {
-    at_rate = --caller->pushes_until_call == 0;
-    if (at_rate) caller->pushes_until_call = list.least_every_n;
-    call = at_rate ? caller->calls_for_help++ : 0;
-  } else {
+  if (caller == nullptr) {
     const std::uint64_t pushes = calls_.fetch_add(1, std::memory_order_relaxed);  // A rate.
-    at_rate = pushes % list.least_every_n == 0;
-    call = pushes / list.least_every_n;
-  }
-  if (near_sleeps && (more_wait || policy_->FewWait()) && policy_->HasStealable()) {
-    for (SchedulingGroup* group : list.near) group->AnswerCall(this);
-  }
-  if (!at_rate) return;
-  for (const auto& [group, every_n, distance] : list.all) {
-    if (every_n != 0 && call % (every_n / list.least_every_n) == 0) group->AnswerCall(this);
+    if (pushes % list.least_every_n == 0) CallFarGroups(pushes / list.least_every_n);
+  } else if (--caller->pushes_until_call == 0) {
+    caller->pushes_until_call = list.least_every_n;
+    CallFarGroups(caller->calls_for_help++);
   }
 }
 
-bool SchedulingGroup::FindLoadedNeighbour() {
-  for (const SchedulingGroup* group : neighbours().near) {
-    if (group->idle_.spinners() != 0 || !group->idle_.sleepers().Empty() || !group->policy_->HasStealable()) continue;
-    calls_pending_.fetch_or(group->CallBit(), std::memory_order_relaxed);  // By ourselves, to ourselves.
-    return true;
+// The call-th call, of those made at the rate of the groups that are called the most often (SG5).
+void SchedulingGroup::CallFarGroups(std::uint64_t call) {
+  const NeighbourList& list = neighbours();
+  if (!idle_groups().MayIdle(list.far_mask) || !policy_->HasStealable()) return;
+  for (const auto& [group, every_n, distance] : list.far) {
+    if (call % (every_n / list.least_every_n) != 0 || !idle_groups().MayIdle(group->slot())) continue;
+    IdleWorkers& idle = group->idle_;
+    const int worker = idle.spinners() == 0 ? idle.ClaimSleeper() : IdleWorkers::kNobody;
+    if (worker != IdleWorkers::kNobody) {
+      group->Send(static_cast<unsigned>(worker), this);
+    } else {
+      idle_groups().Retract(group->slot(), [&idle] { return !idle.sleepers().Empty(); });
+    }
   }
-  return false;
 }
 
 // No fences here, unlike after a push: a sleeper that we overlook is called the next time.
@@ -143,38 +152,26 @@ void SchedulingGroup::CallSleepingNeighbours(unsigned worker) {
   const NeighbourList& list = neighbours();
   Bed& bed = beds_[worker];
   bed.pops_until_call = list.least_every_n != 0 ? list.least_every_n : std::numeric_limits<std::uint32_t>::max();
-  if (list.least_every_n == 0) return;
-  if (idle_.spinners() != 0 || !idle_.sleepers().Empty()) return;  // Somebody here looks.
-  if (!policy_->HasStealable()) return;
-  const std::uint64_t call = bed.calls++;
-  for (const Neighbour& neighbour : list.all) {
-    if (neighbour.steal_every_n == 0 || neighbour.group->idle_.sleepers().Empty()) continue;
-    if (call % (neighbour.steal_every_n / list.least_every_n) == 0) neighbour.group->AnswerCall(this);
-  }
+  if (list.least_every_n == 0 || SomebodyIdles(*this)) return;
+  CallForHelp(*this);
+  CallFarGroups(bed.calls++);
 }
 
 SchedulingGroup::NeighbourList::NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
     : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {
-  for (const auto& [group, every_n, distance] : all) {
+  for (const Neighbour& neighbour : all) {
+    const auto& [group, every_n, distance] = neighbour;
     if (every_n == 0) continue;
     least_every_n = least_every_n == 0 ? every_n : std::min(least_every_n, every_n);
-    if (distance == kSameNode && near.size() < kMostNear) {
+    if (group->slot() == IdleGroups::kNoSlot) continue;
+    if (distance == kSameNode) {
       near.push_back(group);
+      near_mask.Add(group->slot());
     } else {
-      all_are_near = false;
+      far.push_back(neighbour);
+      far_mask.Add(group->slot());
     }
   }
-}
-
-void SchedulingGroup::AnswerCall(const SchedulingGroup* loaded) {
-  // A worker that goes to sleep announces it before its last look, and we tell of the call before we look for sleepers;
-  // the fences of IdleWorkers stand between on both sides (SG4).
-  // relaxed: as long as nobody has taken it the line is not moved.
-  if ((calls_pending_.load(std::memory_order_relaxed) & loaded->CallBit()) == 0) {
-    // release: pairs with the acquire in TakeCalls().
-    calls_pending_.fetch_or(loaded->CallBit(), std::memory_order_release);
-  }
-  WakeOne();
 }
 
 void SchedulingGroup::SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept {
@@ -230,7 +227,7 @@ void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, 
   WorkerBase* caller = CurrentWorker();
   SamplePushes(caller, fibers, count);
   policy_->PushBatch(fibers, count, reason, WorkerOf(caller, this));
-  Notify(caller, count > 1);
+  Notify(caller);
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
@@ -241,7 +238,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
   if (TryPushNewToPolicy(fiber, WorkerOf(caller, this))) [[likely]] {
-    if (!WakeOne() && !local && neighbours().least_every_n != 0) CallForHelp(caller, /*more_wait=*/false);
+    if (!WakeOne() && !local && neighbours().least_every_n != 0) CallOtherGroups(caller);
     return true;
   }
   return StartWhenFull(fiber);
@@ -300,7 +297,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   SamplePushes(caller, fibers, count);
   // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
   policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
-  Notify(caller, count > 1);
+  Notify(caller);
   return true;
 }
 
@@ -397,7 +394,7 @@ void SchedulingGroup::Reopen(const Options& options) {
   // relaxed, all: published by the last store.
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   calls_.store(0, std::memory_order_relaxed);
-  calls_pending_.store(0, std::memory_order_relaxed);
+  help_is_coming_.store(false, std::memory_order_relaxed);
   start_gate_.Open();
   stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
 }

@@ -19,15 +19,14 @@
 //        again, and so does an idle worker every kRetryStackEvery (worker.cc). While there is one, workers that go to
 //        sleep give back the stacks they have cached.
 //   SG3  A starter that waits for room is woken: start_gate.h.
-//   SG4  Work is conserved between groups. Who makes a fiber ready while all workers of its group are busy looks, after
-//        its push and a full fence, for sleepers in the nearest groups of its node, and if these are the first fibers
-//        that have to wait, calls them; the spinner that was the last free worker and leaves fibers behind does the
-//        same; a worker that goes to sleep announces it, full fence, looks for calls and at the same groups' queues. So
-//        such a fiber is seen by one that sleeps, or by the next that would.
-//   SG5  Beyond the first one, and to groups of other nodes, calls are made at the rate of steal_every_n: by whoever
-//        pushes while all are busy, and by whoever takes fibers while more wait (a thief may have found the queue empty
-//        for a moment and gone to sleep, and nobody may push any more). A call wakes one worker; a thief that leaves
-//        more behind than it takes wakes the next of its group, until all are awake or nothing is left.
+//   SG4  Work is conserved between the groups of a node, whatever their number and whatever group-local fibers wait
+//        among the others (call_for_help.h). Who makes a fiber ready while all workers of its group are busy looks,
+//        after its push and a full fence, for sleepers in the other groups, and sends the nearest one; the spinner that
+//        was the last free worker and leaves fibers behind does the same, and so does a thief. A worker that goes to
+//        sleep announces it, full fence, and tries to steal from each of them in which nobody looks. So such a fiber is
+//        seen by one that sleeps, or by the next that would.
+//   SG5  To groups of other nodes calls are made at the rate of steal_every_n: by whoever pushes while all are busy, and
+//        by whoever takes fibers while more wait.
 //
 // Lock order: without_stack_lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -55,6 +54,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/idle_groups.h"
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/idle_workers.h"
 #include "weft/scheduling_group/overload_detector.h"
@@ -151,8 +151,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   void WakeToAttend() { (void)WakeSleeper(); }
 
   // Groups that it steals from, nearest first, and that it calls for help when all its workers are busy; before the
-  // workers start. steal_every_n: an attempt at each n-th idle look; a call for the first fiber that has
-  // to wait and at each n-th push; 0: never.
+  // workers start. steal_every_n: an attempt at each n-th idle look; calls whenever a fiber has to wait, to groups of
+  // another node at each n-th push; 0: never.
   struct Neighbour {
     SchedulingGroup* group;
     unsigned steal_every_n;
@@ -192,6 +192,8 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   struct alignas(base::kCacheLineSize) Bed {
     base::Parker parker;
+    // With a claim of the sleeping worker: where it is to look (idle_loop.h).
+    base::Atomic<SchedulingGroup*> sent_to{nullptr};
     // The worker's own, what follows. PopAmongChores(): it is called when the first, set to the second, comes to zero.
     std::uint32_t pops_until_chore = 1;
     std::uint32_t pops_until_chore_at_first = 1;
@@ -212,11 +214,11 @@ class SchedulingGroup : public numa::NodeAllocated {
     const std::vector<Neighbour> all;
     // The least of their steal_every_n that is not 0; 0: there is none.
     unsigned least_every_n = 0;
-    // Those of our node, with steal_every_n not 0, at most kMostNear; to look at all would cost too much where there
-    // are dozens.
-    static constexpr std::size_t kMostNear = 8;
+    // Those of our node, and the others, with steal_every_n not 0.
     std::vector<SchedulingGroup*> near;
-    bool all_are_near = true;  // there are no others with steal_every_n not 0
+    IdleGroups::Mask near_mask;
+    std::vector<Neighbour> far;
+    IdleGroups::Mask far_mask;
 
    private:
     const std::unique_ptr<StealCounters[]> counters_;
@@ -226,33 +228,27 @@ class SchedulingGroup : public numa::NodeAllocated {
   const SchedulingPolicy& policy() const { return *policy_; }
   // acquire: pairs with the release in SetNeighbours().
   const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
-  // The groups that called for help, CallBit() of each, each call once.
-  std::uint64_t TakeCalls() {
-    if (!IsCalled()) return 0;
-    // acquire: what the caller pushed before it called is seen by who answers. Pairs with the release in AnswerCall().
-    const std::uint64_t calls = calls_pending_.exchange(0, std::memory_order_acquire);
-    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad, for a caller that found its call pending.
-    return calls;
+  // For call_for_help.h.
+  static IdleGroups& idle_groups() noexcept;
+  int slot() const noexcept { return slot_; }
+  const std::vector<SchedulingGroup*>& near() const { return neighbours().near; }
+  const IdleGroups::Mask& near_mask() const { return neighbours().near_mask; }
+  base::Atomic<bool>& help_is_coming() noexcept { return help_is_coming_; }
+  bool HasStealable() const { return policy_->HasStealable(); }
+  // To a sleeping worker of this group that the caller has claimed.
+  void Send(unsigned worker, SchedulingGroup* where) {
+    // release: what the caller did. Pairs with the acquire in Worker::TakeOrder().
+    beds_[worker].sent_to.store(where, std::memory_order_release);
+    Unpark(worker);
   }
-  // A worker's last look before it sleeps: whether a near group has more to do than its workers can; it counts as
-  // having called.
-  bool FindLoadedNeighbour();
-  void PutCallsBack(std::uint64_t calls) { calls_pending_.fetch_or(calls, std::memory_order_release); }
-  // By a thief that left more behind: the next of its group that sleeps looks there, too. A call wakes one worker at a
-  // time, and while that one wakes up the caller may make its last push (SG5).
-  void WakeAnother() { (void)WakeSleeper(); }
-  bool IsCalled() const { return calls_pending_.load(std::memory_order_relaxed) != 0; }  // SG4
-  // Groups that share a bit, where there are more than 64, cost each other an attempt in vain.
-  std::uint64_t CallBit() const { return std::uint64_t{1} << (static_cast<unsigned>(id()) % 64); }
   void CallIdleHook();
   // Ends its sleep, or keeps it from the next one.
   void Unpark(unsigned worker) {
     if (beds_[worker].parker.Unpark()) idle_poller()->Interrupt();
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
-  // After a push: sees to it that a worker looks. caller: CurrentWorker(). more_wait: not only the fiber pushed, or the
-  // last worker that was free has just become busy.
-  void Notify(WorkerBase* caller, bool more_wait = false);
+  // After a push: sees to it that a worker looks. caller: CurrentWorker().
+  void Notify(WorkerBase* caller);
   // After a push of what no other group may take.
   void NotifyOwnWorkers() { (void)WakeSleeper(); }
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
@@ -290,10 +286,10 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   bool WakeSleeper();
   FiberEntity* PopAmongChores(unsigned worker);
-  void CallForHelp(WorkerBase* caller, bool more_wait);
+  void CallOtherGroups(WorkerBase* caller);
+  void CallFarGroups(std::uint64_t call);
   void CallSleepingNeighbours(unsigned worker);
   void PollAtPick(unsigned worker);
-  void AnswerCall(const SchedulingGroup* loaded);
   bool StartWhenFull(FiberEntity* fiber);
   bool WaitForRoom(base::Deadline deadline) {  // a plain thread
     return start_gate_.WaitForRoom(deadline, [this] { return policy_->Full(); });
@@ -303,6 +299,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void MakeParts();
 
   const int id_;
+  const int slot_;  // in IdleGroups
   const EntityPool::Home entity_home_;
   Options options_;  // others after Reopen()
   // Its parts: this, and below the beds, wait recorders, detector, neighbours and stacks.
@@ -314,9 +311,10 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::atomic<bool> stopping_{false};
   StartGate start_gate_;
   std::atomic<std::size_t> without_stack_count_{0};
-  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};  // CallForHelp() by threads that are no workers
-  std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};             // to other nodes, within the node
-  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_pending_{0};
+  // CallOtherGroups() by threads that are no workers.
+  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};
+  std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};                  // to other nodes, within the node
+  alignas(base::kCacheLineSize) base::Atomic<bool> help_is_coming_{false};  // CH2
   numa::NodeArray<Bed> beds_;
   numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
   std::optional<OverloadDetector> overload_;
@@ -402,7 +400,7 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
     woken = WakeOne();
   }
   // For a local fiber no help is called: others may not have it.
-  if (!woken && !local && neighbours().least_every_n != 0) CallForHelp(caller, /*more_wait=*/false);
+  if (!woken && !local && neighbours().least_every_n != 0) CallOtherGroups(caller);
 }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {

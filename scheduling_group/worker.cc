@@ -20,6 +20,7 @@
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/scheduling_group/idle_loop.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/prefetch_fiber.h"
@@ -54,6 +55,10 @@ constexpr std::uint32_t kTryAgainEvery = 16;
 // CPUs, or beside a busy neighbour, it is the longest time for which a worker overlooks that its work can be had now.
 constexpr int kLooksBeforeNap = 16;
 constexpr std::chrono::microseconds kNap{50};
+
+// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (CH3): who
+// makes a fiber ready wakes it, and what had come just before waits for so long at most.
+constexpr std::chrono::milliseconds kBriefly{1};
 
 }  // namespace
 
@@ -132,81 +137,93 @@ void Worker::Run() {
 
 WEFT_NOINLINE FiberEntity* Worker::LookForFiber() { return TryNextFiber(); }
 
-FiberEntity* Worker::NextFiber() {
-  IdleWorkers& idle = group->idle();
-  SchedulingPolicy& policy = group->policy();
-  base::Parker& parker = group->bed(index).parker;
-  bool counted_as_spinner = false;
-  bool looked_at_neighbours = false;
-  int looks_in_vain = 0;
-  if (robbing_) {
-    // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
-    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
-    FiberEntity* fiber = LookForFiber();
-    if (fiber == nullptr && !policy.HasWork()) fiber = StealFromOtherGroups();
-    if (fiber != nullptr) return fiber;
-  }
-  for (;;) {
-    if (group->stopping()) {
-      if (counted_as_spinner) idle.StopSpinning();
-      return nullptr;
-    }
-    FiberEntity* fiber = nullptr;
-    if (counted_as_spinner || idle.TryStartSpinning()) {
-      counted_as_spinner = false;
-      if (!group->IsCalled()) fiber = Spin();
-      idle.StopSpinning();
-      if (fiber == nullptr) fiber = LookForFiber();  // IW4
-      // Producers that saw us spin woke nobody: if there is more, our replacement is our duty. And so did other groups
-      // that called.
-      if (fiber != nullptr && policy.HasWork()) {
-        group->Notify(this, /*more_wait=*/true);
-      } else if (fiber != nullptr && group->IsCalled()) {
-        group->WakeAnother();
-      }
-    } else {
-      fiber = LookForFiber();
-    }
-    // Uncalled not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it. But
-    // a call must be taken up: as long as it is pending nobody spins, and only a spinner takes from slots (V2).
-    if (fiber == nullptr && (group->IsCalled() || !policy.HasWork())) {
-      fiber = StealFromOtherGroups();
-      if (fiber != nullptr && policy.HasWork()) group->Notify(this);
-    }
-    if (fiber != nullptr) return fiber;
-    TellDrainWaiter();
+// For idle_loop.h.
+class Worker::IdleSide {
+ public:
+  using Fiber = FiberEntity;
+  using Group = SchedulingGroup;
 
-    WorkerCounters::Add(counters().sleeps);
-    idle.PrepareSleep(index);
-    // The last look (IW1, SG4). At other groups' queues once only: what is there may be local fibers.
-    const bool neighbour_is_loaded = !looked_at_neighbours && group->FindLoadedNeighbour();
-    looked_at_neighbours = true;
-    if (!policy.HasWork() && !neighbour_is_loaded && !group->IsCalled() && !group->stopping()) {
-      group->CallIdleHook();
-      if (group->HasFibersWithoutStack()) {
-        stacks_.Clear();  // Others may need them.
-        (void)parker.ParkUntil(retry_stack_at_);
-        const auto now = std::chrono::steady_clock::now();
-        if (now >= retry_stack_at_) {
-          retry_stack_at_ = now + kRetryStackEvery;
-          group->StackGivenBack();
-        }
-        counted_as_spinner = !idle.CancelSleep(index);
-      } else {
-        counted_as_spinner = Sleep();
-      }
-      looked_at_neighbours = false;
-      looks_in_vain = 0;
-    } else if (!idle.CancelSleep(index)) {
-      parker.Park();  // The claimer's token is there or on its way.
-      counted_as_spinner = true;
-    } else if (++looks_in_vain % kLooksBeforeNap == 0) {
-      parker.Nap(std::chrono::steady_clock::now() + kNap);
+  explicit IdleSide(scheduling_group::Worker* worker) : worker_(*worker), bed_(worker->group->bed(worker->index)) {}
+
+  Group& group() const { return *worker_.group; }
+  unsigned index() const { return worker_.index; }
+  bool Stopping() const { return group().stopping(); }
+  Fiber* Look() { return worker_.LookForFiber(); }
+  Fiber* Spin() { return worker_.Spin(); }
+  bool HasWork() const { return group().policy().HasWork(); }
+  void Notify() { group().Notify(&worker_); }
+  Fiber* StealNowAndThen() { return worker_.StealFromOtherGroups(); }
+  Fiber* StealFrom(Group& victim) { return worker_.StealFromGroup(&victim); }
+  bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries; }
+  void NothingFound() {
+    TellDrainWaiter();
+    WorkerCounters::Add(worker_.counters().sleeps);
+  }
+  // acquire: pairs with the release in SchedulingGroup::Send().
+  Group* TakeOrder() {
+    Group* sent_to = bed_.sent_to.load(std::memory_order_acquire);
+    if (sent_to != nullptr) bed_.sent_to.store(nullptr, std::memory_order_relaxed);  // One for each claim.
+    return sent_to;
+  }
+  void Park() { bed_.parker.Park(); }
+  void LookAgain(int looks_in_vain) {
+    if (looks_in_vain % kLooksBeforeNap == 0) {
+      bed_.parker.Nap(std::chrono::steady_clock::now() + kNap);
     } else {
       base::CpuRelax();
     }
   }
-}
+
+  Order<Group> Sleep(bool briefly) {
+    group().CallIdleHook();
+    if (group().HasFibersWithoutStack()) {
+      SleepUntilRetry();
+    } else if (briefly) {
+      (void)bed_.parker.ParkUntil(std::chrono::steady_clock::now() + kBriefly);
+    } else if (IdlePoller* poller = group().idle_poller(); poller != nullptr && poller->TryEnter()) {
+      return SleepInPoll(poller);
+    } else {
+      bed_.parker.Park();
+    }
+    return CountedGetUp();
+  }
+
+ private:
+  Order<Group> CountedGetUp() {
+    const Order<Group> order = GetUp(*this);
+    if (order.counted_as_spinner || order.errand != nullptr) WorkerCounters::Add(worker_.counters().wakes);
+    return order;
+  }
+
+  void SleepUntilRetry() {
+    worker_.stacks_.Clear();  // Others may need them.
+    (void)bed_.parker.ParkUntil(worker_.retry_stack_at_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= worker_.retry_stack_at_) {
+      worker_.retry_stack_at_ = now + kRetryStackEvery;
+      group().StackGivenBack();
+    }
+  }
+
+  Order<Group> SleepInPoll(IdlePoller* poller) {
+    IdleWorkers& idle = group().idle();
+    idle.SetInPoll(index(), true);
+    if (bed_.parker.BeginWaitElsewhere()) {
+      poller->Wait();
+      (void)bed_.parker.EndWaitElsewhere();
+    }
+    idle.SetInPoll(index(), false);
+    Order<Group> order = CountedGetUp();
+    // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are
+    // left.
+    if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
+    poller->LeaveAfterDispatch();
+    return order;
+  }
+
+  scheduling_group::Worker& worker_;
+  SchedulingGroup::Bed& bed_;
+};
 
 // When the loop is left for the 1st, 2nd, 4th, ... time. A program installs its handlers when it starts: mostly before
 // its first fiber.
@@ -216,30 +233,16 @@ void Worker::CheckOverflowHandlerAtTimes() {
   }
 }
 
-// In its bed or in the poll, until it is woken. True: it is counted as a spinner now.
-bool Worker::Sleep() {
-  IdleWorkers& idle = group->idle();
-  base::Parker& parker = group->bed(index).parker;
-  IdlePoller* poller = group->idle_poller();
-  if (poller == nullptr || !poller->TryEnter()) {
-    parker.Park();
-    const bool claimed = !idle.CancelSleep(index);
-    if (claimed) WorkerCounters::Add(counters().wakes);
-    return claimed;
+FiberEntity* Worker::NextFiber() {
+  if (robbing_) {
+    // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
+    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
+    FiberEntity* fiber = LookForFiber();
+    if (fiber == nullptr && !group->policy().HasWork()) fiber = StealFromOtherGroups();
+    if (fiber != nullptr) return fiber;
   }
-  idle.SetInPoll(index, true);
-  if (parker.BeginWaitElsewhere()) {
-    poller->Wait();
-    (void)parker.EndWaitElsewhere();
-  }
-  idle.SetInPoll(index, false);
-  bool counted_as_spinner = !idle.CancelSleep(index);
-  if (counted_as_spinner) WorkerCounters::Add(counters().wakes);
-  // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are
-  // left.
-  if (!counted_as_spinner) counted_as_spinner = idle.TryStartSpinning();
-  poller->LeaveAfterDispatch();
-  return counted_as_spinner;
+  IdleSide side(this);
+  return NextFiberWhenIdle(side);
 }
 
 FiberEntity* Worker::Spin() {
@@ -281,9 +284,7 @@ FiberEntity* Worker::LookAround() {
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
     // all than a wake-up every few microseconds. Of two the one that watches.
     const bool stays = spin_memory_.watching || group->idle().spinners() == 1;
-    if (group->IsCalled()) {
-      until = std::min(until, now + spin_for);
-    } else if (spin_memory_.active && stays) {
+    if (spin_memory_.active && stays) {
       until = now + (spin_memory_.watching ? std::max(kWatcherWaits, spin_for) : spin_for);
     }
     if (now >= until) break;
@@ -292,43 +293,48 @@ FiberEntity* Worker::LookAround() {
 }
 
 FiberEntity* Worker::StealFromOtherGroups() {
-  std::uint64_t calls = group->TakeCalls();
   const auto& neighbours = group->neighbours();
   ++idle_looks_;
   WorkerCounters::Add(counters().idle_looks);
   for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
-    const auto [victim, every_n, distance] = neighbours.all[i];
-    const std::uint64_t bit = victim->CallBit();
-    if (every_n == 0 || (idle_looks_ < next_steal_look_[i] && (calls & bit) == 0)) continue;
-    calls &= ~bit;
-    StealCounters& counters = neighbours.counters(index, i);
-    WorkerCounters::Add(counters.attempts);
-    FiberEntity* fiber = StealFrom(victim, distance, &counters);
-    // After a success the next look tries again at once: who called is robbed until it has nothing that waits, and then
-    // its next fiber is a first one, for which it calls again (SG4).
-    next_steal_look_[i] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
+    if (neighbours.all[i].steal_every_n == 0 || idle_looks_ < next_steal_look_[i]) continue;
+    FiberEntity* fiber = StealFrom(i);
     if (fiber == nullptr) continue;
-    const bool more = victim->policy().HasStealable();
-    if (calls != 0 || more) group->PutCallsBack(more ? calls | bit : calls);
-    if (calls != 0 || more) group->WakeAnother();
-    robbing_ = true;
+    CallForHelp(*neighbours.all[i].group);  // If there is more.
     return fiber;
   }
   robbing_ = false;
   return nullptr;
 }
 
-FiberEntity* Worker::StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters) {
+// Now, whatever the rate; nothing if it may not.
+FiberEntity* Worker::StealFromGroup(SchedulingGroup* victim) {
+  const auto& all = group->neighbours().all;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [victim](const auto& other) { return other.group == victim; });
+  if (found == all.end() || found->steal_every_n == 0) return nullptr;
+  return StealFrom(static_cast<std::size_t>(found - all.begin()));
+}
+
+FiberEntity* Worker::StealFrom(std::size_t neighbour) {
+  const auto& neighbours = group->neighbours();
+  const auto [victim, every_n, distance] = neighbours.all[neighbour];
+  StealCounters& counters = neighbours.counters(index, neighbour);
+  WorkerCounters::Add(counters.attempts);
   FiberEntity* fiber = victim->PopForThief(distance);
+  // After a success the next look tries again at once: who called is robbed until it has nothing that waits.
+  next_steal_look_[neighbour] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
   if (fiber == nullptr) return nullptr;
-  WorkerCounters::Add(counters->stolen_in);
+  WorkerCounters::Add(counters.stolen_in);
   if (fiber->ready_stamp) [[unlikely]] {
     group->RecordStolenWait(index, fiber);
   }
   // Its stack goes home in the end.
   if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
   fiber->set_group(group);
-  return PrepareToEnter(fiber) ? fiber : nullptr;
+  if (!PrepareToEnter(fiber)) return nullptr;
+  robbing_ = true;
+  return fiber;
 }
 
 // False: there is none, and it waits for one.

@@ -21,8 +21,7 @@
 //   W2  Between a switch and FinishSwitch() nothing happens on the worker that could switch again.
 //   W3  After any switch a fiber may be on another worker: no pointer to the worker outlives it. SwitchContext()
 //       returns the new one.
-//   W4  A worker sleeps only after a look at the queues that followed its announcement (IW1), and ends when told to
-//       stop.
+//   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop.
 //
 // Rejected: sched_yield() on the way to sleep, or between looks in vain. Since Linux 6.6 a thread that yields forfeits
 // its share until its deadline, so it preempts nobody when it is woken next: beside a thread that keeps its CPU busy
@@ -63,6 +62,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next);
 
  private:
+  class IdleSide;
+
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
@@ -74,10 +75,10 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool GiveStack(FiberEntity* fiber);
   FiberEntity* Spin();
   FiberEntity* LookAround();
-  bool Sleep();
   void CheckOverflowHandlerAtTimes();
   FiberEntity* StealFromOtherGroups();
-  FiberEntity* StealFrom(SchedulingGroup* victim, int distance, StealCounters* counters);
+  FiberEntity* StealFromGroup(SchedulingGroup* victim);
+  FiberEntity* StealFrom(std::size_t neighbour);
 
   WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();

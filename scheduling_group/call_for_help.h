@@ -1,0 +1,99 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a group whose workers are all busy gets a sleeping worker of another group: the errand.
+//
+//   CallForHelp(loaded)   claims the nearest sleeper, tells it `loaded`, wakes it
+//   RunErrand(loaded)     by that worker, first thing: steals a fiber there; if more wait, calls for the next
+//   PassOn(loaded)        by a worker that was sent and has something else to do: calls for another one
+//
+// One worker at a time is on its way for a group (`help_is_coming`), like a spinner within a group: who makes fibers
+// ready meanwhile trusts in it, so that a burst wakes one worker after the other.
+//
+// Invariants
+//   CH1  A stealable fiber made ready, full fence, CallForHelp(): is seen by the steal of the worker that is on its way,
+//        or by the last look of a worker that goes to sleep, or a sleeper is claimed for it, or no worker sleeps in a
+//        near group, or somebody in the fiber's own group looks (IW1).
+//   CH2  help_is_coming is set by one who then claims a sleeper or clears it again; and cleared by the worker that was
+//        sent, before it steals. Who clears it makes a full fence, then looks: for those who trusted in it.
+//   CH3  A worker's last look before it sleeps is a steal from each near group in which nobody looks, made after it has
+//        announced itself. A steal finds what was made ready before the fence: an estimate (HasStealable(), which
+//        group-local fibers turn on) only spares it.
+//
+// A Group has idle(): IdleWorkers, idle_groups(), slot(), near(): what to iterate over, nearest first, near_mask(),
+// help_is_coming(): an atomic flag, HasStealable(), and Send(worker, loaded): hands over the errand and unparks.
+// SchedulingGroup, and that of tests/model/idle_loop_model.cc.
+#ifndef WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_
+#define WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_
+
+#include "weft/base/atomic.h"
+#include "weft/scheduling_group/idle_groups.h"
+#include "weft/scheduling_group/idle_workers.h"
+
+namespace weft::scheduling_group {
+
+// Of its workers somebody is idle: IW1's matter.
+template <class Group>
+bool SomebodyIdles(Group& group) noexcept {
+  return group.idle().spinners() != 0 || !group.idle().sleepers().Empty();
+}
+
+// One that has announced itself; the last look of others is still to come.
+template <class Group>
+bool ANearWorkerSleeps(Group& group) noexcept {
+  for (Group* near : group.near()) {
+    if (group.idle_groups().MayIdle(near->slot()) && !near->idle().sleepers().Empty()) return true;
+  }
+  return false;
+}
+
+// The part of CallForHelp() that comes after a fence of the caller's. False: there was nobody.
+template <class Group>
+bool SendNearestSleeper(Group& loaded) {
+  for (Group* near : loaded.near()) {
+    if (!loaded.idle_groups().MayIdle(near->slot())) continue;
+    const int worker = near->idle().ClaimSleeper();
+    if (worker != IdleWorkers::kNobody) {
+      near->Send(static_cast<unsigned>(worker), &loaded);
+      return true;
+    }
+    loaded.idle_groups().Retract(near->slot(), [&] { return !near->idle().sleepers().Empty(); });
+  }
+  return false;
+}
+
+// Any thread, after it has made a stealable fiber ready in `loaded` and a full fence.
+template <class Group>
+void CallForHelp(Group& loaded) {
+  if (SomebodyIdles(loaded) || !loaded.idle_groups().MayIdle(loaded.near_mask())) return;
+  do {
+    // relaxed, all: the fences order them. The load spares who trusts in another the line.
+    if (loaded.help_is_coming().load(std::memory_order_relaxed)) return;
+    if (!loaded.HasStealable()) return;  // E.g. a fiber in a hand-off slot.
+    if (loaded.help_is_coming().exchange(true, std::memory_order_relaxed)) return;
+    if (SendNearestSleeper(loaded)) return;
+    loaded.help_is_coming().store(false, std::memory_order_relaxed);
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (CH2). Pairs with that of who trusted in us.
+  } while (!SomebodyIdles(loaded) && ANearWorkerSleeps(loaded));
+}
+
+// By the worker that was sent. steal(): from `loaded`.
+template <class Group, class Steal>
+auto RunErrand(Group& loaded, Steal steal) {
+  loaded.help_is_coming().store(false, std::memory_order_relaxed);
+  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (CH2). Pairs with that of who trusted in us.
+  auto fiber = steal();
+  if (fiber != nullptr) CallForHelp(loaded);
+  return fiber;
+}
+
+template <class Group>
+void PassOn(Group& loaded) {
+  loaded.help_is_coming().store(false, std::memory_order_relaxed);
+  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (CH2). Pairs with that of who trusted in us.
+  CallForHelp(loaded);
+}
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_

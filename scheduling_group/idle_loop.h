@@ -1,0 +1,147 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The idle loop: what a worker does that has no fiber to run, until it has one. A template, so that
+// tests/model/idle_loop_model.cc runs this code and no copy of it.
+//
+//      look  --nothing-->  announce that it sleeps, full fence  -->  last look  --nothing-->  sleep
+//        ^                                                              |                      |
+//        |                 there is work in its group, or it was claimed|                      |claimed, or told to stop
+//        +---------------------------------------------------------------<---------------------+
+//
+// Who claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
+//
+//   its own group      to look there; the worker counts as a spinner from the claim on (IW1)
+//   another group      an errand (call_for_help.h): to steal there first; not counted
+//
+// Invariants
+//   IL1  A worker sleeps only after a last look at its own queues, and by stealing at those of the near groups (CH3),
+//        that followed its announcement.
+//   IL2  A claimed worker takes its order before it does anything else, however it woke up. It carries the order out or
+//        passes it on: a spinner that found something looks whether more waits (IW4), an errand that is not run is
+//        called for anew (CH2).
+//   IL3  It never yields its CPU; see worker.h.
+//
+// A Worker has
+//   Fiber, Group              types; a Group is what call_for_help.h asks for
+//   group(), index()
+//   Stopping()                end
+//   Look(), Spin()            a fiber of its own group or nullptr; Spin(): for a while, counted as a spinner
+//   HasWork(), Notify()       there is work in its own group; as after a push, for what it leaves behind
+//   StealNowAndThen()         a fiber of another group, at the rates of the neighbours
+//   StealFrom(group)          a fiber of that group
+//   MaySeeLess(group)         StealFrom() gives up before it has seen all
+//   NothingFound()            before it announces that it sleeps
+//   Sleep(briefly)            until it is unparked, or not that long; GetUp() afterwards
+//   TakeOrder(), Park()       what was sent with a claim, or nullptr; wait for the parker's token
+//   LookAgain(looks)          so many looks were in vain, though there is work
+#ifndef WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
+#define WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
+
+#include "weft/scheduling_group/call_for_help.h"
+#include "weft/scheduling_group/idle_groups.h"
+#include "weft/scheduling_group/idle_workers.h"
+
+namespace weft::scheduling_group {
+
+template <class Group>
+struct Order {
+  bool counted_as_spinner = false;
+  Group* errand = nullptr;
+};
+
+// The worker is awake, and no sleeper any more.
+template <class Worker>
+Order<typename Worker::Group> GetUp(Worker& worker) {
+  if (worker.group().idle().CancelSleep(worker.index())) return {};
+  // It was claimed. The order comes before the token, and that is there or on its way.
+  typename Worker::Group* sent_to = worker.TakeOrder();
+  for (; sent_to == nullptr; sent_to = worker.TakeOrder()) worker.Park();
+  if (sent_to == &worker.group()) return {.counted_as_spinner = true};
+  return {.errand = sent_to};
+}
+
+// The worker has a fiber, or ends.
+template <class Worker>
+void PassOnOrder(Worker& worker, const Order<typename Worker::Group>& order) {
+  if (order.errand != nullptr) PassOn(*order.errand);
+  if (order.counted_as_spinner) worker.group().idle().StopSpinning();
+  if (order.counted_as_spinner && worker.HasWork()) worker.Notify();  // IW4
+}
+
+// nullptr: nothing was found; the order is done.
+template <class Worker>
+typename Worker::Fiber* LookAwake(Worker& worker, const Order<typename Worker::Group>& order) {
+  IdleWorkers& idle = worker.group().idle();
+  typename Worker::Fiber* fiber = nullptr;
+  if (order.errand != nullptr) {
+    fiber = RunErrand(*order.errand, [&] { return worker.StealFrom(*order.errand); });
+    if (fiber != nullptr) {
+      if (order.counted_as_spinner) idle.StopSpinning();
+      if (worker.HasWork()) worker.Notify();
+      return fiber;
+    }
+  }
+  if (order.counted_as_spinner || idle.TryStartSpinning()) {
+    fiber = worker.Spin();
+    idle.StopSpinning();
+    if (fiber == nullptr) fiber = worker.Look();  // IW4
+    // Producers that saw us spin woke nobody: if there is more, our replacement is our duty.
+    if (fiber != nullptr && worker.HasWork()) worker.Notify();
+  } else {
+    fiber = worker.Look();
+  }
+  // Not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it.
+  if (fiber == nullptr && !worker.HasWork()) {
+    fiber = worker.StealNowAndThen();
+    if (fiber != nullptr && worker.HasWork()) worker.Notify();
+  }
+  return fiber;
+}
+
+// The part of the last look that is for near groups (CH3). *not_all: something may have been overlooked.
+template <class Worker>
+typename Worker::Fiber* LastLookNearby(Worker& worker, bool* not_all) {
+  for (typename Worker::Group* near : worker.group().near()) {
+    if (SomebodyIdles(*near) || !near->HasStealable()) continue;
+    if (typename Worker::Fiber* fiber = worker.StealFrom(*near)) {
+      CallForHelp(*near);  // If there is more.
+      return fiber;
+    }
+    *not_all |= worker.MaySeeLess(*near);
+  }
+  return nullptr;
+}
+
+// nullptr: the worker is to end.
+template <class Worker>
+typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
+  typename Worker::Group& group = worker.group();
+  Order<typename Worker::Group> order;
+  for (int looks_in_vain = 0;;) {
+    if (worker.Stopping()) {
+      PassOnOrder(worker, order);
+      return nullptr;
+    }
+    if (typename Worker::Fiber* fiber = LookAwake(worker, order)) return fiber;
+    worker.NothingFound();
+    group.idle().PrepareSleep(worker.index());
+    if (group.slot() != IdleGroups::kNoSlot) group.idle_groups().Announce(group.slot());
+    if (worker.HasWork() || worker.Stopping()) {
+      order = GetUp(worker);
+      if (!order.counted_as_spinner && order.errand == nullptr) worker.LookAgain(++looks_in_vain);
+      continue;
+    }
+    bool not_all = false;
+    if (typename Worker::Fiber* fiber = LastLookNearby(worker, &not_all)) {
+      PassOnOrder(worker, GetUp(worker));
+      return fiber;
+    }
+    order = worker.Sleep(/*briefly=*/not_all);
+    looks_in_vain = 0;
+  }
+}
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_

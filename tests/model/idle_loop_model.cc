@@ -1,0 +1,276 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The idle loop (scheduling_group/idle_loop.h) of workers of several groups that call each other for help
+// (call_for_help.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that are one
+// word each. When nothing moves any more, no stealable fiber waits in a group whose workers are busy while a worker of
+// another one sleeps, whatever group-local fibers wait beside it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "weft/base/parker.h"
+#include "weft/scheduling_group/call_for_help.h"
+#include "weft/scheduling_group/idle_groups.h"
+#include "weft/scheduling_group/idle_loop.h"
+#include "weft/scheduling_group/idle_workers.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+constexpr unsigned kMaxWorkers = 2;
+constexpr int kItems = 4;
+
+struct Item {
+  bool local = false;
+  int runs = 0;
+  Item* waits_for = nullptr;  // before whose end it does not end
+  model::Parker done;
+};
+
+class Group {
+ public:
+  Group(IdleGroups* all, Item* items, int slot) : all_(all), items_(items), slot_(slot) {
+    for (int i = 0; i < kItems; ++i) locals_ |= items[i].local ? 1u << i : 0;
+  }
+
+  // --- What call_for_help.h and idle_loop.h ask for ---
+  IdleWorkers& idle() { return idle_; }
+  IdleGroups& idle_groups() { return *all_; }
+  int slot() const { return slot_; }
+  const std::vector<Group*>& near() const { return near_; }
+  const IdleGroups::Mask& near_mask() const { return near_mask_; }
+  base::Atomic<bool>& help_is_coming() { return help_is_coming_; }
+  // As the policies': group-local fibers count.
+  bool HasStealable() const { return HasWork(); }
+  void Send(unsigned worker, Group* where) {
+    sent_to_[worker].store(where, std::memory_order_release);
+    parkers_[worker].Unpark();
+  }
+
+  // --- The queue ---
+  bool HasWork() const { return queue_.load(std::memory_order_relaxed) != 0; }
+  Item* Pop(bool steal) {
+    std::uint32_t items = queue_.load(std::memory_order_relaxed);
+    for (;;) {
+      const std::uint32_t choice = steal ? items & ~locals_ : items;
+      if (choice == 0) return nullptr;
+      const int item = std::countr_zero(choice);
+      if (queue_.compare_exchange_strong(items, items & ~(1u << item), std::memory_order_relaxed)) return &items_[item];
+    }
+  }
+
+  // As SchedulingGroup::ReadyBy() and Notify().
+  void Push(Item* item) {
+    queue_.fetch_or(1u << (item - items_), std::memory_order_relaxed);
+    Notify(item->local);
+  }
+  void Notify(bool local) {
+    const int worker = idle_.ClaimWorkerToWake();  // With the fence.
+    if (worker != IdleWorkers::kNobody) {
+      Send(static_cast<unsigned>(worker), this);
+    } else if (!local) {
+      CallForHelp(*this);
+    }
+  }
+
+  void AddNear(Group* group) {
+    near_.push_back(group);
+    near_mask_.Add(group->slot());
+  }
+
+  Group* TakeOrder(unsigned worker) {
+    Group* sent_to = sent_to_[worker].load(std::memory_order_acquire);
+    if (sent_to != nullptr) sent_to_[worker].store(nullptr, std::memory_order_relaxed);
+    return sent_to;
+  }
+  model::Parker& parker(unsigned worker) { return parkers_[worker]; }
+
+ private:
+  IdleGroups* const all_;
+  Item* const items_;
+  const int slot_;
+  std::uint32_t locals_ = 0;
+  std::vector<Group*> near_;
+  IdleGroups::Mask near_mask_;
+  IdleWorkers idle_;
+  base::Atomic<bool> help_is_coming_{false};
+  base::Atomic<std::uint32_t> queue_{0};
+  std::array<base::Atomic<Group*>, kMaxWorkers> sent_to_{};
+  std::array<model::Parker, kMaxWorkers> parkers_;
+};
+
+class IdleSide {
+ public:
+  using Fiber = Item;
+  using Group = scheduling_group::Group;
+
+  IdleSide(Group* group, unsigned index) : group_(*group), index_(index) {}
+
+  Group& group() const { return group_; }
+  unsigned index() const { return index_; }
+  bool Stopping() const { return false; }
+  Item* Look() { return group_.Pop(/*steal=*/false); }
+  Item* Spin() { return Look(); }
+  bool HasWork() const { return group_.HasWork(); }
+  void Notify() { group_.Notify(/*local=*/false); }
+  Item* StealNowAndThen() { return nullptr; }  // The rate never comes.
+  Item* StealFrom(Group& victim) { return victim.Pop(/*steal=*/true); }
+  bool MaySeeLess(const Group&) const { return false; }
+  void NothingFound() {}
+  Group* TakeOrder() { return group_.TakeOrder(index_); }
+  void Park() { group_.parker(index_).Park(); }
+  void LookAgain(int) { model::SpinHint(); }
+  Order<Group> Sleep(bool) {
+    Park();
+    return GetUp(*this);
+  }
+
+ private:
+  Group& group_;
+  const unsigned index_;
+};
+
+struct World {
+  IdleGroups all;
+  Item items[kItems];
+  std::vector<Group*> groups;
+};
+
+// Groups that are all near to each other. The workers of each look for work when it begins; a group without workers is
+// one whose workers are busy for ever.
+World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0) {
+  static constexpr const char* kNames[3][kMaxWorkers] = {
+      {"worker 0.0", "worker 0.1"}, {"worker 1.0", "worker 1.1"}, {"worker 2.0", "worker 2.1"}};
+  auto* world = scenario.New<World>("world");
+  for (int i = 0; i < kItems; ++i) world->items[i].local = (locals >> i & 1) != 0;
+  for (std::size_t g = 0; g < workers.size(); ++g) {
+    world->groups.push_back(scenario.New<Group>("group", &world->all, world->items, static_cast<int>(g)));
+  }
+  for (Group* group : world->groups) {
+    for (Group* other : world->groups) {
+      if (other != group) group->AddNear(other);
+    }
+  }
+  for (std::size_t g = 0; g < workers.size(); ++g) {
+    for (unsigned w = 0; w < workers[g]; ++w) {
+      scenario.Background(kNames[g][w], [group = world->groups[g], w] {
+        IdleSide side(group, w);
+        for (;;) {
+          Item* item = NextFiberWhenIdle(side);
+          model::Note("runs an item");
+          ++item->runs;
+          if (item->waits_for != nullptr) item->waits_for->done.Park();
+          item->done.Unpark();
+        }
+      });
+    }
+  }
+  return world;
+}
+
+void CheckRuns(World* world, int items, std::uint32_t not_these = 0) {
+  for (int i = 0; i < items; ++i) {
+    if ((not_these >> i & 1) != 0) continue;
+    MODEL_CHECK(world->items[i].runs == 1, "a fiber waits though a worker sleeps, or it ran twice");
+  }
+  for (Group* group : world->groups) MODEL_CHECK(group->idle().spinners() == 0, "a spinner is counted that is none");
+}
+
+void Expect(const char* name, int preemptions, int weak, const std::function<void(model::Scenario&)>& body) {
+  const model::Result result = model::Explore({.name = name, .preemptions = preemptions, .weak_choices = weak}, body);
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+// It saw the local fiber, slept without another look, and was not seen: 13 of 4,000 times.
+TEST(IdleLoopModel, AStealableFiberBehindALocalOneIsRunByTheNeighbour) {
+  Expect("idle_loop: local, stealable", 3, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 1}, /*locals=*/0b01);
+    scenario.Thread("producer", [=] {
+      world->groups[0]->Push(&world->items[0]);
+      world->groups[0]->Push(&world->items[1]);
+    });
+    scenario.AtEnd([=] { CheckRuns(world, 2, 0b01); });
+  });
+}
+
+// Each claim has an order of its own: the worker takes none away that it has not been given yet.
+TEST(IdleLoopModel, OneWorkerIsClaimedTwice) {
+  Expect("idle_loop: claimed twice", 2, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {1});
+    scenario.Thread("producer 0", [=] { world->groups[0]->Push(&world->items[0]); });
+    scenario.Thread("producer 1", [=] { world->groups[0]->Push(&world->items[1]); });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  });
+}
+
+TEST(IdleLoopModel, TwoFibersAreRunByTwoGroups) {
+  Expect("idle_loop: two for two", 1, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 1, 1});
+    world->items[0].waits_for = &world->items[1];
+    scenario.Thread("producer", [=] {
+      world->groups[0]->Push(&world->items[0]);
+      world->groups[0]->Push(&world->items[1]);
+    });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  });
+}
+
+// The one that trusts in the other's call.
+TEST(IdleLoopModel, TwoProducersOfOneGroup) {
+  Expect("idle_loop: two producers", 2, 0, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 1, 1});
+    world->items[0].waits_for = &world->items[1];
+    scenario.Thread("producer 0", [=] { world->groups[0]->Push(&world->items[0]); });
+    scenario.Thread("producer 1", [=] { world->groups[0]->Push(&world->items[1]); });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  });
+}
+
+// The worker that was sent finds a fiber of its own group, which does not end before the other one has.
+TEST(IdleLoopModel, AnErrandThatIsNotRunIsPassedOn) {
+  const auto body = [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 1, 1});
+    world->items[1].waits_for = &world->items[0];
+    scenario.Thread("producer 0", [=] { world->groups[0]->Push(&world->items[0]); });
+    scenario.Thread("producer 1", [=] { world->groups[1]->Push(&world->items[1]); });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  };
+  Expect("idle_loop: errand and own work", 2, 0, body);
+  Expect("idle_loop: errand and own work, weak", 1, 1, body);
+}
+
+TEST(IdleLoopModel, TwoGroupsCallTheSameOne) {
+  const auto body = [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 0, 2});
+    world->items[0].waits_for = &world->items[1];
+    scenario.Thread("producer 0", [=] { world->groups[0]->Push(&world->items[0]); });
+    scenario.Thread("producer 1", [=] { world->groups[1]->Push(&world->items[1]); });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  };
+  Expect("idle_loop: two callers", 2, 0, body);
+  Expect("idle_loop: two callers, weak", 1, 1, body);
+}
+
+// IG1: the bits say that a group may idle in which nobody does.
+TEST(IdleLoopModel, ABitThatIsClearedHidesNoSleeper) {
+  Expect("idle_loop: retract", 2, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 0, 1});
+    world->all.Announce(2);
+    scenario.Thread("producer 0", [=] {
+      // As SendNearestSleeper(), of a caller that has just found nobody.
+      Group* group = world->groups[2];
+      world->all.Retract(2, [=] { return !group->idle().sleepers().Empty(); });
+    });
+    scenario.Thread("producer 1", [=] { world->groups[1]->Push(&world->items[1]); });
+    scenario.AtEnd([=] { MODEL_CHECK(world->items[1].runs == 1, "a fiber waits though a worker sleeps"); });
+  });
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
