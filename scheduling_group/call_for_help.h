@@ -21,7 +21,8 @@
 //        group-local fibers turn on) only spares it.
 //
 // A Group has idle(): IdleWorkers, idle_groups(), slot(), near(): what to iterate over, nearest first, near_mask(),
-// help_is_coming(): an atomic flag, HasStealable(), and Send(worker, loaded): hands over the errand and unparks.
+// help_is_coming(): an atomic flag, HasStealable(), MayHelp(loaded): it steals from that one, and so does not outlive
+// it; and Send(worker, loaded): hands over the errand and unparks.
 // SchedulingGroup, and that of tests/model/idle_loop_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_
 #define WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_
@@ -42,7 +43,9 @@ bool SomebodyIdles(Group& group) noexcept {
 template <class Group>
 bool ANearWorkerSleeps(Group& group) noexcept {
   for (Group* near : group.near()) {
-    if (group.idle_groups().MayIdle(near->slot()) && !near->idle().sleepers().Empty()) return true;
+    if (group.idle_groups().MayIdle(near->slot()) && !near->idle().sleepers().Empty() && near->MayHelp(group)) {
+      return true;
+    }
   }
   return false;
 }
@@ -52,6 +55,7 @@ template <class Group>
 bool SendNearestSleeper(Group& loaded) {
   for (Group* near : loaded.near()) {
     if (!loaded.idle_groups().MayIdle(near->slot())) continue;
+    if (!near->idle().sleepers().Empty() && !near->MayHelp(loaded)) continue;
     const int worker = near->idle().ClaimSleeper();
     if (worker != IdleWorkers::kNobody) {
       near->Send(static_cast<unsigned>(worker), &loaded);

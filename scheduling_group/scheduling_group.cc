@@ -137,6 +137,7 @@ void SchedulingGroup::CallFarGroups(std::uint64_t call) {
   if (!idle_groups().MayIdle(list.far_mask) || !policy_->HasStealable()) return;
   for (const auto& [group, every_n, distance] : list.far) {
     if (call % (every_n / list.least_every_n) != 0 || !idle_groups().MayIdle(group->slot())) continue;
+    if (!group->idle_.sleepers().Empty() && !group->MayHelp(*this)) continue;
     IdleWorkers& idle = group->idle_;
     const int worker = idle.spinners() == 0 ? idle.ClaimSleeper() : IdleWorkers::kNobody;
     if (worker != IdleWorkers::kNobody) {

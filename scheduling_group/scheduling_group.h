@@ -235,6 +235,12 @@ class SchedulingGroup : public numa::NodeAllocated {
   const IdleGroups::Mask& near_mask() const { return neighbours().near_mask; }
   base::Atomic<bool>& help_is_coming() noexcept { return help_is_coming_; }
   bool HasStealable() const { return policy_->HasStealable(); }
+  bool MayHelp(const SchedulingGroup& loaded) const {
+    for (const Neighbour& neighbour : neighbours().all) {
+      if (neighbour.group == &loaded) return neighbour.steal_every_n != 0;
+    }
+    return false;
+  }
   // To a sleeping worker of this group that the caller has claimed.
   void Send(unsigned worker, SchedulingGroup* where) {
     // release: what the caller did. Pairs with the acquire in Worker::TakeOrder().

@@ -48,6 +48,7 @@ class Group {
   base::Atomic<bool>& help_is_coming() { return help_is_coming_; }
   // As the policies': group-local fibers count.
   bool HasStealable() const { return HasWork(); }
+  bool MayHelp(const Group&) const { return true; }
   void Send(unsigned worker, Group* where) {
     sent_to_[worker].store(where, std::memory_order_release);
     parkers_[worker].Unpark();
