@@ -121,6 +121,10 @@ class Bounds(unittest.TestCase):
     def test_system_calls_of_what_waits_for_the_kernel_are_not_judged(self):
         self.assertEqual(count.exceeded((1, 1, 1), counts(1, 1, 1, 3), steady=False), [])
 
+    def test_system_calls_of_its_own_are_allowed(self):
+        self.assertEqual(count.exceeded((1, 1, 1), counts(1, 1, 1, 0.5), steady=True, system_calls=0.5), [])
+        self.assertEqual(len(count.exceeded((1, 1, 1), counts(1, 1, 1, 0.6), steady=True, system_calls=0.5)), 1)
+
     def test_the_table_is_of_what_there_is(self):
         for key, workers, policy in FOUND:
             self.assertIn(key, OPERATIONS)
