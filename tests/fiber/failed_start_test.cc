@@ -78,13 +78,6 @@ Options TwoGroups() {
   return options;
 }
 
-void RunAFiberAndTerminate() {
-  bool ran = false;
-  Fiber([&] { ran = true; }).Join();
-  EXPECT_TRUE(ran);
-  EXPECT_EQ(TerminateRuntime(), std::size_t{0});
-}
-
 class FailedStart : public ::testing::Test {
  protected:
   FailedStart() {
@@ -112,6 +105,13 @@ class FailedStart : public ::testing::Test {
 };
 
 #if !WEFT_ASAN && !WEFT_TSAN
+
+void RunAFiberAndTerminate() {
+  bool ran = false;
+  Fiber([&] { ran = true; }).Join();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(TerminateRuntime(), std::size_t{0});
+}
 
 TEST_F(FailedStart, OutOfMemoryAtEachAllocationInTurn) {
   int failed = 0;
