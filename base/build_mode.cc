@@ -6,8 +6,8 @@
 // statically here and as libweft.so there. Each copy would have workers, thread_locals and a runtime of its own, and a
 // fiber of one that calls the other would be a plain thread to it: locks that block workers, and no word why.
 //
-// Each copy carries an ELF note, which the loader shows whatever the visibility of symbols is, and looks for all when it
-// is loaded: a few microseconds.
+// Each copy carries an ELF note, which the loader shows whatever the visibility of symbols is, and looks for all when
+// it is loaded: a few microseconds.
 
 #include "weft/base/build_mode.h"
 

@@ -11,9 +11,9 @@
 // The pieces after the condition are evaluated and streamed (<<) on failure only, out of line: a check that holds costs
 // one branch. They are the message; the condition itself is shown only where there are none: users read the message,
 // and the expression tells them of variables that they do not have. The message goes to the log sink (base/log.h), if
-// one is set, and then to glog's FATAL (stderr, log file, backtrace, abort()), or, where the program has not initialised
-// glog, to stderr, before abort(). What the world refuses (no memory, queue full) is no matter for a check: it is
-// returned.
+// one is set, and then to glog's FATAL (stderr, log file, backtrace, abort()), or, where the program has not
+// initialised glog, to stderr, before abort(). What the world refuses (no memory, queue full) is no matter for a check:
+// it is returned.
 
 #ifndef WEFT_BASE_CHECK_H_
 #define WEFT_BASE_CHECK_H_

@@ -16,12 +16,12 @@
 // the fault, repeated, ends the process by its signal (and dumps core where it happened).
 //
 // Handlers of others. One that was installed before ours comes after our message. One that is installed later, as by
-// google::InstallFailureSignalHandler() after StartRuntime(), takes our place, and mostly runs on the very stack that is
-// used up, so that the process dies without a word. So CheckOverflowHandler() looks whether ours is still there, and if
-// not, puts it in front of the other one again. Each worker does so before its first fiber, and again when it had
-// nothing to do for the 2nd, 4th, 8th, ... time; so does housekeeping, a second or so after any worker has found nothing
-// to do (SchedulingGroup::TrimIdleMemory). A program that installs its handler while fibers run, and whose workers have
-// no pause after that, must do so before StartRuntime().
+// google::InstallFailureSignalHandler() after StartRuntime(), takes our place, and mostly runs on the very stack that
+// is used up, so that the process dies without a word. So CheckOverflowHandler() looks whether ours is still there, and
+// if not, puts it in front of the other one again. Each worker does so before its first fiber, and again when it had
+// nothing to do for the 2nd, 4th, 8th, ... time; so does housekeeping, a second or so after any worker has found
+// nothing to do (SchedulingGroup::TrimIdleMemory). A program that installs its handler while fibers run, and whose
+// workers have no pause after that, must do so before StartRuntime().
 //
 // Invariants
 //   OH1  A fault is passed on to each former action at most once, the latest first: a handler that was installed over

@@ -48,8 +48,8 @@ struct FiberAttributes {
   // The fiber never leaves its group.
   bool scheduling_group_local = false;
 
-  // For tRPC-Cpp's sake, where it marks the fibers that poll for its network.  Nothing depends on it: Weft polls in idle
-  // workers (io/poll_attendance.h) and not in fibers.
+  // For tRPC-Cpp's sake, where it marks the fibers that poll for its network.  Nothing depends on it: Weft polls in
+  // idle workers (io/poll_attendance.h) and not in fibers.
   bool is_fiber_reactor = false;
 
   // What dumps and messages call the fiber.  Copied.

@@ -14,9 +14,9 @@
 // exit() and the return from main() need no TerminateRuntime(): fibers and threads go on until the process is gone.
 //
 // fork() copies the calling thread only, and so does daemon(), which forks: the child has no workers.  So fork before
-// StartRuntime(); or call exec() or _exit() in the child, which is fine at any time, in fibers too (and so is exit(), as
-// far as it is for your own program).  In the child of a process in which the runtime ran, a start of a fiber or of a
-// timer, Join() and StartRuntime() end the process with a line that says so; questions are answered by 0, and
+// StartRuntime(); or call exec() or _exit() in the child, which is fine at any time, in fibers too (and so is exit(),
+// as far as it is for your own program).  In the child of a process in which the runtime ran, a start of a fiber or of
+// a timer, Join() and StartRuntime() end the process with a line that says so; questions are answered by 0, and
 // TerminateRuntime() says the line and returns 0.
 //
 // What happens at the end, in which order, and what becomes of fibers that do not end is written at the top of
@@ -60,8 +60,8 @@ std::size_t TerminateRuntime();
 // Whether there is one.  Any thread.
 bool IsRuntimeRunning() noexcept;
 
-// The calls below: any thread and any fiber, at any time.  Before the first runtime they abort and name themselves; when
-// one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
+// The calls below: any thread and any fiber, at any time.  Before the first runtime they abort and name themselves;
+// when one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
 
 // Scheduling groups.
 std::size_t GetSchedulingGroupCount();

@@ -22,8 +22,8 @@ namespace weft::fiber {
 [[nodiscard]] std::optional<std::string> ReadFlags(Options* options);
 
 // Reads the flag files named on the command line (--flagfile=, also in other flag files) once more, for what gflags
-// passes over without a word: unknown flags, and lines that are none.  Returns nothing, or "<file>:<line>: " and what is
-// wrong there.  StartRuntime() calls it when it takes the flags; call it before that to look at an error yourself.
+// passes over without a word: unknown flags, and lines that are none.  Returns nothing, or "<file>:<line>: " and what
+// is wrong there.  StartRuntime() calls it when it takes the flags; call it before that to look at an error yourself.
 [[nodiscard]] std::optional<std::string> CheckFlagFiles();
 // The same for one file, and those that it names.
 [[nodiscard]] std::optional<std::string> CheckFlagFile(const std::string& path);

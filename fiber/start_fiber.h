@@ -9,8 +9,8 @@
 // Invariants
 //   ST1  a callable is run once, or its start returned false or threw and it has not run (it is destroyed, or still
 //        the caller's); never both, never neither.
-//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, by a refusal,
-//        or by the plan.
+//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, by a
+//        refusal, or by the plan.
 //   ST3  From the look at whether starts are refused to the hand-over the starter is in one OutsideSection: the group
 //        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
 //   ST4  A plain thread that starts while no runtime runs, or while it terminates, is refused. Before the first one has

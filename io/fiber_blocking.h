@@ -6,7 +6,7 @@
 // Sample:
 //   const int fd = FiberBlocking([&] { return ::open(path, O_RDONLY); });       // errno is the call's
 //   auto row = FiberBlocking([&] { return database.Fetch(key); });              // exceptions arrive here
-//   std::optional<Answer> answer = FiberBlockingFor(2s, [q = std::move(query)] { return Ask(q); });   // owns what it uses
+//   std::optional<Answer> answer = FiberBlockingFor(2s, [q = std::move(query)] { return Ask(q); });  // owns q
 //
 //                          FiberBlocking(f)                   FiberBlockingFor(), ...Until(), ...Interruptibly()
 //      returns when        f has returned or thrown           the same, or the time is up

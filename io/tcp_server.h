@@ -5,7 +5,7 @@
 // Sample:
 //     io::TcpListener listener;
 //     if (auto error = listener.Listen(*io::SocketAddress::Parse("0.0.0.0:8080"))) return error;
-//     io::TcpServer server(std::move(listener), [](io::TcpStream& stream) { ... });    // ends: the connection is closed
+//     io::TcpServer server(std::move(listener), [](io::TcpStream& stream) { ... });  // ends: the connection is closed
 //     if (!server.Start()) ...
 //     ...
 //     server.Stop(base::Deadline::After(5s));

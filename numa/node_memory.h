@@ -59,8 +59,8 @@ class NodeAllocated {
   ~NodeAllocated() = default;
 };
 
-// `count` objects, value-initialised; none by default. As with a std::unique_ptr<T[]>, const is about the array, not the
-// objects.
+// `count` objects, value-initialised; none by default. As with a std::unique_ptr<T[]>, const is about the array, not
+// the objects.
 template <class T>
 class NodeArray {
   static_assert(alignof(T) <= base::kCacheLineSize);

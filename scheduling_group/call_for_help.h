@@ -11,9 +11,9 @@
 // ready meanwhile trusts in it, so that a burst wakes one worker after the other.
 //
 // Invariants
-//   CH1  A stealable fiber made ready, full fence, CallForHelp(): is seen by the steal of the worker that is on its way,
-//        or by the last look of a worker that goes to sleep, or a sleeper is claimed for it, or no worker sleeps in a
-//        near group, or somebody in the fiber's own group looks (IW1).
+//   CH1  A stealable fiber made ready, full fence, CallForHelp(): is seen by the steal of the worker that is on its
+//        way, or by the last look of a worker that goes to sleep, or a sleeper is claimed for it, or no worker sleeps
+//        in a near group, or somebody in the fiber's own group looks (IW1).
 //   CH2  help_is_coming is set by one who then claims a sleeper or clears it again; and cleared by the worker that was
 //        sent, before it steals. Who clears it makes a full fence, then looks: for those who trusted in it.
 //   CH3  A worker's last look before it sleeps is a steal from each near group in which nobody looks, made after it has

@@ -99,7 +99,8 @@ Central& TheCentral() {
   return *central;
 }
 
-// Trivial, for speed and to the end of the thread. A thread whose cache has been returned gets a new one if it needs it.
+// Trivial, for speed and to the end of the thread. A thread whose cache has been returned gets a new one if it needs
+// it.
 constinit thread_local ThreadCache* tls_cache = nullptr;
 
 void ReturnShelf(const Shelf& shelf, CentralStack& home) {
@@ -173,8 +174,8 @@ Shelf* ShelfOf(ThreadCache& cache, EntityPool::Home home) {
   return shelf != nullptr ? shelf : MakeShelf(cache, home);
 }
 
-// A new chunk on `node`, entered into the table; nullptr: there is no memory or no room in the table. Makes system calls
-// and touches new memory: not under a lock.
+// A new chunk on `node`, entered into the table; nullptr: there is no memory or no room in the table. Makes system
+// calls and touches new memory: not under a lock.
 Chunk* MakeChunk(Central& central, int node) {
   constexpr std::size_t kBytes = EntityPool::kChunkBytes + sizeof(Chunk);
   void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

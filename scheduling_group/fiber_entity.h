@@ -166,8 +166,8 @@ void AbandonFiber(FiberEntity* fiber) noexcept;
 
 // Any thread. A new fiber, kReady, to be handed to SchedulingGroup::Start and the like, or to DiscardFiber. nullptr: as
 // AllocateFiber(), or there is no memory for a callable that does not fit into the entity; `f` is then untouched.
-// Throws what copying or moving `f` throws. In both cases nothing is left, and the reference to the execution context is
-// still the caller's.
+// Throws what copying or moving `f` throws. In both cases nothing is left, and the reference to the execution context
+// is still the caller's.
 template <class F>
 FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f) {
   struct Guard {  // No try: users may compile without exceptions.

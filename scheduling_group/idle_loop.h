@@ -4,10 +4,10 @@
 // The idle loop: what a worker does that has no fiber to run, until it has one. A template, so that
 // tests/model/idle_loop_model.cc runs this code and no copy of it.
 //
-//      look  --nothing-->  announce that it sleeps, full fence  -->  last look  --nothing-->  sleep
-//        ^                                                              |                      |
-//        |                 there is work in its group, or it was claimed|                      |claimed, or told to stop
-//        +---------------------------------------------------------------<---------------------+
+//      look  --nothing-->  announce that it sleeps, full fence  --> last look  --nothing-->  sleep
+//        ^                                                             |                      |
+//        |                there is work in its group, or it was claimed|                      |claimed, or told to stop
+//        +-------------------------------------------------------------<----------------------+
 //
 // Who claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
 //

@@ -98,9 +98,9 @@ class alignas(base::kCacheLineSize) LocalRing {
       for (std::uint32_t i = 0; i < n; ++i) {
         fibers[i] = slots_[(head + i) % kCapacity].load(std::memory_order_relaxed);
       }
-      // release: our reads of the slots are over. Pairs with the acquire in PushSome(), also behind later takers' exchanges
-      // (a release sequence). No acquire: what we take comes from the owner, by tail_; and a tail_ that is older than
-      // the head_ we get on failure shows as a size above kCapacity.
+      // release: our reads of the slots are over. Pairs with the acquire in PushSome(), also behind later takers'
+      // exchanges (a release sequence). No acquire: what we take comes from the owner, by tail_; and a tail_ that is
+      // older than the head_ we get on failure shows as a size above kCapacity.
       if (head_.compare_exchange_strong(head, head + n, std::memory_order_release, std::memory_order_relaxed)) {
         return n;
       }

@@ -20,8 +20,8 @@
 //   OS1  When WaitForOutsideSections() returns, all sections have ended that began before it was called. Hence what was
 //        unpublished before is in nobody's hands. (Of the two fences one comes first: either the section's mark is seen
 //        here, or the section sees that nothing is published.)
-//   OS2  It waits for no section that begins after its first look at the slot: a slot counts its outermost sections, and
-//        one that has begun another has ended the one that was seen.
+//   OS2  It waits for no section that begins after its first look at the slot: a slot counts its outermost sections,
+//        and one that has begun another has ended the one that was seen.
 //   OS3  Who waits is woken: a section that ends looks for a waiter after it has unmarked its slot, and the waiter
 //        announces itself before it looks at the slots; the fences are those of OS1.
 //   OS4  What was done in a section is visible after the wait for it.
@@ -63,7 +63,8 @@ struct alignas(base::kCacheLineSize) SectionWaiter {
   base::Parker parker;
 };
 
-// Where one thread marks that it is in a section. `has_heavy_fence`: the same for all, or false here and true in Wait().
+// Where one thread marks that it is in a section. `has_heavy_fence`: the same for all, or false here and true in
+// Wait().
 class alignas(base::kCacheLineSize) SectionSlot {
  public:
   // The slot's thread.

@@ -102,8 +102,8 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again)
   return fibers[0];
 }
 
-// By another worker: the older half of what is in `fresh`, or `at_least` so many of it, else half of `turns`; the oldest
-// of them to be run.
+// By another worker: the older half of what is in `fresh`, or `at_least` so many of it, else half of `turns`; the
+// oldest of them to be run.
 WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(Desk& from, Desk& own, std::size_t at_least) {
   const std::size_t size = from.fresh.Size();
   if (FiberEntity* oldest = size != 0 ? from.fresh.Steal() : nullptr) {

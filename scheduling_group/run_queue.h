@@ -29,8 +29,8 @@
 //
 // TryPush(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
 // Proven in tests/model/run_queue_model.cc.
-// Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with rounds
-// instead of their two kinds of empty slots.
+// Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with
+// rounds instead of their two kinds of empty slots.
 // Rejected: to claim positions by moving tail_ and then publish the slots (D. Vyukov's bounded MPMC queue). With more
 // busy threads than processors a producer that is stopped in between holds up all that is behind it for 10 ms, and a
 // consumer that has not left its slot yet makes the queue look full (bench/workload --workload=start_beside). tail_ as

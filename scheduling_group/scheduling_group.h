@@ -25,8 +25,8 @@
 //        was the last free worker and leaves fibers behind does the same, and so does a thief. A worker that goes to
 //        sleep announces it, full fence, and tries to steal from each of them in which nobody looks. So such a fiber is
 //        seen by one that sleeps, or by the next that would.
-//   SG5  To groups of other nodes calls are made at the rate of steal_every_n: by whoever pushes while all are busy, and
-//        by whoever takes fibers while more wait.
+//   SG5  To groups of other nodes calls are made at the rate of steal_every_n: by whoever pushes while all are busy,
+//        and by whoever takes fibers while more wait.
 //
 // Lock order: without_stack_lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_

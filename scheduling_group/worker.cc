@@ -56,8 +56,8 @@ constexpr std::uint32_t kTryAgainEvery = 16;
 constexpr int kLooksBeforeNap = 16;
 constexpr std::chrono::microseconds kNap{50};
 
-// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (CH3): who
-// makes a fiber ready wakes it, and what had come just before waits for so long at most.
+// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (CH3):
+// who makes a fiber ready wakes it, and what had come just before waits for so long at most.
 constexpr std::chrono::milliseconds kBriefly{1};
 
 }  // namespace

@@ -15,8 +15,8 @@
 // capacity 0 is a closed gate, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
 // room for it.
 // Stop(): wakes all. What is in the queue can still be popped; nothing is dropped. Final.
-// All that is as in tRPC-Cpp, but for what it does after Stop(): its Push() says true and drops the item, its Pop() says
-// true and gives none, what is in the queue is lost, and only one waiter is woken.
+// All that is as in tRPC-Cpp, but for what it does after Stop(): its Push() says true and drops the item, its Pop()
+// says true and gives none, what is in the queue is lost, and only one waiter is woken.
 // Memory ordering: what X did before the Push() of an item is visible to Y after the Pop() of that item.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //

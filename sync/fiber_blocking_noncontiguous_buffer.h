@@ -4,21 +4,22 @@
 // FiberBlockingNoncontiguousBuffer: a stream of bytes between fibers, with a capacity in bytes. Who appends waits for
 // room, who cuts waits for as many bytes as it wants. The bytes are not copied (base/noncontiguous_buffer.h).
 //
-// Who may call: any fiber and any thread. Append*(), Cut() and their timed forms may switch (a thread: block); all others
-// lock a FiberMutex and so may, too, for a moment.
+// Who may call: any fiber and any thread. Append*(), Cut() and their timed forms may switch (a thread: block); all
+// others lock a FiberMutex and so may, too, for a moment.
 // Results
 //   Append         true: the bytes are in the buffer, in one piece. Timed: false if there was no room in time.
 //   TryAppend      false: no room. Whoever hears false still has the bytes.
-//   AppendAlways   puts the bytes in piece by piece, as room comes: for those larger than the capacity. The pieces of two
-//                  callers may mix.
+//   AppendAlways   puts the bytes in piece by piece, as room comes: for those larger than the capacity. The pieces of
+//                  two callers may mix.
 //   Cut            true: `out` has exactly as many bytes as wanted (its own are gone). Timed: false if there were fewer
 //                  in time, `out` is unchanged then. TryCut: there are fewer.
-// Room: bytes go in when they and those in the buffer are together not above the capacity: with capacity 0 nothing does.
+// Room: bytes go in when they and those in the buffer are together not above the capacity: with capacity 0 nothing
+// does.
 // Stop(): wakes all; nobody waits any more. Append*() says false, and the caller keeps the bytes. Cut() and its forms
 // give what there is, up to what is wanted, and say true, also for no bytes at all: the end of the stream is true with
 // fewer bytes than wanted. Final.
-// As in tRPC-Cpp, but for two things after Stop(): it goes on to take bytes, of any number; and its Cut() without a time
-// leaves in the buffer what is there.
+// As in tRPC-Cpp, but for two things after Stop(): it goes on to take bytes, of any number; and its Cut() without a
+// time leaves in the buffer what is there.
 // Memory ordering: what X did before it appended is visible to Y after it has cut those bytes.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //

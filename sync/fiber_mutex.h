@@ -6,8 +6,8 @@
 //
 // Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
 // try_lock() and unlock() never do. Not recursive: an owner that calls lock() again ends the process, with a message.
-// The fiber (thread) that locked it must unlock it: debug builds check this. (FiberTimedMutex has no owner: any fiber or
-// thread may unlock it.)
+// The fiber (thread) that locked it must unlock it: debug builds check this. (FiberTimedMutex has no owner: any fiber
+// or thread may unlock it.)
 // Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or successful
 // try_lock().
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has

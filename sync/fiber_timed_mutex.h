@@ -1,8 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberTimedMutex: a FiberMutex that one may stop waiting for, and that has no owner. Everything else that fiber_mutex.h
-// says holds here too, fairness included; the algorithm is the same, and so is the cost when nobody waits.
+// FiberTimedMutex: a FiberMutex that one may stop waiting for, and that has no owner. Everything else that
+// fiber_mutex.h says holds here too, fairness included; the algorithm is the same, and so is the cost when nobody
+// waits.
 //
 // No owner, as in tRPC-Cpp: any fiber or thread may unlock what another has locked; who holds it and asks for it again
 // waits (try_lock_for(): in vain, unless another unlocks it; lock(): for that other); it may be destroyed while locked,

@@ -12,10 +12,10 @@
 //
 // When. Never before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling group (of some
 // group, if the setter is a plain thread), which inherits the FiberExecutionContext of the fiber that set it (that of a
-// plain thread is not inherited). If no fiber can be started for it, because the run queue is full or memory is exhausted, the timer tries again: after 1 ms at first,
-// after a second at most if many wait. A callback of CreateFiberTimer runs on the thread of the timers itself: it gets
-// there sooner, must be short, and may not wait for anything. A fiber that it starts is taken even if the run queue is
-// full.
+// plain thread is not inherited). If no fiber can be started for it, because the run queue is full or memory is
+// exhausted, the timer tries again: after 1 ms at first, after a second at most if many wait. A callback of
+// CreateFiberTimer runs on the thread of the timers itself: it gets there sooner, must be short, and may not wait for
+// anything. A fiber that it starts is taken even if the run queue is full.
 //
 // Periodic timers fire at `at`, at + interval, ... Runs of one timer never overlap: it is armed again when the callback
 // has returned, and what was missed by then is skipped, not caught up.

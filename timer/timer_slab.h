@@ -3,12 +3,12 @@
 //
 // TimerSlab: the memory of one shard's timer entries of one width.
 //
-// Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. Small pages: to clear a huge one takes 0.3 ms,
-// 5 ms where the machine below must find the memory first, and the setter would stand still for that (bench/workload
-// --workload=timers,timers_stall). A chunk gets its memory as it is used up, 16 KiB at a time and without the shard's
-// lock (WithoutMemory(), Populate()), so that a few timers cost a few pages, and no page fault is taken under the lock.
-// Within a chunk entries that were freed are used first, the last one first; then those never used, in the order of
-// addresses. One chunk of each slab stays warm after a burst.
+// Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. Small pages: to clear a huge one takes 0.3
+// ms, 5 ms where the machine below must find the memory first, and the setter would stand still for that
+// (bench/workload --workload=timers,timers_stall). A chunk gets its memory as it is used up, 16 KiB at a time and
+// without the shard's lock (WithoutMemory(), Populate()), so that a few timers cost a few pages, and no page fault is
+// taken under the lock. Within a chunk entries that were freed are used first, the last one first; then those never
+// used, in the order of addresses. One chunk of each slab stays warm after a burst.
 //
 // Invariants
 //   TS1  A chunk belongs to one slab and is never unmapped: an id that once was good leads to an entry for ever, whose

@@ -6,9 +6,9 @@
 //
 // The first round pays for the memory of the timers, later ones find it warm.
 //
-// timers_stall: the same once, in a fresh process, with a look at the clock after each timer: stall_us is the longest that
-// the setter stood still, for whatever reason (memory, a lock, another thread on its CPU), stall_p9999_us what one in
-// 10,000 exceeds.
+// timers_stall: the same once, in a fresh process, with a look at the clock after each timer: stall_us is the longest
+// that the setter stood still, for whatever reason (memory, a lock, another thread on its CPU), stall_p9999_us what one
+// in 10,000 exceeds.
 
 #ifndef WEFT_BENCH_WORKLOAD_TIMERS_H_
 #define WEFT_BENCH_WORKLOAD_TIMERS_H_

@@ -49,6 +49,7 @@ class StackOverflowDeathTest : public ::testing::Test {
 template <std::size_t kBytes>
 WEFT_NOINLINE char WriteAt(std::size_t index) {
   volatile char frame[kBytes];
+  asm volatile("" : : "r"(&frame[0]) : "memory");  // Else clang keeps no more of it than one byte.
   frame[index] = 1;
   return frame[index];
 }

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of what happens where a container's seccomp filter refuses a system call. There is no way back: in processes
-// of their own (EXPECT_EXIT).
+// For tests of what happens where a container's seccomp filter refuses a system call. There is no way back: in
+// processes of their own (EXPECT_EXIT).
 #ifndef WEFT_TESTS_TESTING_FORBID_SYSTEM_CALL_H_
 #define WEFT_TESTS_TESTING_FORBID_SYSTEM_CALL_H_
 
