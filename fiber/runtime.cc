@@ -485,8 +485,9 @@ bool WithoutExceptions(std::string* error, Start start) noexcept {
 
 bool OptionsAreValid(const Options& options, std::string* error) {
   std::optional<std::string> wrong = ValidateOptions(options);
-  if (wrong.has_value()) *error = *std::move(wrong);
-  return !wrong.has_value();
+  if (!wrong.has_value()) return true;
+  *error = *std::move(wrong);
+  return false;
 }
 
 }  // namespace

@@ -331,7 +331,7 @@ TEST(FiberMutexDeathTest, DestructionWhileLockedEndsTheProcess) {
     FiberMutex mutex;
     mutex.lock();
   };
-  EXPECT_DEATH(misuse(), "FiberMutex: destroyed while locked");
+  EXPECT_DEATH(misuse(), "FiberMutex::~FiberMutex: it is locked");
 }
 #endif
 
