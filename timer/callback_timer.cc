@@ -238,7 +238,7 @@ FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
   CallbackRun run(entry);
   FiberEntity* fiber = NewFiber(group, options, std::move(run));
   if (fiber == nullptr) {
-    run.Release();
+    run.Release();  // NOLINT(bugprone-use-after-move): it was not moved where there is no fiber.
     if (options.execution_context != nullptr) execution_context_hooks.release(options.execution_context);
   }
   return fiber;
