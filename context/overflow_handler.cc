@@ -27,11 +27,11 @@ namespace {
 // not change: the handler reads them at any time.
 struct FormerActions {
   static constexpr std::size_t kMost = 8;
-  std::array<struct sigaction, kMost> actions;
+  std::array<struct sigaction, kMost> actions{};
   base::Atomic<std::size_t> count{0};
 };
-FormerActions g_former_segv;
-FormerActions g_former_bus;
+constinit FormerActions g_former_segv;  // Static constructors may start the runtime.
+constinit FormerActions g_former_bus;
 
 // Of the fault that the calling thread handles just now (OH1). A former handler that calls ours passes on what it was
 // given, and does so from within: its frame lies below ours. One that never returned (it left by siglongjmp) has left
