@@ -21,11 +21,11 @@ namespace weft {
 namespace fiber::detail {
 
 void SleepUntilDeadline(const base::Deadline& deadline) {
-  static_cast<void>(sync::SleepUntil(deadline, sync::Interruptible::kYes));
+  static_cast<void>(synchronization::SleepUntil(deadline, synchronization::Interruptible::kYes));
 }
 
 void SleepFor(std::chrono::nanoseconds duration) {
-  static_cast<void>(sync::SleepFor(duration, sync::Interruptible::kYes));
+  static_cast<void>(synchronization::SleepFor(duration, synchronization::Interruptible::kYes));
 }
 
 }  // namespace fiber::detail

@@ -19,8 +19,8 @@ namespace weft::io {
 
 namespace {
 
-using sync::Interruptible;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::WaitResult;
 using Steady = std::chrono::steady_clock;
 
 // A new thread has the CPUs of the worker that made it. Where the kernel refuses, it keeps them.
@@ -93,7 +93,7 @@ WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, In
     // There is no thread, and none can be made just now.
     if (result == WaitResult::kNotified) {
       const auto retry = base::Deadline::After(kRetryAfter);
-      result = sync::SleepUntil(retry.expired(deadline.time_point()) ? retry : deadline, interruptible);
+      result = synchronization::SleepUntil(retry.expired(deadline.time_point()) ? retry : deadline, interruptible);
       if (result == WaitResult::kTimedOut && !deadline.expired()) continue;
     }
     call->Drop();

@@ -131,7 +131,8 @@ class BlockingPool {
 
   // Runs the call in one of the threads and waits for that. kNotified: it has run, and is the caller's again. Otherwise
   // it may not be touched any more: it was destroyed without having begun, or runs on and is destroyed when it ends.
-  sync::WaitResult Execute(BlockingCall* call, base::Deadline deadline, sync::Interruptible interruptible) noexcept;
+  synchronization::WaitResult Execute(BlockingCall* call, base::Deadline deadline,
+                                      synchronization::Interruptible interruptible) noexcept;
 
   BlockingCounts counts() const noexcept;
 
@@ -145,9 +146,10 @@ class BlockingPool {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   // The caller's side.
-  sync::WaitResult AcquireRoom(base::Deadline deadline, sync::Interruptible interruptible) noexcept;
+  synchronization::WaitResult AcquireRoom(base::Deadline deadline,
+                                          synchronization::Interruptible interruptible) noexcept;
   bool Enqueue(BlockingCall* call) noexcept;
-  sync::WaitResult GiveUp(BlockingCall* call, sync::WaitResult why) noexcept;
+  synchronization::WaitResult GiveUp(BlockingCall* call, synchronization::WaitResult why) noexcept;
 
   // Making threads.
   bool MayMakeThread() const noexcept WEFT_REQUIRES(lock_);

@@ -17,7 +17,7 @@ class EventSink {
  public:
   // The worker that attends, holding no lock. `events`: EPOLL... bits. Who is to be woken goes to the back of
   // `claimed`.
-  virtual void OnEvents(std::uint32_t events, sync::WaitList* claimed) noexcept = 0;
+  virtual void OnEvents(std::uint32_t events, synchronization::WaitList* claimed) noexcept = 0;
 
  protected:
   ~EventSink() = default;

@@ -27,9 +27,9 @@
 
 namespace weft::io {
 
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 namespace {
 
@@ -118,7 +118,7 @@ bool FdSlot::Close() noexcept {
     const std::uint64_t one = 1;
     if (thread_waker_ >= 0) (void)!::write(thread_waker_, &one, sizeof(one));
   }
-  sync::WakeAll(&claimed);
+  synchronization::WakeAll(&claimed);
   return true;
 }
 
@@ -237,7 +237,7 @@ std::error_code FdSlot::Wait(Direction direction, base::Deadline deadline) noexc
     return {};
   }
   side.streak.store(0, std::memory_order_relaxed);
-  switch (side.queue.Wait(&waiter, deadline, sync::Interruptible::kYes)) {
+  switch (side.queue.Wait(&waiter, deadline, synchronization::Interruptible::kYes)) {
     case WaitResult::kNotified:
       return {};
     case WaitResult::kTimedOut:

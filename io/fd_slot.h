@@ -102,7 +102,7 @@ class FdSlot final : public EventSink {
   void Succeeded(Direction direction) noexcept;
 
   // --- By the reactor ---
-  void OnEvents(std::uint32_t events, sync::WaitList* claimed) noexcept override;
+  void OnEvents(std::uint32_t events, synchronization::WaitList* claimed) noexcept override;
 
  private:
   friend class FdSlotPool;
@@ -121,15 +121,15 @@ class FdSlot final : public EventSink {
   static constexpr std::uint64_t kOneUse = 8;
 
   struct Side {
-    sync::WaitQueue queue;
+    synchronization::WaitQueue queue;
     base::Atomic<std::uint32_t> word{
         0};  // ready and the number of events: written under the queue's lock, but see Drained()
     std::atomic<bool> registered{false};
     std::atomic<std::uint32_t> streak{0};  // system calls that succeeded without a wait between them
   };
 
-  void SetReady(Side* side, std::uint32_t flags, sync::WaitList* claimed) noexcept;
-  void CloseSide(Side* side, sync::WaitList* claimed) noexcept;
+  void SetReady(Side* side, std::uint32_t flags, synchronization::WaitList* claimed) noexcept;
+  void CloseSide(Side* side, synchronization::WaitList* claimed) noexcept;
   [[nodiscard]] std::error_code Register(Direction direction);
   bool IsLeft() const noexcept;
   [[nodiscard]] std::error_code WaitInThread(Direction direction, base::Deadline deadline) noexcept;

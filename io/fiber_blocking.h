@@ -157,22 +157,22 @@ using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
 template <class F>
 std::invoke_result_t<F> RunBlocking(BlockingPool& pool, F&& f) {
   detail::BorrowedCall<F> call(std::forward<F>(f));
-  static_cast<void>(pool.Execute(&call, base::Deadline::Infinite(), sync::Interruptible::kNo));
+  static_cast<void>(pool.Execute(&call, base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   return call.Take();
 }
 
 // kNotified: *result has a value (is true).
 template <class F>
-[[nodiscard]] sync::WaitResult RunBlockingUntil(BlockingPool& pool, base::Deadline deadline,
-                                                sync::Interruptible interruptible, F&& f,
-                                                detail::LimitedResult<F>* result) {
+[[nodiscard]] synchronization::WaitResult RunBlockingUntil(BlockingPool& pool, base::Deadline deadline,
+                                                           synchronization::Interruptible interruptible, F&& f,
+                                                           detail::LimitedResult<F>* result) {
   static_assert(!std::is_reference_v<detail::OwnedResult<F>>,
                 "a call that may be given up cannot return a reference: what it refers to may be gone. Return a value "
                 "or a std::shared_ptr");
   using Call = detail::OwningCall<std::decay_t<F>>;
   auto call = std::make_unique<Call>(std::forward<F>(f));
-  const sync::WaitResult waited = pool.Execute(call.get(), deadline, interruptible);
-  if (waited != sync::WaitResult::kNotified) {
+  const synchronization::WaitResult waited = pool.Execute(call.get(), deadline, interruptible);
+  if (waited != synchronization::WaitResult::kNotified) {
     static_cast<void>(call.release());  // It is not ours any more.
   } else if constexpr (std::is_void_v<typename Call::Result>) {
     call->Take();
@@ -198,7 +198,7 @@ template <class Rep, class Period, class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlockingFor(const std::chrono::duration<Rep, Period>& timeout, F&& f) {
   io::detail::LimitedResult<F> result{};
   static_cast<void>(io::RunBlockingUntil(io::ProcessBlockingPool(), base::Deadline::After(timeout),
-                                         sync::Interruptible::kNo, std::forward<F>(f), &result));
+                                         synchronization::Interruptible::kNo, std::forward<F>(f), &result));
   return result;
 }
 
@@ -208,16 +208,17 @@ template <class Clock, class Duration, class F>
                                                               F&& f) {
   io::detail::LimitedResult<F> result{};
   static_cast<void>(io::RunBlockingUntil(io::ProcessBlockingPool(), base::Deadline::At(deadline),
-                                         sync::Interruptible::kNo, std::forward<F>(f), &result));
+                                         synchronization::Interruptible::kNo, std::forward<F>(f), &result));
   return result;
 }
 
-// For the layers above: a call that sync::InterruptWait() can end, too. kNotified: *result has a value (is true).
+// For the layers above: a call that synchronization::InterruptWait() can end, too. kNotified: *result has a value
+// (is true).
 template <class F>
-[[nodiscard]] sync::WaitResult FiberBlockingInterruptibly(base::Deadline deadline, F&& f,
-                                                          io::detail::LimitedResult<F>* result) {
-  return io::RunBlockingUntil(io::ProcessBlockingPool(), deadline, sync::Interruptible::kYes, std::forward<F>(f),
-                              result);
+[[nodiscard]] synchronization::WaitResult FiberBlockingInterruptibly(base::Deadline deadline, F&& f,
+                                                                     io::detail::LimitedResult<F>* result) {
+  return io::RunBlockingUntil(io::ProcessBlockingPool(), deadline, synchronization::Interruptible::kYes,
+                              std::forward<F>(f), result);
 }
 
 // What the pool that was used last does and has done; all 0 if there was none yet. Any thread.

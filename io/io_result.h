@@ -6,7 +6,7 @@
 // Errors are std::error_code of the generic category, so that they compare with std::errc:
 //   timed_out             the deadline has passed
 //   operation_canceled    the descriptor was closed, before or meanwhile
-//   interrupted           sync::InterruptWait() ended the wait (cancellation)
+//   interrupted           synchronization::InterruptWait() ended the wait (cancellation)
 //   others                what the kernel said (connection_reset, broken_pipe ...)
 #ifndef WEFT_IO_IO_RESULT_H_
 #define WEFT_IO_IO_RESULT_H_

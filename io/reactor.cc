@@ -92,7 +92,7 @@ void Reactor::Wait() {
 }
 
 void Reactor::LeaveAfterDispatch() {
-  sync::WaitList claimed;
+  synchronization::WaitList claimed;
   for (std::size_t i = 0; i < found_; ++i) {
     const ReadinessEngine::Event event = engine_->event(i);
     if (event.tag != nullptr) static_cast<EventSink*>(event.tag)->OnEvents(event.events, &claimed);
@@ -100,7 +100,7 @@ void Reactor::LeaveAfterDispatch() {
   if (found_ != 0) events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);
   found_ = 0;
   if (attendance_.Leave([this] { return SomebodySleeps(); })) StartWatch(kUnattendedFor);
-  if (!claimed.empty()) sync::WakeAll(&claimed);
+  if (!claimed.empty()) synchronization::WakeAll(&claimed);
 }
 
 void Reactor::Interrupt() { engine_->Interrupt(); }

@@ -58,14 +58,14 @@ ResolveResult ResolveHost(const std::string& host, const std::string& service, b
                           ResolveOptions options) {
   std::optional<ResolveResult> result;
   // Copies: the thread may still ask when the caller has gone.
-  const sync::WaitResult waited = FiberBlockingInterruptibly(
+  const synchronization::WaitResult waited = FiberBlockingInterruptibly(
       deadline, [=] { return Ask(host, service, options); }, &result);
   switch (waited) {
-    case sync::WaitResult::kNotified:
+    case synchronization::WaitResult::kNotified:
       return *std::move(result);
-    case sync::WaitResult::kTimedOut:
+    case synchronization::WaitResult::kTimedOut:
       return {std::make_error_code(std::errc::timed_out), {}};
-    case sync::WaitResult::kInterrupted:
+    case synchronization::WaitResult::kInterrupted:
       return {std::make_error_code(std::errc::interrupted), {}};
   }
   return {};  // Not reached.

@@ -27,9 +27,9 @@
 namespace weft::io {
 namespace {
 
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI && POLLERR == EPOLLERR &&
               POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP);
@@ -75,7 +75,7 @@ class ForeignFd final : public EventSink {
   std::uint32_t waits_ = 0;     // under way
   std::uint32_t closes_ = 0;    // by Forget(); changed under the queue's lock, too
   // Guarded by the queue's lock; wanted_ is added to under mutex_ besides.
-  sync::WaitQueue queue_;
+  synchronization::WaitQueue queue_;
   std::uint32_t count_ = 0;   // of events
   std::uint32_t last_ = 0;    // the last one
   std::uint32_t wanted_ = 0;  // since, by those who have registered or are about to
@@ -144,7 +144,7 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, base::Deadline d
       events = closes_ != closes ? kClosed : last_;
       queue_.unlock();
     } else {
-      const WaitResult result = queue_.Wait(&waiter, deadline, sync::Interruptible::kYes);
+      const WaitResult result = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kYes);
       if (result == WaitResult::kTimedOut) return LookOnceMore(fd, wanted, closes);
       if (result == WaitResult::kInterrupted) return {0, ErrnoCode(EINTR)};
       events = waiter.tag;
@@ -176,7 +176,7 @@ void ForeignFd::Forget(int fd) {
     if (waits_ == 0 && reactor_ == nullptr) return;
     Forget(fd, &claimed);
   }
-  sync::WakeAll(&claimed);
+  synchronization::WakeAll(&claimed);
 }
 
 std::error_code ForeignFd::Close(int fd) {
@@ -187,7 +187,7 @@ std::error_code ForeignFd::Close(int fd) {
     Forget(fd, &claimed);
     if (::close(fd) != 0) error = ErrnoCode(errno);
   }
-  sync::WakeAll(&claimed);
+  synchronization::WakeAll(&claimed);
   return error;
 }
 

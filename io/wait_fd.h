@@ -42,7 +42,7 @@ struct WaitFdResult {
 
 // Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. Errors: timed_out;
 // operation_canceled: CloseFd(), or it became one of Weft's own sockets; device_or_resource_busy: it is one, and fibers
-// have waited for that; interrupted: sync::InterruptWait(); bad_file_descriptor; others of the kernel.
+// have waited for that; interrupted: synchronization::InterruptWait(); bad_file_descriptor; others of the kernel.
 // A file or directory is always ready.
 [[nodiscard]] WaitFdResult WaitFd(int fd, short events, base::Deadline deadline = {});
 

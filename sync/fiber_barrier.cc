@@ -9,9 +9,9 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::Waiter;
-using sync::WaitList;
+using synchronization::Interruptible;
+using synchronization::Waiter;
+using synchronization::WaitList;
 
 FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion)
     : completion_(std::move(completion)), expected_(expected), remaining_(expected) {

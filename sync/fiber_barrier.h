@@ -37,7 +37,7 @@ class FiberBarrier {
   void CompletePhase() noexcept;
 
   base::UniqueFunction<void()> completion_;  // may be empty
-  sync::WaitQueue queue_;
+  synchronization::WaitQueue queue_;
   std::ptrdiff_t expected_ WEFT_GUARDED_BY(queue_);   // from the next phase on
   std::ptrdiff_t remaining_ WEFT_GUARDED_BY(queue_);  // in this phase
 };

@@ -110,7 +110,7 @@ class FiberChannel {
   // For a T without an assignment, and for `while (auto item = channel.Get())`.
   std::optional<T> Get() noexcept {
     std::optional<T> got;
-    static_cast<void>(DoGet(&got, base::Deadline::Infinite(), sync::Interruptible::kNo));
+    static_cast<void>(DoGet(&got, base::Deadline::Infinite(), synchronization::Interruptible::kNo));
     return got;
   }
   [[nodiscard]] std::optional<T> TryGet() noexcept {
@@ -122,15 +122,15 @@ class FiberChannel {
   void Close() noexcept { Close(/*drop_items=*/false); }
   void CloseNow() noexcept { Close(/*drop_items=*/true); }
 
-  // For the layers above: waits that sync::InterruptWait() can end. kNotified: true is in `*done` as Put() and Get()
-  // return it.
-  [[nodiscard]] sync::WaitResult PutInterruptibly(T&& item, bool* done,
-                                                  base::Deadline deadline = base::Deadline::Infinite()) noexcept {
-    return DoPut(&item, deadline, sync::Interruptible::kYes, done);
+  // For the layers above: waits that synchronization::InterruptWait() can end. kNotified: true is in `*done` as Put()
+  // and Get() return it.
+  [[nodiscard]] synchronization::WaitResult PutInterruptibly(
+      T&& item, bool* done, base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    return DoPut(&item, deadline, synchronization::Interruptible::kYes, done);
   }
-  [[nodiscard]] sync::WaitResult GetInterruptibly(std::optional<T>* item,
-                                                  base::Deadline deadline = base::Deadline::Infinite()) noexcept {
-    return DoGet(item, deadline, sync::Interruptible::kYes);
+  [[nodiscard]] synchronization::WaitResult GetInterruptibly(
+      std::optional<T>* item, base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    return DoGet(item, deadline, synchronization::Interruptible::kYes);
   }
 
  private:
@@ -179,7 +179,7 @@ class FiberChannel {
       lock_.unlock();
       return Attempt::kClosed;
     }
-    if (sync::Waiter* getter = ClaimFirst(&getters_)) {
+    if (synchronization::Waiter* getter = ClaimFirst(&getters_)) {
       lock_.unlock();
       static_cast<std::optional<T>*>(getter->argument)->emplace(std::move(*item));  // CH3
       getter->granted = true;
@@ -196,7 +196,7 @@ class FiberChannel {
 
   Attempt TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     lock_.lock();
-    sync::Waiter* putter = nullptr;
+    synchronization::Waiter* putter = nullptr;
     if (count_ != 0) {
       PopItem(item);
       putter = ClaimFirst(&putters_);
@@ -234,44 +234,47 @@ class FiberChannel {
 
   bool DoPut(T* item, base::Deadline deadline) noexcept {
     bool done = false;
-    static_cast<void>(DoPut(item, deadline, sync::Interruptible::kNo, &done));
+    static_cast<void>(DoPut(item, deadline, synchronization::Interruptible::kNo, &done));
     return done;
   }
   bool DoGet(T* item, base::Deadline deadline) noexcept {
     static_assert(std::is_nothrow_move_assignable_v<T>, "use the form that returns std::optional<T>");
     std::optional<T> got;
-    static_cast<void>(DoGet(&got, deadline, sync::Interruptible::kNo));
+    static_cast<void>(DoGet(&got, deadline, synchronization::Interruptible::kNo));
     if (!got) return false;
     *item = std::move(*got);
     return true;
   }
 
-  sync::WaitResult DoPut(T* item, base::Deadline deadline, sync::Interruptible interruptible, bool* done) noexcept {
+  synchronization::WaitResult DoPut(T* item, base::Deadline deadline, synchronization::Interruptible interruptible,
+                                    bool* done) noexcept {
     const Attempt attempt = TryPutLocked(item);
     *done = attempt == Attempt::kDone;
-    if (attempt != Attempt::kMustWait) return sync::WaitResult::kNotified;
+    if (attempt != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
     return Await(&putters_, item, deadline, interruptible, done);
   }
-  sync::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline, sync::Interruptible interruptible) noexcept {
+  synchronization::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline,
+                                    synchronization::Interruptible interruptible) noexcept {
     bool done = false;
-    if (TryGetLocked(item) != Attempt::kMustWait) return sync::WaitResult::kNotified;
+    if (TryGetLocked(item) != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
     return Await(&getters_, item, deadline, interruptible, &done);
   }
 
   // With the lock, which it gives up.
-  sync::WaitResult Await(sync::WaitList* list, void* argument, base::Deadline deadline,
-                         sync::Interruptible interruptible, bool* done) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  synchronization::WaitResult Await(synchronization::WaitList* list, void* argument, base::Deadline deadline,
+                                    synchronization::Interruptible interruptible,
+                                    bool* done) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (!deadline.is_infinite() && deadline.expired()) {
       lock_.unlock();
-      return sync::WaitResult::kTimedOut;
+      return synchronization::WaitResult::kTimedOut;
     }
-    sync::Waiter waiter;
+    synchronization::Waiter waiter;
     waiter.argument = argument;
     waiter.Prepare(deadline, interruptible);
     list->PushBack(&waiter);
     lock_.unlock();
-    const sync::WaitResult result = waiter.Await(deadline);
-    if (result != sync::WaitResult::kNotified) {
+    const synchronization::WaitResult result = waiter.Await(deadline);
+    if (result != synchronization::WaitResult::kNotified) {
       Guard guard(lock_);
       if (waiter.linked()) list->Remove(&waiter);
     }
@@ -279,14 +282,14 @@ class FiberChannel {
     return result;
   }
 
-  static sync::Waiter* ClaimFirst(sync::WaitList* list) noexcept {
+  static synchronization::Waiter* ClaimFirst(synchronization::WaitList* list) noexcept {
     if (list->empty()) return nullptr;
     std::uint32_t passed_over = 0;
-    return static_cast<sync::Waiter*>(list->ClaimFirst(&passed_over));
+    return static_cast<synchronization::Waiter*>(list->ClaimFirst(&passed_over));
   }
 
   void Close(bool drop_items) noexcept {
-    sync::WaitList claimed;
+    synchronization::WaitList claimed;
     std::uint32_t passed_over = 0;
     std::unique_ptr<Slot[]> dropped;  // Destroyed without the lock: CH4.
     std::size_t first = 0;
@@ -302,7 +305,7 @@ class FiberChannel {
         count = std::exchange(count_, 0);
       }
     }
-    sync::WakeAll(&claimed);
+    synchronization::WakeAll(&claimed);
     for (; count != 0; --count) {
       dropped[first].item()->~T();
       if (++first == capacity_) first = 0;
@@ -315,8 +318,8 @@ class FiberChannel {
   std::size_t head_ WEFT_GUARDED_BY(lock_) = 0;
   std::size_t count_ WEFT_GUARDED_BY(lock_) = 0;
   std::unique_ptr<Slot[]> slots_ WEFT_GUARDED_BY(lock_);
-  sync::WaitList getters_ WEFT_GUARDED_BY(lock_);
-  sync::WaitList putters_ WEFT_GUARDED_BY(lock_);
+  synchronization::WaitList getters_ WEFT_GUARDED_BY(lock_);
+  synchronization::WaitList putters_ WEFT_GUARDED_BY(lock_);
 };
 
 }  // namespace weft

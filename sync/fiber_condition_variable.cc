@@ -7,10 +7,10 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 // Unlocks and locks a mutex that the analysis does not see as locked: std::unique_lock is not annotated.
 WaitResult FiberConditionVariable::WaitOnce(std::unique_lock<FiberMutex>& lock, base::Deadline deadline,
@@ -20,7 +20,7 @@ WaitResult FiberConditionVariable::WaitOnce(std::unique_lock<FiberMutex>& lock, 
   if (!deadline.is_infinite() && deadline.expired()) {
     // A poll. Others must get a chance to change the condition.
     mutex->unlock();
-    sync::YieldFiberOrThread();
+    synchronization::YieldFiberOrThread();
     mutex->lock();
     return WaitResult::kTimedOut;
   }

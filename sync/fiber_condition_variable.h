@@ -53,7 +53,7 @@ class FiberConditionVariable {
   }
 
   void wait(std::unique_lock<FiberMutex>& lock) {
-    static_cast<void>(WaitOnce(lock, base::Deadline::Infinite(), sync::Interruptible::kNo));
+    static_cast<void>(WaitOnce(lock, base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
   template <class Predicate>
@@ -63,7 +63,7 @@ class FiberConditionVariable {
 
   template <class Rep, class Period>
   std::cv_status wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout) {
-    return ToStatus(WaitOnce(lock, base::Deadline::After(timeout), sync::Interruptible::kNo));
+    return ToStatus(WaitOnce(lock, base::Deadline::After(timeout), synchronization::Interruptible::kNo));
   }
 
   // What the predicate says in the end.
@@ -76,7 +76,7 @@ class FiberConditionVariable {
   template <class Clock, class Duration>
   std::cv_status wait_until(std::unique_lock<FiberMutex>& lock,
                             const std::chrono::time_point<Clock, Duration>& deadline) {
-    return ToStatus(WaitOnce(lock, base::Deadline::At(deadline), sync::Interruptible::kNo));
+    return ToStatus(WaitOnce(lock, base::Deadline::At(deadline), synchronization::Interruptible::kNo));
   }
 
   // What the predicate says in the end.
@@ -86,31 +86,32 @@ class FiberConditionVariable {
     return WaitUntil(lock, base::Deadline::At(deadline), std::move(stop_waiting));
   }
 
-  // For the layers above: a wait that sync::InterruptWait() can end. The mutex is locked again in any case.
-  [[nodiscard]] sync::WaitResult WaitInterruptibly(std::unique_lock<FiberMutex>& lock,
-                                                   base::Deadline deadline = base::Deadline::Infinite()) {
-    return WaitOnce(lock, deadline, sync::Interruptible::kYes);
+  // For the layers above: a wait that synchronization::InterruptWait() can end. The mutex is locked again in any case.
+  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(std::unique_lock<FiberMutex>& lock,
+                                                              base::Deadline deadline = base::Deadline::Infinite()) {
+    return WaitOnce(lock, deadline, synchronization::Interruptible::kYes);
   }
 
  private:
-  static std::cv_status ToStatus(sync::WaitResult result) noexcept {
-    return result == sync::WaitResult::kTimedOut ? std::cv_status::timeout : std::cv_status::no_timeout;
+  static std::cv_status ToStatus(synchronization::WaitResult result) noexcept {
+    return result == synchronization::WaitResult::kTimedOut ? std::cv_status::timeout : std::cv_status::no_timeout;
   }
 
   template <class Predicate>
   bool WaitUntil(std::unique_lock<FiberMutex>& lock, base::Deadline deadline, Predicate stop_waiting) {
     while (!stop_waiting()) {
-      if (WaitOnce(lock, deadline, sync::Interruptible::kNo) == sync::WaitResult::kTimedOut) return stop_waiting();
+      if (WaitOnce(lock, deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kTimedOut)
+        return stop_waiting();
     }
     return true;
   }
 
-  sync::WaitResult WaitOnce(std::unique_lock<FiberMutex>& lock, base::Deadline deadline,
-                            sync::Interruptible interruptible) noexcept;
+  synchronization::WaitResult WaitOnce(std::unique_lock<FiberMutex>& lock, base::Deadline deadline,
+                                       synchronization::Interruptible interruptible) noexcept;
   void NotifyOneSlow() noexcept;
   void NotifyAllSlow() noexcept;
 
-  sync::WaitQueue queue_;
+  synchronization::WaitQueue queue_;
 };
 
 }  // namespace weft

@@ -7,11 +7,11 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::LoneWaiter;
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::LoneWaiter;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 void FiberEvent::Set() noexcept {
   base::PrefetchForWrite(&word_);

@@ -54,7 +54,8 @@ class FiberEvent {
   ~FiberEvent() {
     // acquire: the waiter, to be named. Pairs with the release in WaitAlone().
     const std::uintptr_t lone = word_.load(std::memory_order_acquire) & ~(kSet | kQueued);
-    if (WEFT_UNLIKELY(lone != 0)) sync::FailWaitedFor("FiberEvent", reinterpret_cast<sync::LoneWaiter*>(lone)->fiber());
+    if (WEFT_UNLIKELY(lone != 0))
+      synchronization::FailWaitedFor("FiberEvent", reinterpret_cast<synchronization::LoneWaiter*>(lone)->fiber());
     queue_.CheckNobodyWaits("FiberEvent");
   }
 
@@ -68,24 +69,27 @@ class FiberEvent {
 
   void Wait() noexcept {
     if (IsSet() || WaitAlone()) return;
-    static_cast<void>(WaitSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
+    static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
   // False: not set within the time.
   template <class Rep, class Period>
   bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
-    return IsSet() || WaitSlow(base::Deadline::After(timeout), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return IsSet() || WaitSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
+                          synchronization::WaitResult::kNotified;
   }
 
   // The same; any clock.
   template <class Clock, class Duration>
   bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    return IsSet() || WaitSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return IsSet() || WaitSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
+                          synchronization::WaitResult::kNotified;
   }
 
-  // For the layers above: a wait that sync::InterruptWait() can end.
-  [[nodiscard]] sync::WaitResult WaitInterruptibly(base::Deadline deadline = base::Deadline::Infinite()) noexcept {
-    return IsSet() ? sync::WaitResult::kNotified : WaitSlow(deadline, sync::Interruptible::kYes);
+  // For the layers above: a wait that synchronization::InterruptWait() can end.
+  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(
+      base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    return IsSet() ? synchronization::WaitResult::kNotified : WaitSlow(deadline, synchronization::Interruptible::kYes);
   }
 
   void Set() noexcept;
@@ -100,14 +104,14 @@ class FiberEvent {
  private:
   static constexpr std::uintptr_t kSet = 1;
   static constexpr std::uintptr_t kQueued = 2;
-  static_assert(alignof(sync::LoneWaiter) > (kSet | kQueued));
+  static_assert(alignof(synchronization::LoneWaiter) > (kSet | kQueued));
 
   bool WaitAlone() noexcept;
-  sync::WaitResult WaitSlow(base::Deadline deadline, sync::Interruptible interruptible) noexcept;
+  synchronization::WaitResult WaitSlow(base::Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   void SetSlow() noexcept;
 
   base::Atomic<std::uintptr_t> word_{0};
-  mutable sync::WaitQueue queue_;
+  mutable synchronization::WaitQueue queue_;
 };
 
 }  // namespace weft

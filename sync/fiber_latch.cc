@@ -5,10 +5,10 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 // The last CountDown(): the word is {0, waiters}.
 WEFT_NOINLINE void FiberLatch::OpenSlow() noexcept {

@@ -67,7 +67,7 @@ class FiberLatch {
   }
 
   void Wait() const noexcept {
-    if (!TryWait()) static_cast<void>(WaitSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
+    if (!TryWait()) static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
   void ArriveAndWait(std::ptrdiff_t n = 1) noexcept {
@@ -78,20 +78,22 @@ class FiberLatch {
   // False: not open within the time.
   template <class Rep, class Period>
   bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const noexcept {
-    return TryWait() ||
-           WaitSlow(base::Deadline::After(timeout), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return TryWait() || WaitSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
+                            synchronization::WaitResult::kNotified;
   }
 
   // The same; any clock.
   template <class Clock, class Duration>
   bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) const noexcept {
-    return TryWait() || WaitSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return TryWait() || WaitSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
+                            synchronization::WaitResult::kNotified;
   }
 
-  // For the layers above: a wait that sync::InterruptWait() can end.
-  [[nodiscard]] sync::WaitResult WaitInterruptibly(
+  // For the layers above: a wait that synchronization::InterruptWait() can end.
+  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(
       base::Deadline deadline = base::Deadline::Infinite()) const noexcept {
-    return TryWait() ? sync::WaitResult::kNotified : WaitSlow(deadline, sync::Interruptible::kYes);
+    return TryWait() ? synchronization::WaitResult::kNotified
+                     : WaitSlow(deadline, synchronization::Interruptible::kYes);
   }
 
  private:
@@ -100,11 +102,12 @@ class FiberLatch {
   static constexpr std::ptrdiff_t kMaxCount = PTRDIFF_MAX >> 1;
 
   void OpenSlow() noexcept;
-  sync::WaitResult WaitSlow(base::Deadline deadline, sync::Interruptible interruptible) const noexcept;
+  synchronization::WaitResult WaitSlow(base::Deadline deadline,
+                                       synchronization::Interruptible interruptible) const noexcept;
 
   // mutable: Wait() is const, as in std::latch.
   mutable base::Atomic<std::uint64_t> word_;
-  mutable sync::WaitQueue queue_;
+  mutable synchronization::WaitQueue queue_;
 };
 
 }  // namespace weft

@@ -14,10 +14,10 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 namespace {
 
@@ -264,7 +264,7 @@ void FiberMutex::LockAdopted(Waiter* waiter) noexcept {
 }
 
 void FiberMutex::FailWaitedFor() const noexcept {
-  sync::FailWaitedFor("FiberMutex", static_cast<Waiter*>(waiters_.front())->fiber());
+  synchronization::FailWaitedFor("FiberMutex", static_cast<Waiter*>(waiters_.front())->fiber());
 }
 
 }  // namespace weft

@@ -80,7 +80,7 @@
 
 namespace weft {
 
-namespace sync {
+namespace synchronization {
 class Waiter;
 }
 
@@ -182,9 +182,9 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   void UnlockSlow() noexcept;
 
   bool SpinForIt(bool is_fiber, std::uint32_t tag) noexcept;
-  bool Contend(sync::Waiter* waiter, bool woken, base::Deadline deadline) noexcept;
-  bool QueueUp(sync::Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept;
-  void LeaveQueue(sync::Waiter* waiter) noexcept;
+  bool Contend(synchronization::Waiter* waiter, bool woken, base::Deadline deadline) noexcept;
+  bool QueueUp(synchronization::Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept;
+  void LeaveQueue(synchronization::Waiter* waiter) noexcept;
   bool GiveUpWoken(std::uint32_t tag) noexcept;
   bool Release(std::uint32_t* word) noexcept;
   void CheckOwner(std::uint32_t word) const noexcept;
@@ -196,14 +196,14 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
     return (word_.load(std::memory_order_relaxed) & kLocked) != 0;  // Chooses the way only; both are right.
   }
   // Moves them all behind our waiters and wakes at most one of them now, when nobody else will. Any thread.
-  void Adopt(sync::WaitList* claimed) noexcept;
+  void Adopt(synchronization::WaitList* claimed) noexcept;
   // The owner of a waiter that was adopted, when it has been woken: returns with the mutex locked.
-  void LockAdopted(sync::Waiter* waiter) noexcept;
+  void LockAdopted(synchronization::Waiter* waiter) noexcept;
 
   base::Atomic<std::uint32_t> word_{0};
   base::SpinLock queue_lock_;
-  sync::WaitList waiters_ WEFT_GUARDED_BY(queue_lock_);
-  sync::LockOwner owner_;
+  synchronization::WaitList waiters_ WEFT_GUARDED_BY(queue_lock_);
+  synchronization::LockOwner owner_;
 };
 
 static_assert(sizeof(FiberMutex) == 24);

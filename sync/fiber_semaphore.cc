@@ -5,11 +5,11 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::LoneWaiter;
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::LoneWaiter;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitResult;
 
 // In the word. False: there is a unit, or somebody waits already.
 bool FiberSemaphore::AcquireAlone() noexcept {

@@ -55,14 +55,14 @@ class FiberSemaphore {
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
   ~FiberSemaphore() {
     // acquire: the waiter, to be named. Pairs with the release in AcquireAlone().
-    const sync::LoneWaiter* lone = LoneOf(word_.load(std::memory_order_acquire));
-    if (WEFT_UNLIKELY(lone != nullptr)) sync::FailWaitedFor("FiberSemaphore", lone->fiber());
+    const synchronization::LoneWaiter* lone = LoneOf(word_.load(std::memory_order_acquire));
+    if (WEFT_UNLIKELY(lone != nullptr)) synchronization::FailWaitedFor("FiberSemaphore", lone->fiber());
     queue_.CheckNobodyWaits("FiberSemaphore");
   }
 
   void acquire() noexcept {
     if (try_acquire() || AcquireAlone()) return;
-    static_cast<void>(AcquireSlow(base::Deadline::Infinite(), sync::Interruptible::kNo));
+    static_cast<void>(AcquireSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
   // False: no unit is free.
@@ -81,20 +81,22 @@ class FiberSemaphore {
   // False: no unit within the time.
   template <class Rep, class Period>
   [[nodiscard]] bool try_acquire_for(const std::chrono::duration<Rep, Period>& timeout) noexcept {
-    return try_acquire() ||
-           AcquireSlow(base::Deadline::After(timeout), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return try_acquire() || AcquireSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
+                                synchronization::WaitResult::kNotified;
   }
 
   // The same; any clock.
   template <class Clock, class Duration>
   [[nodiscard]] bool try_acquire_until(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    return try_acquire() ||
-           AcquireSlow(base::Deadline::At(deadline), sync::Interruptible::kNo) == sync::WaitResult::kNotified;
+    return try_acquire() || AcquireSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
+                                synchronization::WaitResult::kNotified;
   }
 
-  // For the layers above: an acquire() that sync::InterruptWait() can end. kNotified: a unit was taken.
-  [[nodiscard]] sync::WaitResult AcquireInterruptibly(base::Deadline deadline = base::Deadline::Infinite()) noexcept {
-    return try_acquire() ? sync::WaitResult::kNotified : AcquireSlow(deadline, sync::Interruptible::kYes);
+  // For the layers above: an acquire() that synchronization::InterruptWait() can end. kNotified: a unit was taken.
+  [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(
+      base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    return try_acquire() ? synchronization::WaitResult::kNotified
+                         : AcquireSlow(deadline, synchronization::Interruptible::kYes);
   }
 
   // 0: does nothing.
@@ -115,7 +117,7 @@ class FiberSemaphore {
   static constexpr std::uintptr_t kQueued = 1;
   static constexpr std::uintptr_t kLone = 2;
   static constexpr int kUnitShift = 2;
-  static_assert(alignof(sync::LoneWaiter) > (kQueued | kLone));
+  static_assert(alignof(synchronization::LoneWaiter) > (kQueued | kLone));
 
   static constexpr std::uintptr_t Word(std::ptrdiff_t units) noexcept {
     return static_cast<std::uintptr_t>(units) << kUnitShift;
@@ -123,17 +125,18 @@ class FiberSemaphore {
   static bool HasWaiter(std::uintptr_t word) noexcept { return (word & (kQueued | kLone)) != 0; }
   static bool HasUnit(std::uintptr_t word) noexcept { return word != 0 && !HasWaiter(word); }
   // nullptr: none.
-  static sync::LoneWaiter* LoneOf(std::uintptr_t word) noexcept {
-    return (word & kLone) != 0 ? reinterpret_cast<sync::LoneWaiter*>(word & ~(kQueued | kLone)) : nullptr;
+  static synchronization::LoneWaiter* LoneOf(std::uintptr_t word) noexcept {
+    return (word & kLone) != 0 ? reinterpret_cast<synchronization::LoneWaiter*>(word & ~(kQueued | kLone)) : nullptr;
   }
 
   bool AcquireAlone() noexcept;
-  sync::WaitResult AcquireSlow(base::Deadline deadline, sync::Interruptible interruptible) noexcept;
+  synchronization::WaitResult AcquireSlow(base::Deadline deadline,
+                                          synchronization::Interruptible interruptible) noexcept;
   void ReleaseToWaiters(std::ptrdiff_t units) noexcept;
   void ReleaseToQueue(std::ptrdiff_t units) noexcept;
 
   base::Atomic<std::uintptr_t> word_;
-  sync::WaitQueue queue_;
+  synchronization::WaitQueue queue_;
 };
 
 }  // namespace weft

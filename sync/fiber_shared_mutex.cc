@@ -7,11 +7,11 @@
 
 namespace weft {
 
-using sync::Interruptible;
-using sync::Waiter;
-using sync::WaitList;
-using sync::WaitNode;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::Waiter;
+using synchronization::WaitList;
+using synchronization::WaitNode;
+using synchronization::WaitResult;
 
 bool FiberSharedMutex::AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept {
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
@@ -38,7 +38,7 @@ void FiberSharedMutex::CheckNoReadBehindWriter() const noexcept {
 
 void FiberSharedMutex::FailWaitedFor() const noexcept {
   const WaitList& list = writers_.empty_hint() ? readers_ : writers_;
-  sync::FailWaitedFor("FiberSharedMutex", static_cast<Waiter*>(list.front())->fiber());
+  synchronization::FailWaitedFor("FiberSharedMutex", static_cast<Waiter*>(list.front())->fiber());
 }
 
 WEFT_NOINLINE bool FiberSharedMutex::LockSlow(base::Deadline deadline) noexcept {

@@ -173,23 +173,23 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   // Announces a waiter, unless the word has become one that `free_for` allows: then takes it by adding `take`. True:
   // announced.
   bool AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept WEFT_REQUIRES(queue_lock_);
-  bool Await(sync::WaitList* list, base::Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
+  bool Await(synchronization::WaitList* list, base::Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
   // The last owner, with waiters: hands over to one of these. False: nobody is there any more.
-  bool HandToReaders(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
-  bool HandToWriter(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+  bool HandToReaders(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+  bool HandToWriter(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
   // Before a wait without end.
   void CheckNotOwnedByCaller(const char* function) const noexcept;
   void CheckNoReadBehindWriter() const noexcept WEFT_REQUIRES(queue_lock_);
   void FailWaitedFor() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;  // The destructor's.
   // A waiter has left the queue without the mutex.
-  void OnWaiterLeft(sync::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
+  void OnWaiterLeft(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
 
   base::Atomic<std::uint32_t> word_{0};
   base::SpinLock queue_lock_;
-  sync::WaitList writers_ WEFT_GUARDED_BY(queue_lock_);
-  sync::WaitList readers_ WEFT_GUARDED_BY(queue_lock_);
-  sync::LockOwner writer_;
-  sync::LockOwner last_reader_;
+  synchronization::WaitList writers_ WEFT_GUARDED_BY(queue_lock_);
+  synchronization::WaitList readers_ WEFT_GUARDED_BY(queue_lock_);
+  synchronization::LockOwner writer_;
+  synchronization::LockOwner last_reader_;
 };
 
 }  // namespace weft

@@ -13,7 +13,7 @@
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
-namespace weft::sync {
+namespace weft::synchronization {
 
 namespace {
 
@@ -59,4 +59,4 @@ WEFT_NOINLINE bool LockOwner::IsCaller() const noexcept {
   return stack.low <= address && address < stack.high;
 }
 
-}  // namespace weft::sync
+}  // namespace weft::synchronization

@@ -22,7 +22,7 @@
 
 #include <atomic>
 
-namespace weft::sync {
+namespace weft::synchronization {
 
 class LockOwner {
  public:
@@ -37,6 +37,6 @@ class LockOwner {
   std::atomic<const void*> address_{nullptr};
 };
 
-}  // namespace weft::sync
+}  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_LOCK_OWNER_H_

@@ -16,7 +16,7 @@
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
 
-namespace weft::sync {
+namespace weft::synchronization {
 
 namespace {
 
@@ -239,4 +239,4 @@ void WaitQueue::Drain(const char* primitive) noexcept {
   }
 }
 
-}  // namespace weft::sync
+}  // namespace weft::synchronization

@@ -51,7 +51,7 @@
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/sync/wait_state.h"
 
-namespace weft::sync {
+namespace weft::synchronization {
 
 using scheduling_group::FiberEntity;
 
@@ -213,6 +213,6 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
 
 static_assert(sizeof(WaitQueue) == 16);
 
-}  // namespace weft::sync
+}  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_WAIT_QUEUE_H_

@@ -55,7 +55,7 @@
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
 
-namespace weft::sync {
+namespace weft::synchronization {
 
 enum class WaitResult : std::uint8_t { kNotified, kTimedOut, kInterrupted };
 
@@ -225,6 +225,6 @@ class WaitList {
   base::Atomic<WaitNode*> first_{nullptr};
 };
 
-}  // namespace weft::sync
+}  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_WAIT_STATE_H_

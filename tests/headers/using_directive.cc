@@ -23,6 +23,8 @@ TEST_F(UsingDirective, NamesAreNotAmbiguous) {
   testing::Test::RecordProperty("posix", "names");
   timer_t timer = nullptr;
   EXPECT_EQ(timer, nullptr);
+  void (*flush)() = sync;  // POSIX's, of <unistd.h>.
+  EXPECT_NE(flush, nullptr);
   fiber::RunAsFiber([] { FiberYield(); });
   io::TcpStream stream;
   EXPECT_FALSE(stream.IsOpen());

@@ -31,8 +31,8 @@ namespace weft::io {
 namespace {
 
 using namespace std::chrono_literals;
-using sync::Interruptible;
-using sync::WaitResult;
+using synchronization::Interruptible;
+using synchronization::WaitResult;
 
 BlockingPool::Options Threads(std::int64_t threads, std::int64_t queue_size = 1024) {
   return {.threads = threads, .queue_size = queue_size};
@@ -409,7 +409,7 @@ TEST_P(BlockingPoolTest, AnInterruptionEndsTheWaitThatAllowsIt) {
     EXPECT_FALSE(done);
   });
   YieldUntil([&] { return gate->arrived() == 1; });
-  YieldUntil([&] { return sync::InterruptWait(entity); });
+  YieldUntil([&] { return synchronization::InterruptWait(entity); });
   waiting.Join();
   gate->Open();
 }
@@ -431,7 +431,7 @@ TEST_P(BlockingPoolTest, AnInterruptionDoesNotEndACallThatMayReferToItsCaller) {
   });
   YieldUntil([&] { return gate.arrived() == 1; });
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_FALSE(sync::InterruptWait(entity));
+    EXPECT_FALSE(synchronization::InterruptWait(entity));
     std::this_thread::yield();
   }
   EXPECT_FALSE(ended);

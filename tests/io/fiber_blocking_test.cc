@@ -79,7 +79,7 @@ TEST_P(FiberBlockingTest, LimitedCallsReturnWhatTheCallReturns) {
     std::optional<int> result;
     EXPECT_EQ(FiberBlockingInterruptibly(
                   base::Deadline::Infinite(), [] { return 4; }, &result),
-              sync::WaitResult::kNotified);
+              synchronization::WaitResult::kNotified);
     EXPECT_EQ(result, 4);
   });
 }

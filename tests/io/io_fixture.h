@@ -202,7 +202,8 @@ template <class Condition>
 [[nodiscard]] bool Reaches(Condition&& condition) {
   for (const Deadline limit = Soon(); !condition();) {
     if (limit.expired()) return false;
-    (void)sync::SleepUntil(Deadline::After(std::chrono::microseconds(100)), sync::Interruptible::kNo);
+    (void)synchronization::SleepUntil(Deadline::After(std::chrono::microseconds(100)),
+                                      synchronization::Interruptible::kNo);
   }
   return true;
 }

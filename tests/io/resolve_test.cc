@@ -101,7 +101,7 @@ TEST_P(ResolveTest, AnInterruptionEndsTheWait) {
     entity = scheduling_group::CurrentFiber();
     EXPECT_EQ(ResolveHost("127.0.0.1", "80").error, std::errc::interrupted);
   });
-  YieldUntil([&] { return entity != nullptr && sync::InterruptWait(entity); });
+  YieldUntil([&] { return entity != nullptr && synchronization::InterruptWait(entity); });
   asking.Join();
   gate.Open();
   keeps_the_thread.Join();

@@ -372,7 +372,7 @@ TEST_P(TcpStreamTest, AnInterruptionEndsAWait) {
     EXPECT_TRUE(pair.server.IsOpen());
   });
   ASSERT_TRUE(Reaches([&] { return entity != nullptr; }));
-  ASSERT_TRUE(Reaches([&] { return ended || sync::InterruptWait(entity); }));
+  ASSERT_TRUE(Reaches([&] { return ended || synchronization::InterruptWait(entity); }));
   reader.Join();
 }
 

@@ -223,7 +223,7 @@ TEST_P(WaitFdTest, AnInterruptionEndsIt) {
     EXPECT_EQ(WaitFd(pipe.write, POLLOUT, Soon()).events, POLLOUT);  // The next one is not.
   });
   ASSERT_TRUE(AwaitRegistered(1));
-  ASSERT_TRUE(Reaches([&] { return ended || sync::InterruptWait(entity); }));
+  ASSERT_TRUE(Reaches([&] { return ended || synchronization::InterruptWait(entity); }));
   waiter.Join();
 }
 

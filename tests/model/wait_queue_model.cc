@@ -24,7 +24,7 @@ extern "C" int sched_yield() noexcept {
   return 0;
 }
 
-namespace weft::sync {
+namespace weft::synchronization {
 namespace {
 
 // A counting semaphore, as simple as can be.
@@ -374,4 +374,4 @@ TEST(WaitQueueModel, ADrainedQueueMayBeDestroyed) {
 }
 
 }  // namespace
-}  // namespace weft::sync
+}  // namespace weft::synchronization

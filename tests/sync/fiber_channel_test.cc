@@ -240,25 +240,25 @@ TEST(FiberChannel, AMoveConstructorMaySuspend) {
 TEST(FiberChannel, CanBeInterrupted) {
   testing::TimedGroup group(2);
   FiberChannel<int> channel(1);
-  std::atomic<sync::FiberEntity*> fiber{nullptr};
+  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
   std::atomic<int> interruptions{0};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
     std::optional<int> item;
-    EXPECT_EQ(channel.GetInterruptibly(&item), sync::WaitResult::kInterrupted);
+    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kInterrupted);
     EXPECT_EQ(item, std::nullopt);
     ASSERT_TRUE(channel.Put(1));
     bool done = true;
-    EXPECT_EQ(channel.PutInterruptibly(2, &done), sync::WaitResult::kInterrupted);
+    EXPECT_EQ(channel.PutInterruptibly(2, &done), synchronization::WaitResult::kInterrupted);
     EXPECT_FALSE(done);
-    EXPECT_EQ(channel.GetInterruptibly(&item), sync::WaitResult::kNotified);
+    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
     EXPECT_EQ(item, 1);
     YieldUntil([&] { return interruptions == 2; });
   });
   crew.Add([&] {
     while (interruptions < 2) {
-      if (fiber != nullptr && sync::InterruptWait(fiber)) ++interruptions;
+      if (fiber != nullptr && synchronization::InterruptWait(fiber)) ++interruptions;
       YieldActor();
     }
   });

@@ -314,16 +314,16 @@ TEST_P(FiberConditionVariableTest, MayBeDestroyedOnceAllWaitersWereNotified) {
 
 TEST_P(FiberConditionVariableTest, AnInterruptionEndsAnInterruptibleWaitWithTheMutexHeld) {
   if (GetParam().actors != testing::ActorKind::kFibers) return;  // Threads cannot be interrupted.
-  std::atomic<sync::FiberEntity*> fiber{nullptr};
+  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
   Crew crew = MakeCrew();
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
     std::unique_lock lock(mutex);
-    EXPECT_EQ(changed.WaitInterruptibly(lock), sync::WaitResult::kInterrupted);
+    EXPECT_EQ(changed.WaitInterruptibly(lock), synchronization::WaitResult::kInterrupted);
     EXPECT_TRUE(lock.owns_lock());
-    EXPECT_EQ(changed.WaitInterruptibly(lock, base::Deadline::After(1ms)), sync::WaitResult::kTimedOut);
+    EXPECT_EQ(changed.WaitInterruptibly(lock, base::Deadline::After(1ms)), synchronization::WaitResult::kTimedOut);
   });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && sync::InterruptWait(fiber); }); });
+  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
   crew.Join();
 }
 

@@ -177,16 +177,16 @@ WEFT_INSTANTIATE_ON_ANY_CREW(FiberEventTest);
 TEST(FiberEvent, CanBeInterrupted) {
   testing::TimedGroup group(2);
   FiberEvent event;
-  std::atomic<sync::FiberEntity*> fiber{nullptr};
+  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(event.WaitInterruptibly(), sync::WaitResult::kInterrupted);
-    EXPECT_EQ(event.WaitInterruptibly(base::Deadline::After(1ms)), sync::WaitResult::kTimedOut);
+    EXPECT_EQ(event.WaitInterruptibly(), synchronization::WaitResult::kInterrupted);
+    EXPECT_EQ(event.WaitInterruptibly(base::Deadline::After(1ms)), synchronization::WaitResult::kTimedOut);
     event.Set();
-    EXPECT_EQ(event.WaitInterruptibly(), sync::WaitResult::kNotified);
+    EXPECT_EQ(event.WaitInterruptibly(), synchronization::WaitResult::kNotified);
   });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && sync::InterruptWait(fiber); }); });
+  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
   crew.Join();
 }
 

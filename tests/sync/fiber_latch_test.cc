@@ -169,15 +169,15 @@ TEST(FiberLatch, OfZeroIsOpen) {
 TEST(FiberLatch, CanBeInterrupted) {
   testing::TimedGroup group(2);
   FiberLatch latch(1);
-  std::atomic<sync::FiberEntity*> fiber{nullptr};
+  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(latch.WaitInterruptibly(), sync::WaitResult::kInterrupted);
+    EXPECT_EQ(latch.WaitInterruptibly(), synchronization::WaitResult::kInterrupted);
     latch.CountDown();
-    EXPECT_EQ(latch.WaitInterruptibly(), sync::WaitResult::kNotified);
+    EXPECT_EQ(latch.WaitInterruptibly(), synchronization::WaitResult::kNotified);
   });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && sync::InterruptWait(fiber); }); });
+  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
   crew.Join();
 }
 

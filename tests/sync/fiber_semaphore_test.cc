@@ -188,16 +188,16 @@ TEST(FiberSemaphore, ServesInTheOrderOfArrival) {
 TEST(FiberSemaphore, CanBeInterrupted) {
   testing::TimedGroup group(2);
   FiberSemaphore semaphore(0);
-  std::atomic<sync::FiberEntity*> fiber{nullptr};
+  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(semaphore.AcquireInterruptibly(), sync::WaitResult::kInterrupted);
+    EXPECT_EQ(semaphore.AcquireInterruptibly(), synchronization::WaitResult::kInterrupted);
     semaphore.release();
-    EXPECT_EQ(semaphore.AcquireInterruptibly(), sync::WaitResult::kNotified);
+    EXPECT_EQ(semaphore.AcquireInterruptibly(), synchronization::WaitResult::kNotified);
     EXPECT_FALSE(semaphore.try_acquire());
   });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && sync::InterruptWait(fiber); }); });
+  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
   crew.Join();
 }
 

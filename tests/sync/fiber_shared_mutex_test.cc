@@ -127,7 +127,8 @@ TEST_P(FiberSharedMutexTest, AWriterThatTimesOutLetsTheReadersBehindItIn) {
   });
   crew.Add([&] {
     YieldUntil([&] { return reads.load(); });
-    sync::SleepUntil(base::Deadline::After(5ms), sync::Interruptible::kNo);  // Behind the writer, very likely.
+    synchronization::SleepUntil(base::Deadline::After(5ms),
+                                synchronization::Interruptible::kNo);  // Behind the writer, very likely.
     std::shared_lock lock(mutex);
     other_is_in = true;
   });

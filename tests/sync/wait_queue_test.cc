@@ -13,7 +13,7 @@
 
 #include "testing/group_fixture.h"
 
-namespace weft::sync {
+namespace weft::synchronization {
 namespace {
 
 using namespace std::chrono_literals;
@@ -371,4 +371,4 @@ TEST_P(WaitQueueTest, DrainWaitsForWaitersThatWerePassedOver) {
 }
 
 }  // namespace
-}  // namespace weft::sync
+}  // namespace weft::synchronization

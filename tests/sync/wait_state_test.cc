@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::sync {
+namespace weft::synchronization {
 namespace {
 
 TEST(WaitNode, IsClaimedByTheFirstWhoTries) {
@@ -160,4 +160,4 @@ TEST(WaitNode, IsClaimedByExactlyOneOfManyThreads) {
 }
 
 }  // namespace
-}  // namespace weft::sync
+}  // namespace weft::synchronization

@@ -5,7 +5,7 @@
 #ifndef WEFT_SYNC_LOCK_OWNER_H_
 #define WEFT_SYNC_LOCK_OWNER_H_
 
-namespace weft::sync {
+namespace weft::synchronization {
 
 class LockOwner {
  public:
@@ -14,6 +14,6 @@ class LockOwner {
   bool IsCaller() const noexcept { return false; }
 };
 
-}  // namespace weft::sync
+}  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_LOCK_OWNER_H_
