@@ -206,11 +206,12 @@ void SeatWorkers(Pool* pool, int near_cpu) {
 
 // ---- 3: the row of cores is cut into groups ----
 
-// What a group is made of: a core with its workers, or one worker of a core.
+// What a group is made of: a core with its workers, a part of them, or one.
 struct Item {
   const Core* core;
   unsigned first_worker;  // of those on the core
   unsigned workers;
+  bool alone;  // A group of its own (GP6).
   int package() const { return core->package; }
   int l3() const { return core->l3; }
 };
@@ -253,7 +254,7 @@ class RowCutter {
       unsigned workers = 0;
       for (std::size_t i = j; i-- > 0;) {
         workers += row_[i].workers;
-        if (workers > sizes_.max && i + 1 < j) break;
+        if (i + 1 < j && (workers > sizes_.max || row_[i].alone || row_[j - 1].alone)) break;
         const Cost cost = best[i] + CostOf(i, j, workers);
         // Only if better: of equal ways the one with the larger groups first.
         if (i + 1 == j || cost < best[j]) std::tie(best[j], from[j]) = std::pair(cost, i);
@@ -280,20 +281,24 @@ class RowCutter {
   std::map<int, std::pair<std::size_t, std::size_t>> domain_;  // from where to where in the row
 };
 
+// The workers of a core in `parts` items, the larger ones first.
+void AddParts(const Core& core, unsigned parts, bool alone, Row* row) {
+  for (unsigned part = 0, first = 0; part < parts; ++part) {
+    const unsigned workers = core.workers / parts + (part < core.workers % parts ? 1 : 0);
+    row->push_back({&core, first, workers, alone});
+    first += workers;
+  }
+}
+
 // The workers of the pool as items, by package, L3 domain and core.
 std::vector<Row> DomainsOf(const Pool& pool, Sizes sizes) {
-  unsigned most = 0;
-  for (const Core& core : pool.cores) most = std::max(most, core.workers);
-  const bool whole_cores = pool.workers <= pool.cpus && most <= sizes.max;  // GP6
+  const bool keep_siblings = pool.workers <= pool.cpus;  // GP6
   std::map<std::pair<int, int>, Row> domains;
   for (const Core& core : pool.cores) {
     if (core.workers == 0) continue;
     Row& row = domains[{core.package, core.l3}];
-    if (whole_cores) {
-      row.push_back({&core, 0, core.workers});
-    } else {
-      for (unsigned w = 0; w < core.workers; ++w) row.push_back({&core, w, 1});
-    }
+    const unsigned groups = (core.workers + sizes.max - 1) / sizes.max;
+    AddParts(core, keep_siblings ? groups : core.workers, /*alone=*/keep_siblings && groups > 1, &row);
   }
   std::vector<Row> result;
   result.reserve(domains.size());
@@ -449,8 +454,8 @@ void PlanPool(const Pool& pool, Sizes sizes, std::vector<PlannedGroup>* groups) 
 // Where a group is, as far as distance goes.
 struct Place {
   std::set<int> l3s;
-  int package = 0;   // This and the following: of worker 0.
-  int node = 0;      // ordinals: of the node among those with groups,
+  std::set<int> packages;
+  int node = 0;      // This and the following: of worker 0; ordinals: of the node among those with groups,
   int l3 = 0;        // of the L3 domain in the node,
   int position = 0;  // of the group in the L3 domain
 };
@@ -463,8 +468,11 @@ class Places {
     for (const PlannedGroup& group : groups) {
       const numa::Topology::Cpu& cpu = *topology.FindCpu(group.worker_cpus.front());
       Place place;
-      for (int other : group.worker_cpus) place.l3s.insert(topology.FindCpu(other)->l3);
-      place.package = cpu.package;
+      for (int id : group.worker_cpus) {
+        const numa::Topology::Cpu& other = *topology.FindCpu(id);
+        place.l3s.insert(other.l3);
+        place.packages.insert(other.package);
+      }
       place.node = nodes.try_emplace(group.node, static_cast<int>(nodes.size())).first->second;
       auto& l3s_here = l3s[place.node];
       place.l3 = l3s_here.try_emplace(cpu.l3, static_cast<int>(l3s_here.size())).first->second;
@@ -479,8 +487,10 @@ class Places {
   std::tuple<bool, bool> Nearness(std::size_t from, std::size_t to) const {
     const Place& a = places_[from];
     const Place& b = places_[to];
-    const bool same_l3 = std::any_of(a.l3s.begin(), a.l3s.end(), [&](int l3) { return b.l3s.contains(l3); });
-    return {!same_l3, a.package != b.package};
+    const auto have_common = [](const std::set<int>& x, const std::set<int>& y) {
+      return std::any_of(x.begin(), x.end(), [&](int item) { return y.contains(item); });
+    };
+    return {!have_common(a.l3s, b.l3s), !have_common(a.packages, b.packages)};
   }
 
   // Among equals: the next node or L3 domain first, and there the group with our own position, or the one after it.

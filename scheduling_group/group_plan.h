@@ -22,8 +22,8 @@
 //   GP5  Cores first.  No core gets a second worker before each core of the nodes that are used has one, save to make
 //        up a node's first group (GP1): siblings share what their core can do, which is a greater loss than a group's
 //        spreading over one L3 domain more.
-//   GP6  Siblings.  The workers on a core are in one group, unless a core has more than a group may have, or there are
-//        more workers than CPUs.
+//   GP6  Siblings.  The workers on a core are in one group.  A core that has more than a group may have is divided
+//        among groups of its own, as equal as can be.  Neither holds where there are more workers than CPUs.
 //   GP7  L3 domains.  Groups of whole domains, or groups within one domain; a group with a part of a domain and
 //        something else is made only if GP1 cannot be had without.  (Exact where the domains of a node are equal.
 //        Where holes in the CPU mask make them unequal, several orders of the row are tried; tests/scheduling_group
@@ -33,8 +33,9 @@
 //        cores and the rest of its L3 domains.  No group may run on the planned CPU of another, save where workers
 //        outnumber CPUs.
 //   GP9  Neighbours.  All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
-//        distance, those of the package before equally far ones.  Among equals each group starts with another one, so
-//        that not all rob the first.
+//        distance, those of the package before equally far ones.  (Groups that span several domains or packages are in
+//        the same one if they have one in common.)  Among equals each group starts with another one, so that not all
+//        rob the first.
 //
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
 // balance badly); fewer nodes by using siblings first (see GP5); a node's whole CPU set as `cpus` of each group (the

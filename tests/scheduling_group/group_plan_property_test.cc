@@ -127,6 +127,7 @@ std::vector<PlanWishes> WishesFor(const Topology& machine, Dice* dice) {
   wishes.push_back({.workers = 1 + dice->Below(16), .near_cpu = any_cpu()});
   wishes.push_back({.group_size = 4 + dice->Below(61)});
   wishes.push_back({.workers = 1 + dice->Below(std::min(cpus, 256U)), .group_size = 1 + dice->Below(20)});
+  if (cpus <= 128) wishes.push_back({.group_size = 1 + dice->Below(3)});  // Below the threads of a core.
   wishes.push_back({.workers = std::min(4096U, cpus + dice->Below(3 * cpus))});
   return wishes;
 }
@@ -380,6 +381,17 @@ TEST_F(BrokenPlan, ASiblingBeforeACore) {
 TEST_F(BrokenPlan, SiblingsInTwoGroups) {
   ExpectReport(
       plan_rules::Siblings, {}, [](GroupPlan* plan) { Swap(plan, 0, 0, 1, 0); }, "sibling are in different groups");
+}
+
+TEST(BrokenPlanOfDividedCores, ThreadsOfTwoCoresInAGroup) {
+  const Topology machine = Make({.cores_per_l3 = 2, .threads = 4});
+  std::string error;
+  GroupPlan plan = *PlanGroups(machine, {.group_size = 2}, &error);
+  ASSERT_EQ(plan.groups.size(), 4U);
+  EXPECT_EQ(plan_rules::Siblings(machine, {.group_size = 2}, plan), "");
+  std::swap(plan.groups[0].worker_cpus[0], plan.groups[2].worker_cpus[0]);
+  EXPECT_EQ(plan_rules::Siblings(machine, {.group_size = 2}, plan),
+            "CPU 4 of a divided core is in a group with CPU 1 of another");
 }
 
 TEST_F(BrokenPlan, PartsOfTwoL3DomainsInAGroup) {

@@ -108,9 +108,15 @@ std::map<unsigned, unsigned> WeightsOfCores(const Pool& pool, const std::set<int
   return weights;
 }
 
-bool WholeCores(const Pool& pool, Limits limits) {
-  return pool.workers <= pool.cpus && std::all_of(pool.workers_of_core.begin(), pool.workers_of_core.end(),
-                                                  [&](const auto& core) { return core.second <= limits.max; });
+bool KeepsSiblings(const Pool& pool) { return pool.workers <= pool.cpus; }
+
+// Without the cores that have more workers than a group may have: these can always be divided among groups of sizes
+// that are allowed.
+std::map<unsigned, unsigned> WeightsOfWholeCores(const Pool& pool, Limits limits,
+                                                 const std::set<int>* cores = nullptr) {
+  std::map<unsigned, unsigned> weights = WeightsOfCores(pool, cores);
+  if (KeepsSiblings(pool)) weights.erase(weights.upper_bound(limits.max), weights.end());
+  return weights;
 }
 
 // Whether whole domains can be grouped, those that are too large each on its own: exact for at most 10 domains that are
@@ -122,7 +128,7 @@ bool WholeDomainsWouldDo(const Pool& pool, Limits limits) {
     if (workers <= limits.max) {
       small.push_back(workers);
       ++weights[workers];
-    } else if (!CanBeGrouped(WeightsOfCores(pool, &pool.cores_of_l3.at(l3)), limits)) {
+    } else if (!CanBeGrouped(WeightsOfWholeCores(pool, limits, &pool.cores_of_l3.at(l3)), limits)) {
       return false;
     }
   }
@@ -172,7 +178,7 @@ std::string Sizes(const Topology& machine, const PlanWishes& wishes, const Group
       if (group->workers != group->worker_cpus.size()) return Say("planned CPUs for ", group->worker_cpus.size());
       if (group->workers >= limits.min || pool.cpus < limits.min) continue;
       if (WorkersWished(machine, wishes) < limits.min * nodes_used) continue;
-      if (WholeCores(pool, limits) && !CanBeGrouped(WeightsOfCores(pool), limits)) continue;
+      if (KeepsSiblings(pool) && !CanBeGrouped(WeightsOfWholeCores(pool, limits), limits)) continue;
       return Say("a group of ", group->workers, " on node ", node, ", which has ", pool.cpus, " CPUs");
     }
   }
@@ -184,10 +190,13 @@ std::string FewAndEqual(const Topology& machine, const PlanWishes& wishes, const
   const Limits limits = LimitsOf(wishes);
   for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
     if (pool.workers_of_l3.size() != 1 || WeightsOfCores(pool).size() != 1) continue;
-    const unsigned weight = WholeCores(pool, limits) ? WeightsOfCores(pool).begin()->first : 1;
+    const unsigned on_core = WeightsOfCores(pool).begin()->first;
+    const bool divided = KeepsSiblings(pool) && on_core > limits.max;  // The cores, each among groups of its own.
+    const unsigned weight = KeepsSiblings(pool) && !divided ? on_core : 1;
     const unsigned per_group = limits.max / weight;
-    const unsigned items = pool.workers / weight;
-    const unsigned fewest = (items + per_group - 1) / per_group;
+    const unsigned items = divided ? on_core : pool.workers / weight;
+    const unsigned parts = divided ? Size(pool.workers_of_core) : 1;
+    const unsigned fewest = parts * ((items + per_group - 1) / per_group);
     if (Size(pool.groups) != fewest) return Say(pool.groups.size(), " groups on node ", node, " where ", fewest, " do");
     const auto [least, most] = std::minmax_element(pool.groups.begin(), pool.groups.end(),
                                                    [](auto* a, auto* b) { return a->workers < b->workers; });
@@ -299,12 +308,19 @@ std::string CoresFirst(const Topology& machine, const PlanWishes& wishes, const 
 }
 
 std::string Siblings(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
+  const unsigned max = LimitsOf(wishes).max;
   for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
-    if (!WholeCores(pool, LimitsOf(wishes))) continue;
+    if (!KeepsSiblings(pool)) continue;
     std::map<int, const PlannedGroup*> group_of_core;
     for (const PlannedGroup* group : pool.groups) {
       for (int cpu : group->worker_cpus) {
         const int core = machine.FindCpu(cpu)->core;
+        if (pool.workers_of_core.at(core) > max) {
+          const auto stranger = std::find_if(group->worker_cpus.begin(), group->worker_cpus.end(),
+                                             [&](int other) { return machine.FindCpu(other)->core != core; });
+          if (stranger == group->worker_cpus.end()) continue;
+          return Say("CPU ", cpu, " of a divided core is in a group with CPU ", *stranger, " of another");
+        }
         if (group_of_core.try_emplace(core, group).first->second != group) {
           return Say("CPU ", cpu, " and its sibling are in different groups");
         }
@@ -385,12 +401,18 @@ std::string PlannedCpus(const Topology& machine, const PlanWishes& wishes, const
 
 std::string NearestFirst(const Topology& machine, const PlanWishes& /*wishes*/, const GroupPlan& plan) {
   std::vector<std::set<int>> l3s;
-  std::vector<int> packages;
+  std::vector<std::set<int>> packages;
   for (const PlannedGroup& group : plan.groups) {
     l3s.emplace_back();
-    for (int cpu : group.worker_cpus) l3s.back().insert(machine.FindCpu(cpu)->l3);
-    packages.push_back(machine.FindCpu(group.worker_cpus.front())->package);
+    packages.emplace_back();
+    for (int cpu : group.worker_cpus) {
+      l3s.back().insert(machine.FindCpu(cpu)->l3);
+      packages.back().insert(machine.FindCpu(cpu)->package);
+    }
   }
+  const auto have_common = [](const std::set<int>& a, const std::set<int>& b) {
+    return std::any_of(a.begin(), a.end(), [&](int item) { return b.contains(item); });
+  };
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const PlannedGroup& group = plan.groups[g];
     std::vector<bool> seen(plan.groups.size(), false);
@@ -405,9 +427,8 @@ std::string NearestFirst(const Topology& machine, const PlanWishes& /*wishes*/, 
       if (neighbour.same_node != (group.node == other.node) || neighbour.distance != distance) {
         return Say("group ", g, " is wrong about its distance to ", o);
       }
-      const bool other_l3 = neighbour.same_node &&
-                            std::none_of(l3s[g].begin(), l3s[g].end(), [&](int l3) { return l3s[o].contains(l3); });
-      const std::tuple now(!neighbour.same_node, distance, other_l3, packages[g] != packages[o]);
+      const bool other_l3 = neighbour.same_node && !have_common(l3s[g], l3s[o]);
+      const std::tuple now(!neighbour.same_node, distance, other_l3, !have_common(packages[g], packages[o]));
       if (now < last) return Say("group ", g, ": ", o, " is nearer than those before it");
       last = now;
     }

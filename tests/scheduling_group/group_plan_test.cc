@@ -7,6 +7,8 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 namespace weft::scheduling_group {
 namespace {
@@ -114,6 +116,50 @@ TEST(GroupPlan, NearNodesAreUsedTogether) {
   EXPECT_EQ(plan->groups[0].node, 0);
   EXPECT_EQ(plan->groups[1].node, 2);
   EXPECT_EQ(plan->groups[0].neighbours, (std::vector<PlannedGroup::Neighbour>{{1, false, 21}}));
+}
+
+// Cores of 4 threads are cut 2 and 2 (not 3, 3 and 2 over both), those of 3 threads 2 and 1 (not 2, 2 and 1 + 1).
+TEST(GroupPlan, AWishBelowTheThreadsOfACoreDividesEachCoreByItself) {
+  const std::pair<const char*, unsigned> cases[] = {{"numa:1 l3:1 core:2 pu:4", 3}, {"numa:1 l3:1 core:2 pu:3", 2}};
+  for (const auto& [description, size] : cases) {
+    std::string error;
+    const auto machine = numa::Topology::FromString(description, &error);
+    const auto plan = PlanGroups(*machine, {.group_size = size}, &error);
+    ASSERT_TRUE(plan.has_value()) << error;
+    EXPECT_EQ(plan->groups.size(), 4u) << plan->ToString();
+    for (const PlannedGroup& group : plan->groups) {
+      for (int cpu : group.worker_cpus) {
+        EXPECT_EQ(machine->FindCpu(cpu)->core, machine->FindCpu(group.worker_cpus.front())->core) << plan->ToString();
+      }
+    }
+  }
+}
+
+// Only the cores that are too large are divided.
+TEST(GroupPlan, AWishBelowTheThreadsOfSomeCoresLeavesTheOthersWhole) {
+  std::string error;
+  const auto machine = numa::Topology::FromString("numa:1 l3:1 core:3 pu:4", &error);
+  const auto with_holes = machine->Restrict({0, 1, 4, 5, 8, 9, 10, 11}, &error);  // 2, 2 and 4 threads.
+  ASSERT_TRUE(with_holes.has_value()) << error;
+  const auto plan = PlanGroups(*with_holes, {.group_size = 3}, &error);
+  ASSERT_TRUE(plan.has_value()) << error;
+  std::map<int, std::set<std::size_t>> groups_of_core;
+  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
+    for (int cpu : plan->groups[g].worker_cpus) groups_of_core[cpu / 4].insert(g);
+  }
+  EXPECT_EQ(groups_of_core[0].size(), 1u) << plan->ToString();
+  EXPECT_EQ(groups_of_core[1].size(), 1u) << plan->ToString();
+  EXPECT_EQ(groups_of_core[2].size(), 2u) << plan->ToString();
+}
+
+// Packages of three L3 domains, two of which make a group: the group in the middle is in both packages, and nearer to
+// each of the others than they are to each other.
+TEST(GroupPlan, AGroupThatSpansTwoPackagesIsNearThoseOfBoth) {
+  const GroupPlan plan = Plan("numa:1 pack:2 l3:3 core:4 pu:1", {.group_size = 8});
+  ASSERT_EQ(plan.groups.size(), 3u) << plan.ToString();
+  ASSERT_EQ(plan.groups[1].cpus, (std::vector<int>{8, 9, 10, 11, 12, 13, 14, 15})) << plan.ToString();
+  EXPECT_EQ(plan.groups[0].neighbours.front().group, 1) << plan.ToString();
+  EXPECT_EQ(plan.groups[2].neighbours.front().group, 1) << plan.ToString();
 }
 
 TEST(GroupPlan, AWishOutOfRangeIsRefusedInOneLine) {
