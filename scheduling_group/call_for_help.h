@@ -12,17 +12,20 @@
 //
 // Invariants
 //   CH1  A stealable fiber made ready, full fence, CallForHelp(): is seen by the steal of the worker that is on its
-//        way, or by the last look of a worker that goes to sleep, or a sleeper is claimed for it, or no worker sleeps
-//        in a near group, or somebody in the fiber's own group looks (IW1).
+//        way, or by the last look of a worker that goes to sleep, or a sleeper is claimed for it, or no worker of a
+//        partner sleeps, or somebody in the fiber's own group looks (IW1).
 //   CH2  help_is_coming is set by one who then claims a sleeper or clears it again; and cleared by the worker that was
 //        sent, before it steals. Who clears it makes a full fence, then looks: for those who trusted in it.
-//   CH3  A worker's last look before it sleeps is a steal from each near group in which nobody looks, made after it has
+//   CH3  A worker's last look before it sleeps is a steal from each partner in which nobody looks, made after it has
 //        announced itself. A steal finds what was made ready before the fence: an estimate (HasStealable(), which
 //        group-local fibers turn on) only spares it.
+//   CH4  A worker that was sent and has stolen a fiber calls for the next sleeper if more wait, of its own group as of
+//        any other: so all sleepers are reached though nobody pushes any more. (Other thieves do it too, to no harm:
+//        where nobody was sent, nobody sleeps without having looked.)
 //
-// A Group has idle(): IdleWorkers, idle_groups(), slot(), near(): what to iterate over, nearest first, near_mask(),
-// help_is_coming(): an atomic flag, HasStealable(), MayHelp(loaded): it steals from that one, and so does not outlive
-// it; and Send(worker, loaded): hands over the errand and unparks.
+// A Group has idle(): IdleWorkers, idle_groups(), slot(), partners(): the groups that it calls and steals from, nearest
+// first, partner_mask(), help_is_coming(): an atomic flag, HasStealable(), MayHelp(loaded): it steals from that one,
+// and so does not outlive it; and Send(worker, loaded): hands over the errand and unparks.
 // SchedulingGroup, and that of tests/model/idle_loop_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_
 #define WEFT_SCHEDULING_GROUP_CALL_FOR_HELP_H_
@@ -41,9 +44,10 @@ bool SomebodyIdles(Group& group) noexcept {
 
 // One that has announced itself; the last look of others is still to come.
 template <class Group>
-bool ANearWorkerSleeps(Group& group) noexcept {
-  for (Group* near : group.near()) {
-    if (group.idle_groups().MayIdle(near->slot()) && !near->idle().sleepers().Empty() && near->MayHelp(group)) {
+bool APartnerSleeps(Group& group) noexcept {
+  for (Group* partner : group.partners()) {
+    if (group.idle_groups().MayIdle(partner->slot()) && !partner->idle().sleepers().Empty() &&
+        partner->MayHelp(group)) {
       return true;
     }
   }
@@ -53,15 +57,15 @@ bool ANearWorkerSleeps(Group& group) noexcept {
 // The part of CallForHelp() that comes after a fence of the caller's. False: there was nobody.
 template <class Group>
 bool SendNearestSleeper(Group& loaded) {
-  for (Group* near : loaded.near()) {
-    if (!loaded.idle_groups().MayIdle(near->slot())) continue;
-    if (!near->idle().sleepers().Empty() && !near->MayHelp(loaded)) continue;
-    const int worker = near->idle().ClaimSleeper();
+  for (Group* partner : loaded.partners()) {
+    if (!loaded.idle_groups().MayIdle(partner->slot())) continue;
+    if (!partner->idle().sleepers().Empty() && !partner->MayHelp(loaded)) continue;
+    const int worker = partner->idle().ClaimSleeper();
     if (worker != IdleWorkers::kNobody) {
-      near->Send(static_cast<unsigned>(worker), &loaded);
+      partner->Send(static_cast<unsigned>(worker), &loaded);
       return true;
     }
-    loaded.idle_groups().Retract(near->slot(), [&] { return !near->idle().sleepers().Empty(); });
+    loaded.idle_groups().Retract(partner->slot(), [&] { return !partner->idle().sleepers().Empty(); });
   }
   return false;
 }
@@ -69,7 +73,7 @@ bool SendNearestSleeper(Group& loaded) {
 // Any thread, after it has made a stealable fiber ready in `loaded` and a full fence.
 template <class Group>
 void CallForHelp(Group& loaded) {
-  if (SomebodyIdles(loaded) || !loaded.idle_groups().MayIdle(loaded.near_mask())) return;
+  if (SomebodyIdles(loaded) || !loaded.idle_groups().MayIdle(loaded.partner_mask())) return;
   do {
     // relaxed, all: the fences order them. The load spares who trusts in another the line.
     if (loaded.help_is_coming().load(std::memory_order_relaxed)) return;
@@ -78,7 +82,7 @@ void CallForHelp(Group& loaded) {
     if (SendNearestSleeper(loaded)) return;
     loaded.help_is_coming().store(false, std::memory_order_relaxed);
     base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (CH2). Pairs with that of who trusted in us.
-  } while (!SomebodyIdles(loaded) && ANearWorkerSleeps(loaded));
+  } while (!SomebodyIdles(loaded) && APartnerSleeps(loaded));
 }
 
 // By the worker that was sent. steal(): from `loaded`.
@@ -87,7 +91,7 @@ auto RunErrand(Group& loaded, Steal steal) {
   loaded.help_is_coming().store(false, std::memory_order_relaxed);
   base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (CH2). Pairs with that of who trusted in us.
   auto fiber = steal();
-  if (fiber != nullptr) CallForHelp(loaded);
+  if (fiber != nullptr) CallForHelp(loaded);  // CH4
   return fiber;
 }
 

@@ -30,9 +30,6 @@ struct WorkerBase : context::ThreadState {
 
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
-  std::uint32_t pushes_until_call = 1;  // SchedulingGroup::CallOtherGroups(), both
-  std::uint64_t calls_for_help = 0;
-
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon

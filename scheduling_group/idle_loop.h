@@ -15,8 +15,8 @@
 //   another group      an errand (call_for_help.h): to steal there first; not counted
 //
 // Invariants
-//   IL1  A worker sleeps only after a last look at its own queues, and by stealing at those of the near groups (CH3),
-//        that followed its announcement.
+//   IL1  A worker sleeps only after a last look at its own queues, and by stealing at those of the partners (CH3), that
+//        followed its announcement.
 //   IL2  A claimed worker takes its order before it does anything else, however it woke up. It carries the order out or
 //        passes it on: a spinner that found something looks whether more waits (IW4), an errand that is not run is
 //        called for anew (CH2).
@@ -99,16 +99,16 @@ typename Worker::Fiber* LookAwake(Worker& worker, const Order<typename Worker::G
   return fiber;
 }
 
-// The part of the last look that is for near groups (CH3). *not_all: something may have been overlooked.
+// The part of the last look that is for partners (CH3). *not_all: something may have been overlooked.
 template <class Worker>
-typename Worker::Fiber* LastLookNearby(Worker& worker, bool* not_all) {
-  for (typename Worker::Group* near : worker.group().near()) {
-    if (SomebodyIdles(*near) || !near->HasStealable()) continue;
-    if (typename Worker::Fiber* fiber = worker.StealFrom(*near)) {
-      CallForHelp(*near);  // If there is more.
+typename Worker::Fiber* LastLookAtPartners(Worker& worker, bool* not_all) {
+  for (typename Worker::Group* partner : worker.group().partners()) {
+    if (SomebodyIdles(*partner) || !partner->HasStealable()) continue;
+    if (typename Worker::Fiber* fiber = worker.StealFrom(*partner)) {
+      CallForHelp(*partner);  // Not needed: CH4.
       return fiber;
     }
-    *not_all |= worker.MaySeeLess(*near);
+    *not_all |= worker.MaySeeLess(*partner);
   }
   return nullptr;
 }
@@ -133,7 +133,7 @@ typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
       continue;
     }
     bool not_all = false;
-    if (typename Worker::Fiber* fiber = LastLookNearby(worker, &not_all)) {
+    if (typename Worker::Fiber* fiber = LastLookAtPartners(worker, &not_all)) {
       PassOnOrder(worker, GetUp(worker));
       return fiber;
     }

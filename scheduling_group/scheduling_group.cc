@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -102,8 +101,8 @@ IdleGroups& SchedulingGroup::idle_groups() noexcept {
   return all;
 }
 
-void SchedulingGroup::Notify(WorkerBase* caller) {
-  if (!WakeOne() && neighbours().least_every_n != 0) CallOtherGroups(caller);
+void SchedulingGroup::Notify() {
+  if (!WakeOne() && HasPartners()) CallPartners();
 }
 
 WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
@@ -115,63 +114,15 @@ WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
 
 // After WakeOne(), whose fence stands between our push and what we look at here (SG4). There is none after a fiber was
 // put into a watched slot (HS4): but that is nothing for other groups.
-void SchedulingGroup::CallOtherGroups(WorkerBase* caller) {
-  if (SomebodyIdles(*this)) return;
-  const NeighbourList& list = neighbours();
-  CallForHelp(*this);
-  if (!idle_groups().MayIdle(list.far_mask)) [[likely]] {
-    return;
-  }
-  if (caller == nullptr) {
-    const std::uint64_t pushes = calls_.fetch_add(1, std::memory_order_relaxed);  // A rate.
-    if (pushes % list.least_every_n == 0) CallFarGroups(pushes / list.least_every_n);
-  } else if (--caller->pushes_until_call == 0) {
-    caller->pushes_until_call = list.least_every_n;
-    CallFarGroups(caller->calls_for_help++);
-  }
-}
-
-// The call-th call, of those made at the rate of the groups that are called the most often (SG5).
-void SchedulingGroup::CallFarGroups(std::uint64_t call) {
-  const NeighbourList& list = neighbours();
-  if (!idle_groups().MayIdle(list.far_mask) || !policy_->HasStealable()) return;
-  for (const auto& [group, every_n, distance] : list.far) {
-    if (call % (every_n / list.least_every_n) != 0 || !idle_groups().MayIdle(group->slot())) continue;
-    if (!group->idle_.sleepers().Empty() && !group->MayHelp(*this)) continue;
-    IdleWorkers& idle = group->idle_;
-    const int worker = idle.spinners() == 0 ? idle.ClaimSleeper() : IdleWorkers::kNobody;
-    if (worker != IdleWorkers::kNobody) {
-      group->Send(static_cast<unsigned>(worker), this);
-    } else {
-      idle_groups().Retract(group->slot(), [&idle] { return !idle.sleepers().Empty(); });
-    }
-  }
-}
-
-// No fences here, unlike after a push: a sleeper that we overlook is called the next time.
-void SchedulingGroup::CallSleepingNeighbours(unsigned worker) {
-  const NeighbourList& list = neighbours();
-  Bed& bed = beds_[worker];
-  bed.pops_until_call = list.least_every_n != 0 ? list.least_every_n : std::numeric_limits<std::uint32_t>::max();
-  if (list.least_every_n == 0 || SomebodyIdles(*this)) return;
-  CallForHelp(*this);
-  CallFarGroups(bed.calls++);
-}
+WEFT_NOINLINE void SchedulingGroup::CallPartners() { CallForHelp(*this); }
 
 SchedulingGroup::NeighbourList::NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
     : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {
   for (const Neighbour& neighbour : all) {
     const auto& [group, every_n, distance] = neighbour;
-    if (every_n == 0) continue;
-    least_every_n = least_every_n == 0 ? every_n : std::min(least_every_n, every_n);
-    if (group->slot() == IdleGroups::kNoSlot) continue;
-    if (distance == kSameNode) {
-      near.push_back(group);
-      near_mask.Add(group->slot());
-    } else {
-      far.push_back(neighbour);
-      far_mask.Add(group->slot());
-    }
+    if (every_n == 0 || group->slot() == IdleGroups::kNoSlot) continue;
+    partners.push_back(group);
+    partner_mask.Add(group->slot());
   }
 }
 
@@ -228,7 +179,7 @@ void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, 
   WorkerBase* caller = CurrentWorker();
   SamplePushes(caller, fibers, count);
   policy_->PushBatch(fibers, count, reason, WorkerOf(caller, this));
-  Notify(caller);
+  Notify();
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
@@ -239,7 +190,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
   if (TryPushNewToPolicy(fiber, WorkerOf(caller, this))) [[likely]] {
-    if (!WakeOne() && !local && neighbours().least_every_n != 0) CallOtherGroups(caller);
+    if (!WakeOne() && !local && HasPartners()) CallPartners();
     return true;
   }
   return StartWhenFull(fiber);
@@ -277,7 +228,7 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
       return false;
     }
   }
-  Notify(caller);
+  Notify();
   return true;
 }
 
@@ -298,23 +249,16 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   SamplePushes(caller, fibers, count);
   // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
   policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
-  Notify(caller);
+  Notify();
   return true;
 }
 
 void SchedulingGroup::RefuseNewFibers() { start_gate_.Refuse(); }
 
-// The poll before the pop, which then brings what the poll made ready; the call for help after it, for what is left.
-WEFT_NOINLINE FiberEntity* SchedulingGroup::PopAmongChores(unsigned worker) {
-  Bed& bed = beds_[worker];
-  bed.pops_until_poll -= bed.pops_until_chore_at_first;
-  bed.pops_until_call -= bed.pops_until_chore_at_first;
-  if (bed.pops_until_poll == 0) PollAtPick(worker);
-  FiberEntity* fiber = PopNow(worker);
-  if (bed.pops_until_call == 0 && fiber != nullptr) CallSleepingNeighbours(worker);
-  bed.pops_until_call = std::max(bed.pops_until_call, 1u);  // 0: nothing was popped, so with the next.
-  bed.pops_until_chore_at_first = bed.pops_until_chore = std::min(bed.pops_until_poll, bed.pops_until_call);
-  return fiber;
+// The pop then brings what the poll made ready.
+WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
+  PollAtPick(worker);
+  return PopNow(worker);
 }
 
 bool SchedulingGroup::SetIdlePoller(std::unique_ptr<IdlePoller> poller) {
@@ -394,7 +338,6 @@ void SchedulingGroup::Reopen(const Options& options) {
   }
   // relaxed, all: published by the last store.
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
-  calls_.store(0, std::memory_order_relaxed);
   help_is_coming_.store(false, std::memory_order_relaxed);
   start_gate_.Open();
   stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().

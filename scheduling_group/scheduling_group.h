@@ -19,14 +19,16 @@
 //        again, and so does an idle worker every kRetryStackEvery (worker.cc). While there is one, workers that go to
 //        sleep give back the stacks they have cached.
 //   SG3  A starter that waits for room is woken: start_gate.h.
-//   SG4  Work is conserved between the groups of a node, whatever their number and whatever group-local fibers wait
-//        among the others (call_for_help.h). Who makes a fiber ready while all workers of its group are busy looks,
-//        after its push and a full fence, for sleepers in the other groups, and sends the nearest one; the spinner that
-//        was the last free worker and leaves fibers behind does the same, and so does a thief. A worker that goes to
-//        sleep announces it, full fence, and tries to steal from each of them in which nobody looks. So such a fiber is
-//        seen by one that sleeps, or by the next that would.
-//   SG5  To groups of other nodes calls are made at the rate of steal_every_n: by whoever pushes while all are busy,
-//        and by whoever takes fibers while more wait.
+//   SG4  Work is conserved between groups that steal from each other, whatever their number, their nodes and their
+//        steal_every_n, and whatever group-local fibers wait among the others (call_for_help.h): no worker sleeps while
+//        a fiber that it may steal waits in a group whose workers are all busy. Who makes a fiber ready while they are
+//        looks, after its push and a full fence, for sleepers in the other groups, and sends the nearest one; the
+//        spinner that was the last free worker and leaves fibers behind does the same, and so does a thief. A worker
+//        that goes to sleep announces it, full fence, and tries to steal from each of them in which nobody looks. So
+//        such a fiber is seen by one that sleeps, or by the next that would. What is in a hand-off slot is for the
+//        group's own workers (HS2).
+//   SG5  steal_every_n is the rate at which workers look at another group by themselves, without a call. Nothing of SG4
+//        depends on it, but that 0 means never; and on the distance depends who is called first.
 //
 // Lock order: without_stack_lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -150,9 +152,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   // is free. Any thread.
   void WakeToAttend() { (void)WakeSleeper(); }
 
-  // Groups that it steals from, nearest first, and that it calls for help when all its workers are busy; before the
-  // workers start. steal_every_n: an attempt at each n-th idle look; calls whenever a fiber has to wait, to groups of
-  // another node at each n-th push; 0: never.
+  // Groups that it steals from, nearest first, and that it calls for help when a fiber has to wait (SG4); before the
+  // workers start. steal_every_n: without a call, an attempt at each n-th idle look; 0: never, and it does not call
+  // that group.
   struct Neighbour {
     SchedulingGroup* group;
     unsigned steal_every_n;
@@ -194,11 +196,7 @@ class SchedulingGroup : public numa::NodeAllocated {
     base::Parker parker;
     // With a claim of the sleeping worker: where it is to look (idle_loop.h).
     base::Atomic<SchedulingGroup*> sent_to{nullptr};
-    // The worker's own, what follows. PopAmongChores(): it is called when the first, set to the second, comes to zero.
-    std::uint32_t pops_until_chore = 1;
-    std::uint32_t pops_until_chore_at_first = 1;
-    std::uint32_t pops_until_call = 1;  // CallSleepingNeighbours(), both
-    std::uint64_t calls = 0;
+    // The worker's own, what follows.
     std::uint32_t pops_until_poll = 1;  // PollAtPick(), all three
     std::uint32_t pops_per_poll = 1;
     std::chrono::steady_clock::time_point picked_at;
@@ -212,13 +210,9 @@ class SchedulingGroup : public numa::NodeAllocated {
       return counters_[worker * all.size() + neighbour];
     }
     const std::vector<Neighbour> all;
-    // The least of their steal_every_n that is not 0; 0: there is none.
-    unsigned least_every_n = 0;
-    // Those of our node, and the others, with steal_every_n not 0.
-    std::vector<SchedulingGroup*> near;
-    IdleGroups::Mask near_mask;
-    std::vector<Neighbour> far;
-    IdleGroups::Mask far_mask;
+    // Those with steal_every_n not 0, nearest first.
+    std::vector<SchedulingGroup*> partners;
+    IdleGroups::Mask partner_mask;
 
    private:
     const std::unique_ptr<StealCounters[]> counters_;
@@ -231,8 +225,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   // For call_for_help.h.
   static IdleGroups& idle_groups() noexcept;
   int slot() const noexcept { return slot_; }
-  const std::vector<SchedulingGroup*>& near() const { return neighbours().near; }
-  const IdleGroups::Mask& near_mask() const { return neighbours().near_mask; }
+  const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
+  const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
+  bool HasPartners() const { return !partner_mask().Empty(); }
   base::Atomic<bool>& help_is_coming() noexcept { return help_is_coming_; }
   bool HasStealable() const { return policy_->HasStealable(); }
   bool MayHelp(const SchedulingGroup& loaded) const {
@@ -253,8 +248,8 @@ class SchedulingGroup : public numa::NodeAllocated {
     if (beds_[worker].parker.Unpark()) idle_poller()->Interrupt();
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
-  // After a push: sees to it that a worker looks. caller: CurrentWorker().
-  void Notify(WorkerBase* caller);
+  // After a push: sees to it that a worker looks.
+  void Notify();
   // After a push of what no other group may take.
   void NotifyOwnWorkers() { (void)WakeSleeper(); }
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
@@ -291,10 +286,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   void StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept;
 
   bool WakeSleeper();
-  FiberEntity* PopAmongChores(unsigned worker);
-  void CallOtherGroups(WorkerBase* caller);
-  void CallFarGroups(std::uint64_t call);
-  void CallSleepingNeighbours(unsigned worker);
+  FiberEntity* PollAndPop(unsigned worker);
+  void CallPartners();
   void PollAtPick(unsigned worker);
   bool StartWhenFull(FiberEntity* fiber);
   bool WaitForRoom(base::Deadline deadline) {  // a plain thread
@@ -317,10 +310,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::atomic<bool> stopping_{false};
   StartGate start_gate_;
   std::atomic<std::size_t> without_stack_count_{0};
-  // CallOtherGroups() by threads that are no workers.
-  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> calls_{0};
-  std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};                  // to other nodes, within the node
-  alignas(base::kCacheLineSize) base::Atomic<bool> help_is_coming_{false};  // CH2
+  alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
+  alignas(base::kCacheLineSize) base::Atomic<bool> help_is_coming_{false};                // CH2
   numa::NodeArray<Bed> beds_;
   numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
   std::optional<OverloadDetector> overload_;
@@ -406,7 +397,7 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
     woken = WakeOne();
   }
   // For a local fiber no help is called: others may not have it.
-  if (!woken && !local && neighbours().least_every_n != 0) CallOtherGroups(caller);
+  if (!woken && !local && HasPartners()) CallPartners();
 }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {
@@ -417,7 +408,7 @@ WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopNow(unsigned worker) {
   bool in_sight_again = false;
   FiberEntity* fiber = PopFromPolicy(worker, &in_sight_again);
   if (in_sight_again) [[unlikely]] {
-    Notify(CurrentWorker());
+    Notify();
   }
   RoomMade();
   return fiber;
@@ -427,8 +418,8 @@ WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   if (stopping()) [[unlikely]] {
     return nullptr;
   }
-  if (--beds_[worker].pops_until_chore == 0) [[unlikely]] {
-    return PopAmongChores(worker);
+  if (--beds_[worker].pops_until_poll == 0) [[unlikely]] {
+    return PollAndPop(worker);
   }
   return PopNow(worker);
 }

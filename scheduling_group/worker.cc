@@ -151,7 +151,7 @@ class Worker::IdleSide {
   Fiber* Look() { return worker_.LookForFiber(); }
   Fiber* Spin() { return worker_.Spin(); }
   bool HasWork() const { return group().policy().HasWork(); }
-  void Notify() { group().Notify(&worker_); }
+  void Notify() { group().Notify(); }
   Fiber* StealNowAndThen() { return worker_.StealFromOtherGroups(); }
   Fiber* StealFrom(Group& victim) { return worker_.StealFromGroup(&victim); }
   bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries; }
@@ -300,7 +300,7 @@ FiberEntity* Worker::StealFromOtherGroups() {
     if (neighbours.all[i].steal_every_n == 0 || idle_looks_ < next_steal_look_[i]) continue;
     FiberEntity* fiber = StealFrom(i);
     if (fiber == nullptr) continue;
-    CallForHelp(*neighbours.all[i].group);  // If there is more.
+    CallForHelp(*neighbours.all[i].group);  // Not needed: CH4.
     return fiber;
   }
   robbing_ = false;

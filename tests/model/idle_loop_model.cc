@@ -43,8 +43,8 @@ class Group {
   IdleWorkers& idle() { return idle_; }
   IdleGroups& idle_groups() { return *all_; }
   int slot() const { return slot_; }
-  const std::vector<Group*>& near() const { return near_; }
-  const IdleGroups::Mask& near_mask() const { return near_mask_; }
+  const std::vector<Group*>& partners() const { return partners_; }
+  const IdleGroups::Mask& partner_mask() const { return partner_mask_; }
   base::Atomic<bool>& help_is_coming() { return help_is_coming_; }
   // As the policies': group-local fibers count.
   bool HasStealable() const { return HasWork(); }
@@ -80,9 +80,9 @@ class Group {
     }
   }
 
-  void AddNear(Group* group) {
-    near_.push_back(group);
-    near_mask_.Add(group->slot());
+  void AddPartner(Group* group) {
+    partners_.push_back(group);
+    partner_mask_.Add(group->slot());
   }
 
   Group* TakeOrder(unsigned worker) {
@@ -97,8 +97,8 @@ class Group {
   Item* const items_;
   const int slot_;
   std::uint32_t locals_ = 0;
-  std::vector<Group*> near_;
-  IdleGroups::Mask near_mask_;
+  std::vector<Group*> partners_;
+  IdleGroups::Mask partner_mask_;
   IdleWorkers idle_;
   base::Atomic<bool> help_is_coming_{false};
   base::Atomic<std::uint32_t> queue_{0};
@@ -143,8 +143,8 @@ struct World {
   std::vector<Group*> groups;
 };
 
-// Groups that are all near to each other. The workers of each look for work when it begins; a group without workers is
-// one whose workers are busy for ever.
+// Groups that all call and steal from each other. The workers of each look for work when it begins; a group without
+// workers is one whose workers are busy for ever.
 World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0) {
   static constexpr const char* kNames[3][kMaxWorkers] = {
       {"worker 0.0", "worker 0.1"}, {"worker 1.0", "worker 1.1"}, {"worker 2.0", "worker 2.1"}};
@@ -155,7 +155,7 @@ World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers,
   }
   for (Group* group : world->groups) {
     for (Group* other : world->groups) {
-      if (other != group) group->AddNear(other);
+      if (other != group) group->AddPartner(other);
     }
   }
   for (std::size_t g = 0; g < workers.size(); ++g) {
@@ -220,6 +220,21 @@ TEST(IdleLoopModel, TwoFibersAreRunByTwoGroups) {
     });
     scenario.AtEnd([=] { CheckRuns(world, 2); });
   });
+}
+
+// CH4: the pushes are over, and the second sleeper is of the thief's own group.
+TEST(IdleLoopModel, TwoFibersAreRunByTwoWorkersOfOneGroup) {
+  const auto body = [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 2});
+    world->items[0].waits_for = &world->items[1];
+    scenario.Thread("producer", [=] {
+      world->groups[0]->Push(&world->items[0]);
+      world->groups[0]->Push(&world->items[1]);
+    });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  };
+  Expect("idle_loop: two of a group", 2, 0, body);
+  Expect("idle_loop: two of a group, weak", 1, 1, body);
 }
 
 // The one that trusts in the other's call.

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups that call each other for help (SG4 and SG5 in scheduling_group/scheduling_group.h): a fiber that has to wait
+// Groups that call each other for help (SG4 in scheduling_group/scheduling_group.h): a fiber that has to wait
 // though a neighbour sleeps is run there, whatever else goes on.
 
 #include <gtest/gtest.h>
@@ -27,10 +27,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How groups steal from each other.
+struct Stealing {
+  unsigned every_n = 16;
+  int distance = SchedulingGroup::kSameNode;
+};
+constexpr int kOtherNode = 21;
+
 // Groups that all steal from each other.
 class Groups {
  public:
-  explicit Groups(const std::vector<unsigned>& sizes) {
+  explicit Groups(const std::vector<unsigned>& sizes, Stealing stealing = {}) {
     for (unsigned size : sizes) {
       groups_.push_back(
           std::make_unique<SchedulingGroup>(SchedulingGroup::Options{.id = static_cast<int>(groups_.size()),
@@ -41,7 +48,7 @@ class Groups {
     for (const auto& group : groups_) {
       std::vector<SchedulingGroup::Neighbour> neighbours;
       for (const auto& other : groups_) {
-        if (other != group) neighbours.push_back({.group = other.get(), .steal_every_n = 16});
+        if (other != group) neighbours.push_back({other.get(), stealing.every_n, stealing.distance});
       }
       group->SetNeighbours(std::move(neighbours));
       teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
@@ -238,6 +245,32 @@ TEST(Calls, ABurstIsRunByAllWorkersOfBothGroups) {
   }
 }
 
+// Calls to groups of other nodes were made at a rate, by who pushed or popped, and not by thieves; and no worker looked
+// at them before it slept. When the pushes were over the second worker of a group slept though fibers waited.
+void ABurstIsRunByAllWorkers(Stealing stealing) {
+  Groups groups({2, 2, 2, 2}, stealing);
+  constexpr int kWorkers = 8;
+  for (int round = 0; round < 2'000; ++round) {
+    if (round % 2 == 0) groups.WaitUntilAllSleep();
+    std::atomic<int> begun{0};
+    StartIn(groups[0], [&] {
+      for (int i = 0; i < kWorkers; ++i) {
+        StartIn(groups[0], [&] {
+          ++begun;
+          SpinUntil([&] { return begun == kWorkers; });
+        });
+      }
+    });
+    ASSERT_TRUE(SpinUntil([&] { return begun == kWorkers; })) << "round " << round;
+    ASSERT_TRUE(groups.Drain());
+  }
+}
+TEST(Calls, ABurstIsRunByAllWorkersOfTheNode) { ABurstIsRunByAllWorkers({}); }
+TEST(Calls, ABurstIsRunByAllWorkersOfAllNodes) { ABurstIsRunByAllWorkers({.every_n = 1, .distance = kOtherNode}); }
+TEST(Calls, ABurstIsRunByAllWorkersOfAllNodesWhateverTheRate) {
+  ABurstIsRunByAllWorkers({.every_n = 1'000'000, .distance = kOtherNode});
+}
+
 // Two groups called; the worker that was woken for one of the calls had something else to do, and its colleague slept.
 void TheSecondCallIsTakenUp(bool first_is_the_groups_own) {
   Groups groups({2, 1, 1});
@@ -259,11 +292,12 @@ void TheSecondCallIsTakenUp(bool first_is_the_groups_own) {
 TEST(Calls, OfTwoAtATimeBothAreTakenUp) { TheSecondCallIsTakenUp(false); }
 TEST(Calls, AreTakenUpThoughTheWorkerThatWakesUpFindsWorkOfItsOwn) { TheSecondCallIsTakenUp(true); }
 
-// Without neighbours a worker's count of pops until the next call was set to four thousand millions, and stayed there.
+// What a group without neighbours had set for its next call was kept when it was opened again with some.
 TEST(Calls, AreMadeAfterARestartWithNeighbours) {
   SchedulingGroup group({.id = 0, .workers = 1, .run_queue_size = 64});
   SchedulingGroup other({.id = 1, .workers = 1, .run_queue_size = 64});
-  WorkerTeam team(&group);
+  other.SetNeighbours({{.group = &group, .steal_every_n = 16}});
+  WorkerTeam team(&group), others_team(&other);
   ASSERT_TRUE(team.Start());
   for (int i = 0; i < 10; ++i) StartIn(group, [] {});
   ASSERT_TRUE(WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))));
@@ -272,7 +306,18 @@ TEST(Calls, AreMadeAfterARestartWithNeighbours) {
   group.Close();
   group.Reopen(group.options());
   group.SetNeighbours({{.group = &other, .steal_every_n = 16}});
-  EXPECT_LE(group.bed(0).pops_until_call, 16u);
+  ASSERT_TRUE(team.Start());
+  ASSERT_TRUE(others_team.Start());
+  {
+    Blocker blocker(group);
+    std::atomic<bool> ran{false};
+    StartIn(group, [&] { ran = true; });
+    SpinUntil([&] { return ran.load(); });
+  }
+  EXPECT_TRUE(WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))));
+  for (SchedulingGroup* each : {&group, &other}) each->Stop();
+  team.Join();
+  others_team.Join();
 }
 
 }  // namespace
