@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <fstream>
@@ -76,6 +77,19 @@ bool HasSeveralNodes() {
   return several_nodes;
 }
 
+std::vector<int> MemoryNodes() {
+  constexpr std::size_t kBits = sizeof(unsigned long) * CHAR_BIT;
+  constexpr unsigned long kMemsAllowed = 4;  // MPOL_F_MEMS_ALLOWED of <linux/mempolicy.h>
+  // The kernel refuses a mask smaller than its own number of possible nodes, 1,024 at most.
+  std::array<unsigned long, 4096 / kBits> mask{};
+  std::vector<int> nodes;
+  if (syscall(SYS_get_mempolicy, nullptr, mask.data(), mask.size() * kBits, nullptr, kMemsAllowed) != 0) return nodes;
+  for (std::size_t node = 0; node < mask.size() * kBits; ++node) {
+    if ((mask[node / kBits] >> (node % kBits) & 1) != 0) nodes.push_back(static_cast<int>(node));
+  }
+  return nodes;
+}
+
 std::error_code BindMemory(void* address, std::size_t length, int node) {
   if (node < 0 || !HasSeveralNodes()) return {};
   constexpr std::size_t kBits = sizeof(unsigned long) * CHAR_BIT;
@@ -85,7 +99,11 @@ std::error_code BindMemory(void* address, std::size_t length, int node) {
   mask[static_cast<std::size_t>(node) / kBits] = 1UL << (static_cast<std::size_t>(node) % kBits);
   // + 1: the kernel takes one bit less than it is told.
   if (syscall(SYS_mbind, address, length, kPreferred, mask.data(), mask.size() * kBits + 1, 0) != 0) {
-    return {errno, std::generic_category()};
+    const std::error_code error(errno, std::generic_category());
+    if (error != std::errc::invalid_argument) return error;
+    const std::vector<int> nodes = MemoryNodes();
+    const bool gives_none = !nodes.empty() && std::find(nodes.begin(), nodes.end(), node) == nodes.end();
+    return gives_none ? std::error_code() : error;
   }
   return {};
 }

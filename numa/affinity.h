@@ -30,9 +30,14 @@ int CurrentCpu();
 // Whether the kernel has more than one NUMA node.
 bool HasSeveralNodes();
 
+// The nodes that this process may have memory from: those that have memory, and are in the cgroup's cpuset. Sorted;
+// empty if the kernel does not say.
+std::vector<int> MemoryNodes();
+
 // Pages of [address, address + length) that are touched for the first time from now on come from `node` as long as it
-// has memory, else from the nearest one.  `address` is on a page boundary.  Nothing to do, and no error, if node < 0 or
-// the machine has one node only.
+// has memory, else from the nearest one.  `address` is on a page boundary.  Nothing to do, and no error, if node < 0,
+// if the machine has one node only, or if the process may have no memory from this node: then it comes from the nearest
+// one by itself.
 [[nodiscard]] std::error_code BindMemory(void* address, std::size_t length, int node);
 
 }  // namespace weft::numa

@@ -139,6 +139,22 @@ void FillInNodes(const std::map<std::pair<int, int>, int>& known_distances, Topo
   }
 }
 
+// TP5.
+std::vector<Topology::MemoryNode> ReadMemoryNodes(hwloc_topology_t source, const Topology& topology,
+                                                  const std::set<int>& nodes_of_cpus) {
+  std::vector<Topology::MemoryNode> result;
+  for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(source, HWLOC_OBJ_NUMANODE, node)) != nullptr;) {
+    Topology::MemoryNode memory{static_cast<int>(node->os_index), {}};
+    if (nodes_of_cpus.contains(memory.os_id)) continue;
+    for (const Topology::Cpu& cpu : topology.cpus) {
+      if (hwloc_bitmap_isset(node->cpuset, static_cast<unsigned>(cpu.os_id))) memory.cpus.push_back(cpu.os_id);
+    }
+    if (!memory.cpus.empty()) result.push_back(std::move(memory));
+  }
+  std::sort(result.begin(), result.end(), [](auto& a, auto& b) { return a.os_id < b.os_id; });
+  return result;
+}
+
 // `allowed`: nullptr = all that hwloc has.
 Topology Convert(hwloc_topology_t source, const std::set<int>* allowed) {
   Topology topology;
@@ -146,12 +162,15 @@ Topology Convert(hwloc_topology_t source, const std::set<int>* allowed) {
   Numbering caches;
   Numbering cores;
   std::map<int, int> threads_of_core;
+  std::set<int> nodes_of_cpus;  // Of those that are not allowed, too.
   for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(source, HWLOC_OBJ_PU, pu)) != nullptr;) {
     const int os_id = static_cast<int>(pu->os_index);
+    const int node = NodeOf(source, pu);
+    nodes_of_cpus.insert(node);
     if (allowed != nullptr && !allowed->contains(os_id)) continue;
     Topology::Cpu cpu;
     cpu.os_id = os_id;
-    cpu.node = NodeOf(source, pu);
+    cpu.node = node;
     cpu.package = packages[AncestorOf(source, pu, {HWLOC_OBJ_PACKAGE})];
     cpu.l3 = caches[AncestorOf(source, pu, {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_DIE, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_GROUP})];
     hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(source, HWLOC_OBJ_CORE, pu);
@@ -161,6 +180,7 @@ Topology Convert(hwloc_topology_t source, const std::set<int>* allowed) {
   }
   std::sort(topology.cpus.begin(), topology.cpus.end(), [](auto& a, auto& b) { return a.os_id < b.os_id; });
   FillInNodes(ReadDistances(source), &topology);
+  topology.memory_nodes = ReadMemoryNodes(source, topology, nodes_of_cpus);
   return topology;
 }
 
@@ -274,6 +294,10 @@ std::optional<Topology> Topology::Restrict(const std::vector<int>& cpu_os_ids, s
     for (std::size_t i = 0; i < nodes.size(); ++i) distances[{from.os_id, nodes[i].os_id}] = from.distances[i];
   }
   FillInNodes(distances, &topology);
+  for (MemoryNode memory : memory_nodes) {
+    std::erase_if(memory.cpus, [&](int cpu) { return !wanted.contains(cpu); });
+    if (!memory.cpus.empty()) topology.memory_nodes.push_back(std::move(memory));
+  }
   return topology;
 }
 
@@ -290,6 +314,9 @@ std::string Topology::ToString() const {
     text << "; distances";
     for (std::size_t i = 0; i < nodes.size(); ++i) text << ' ' << nodes[i].os_id << '=' << node.distances[i];
     text << '\n';
+  }
+  for (const MemoryNode& memory : memory_nodes) {
+    text << "node " << memory.os_id << ": memory only, beside CPUs " << FormatCpuList(memory.cpus) << '\n';
   }
   return text.str();
 }

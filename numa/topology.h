@@ -14,6 +14,8 @@
 //        is only used for distances.  The two are never mixed.
 //   TP4  l3, package and core are dense numbers, equal for CPUs that share that thing; two CPUs of one core share l3,
 //        package and node.
+//   TP5  memory_nodes is sorted by os_id, too; it has the nodes that are beside CPUs of ours without being the node of
+//        any CPU of the machine. Nothing is planned for them: they are shown.
 
 #ifndef WEFT_NUMA_TOPOLOGY_H_
 #define WEFT_NUMA_TOPOLOGY_H_
@@ -44,8 +46,17 @@ struct Topology {
     friend bool operator==(const Node&, const Node&) = default;
   };
 
+  // Memory without CPUs (a CXL expander), or further memory of CPUs that have a node (HBM beside DRAM).
+  struct MemoryNode {
+    int os_id = 0;
+    std::vector<int> cpus;  // os_ids, sorted; of ours, which it is beside.
+
+    friend bool operator==(const MemoryNode&, const MemoryNode&) = default;
+  };
+
   std::vector<Cpu> cpus;
   std::vector<Node> nodes;
+  std::vector<MemoryNode> memory_nodes;
   std::optional<double> cpu_quota;  // Of the control groups, in CPUs.
 
   // This machine: the CPUs of the calling thread's affinity mask (which respects the cpuset of a control group), and

@@ -31,6 +31,9 @@ constexpr double kRowGap = 13;  // below a row of cores: arrows run there
 constexpr double kHeader = 22;  // the name of a box
 constexpr double kGap = 10;
 constexpr double kMargin = 18;
+constexpr double kMemoryHeight = 20;    // a node that has memory only
+constexpr double kMostBend = 12;        // An arc of half that height passes below the name of the box it is in.
+constexpr double kNodeBend = 6;         // Between the upper edges of nodes, below the names of packages.
 constexpr std::size_t kFewGroups = 12;  // So many may have more than one arrow each.
 
 constexpr char kInk[] = "#1f2733";
@@ -41,10 +44,11 @@ struct Point {
   double y = 0;
 };
 
-// A box with boxes in it, or (an L3 domain) with cores.
+// A box with boxes in it, or (an L3 domain) with cores; at its foot nodes with memory only.
 struct Box {
   std::string name;
   std::vector<Box> inside{};
+  std::vector<int> memory_nodes{};
   std::vector<std::vector<const Topology::Cpu*>> cores{};
   std::size_t columns = 1;  // of what is inside
   double width = 0;
@@ -62,6 +66,7 @@ struct Anchor {
   double bottom = 0;
   const Box* box = nullptr;
   Point box_at{};
+  double most_bend = kMostBend;
   Point above() const { return {(left + right) / 2, top}; }
 };
 
@@ -146,17 +151,20 @@ class Drawing {
   void DrawBox(const Box& box, Point at);
   void DrawCores(const Box& box, Point at);
   void DrawCell(const Topology::Cpu& cpu, Point at);
+  void DrawMemoryNodes(const Box& box, Point at);
   void DrawArrows();
   void DrawArrow(const Anchor& from, const Anchor& to, bool both_ways, const char* kind);
   std::string Around(const Anchor& from, const Anchor& to) const;
   double DrawLegend(Point at);
   void Text(Point at, const std::string& text, const std::string& attributes);
+  void Label(Point at, const std::string& text, const std::string& attributes);
   int GroupOfCore(const std::vector<const Topology::Cpu*>& core) const;
   std::string Summary() const;
 
   const Picture& picture_;
   std::map<int, Seat> seats_;  // by CPU
   std::ostringstream out_;
+  std::ostringstream labels_;            // They are above all else.
   std::map<int, Anchor> band_of_group_;  // its first one
   std::map<int, Anchor> header_of_node_;
 };
@@ -168,12 +176,29 @@ int Drawing::GroupOfCore(const std::vector<const Topology::Cpu*>& core) const {
   return -1;
 }
 
+// The nodes with memory only that are beside CPUs of all these packages and of no other.
+std::vector<int> MemoryNodesBeside(const Topology& machine, const std::set<int>& packages) {
+  std::vector<int> nodes;
+  for (const Topology::MemoryNode& memory : machine.memory_nodes) {
+    std::set<int> beside;
+    for (int cpu : memory.cpus) beside.insert(machine.FindCpu(cpu)->package);
+    if (beside == packages) nodes.push_back(memory.os_id);
+  }
+  return nodes;
+}
+
 Box Drawing::MakeTree() const {
   std::map<int, std::map<int, std::map<int, std::map<int, std::vector<const Topology::Cpu*>>>>> tree;
   for (const Topology::Cpu& cpu : picture_.machine.cpus) tree[cpu.package][cpu.node][cpu.l3][cpu.core].push_back(&cpu);
   Box machine{.name = "", .depth = 0};
+  for (const Topology::MemoryNode& memory : picture_.machine.memory_nodes) {
+    machine.memory_nodes.push_back(memory.os_id);
+  }
   for (auto& [package, nodes] : tree) {
     Box package_box{.name = "package " + std::to_string(package), .depth = 1};
+    package_box.memory_nodes = MemoryNodesBeside(picture_.machine, {package});
+    // What is beside CPUs of several packages stays with the machine.
+    for (int node : package_box.memory_nodes) std::erase(machine.memory_nodes, node);
     for (auto& [node, l3s] : nodes) {
       Box node_box{.name = "node " + std::to_string(node), .node = node, .depth = 2};
       for (auto& [l3, cores] : l3s) {
@@ -248,11 +273,30 @@ void Drawing::Measure(Box* box) const {
   const double header = box->depth == 0 ? 0 : kHeader;
   box->width = 2 * pad + columns * width + (columns - 1) * kGap;
   box->height = header + pad + rows * height + (rows - 1) * kGap;
+  box->height += static_cast<double>(box->memory_nodes.size()) * (kMemoryHeight + kGap);
 }
 
 void Drawing::Text(Point at, const std::string& text, const std::string& attributes) {
   out_ << "<text x=\"" << Number(at.x) << "\" y=\"" << Number(at.y) << "\" " << attributes << '>' << Escape(text)
        << "</text>\n";
+}
+
+void Drawing::Label(Point at, const std::string& text, const std::string& attributes) {
+  std::swap(out_, labels_);
+  Text(at, text, attributes);
+  std::swap(out_, labels_);
+}
+
+void Drawing::DrawMemoryNodes(const Box& box, Point at) {
+  const double pad = box.depth == 0 ? 0 : kPad;
+  double y = at.y + box.height - pad - static_cast<double>(box.memory_nodes.size()) * (kMemoryHeight + kGap) + kGap;
+  for (int node : box.memory_nodes) {
+    out_ << "<rect class=\"memory\" data-node=\"" << node << "\" x=\"" << Number(at.x + pad) << "\" y=\"" << Number(y)
+         << "\" width=\"" << Number(box.width - 2 * pad) << "\" height=\"" << Number(kMemoryHeight)
+         << "\" rx=\"6\" fill=\"#f5f7fa\" stroke=\"#bcc5d1\" stroke-dasharray=\"4 2\"/>\n";
+    Label({at.x + pad + kPad, y + 13}, "node " + std::to_string(node) + ": memory only", "class=\"box strong\"");
+    y += kMemoryHeight + kGap;
+  }
 }
 
 void Drawing::DrawBox(const Box& box, Point at) {
@@ -262,12 +306,14 @@ void Drawing::DrawBox(const Box& box, Point at) {
     out_ << "<rect x=\"" << Number(at.x) << "\" y=\"" << Number(at.y) << "\" width=\"" << Number(box.width)
          << "\" height=\"" << Number(box.height) << "\" rx=\"6\" fill=\"" << kFill[box.depth] << "\" stroke=\""
          << kEdge[box.depth] << "\"/>\n";
-    Text({at.x + kPad, at.y + 13}, box.name, box.depth == 3 ? "class=\"box\"" : "class=\"box strong\"");
+    const double baseline = at.y + (box.depth == 1 ? 11 : 13);  // Below names of packages run arrows between nodes.
+    Label({at.x + kPad, baseline}, box.name, box.depth == 3 ? "class=\"box\"" : "class=\"box strong\"");
     if (box.node >= 0) {
       const double middle = at.x + box.width / 2;
-      header_of_node_.try_emplace(box.node, Anchor{middle, middle, at.y + 11, at.y + 11, &box, at});
+      header_of_node_.try_emplace(box.node, Anchor{middle, middle, at.y - 3, at.y - 3, &box, at, kNodeBend});
     }
   }
+  DrawMemoryNodes(box, at);
   if (!box.cores.empty()) return DrawCores(box, at);
   const double pad = box.depth == 0 ? 0 : kPad;
   const double header = box.depth == 0 ? 0 : kHeader;
@@ -299,7 +345,7 @@ void Drawing::DrawCores(const Box& box, Point at) {
       out_ << "<rect x=\"" << Number(x + 0.8) << "\" y=\"" << Number(y) << "\" width=\"" << Number(width - 1.6)
            << "\" height=\"" << Number(kBandHeight - 2) << "\" rx=\"3\" fill=\"" << Colour(group, 0.42) << "\"/>\n";
       const bool wide = width > 2.5 * kCellWidth;
-      Text({x + width / 2, y + 9.8}, base::StrCat(wide ? "group " : "", group), "class=\"band\"");
+      Label({x + width / 2, y + 9.8}, base::StrCat(wide ? "group " : "", group), "class=\"band\"");
       if (first) band_of_group_[group] = {x, x + width, y, y + kBandHeight - 2, &box, at};
     }
     i = end;
@@ -332,10 +378,10 @@ void Drawing::DrawCell(const Topology::Cpu& cpu, Point at) {
        << (group >= 0 ? Colour(group, 0.55) : "#c9d0da") << '"' << (group >= 0 ? "" : " stroke-dasharray=\"2 2\"")
        << "><title>" << tooltip << "</title></rect>\n";
   if (group < 0) {
-    Text({at.x + kCellWidth / 2, at.y + 15}, std::to_string(cpu.os_id), "class=\"number idle\"");
+    Label({at.x + kCellWidth / 2, at.y + 15}, std::to_string(cpu.os_id), "class=\"number idle\"");
     return;
   }
-  Text({at.x + kCellWidth / 2, at.y + 11}, std::to_string(cpu.os_id), "class=\"number\"");
+  Label({at.x + kCellWidth / 2, at.y + 11}, std::to_string(cpu.os_id), "class=\"number\"");
   std::string workers;
   const auto& numbers = seat->second.workers;
   if (numbers.size() <= 2) {
@@ -343,7 +389,7 @@ void Drawing::DrawCell(const Topology::Cpu& cpu, Point at) {
   } else {
     workers = base::StrCat(numbers.size(), " w");
   }
-  Text({at.x + kCellWidth / 2, at.y + 19.5}, workers, "class=\"worker\"");
+  Label({at.x + kCellWidth / 2, at.y + 19.5}, workers, "class=\"worker\"");
 }
 
 // Between names side by side a flat arc above them, else around the boxes.
@@ -354,7 +400,7 @@ void Drawing::DrawArrow(const Anchor& from, const Anchor& to, bool both_ways, co
     const double right = from.left < to.left ? 0.75 : 0.25;
     const Point a{from.left + (from.right - from.left) * right, from.top};
     const Point b{to.left + (to.right - to.left) * (1 - right), to.top};
-    const double bend = std::min(17.0, 6 + std::abs(b.x - a.x) * 0.03);
+    const double bend = std::min(from.most_bend, 6 + std::abs(b.x - a.x) * 0.03);
     path += point(a) + " Q" + point({(a.x + b.x) / 2, a.y - bend}) + ' ' + point(b);
   } else {
     path += Around(from, to);
@@ -509,6 +555,7 @@ std::string Drawing::Draw() {
   Text({kMargin, kMargin + 30}, Summary(), "class=\"summary\"");
   DrawBox(machine, {kMargin, top});
   DrawArrows();
+  out_ << labels_.str();
   const double height = DrawLegend({kMargin, top + machine.height + 14}) + kMargin;
   const std::string content = std::exchange(out_, std::ostringstream()).str();
   out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << Number(width) << ' ' << Number(height)
@@ -516,7 +563,9 @@ std::string Drawing::Draw() {
        << "<!-- Written by weft_topology. -->\n<style>\n"
        << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: " << kInk << "; }\n"
        << ".title { font-size: 15px; font-weight: bold; }\n.summary, .legend { font-size: 11px; }\n"
-       << ".box { font-size: 10px; fill: " << kFaint << "; }\n.strong { font-weight: bold; fill: #4a5565; }\n"
+       << ".box { font-size: 10px; fill: " << kFaint
+       << "; stroke: #ffffff; stroke-width: 3px; stroke-linejoin: round; paint-order: stroke; }\n.strong { "
+          "font-weight: bold; fill: #4a5565; }\n"
        << ".band { font-size: 8.5px; font-weight: bold; fill: #ffffff; text-anchor: middle; }\n"
        << ".number { font-size: 9px; text-anchor: middle; }\n.idle { fill: " << kFaint << "; }\n"
        << ".worker { font-size: 6.5px; text-anchor: middle; fill: #4a5565; }\n"

@@ -4,7 +4,7 @@
 #
 # Boots a machine with several NUMA nodes in QEMU's software emulation and runs the guest tests on it:
 #
-#   boot.sh <two_nodes|four_nodes> <test program> <folder for what is made> [argument of init.sh]...
+#   boot.sh <two_nodes|four_nodes|odd_nodes> <test program> <folder for what is made> [argument of init.sh]...
 #
 # The guest is Debian's cloud kernel and an initramfs with busybox, init.sh, the program and its shared libraries.  init.sh runs the tests and
 # says the verdict on the serial console.  The kernel is downloaded as a package and unpacked, once, into <folder>/kernel; nothing of it is
@@ -113,6 +113,18 @@ case "$machine" in
     arguments+=(-m 1024 -smp "8,sockets=2,cores=4,threads=1")
     node_arguments 256 2 "16,22,28" "28,22" "16"
     expected="0-1:10,16,22,28 2-3:16,10,28,22 4-5:22,28,10,16 6-7:28,22,16,10"
+    ;;
+  odd_nodes)  # Node 2 has no memory, node 3 no CPU (the kernel numbers those last). Other tests than on the machines above.
+    arguments+=(-m 768 -smp "8,sockets=2,cores=4,threads=1")
+    for node in 0 1 3; do arguments+=(-object "memory-backend-ram,id=ram$node,size=256M"); done
+    arguments+=(-numa "node,nodeid=0,cpus=0-3,memdev=ram0" -numa "node,nodeid=1,cpus=4-5,memdev=ram1"
+      -numa "node,nodeid=2,cpus=6-7" -numa "node,nodeid=3,memdev=ram3")
+    for pair in 0,1,21 0,2,21 0,3,17 1,2,12 1,3,28 2,3,28; do
+      IFS=, read -r from to distance <<<"$pair"
+      arguments+=(-numa "dist,src=$from,dst=$to,val=$distance")
+    done
+    expected="0-3:10,21,21,17 4-5:21,10,12,28 6-7:21,12,10,28 :17,28,28,10"
+    [ $# -gt 0 ] || set -- "GuestOddNodes.*"
     ;;
   *) fail "no machine is called \"$machine\"" ;;
 esac

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -45,6 +47,16 @@ TEST(Affinity, RefusalsAreReturned) {
   EXPECT_EQ(BindThread(Cpus({kMaxCpuId + 1})), std::errc::invalid_argument);
   // A CPU that this machine does not have.
   EXPECT_EQ(BindThread(Cpus({kMaxCpuId})), std::errc::invalid_argument);
+}
+
+TEST(Affinity, MemoryNodesAreThoseOfTheProcessStatus) {
+  std::ifstream status("/proc/self/status");
+  const std::string key = "Mems_allowed_list:";
+  std::string line;
+  while (std::getline(status, line) && !line.starts_with(key)) {
+  }
+  if (MemoryNodes().empty()) GTEST_SKIP() << "the kernel does not say, as under a container's seccomp filter";
+  EXPECT_EQ(MemoryNodes(), ParseCpuList(line.substr(line.find_first_of("0123456789")))) << line;
 }
 
 TEST(Affinity, MemoryBoundToANodeIsUsable) {

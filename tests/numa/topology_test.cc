@@ -55,6 +55,11 @@ void CheckInvariants(const Topology& topology) {
     EXPECT_TRUE(std::is_sorted(node.cpus.begin(), node.cpus.end()));
   }
   EXPECT_EQ(cpus_in_nodes, topology.cpus.size());
+  for (const Topology::MemoryNode& memory : topology.memory_nodes) {
+    EXPECT_EQ(topology.FindNode(memory.os_id), nullptr);
+    EXPECT_FALSE(memory.cpus.empty());
+    for (int cpu : memory.cpus) EXPECT_NE(topology.FindCpu(cpu), nullptr);
+  }
 }
 
 TEST(Topology, OfTwoNodesWithTwoL3DomainsEach) {
@@ -133,11 +138,30 @@ TEST(Topology, AMemoryOnlyNodeWithTheLowestNumberTakesNoCpuFromTheOthers) {
   EXPECT_EQ(topology.nodes[1].cpus, Ids({2, 3}));
 }
 
+TEST(Topology, AMemoryOnlyNodeIsKnownWithTheCpusBesideIt) {
+  const Topology topology = FromString("[numa(memory=1GB indexes=1,2,0)] package:2 [numa(memory=1GB)] core:2 pu:1");
+  EXPECT_EQ(topology.memory_nodes, (std::vector<Topology::MemoryNode>{{0, Ids({0, 1, 2, 3})}}));
+  EXPECT_NE(topology.ToString().find("\nnode 0: memory only, beside CPUs 0-3\n"), std::string::npos)
+      << topology.ToString();
+  std::string error;
+  const auto restricted = topology.Restrict({2}, &error);
+  CheckInvariants(*restricted);
+  // Node 1 has CPUs, which are not ours: it is no memory-only node.
+  EXPECT_EQ(restricted->memory_nodes, (std::vector<Topology::MemoryNode>{{0, Ids({2})}}));
+}
+
 TEST(Topology, OfTwoKindsOfMemoryBesideTheSameCpusTheLowestNumberCounts) {
   const Topology topology = FromString("package:2 [numa(memory=1GB)] [numa(memory=1GB)] core:2 pu:1");
   CheckInvariants(topology);
   EXPECT_EQ(topology.nodes.size(), 2u);
   EXPECT_EQ(topology.cpus[0].node, 0);
+  ASSERT_EQ(topology.memory_nodes.size(), 2u);
+  EXPECT_EQ(topology.memory_nodes[0].cpus, Ids({0, 1}));
+  EXPECT_EQ(topology.memory_nodes[1].cpus, Ids({2, 3}));
+  std::string error;
+  const auto restricted = topology.Restrict({0}, &error);
+  CheckInvariants(*restricted);
+  EXPECT_EQ(restricted->memory_nodes.size(), 1u);
 }
 
 TEST(Topology, OfOneCpu) {

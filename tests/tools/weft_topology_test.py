@@ -64,6 +64,26 @@ class Text(unittest.TestCase):
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
 
+def points_of(path):
+    """Some of the points of an arrow: M and L with a point, Q with two."""
+    numbers = re.findall(r"[MLQ]|-?[\d.]+", path)
+    points, at, i = [], None, 0
+    while i < len(numbers):
+        command = numbers[i]
+        count = {"M": 1, "L": 1, "Q": 2}[command]
+        ends = [(float(numbers[i + 1 + 2 * k]), float(numbers[i + 2 + 2 * k])) for k in range(count)]
+        i += 1 + 2 * count
+        if command != "M":
+            control = ends[0] if command == "Q" else ((at[0] + ends[-1][0]) / 2, (at[1] + ends[-1][1]) / 2)
+            steps = 400
+            for step in range(steps + 1):
+                t = step / steps
+                points.append(tuple((1 - t) ** 2 * at[k] + 2 * t * (1 - t) * control[k] + t * t * ends[-1][k]
+                                    for k in (0, 1)))
+        at = ends[-1]
+    return points
+
+
 class Picture(unittest.TestCase):
     def draw(self, *arguments):
         with tempfile.TemporaryDirectory() as folder:
@@ -124,6 +144,58 @@ class Picture(unittest.TestCase):
         )
         texts = [t.firstChild.data for t in document.getElementsByTagName("text")]
         self.assertIn('<a & "b">', texts)
+
+    def test_a_node_with_memory_only_is_drawn(self):
+        document = self.check(
+            16, ["--fiber_topology=[numa(memory=1GB indexes=1,2,0)] pack:2 [numa(memory=1GB)] l3:2 core:2 pu:2"]
+        )
+        texts = [t.firstChild.data for t in document.getElementsByTagName("text")]
+        self.assertIn("node 0: memory only", texts)
+        rects = document.getElementsByTagName("rect")
+        strips = [r for r in rects if r.getAttribute("class") == "memory"]
+        self.assertEqual([s.getAttribute("data-node") for s in strips], ["0"])
+        # Below all cells, beside no package more than beside the other.
+        lowest = max(float(r.getAttribute("y")) for r in rects if r.getAttribute("class") == "cpu")
+        self.assertGreater(float(strips[0].getAttribute("y")), lowest)
+
+    def test_a_node_with_memory_only_beside_one_package_is_drawn_in_it(self):
+        document = self.check(8, ["--fiber_topology=pack:2 [numa(memory=1GB)] [numa(memory=1GB)] core:4 pu:1"])
+        strips = [r for r in document.getElementsByTagName("rect") if r.getAttribute("class") == "memory"]
+        self.assertEqual(sorted(s.getAttribute("data-node") for s in strips), ["1", "3"])
+        self.assertNotEqual(strips[0].getAttribute("x"), strips[1].getAttribute("x"))
+
+    def test_arrows_do_not_strike_through_labels(self):
+        for arguments in (
+            ["--fiber_topology=pack:2 numa:4 l3:3 core:8 pu:2(indexes=2*192:1*2)", "--fiber_concurrency_hint=100"],
+            ["--fiber_topology=pack:2 numa:1 l3:1 core:56 pu:2", "--fiber_cross_numa_work_stealing_ratio=64"],
+            ["--fiber_topology=pack:2 numa:1 l3:12 core:8 pu:2", "--fiber_cross_numa_work_stealing_ratio=64"],
+            ["--fiber_topology=pack:4 numa:2 l3:2 core:8 pu:1", "--fiber_cross_numa_work_stealing_ratio=64"],
+            ["--fiber_topology=numa:6 core:8 pu:1", "--fiber_cross_numa_work_stealing_ratio=1"],
+        ):
+            _, document = self.draw(*arguments)
+            arrows = self.arrows(document, "near") + self.arrows(document, "far") + self.arrows(document, "off")
+            texts = [t for t in document.getElementsByTagName("text") if t.getAttribute("class").startswith("box")]
+            self.assertGreater(len(arrows), 1)
+            self.assertGreater(len(texts), 1)
+            for text in texts:
+                # About where its letters are, without ascenders and descenders.
+                left, baseline = float(text.getAttribute("x")), float(text.getAttribute("y"))
+                right = left + 5.5 * len(text.firstChild.data)
+                for arrow in arrows:
+                    hits = [p for p in points_of(arrow.getAttribute("d"))
+                            if left <= p[0] <= right and baseline - 7 <= p[1] <= baseline]
+                    self.assertEqual(hits[:1], [], (arguments, text.firstChild.data, arrow.getAttribute("d")))
+
+    def test_labels_are_above_arrows(self):
+        """Where an arrow must cross a name, the name covers it."""
+        _, document = self.draw("--fiber_topology=numa:2 l3:8 core:1 pu:1", "--fiber_scheduling_group_size=1")
+        order = [e for e in document.documentElement.childNodes if e.nodeType == e.ELEMENT_NODE]
+        labels = [i for i, e in enumerate(order) if e.tagName == "text" and e.getAttribute("class").startswith("box")]
+        arrows = [i for i, e in enumerate(order) if e.tagName == "path"]
+        in_legend = 2
+        self.assertGreater(min(labels), arrows[-1 - in_legend])
+        style = document.getElementsByTagName("style")[0].firstChild.data
+        self.assertRegex(style, r"\.box \{[^}]*paint-order: stroke;")
 
     def test_stealing_that_is_off_has_no_arrows(self):
         document = self.check(
