@@ -31,5 +31,6 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/timer/fiber_timer.h"
+#include "weft/version.h"
 
 #endif  // WEFT_WEFT_H_

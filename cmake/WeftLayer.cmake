@@ -227,7 +227,7 @@ function(weft_install)
       PATTERN "*.h")
   endforeach()
   if(EXISTS "${weft_SOURCE_DIR}/weft.h")
-    install(FILES "${weft_SOURCE_DIR}/weft.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
+    install(FILES "${weft_SOURCE_DIR}/weft.h" "${weft_SOURCE_DIR}/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
   endif()
   install(
     TARGETS ${targets}

@@ -166,7 +166,8 @@ std::optional<RuntimePlan> Plan(const Options& options, std::string* error) {
   const std::size_t count = plan->plan.groups.size();
   if (count > scheduling_group::kMaxGroups) {
     *error = base::StrCat(count, " scheduling groups are too many, at most ", scheduling_group::kMaxGroups,
-                          ": ask for fewer workers or larger groups");
+                          ": ask for fewer workers (--fiber_concurrency_hint) or larger groups "
+                          "(--fiber_scheduling_group_size)");
     return std::nullopt;
   }
   return plan;
@@ -242,8 +243,8 @@ class Runtime {
   explicit Runtime(const Options& options) : terminate_timeout_(options.terminate_timeout) {}
   ~Runtime();
 
-  // Steps 2 to 5.  False, with the reason, or an exception: what has been started is stopped by the destructor.
-  [[nodiscard]] bool Start(const Options& options, std::string* error);
+  // Steps 3 to 5.  False, with the reason, or an exception: what has been started is stopped by the destructor.
+  [[nodiscard]] bool Start(const Options& options, RuntimePlan planned, std::string* error);
   // Step 6.
   void Publish() noexcept;
 
@@ -284,11 +285,9 @@ class Runtime {
 // Changed while `phase` is kChanging; used by workers, and in OutsideSections.
 constinit std::atomic<Runtime*> the_runtime{nullptr};
 
-bool Runtime::Start(const Options& options, std::string* error) {
-  std::optional<RuntimePlan> planned = Plan(options, error);
-  if (!planned.has_value()) return false;
-  plan_ = std::move(planned->plan);
-  MakeGroups(options, planned->here);
+bool Runtime::Start(const Options& options, RuntimePlan planned, std::string* error) {
+  plan_ = std::move(planned.plan);
+  MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
   if (!StartTimers(error) || !StartWorkers(error)) return false;
   detail::ResetLimiter(static_cast<std::size_t>(options.limit_fibers), TheRetired().fibers_left_behind);
@@ -450,23 +449,44 @@ void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
 
 }  // namespace
 
+namespace {
+
+enum class Started {
+  kYes,
+  kImpossible,  // as the options want it on this machine
+  kRefused,     // by the system, or because of what runs already
+};
+Started TryStart(const Options& options, std::string* error);
+
+}  // namespace
+
 void StartRuntime() {
   Options options;
-  std::optional<std::string> error = CheckFlagFiles();
-  if (!error.has_value()) error = ReadFlags(&options);
-  if (!error.has_value()) error = ValidateOptions(options);
-  if (error.has_value()) {
-    // The user's mistake, not the program's: a line and the exit code of a wrong use, no core.
-    std::fprintf(stderr, "StartRuntime: %s\n", error->c_str());
-    std::exit(2);
+  std::optional<std::string> wrong = CheckFlagFiles();
+  if (!wrong.has_value()) wrong = ReadFlags(&options);
+  if (!wrong.has_value()) {
+    std::string error;
+    switch (TryStart(options, &error)) {
+      case Started::kYes:
+        return;
+      case Started::kImpossible:
+        wrong = std::move(error);
+        break;
+      case Started::kRefused:
+        WEFT_FATAL("StartRuntime: ", error);
+    }
   }
-  StartRuntime(options);
+  // The user's mistake, not the program's: a line and the exit code of a wrong use, no core.
+  std::fprintf(stderr, "StartRuntime: %s\n", wrong->c_str());
+  std::exit(2);
 }
 
 void StartRuntime(const Options& options) {
   std::string error;
   if (!TryStartRuntime(options, &error)) WEFT_FATAL("StartRuntime: ", error);
 }
+
+bool TryStartRuntime(const Options& options, std::string* error) { return TryStart(options, error) == Started::kYes; }
 
 namespace {
 
@@ -483,44 +503,47 @@ bool WithoutExceptions(std::string* error, Start start) noexcept {
   return false;
 }
 
-bool OptionsAreValid(const Options& options, std::string* error) {
-  std::optional<std::string> wrong = ValidateOptions(options);
-  if (!wrong.has_value()) return true;
-  *error = *std::move(wrong);
-  return false;
-}
-
-}  // namespace
-
-bool TryStartRuntime(const Options& options, std::string* error) {
+Started TryStart(const Options& options, std::string* error) {
   if (scheduling_group::IsForkedChild()) {
     *error = scheduling_group::kForkedChildMessage;
-    return false;
+    return Started::kRefused;
   }
-  if (!WithoutExceptions(error, [&] { return OptionsAreValid(options, error); })) return false;
+  bool impossible = false;
+  const bool valid = WithoutExceptions(error, [&] {
+    std::optional<std::string> wrong = ValidateOptions(options);
+    impossible = wrong.has_value();
+    if (impossible) *error = *std::move(wrong);
+    return !impossible;
+  });
+  if (!valid) return impossible ? Started::kImpossible : Started::kRefused;
   Phase expected = Phase::kStopped;
   // acquire: what the last TerminateRuntime() left.  Pairs with its release store.
   if (!phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire)) {
     *error = "the runtime runs already (or is starting or ending just now)";
-    return false;
+    return Started::kRefused;
   }
   std::unique_ptr<Runtime> runtime;
   const bool started = WithoutExceptions(error, [&] {
     static std::once_flag hooks_installed;
     std::call_once(hooks_installed, InstallHooks);
+    std::optional<RuntimePlan> planned = Plan(options, error);
+    impossible = !planned.has_value();
+    if (impossible) return false;
     runtime = std::make_unique<Runtime>(options);
-    return runtime->Start(options, error);
+    return runtime->Start(options, *std::move(planned), error);
   });
   if (!started) {
     runtime.reset();
     phase.store(Phase::kStopped, std::memory_order_release);  // As in TerminateRuntime().
-    return false;
+    return impossible ? Started::kImpossible : Started::kRefused;
   }
   detail::SetBlockingLimits(options);
   runtime.release()->Publish();
   phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquires of TerminateRuntime() and others.
-  return true;
+  return Started::kYes;
 }
+
+}  // namespace
 
 std::size_t TerminateRuntime() {
   if (scheduling_group::IsForkedChild()) {

@@ -38,8 +38,8 @@ namespace weft::fiber {
 // Starts the runtime as the flags say (runtime_flags.h), or as `options` say.  A value that cannot be is refused with
 // one line that names it, and the process is aborted; so is a second start, and one from inside a fiber.  Plain threads
 // only.
-// Flags that cannot be, and flag files with lines that are no flags (CheckFlagFiles() in runtime_flags.h), end the
-// process by exit(2) after a line on stderr.
+// Flags that cannot be, flags that together ask for what this machine cannot be divided into, and flag files with lines
+// that are no flags (CheckFlagFiles() in runtime_flags.h) end the process by exit(2) after a line on stderr.
 void StartRuntime();
 void StartRuntime(const Options& options);
 

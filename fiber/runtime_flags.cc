@@ -7,6 +7,8 @@
 
 #include <chrono>
 
+#include "weft/fiber/flag_help.h"
+
 DEFINE_int64(fiber_concurrency_hint, 0,
              "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota.");
 DEFINE_int64(fiber_scheduling_group_size, 0,
@@ -56,7 +58,10 @@ namespace {
 // Static constructors of other files may run before those of the flags above.
 constinit bool flags_are_defined = false;
 struct FlagsAreDefined {
-  FlagsAreDefined() { flags_are_defined = true; }
+  FlagsAreDefined() {
+    flags_are_defined = true;
+    detail::InstallFlagHelp();
+  }
 };
 [[maybe_unused]] const FlagsAreDefined after_the_flags;
 

@@ -18,7 +18,7 @@ endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
 set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<liburing" "<grpc")
-set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$)" "^fiber/(runtime_flags|flag_file|testing)$" "^base/(log|check)$"
+set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$)" "^fiber/(runtime_flags|flag_file|flag_help|testing)$" "^base/(log|check)$"
                       "^io/uring_engine$" "^interop/grpc_")
 
 set(offences "")
@@ -59,6 +59,8 @@ foreach(layer IN LISTS layers)
         if(NOT included_unit STREQUAL unit)
           list(APPEND "needs ${unit}" "${included_unit}")
         endif()
+      elseif(header STREQUAL "\"weft/version.h")
+        # Numbers, which need nothing.
       elseif(header MATCHES "^[\"<]weft/")
         list(APPEND offences "${file} includes all of Weft: ${header}")
       elseif(header MATCHES "^\"")

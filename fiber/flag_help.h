@@ -1,0 +1,23 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What --helpshort and --version of a program say of Weft: the runtime's flags by group, and Weft's version.
+//
+// gflags answers both while it parses the command line, and ends the process; --helpshort lists the flags of the
+// program's own file only. Validators of these two flags see that they are set, and let ours follow at exit().
+#ifndef WEFT_FIBER_FLAG_HELP_H_
+#define WEFT_FIBER_FLAG_HELP_H_
+
+#include <string>
+
+namespace weft::fiber::detail {
+
+// Before the command line is parsed; any number of times.
+void InstallFlagHelp();
+
+// The flags of the runtime by group, each with its meaning, type and default, as gflags prints them.
+std::string DescribeFlags();
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_FLAG_HELP_H_
