@@ -50,6 +50,16 @@ struct Order {
   Group* errand = nullptr;
 };
 
+// What was sent with a claim, or nullptr: it is on its way, or there was no claim. There is one for each claim: none is
+// taken that has not come yet.
+template <class Atomic>
+auto TakeOrderFrom(Atomic& sent_to) {
+  // acquire: pairs with the release of who sends.
+  auto* const order = sent_to.load(std::memory_order_acquire);
+  if (order != nullptr) sent_to.store(nullptr, std::memory_order_relaxed);
+  return order;
+}
+
 // The worker is awake, and no sleeper any more.
 template <class Worker>
 Order<typename Worker::Group> GetUp(Worker& worker) {

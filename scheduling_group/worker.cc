@@ -159,12 +159,7 @@ class Worker::IdleSide {
     TellDrainWaiter();
     WorkerCounters::Add(worker_.counters().sleeps);
   }
-  // acquire: pairs with the release in SchedulingGroup::Send().
-  Group* TakeOrder() {
-    Group* sent_to = bed_.sent_to.load(std::memory_order_acquire);
-    if (sent_to != nullptr) bed_.sent_to.store(nullptr, std::memory_order_relaxed);  // One for each claim.
-    return sent_to;
-  }
+  Group* TakeOrder() { return TakeOrderFrom(bed_.sent_to); }
   void Park() { bed_.parker.Park(); }
   void LookAgain(int looks_in_vain) {
     if (looks_in_vain % kLooksBeforeNap == 0) {

@@ -85,11 +85,7 @@ class Group {
     partner_mask_.Add(group->slot());
   }
 
-  Group* TakeOrder(unsigned worker) {
-    Group* sent_to = sent_to_[worker].load(std::memory_order_acquire);
-    if (sent_to != nullptr) sent_to_[worker].store(nullptr, std::memory_order_relaxed);
-    return sent_to;
-  }
+  Group* TakeOrder(unsigned worker) { return TakeOrderFrom(sent_to_[worker]); }
   model::Parker& parker(unsigned worker) { return parkers_[worker]; }
 
  private:
