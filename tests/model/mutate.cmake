@@ -4,6 +4,7 @@
 # A patch says which file it is for, and what changes, in pairs of lines; everything else in it is comment:
 #
 #   file: <layer>/<file>
+#   found by: <test>       (if it is given: see CMakeLists.txt)
 #   - <text that occurs exactly once in the file; \n is a new line>
 #   + <what takes its place>
 #
