@@ -14,8 +14,8 @@ A list holds entries of this form, and comments (#) between them:
     what replaces them
     == end
 
-`targets` are targets of CMake; `run` is a shell command, which finds the programs that were built by their names, and
-which must succeed as long as nothing is broken.
+`targets` are targets of CMake; `run` is a shell command, in which the name of a target stands for its program, and which
+must succeed as long as nothing is broken.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import dataclasses
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -31,7 +32,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TREE = ROOT / "build" / "mutants" / "tree"
-BUILD = ROOT / "build" / "mutants" / "build"
+# As in a work tree: ccache knows what was built there, for relative paths are the same.
+BUILD = TREE / "build" / "release"
 RUN_LIMIT = 60  # Seconds.  Tests of mutants take a few.
 
 
@@ -44,6 +46,10 @@ class Mutant:
     run: str = ""
     before: str = ""
     after: str = ""
+
+    def what(self):
+        """All but where it stands."""
+        return (self.title, self.file, self.targets, self.run, self.before, self.after)
 
 
 class BadList(Exception):
@@ -102,10 +108,23 @@ def git(*arguments):
     return subprocess.run(("git", "-C", str(ROOT)) + arguments, check=True, capture_output=True, text=True).stdout
 
 
-def changed_files():
-    base = git("rev-list", "-1", "--before=1 day ago", "HEAD").strip()
-    files = git("diff", "--name-only", base or "4b825dc642cb6eb9a060e54bf8d69288fbee4904")  # Else: all, from nothing.
-    return set(files.split("\n"))
+def changed(mutants):
+    """Those that are new, or whose file is, by the commits of the last day before HEAD or the work tree; and a remark.
+
+    A shallow clone may end before that day does.  Then all have changed: too many mutants are better than none.
+    """
+    day_before = int(git("show", "-s", "--format=%ct", "HEAD")) - 24 * 60 * 60
+    base = git("rev-list", "-1", f"--before={day_before}", "HEAD").strip()
+    if not base:
+        return mutants, "the history is shorter than a day: all count as changed"
+    files = set(git("diff", "--name-only", base).split("\n"))
+    lists = git("ls-tree", "-r", "--name-only", base, "tests/mutants").split()
+    try:
+        before = [mutant.what() for path in lists for mutant in parse(path, git("show", f"{base}:{path}"))]
+    except BadList:  # Whose format was another.
+        before = []
+    chosen = [m for m in mutants if m.file in files or m.what() not in before]
+    return chosen, f"{len(chosen)} of {len(mutants)} are new since {base[:12]}, or their files have changed"
 
 
 def copy_tree():
@@ -121,29 +140,45 @@ def copy_tree():
         shutil.copy(source, target)
 
 
+def environment():
+    return {**os.environ, "CCACHE_BASEDIR": str(TREE), "CCACHE_NOHASHDIR": "1"}
+
+
 def configure():
+    # No mutant changes what CMake reads: that need not be looked at again with each.
     subprocess.run(
-        ["cmake", "--preset", "release", "-B", str(BUILD), "-DWEFT_BUILD_EXAMPLES=OFF"],
-        cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+        ["cmake", "--preset", "release", "-DWEFT_BUILD_EXAMPLES=OFF", "-DCMAKE_SUPPRESS_REGENERATION=ON"],
+        cwd=TREE, env=environment(), check=True, stdout=subprocess.DEVNULL)
 
 
 def build(mutant):
     command = ["cmake", "--build", str(BUILD), "--parallel", os.environ.get("JOBS", str(os.cpu_count())), "--target"]
-    environment = {**os.environ, "CCACHE_BASEDIR": str(TREE), "CCACHE_NOHASHDIR": "1"}
-    return subprocess.run(command + list(mutant.targets), env=environment, capture_output=True, text=True)
+    return subprocess.run(command + list(mutant.targets), env=environment(), capture_output=True, text=True)
+
+
+def command_of(mutant):
+    """With the paths of the programs: a death test starts its own again."""
+    names = "|".join(re.escape(target) for target in mutant.targets)
+    return re.sub(rf"(?<![^\s;&|(])({names})(?![^\s;&|)])", lambda name: str(BUILD / "bin" / name[0]), mutant.run)
 
 
 def run(mutant):
     """None if the test passes, else what became of it."""
-    environment = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
-    process = subprocess.Popen(mutant.run, shell=True, cwd=BUILD, env=environment, stdout=subprocess.DEVNULL,
+    # The first failure is enough: after it a test may well hang.
+    environment = {**os.environ, "GTEST_FAIL_FAST": "1", "GTEST_BREAK_ON_FAILURE": "1"}
+    command = f"ulimit -c 0; {command_of(mutant)}"
+    process = subprocess.Popen(command, shell=True, cwd=BUILD, env=environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         status = process.wait(RUN_LIMIT)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         return "the test hangs"
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # Also what the test has started.
+        except ProcessLookupError:
+            pass
+        process.wait()
     return None if status == 0 else f"the test fails (status {status})"
 
 
@@ -175,10 +210,13 @@ def main():
     if options.words:
         mutants = [m for m in mutants if any(word in f"{m.where} {m.file} {m.title}" for word in options.words)]
     if options.changed:
-        files = changed_files()
-        mutants = [m for m in mutants if m.file in files]
+        mutants, remark = changed(mutants)
+        print(f"mutants: {remark}", flush=True)
+    # Together what is built and run alike.
+    files = sorted({m.file for m in mutants})
     if options.seconds < float("inf"):
-        random.Random(git("rev-parse", "HEAD")).shuffle(mutants)
+        random.Random(git("rev-parse", "HEAD")).shuffle(files)
+    mutants.sort(key=lambda m: (files.index(m.file), m.targets, m.run))
     if options.list:
         for mutant in mutants:
             print(f"{mutant.where}: {mutant.title} ({mutant.file})")
@@ -193,25 +231,29 @@ def main():
     failures = []
     sound = {}  # What the test of a mutant says as long as nothing is broken.
     for mutant in mutants:
-        if time.monotonic() - started > options.seconds:
+        mutant_started = time.monotonic()
+        if mutant_started - started > options.seconds:
             break
         key = (mutant.targets, mutant.run)
         if key not in sound:
             built = build(mutant)
             sound[key] = run(mutant) if built.returncode == 0 else f"does not build\n{built.stdout[-2000:]}"
         if sound[key] is not None:
-            failures.append(f"{mutant.where}: {mutant.title}: without the mutant {sound[key]}")
-            print(failures[-1], flush=True)
-            continue
-        killed = verdict(mutant)
-        if killed is None:
-            failures.append(f"{mutant.where}: {mutant.title}: SURVIVED")
-            print(failures[-1], flush=True)
+            killed = None
+            said = f"WITHOUT THE MUTANT {sound[key]}"
         else:
+            killed = verdict(mutant)
+            said = f"dead, {killed}" if killed else "SURVIVED"
+        line = f"{mutant.where}: {mutant.title}: {said}"
+        print(f"{line} ({time.monotonic() - mutant_started:.0f} s)", flush=True)
+        if killed:
             dead += 1
-            print(f"{mutant.where}: {mutant.title}: dead, {killed}", flush=True)
+        else:
+            failures.append(line)
     not_tried = len(mutants) - dead - len(failures)
     print(f"mutants: {dead} dead, {len(failures)} not" + (f", {not_tried} not tried" if not_tried else ""))
+    for line in failures:
+        print(f"  {line}")
     return 1 if failures else 0
 
 

@@ -5,8 +5,9 @@
 # Breaks a line of the library at a time and says whether a test notices:  tools/mutants.sh [options] [word...]
 #
 #   word           only mutants whose file, list or title contains it: tools/mutants.sh policy_v1 "41 "
-#   --changed      only mutants of files that the commits of the last day, or the work tree, have changed
-#   --seconds N    stop after about N seconds; which mutants come first changes from commit to commit
+#   --changed      only mutants that are new, or whose file was changed, by the commits of the last day before HEAD or in
+#                  the work tree; all, where the history ends before (a shallow clone)
+#   --seconds N    begin no other one after N seconds; which come first changes from commit to commit
 #   --list         print what would run
 #
 # The mutants stand in tests/mutants/*.txt; tools/mutants.py describes the format.  A mutant is dead if the library no

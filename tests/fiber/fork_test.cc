@@ -31,6 +31,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kFine = 42;
+constexpr unsigned kHangsAfter = 20;  // seconds
 
 // How a child of this process has ended, and what it has written to stderr.
 struct Ended {
@@ -47,6 +48,7 @@ Ended Fork(F in_child) {
   EXPECT_EQ(::pipe(ends.data()), 0);
   const pid_t pid = ::fork();
   if (pid == 0) {
+    ::alarm(kHangsAfter);
     ::dup2(ends[1], STDERR_FILENO);
     ::close(ends[0]);
     ::close(ends[1]);
@@ -167,7 +169,10 @@ TEST_F(ForkTest, AChildThatReturnsFromItsFiberIsToldSo) {
   pid_t pid = -1;
   Fiber([&] {
     pid = ::fork();
-    if (pid == 0) ::dup2(ends[1], STDERR_FILENO);
+    if (pid == 0) {
+      ::alarm(kHangsAfter);
+      ::dup2(ends[1], STDERR_FILENO);
+    }
   }).Join();
   ::close(ends[1]);
   Ended ended;

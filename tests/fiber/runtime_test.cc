@@ -22,6 +22,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/numa/topology.h"
+#include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
@@ -129,6 +130,76 @@ TEST_P(RuntimeTest, TerminateRefusesStartsFromPlainThreads) {
   outside.join();
   EXPECT_TRUE(refused);
   waiting.Join();  // It has ended: needs no runtime.
+}
+
+// A thread that is about to start a fiber, or looks at the groups.
+class ThreadInside {
+ public:
+  ThreadInside() {
+    thread_ = std::thread([this] {
+      const scheduling_group::OutsideSection section;
+      inside_ = true;
+      inside_.notify_one();
+      leave_.wait(false);
+    });
+    inside_.wait(false);
+  }
+  ~ThreadInside() {
+    leave_ = true;
+    leave_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> leave_{false};
+  std::thread thread_;
+};
+
+// As far as can be seen in a while.
+template <class Condition>
+bool Stays(Condition condition) {
+  const auto end = Steady::now() + 50ms;
+  while (condition() && Steady::now() < end) std::this_thread::yield();
+  return condition();
+}
+
+// RT2: it may not have seen the refusal.
+TEST_P(RuntimeTest, NothingIsTakenDownBeforeAThreadThatStartsAFiberIsDone) {
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> callback = held;
+  SetFiberDetachedTimer(Steady::now() + 1h, [kept = std::move(held)] {});
+  std::thread terminator;
+  {
+    const ThreadInside starter;
+    terminator = std::thread([] { EXPECT_EQ(TerminateRuntime(), std::size_t{0}); });
+    while (StartFiberDetached([] {})) std::this_thread::yield();
+    EXPECT_TRUE(Stays([&] { return !callback.expired(); })) << "timers are dropped";
+  }
+  terminator.join();
+  EXPECT_TRUE(callback.expired());
+}
+
+// RT3
+TEST_P(RuntimeTest, TheGroupsStayUntilAThreadHasLookedAtThem) {
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> callback = held;
+  SetFiberDetachedTimer(Steady::now() + 1h, [kept = std::move(held)] {});
+  FiberEvent end;
+  Fiber fiber([&] { end.Wait(); });
+  std::atomic<bool> terminated{false};
+  std::thread terminator([&] {
+    EXPECT_EQ(TerminateRuntime(), std::size_t{0});
+    terminated = true;
+  });
+  while (!callback.expired()) std::this_thread::yield();  // It waits for the fiber.
+  {
+    const ThreadInside visitor;
+    end.Set();
+    EXPECT_TRUE(Stays([&] { return !terminated.load(); })) << "the groups are gone";
+  }
+  terminator.join();
+  fiber.Join();
 }
 
 TEST_P(RuntimeTest, TimedWaitsStillEndInTimeWhileTheRuntimeTerminates) {

@@ -112,7 +112,7 @@ class StartExceptions : public InEachShape {
   }
 
   static bool NoneIsLeft() {
-    return scheduling_group::WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60)), 0);
+    return scheduling_group::WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(20)), 0);
   }
 
   // `start` says what it has started, or throws.

@@ -380,7 +380,7 @@ TEST(TrpcPort, AppendAlwaysPutsMoreInThanThereIsRoomFor) {
     std::string received;
     NoncontiguousBuffer out;
     while (received.size() < sent.size()) {
-      EXPECT_TRUE(stream.Cut(out, std::min<std::size_t>(3, sent.size() - received.size())));
+      EXPECT_TRUE(stream.Cut(out, std::min<std::size_t>(3, sent.size() - received.size()), 20s));
       received += out.ToString();
       EXPECT_LE(stream.ByteSize(), 7U);
     }
@@ -400,7 +400,7 @@ TEST(TrpcPort, StoppingANoncontiguousBufferGivesWhatIsLeft) {
     });
     StartFiberDetached([&] { stream.Stop(); });
     NoncontiguousBuffer out;
-    EXPECT_TRUE(stream.Cut(out, std::numeric_limits<std::size_t>::max(), 60s));
+    EXPECT_TRUE(stream.Cut(out, std::numeric_limits<std::size_t>::max(), 20s));
     EXPECT_EQ(out.ToString(), "abc");
     EXPECT_TRUE(stream.Cut(out, 1));
     EXPECT_TRUE(out.Empty());

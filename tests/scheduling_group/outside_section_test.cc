@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/base/parker.h"
@@ -133,6 +134,49 @@ TEST(OutsideSection, DestructorsOfAThreadEnterToo) {
   }
   EXPECT_EQ(EntersWhenItEnds::entered.load(), 400);
   WaitForOutsideSections();
+}
+
+// A thread that still runs destructors though its slot was given back and is another thread's now.
+struct LateThread {
+  pthread_key_t key = 0;
+  bool slot_given_back = false;
+  std::atomic<bool> is_late{false};
+  std::atomic<bool> other_inside{false};
+  std::atomic<bool> has_looked{false};
+  bool inside = true;
+
+  static void Destructor(void* data) {
+    auto* const self = static_cast<LateThread*>(data);
+    if (!std::exchange(self->slot_given_back, true)) {  // In this round of destructors.
+      pthread_setspecific(self->key, self);
+      return;
+    }
+    self->is_late = true;
+    self->is_late.notify_one();
+    self->other_inside.wait(false);
+    self->inside = OutsideSection::Inside();
+    self->has_looked = true;
+    self->has_looked.notify_one();
+  }
+};
+
+TEST(OutsideSection, ASlotThatWasGivenBackIsTheNextThreadsAlone) {
+  LateThread late;
+  ASSERT_EQ(pthread_key_create(&late.key, &LateThread::Destructor), 0);
+  std::thread thread([&] {
+    const OutsideSection section;
+    pthread_setspecific(late.key, &late);
+  });
+  late.is_late.wait(false);
+  std::thread([&] {
+    const OutsideSection section;
+    late.other_inside = true;
+    late.other_inside.notify_one();
+    late.has_looked.wait(false);
+  }).join();
+  thread.join();
+  EXPECT_FALSE(late.inside) << "it is in the section of the thread that has its slot now";
+  pthread_key_delete(late.key);
 }
 
 }  // namespace

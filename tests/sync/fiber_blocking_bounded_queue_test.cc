@@ -215,6 +215,14 @@ TEST_P(FiberBlockingBoundedQueueTest, ACopyThatThrowsLeavesItsTargetAsItWas) {
   }
 }
 
+// Somebody is to be woken. If not the test fails before it hangs.
+template <class Condition>
+void YieldUntilWoken(Condition condition) {
+  const auto late = base::Deadline::After(std::chrono::seconds(15));
+  YieldUntil([&] { return condition() || late.expired(); });
+  EXPECT_TRUE(condition()) << "nobody was woken";
+}
+
 // One place comes free, and two wait for it. The first is woken and throws: the second gets it.
 TEST_P(FiberBlockingBoundedQueueTest, APushThatThrowsLeavesItsRoomToTheNextThatWaits) {
   Brittle::moves_left = 0;
@@ -239,7 +247,7 @@ TEST_P(FiberBlockingBoundedQueueTest, APushThatThrowsLeavesItsRoomToTheNextThatW
     Brittle item(0);
     Brittle::moves_left = 2;  // The move out, and that of the first push.
     EXPECT_TRUE(queue.Pop(item));
-    YieldUntil([&] { return pushed == 1 && thrown == 1; });
+    YieldUntilWoken([&] { return pushed == 1 && thrown == 1; });
     EXPECT_TRUE(queue.TryPop(item));
   });
   crew.Join();
@@ -268,7 +276,7 @@ TEST_P(FiberBlockingBoundedQueueTest, APopThatThrowsLeavesItsItemToTheNextThatWa
     for (int i = 0; i < 100; ++i) YieldActor();
     Brittle::moves_left = 2;  // The move in, and that of the first pop.
     EXPECT_TRUE(queue.Push(Brittle(5)));
-    YieldUntil([&] { return popped == 1 && thrown == 1; });
+    YieldUntilWoken([&] { return popped == 1 && thrown == 1; });
   });
   crew.Join();
 }
@@ -288,7 +296,7 @@ TEST_P(FiberBlockingBoundedQueueTest, TheRoomOfOneHeavyItemLetsAllInThatFit) {
     for (int i = 0; i < 100; ++i) YieldActor();
     int item = 0;
     EXPECT_TRUE(queue.Pop(item));
-    YieldUntil([&] { return queue.Size() == 4; });
+    YieldUntilWoken([&] { return queue.Size() == 4; });
   });
   crew.Join();
 }

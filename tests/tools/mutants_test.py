@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/mutants.py reads its lists, refuses what it cannot read, and the lists in the tree fit the code."""
 
+import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -46,6 +50,48 @@ class Mutants(unittest.TestCase):
         ):
             with self.assertRaisesRegex(mutants.BadList, expected):
                 mutants.parse("list", text)
+
+    def test_names_of_targets_stand_for_their_programs(self):
+        (mutant,) = mutants.parse("list", ENTRY.replace("run: one --quick", "run: one --filter=*one* && A=two ./one && two_a"))
+        path = str(mutants.BUILD / "bin" / "one")
+        self.assertEqual(mutants.command_of(mutant), f"{path} --filter=*one* && A=two ./one && two_a")
+
+    def test_changed_are_those_of_the_last_day_and_all_in_a_shallow_clone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            today = 2_000_000_000
+
+            def commit(age_in_hours):
+                date = f"{today - age_in_hours * 3600} +0000"
+                environment = {**os.environ, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+                subprocess.run(["git", "-C", folder, "add", "-A"], check=True)
+                subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+                               check=True, env=environment)
+
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            lists = root / "tests" / "mutants"
+            lists.mkdir(parents=True)
+            for file in ("a.cc", "b.cc", "c.cc"):
+                (root / file).write_text("  wake();\n")
+            (lists / "list.txt").write_text(ENTRY + ENTRY.replace("a.cc", "b.cc") + ENTRY.replace("a.cc", "c.cc"))
+            commit(60)
+            (root / "a.cc").write_text("  wake();\n// More.\n")
+            commit(30)
+            with mock.patch.object(mutants, "ROOT", root):
+                def changed():
+                    return [m.file for m in mutants.changed(mutants.read_lists(lists))[0]]
+
+                self.assertEqual(changed(), ["a.cc"], "HEAD's own day, however long ago")
+                with open(lists / "list.txt", "a", encoding="utf-8") as file:
+                    file.write(ENTRY.replace("a.cc", "b.cc").replace("== 7", "== 8"))
+                commit(2)
+                (root / "c.cc").write_text("  wake();\n// More.\n")
+                self.assertEqual(changed(), ["c.cc", "b.cc"], "the work tree, and an entry that is new")
+            with tempfile.TemporaryDirectory() as shallow:
+                subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{folder}", shallow], check=True)
+                with mock.patch.object(mutants, "ROOT", pathlib.Path(shallow)):
+                    found = mutants.changed(mutants.read_lists(pathlib.Path(shallow) / "tests" / "mutants"))
+                    self.assertEqual(len(found[0]), 4, found)
 
     def test_the_lists_in_the_tree_fit_the_code(self):
         found = mutants.read_lists(ROOT / "tests" / "mutants")
