@@ -320,6 +320,18 @@ function(weft_run_again layer name suffix label environment)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "${environment}")
 endfunction()
 
+# These tests, and what weft_run_again() made of them, use no more than one CPU on average: they wait for sleepers, time-outs or peers, or
+# have one thread. Two of them run at a time.
+function(weft_tests_need_one_cpu)
+  foreach(test IN LISTS ARGN)
+    foreach(run IN ITEMS "${test}" "${test}.v2" "${test}.io_uring")
+      if(TEST ${run})
+        set_tests_properties(${run} PROPERTIES PROCESSORS 1)
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # The environment and the time limit that all our tests run with.  For tests made by add_test() directly.
 function(weft_set_test_properties test)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")

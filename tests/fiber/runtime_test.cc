@@ -390,8 +390,9 @@ TEST_P(LeftBehindTest, ALongListIsCutAndCounted) {
 
 // --- Restart ---
 
-TEST(RuntimeRestart, AThousandTimesInOneProcess) {
-  const int rounds = WEFT_TSAN || WEFT_ASAN ? 200 : 1000;
+// stress.restart does so with other options each time.
+TEST(RuntimeRestart, ManyTimesInOneProcess) {
+  const int rounds = WEFT_TSAN || WEFT_ASAN ? 60 : 300;
   for (int round = 0; round < rounds; ++round) {
     StartRuntime(OptionsOf({1 + round % 3, 1 + round % 2}));
     std::atomic<int> sum{0};

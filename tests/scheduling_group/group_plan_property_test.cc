@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/build_mode.h"
 #include "weft/scheduling_group/group_plan.h"
 
 #include "scheduling_group/group_plan_rules.h"
@@ -152,10 +153,13 @@ void ExpectAllRules(const std::string& name, const Topology& machine, const Plan
   }
 }
 
+// A sanitizer sees no more in the hundredth machine than in the tenth.
+constexpr int kFewer = WEFT_ASAN || WEFT_TSAN ? 5 : 1;
+
 TEST(GroupPlanProperties, HoldOnMachinesOfAllKinds) {
   Dice dice(1);
   std::set<std::string> kinds;
-  for (int i = 0; i < 220; ++i) {
+  for (int i = 0; i < 220 / kFewer; ++i) {
     const MachineKind kind = RandomKind(&dice);
     kinds.insert(kind.ToString());
     const Topology machine = Make(kind);
@@ -163,7 +167,7 @@ TEST(GroupPlanProperties, HoldOnMachinesOfAllKinds) {
       ASSERT_NO_FATAL_FAILURE(ExpectAllRules(kind.ToString(), machine, wishes));
     }
   }
-  EXPECT_GE(kinds.size(), 200U);
+  EXPECT_GE(kinds.size(), 200U / kFewer);
 }
 
 // The domains of one package after all that could befall them: GP7's orders of the row find a way whenever the search
@@ -187,7 +191,7 @@ TEST(GroupPlanProperties, UnequalL3DomainsAreNotCutInVain) {
 // The mask has holes: CPUs that are kept for something else, cores with one thread switched off.
 TEST(GroupPlanProperties, HoldWithHolesInTheMask) {
   Dice dice(2);
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 120 / kFewer; ++i) {
     MachineKind kind = RandomKind(&dice);
     kind.threads = std::min(kind.threads, 2);
     const Topology machine = WithHoles(Make(kind), &dice, dice.Of({2U, 3U, 8U, 30U}));
@@ -199,7 +203,7 @@ TEST(GroupPlanProperties, HoldWithHolesInTheMask) {
 
 TEST(GroupPlanProperties, HoldUnderAQuota) {
   Dice dice(3);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 300 / kFewer; ++i) {
     const MachineKind kind = RandomKind(&dice);
     Topology machine = Make(kind);
     if (dice.OneIn(3)) machine = WithHoles(machine, &dice, 4);

@@ -5,8 +5,7 @@
 // fibers that compute. All the time what is echoed is what was sent, nobody waits beyond his deadline by much, and in
 // the end no descriptor, fiber or registration is left.
 //
-// WEFT_SOAK_SECONDS says for how long, default 18: with both policies and both engines a minute (tools/soak.sh:
-// longer).
+// WEFT_SOAK_SECONDS says for how long, default 7 (tools/soak.sh: longer).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -203,7 +202,7 @@ class Soak {
 
 std::chrono::seconds SoakTime() {
   const char* seconds = std::getenv("WEFT_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 18);
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 7);
 }
 
 class IoSoak : public ::testing::TestWithParam<int> {};
