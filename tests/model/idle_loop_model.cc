@@ -233,6 +233,16 @@ TEST(IdleLoopModel, TwoFibersAreRunByTwoWorkersOfOneGroup) {
   Expect("idle_loop: two of a group, weak", 1, 1, body);
 }
 
+// One trusts in the other's call, which finds nobody: the worker goes to sleep between the two.
+TEST(IdleLoopModel, WhoTrustsInACallThatFindsNobodyIsLookedAfter) {
+  Expect("idle_loop: a call for two", 2, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 1});
+    scenario.Thread("producer 0", [=] { world->groups[0]->Push(&world->items[0]); });
+    scenario.Thread("producer 1", [=] { world->groups[0]->Push(&world->items[1]); });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  });
+}
+
 // The one that trusts in the other's call.
 TEST(IdleLoopModel, TwoProducersOfOneGroup) {
   Expect("idle_loop: two producers", 2, 0, [](model::Scenario& scenario) {
