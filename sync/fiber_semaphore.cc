@@ -60,7 +60,8 @@ WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexce
 void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   WaitList claimed;
   queue_.lock();
-  // acquire: the lone waiter. Pairs with the release in AcquireAlone().
+  // acquire: the lone waiter. Pairs with the release in AcquireAlone(). (No test can miss it: the lone waiter came
+  // before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
   const std::uintptr_t word = word_.load(std::memory_order_acquire);
   if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
     queue_.unlock();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -270,6 +271,75 @@ TEST(FiberMutex, IsNotHandedOverWithoutNeed) {
   });
   crew.Join();
   EXPECT_EQ(order, (std::vector<int>{0, 1}));
+}
+
+// MX6. The waiter loses each time, and not beside its waker: its worker is kept busy from each wake-up until the mutex
+// is locked again.
+TEST(FiberMutex, IsHandedOverToAWaiterThatHasLostForLong) {
+  testing::TimedGroup group(1);
+  FiberMutex mutex;
+  std::atomic<int> occupants = 0;
+  std::atomic<int> let_go = 0;
+  std::atomic<bool> got_it = false;
+  // Once it runs, whatever was ready before it has run: the waiter is asleep again.
+  const auto occupy = [&] {
+    const int me = occupants + 1;
+    group.Start([&, me] {
+      occupants = me;
+      while (let_go < me) {
+      }
+    });
+    let_go = me - 1;  // The former one.
+    while (occupants != me) std::this_thread::yield();
+  };
+  mutex.lock();
+  group.Start([&] {
+    mutex.lock();
+    got_it = true;
+    mutex.unlock();
+  });
+  occupy();
+  bool handed_over = false;
+  for (int round = 0; round < 200 && !handed_over; ++round) {
+    mutex.unlock();
+    handed_over = !mutex.try_lock();
+    if (handed_over) break;
+    occupy();
+    std::this_thread::sleep_for(100us);  // It is asked for after a millisecond.
+  }
+  EXPECT_TRUE(handed_over);
+  let_go = occupants.load();
+  if (!handed_over) mutex.unlock();
+  testing::YieldUntil([&] { return got_it.load(); });
+}
+
+// MX7. Owners that yield in their sections hand over in rows; a row that went on would make each lock a switch, also
+// when they yield no more.
+TEST(FiberMutex, ARowOfHandOversEnds) {
+  constexpr int kFibers = 4;
+  constexpr int kLocks = 1000;
+  testing::TimedGroup group(1);
+  FiberMutex mutex;
+  int in_a_row = 0;  // unlocks after which the mutex had another owner
+  int longest_row = 0;
+  Crew crew(&group, testing::ActorKind::kFibers);
+  crew.AddMany(kFibers, [&](int) {
+    for (int i = 0; i < kLocks; ++i) {
+      mutex.lock();
+      testing::YieldActor();
+      mutex.unlock();
+      // On one worker nobody else has run meanwhile.
+      if (mutex.try_lock()) {
+        in_a_row = 0;
+        mutex.unlock();
+      } else {
+        longest_row = std::max(longest_row, ++in_a_row);
+      }
+    }
+  });
+  crew.Join();
+  EXPECT_GE(longest_row, 16) << "there was no row";
+  EXPECT_LE(longest_row, 64);
 }
 
 // FiberMutex needs no runtime.
