@@ -6,6 +6,7 @@
 namespace weft::io {
 
 std::error_code Descriptor::WaitReady(FdSlot::Direction direction, base::Deadline deadline) {
+  scheduling_group::YieldIfSliceIsOver();
   FdSlot* const slot = slot_;
   if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);
   std::error_code error;

@@ -21,6 +21,7 @@
 #include "weft/base/cpu.h"
 #include "weft/io/fd_slot.h"
 #include "weft/io/io_result.h"
+#include "weft/scheduling_group/time_slice.h"
 
 namespace weft::io {
 
@@ -50,6 +51,7 @@ class Descriptor {
   // for `direction` between. A result below `full` means that no more was there; 0: never.
   template <class Call>
   [[nodiscard]] IoResult Retry(FdSlot::Direction direction, base::Deadline deadline, std::size_t full, Call&& call) {
+    scheduling_group::YieldIfSliceIsOver();
     FdSlot* const slot = slot_;
     if (slot == nullptr || !slot->BeginUse()) return {0, ErrnoCode(ECANCELED)};
     const IoResult result = RetryInUse(slot, direction, deadline, full, call);

@@ -19,6 +19,7 @@
 #include "weft/io/poll_until.h"
 #include "weft/io/reactor.h"
 #include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/wait_queue.h"
 
 // Last: errno follows a fiber.
@@ -227,6 +228,7 @@ class ForeignFds {
 }  // namespace
 
 WaitFdResult WaitFd(int fd, short events, base::Deadline deadline) {
+  scheduling_group::YieldIfSliceIsOver();
   // A deadline that has passed already: just a look.
   if (scheduling_group::CurrentFiber() == nullptr || deadline.expired())
     return PollOnce(fd, static_cast<std::uint32_t>(events), deadline);

@@ -24,6 +24,7 @@
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/prefetch_fiber.h"
+#include "weft/scheduling_group/time_slice.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -63,7 +64,7 @@ constexpr std::chrono::milliseconds kBriefly{1};
 }  // namespace
 
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
-    : counters_(&owner->bed(index_in_group).counters), stacks_(&owner->stacks()) {
+    : counters_(&owner->bed(index_in_group).counters), slice_(counters_), stacks_(&owner->stacks()) {
   group = owner;
   index = index_in_group;
   yield_current = [](WorkerBase*) { YieldCurrentFiber(); };
@@ -171,6 +172,7 @@ class Worker::IdleSide {
 
   Order<Group> Sleep(bool briefly) {
     group().CallIdleHook();
+    const SliceWatch::Watched::Asleep asleep(&worker_.slice_);
     if (group().HasFibersWithoutStack()) {
       SleepUntilRetry();
     } else if (briefly) {
@@ -393,6 +395,13 @@ WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
   SwitchTo(self, LeftBehind::kYielded, next);
 }
 
+WEFT_NOINLINE void Worker::YieldAfterSlice() {
+  if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
+  // Who waits for input or output is not in the queue yet.
+  if (IdlePoller* poller = group->idle_poller()) poller->PollIfDue(std::chrono::steady_clock::now());
+  Yield(current);
+}
+
 void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {
   if (!PrepareToEnter(next)) {
     // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
@@ -490,6 +499,11 @@ WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed 
 bool WorkerTeam::Start() {
   const SchedulingGroup::Options& options = group_->options();
   threads_.reserve(group_->size());
+  watched_ = SliceWatch::Get().AddTeam();
+  if (!watched_) {
+    group_->Stop();
+    return false;
+  }
   for (unsigned w = 0; w < group_->size(); ++w) {
     std::vector<int> cpus = options.cpus;
     if (w < options.worker_cpus.size() && options.worker_cpus[w] >= 0) cpus = {options.worker_cpus[w]};
@@ -520,6 +534,7 @@ bool WorkerTeam::Start() {
 void WorkerTeam::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  if (std::exchange(watched_, false)) SliceWatch::Get().RemoveTeam();
 }
 
 // park.h
@@ -589,6 +604,12 @@ void YieldCurrentFiber() noexcept {
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept {
   WorkerBase* worker = CurrentWorker();
   static_cast<Worker*>(worker)->RunInstead(worker->current, Worker::LeftBehind::kYielded, fiber);
+}
+
+// time_slice.h
+
+void YieldAfterSlice() noexcept {
+  if (WorkerBase* worker = CurrentWorker()) static_cast<Worker*>(worker)->YieldAfterSlice();
 }
 
 }  // namespace weft::scheduling_group

@@ -40,6 +40,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/slice_watch.h"
 
 namespace weft::scheduling_group {
 
@@ -60,6 +61,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on
   // soon.
   void RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next);
+  // The flag of time_slice.h is raised.
+  void YieldAfterSlice();
 
  private:
   class IdleSide;
@@ -94,6 +97,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool (*publish_)(void* argument) noexcept = nullptr;  // of the fiber left, if kPublished; both
   void* publish_argument_ = nullptr;
   WorkerCounters* const counters_;
+  SliceWatch::Watched slice_;
   context::Context loop_;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
@@ -118,6 +122,7 @@ class WorkerTeam {
 
  private:
   SchedulingGroup* const group_;
+  bool watched_ = false;  // by SliceWatch
   std::vector<std::thread> threads_;
 };
 

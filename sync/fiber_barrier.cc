@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/scheduling_group/time_slice.h"
 
 namespace weft {
 
@@ -19,6 +20,7 @@ FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()>
 }
 
 void FiberBarrier::ArriveAndWait() noexcept {
+  scheduling_group::YieldIfSliceIsOver();
   Waiter waiter;
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");

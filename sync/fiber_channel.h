@@ -49,6 +49,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"
 
@@ -248,6 +249,7 @@ class FiberChannel {
 
   synchronization::WaitResult DoPut(T* item, base::Deadline deadline, synchronization::Interruptible interruptible,
                                     bool* done) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     const Attempt attempt = TryPutLocked(item);
     *done = attempt == Attempt::kDone;
     if (attempt != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
@@ -255,6 +257,7 @@ class FiberChannel {
   }
   synchronization::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline,
                                     synchronization::Interruptible interruptible) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     bool done = false;
     if (TryGetLocked(item) != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
     return Await(&getters_, item, deadline, interruptible, &done);

@@ -42,6 +42,7 @@
 #include "weft/base/check.h"
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -68,6 +69,7 @@ class FiberEvent {
   }
 
   void Wait() noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     if (IsSet() || WaitAlone()) return;
     static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
@@ -75,6 +77,7 @@ class FiberEvent {
   // False: not set within the time.
   template <class Rep, class Period>
   bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return IsSet() || WaitSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
                           synchronization::WaitResult::kNotified;
   }
@@ -82,6 +85,7 @@ class FiberEvent {
   // The same; any clock.
   template <class Clock, class Duration>
   bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return IsSet() || WaitSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
                           synchronization::WaitResult::kNotified;
   }
@@ -89,6 +93,7 @@ class FiberEvent {
   // For the layers above: a wait that synchronization::InterruptWait() can end.
   [[nodiscard]] synchronization::WaitResult WaitInterruptibly(
       base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return IsSet() ? synchronization::WaitResult::kNotified : WaitSlow(deadline, synchronization::Interruptible::kYes);
   }
 

@@ -32,6 +32,7 @@
 #include "weft/base/check.h"
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_condition_variable.h"  // Not needed here: who includes tRPC-Cpp's fiber_latch.h gets both.
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"
@@ -67,6 +68,7 @@ class FiberLatch {
   }
 
   void Wait() const noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     if (!TryWait()) static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
@@ -78,6 +80,7 @@ class FiberLatch {
   // False: not open within the time.
   template <class Rep, class Period>
   bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return TryWait() || WaitSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
                             synchronization::WaitResult::kNotified;
   }
@@ -85,6 +88,7 @@ class FiberLatch {
   // The same; any clock.
   template <class Clock, class Duration>
   bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) const noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return TryWait() || WaitSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
                             synchronization::WaitResult::kNotified;
   }
@@ -92,6 +96,7 @@ class FiberLatch {
   // For the layers above: a wait that synchronization::InterruptWait() can end.
   [[nodiscard]] synchronization::WaitResult WaitInterruptibly(
       base::Deadline deadline = base::Deadline::Infinite()) const noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return TryWait() ? synchronization::WaitResult::kNotified
                      : WaitSlow(deadline, synchronization::Interruptible::kYes);
   }

@@ -13,6 +13,7 @@
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
 // returned, even if an earlier owner is still inside unlock() (MX5).
 // Not a cancellation point: waiting for a mutex cannot be interrupted.
+// lock() lets others run when the caller's time slice is over, though the mutex may be free (time_slice.h).
 //
 // How it works. Barging with a bound: unlock() gives the mutex free and wakes the first waiter, which must then win it
 // like anybody who comes by. Who runs, goes on running: handing the mutex to the sleeper would make each lock cost a
@@ -75,6 +76,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/lock_owner.h"
 #include "weft/sync/wait_state.h"
 
@@ -98,6 +100,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   }
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockUntil(base::Deadline::Infinite(), OwnerTag()));
     owner_.Set();
   }
@@ -132,8 +135,8 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   void UnlockAs(std::uint32_t tag) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     // What the word most likely is: locked; or, where others are queued, one of them has been woken, too. A load of the
     // word itself would have to wait for lock()'s exchange: 2.5 ns.
-    const std::uint32_t others = waiters_.empty_hint() ? 0 : kQueued | kWoken;
-    std::uint32_t word = kLocked | tag | others;
+    const std::uint32_t others = std::uint32_t{!waiters_.empty_hint()} * (kQueued | kWoken);
+    std::uint32_t word = (kLocked | tag) + others;
     // release: what we did as the owner. Pairs with the acquire of the next owner's exchange.
     if (WEFT_UNLIKELY(
             !word_.compare_exchange_strong(word, others, std::memory_order_release, std::memory_order_relaxed))) {

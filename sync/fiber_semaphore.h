@@ -40,6 +40,7 @@
 #include "weft/base/check.h"
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -61,6 +62,7 @@ class FiberSemaphore {
   }
 
   void acquire() noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     if (try_acquire() || AcquireAlone()) return;
     static_cast<void>(AcquireSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
@@ -81,6 +83,7 @@ class FiberSemaphore {
   // False: no unit within the time.
   template <class Rep, class Period>
   [[nodiscard]] bool try_acquire_for(const std::chrono::duration<Rep, Period>& timeout) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return try_acquire() || AcquireSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
                                 synchronization::WaitResult::kNotified;
   }
@@ -88,6 +91,7 @@ class FiberSemaphore {
   // The same; any clock.
   template <class Clock, class Duration>
   [[nodiscard]] bool try_acquire_until(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return try_acquire() || AcquireSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
                                 synchronization::WaitResult::kNotified;
   }
@@ -95,6 +99,7 @@ class FiberSemaphore {
   // For the layers above: an acquire() that synchronization::InterruptWait() can end. kNotified: a unit was taken.
   [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(
       base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     return try_acquire() ? synchronization::WaitResult::kNotified
                          : AcquireSlow(deadline, synchronization::Interruptible::kYes);
   }

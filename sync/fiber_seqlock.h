@@ -37,6 +37,7 @@
 #include "weft/base/atomic.h"
 #include "weft/base/cpu.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {
@@ -49,6 +50,7 @@ class FiberSeqLock {
 
   // The number to give to ReadSeqRetry().
   [[nodiscard]] unsigned ReadSeqBegin() noexcept {
+    scheduling_group::YieldIfSliceIsOver();
     // acquire: the reads that follow see what the writers before wrote. Pairs with the release in WriteSeqUnlock().
     const unsigned sequence = sequence_.load(std::memory_order_acquire);
     return WEFT_LIKELY((sequence & 1) == 0) ? sequence : ReadSeqBeginSlow();

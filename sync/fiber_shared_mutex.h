@@ -44,6 +44,7 @@
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/lock_owner.h"
 #include "weft/sync/wait_state.h"
 
@@ -63,6 +64,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   // --- The writer ---
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockUntil(base::Deadline::Infinite()));
   }
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
@@ -73,11 +75,13 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     return try_lock() || LockUntil(base::Deadline::After(timeout));
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     return try_lock() || LockUntil(base::Deadline::At(deadline));
   }
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
@@ -88,6 +92,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   // --- A reader ---
 
   void lock_shared() WEFT_ACQUIRE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockSharedUntil(base::Deadline::Infinite()));
   }
   [[nodiscard]] bool try_lock_shared() WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
@@ -98,11 +103,13 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     return try_lock_shared() || LockSharedUntil(base::Deadline::After(timeout));
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     return try_lock_shared() || LockSharedUntil(base::Deadline::At(deadline));
   }
   void unlock_shared() WEFT_RELEASE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {

@@ -19,6 +19,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {
@@ -31,6 +32,7 @@ class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
   ~FiberTimedMutex() { ForgetTheLock(); }
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockUntil(base::Deadline::Infinite(), kNoOwner));
   }
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(kNoOwner); }
@@ -39,12 +41,14 @@ class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     return try_lock() || LockUntil(base::Deadline::After(timeout), kNoOwner);
   }
 
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
     return try_lock() || LockUntil(base::Deadline::At(deadline), kNoOwner);
   }
 };

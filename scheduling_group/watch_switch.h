@@ -1,0 +1,58 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// WatchSwitch: turns a thread that watches the workers (slice_watch.h) off while all of them sleep, and on again.
+//
+//   worker that gets up                    watch
+//   -------------------                    -----
+//   say that it does not sleep             say that it is off
+//   full fence                             full fence
+//   is the watch off? wake it              do all workers sleep? sleep, until one wakes it
+//
+// Invariant
+//   WW1  While the watch sleeps in Off() every worker sleeps, or will call GotUp() and find it off: of the two fences
+//        one comes first, and then the other side sees what stands before it.
+// Checked for all interleavings in tests/model/watch_switch_model.cc.
+// GotUp(), Wake(): any thread. The others: the watch.
+#ifndef WEFT_SCHEDULING_GROUP_WATCH_SWITCH_H_
+#define WEFT_SCHEDULING_GROUP_WATCH_SWITCH_H_
+
+#include <chrono>
+
+#include "weft/base/atomic.h"
+#include "weft/base/parker.h"
+
+namespace weft::scheduling_group {
+
+class WatchSwitch {
+ public:
+  // A worker, after it has said that it does not sleep.
+  void GotUp() noexcept {
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (WW1). Pairs with the fence in Off().
+    // relaxed, both: the value is the whole message, and the parker carries what else there is.
+    if (off_.load(std::memory_order_relaxed) && off_.exchange(false, std::memory_order_relaxed)) parker_.Unpark();
+  }
+
+  // The watch. Off until a worker gets up, or Wake(); at once on again if `all_sleep()` does not hold.
+  template <class AllSleep>
+  void Off(AllSleep&& all_sleep) noexcept {
+    off_.store(true, std::memory_order_relaxed);   // The fence orders it.
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (WW1). Pairs with the fence in GotUp().
+    if (all_sleep()) parker_.Park();
+    off_.store(false, std::memory_order_relaxed);  // Carries nothing; a token left behind makes one look come early.
+  }
+
+  // The watch. Sleeps until then, or until Wake().
+  void PauseUntil(std::chrono::steady_clock::time_point then) noexcept { (void)parker_.ParkUntil(then); }
+
+  // Any thread: the watch is to look at once, and to see what the caller did.
+  void Wake() noexcept { parker_.Unpark(); }
+
+ private:
+  base::Atomic<bool> off_{false};
+  base::Parker parker_;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_WATCH_SWITCH_H_
