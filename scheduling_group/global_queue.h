@@ -134,11 +134,7 @@ class GlobalQueue {
   bool Full() const noexcept { return others_.Full(); }
   bool HalfEmpty() const noexcept { return others_.HalfEmpty(); }
   std::size_t Room() const noexcept { return others_.Room(); }
-  // Estimates.
-  std::size_t Size() const noexcept { return others_.Size() + woken_.Size(); }
-  // More than one, since each of several threads that push at the same time sees the others' fibers.
-  static constexpr std::size_t kFew = 4;
-  bool FewWait() const noexcept { return Size() <= kFew; }
+  std::size_t Size() const noexcept { return others_.Size() + woken_.Size(); }  // an estimate
   std::size_t overflow_count() const noexcept { return others_.overflow_count() + woken_.overflow_count(); }
   std::array<std::span<const std::byte>, 2> slots() const { return {others_.slots(), woken_.slots()}; }
 

@@ -156,8 +156,6 @@ bool PolicyV1::Full() const { return queue_.Full(); }
 
 bool PolicyV1::HalfEmpty() const { return queue_.HalfEmpty(); }
 
-bool PolicyV1::FewWait() const { return queue_.FewWait(); }
-
 std::size_t PolicyV1::Size() const {
   std::size_t size = queue_.Size();
   for (unsigned w = 0; w < workers_; ++w) {

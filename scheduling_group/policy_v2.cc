@@ -190,15 +190,6 @@ bool PolicyV2::Full() const { return global_.Full(); }
 
 bool PolicyV2::HalfEmpty() const { return global_.HalfEmpty(); }
 
-bool PolicyV2::FewWait() const {
-  std::size_t waiting = global_.Size();
-  for (const Desk& desk : desks_.objects()) {
-    if (waiting > GlobalQueue::kFew) return false;
-    waiting += desk.turns.Size() + desk.fresh.Size();
-  }
-  return waiting <= GlobalQueue::kFew;
-}
-
 std::size_t PolicyV2::Size() const {
   std::size_t size = global_.Size();
   for (const Desk& desk : desks_.objects()) {

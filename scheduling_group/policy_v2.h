@@ -76,7 +76,6 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool HasStealable() const override;
   bool Full() const override;
   bool HalfEmpty() const override;
-  bool FewWait() const override;
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override {

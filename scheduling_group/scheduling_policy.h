@@ -84,7 +84,6 @@ class SchedulingPolicy {
   virtual bool HasStealable() const = 0;          // Steal() may bring something (or group-local fibers are in its way)
   virtual bool Full() const = 0;                  // TryPushNew() would say false
   virtual bool HalfEmpty() const = 0;             // time to let blocked starters go on
-  virtual bool FewWait() const = 0;               // only a few fibers wait in the queue; cheap
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
 

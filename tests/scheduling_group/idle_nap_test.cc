@@ -66,7 +66,6 @@ class HalfPushed final : public SchedulingPolicy {
   bool HasStealable() const override { return policy_->HasStealable(); }
   bool Full() const override { return policy_->Full(); }
   bool HalfEmpty() const override { return policy_->HalfEmpty(); }
-  bool FewWait() const override { return policy_->FewWait(); }
   std::size_t Size() const override { return policy_->Size(); }
   std::size_t OverflowCount() const override { return policy_->OverflowCount(); }
 
