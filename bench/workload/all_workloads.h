@@ -15,6 +15,7 @@
 #define WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_
 
 #include "weft/bench/workload/channel.h"
+#include "weft/bench/workload/fairness.h"
 #include "weft/bench/workload/harness.h"
 #include "weft/bench/workload/idle.h"
 #include "weft/bench/workload/memory.h"
@@ -59,6 +60,8 @@ RuntimeUnderTest Describe() {
     table.push_back({"wake_beside_busy_thread", "wake_beside_busy_thread", RunWakeBesideBusyThread<Runtime>, 3, 120});
     if constexpr (Runtime::kHasYield) {
       table.push_back({"start_beside", "start_beside", RunStartBeside<Runtime>, 3, 120});
+      table.push_back({"left_behind", "left_behind", RunLeftBehind<Runtime>, 3, 120});
+      table.push_back({"fair_turns", "fair_turns", RunFairTurns<Runtime>, 3, 120});
     }
   }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
