@@ -9,11 +9,20 @@
 #include "weft/scheduling_group/prefetch_fiber.h"
 
 namespace weft::scheduling_group {
+namespace {
 
-PolicyV2::PolicyV2(const Options& options)
+constexpr std::size_t kUnusedCapacity = 2;
+
+}  // namespace
+
+PolicyV2::PolicyV2(const Options& options, const base::Clock& clock)
     : global_(options.run_queue_size, options.workers, options.node),
+      clock_(clock),
       workers_(options.workers),
-      desks_(options.workers, options.node) {}
+      desks_(options.workers, options.node),
+      yielded_slots_(options.workers > 1 ? std::min(options.run_queue_size, kYieldedCapacity) : kUnusedCapacity,
+                     options.node),
+      yielded_(yielded_slots_.objects().size(), yielded_slots_.objects().data()) {}
 
 PolicyV2::~PolicyV2() = default;
 
@@ -23,6 +32,11 @@ void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyRea
   } else {
     global_.Push(fibers, count);
   }
+}
+
+WEFT_NOINLINE void PolicyV2::YieldForAll(Desk& desk, FiberEntity* fiber) {
+  --desk.yields_for_all;
+  if (!yielded_.TryPush(fiber)) AddTurn(desk, fiber);
 }
 
 // The oldest to the global queue. Not inlined, as all that have such arrays: they would be on the stack of each fiber
@@ -44,8 +58,9 @@ WEFT_NOINLINE bool PolicyV2::MoveFresh(Desk& desk) {
 }
 
 WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
-  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  const std::int64_t now = clock_.now().time_since_epoch() / std::chrono::nanoseconds(1);
   AdaptPicks(desk, now);
+  ShareYields(desk, now);
   ++desk.looks;
   // Never two looks in a row, however long the fibers run: the global queue has its share (P1).
   if (desk.looks % 2 == 0) {
@@ -54,7 +69,7 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
       return fiber;
     }
   }
-  return TakeShare(desk, in_sight_again);
+  return TakeShare(desk, desk.looks % kYieldedFirstEvery == 0, in_sight_again);
 }
 
 // Others' fibers that wait for too long, and the oldest of ours, by turns where there are both.
@@ -79,27 +94,60 @@ void PolicyV2::AdaptPicks(Desk& desk, std::int64_t now) {
   if (desk.idled) {
     desk.served_oldest_at = now;  // There was nothing. At others there may be: a fiber that yields alone idles so, too.
   } else {
-    const std::int64_t took = std::max<std::int64_t>(now - desk.looked_at.load(std::memory_order_relaxed), 1);
-    const std::int64_t picks = desk.picks * std::chrono::nanoseconds(kLookEvery).count() / took;
-    desk.picks = static_cast<std::uint32_t>(std::clamp<std::int64_t>(picks, kMinPicks, kMaxPicks));
+    // Beyond kMemory it makes no difference.
+    const auto took =
+        std::min(static_cast<std::uint64_t>(now - desk.looked_at.load(std::memory_order_relaxed)), kMemory);
+    desk.busy_for += took - (desk.busy_for * took >> kMemoryBits);
+    desk.busy_picks += (std::uint64_t{desk.picks} << kFraction) - (desk.busy_picks * took >> kMemoryBits);
+    const std::uint64_t picks = (desk.busy_picks * std::chrono::nanoseconds(kLookEvery).count() >> kFraction) /
+                                std::max<std::uint64_t>(desk.busy_for, 1);
+    desk.picks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(picks, kMinPicks, kMaxPicks));
   }
   desk.idled = false;
   desk.picks_until_look = desk.picks;
   desk.looked_at.store(now, std::memory_order_relaxed);  // A heuristic (P3).
 }
 
-// A fair share of the global queue, so that what is there is spread over the workers; half as many as run from look to
-// look, so what is local has its share too, and with fibers that run long each one comes by itself.
-WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool* in_sight_again) {
-  if (!global_.HasWork()) return nullptr;
+// Where fibers run for long all that yield go to where the first worker that is free takes them (P7); elsewhere so few
+// that it costs nothing, and none where there is one only: it may hold a lock that others wait for
+// (bench/workload --workload=mutex_yield).
+void PolicyV2::ShareYields(Desk& desk, std::int64_t now) {
+  if (desk.picks == kMinPicks) {
+    desk.yields_for_all = kMaxPicks;  // All, until the next look.
+  } else if (now - desk.yielded_for_all_at >= std::chrono::nanoseconds(kLookEvery).count() && !desk.turns.Empty()) {
+    desk.yields_for_all = kYieldsShared;
+    desk.yielded_for_all_at = now;
+  } else {
+    desk.yields_for_all = 0;
+  }
+}
+
+// A fair share of the global queue and of `yielded`, so that what is there is spread over the workers; half as many as
+// run from look to look, so what is local has its share too, and with fibers that run long each one comes by itself.
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool yielded_first, bool* in_sight_again) {
+  // Mostly there is nothing, and then it shall cost nothing: the array is in another function.
+  return global_.HasWork() || !yielded_.Empty() ? TakeShareOfSome(desk, yielded_first, in_sight_again) : nullptr;
+}
+
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeShareOfSome(Desk& desk, bool yielded_first, bool* in_sight_again) {
   FiberEntity* fibers[kMaxPicks / 2];
-  const std::size_t n = global_.PopShare(fibers, desk.picks / 2, &desk.shares);
+  const std::size_t at_most = desk.picks / 2;
+  std::size_t n = yielded_first ? PopYielded(fibers, at_most) : 0;
+  if (n < at_most && global_.HasWork()) {
+    n += global_.PopShare(fibers + n, static_cast<std::uint32_t>(at_most - n), &desk.shares);
+  }
+  if (n < at_most && !yielded_first) n += PopYielded(fibers + n, at_most - n);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
   PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
   for (std::size_t i = 1; i < n; ++i) AddTurn(desk, fibers[i]);
   if (n > 1) *in_sight_again = true;  // P4
   return fibers[0];
+}
+
+std::size_t PolicyV2::PopYielded(FiberEntity** fibers, std::size_t at_most) noexcept {
+  if (yielded_.Empty()) return 0;
+  return yielded_.PopSome(fibers, std::min(yielded_.Size() / workers_ + 1, at_most));
 }
 
 // By another worker: the older half of what is in `fresh`, or `at_least` so many of it, else half of `turns`; the
@@ -151,6 +199,11 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
 FiberEntity* PolicyV2::Steal(bool* in_sight_again) {
   if (FiberEntity* fiber = global_.Steal(in_sight_again)) return fiber;  // P4
   if (workers_ == 1) return nullptr;
+  for (std::size_t tries = GlobalQueue::kMostTries; tries != 0; --tries) {
+    FiberEntity* fiber = yielded_.TryPop();
+    if (fiber == nullptr) break;
+    if (FiberEntity* found = FirstForOthers(fiber, in_sight_again)) return found;
+  }
   for (Desk& desk : desks_.objects()) {
     for (std::size_t tries = 0; tries < GlobalQueue::kMostTries; ++tries) {
       FiberEntity* fiber = desk.fresh.Steal();
@@ -171,7 +224,7 @@ FiberEntity* PolicyV2::FirstForOthers(FiberEntity* fiber, bool* in_sight_again) 
 
 // The callers' fences order it (SP1).
 bool PolicyV2::HasWork() const {
-  if (global_.HasWork()) return true;
+  if (global_.HasWork() || !yielded_.Empty()) return true;
   for (const Desk& desk : desks_.objects()) {
     if (desk.slot.Full() || !desk.turns.Empty() || !desk.fresh.Empty()) return true;
   }
@@ -179,7 +232,7 @@ bool PolicyV2::HasWork() const {
 }
 
 bool PolicyV2::HasStealable() const {
-  if (global_.HasWork()) return true;
+  if (global_.HasWork() || !yielded_.Empty()) return true;
   for (const Desk& desk : desks_.objects()) {
     if (!desk.turns.Empty() || !desk.fresh.Empty()) return true;
   }
@@ -191,7 +244,7 @@ bool PolicyV2::Full() const { return global_.Full(); }
 bool PolicyV2::HalfEmpty() const { return global_.HalfEmpty(); }
 
 std::size_t PolicyV2::Size() const {
-  std::size_t size = global_.Size();
+  std::size_t size = global_.Size() + yielded_.Size();
   for (const Desk& desk : desks_.objects()) {
     size += desk.turns.Size() + desk.fresh.Size() + (desk.slot.Full() ? 1 : 0);
   }
@@ -200,7 +253,8 @@ std::size_t PolicyV2::Size() const {
 
 std::vector<std::span<const std::byte>> PolicyV2::Memory() const {
   const auto [others, woken] = global_.slots();
-  return {std::as_bytes(std::span(this, 1)), others, woken, std::as_bytes(desks_.objects())};
+  return {std::as_bytes(std::span(this, 1)), others, woken, std::as_bytes(yielded_slots_.objects()),
+          std::as_bytes(desks_.objects())};
 }
 
 std::size_t PolicyV2::OverflowCount() const { return global_.overflow_count(); }

@@ -7,10 +7,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "scheduling_group/policy_fixture.h"
+#include "testing/manual_clock.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -18,6 +25,9 @@ namespace {
 constexpr std::size_t kFresh = 256;   // so many fibers that its fibers have started a worker keeps
 constexpr std::size_t kTurns = 1024;  // and so many that yielded or were woken
 constexpr std::size_t kMoved = 128;
+
+using namespace std::chrono_literals;
+using testing::ManualClock;
 
 using PolicyV2Test = PolicyFixture;
 
@@ -93,6 +103,55 @@ TEST_F(PolicyV2Test, TheOldestFiberIsServedThoughThereIsAlwaysANewerOne) {
   }
 }
 
+// It waited 9 ms. With and without a stuck worker, which the same looks are for.
+TEST_F(PolicyV2Test, TheOldestOfWhatFibersStartedRunsWithinAMillisecondOrEightPicks) {
+  for (const bool other_is_stuck : {false, true}) {
+    for (const std::chrono::nanoseconds run : {100ns, 10'000ns, 100'000ns, 1'000'000ns, 3'000'000ns}) {
+      SCOPED_TRACE(std::to_string(run.count()) + (other_is_stuck ? " ns, stuck" : " ns"));
+      ManualClock clock;
+      PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+      FiberEntity* oldest = New();
+      FiberEntity* newest = New();
+      FiberEntity* stuck = New();
+      if (other_is_stuck) {
+        (void)Pop(policy, 1);  // It was there once.
+        policy.Push(stuck, kStarted, 1);
+      }
+      policy.Push(oldest, kStarted, 0);
+      policy.Push(newest, kStarted, 0);
+      auto waits_since = clock.now();
+      int picks = 0;
+      for (int served = 0; served < 20;) {
+        FiberEntity* fiber = Pop(policy, 0);
+        ++picks;
+        ASSERT_NE(fiber, nullptr);
+        if (fiber == stuck) {
+          policy.Push(stuck, kStarted, 1);
+        } else if (fiber == oldest) {
+          // A look every 100 us, of which each second one is for this, and those by turns where workers are stuck.
+          const auto limit = 1ms + (other_is_stuck ? 400us : 200us) + 2 * run;
+          if (served > 0) {
+            EXPECT_TRUE(clock.now() - waits_since <= limit || picks <= 8) << picks << " picks";
+          }
+          ++served;
+          picks = 0;
+          waits_since = clock.now();
+          // Again below the other one.
+          ASSERT_EQ(Pop(policy, 0), newest);
+          policy.Push(oldest, kStarted, 0);
+          policy.Push(newest, kStarted, 0);
+        } else {
+          policy.Push(fiber, kStarted, 0);  // It has started another one, and ended.
+        }
+        clock.Advance(run);
+        ASSERT_LT(picks, 10'000'000) << "it starves";
+      }
+      while (Pop(policy, 0) != nullptr || Pop(policy, 1) != nullptr) {
+      }
+    }
+  }
+}
+
 TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenThoughNobodyIsIdle) {
   for (const ReadyReason reason : {kStarted, kYielded, kWoken}) {
     PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
@@ -140,6 +199,184 @@ TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsLookedAtMoreOften) {
   int picks = 1;
   while (run_next() != outside) ASSERT_LT(++picks, 8);
   while (Pop(policy, 0) != nullptr) {
+  }
+}
+
+// Workers that run fibers which yield, by a clock of our own: each runs one fiber after the other, as fast as it can.
+class YieldingFibers {
+ public:
+  // When a worker has its processor, by `turns` of 3 ms that go around.
+  struct Processor {
+    unsigned turn = 0;
+    unsigned turns = 1;
+    unsigned slowness = 1;
+  };
+
+  YieldingFibers(SchedulingPolicy& policy, ManualClock& clock, std::vector<Processor> processors)
+      : policy_(policy), clock_(clock), begin_(clock.now()) {
+    for (const Processor& processor : processors) workers_.push_back({processor, begin_, nullptr, {}});
+  }
+
+  void Add(FiberEntity* fiber, std::chrono::nanoseconds run) {
+    fibers_[fiber].run = run;
+    policy_.Push(fiber, ReadyReason::kStarted, 0);
+  }
+
+  // Until so much time has passed, or a fiber has had `most_turns`.
+  void Run(std::chrono::nanoseconds time, int most_turns) {
+    for (auto& [entity, fiber] : fibers_) fiber.turns = 0;
+    longest_gap_ = {};
+    for (const auto end = clock_.now() + time;;) {
+      Worker& worker =
+          *std::min_element(workers_.begin(), workers_.end(), [](auto& a, auto& b) { return a.next_at < b.next_at; });
+      if (worker.next_at >= end) break;
+      clock_.Set(worker.next_at);
+      const auto index = static_cast<unsigned>(&worker - workers_.data());
+      if (worker.runs != nullptr) policy_.Push(worker.runs, ReadyReason::kYielded, static_cast<int>(index));
+      bool in_sight_again = false;
+      worker.runs = policy_.Pop(index, &in_sight_again);
+      if (worker.runs == nullptr) worker.runs = policy_.PopFromBusyWorkers(index, &worker.memory);
+      std::chrono::nanoseconds run = 1us;
+      if (worker.runs != nullptr) {
+        Fiber& fiber = fibers_.at(worker.runs);
+        if (++fiber.turns == most_turns) break;
+        if (fiber.turns > 1) longest_gap_ = std::max(longest_gap_, worker.next_at - fiber.ran_at);
+        fiber.ran_at = worker.next_at;
+        run = fiber.run;
+      }
+      worker.next_at = After(worker, run);
+    }
+  }
+
+  double Ratio() const {
+    const auto [least, most] = std::minmax_element(fibers_.begin(), fibers_.end(),
+                                                   [](auto& a, auto& b) { return a.second.turns < b.second.turns; });
+    return most->second.turns / std::max(0.1, static_cast<double>(least->second.turns));
+  }
+  int MeanTurns() const {
+    int sum = 0;
+    for (const auto& [entity, fiber] : fibers_) sum += fiber.turns;
+    return std::max(1, sum / static_cast<int>(fibers_.size()));
+  }
+  std::chrono::nanoseconds longest_gap() const { return longest_gap_; }
+  std::string Turns() const {
+    std::set<int> sorted;
+    for (const auto& [entity, fiber] : fibers_) sorted.insert(fiber.turns);
+    return std::to_string(*sorted.begin()) + " to " + std::to_string(*sorted.rbegin());
+  }
+
+ private:
+  struct Fiber {
+    std::chrono::nanoseconds run{};
+    int turns = 0;
+    ManualClock::TimePoint ran_at;
+  };
+  struct Worker {
+    Processor processor;
+    ManualClock::TimePoint next_at;
+    FiberEntity* runs = nullptr;
+    SpinMemory memory;
+  };
+
+  ManualClock::TimePoint After(const Worker& worker, std::chrono::nanoseconds run) const {
+    constexpr std::chrono::nanoseconds kTurn = 3ms;
+    const auto& [turn, turns, slowness] = worker.processor;
+    auto at = clock_.now();
+    for (run *= slowness;;) {
+      const auto since = at - begin_;
+      const std::chrono::nanoseconds left = kTurn - since % kTurn;
+      const bool has_it = since / kTurn % turns == turn;
+      if (has_it && run <= left) return at + run;
+      if (has_it) run -= left;
+      at += left;
+    }
+  }
+
+  SchedulingPolicy& policy_;
+  ManualClock& clock_;
+  const ManualClock::TimePoint begin_;
+  std::vector<Worker> workers_;
+  std::map<FiberEntity*, Fiber> fibers_;
+  std::chrono::nanoseconds longest_gap_{};
+};
+
+// 8 workers, 100 fibers that yield and 100 that compute for a millisecond had 5 to 597 turns: each worker kept what it
+// once had, and those with few of the long ones went around fast.
+TEST_F(PolicyV2Test, FibersThatYieldHaveAboutAsManyTurnsAsOthersWhereverTheyAreAndHoweverFastTheirWorkers) {
+  enum class Workers { kAlike, kFourPerProcessor, kOneToEightTimesSlower };
+  for (const std::chrono::nanoseconds run : {1'000'000ns, 100'000ns, 20'000ns}) {
+    for (const Workers kind : {Workers::kAlike, Workers::kFourPerProcessor, Workers::kOneToEightTimesSlower}) {
+      SCOPED_TRACE(std::to_string(run.count()) + " ns, kind of workers " + std::to_string(static_cast<int>(kind)));
+      std::vector<YieldingFibers::Processor> processors(8);
+      for (unsigned w = 0; w < 8; ++w) {
+        if (kind == Workers::kFourPerProcessor) processors[w] = {.turn = w / 2, .turns = 4};
+        if (kind == Workers::kOneToEightTimesSlower) processors[w].slowness = 1 + w;
+      }
+      ManualClock clock;
+      PolicyV2 policy({.workers = 8, .run_queue_size = 1024}, clock);
+      YieldingFibers fibers(policy, clock, processors);
+      for (int i = 0; i < 200; ++i) fibers.Add(New(), i % 2 == 0 ? 100ns : run);
+      fibers.Run(1s, 1'000'000);  // Worker 0, which has started them all, is left behind 200 of them.
+      for (int i = 0; i < 3; ++i) {
+        fibers.Run(400ms, 1'000'000);
+        EXPECT_LE(fibers.Ratio(), 3) << fibers.Turns();
+        // Two rounds, or eight where they are short; and for as long as the worker that has the fiber is stopped.
+        const std::chrono::nanoseconds round = std::chrono::nanoseconds(400ms) / fibers.MeanTurns();
+        const std::chrono::nanoseconds stopped = kind == Workers::kFourPerProcessor ? 9ms : 0ms;
+        EXPECT_LE(fibers.longest_gap(), (run >= 100us ? 2 : 8) * round + stopped);
+      }
+      for (unsigned w = 0; w < 8; ++w) {
+        while (Pop(policy, w) != nullptr) {
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongIsSeenAndIsForThievesToo) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  FiberEntity* local = New(/*local=*/true);
+  FiberEntity* other = New();
+  policy.Push(local, kYielded, 0);
+  policy.Push(other, kYielded, 0);
+  for (int i = 0; i < 10; ++i) {
+    FiberEntity* fiber = Pop(policy, 0);
+    clock.Advance(1ms);
+    policy.Push(fiber, kYielded, 0);
+  }
+  EXPECT_EQ(policy.Size(), 2u);
+  EXPECT_TRUE(policy.HasWork());
+  EXPECT_TRUE(policy.HasStealable());
+  bool in_sight_again = false;
+  EXPECT_EQ(policy.Steal(&in_sight_again), other);
+  EXPECT_EQ(policy.Size(), 1u);
+  EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
+  EXPECT_TRUE(in_sight_again) << "the local fiber was out of its workers' sight: they must be told";
+  EXPECT_EQ(Pop(policy, 1), local);
+  EXPECT_FALSE(policy.HasWork());
+}
+
+TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThereIsAlwaysMoreFromOutside) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  FiberEntity* yielded = New();
+  policy.Push(yielded, kYielded, 0);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(Pop(policy, 0), yielded);
+    clock.Advance(1ms);
+    policy.Push(yielded, kYielded, 0);
+  }
+  // Now worker 0 does not come back. The other one has fibers of its own, and new ones come faster than it takes them.
+  const auto f = NewFibers(100);
+  for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 1);
+  int picks = 0;
+  while (Pop(policy, 1) != yielded) {
+    ASSERT_LT(++picks, 20 * 61);
+    policy.Push(New(), kStarted, kNoWorker);
+    clock.Advance(100ns);
+  }
+  while (Pop(policy, 0) != nullptr || Pop(policy, 1) != nullptr) {
   }
 }
 
