@@ -971,6 +971,12 @@ TEST(FiberTimerWithoutMemory, ARefusedFiberIsTriedAgainSeldomTheReasonIsNamedAnd
   std::vector<std::uint64_t> ids(kCount + 1);
   for (auto& id : ids) id = CreateFiberTimer(In(hours(1)), [] {});  // The timers' own memory is there.
   for (const auto id : ids) KillFiberTimer(id);
+  Countdown has_memory(1);  // The timer thread has some free, for lines of the log.
+  EnableFiberTimer(CreateFiberTimer(In(milliseconds(0)), [&] {
+    const std::vector<char> freed(1 << 16);
+    has_memory.Done();
+  }));
+  ASSERT_TRUE(has_memory.Wait());
 
   std::vector<scheduling_group::FiberEntity*> all;
   all.reserve(1 << 20);

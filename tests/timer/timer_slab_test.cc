@@ -193,7 +193,10 @@ TEST_P(TimerSlabTest, AChunkThatWasHalfUsedUpWhenItsMemoryWentBackIsUsedOnce) {
       (TimerChunk::Of(entry) == TimerChunk::Of(first[0]) ? first : second).push_back(entry);
     }
     TimerChunk* grows = TimerChunk::Of(second[0]);
-    while (grows->used < grows->populated) second.push_back(Allocate());
+    while (grows->used < grows->populated) {
+      second.push_back(Allocate());
+      ASSERT_LE(second.size(), EntriesPerChunk());
+    }
     slab_.Free(first[0]);
     EXPECT_EQ(Allocate(), first[0]);  // Now another chunk is where Allocate() takes from.
     for (TimerEntry* entry : second) slab_.Free(entry);
