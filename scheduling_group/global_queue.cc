@@ -50,11 +50,12 @@ GlobalQueue::GlobalQueue(std::size_t capacity, unsigned sharers, int node)
 
 FiberEntity* GlobalQueue::Steal(bool* in_sight_again) noexcept {
   for (QueueLane* lane : {&others_, &woken_}) {
-    // At least once: the size is an estimate.
-    for (std::size_t tries = std::clamp<std::size_t>(lane->Size(), 1, kMostTries); tries != 0; --tries) {
+    std::size_t behind = 0;
+    for (std::size_t tries = 0; tries <= behind; ++tries) {
       FiberEntity* fiber = lane->Pop();
       if (fiber == nullptr) break;
       if (!fiber->group_local()) return fiber;
+      if (tries == 0) behind = lane->CountReady(kMostTries - 1);
       lane->Push(&fiber, 1);
       *in_sight_again = true;
     }

@@ -64,6 +64,16 @@ class QueueLane {
   // False: the ring is full, or others wait behind it.
   [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept { return overflow_.Empty() && queue_.TryPush(fiber); }
   void Push(FiberEntity* const* fibers, std::size_t count);
+  // Both as their namesakes, and a full fence.
+  [[nodiscard]] bool TryPushAndFence(FiberEntity* fiber) noexcept {
+    return overflow_.Empty() && queue_.TryPushAndFence(fiber);
+  }
+  WEFT_ALWAYS_INLINE void PushAndFence(FiberEntity* fiber) {
+    if (!TryPushAndFence(fiber)) [[unlikely]] {
+      Push(&fiber, 1);
+      base::ThreadFence(std::memory_order_seq_cst);
+    }
+  }
 
   // nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* Pop() noexcept {
@@ -84,6 +94,7 @@ class QueueLane {
   bool HalfEmpty() const noexcept { return overflow_.Empty() && queue_.Size() <= queue_.capacity() / 2; }
   std::size_t Room() const noexcept { return overflow_.Empty() ? queue_.capacity() - queue_.Size() : 0; }
   std::size_t Size() const noexcept { return queue_.Size() + overflow_.Size(); }  // an estimate
+  std::size_t CountReady(std::size_t at_most) const noexcept { return queue_.Count(at_most); }
   std::size_t overflow_count() const noexcept { return overflow_count_.load(std::memory_order_relaxed); }
   std::span<const std::byte> slots() const { return std::as_bytes(slots_.objects()); }
 
@@ -111,6 +122,10 @@ class GlobalQueue {
       others_.Push(&fiber, 1);
     }
   }
+  // As their namesakes, and a full fence.
+  [[nodiscard]] bool TryPushAndFence(FiberEntity* fiber) noexcept { return others_.TryPushAndFence(fiber); }
+  WEFT_ALWAYS_INLINE void PushAndFence(FiberEntity* fiber) { others_.PushAndFence(fiber); }
+  WEFT_ALWAYS_INLINE void PushWokenAndFence(FiberEntity* fiber) { woken_lane_->PushAndFence(fiber); }
   void PushWoken(FiberEntity* const* fibers, std::size_t count) { woken_lane_->Push(fibers, count); }
   WEFT_ALWAYS_INLINE void PushWoken(FiberEntity* fiber) {
     if (!woken_lane_->TryPush(fiber)) [[unlikely]] {

@@ -26,6 +26,11 @@ void PolicyV1::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyRea
   queue_.Push(fibers, count);
 }
 
+WEFT_NOINLINE void PolicyV1::PushRarelyAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
+  Push(fiber, reason, worker);
+  base::ThreadFence(std::memory_order_seq_cst);
+}
+
 WEFT_NOINLINE bool PolicyV1::PushBehindOutbox(Desk& desk, FiberEntity* fiber) {
   if (Full()) return false;
   FlushOutbox(desk);

@@ -56,6 +56,9 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
+  // As their namesakes, and a full fence: after a push into the queue that costs nothing.
+  void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
+  bool TryPushNewAndFence(FiberEntity* fiber, int worker);
   // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
     return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
@@ -104,6 +107,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool Batches(int worker) const noexcept {
     return worker != kNoWorker && desks_[static_cast<std::size_t>(worker)].batch > 1;
   }
+  void PushRarelyAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
   bool PushBehindOutbox(Desk& desk, FiberEntity* fiber);
   void FlushOutbox(Desk& desk);
   FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
@@ -138,6 +142,21 @@ WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
   if (!Batches(worker)) return queue_.TryPush(fiber);
   Desk& desk = desks_[static_cast<std::size_t>(worker)];
   return desk.outbox.Push(fiber) || PushBehindOutbox(desk, fiber);
+}
+
+WEFT_ALWAYS_INLINE void PolicyV1::PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (WokenFromOutside(reason, worker)) {
+    queue_.PushWokenAndFence(fiber);
+  } else if (reason == ReadyReason::kDisplaced || !TryPushNewAndFence(fiber, worker)) {
+    PushRarelyAndFence(fiber, reason, worker);
+  }
+}
+
+WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNewAndFence(FiberEntity* fiber, int worker) {
+  if (!Batches(worker)) return queue_.TryPushAndFence(fiber);
+  if (!TryPushNew(fiber, worker)) return false;
+  base::ThreadFence(std::memory_order_seq_cst);
+  return true;
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {

@@ -76,6 +76,9 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
+  // As their namesakes, and a full fence: after a push into the queue that costs nothing.
+  void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
+  bool TryPushNewAndFence(FiberEntity* fiber, int worker);
   // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
     return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
@@ -215,6 +218,24 @@ WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
   if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
   Desk& desk = desks_[static_cast<std::size_t>(worker)];
   return desk.fresh.Push(fiber) || (MoveFresh(desk) && desk.fresh.Push(fiber));
+}
+
+WEFT_ALWAYS_INLINE void PolicyV2::PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
+  if (WokenFromOutside(reason, worker)) {
+    global_.PushWokenAndFence(fiber);
+  } else if (worker == kNoWorker || (workers_ == 1 && reason != ReadyReason::kDisplaced)) {
+    global_.PushAndFence(fiber);
+  } else {
+    Push(fiber, reason, worker);
+    base::ThreadFence(std::memory_order_seq_cst);
+  }
+}
+
+WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNewAndFence(FiberEntity* fiber, int worker) {
+  if (worker == kNoWorker || workers_ == 1) return global_.TryPushAndFence(fiber);
+  if (!TryPushNew(fiber, worker)) return false;
+  base::ThreadFence(std::memory_order_seq_cst);
+  return true;
 }
 
 WEFT_ALWAYS_INLINE void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {

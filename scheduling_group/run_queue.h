@@ -27,7 +27,8 @@
 //
 // The slots may be its owner's, who knows where they should lie (global_queue.h).
 //
-// TryPush(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
+// TryPush(), TryPushAndFence(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that
+// steal.
 // Proven in tests/model/run_queue_model.cc.
 // Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with
 // rounds instead of their two kinds of empty slots.
@@ -63,7 +64,8 @@ class RunQueue {
 
   // `capacity`: a power of two, at least 2. `slots`: so many, as new; they outlive the queue. nullptr: it makes some.
   explicit RunQueue(std::size_t capacity, Slot* slots = nullptr)
-      : mask_(capacity - 1),
+      : room_until_(capacity),
+        mask_(capacity - 1),
         round_shift_(std::countr_zero(capacity)),
         own_slots_(slots == nullptr ? new Slot[capacity]() : nullptr),
         slots_(slots == nullptr ? own_slots_.get() : slots) {
@@ -74,14 +76,29 @@ class RunQueue {
   RunQueue& operator=(const RunQueue&) = delete;
 
   // False: full.
-  [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPush(FiberEntity* fiber) noexcept { return PushSome(&fiber, 1) == 1; }
+  [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPush(FiberEntity* fiber) noexcept {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire);  // As in PushSome().
+    base::PrefetchForWrite(&SlotAt(tail));  // As in PrefetchForWrite().
+    if (HasRoom(tail) && TryFill(tail, fiber)) [[likely]] {
+      MoveTail(tail + 1);
+      return true;
+    }
+    return PushSome(&fiber, 1) == 1;
+  }
+  // The same and a full fence, for which the exchange of the slot is enough: see RQ4.
+  [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPushAndFence(FiberEntity* fiber) noexcept {
+    if (!TryPush(fiber)) return false;
+    base::FenceAfterReadModifyWrite();
+    return true;
+  }
 
   // Pushes the first of `fibers`, as many as there is room for. Returns how many.
-  [[nodiscard]] WEFT_ALWAYS_INLINE std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
+  [[nodiscard]] WEFT_NOINLINE std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
     // acquire, here and in FirstFreeAfter(): who passes over slots that it has not read must see them filled (RQ5).
     // Pairs with the release in MoveTail().
     std::uint64_t tail = tail_.load(std::memory_order_acquire);
     std::size_t pushed = 0;
+    PrefetchForWrite(tail, count);
     while (HasRoom(tail)) {
       if (TryFill(tail, fibers[pushed])) [[likely]] {
         ++tail;
@@ -112,22 +129,20 @@ class RunQueue {
     std::uint64_t head = head_.load(std::memory_order_relaxed);  // A guess; the compare-exchange confirms it.
     for (;;) {
       std::size_t found = 0;
-      bool moved = false;
+      std::uint64_t rounds = kFilled;
       while (found < max) {
         // acquire: we see the fiber. Pairs with the release in TryFill().
         const std::uint64_t word = SlotAt(head + found).word.load(std::memory_order_acquire);
-        if (RoundIn(word) != RoundOf(head + found)) {
-          moved = RoundIn(word) != RoundBefore(head + found);  // Filled anew: our `head` is old.
-          break;
-        }
+        rounds = RoundsSince(RoundBefore(head + found), word);
+        if (rounds != kFilled) break;
         fibers[found++] = FiberIn(word);
       }
       if (found == 0) {
-        if (!moved) return 0;
-        head = head_.load(std::memory_order_relaxed);
+        if (rounds == kFree) return 0;
+        head = head_.load(std::memory_order_relaxed);  // Filled anew: ours is old.
         continue;
       }
-      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquires in HasRoom(). And no
+      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquire in LookForRoom(). And no
       // slot is filled anew before head_ is past it, so what we have read is what is there.
       if (head_.compare_exchange_weak(head, head + found, std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
@@ -140,7 +155,24 @@ class RunQueue {
   bool Empty() const noexcept {
     // relaxed: ordered by the callers' fences. An old head_ errs towards "not empty".
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    return RoundIn(slots_[head & mask_].word.load(std::memory_order_relaxed)) == RoundBefore(head);
+    return RoundsSince(RoundBefore(head), slots_[head & mask_].word.load(std::memory_order_relaxed)) == kFree;
+  }
+
+  // How many are in it, up to `at_most`: as exact as Empty() (RQ4), a look at each.
+  std::size_t Count(std::size_t at_most) const noexcept {
+    std::uint64_t head = head_.load(std::memory_order_relaxed);
+    std::size_t n = 0;
+    while (n < at_most) {
+      // relaxed, all: as in Empty().
+      const std::uint64_t word = slots_[(head + n) & mask_].word.load(std::memory_order_relaxed);
+      const std::uint64_t rounds = RoundsSince(RoundBefore(head + n), word);
+      if (rounds == kFree) break;
+      ++n;
+      if (rounds == kFilled) continue;
+      head = head_.load(std::memory_order_relaxed);  // Filled anew: ours is old.
+      n = 0;
+    }
+    return n;
   }
 
   // An estimate: where several push at the same time it may be too small, until the next push.
@@ -153,48 +185,63 @@ class RunQueue {
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
  private:
-  // A fiber's address has 48 bits, of which the last six are zero.
+  // A fiber's address has 48 bits, of which the last six are zero: 42 bits and the round.
   static constexpr int kRoundBits = 22;
   static constexpr std::uint64_t kRoundMask = (std::uint64_t{1} << kRoundBits) - 1;
   static constexpr int kAddressShift = 16;
+  static constexpr int kZeroBits = kRoundBits - kAddressShift;
 
   static std::uint64_t WordOf(FiberEntity* fiber, std::uint64_t round) noexcept {
     const std::uint64_t address = reinterpret_cast<std::uintptr_t>(fiber);
-    WEFT_DCHECK((address & ~(~std::uintptr_t{0} >> kAddressShift)) == 0 && address % 64 == 0,
+    WEFT_DCHECK((address & ~(~std::uintptr_t{0} >> kAddressShift)) == 0 && address % (1 << kZeroBits) == 0,
                 "RunQueue: a fiber at an address of more than 48 bits, or not on a cache line");
-    return address << kAddressShift | round;
+    return address << kAddressShift | (round & kRoundMask);
   }
   static FiberEntity* FiberIn(std::uint64_t word) noexcept {
-    const std::uintptr_t address = (word & ~kRoundMask) >> kAddressShift;
+    const std::uintptr_t address = word >> kRoundBits << kZeroBits;
     return reinterpret_cast<FiberEntity*>(address);
   }
-  static std::uint64_t RoundIn(std::uint64_t word) noexcept { return word & kRoundMask; }
-  std::uint64_t RoundOf(std::uint64_t position) const noexcept { return (RoundBefore(position) + 1) & kRoundMask; }
-  std::uint64_t RoundBefore(std::uint64_t position) const noexcept { return (position >> round_shift_) & kRoundMask; }
+  // How many rounds the slot's word is ahead of the round before the one that is asked about.
+  static constexpr std::uint64_t kFree = 0;
+  static constexpr std::uint64_t kFilled = 1;
+  static std::uint64_t RoundsSince(std::uint64_t round_before, std::uint64_t word) noexcept {
+    return (word - round_before) & kRoundMask;
+  }
+  std::uint64_t RoundBefore(std::uint64_t position) const noexcept { return position >> round_shift_; }
   Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }
 
   // Whether the fiber that was at this slot before has been popped.
   WEFT_ALWAYS_INLINE bool HasRoom(std::uint64_t tail) noexcept {
-    // acquire, both: the slot's word is of the round before, or newer. Pairs with the release in PopSome(), and of what
-    // was seen by another producer with the release below. Signed: `tail` may be an old one.
-    const auto beyond = [&](std::uint64_t head) { return static_cast<std::int64_t>(tail - head); };
-    const auto capacity = static_cast<std::int64_t>(mask_ + 1);
-    if (beyond(head_seen_.load(std::memory_order_acquire)) < capacity) [[likely]] {
-      return true;
-    }
-    const std::uint64_t head = head_.load(std::memory_order_acquire);
-    head_seen_.store(head, std::memory_order_release);
-    return beyond(head) < capacity;
+    // acquire: the slot's word is of the round before, or newer. Pairs with the release in LookForRoom() by another
+    // producer, which saw it.
+    return tail < room_until_.load(std::memory_order_acquire) || LookForRoom(tail);
+  }
+  WEFT_NOINLINE bool LookForRoom(std::uint64_t tail) noexcept {
+    // acquire: as in HasRoom(). Pairs with the release in PopSome().
+    const std::uint64_t room_until = head_.load(std::memory_order_acquire) + capacity();
+    room_until_.store(room_until, std::memory_order_release);
+    return tail < room_until;
   }
 
   // False: it was filled before.
   WEFT_ALWAYS_INLINE bool TryFill(std::uint64_t position, FiberEntity* fiber) noexcept {
     Slot& slot = SlotAt(position);
+    const std::uint64_t round_before = RoundBefore(position);
     std::uint64_t word = slot.word.load(std::memory_order_relaxed);
-    if (RoundIn(word) != RoundBefore(position)) return false;
-    // release: publishes the fiber. Pairs with the acquire in PopSome().
-    return slot.word.compare_exchange_strong(word, WordOf(fiber, RoundOf(position)), std::memory_order_release,
+    if (RoundsSince(round_before, word) != kFree) return false;
+    // release: publishes the fiber. Pairs with the acquire in PopSome(). seq_cst: for TryPushAndFence().
+    return slot.word.compare_exchange_strong(word, WordOf(fiber, round_before + 1), std::memory_order_seq_cst,
                                              std::memory_order_relaxed);
+  }
+
+  // The lines of the first slots from `position` on. Else each of them would move twice, to be read and to be written,
+  // and an exchange, unlike a store, waits for it (bench/workload --workload=yield --workers=2: 40 ns without, 37 with).
+  void PrefetchForWrite(std::uint64_t position, std::size_t count) noexcept {
+    constexpr std::size_t kSlotsPerLine = base::kCacheLineSize / sizeof(Slot);
+    constexpr std::size_t kMost = 16;
+    const std::size_t last = std::min(count, kMost) - 1;
+    for (std::size_t i = 0; i < last; i += kSlotsPerLine) base::PrefetchForWrite(&SlotAt(position + i));
+    base::PrefetchForWrite(&SlotAt(position + last));
   }
 
   // A later position, after one that is filled, to look on at.
@@ -210,7 +257,8 @@ class RunQueue {
 
   // Producers and consumers on lines of their own, both apart from what never changes.
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> tail_{0};
-  base::Atomic<std::uint64_t> head_seen_{0};  // an older head_: saves producers the consumers' line
+  // An older head_, and one round more: saves producers the consumers' line.
+  base::Atomic<std::uint64_t> room_until_;
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> head_{0};
   alignas(base::kCacheLineSize) const std::size_t mask_;
   const int round_shift_;

@@ -112,7 +112,7 @@ WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
   return true;
 }
 
-// After WakeOne(), whose fence stands between our push and what we look at here (SG4). There is none after a fiber was
+// After a push and its fence, which is between the push and what we look at here (SG4). There is none after a fiber was
 // put into a watched slot (HS4): but that is nothing for other groups.
 WEFT_NOINLINE void SchedulingGroup::CallPartners() { CallForHelp(*this); }
 
@@ -189,8 +189,8 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   }
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
-  if (TryPushNewToPolicy(fiber, WorkerOf(caller, this))) [[likely]] {
-    if (!WakeOne() && !local && HasPartners()) CallPartners();
+  if (TryPushNewAndFence(fiber, WorkerOf(caller, this))) [[likely]] {
+    if (!WakeOneAfterFence() && !local && HasPartners()) CallPartners();
     return true;
   }
   return StartWhenFull(fiber);
@@ -445,31 +445,32 @@ char* CopyName(const char* name) {
 }  // namespace
 
 FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
-  const bool plain = IsPlain(options);
-  char* name = nullptr;
-  if (!plain && options.name != nullptr && (name = CopyName(options.name)) == nullptr) return nullptr;
   FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_home() : EntityPool::kAnywhere);
   if (fiber == nullptr) [[unlikely]] {
-    delete[] name;
     return nullptr;
   }
   fiber->state_.OnCreated();
   fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
   fiber->set_group(group);
   fiber->group_local_ = options.group_local;
-  if (plain) [[likely]] {
-    return fiber;
-  }
-  fiber->name_ = name;
-  fiber->execution_context = options.execution_context;
-  fiber->on_exit_ = options.on_exit;
-  fiber->on_exit_arg_ = options.on_exit_arg;
-  fiber->stack_size_ = static_cast<std::uint32_t>(options.stack_size);
-  fiber->guard_size_ = static_cast<std::uint32_t>(options.guard_size);
-  if (options.guard_size != 0 && options.stack_size == 0) {
-    fiber->stack_size_ = static_cast<std::uint32_t>(group->options().stack_size);
+  if (!IsPlain(options) && !fiber->SetOptions(options)) [[unlikely]] {
+    AbandonFiber(fiber);
+    return nullptr;
   }
   return fiber;
+}
+
+WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options) noexcept {
+  if (options.name != nullptr && (name_ = CopyName(options.name)) == nullptr) return false;
+  execution_context = options.execution_context;
+  on_exit_ = options.on_exit;
+  on_exit_arg_ = options.on_exit_arg;
+  stack_size_ = static_cast<std::uint32_t>(options.stack_size);
+  guard_size_ = static_cast<std::uint32_t>(options.guard_size);
+  if (options.guard_size != 0 && options.stack_size == 0) {
+    stack_size_ = static_cast<std::uint32_t>(group()->options().stack_size);
+  }
+  return true;
 }
 
 void DiscardFiber(FiberEntity* fiber) noexcept {

@@ -272,13 +272,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
  private:
-  WEFT_ALWAYS_INLINE void PushToPolicy(FiberEntity* fiber, ReadyReason reason, int worker);
+  // Pushes, each with a full fence after it (IW1).
+  WEFT_ALWAYS_INLINE void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
   WEFT_ALWAYS_INLINE bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker);
-  WEFT_ALWAYS_INLINE bool TryPushNewToPolicy(FiberEntity* fiber, int worker);
+  WEFT_ALWAYS_INLINE bool TryPushNewAndFence(FiberEntity* fiber, int worker);
   WEFT_ALWAYS_INLINE FiberEntity* PopFromPolicy(unsigned worker, bool* in_sight_again);
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
-  WEFT_ALWAYS_INLINE bool WakeOne();   // false: somebody looks already, or nobody sleeps
-  WEFT_ALWAYS_INLINE void RoomMade();  // after a pop
+  bool WakeOne();                              // false: somebody looks already, or nobody sleeps
+  WEFT_ALWAYS_INLINE bool WakeOneAfterFence();  // the same, after a push with a full fence
+  WEFT_ALWAYS_INLINE void RoomMade();           // after a pop
   // Before a push, each: it is counted, and its fiber may get a stamp.
   WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
   void SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept;
@@ -343,13 +345,14 @@ WEFT_ALWAYS_INLINE int WorkerOf(const WorkerBase* caller, const SchedulingGroup*
   return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
 }
 
-WEFT_ALWAYS_INLINE void SchedulingGroup::PushToPolicy(FiberEntity* fiber, ReadyReason reason, int worker) {
+WEFT_ALWAYS_INLINE void SchedulingGroup::PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (v2_ != nullptr) {
-    v2_->Push(fiber, reason, worker);
+    v2_->PushAndFence(fiber, reason, worker);
   } else if (v1_ != nullptr) {
-    v1_->Push(fiber, reason, worker);
+    v1_->PushAndFence(fiber, reason, worker);
   } else {
     policy_->Push(fiber, reason, worker);
+    base::ThreadFence(std::memory_order_seq_cst);
   }
 }
 
@@ -358,10 +361,12 @@ WEFT_ALWAYS_INLINE bool SchedulingGroup::TryHandOffAndFence(FiberEntity* fiber, 
   return v1_ != nullptr && v1_->TryHandOffAndFence(fiber, worker);
 }
 
-WEFT_ALWAYS_INLINE bool SchedulingGroup::TryPushNewToPolicy(FiberEntity* fiber, int worker) {
-  if (v2_ != nullptr) return v2_->TryPushNew(fiber, worker);
-  if (v1_ != nullptr) return v1_->TryPushNew(fiber, worker);
-  return policy_->TryPushNew(fiber, worker);
+WEFT_ALWAYS_INLINE bool SchedulingGroup::TryPushNewAndFence(FiberEntity* fiber, int worker) {
+  if (v2_ != nullptr) return v2_->TryPushNewAndFence(fiber, worker);
+  if (v1_ != nullptr) return v1_->TryPushNewAndFence(fiber, worker);
+  if (!policy_->TryPushNew(fiber, worker)) return false;
+  base::ThreadFence(std::memory_order_seq_cst);
+  return true;
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFromPolicy(unsigned worker, bool* in_sight_again) {
@@ -370,12 +375,14 @@ WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFromPolicy(unsigned worker, 
   return policy_->Pop(worker, in_sight_again);
 }
 
-WEFT_ALWAYS_INLINE bool SchedulingGroup::WakeOne() {
-  if (idle_.NobodyToWake()) [[likely]] {
+WEFT_ALWAYS_INLINE bool SchedulingGroup::WakeOneAfterFence() {
+  if (idle_.NobodyToWakeAfterFence()) [[likely]] {
     return false;
   }
   return WakeSleeper();
 }
+
+inline bool SchedulingGroup::WakeOne() { return !idle_.NobodyToWake() && WakeSleeper(); }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
   PushCountdown& countdown = caller != nullptr ? caller->push_countdown : ThisThreadsPushSampler().countdown;
@@ -388,16 +395,12 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
                                                  ReadyReason reason) {
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
-  bool woken;
-  if (reason == ReadyReason::kWoken && worker != SchedulingPolicy::kNoWorker &&
-      TryHandOffAndFence(fiber, static_cast<unsigned>(worker))) {
-    woken = !idle_.NobodyToWakeAfterFence() && WakeSleeper();
-  } else {
-    PushToPolicy(fiber, reason, worker);
-    woken = WakeOne();
+  if (reason != ReadyReason::kWoken || worker == SchedulingPolicy::kNoWorker ||
+      !TryHandOffAndFence(fiber, static_cast<unsigned>(worker))) {
+    PushAndFence(fiber, reason, worker);
   }
   // For a local fiber no help is called: others may not have it.
-  if (!woken && !local && HasPartners()) CallPartners();
+  if (!WakeOneAfterFence() && !local && HasPartners()) CallPartners();
 }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {

@@ -155,7 +155,8 @@ class Worker::IdleSide {
   void Notify() { group().Notify(); }
   Fiber* StealNowAndThen() { return worker_.StealFromOtherGroups(); }
   Fiber* StealFrom(Group& victim) { return worker_.StealFromGroup(&victim); }
-  bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries; }
+  // The half: the size is an estimate, and may be too small by as many as are pushing.
+  bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries / 2; }
   void NothingFound() {
     TellDrainWaiter();
     WorkerCounters::Add(worker_.counters().sleeps);

@@ -238,8 +238,7 @@ struct Fenced : World {
   bool saw_empty = false;
 
   void ProduceAndLook(int producer, int first) {
-    Produce(producer, first, 1);
-    base::ThreadFence(std::memory_order_seq_cst);
+    pushed[first] = queue.TryPushAndFence(Make(first, producer));
     saw_flag = flag.load(std::memory_order_relaxed) == 1;
   }
   void AnnounceAndLook() {

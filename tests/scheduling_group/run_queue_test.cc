@@ -41,6 +41,21 @@ TEST(RunQueue, AFullQueueRefusesAndTakesAgainAfterAPop) {
   EXPECT_TRUE(queue.Empty());
 }
 
+TEST(RunQueue, CountSeesEachFiberAlsoAroundTheEndOfTheRingAndStopsWhereAsked) {
+  RunQueue queue(4);
+  EXPECT_EQ(queue.Count(4), 0u);
+  for (std::uintptr_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(queue.TryPush(Fake(i)));
+    ASSERT_EQ(queue.TryPop(), Fake(i));
+  }
+  for (std::size_t i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(queue.TryPushAndFence(Fake(i)));
+    EXPECT_EQ(queue.Count(100), i);
+  }
+  EXPECT_FALSE(queue.TryPushAndFence(Fake(5)));
+  EXPECT_EQ(queue.Count(2), 2u);
+}
+
 // A peer's batch push spins for ever here.
 TEST(RunQueue, BatchLargerThanTheQueueTakesWhatFitsAndReturns) {
   RunQueue queue(8);
