@@ -177,8 +177,7 @@ class Fiber {
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool StartFiberDetached(F&& f) {
-  constexpr const char* kName = "StartFiberDetached";
-  return fiber::detail::Start(kName, fiber::detail::PlanStart(kName), std::forward<F>(f));
+  return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f));
 }
 
 template <class F>

@@ -153,6 +153,18 @@ bool NewFibers::Submit(const StartPlan& plan) {
   return true;
 }
 
+bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+  // Not FiberExecutionContext::Current(): of a fiber it is found at once.
+  const FiberEntity* const starter = scheduling_group::CurrentFiber();
+  if (WEFT_UNLIKELY(starter == nullptr) || WEFT_UNLIKELY(starter->execution_context != nullptr)) {
+    if (FiberExecutionContext* const context = FiberExecutionContext::Current()) Inherit(fiber, context);
+  }
+  if (WEFT_LIKELY(group->Start(fiber))) return true;
+  DiscardFiber(fiber);
+  return false;
+}
+
 bool Submit(StartPlan& plan, FiberEntity* fiber) {
   if (WEFT_UNLIKELY(fiber == nullptr)) return false;
   plan.context.GiveAway();  // ST2

@@ -86,15 +86,21 @@ void RefuseOutsiders(bool refuse);
 // For a plain thread, which is near to none. nullptr: no runtime runs, and the start is refused (ST4).
 scheduling_group::SchedulingGroup* FindAnyGroup(const char* caller);
 
+// `worker`: CurrentWorker(); who is none is in an OutsideSection. nullptr: refused.
+inline scheduling_group::SchedulingGroup* GroupFor(const char* caller, const scheduling_group::WorkerBase* worker) {
+  scheduling_group::SchedulingGroup* const group = WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
+  // relaxed: it is read in the section (ST3).
+  const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;
+  return WEFT_UNLIKELY(some_refused) && StartIsRefused() ? nullptr : group;
+}
+
 // Both abort with a text that begins with `caller` if there has never been a runtime, and the second if the attributes
 // cannot be.
 inline StartPlan PlanStart(const char* caller) {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
   StartPlan plan(worker);
-  plan.group = WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
-  // relaxed: it is read in the section (ST3).
-  const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;
-  plan.refused = WEFT_UNLIKELY(plan.group == nullptr) || (WEFT_UNLIKELY(some_refused) && StartIsRefused());
+  plan.group = GroupFor(caller, worker);
+  plan.refused = plan.group == nullptr;
   return plan;
 }
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
@@ -102,6 +108,8 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
 // `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been
 // destroyed.
 [[nodiscard]] bool Submit(StartPlan& plan, scheduling_group::FiberEntity* fiber);
+// The same without a plan, for what needs none.
+[[nodiscard]] bool SubmitPlain(scheduling_group::SchedulingGroup* group, scheduling_group::FiberEntity* fiber);
 
 // Fibers that have been made and are still ours: discarded if nobody gets them.
 class NewFibers {
@@ -165,6 +173,18 @@ template <class F>
   CheckNotEmpty(caller, f);
   if (WEFT_UNLIKELY(plan.refused)) return false;
   return Submit(plan, scheduling_group::NewFiber(plan.group, plan.options, std::forward<F>(f)));
+}
+
+// The shortest way for the most frequent start: without attributes.
+template <class F>
+[[nodiscard]] bool StartPlain(const char* caller, F&& f) {
+  static constexpr scheduling_group::StartOptions kPlain;
+  const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  const scheduling_group::OutsideSection section(worker);  // ST3
+  scheduling_group::SchedulingGroup* const group = GroupFor(caller, worker);
+  CheckNotEmpty(caller, f);
+  if (WEFT_UNLIKELY(group == nullptr)) return false;
+  return SubmitPlain(group, scheduling_group::NewFiber(group, kPlain, std::forward<F>(f)));
 }
 
 template <class F>
