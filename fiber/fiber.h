@@ -176,9 +176,7 @@ class Fiber {
 // what f does (a FiberLatch, say) has to look at it.
 template <class F>
 requires fiber::detail::StartProcedure<F>
-bool StartFiberDetached(F&& f) {
-  return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f));
-}
+bool StartFiberDetached(F&& f) { return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f)); }
 
 template <class F>
 requires fiber::detail::StartProcedure<F>

@@ -88,7 +88,8 @@ scheduling_group::SchedulingGroup* FindAnyGroup(const char* caller);
 
 // `worker`: CurrentWorker(); who is none is in an OutsideSection. nullptr: refused.
 inline scheduling_group::SchedulingGroup* GroupFor(const char* caller, const scheduling_group::WorkerBase* worker) {
-  scheduling_group::SchedulingGroup* const group = WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
+  scheduling_group::SchedulingGroup* const group =
+      WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
   // relaxed: it is read in the section (ST3).
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;
   return WEFT_UNLIKELY(some_refused) && StartIsRefused() ? nullptr : group;

@@ -100,6 +100,9 @@ class alignas(base::kCacheLineSize) FiberEntity {
       sizeof(Decayed) <= kInlineCallable &&
       alignof(Decayed) <= base::kCacheLineSize&& std::is_nothrow_move_constructible_v<Decayed>;
 
+  // Those that are not plain, when it is new. False: there is no memory.
+  [[nodiscard]] bool SetOptions(const StartOptions& options) noexcept;
+
   // False: there is no memory, and `f` is untouched. Throws what a constructor of F throws, and has done nothing then.
   template <class F>
   [[nodiscard]] bool Emplace(F&& f);

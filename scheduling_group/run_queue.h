@@ -78,7 +78,7 @@ class RunQueue {
   // False: full.
   [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPush(FiberEntity* fiber) noexcept {
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);  // As in PushSome().
-    base::PrefetchForWrite(&SlotAt(tail));  // As in PrefetchForWrite().
+    base::PrefetchForWrite(&SlotAt(tail));                             // As in PrefetchForWrite().
     if (HasRoom(tail) && TryFill(tail, fiber)) [[likely]] {
       MoveTail(tail + 1);
       return true;
@@ -142,8 +142,8 @@ class RunQueue {
         head = head_.load(std::memory_order_relaxed);  // Filled anew: ours is old.
         continue;
       }
-      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquire in LookForRoom(). And no
-      // slot is filled anew before head_ is past it, so what we have read is what is there.
+      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquire in LookForRoom(). And
+      // no slot is filled anew before head_ is past it, so what we have read is what is there.
       if (head_.compare_exchange_weak(head, head + found, std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         return found;
@@ -235,7 +235,8 @@ class RunQueue {
   }
 
   // The lines of the first slots from `position` on. Else each of them would move twice, to be read and to be written,
-  // and an exchange, unlike a store, waits for it (bench/workload --workload=yield --workers=2: 40 ns without, 37 with).
+  // and an exchange, unlike a store, waits for it (bench/workload --workload=yield --workers=2: 40 ns
+  // without, 38 with).
   void PrefetchForWrite(std::uint64_t position, std::size_t count) noexcept {
     constexpr std::size_t kSlotsPerLine = base::kCacheLineSize / sizeof(Slot);
     constexpr std::size_t kMost = 16;

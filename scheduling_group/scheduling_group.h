@@ -278,7 +278,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE bool TryPushNewAndFence(FiberEntity* fiber, int worker);
   WEFT_ALWAYS_INLINE FiberEntity* PopFromPolicy(unsigned worker, bool* in_sight_again);
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
-  bool WakeOne();                              // false: somebody looks already, or nobody sleeps
+  bool WakeOne();                               // false: somebody looks already, or nobody sleeps
   WEFT_ALWAYS_INLINE bool WakeOneAfterFence();  // the same, after a push with a full fence
   WEFT_ALWAYS_INLINE void RoomMade();           // after a pop
   // Before a push, each: it is counted, and its fiber may get a stamp.
