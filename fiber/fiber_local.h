@@ -14,7 +14,8 @@
 //   FL1  a value is touched by its own fiber (or thread) only: no locks.
 //   FL2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the
 //        destructors may do all that a fiber may: lock, wait, sleep, and use FiberLocals (one that is gone comes back
-//        new, and is destroyed in turn).
+//        new, and is destroyed in turn). Those of a thread are destroyed when it ends, after its thread_locals; those
+//        of the main thread at exit(), among its thread_locals.
 //   FL3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its
 //        own.  The left-over value is destroyed when its slot is wanted, or at the fiber's end.
 //

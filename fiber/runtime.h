@@ -54,7 +54,15 @@ void StartRuntime(const Options& options);
 // From its beginning, and until the next StartRuntime() has returned, fibers and timers are not started from outside
 // any more (StartFiberDetached returns false in plain threads, SetFiberTimer 0); fibers may go on starting fibers.
 // Timers that have been set do not fire any more, and their callbacks are destroyed; sleeps and timed waits of fibers
-// do end in time.  Plain threads only; aborts without a runtime and from inside a fiber.
+// do end in time.
+//
+// A thread that is in the middle of a start when it is called is waited for, without a limit (though the time counts
+// towards terminate_timeout): until it has moved or copied its callable, or the callables of its batch, into the fibers
+// and has handed these over, or destroyed them because they were refused.  So a callable's constructors and destructor
+// may wait for nothing that the caller of TerminateRuntime() does only afterwards, such as to unlock a mutex, and may
+// not call it themselves.
+//
+// Plain threads only; aborts without a runtime and from inside a fiber.
 std::size_t TerminateRuntime();
 
 // Whether there is one.  Any thread.

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -127,6 +129,47 @@ TEST_P(LateStart, APthreadKeysDestructorStartsFibers) {
     return made;
   }();
   InThreadsThatEnd([] { pthread_setspecific(key, &key); }, 3);
+}
+
+// Of plain threads: nothing else of the library has run in them before. Under ASan: nor does anything leak.
+TEST(LateStartOfFiberLocals, WhatAPthreadKeysDestructorMakesFirstIsDestroyed) {
+  struct Counted {
+    Counted() { alive().fetch_add(1); }
+    ~Counted() { alive().fetch_sub(1); }
+    static std::atomic<int>& alive() {
+      static std::atomic<int> count{0};
+      return count;
+    }
+  };
+  static FiberLocal<Counted> local;
+  static std::atomic<int> most{0};
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    const auto use = [](void*) {
+      static_cast<void>(*local);
+      most = std::max(most.load(), Counted::alive().load());
+    };
+    if (pthread_key_create(&made, use) != 0) std::abort();
+    return made;
+  }();
+  for (int i = 0; i < 20; ++i) {
+    std::thread([] { pthread_setspecific(key, &key); }).join();
+    ASSERT_EQ(Counted::alive().load(), 0);
+  }
+  EXPECT_EQ(most.load(), 1);
+}
+
+TEST(LateStartOfFiberLocals, ThoseOfTheMainThreadAreDestroyedAtItsExit) {
+  struct Says {
+    ~Says() { std::fputs("destroyed\n", stderr); }
+  };
+  static FiberLocal<Says> local;
+  EXPECT_EXIT(
+      {
+        static_cast<void>(*local);
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "destroyed");
 }
 
 TEST_P(LateStart, AFiberLocalsDestructorStartsFibers) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -200,6 +201,50 @@ TEST_P(RuntimeTest, TheGroupsStayUntilAThreadHasLookedAtThem) {
   }
   terminator.join();
   fiber.Join();
+}
+
+// However long that takes: when TerminateRuntime() returns the thread has nothing of the runtime in its hands.
+TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
+  struct Shared {
+    std::atomic<bool> moving{false};
+    std::atomic<bool> go_on{false};
+    std::atomic<bool> terminated{false};
+    std::atomic<bool> terminated_before_the_move_was_over{false};
+    std::atomic<bool> ran{false};
+  };
+  struct SlowToMove {
+    explicit SlowToMove(Shared* with) : shared(with) {}
+    SlowToMove(SlowToMove&& other) noexcept : shared(other.shared) {
+      shared->moving = true;
+      while (!shared->go_on) std::this_thread::yield();
+      // Time enough for a TerminateRuntime() that does not wait; one that does is not there however long this takes.
+      const auto until = Steady::now() + 100ms;
+      while (!shared->terminated && Steady::now() < until) std::this_thread::yield();
+      shared->terminated_before_the_move_was_over = shared->terminated.load();
+    }
+    void operator()() const { shared->ran = true; }
+    Shared* shared;
+  };
+  Options options = OptionsOf({2, 1});
+  options.terminate_timeout = 1ms;
+  StartRuntime(options);
+  Shared shared;
+  std::atomic<bool> accepted{false};
+  std::thread starter([&] { accepted = StartFiberDetached(SlowToMove(&shared)); });
+  while (!shared.moving) std::this_thread::yield();
+  std::size_t left_behind = 1;
+  std::thread terminator([&] {
+    left_behind = TerminateRuntime();
+    shared.terminated = true;
+  });
+  // It refuses starts first of all. With that it is on its way.
+  while (std::optional<Fiber> fiber = Fiber::TryStart({}, [] {})) fiber->Join();
+  shared.go_on = true;
+  terminator.join();
+  EXPECT_FALSE(shared.terminated_before_the_move_was_over);
+  starter.join();
+  EXPECT_EQ(shared.ran.load(), accepted.load());
+  EXPECT_EQ(left_behind, 0U);
 }
 
 TEST_P(RuntimeTest, TimedWaitsStillEndInTimeWhileTheRuntimeTerminates) {
