@@ -34,7 +34,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TREE = ROOT / "build" / "mutants" / "tree"
 # As in a work tree: ccache knows what was built there, for relative paths are the same.
 BUILD = TREE / "build" / "release"
-RUN_LIMIT = 60  # Seconds.  Tests of mutants take a few.
+RUN_LIMIT = 60  # Seconds.  Tests of mutants take a few: less for one that is known to.
 
 
 @dataclasses.dataclass
@@ -162,7 +162,7 @@ def command_of(mutant):
     return re.sub(rf"(?<![^\s;&|(])({names})(?![^\s;&|)])", lambda name: str(BUILD / "bin" / name[0]), mutant.run)
 
 
-def run(mutant):
+def run(mutant, limit=RUN_LIMIT):
     """None if the test passes, else what became of it."""
     # The first failure is enough: after it a test may well hang.
     environment = {**os.environ, "GTEST_FAIL_FAST": "1", "GTEST_BREAK_ON_FAILURE": "1"}
@@ -170,7 +170,7 @@ def run(mutant):
     process = subprocess.Popen(command, shell=True, cwd=BUILD, env=environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        status = process.wait(RUN_LIMIT)
+        status = process.wait(limit)
     except subprocess.TimeoutExpired:
         return "the test hangs"
     finally:
@@ -182,7 +182,7 @@ def run(mutant):
     return None if status == 0 else f"the test fails (status {status})"
 
 
-def verdict(mutant):
+def verdict(mutant, limit):
     """What killed the mutant; None: nothing did."""
     path = TREE / mutant.file
     original = path.read_text()
@@ -190,7 +190,7 @@ def verdict(mutant):
     try:
         if build(mutant).returncode != 0:
             return "it does not compile"
-        return run(mutant)
+        return run(mutant, limit)
     finally:
         path.write_text(original)
 
@@ -230,6 +230,7 @@ def main():
     dead = 0
     failures = []
     sound = {}  # What the test of a mutant says as long as nothing is broken.
+    limits = {}  # How long it may take.
     for mutant in mutants:
         mutant_started = time.monotonic()
         if mutant_started - started > options.seconds:
@@ -237,12 +238,14 @@ def main():
         key = (mutant.targets, mutant.run)
         if key not in sound:
             built = build(mutant)
+            run_started = time.monotonic()
             sound[key] = run(mutant) if built.returncode == 0 else f"does not build\n{built.stdout[-2000:]}"
+            limits[key] = min(RUN_LIMIT, 20 + 10 * (time.monotonic() - run_started))
         if sound[key] is not None:
             killed = None
             said = f"WITHOUT THE MUTANT {sound[key]}"
         else:
-            killed = verdict(mutant)
+            killed = verdict(mutant, limits[key])
             said = f"dead, {killed}" if killed else "SURVIVED"
         line = f"{mutant.where}: {mutant.title}: {said}"
         print(f"{line} ({time.monotonic() - mutant_started:.0f} s)", flush=True)
