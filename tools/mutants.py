@@ -20,6 +20,7 @@ must succeed as long as nothing is broken.
 
 import argparse
 import dataclasses
+import math
 import os
 import pathlib
 import random
@@ -170,16 +171,22 @@ def run(mutant, limit=RUN_LIMIT, output=subprocess.DEVNULL):
     command = f"ulimit -c 0; {command_of(mutant)}"
     process = subprocess.Popen(command, shell=True, cwd=BUILD, env=environment, stdout=output,
                                stderr=subprocess.DEVNULL, start_new_session=True)
+    status = None
     try:
-        status = process.wait(limit)
-    except subprocess.TimeoutExpired:
-        return "the test hangs"
+        for _ in range(math.ceil(limit)):  # Only seconds in which this process runs, too.
+            try:
+                status = process.wait(1)
+                break
+            except subprocess.TimeoutExpired:
+                pass
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)  # Also what the test has started.
         except ProcessLookupError:
             pass
         process.wait()
+    if status is None:
+        return "the test hangs"
     return None if status == 0 else f"the test fails (status {status})"
 
 
