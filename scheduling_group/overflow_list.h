@@ -8,6 +8,7 @@
 // zero comes after everything that was in the list.
 //
 // Any thread.
+// Proven in tests/model/overflow_list_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_
 #define WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_
 

@@ -29,15 +29,15 @@ namespace {
 constexpr int kMaxFibers = 4;
 constexpr int kMaxTakers = 3;
 constexpr int kOwner = 0;
-// Desks of these workers.
-constexpr unsigned kOwners = 0;
-constexpr unsigned kWatchers = 1;
 
 struct Desk {
   HandOffSlot slot;
 };
 
 struct World {
+  // The workers whose the desks are. The owner's is the last one, but for where both are tried.
+  unsigned owners = 1;
+  unsigned watchers = 0;
   std::array<Desk, 2> desks;
   HandOffWatch watch;
   std::array<SpinMemory, kMaxTakers> memories;
@@ -45,7 +45,7 @@ struct World {
   std::array<std::array<int, kMaxFibers>, kMaxTakers> taken{};  // by taker and fiber: how often
   int filled = 0;                                               // the owner's
 
-  HandOffSlot& slot() { return desks[kOwners].slot; }
+  HandOffSlot& slot() { return desks[owners].slot; }
 
   void Check(int taker, FiberEntity* fiber) {
     if (fiber == nullptr) return;
@@ -74,7 +74,7 @@ struct World {
   void TryTake(int taker, int times) {
     for (int i = 0; i < times; ++i) Check(taker, watch.TryTake(&slot()));
   }
-  bool Begin(int taker) { return watch.TryBegin(std::span<Desk>(desks), kWatchers, &memories[taker]); }
+  bool Begin(int taker) { return watch.TryBegin(std::span<Desk>(desks), watchers, &memories[taker]); }
   void End(int taker) { watch.EndSpin(std::span<Desk>(desks), &memories[taker]); }
 
   // At the end: the slot may hold one fiber, which nobody else has and which may be taken.
@@ -99,7 +99,8 @@ AWorld* NewWorld(model::Scenario& scenario) {
   return world;
 }
 
-void Explore(const model::Options& options, void (*build)(model::Scenario&)) {
+template <class Build>
+void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, build);
   EXPECT_TRUE(result.passed) << result.report;
 }
@@ -114,15 +115,21 @@ TEST(HandOffSlotModel, AThiefTakesFromAnOpenSlot) {
 }
 
 TEST(HandOffSlotModel, AWatchEndsAndTheWatcherTakes) {
-  Explore({.name = "hand_off_slot: a watch ends", .preemptions = 5, .weak_choices = 3}, [](model::Scenario& scenario) {
+  const auto build = [](model::Scenario& scenario, unsigned owners) {
     auto* world = NewWorld(scenario);
+    world->owners = owners;
+    world->watchers = 1 - owners;
     MODEL_CHECK(world->Begin(1), "there is no keeper");
     scenario.Thread("owner", [=] { world->HandOver(3); });
     scenario.Thread("watcher", [=] {
       world->End(1);
       world->TryTake(1, 2);
     });
-  });
+  };
+  Explore({.name = "hand_off_slot: a watch of the last slot ends", .preemptions = 5, .weak_choices = 3},
+          [=](model::Scenario& scenario) { build(scenario, 1); });
+  Explore({.name = "hand_off_slot: a watch of the first slot ends", .preemptions = 3, .weak_choices = 3},
+          [=](model::Scenario& scenario) { build(scenario, 0); });
 }
 
 TEST(HandOffSlotModel, AWatchBeginsAndEnds) {
@@ -194,7 +201,7 @@ struct SleepyWorld : World {
     End(1);
     idle.StopSpinning();
     sees = slot().Full();
-    idle.PrepareSleep(kWatchers);
+    idle.PrepareSleep(watchers);
     sees = slot().Full() || sees;
   }
 };

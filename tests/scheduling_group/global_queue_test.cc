@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "scheduling_group/policy_fixture.h"
@@ -86,6 +87,35 @@ TEST_F(GlobalQueueTest, WokenFibersBeyondTheRingAreKeptInOrderAndMakeTheQueueNot
     }
   }
   EXPECT_EQ(taken, woken);
+}
+
+// There was room in the ring again, while others waited beyond it.
+TEST_F(GlobalQueueTest, NoFiberOvertakesThoseBeyondTheRing) {
+  GlobalQueue queue(4, kWorkers, -1);
+  std::vector<FiberEntity*> others = NewFibers(10);
+  std::vector<FiberEntity*> woken = NewFibers(10);
+  queue.Push(others.data(), others.size());
+  queue.PushWoken(woken.data(), woken.size());
+  std::vector<FiberEntity*> taken = Take(queue, 6);  // Of each lane three, which makes room.
+  ASSERT_EQ(taken.size(), 6u);
+  EXPECT_FALSE(queue.TryPush(New())) << "ten minus three are there, and the ring has four";
+  for (std::vector<FiberEntity*>* lane : {&others, &woken}) {
+    lane->push_back(New());
+    lane->push_back(New());
+  }
+  queue.Push(others[10]);
+  queue.Push(others.data() + 11, 1);
+  queue.PushWoken(woken[10]);
+  queue.PushWoken(woken.data() + 11, 1);
+  while (queue.HasWork()) {
+    for (FiberEntity* fiber : Take(queue, 3)) taken.push_back(fiber);
+  }
+  for (const std::vector<FiberEntity*>& lane : {others, woken}) {
+    std::vector<FiberEntity*> of_lane;
+    std::copy_if(taken.begin(), taken.end(), std::back_inserter(of_lane),
+                 [&](FiberEntity* fiber) { return std::find(lane.begin(), lane.end(), fiber) != lane.end(); });
+    EXPECT_EQ(of_lane, lane);
+  }
 }
 
 TEST_F(GlobalQueueTest, LocalFibersInEitherLaneHideNoneFromThievesAndStayInTheirLane) {

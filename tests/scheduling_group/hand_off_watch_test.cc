@@ -7,9 +7,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <random>
 #include <span>
 #include <thread>
@@ -21,6 +24,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/policy_registry.h"
 
 #include "testing/worker_group.h"
 
@@ -189,6 +193,69 @@ TEST_F(HandOffWatchTest, EachFiberIsTakenOnceWhileWatchesComeAndGo) {
 }
 
 // --- In a group ---
+
+// As the policy under test, but it notes which workers look after others' slots and have not said that they stop.
+class NotesSpins final : public SchedulingPolicy {
+ public:
+  explicit NotesSpins(const Options& options)
+      : policy_(CreateSchedulingPolicy(testing::PolicyUnderTest(), options)), spins_(options.workers) {}
+
+  void Push(FiberEntity* fiber, ReadyReason reason, int worker) override { policy_->Push(fiber, reason, worker); }
+  void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override {
+    policy_->PushBatch(fibers, count, reason, worker);
+  }
+  bool TryPushNew(FiberEntity* fiber, int worker) override { return policy_->TryPushNew(fiber, worker); }
+  FiberEntity* Pop(unsigned worker, bool* in_sight_again) override { return policy_->Pop(worker, in_sight_again); }
+  FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override {
+    spins_[worker].store(memory);
+    ++looks;
+    return policy_->PopFromBusyWorkers(worker, memory);
+  }
+  void EndSpin(SpinMemory* memory) override {
+    for (std::atomic<SpinMemory*>& own : spins_) {
+      if (own.load() == memory) own.store(nullptr);
+    }
+    policy_->EndSpin(memory);
+  }
+  FiberEntity* Steal(bool* in_sight_again) override { return policy_->Steal(in_sight_again); }
+  bool HasWork() const override { return policy_->HasWork(); }
+  bool HasStealable() const override { return policy_->HasStealable(); }
+  bool Full() const override { return policy_->Full(); }
+  bool HalfEmpty() const override { return policy_->HalfEmpty(); }
+  std::size_t Size() const override { return policy_->Size(); }
+  std::size_t OverflowCount() const override { return policy_->OverflowCount(); }
+
+  std::size_t WhoHaveNotEnded() const {
+    return static_cast<std::size_t>(
+        std::count_if(spins_.begin(), spins_.end(), [](const auto& own) { return own.load() != nullptr; }));
+  }
+
+  static inline std::atomic<int> looks{0};
+
+ private:
+  const std::unique_ptr<SchedulingPolicy> policy_;
+  std::vector<std::atomic<SpinMemory*>> spins_;  // of each worker: what it looks with
+};
+
+TEST(HandOffWatchInAGroup, WhoStopsSpinningSaysSoWhetherItFoundAFiberOrNot) {
+  static NotesSpins* policy = nullptr;
+  ASSERT_TRUE(RegisterSchedulingPolicy("notes spins", [](const SchedulingPolicy::Options& options) {
+    auto made = std::make_unique<NotesSpins>(options);
+    policy = made.get();
+    return made;
+  }));
+  constexpr unsigned kWorkers = 3;
+  testing::WorkerGroup group({.workers = kWorkers, .policy = "notes spins"});
+  const auto all_sleep = [&] { return group.group().idle_workers().sleepers().Count() == kWorkers; };
+  for (int round = 0; round < 100; ++round) {
+    testing::Countdown done(1);
+    ASSERT_TRUE(group.Start([&] { done.Done(); }));
+    ASSERT_TRUE(done.Wait());
+    while (!all_sleep()) std::this_thread::yield();
+    ASSERT_EQ(policy->WhoHaveNotEnded(), 0u) << "workers sleep that still look after the slots of others";
+  }
+  EXPECT_GT(NotesSpins::looks.load(), 0);
+}
 
 // One of two fibers that wake each other.
 class Player {

@@ -112,6 +112,51 @@ TEST_F(PolicyV1Test, MoreBusyWorkersThanProcessorsNeverFindTheQueueFullThatIsNot
   EXPECT_EQ(refused, 0) << "fibers would have been started depth first";
 }
 
+// V5. In its inbox, and in its outbox.
+TEST_F(PolicyV1Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenThoughNobodyIsIdle) {
+  PolicyV1 policy({.workers = 2, .run_queue_size = 1024});
+  std::vector<FiberEntity*> left = NewFibers(200);
+  policy.PushBatch(left.data(), left.size(), kStarted, kNoWorker);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(std::erase(left, Pop(policy, 0)), 1u);  // Its batch has grown meanwhile.
+  FiberEntity* started = New();
+  left.push_back(started);
+  policy.Push(started, kStarted, 0);  // And worker 0 does not come back.
+  // The other one always has something to run.
+  FiberEntity* yields = New();
+  policy.Push(yields, kYielded, 1);
+  while (!left.empty()) {
+    FiberEntity* fiber = Insist([&]() -> FiberEntity* {
+      FiberEntity* next = Pop(policy, 1);
+      if (next != yields) return next;
+      policy.Push(yields, kYielded, 1);
+      return nullptr;
+    });
+    ASSERT_EQ(std::erase(left, fiber), 1u) << left.size() << " are left where they were";
+  }
+  EXPECT_EQ(Pop(policy, 1), yields);
+}
+
+// While it had them in its hand nobody saw them. With so many workers the fair share of what is there is one fiber.
+TEST_F(PolicyV1Test, AWorkerThatBringsFibersToTheQueueSaysSo) {
+  PolicyV1 policy({.workers = 64, .run_queue_size = 4096});
+  const auto f = NewFibers(4000);
+  policy.PushBatch(f.data(), f.size(), kStarted, kNoWorker);
+  for (int i = 0; i < 200; ++i) ASSERT_NE(Pop(policy, 0), nullptr);  // Its batch has grown meanwhile.
+  for (unsigned worker : {0u, 1u}) {
+    while (Pop(policy, worker) != nullptr) {
+    }
+  }
+  ASSERT_FALSE(policy.HasWork());
+  const auto brought = NewFibers(3);
+  for (FiberEntity* fiber : brought) policy.Push(fiber, kStarted, 0);
+  FiberEntity* other = New();
+  policy.Push(other, kStarted, kNoWorker);
+  bool in_sight_again = false;
+  EXPECT_EQ(policy.Pop(0, &in_sight_again), other);
+  EXPECT_TRUE(in_sight_again);
+  for (FiberEntity* fiber : brought) EXPECT_EQ(Pop(policy, 1), fiber);
+}
+
 // While it had them in its hand nobody saw them, and who was about to sleep sleeps.
 TEST_F(PolicyV1Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 1024});

@@ -359,7 +359,7 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongIsSeenAndIsForThievesToo
 
 TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThereIsAlwaysMoreFromOutside) {
   ManualClock clock;
-  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  PolicyV2 policy({.workers = 2, .run_queue_size = 4096}, clock);
   FiberEntity* yielded = New();
   policy.Push(yielded, kYielded, 0);
   for (int i = 0; i < 10; ++i) {
@@ -370,9 +370,13 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThere
   // Now worker 0 does not come back. The other one has fibers of its own, and new ones come faster than it takes them.
   const auto f = NewFibers(100);
   for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 1);
+  const auto started = NewFibers(100);
+  policy.PushBatch(started.data(), started.size(), kStarted, kNoWorker);
   int picks = 0;
-  while (Pop(policy, 1) != yielded) {
+  while (FiberEntity* fiber = Pop(policy, 1)) {
+    if (fiber == yielded) break;
     ASSERT_LT(++picks, 20 * 61);
+    policy.Push(fiber, kYielded, 1);
     policy.Push(New(), kStarted, kNoWorker);
     clock.Advance(100ns);
   }

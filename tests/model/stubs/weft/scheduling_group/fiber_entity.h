@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of scheduling_group/fiber_entity.h, for model tests of sync: a fiber is a model thread, which sleeps on a
-// parker.
+// In place of scheduling_group/fiber_entity.h, for model tests of sync and of overflow_list.h: a fiber is a model
+// thread, which sleeps on a parker.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 
@@ -31,6 +31,7 @@ class FiberEntity {
   SchedulingGroup* group() const noexcept { return group_; }
   void set_group(SchedulingGroup* group) noexcept { group_ = group; }
 
+  FiberEntity* next = nullptr;  // overflow_list.h's
   base::Atomic<void*> current_wait{nullptr};
   model::Parker bed;
 
