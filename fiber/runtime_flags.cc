@@ -10,9 +10,11 @@
 #include "weft/fiber/flag_help.h"
 
 DEFINE_int64(fiber_concurrency_hint, 0,
-             "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota.");
+             "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota."
+             " In 0..4096.");
 DEFINE_int64(fiber_scheduling_group_size, 0,
-             "At most so many workers per scheduling group, up to 64; 0 = planned from the machine, 8 to 15.");
+             "At most so many workers per scheduling group, up to 64; 0 = planned from the machine, 8 to 15."
+             " In 0..64.");
 DEFINE_string(
     fiber_numa_aware, "auto",
     "No scheduling group spans NUMA nodes: auto = as few nodes as needed, on = all nodes; off = nodes do not count.");
@@ -25,31 +27,51 @@ DEFINE_string(
     "The scheduling policy: v1 = one queue per group, fair, shortest delay; v2 = a queue per worker, for computation.");
 DEFINE_int64(fiber_work_stealing_ratio, 16,
              "An idle worker visits another group of its NUMA node every so many times, and when it is called by one "
-             "whose workers are all busy; 0 = never.");
-DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0, "The same for groups of other NUMA nodes; 0 = never.");
+             "whose workers are all busy; 0 = never."
+             " In 0..1000000.");
+DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0,
+             "The same for groups of other NUMA nodes; 0 = never."
+             " In 0..1000000.");
 DEFINE_int64(fiber_run_queue_size, 131072,
-             "Slots in each of a group's two rings of ready fibers (woken ones, and all others); a power of two.");
-DEFINE_int64(fiber_stack_size, 131072, "Bytes of a fiber's stack, rounded up to whole pages.");
+             "Slots in each of a group's two rings of ready fibers (woken ones, and all others); a power of two."
+             " In 16..16777216.");
+DEFINE_int64(fiber_stack_size, 131072,
+             "Bytes of a fiber's stack, rounded up to whole pages."
+             " In 16384..1073741824.");
 DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard below each fiber's stack.");
 DEFINE_int64(fiber_stack_guard_size, 65536,
-             "Bytes of that guard, rounded up to whole pages: larger frames can jump over it.");
-DEFINE_int64(fiber_stack_pool_size, 1024, "Free stacks a group keeps warm when things have gone quiet.");
-DEFINE_int64(fiber_reactors_per_scheduling_group, 0, "Reactors per scheduling group: 1, and 0 means the same.");
+             "Bytes of that guard, rounded up to whole pages: larger frames can jump over it."
+             " In 4096..16777216.");
+DEFINE_int64(fiber_stack_pool_size, 1024,
+             "Free stacks a group keeps warm when things have gone quiet."
+             " In 0..67108864.");
+DEFINE_int64(fiber_reactors_per_scheduling_group, 0,
+             "Reactors per scheduling group: 1, and 0 means the same."
+             " In 0..1.");
 DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll or io_uring.");
-DEFINE_int64(fiber_blocking_threads, 64, "Threads that run FiberBlocking calls, at most; made when needed.");
+DEFINE_int64(fiber_blocking_threads, 64,
+             "Threads that run FiberBlocking calls, at most; made when needed."
+             " In 1..4096.");
 DEFINE_int64(fiber_blocking_queue_size, 1024,
-             "FiberBlocking calls that wait for a thread, at most; further callers wait for room.");
+             "FiberBlocking calls that wait for a thread, at most; further callers wait for room."
+             " In 1..16777216.");
 DEFINE_int64(fiber_blocking_idle_timeout_ms, 60000,
-             "How long a thread for FiberBlocking calls has nothing to do before it ends.");
+             "How long a thread for FiberBlocking calls has nothing to do before it ends."
+             " In ms, 0..86400000.");
 DEFINE_string(fiber_topology, "",
               "The machine to plan for: empty = this one, else an hwloc synthetic string or an XML file.");
 DEFINE_int64(fiber_start_timeout_ms, 2000,
-             "How long a plain thread that starts a fiber waits for room when too many are queued.");
-DEFINE_int64(fiber_terminate_timeout_ms, 5000, "How long TerminateRuntime waits for fibers to end.");
-DEFINE_int64(
-    fiber_limit_ready_wait_ms, 0,
-    "Refuse new work that asks (fiber_limiter.h) while ready fibers keep waiting longer for a worker; 0 = off.");
-DEFINE_int64(fiber_limit_fibers, 0, "Refuse new work that asks while more fibers are alive; 0 = off.");
+             "How long a plain thread that starts a fiber waits for room when too many are queued."
+             " In ms, 0..86400000.");
+DEFINE_int64(fiber_terminate_timeout_ms, 5000,
+             "How long TerminateRuntime waits for fibers to end."
+             " In ms, 0..86400000.");
+DEFINE_int64(fiber_limit_ready_wait_ms, 0,
+             "Refuse new work that asks (fiber_limiter.h) while ready fibers keep waiting longer for a worker; 0 = off."
+             " In ms, 0..60000.");
+DEFINE_int64(fiber_limit_fibers, 0,
+             "Refuse new work that asks while more fibers are alive; 0 = off."
+             " In 0..1000000000.");
 
 namespace weft::fiber {
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -199,6 +200,30 @@ TEST_F(RuntimeFlagsTest, DefaultFlagsHasEveryFlagWithItsDefault) {
     if (flag.name.starts_with("fiber_")) in_program.insert(flag.name);
   }
   EXPECT_EQ(in_file, in_program);
+}
+
+// The range is the one that a refusal states.
+TEST_F(RuntimeFlagsTest, EachNumbersHelpSaysItsRangeAndUnit) {
+  std::vector<gflags::CommandLineFlagInfo> flags;
+  gflags::GetAllFlags(&flags);
+  int numbers = 0;
+  for (const auto& flag : flags) {
+    if (!flag.name.starts_with("fiber_") || flag.type != "int64") continue;
+    SCOPED_TRACE(flag.name);
+    ++numbers;
+    const gflags::FlagSaver saver;
+    Set(flag.name, "-1");
+    const std::string refusal = ValidateOptions(Read()).value_or("");
+    const std::regex range("[0-9]+\\.\\.[0-9]+");
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(refusal, found, range)) << refusal;
+    EXPECT_NE(flag.description.find(" " + found.str() + "."), std::string::npos)
+        << flag.description << " does not say " << found.str();
+    if (flag.name.ends_with("_ms")) {
+      EXPECT_NE(flag.description.find("In ms, "), std::string::npos);
+    }
+  }
+  EXPECT_GT(numbers, 10);
 }
 
 TEST_F(RuntimeFlagsTest, EachLineOfAFlagFileHasItsReason) {
