@@ -196,7 +196,11 @@ def verdict(mutant, limit):
     original = path.read_text()
     path.write_text(apply(mutant, original))
     try:
-        if build(mutant).returncode != 0:
+        built = build(mutant)
+        if built.returncode != 0:
+            errors = [line for line in built.stdout.splitlines() if " error: " in line]
+            if errors and all("[-Werror" in line for line in errors):
+                raise BadList(f"{mutant.where}: no test tells, for a warning refuses the mutant:\n{errors[0]}")
             return "it does not compile"
         return run(mutant, limit)
     finally:
