@@ -18,6 +18,7 @@
 #include "weft/bench/workload/fairness.h"
 #include "weft/bench/workload/harness.h"
 #include "weft/bench/workload/idle.h"
+#include "weft/bench/workload/lopsided.h"
 #include "weft/bench/workload/memory.h"
 #include "weft/bench/workload/mutex.h"
 #include "weft/bench/workload/pingpong.h"
@@ -76,6 +77,7 @@ RuntimeUnderTest Describe() {
     table.push_back({"idle", "idle", RunIdle<Runtime>, 1, 60});
   }
   if constexpr (Runtime::kStartsFromThreads && Runtime::kLightWeight) {
+    table.push_back({"lopsided", "lopsided", RunLopsided<Runtime>, 5, 60});
     table.push_back({"trickle", "trickle", RunTrickle<Runtime>, 1, 60});
   }
   return {Runtime::kName, Runtime::Start, Runtime::Stop, table};

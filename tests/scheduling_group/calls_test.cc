@@ -271,6 +271,29 @@ TEST(Calls, ABurstIsRunByAllWorkersOfAllNodesWhateverTheRate) {
   ABurstIsRunByAllWorkers({.every_n = 1'000'000, .distance = kOtherNode});
 }
 
+// As many fibers wait as many rounds need; each keeps its worker until all workers have one.
+void RoundsAreRunByAllWorkers(Stealing stealing) {
+  Groups groups({2, 2, 2, 2}, stealing);
+  constexpr int kWorkers = 8;
+  constexpr int kRounds = 25;
+  for (int round = 0; round < 400; ++round) {
+    if (round % 2 == 0) groups.WaitUntilAllSleep();
+    std::atomic<int> begun{0};
+    StartIn(groups[0], [&] {
+      for (int i = 0; i < kRounds * kWorkers; ++i) {
+        StartIn(groups[0], [&] {
+          const int all_have_one = (begun.fetch_add(1) / kWorkers + 1) * kWorkers;
+          SpinUntil([&] { return begun >= all_have_one; });
+        });
+      }
+    });
+    ASSERT_TRUE(SpinUntil([&] { return begun == kRounds * kWorkers; })) << "round " << round;
+    ASSERT_TRUE(groups.Drain());
+  }
+}
+TEST(Calls, RoundsAreRunByAllWorkersOfTheNode) { RoundsAreRunByAllWorkers({}); }
+TEST(Calls, RoundsAreRunByAllWorkersOfAllNodes) { RoundsAreRunByAllWorkers({.every_n = 1, .distance = kOtherNode}); }
+
 // Two groups called; the worker that was woken for one of the calls had something else to do, and its colleague slept.
 void TheSecondCallIsTakenUp(bool first_is_the_groups_own) {
   Groups groups({2, 1, 1});
