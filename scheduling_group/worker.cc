@@ -64,7 +64,7 @@ constexpr std::chrono::milliseconds kBriefly{1};
 }  // namespace
 
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
-    : counters_(&owner->bed(index_in_group).counters), slice_(counters_), stacks_(&owner->stacks()) {
+    : counters_(&owner->bed(index_in_group).counters), stacks_(&owner->stacks()), slice_(counters_) {
   group = owner;
   index = index_in_group;
   yield_current = [](WorkerBase*) { YieldCurrentFiber(); };
@@ -400,7 +400,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
   // Who waits for input or output is not in the queue yet.
   if (IdlePoller* poller = group->idle_poller()) poller->PollIfDue(std::chrono::steady_clock::now());
-  Yield(current);
+  YieldCurrentFiber();
 }
 
 void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {

@@ -97,7 +97,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool (*publish_)(void* argument) noexcept = nullptr;  // of the fiber left, if kPublished; both
   void* publish_argument_ = nullptr;
   WorkerCounters* const counters_;
-  SliceWatch::Watched slice_;
   context::Context loop_;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
@@ -107,6 +106,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool robbing_ = false;                                  // the last attempt to steal brought a fiber
   std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n
   std::vector<std::uint64_t> next_steal_look_;            // by neighbour
+  SliceWatch::Watched slice_;                             // Last: the watch reads it.
 };
 
 // The worker threads of one group.
