@@ -25,6 +25,7 @@
 #include "weft/base/thread_end.h"
 #include "weft/numa/affinity.h"
 #include "weft/scheduling_group/entity_stack.h"
+#include "weft/scheduling_group/run_queue.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -180,6 +181,8 @@ Chunk* MakeChunk(Central& central, int node) {
   constexpr std::size_t kBytes = EntityPool::kChunkBytes + sizeof(Chunk);
   void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
+  WEFT_CHECK(RunQueue::FitBelow(static_cast<std::byte*>(memory) + kBytes), "EntityPool: the kernel gives memory at ",
+             memory, ", an address of more than 48 bits; run queues have no room for these");
   if (const std::error_code error = numa::BindMemory(memory, kBytes, node)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "fibers of node ", node, " are kept elsewhere: ", error.message());
   }

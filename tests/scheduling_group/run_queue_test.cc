@@ -30,6 +30,17 @@ TEST(RunQueue, FibersLeaveInTheOrderInWhichTheyCame) {
   }
 }
 
+// Only debug builds said so, and only in the end.
+TEST(RunQueue, FibersAtAddressesThatDoNotFitIntoAWordAreRefusedBeforeTheyAreMade) {
+  constexpr std::uintptr_t kLimit = std::uintptr_t{1} << 48;
+  EXPECT_TRUE(RunQueue::FitBelow(reinterpret_cast<void*>(kLimit)));
+  EXPECT_FALSE(RunQueue::FitBelow(reinterpret_cast<void*>(kLimit + 1)));
+  RunQueue queue(2);
+  FiberEntity* last = reinterpret_cast<FiberEntity*>(kLimit - 64);
+  ASSERT_TRUE(queue.TryPush(last));
+  EXPECT_EQ(queue.TryPop(), last);
+}
+
 TEST(RunQueue, AFullQueueRefusesAndTakesAgainAfterAPop) {
   RunQueue queue(4);
   for (std::uintptr_t i = 1; i <= 4; ++i) ASSERT_TRUE(queue.TryPush(Fake(i)));
