@@ -372,10 +372,11 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThere
   for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 1);
   const auto started = NewFibers(100);
   policy.PushBatch(started.data(), started.size(), kStarted, kNoWorker);
-  int picks = 0;
-  while (FiberEntity* fiber = Pop(policy, 1)) {
+  for (int picks = 0;; ++picks) {
+    ASSERT_LT(picks, 20 * 61);
+    FiberEntity* const fiber = Pop(policy, 1);
+    ASSERT_NE(fiber, nullptr);
     if (fiber == yielded) break;
-    ASSERT_LT(++picks, 20 * 61);
     policy.Push(fiber, kYielded, 1);
     policy.Push(New(), kStarted, kNoWorker);
     clock.Advance(100ns);
