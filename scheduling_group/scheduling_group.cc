@@ -95,14 +95,10 @@ void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
   neighbours_.store(neighbour_list_.get(), std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
-IdleGroups& SchedulingGroup::idle_groups() noexcept {
-  // Of all groups of the process. Never destroyed: threads push also while the process ends.
-  static constinit IdleGroups all;
-  return all;
-}
+constinit IdleGroups SchedulingGroup::idle_groups_;
 
 void SchedulingGroup::Notify() {
-  if (!WakeOne() && HasPartners()) CallPartners();
+  if (!WakeOne() && APartnerMayIdle()) CallPartners();
 }
 
 WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
@@ -190,7 +186,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
   if (TryPushNewAndFence(fiber, WorkerOf(caller, this))) [[likely]] {
-    if (!WakeOneAfterFence() && !local && HasPartners()) CallPartners();
+    if (!WakeOneAfterFence() && !local && APartnerMayIdle()) CallPartners();
     return true;
   }
   return StartWhenFull(fiber);

@@ -223,11 +223,12 @@ class SchedulingGroup : public numa::NodeAllocated {
   // acquire: pairs with the release in SetNeighbours().
   const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
   // For call_for_help.h.
-  static IdleGroups& idle_groups() noexcept;
+  static IdleGroups& idle_groups() noexcept { return idle_groups_; }
   int slot() const noexcept { return slot_; }
   const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
   const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
-  bool HasPartners() const { return !partner_mask().Empty(); }
+  // After a fence as in CallForHelp(), whose first look this is, without a call.
+  bool APartnerMayIdle() const noexcept { return idle_groups_.MayIdle(partner_mask()); }
   base::Atomic<bool>& help_is_coming() noexcept { return help_is_coming_; }
   bool HasStealable() const { return policy_->HasStealable(); }
   bool MayHelp(const SchedulingGroup& loaded) const {
@@ -298,6 +299,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   void RetryWithoutStack();
 
   void MakeParts();
+
+  // Of all groups of the process. Never destroyed: threads push also while the process ends.
+  static IdleGroups idle_groups_;
 
   const int id_;
   const int slot_;  // in IdleGroups
@@ -400,7 +404,7 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
     PushAndFence(fiber, reason, worker);
   }
   // For a local fiber no help is called: others may not have it.
-  if (!WakeOneAfterFence() && !local && HasPartners()) CallPartners();
+  if (!WakeOneAfterFence() && !local && APartnerMayIdle()) CallPartners();
 }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {
