@@ -34,6 +34,7 @@ WEFT_NOINLINE void PolicyV1::PushRarelyAndFence(FiberEntity* fiber, ReadyReason 
 WEFT_NOINLINE bool PolicyV1::PushBehindOutbox(Desk& desk, FiberEntity* fiber) {
   if (Full()) return false;
   FlushOutbox(desk);
+  desk.took_out_of_sight = true;  // V6
   return desk.outbox.Push(fiber) || queue_.TryPush(fiber);
 }
 

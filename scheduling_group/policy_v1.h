@@ -27,7 +27,7 @@
 //   V5  What lies in the boxes of a worker whose fiber runs for long is taken by others also when none of them is idle:
 //       each looks for such a desk every kRescueEvery visits.
 //   V6  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are back in sight (SP1). A worker that the kernel stops in between holds up to kMaxBatch of them until it
+//       they are back in sight (SP1); of a push TookOutOfSight() tells it. A worker that the kernel stops in between holds up to kMaxBatch of them until it
 //       has a CPU again, for about T / C time slices where T threads want C CPUs. The window is a part of a
 //       microsecond in each visit; what is in the boxes others reach (V5), idle workers at once.
 //
@@ -39,6 +39,7 @@
 #include <atomic>
 #include <chrono>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "weft/numa/node_memory.h"
@@ -69,6 +70,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
+  bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
   bool HasWork() const override;
   bool HasStealable() const override;
   bool Full() const override;
@@ -101,6 +103,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::uint32_t taken = 0;  // fibers that the last visit brought
     std::uint32_t visits = 0;
     std::uint32_t shares = 0;                 // GlobalQueue's to count
+    bool took_out_of_sight = false;           // in a push (V6)
     std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck desks
     QueueCounters counts;
   };

@@ -45,6 +45,7 @@ WEFT_NOINLINE void PolicyV2::MoveTurns(Desk& desk) {
   FiberEntity* fibers[kMaxMoved];
   const std::uint32_t n = desk.turns.PopHalf(fibers, kMaxMoved);
   if (n != 0) global_.Push(fibers, n);
+  desk.took_out_of_sight = true;  // P4
 }
 
 // False: there is no room.
@@ -54,6 +55,7 @@ WEFT_NOINLINE bool PolicyV2::MoveFresh(Desk& desk) {
   if (room == 0) return false;
   const std::size_t n = desk.fresh.PopOldest(fibers, room);
   if (n != 0) global_.Push(fibers, n);
+  desk.took_out_of_sight = true;  // P4
   return true;
 }
 

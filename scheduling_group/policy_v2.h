@@ -28,7 +28,7 @@
 //   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle, within a
 //       millisecond if they switch that often: each looks for such desks every kStuckEvery.
 //   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are back in sight (SP1), and a push is followed by a notification anyway.
+//       they are back in sight (SP1); of a push TookOutOfSight() tells it.
 //   P5  Local places are bounded, the global queue is not, so nothing is lost; TryPushNew() is false only when a
 //       worker's own place and the global queue are full.
 //   P6  Only a desk's worker adds to it; so what a thief takes goes to its own desk.
@@ -54,6 +54,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "weft/base/clock.h"
@@ -87,6 +88,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
+  bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
   bool HasWork() const override;
   bool HasStealable() const override;
   bool Full() const override;
@@ -155,6 +157,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     bool fresh_next = false;
     bool idled = true;  // since the last look
     bool oldest_next = false;
+    bool took_out_of_sight = false;        // in a push (P4)
     unsigned visit_next = 0;               // a worker's index
     std::int64_t looked_for_stuck_at = 0;  // ns of steady_clock, both
     std::int64_t served_oldest_at = 0;

@@ -185,8 +185,9 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   }
   SamplePush(caller, fiber);
   const bool local = fiber->group_local();  // After the push it is another's.
-  if (TryPushNewAndFence(fiber, WorkerOf(caller, this))) [[likely]] {
-    if (!WakeOneAfterFence() && !local && APartnerMayIdle()) CallPartners();
+  const int worker = WorkerOf(caller, this);
+  if (TryPushNewAndFence(fiber, worker)) [[likely]] {
+    NotifyAfterFence(local, worker);
     return true;
   }
   return StartWhenFull(fiber);

@@ -251,6 +251,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
   // After a push: sees to it that a worker looks.
   void Notify();
+  // The same after PushAndFence() and TryPushNewAndFence(). local: only this group may run the fiber.
+  WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
   // After a push of what no other group may take.
   void NotifyOwnWorkers() { (void)WakeSleeper(); }
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
@@ -395,6 +397,14 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEnt
   }
 }
 
+// For a local fiber no help is called, as others may not have it; but for what its push had taken out of their sight.
+WEFT_ALWAYS_INLINE void SchedulingGroup::NotifyAfterFence(bool local, int worker) {
+  if (WakeOneAfterFence() || !APartnerMayIdle()) return;
+  if (!local || (worker != SchedulingPolicy::kNoWorker && policy_->TookOutOfSight(static_cast<unsigned>(worker)))) {
+    CallPartners();
+  }
+}
+
 WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber,
                                                  ReadyReason reason) {
   SamplePush(caller, fiber);
@@ -403,8 +413,7 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
       !TryHandOffAndFence(fiber, static_cast<unsigned>(worker))) {
     PushAndFence(fiber, reason, worker);
   }
-  // For a local fiber no help is called: others may not have it.
-  if (!WakeOneAfterFence() && !local && APartnerMayIdle()) CallPartners();
+  NotifyAfterFence(local, worker);
 }
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {

@@ -65,6 +65,10 @@ class SchedulingPolicy {
   // As Push of a new fiber, but false if the bounded queue is full: the place for back-pressure.
   [[nodiscard]] virtual bool TryPushNew(FiberEntity* fiber, int worker) = 0;
 
+  // By `worker`, after a push: whether one since the last call had taken other ready fibers out of others' sight for a
+  // moment. The group then tells other groups of them, though what was pushed is not for these.
+  virtual bool TookOutOfSight([[maybe_unused]] unsigned worker) { return false; }
+
   // The next fiber for `worker`, by that worker only; nullptr if it should go and idle. Sets *in_sight_again if it had
   // taken ready fibers out of others' sight for a moment: the caller must then notify as after a push.
   [[nodiscard]] virtual FiberEntity* Pop(unsigned worker, bool* in_sight_again) = 0;

@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
 
@@ -37,13 +40,11 @@ constexpr int kOtherNode = 21;
 // Groups that all steal from each other.
 class Groups {
  public:
-  explicit Groups(const std::vector<unsigned>& sizes, Stealing stealing = {}) {
+  explicit Groups(const std::vector<unsigned>& sizes, Stealing stealing = {},
+                  const std::string& policy = weft::testing::PolicyUnderTest()) {
     for (unsigned size : sizes) {
-      groups_.push_back(
-          std::make_unique<SchedulingGroup>(SchedulingGroup::Options{.id = static_cast<int>(groups_.size()),
-                                                                     .workers = size,
-                                                                     .policy = weft::testing::PolicyUnderTest(),
-                                                                     .run_queue_size = 1024}));
+      groups_.push_back(std::make_unique<SchedulingGroup>(SchedulingGroup::Options{
+          .id = static_cast<int>(groups_.size()), .workers = size, .policy = policy, .run_queue_size = 1024}));
     }
     for (const auto& group : groups_) {
       std::vector<SchedulingGroup::Neighbour> neighbours;
@@ -169,6 +170,83 @@ TEST(Calls, AFiberBehindManyGroupLocalOnesIsRunByTheNeighbour) {
   }
 }
 
+// As the policy under test. While a group-local fiber is pushed all that is ready is in the hand of who pushes.
+class TakesOutOfSight final : public SchedulingPolicy {
+ public:
+  explicit TakesOutOfSight(const Options& options)
+      : policy_(CreateSchedulingPolicy(weft::testing::PolicyUnderTest(), options)) {}
+
+  static inline std::function<void()> meanwhile;  // By the test's thread or fiber.
+  static inline std::atomic<SchedulingGroup*> other{nullptr};
+  static inline std::atomic<int> looks_in_vain{0};  // by one of `other` that goes to sleep
+
+  void Push(FiberEntity* fiber, ReadyReason reason, int worker) override {
+    PushLocally(*fiber);
+    policy_->Push(fiber, reason, worker);
+  }
+  void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override {
+    policy_->PushBatch(fibers, count, reason, worker);
+  }
+  bool TryPushNew(FiberEntity* fiber, int worker) override {
+    PushLocally(*fiber);
+    return policy_->TryPushNew(fiber, worker);
+  }
+  bool TookOutOfSight(unsigned) override { return std::exchange(took_out_of_sight_, false); }
+  FiberEntity* Pop(unsigned worker, bool* in_sight_again) override { return policy_->Pop(worker, in_sight_again); }
+  FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override {
+    return policy_->PopFromBusyWorkers(worker, memory);
+  }
+  void EndSpin(SpinMemory* memory) override { policy_->EndSpin(memory); }
+  FiberEntity* Steal(bool* in_sight_again) override { return hidden_ ? nullptr : policy_->Steal(in_sight_again); }
+  bool HasWork() const override { return !hidden_ && policy_->HasWork(); }
+  bool HasStealable() const override {
+    if (!hidden_) return policy_->HasStealable();
+    if (other.load()->idle_workers().sleepers().Count() != 0) ++looks_in_vain;
+    return false;
+  }
+  bool Full() const override { return policy_->Full(); }
+  bool HalfEmpty() const override { return policy_->HalfEmpty(); }
+  std::size_t Size() const override { return policy_->Size(); }
+  std::size_t OverflowCount() const override { return policy_->OverflowCount(); }
+
+ private:
+  void PushLocally(const FiberEntity& fiber) {
+    if (!fiber.group_local() || !meanwhile) return;
+    hidden_ = true;
+    std::exchange(meanwhile, nullptr)();
+    hidden_ = false;
+    took_out_of_sight_ = true;
+  }
+
+  const std::unique_ptr<SchedulingPolicy> policy_;
+  std::atomic<bool> hidden_{false};
+  bool took_out_of_sight_ = false;
+};
+
+// Nobody was called for a group-local fiber; but a worker that went to sleep just then had not seen the others.
+TEST(Calls, WhatThePushOfALocalFiberTookOutOfSightIsRunByTheNeighbour) {
+  ASSERT_TRUE(RegisterSchedulingPolicy("takes out of sight", [](const SchedulingPolicy::Options& options) {
+    return std::make_unique<TakesOutOfSight>(options);
+  }));
+  Groups groups({1, 1}, {}, "takes out of sight");
+  TakesOutOfSight::other = &groups[1];
+  auto keeps_the_neighbour = std::make_unique<Hog>(groups[1]);
+  std::atomic<bool> ran{false}, done{false};
+  StartIn(groups[0],
+          [&] {
+            StartIn(groups[0], [&] { ran = true; });
+            TakesOutOfSight::meanwhile = [&] {
+              keeps_the_neighbour.reset();
+              SpinUntil([] { return TakesOutOfSight::looks_in_vain != 0; });
+            };
+            StartIn(groups[0], [] {}, {.group_local = true});
+            SpinUntil([&] { return ran.load(); });
+            done = true;
+          },
+          {.group_local = true});
+  SpinUntil([&] { return done.load(); });
+}
+
 // Only the eight nearest groups were called, and looked.
 TEST(Calls, EachGroupOfTheNodeHelpsTheOthers) {
   constexpr std::size_t kGroups = 36;
@@ -250,7 +328,7 @@ TEST(Calls, ABurstIsRunByAllWorkersOfBothGroups) {
 void ABurstIsRunByAllWorkers(Stealing stealing) {
   Groups groups({2, 2, 2, 2}, stealing);
   constexpr int kWorkers = 8;
-  for (int round = 0; round < 2'000; ++round) {
+  for (int round = 0; round < 500; ++round) {
     if (round % 2 == 0) groups.WaitUntilAllSleep();
     std::atomic<int> begun{0};
     StartIn(groups[0], [&] {
@@ -276,7 +354,7 @@ void RoundsAreRunByAllWorkers(Stealing stealing) {
   Groups groups({2, 2, 2, 2}, stealing);
   constexpr int kWorkers = 8;
   constexpr int kRounds = 25;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 50; ++round) {
     if (round % 2 == 0) groups.WaitUntilAllSleep();
     std::atomic<int> begun{0};
     StartIn(groups[0], [&] {

@@ -157,6 +157,21 @@ TEST_F(PolicyV1Test, AWorkerThatBringsFibersToTheQueueSaysSo) {
   for (FiberEntity* fiber : brought) EXPECT_EQ(Pop(policy, 1), fiber);
 }
 
+TEST_F(PolicyV1Test, APushThatBringsOthersToTheQueueSaysSo) {
+  PolicyV1 policy({.workers = 64, .run_queue_size = 4096});
+  const auto f = NewFibers(4000);
+  policy.PushBatch(f.data(), f.size(), kStarted, kNoWorker);
+  for (int i = 0; i < 200; ++i) ASSERT_NE(Pop(policy, 0), nullptr);  // Its batch has grown meanwhile.
+  const auto kept = NewFibers(16);
+  for (FiberEntity* fiber : kept) policy.Push(fiber, kStarted, 0);
+  EXPECT_FALSE(policy.TookOutOfSight(0));
+  policy.Push(New(), kStarted, 0);  // There is no room for it beside them.
+  EXPECT_TRUE(policy.TookOutOfSight(0));
+  EXPECT_FALSE(policy.TookOutOfSight(0));
+  while (Pop(policy, 0) != nullptr) {
+  }
+}
+
 // While it had them in its hand nobody saw them, and who was about to sleep sleeps.
 TEST_F(PolicyV1Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 1024});

@@ -61,6 +61,8 @@ TEST_F(PolicyV2Test, OfWhatAWorkerCannotKeepTheOldestGoToTheGlobalQueue) {
     for (FiberEntity* fiber : f) policy.Push(fiber, reason, 0);
     EXPECT_EQ(policy.Size(), f.size());
     EXPECT_EQ(policy.OverflowCount(), 0u);
+    EXPECT_TRUE(policy.TookOutOfSight(0));  // While they were moved nobody saw them.
+    EXPECT_FALSE(policy.TookOutOfSight(0));
     // Another worker gets them without taking them from that one.
     std::set<FiberEntity*> moved;
     while (FiberEntity* fiber = Pop(policy, 1)) moved.insert(fiber);
