@@ -27,9 +27,10 @@
 //   V5  What lies in the boxes of a worker whose fiber runs for long is taken by others also when none of them is idle:
 //       each looks for such a desk every kRescueEvery visits.
 //   V6  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are back in sight (SP1); of a push TookOutOfSight() tells it. A worker that the kernel stops in between holds up to kMaxBatch of them until it
-//       has a CPU again, for about T / C time slices where T threads want C CPUs. The window is a part of a
-//       microsecond in each visit; what is in the boxes others reach (V5), idle workers at once.
+//       they are back in sight (SP1); of a push TookOutOfSight() tells it. A worker that the kernel stops in between
+//       holds up to kMaxBatch of them until it has a CPU again, for about T / C time slices where T threads want C
+//       CPUs. The window is a part of a microsecond in each visit; what is in the boxes others reach (V5), idle workers
+//       at once.
 //
 // Rejected: putting new fibers into the slot too (fan-out would serialise until a spinner looks); visiting the queue
 // for each fiber (2 workers, 1,000 fibers that yield: 150 ns each, against 40; bench/workload --workload=yield).

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "weft/scheduling_group/prefetch_fiber.h"
+#include "weft/scheduling_group/time_slice.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -63,6 +65,10 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
   const std::int64_t now = clock_.now().time_since_epoch() / std::chrono::nanoseconds(1);
   AdaptPicks(desk, now);
   ShareYields(desk, now);
+  if (std::exchange(desk.slice_is_over, false)) {
+    desk.others_first_until = now + std::chrono::nanoseconds(kTimeSlice).count();
+  }
+  desk.others_first = now < desk.others_first_until;
   ++desk.looks;
   // Never two looks in a row, however long the fibers run: the global queue has its share (P1).
   if (desk.looks % 2 == 0) {
@@ -71,7 +77,8 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
       return fiber;
     }
   }
-  return TakeShare(desk, desk.looks % kYieldedFirstEvery == 0, in_sight_again);
+  const Yielded yielded = desk.looks % kYieldedFirstEvery == 0 ? Yielded::kFirst : Yielded::kLast;
+  return TakeShare(desk, desk.others_first ? Yielded::kNot : yielded, in_sight_again);
 }
 
 // Others' fibers that wait for too long, and the oldest of ours, by turns where there are both.
@@ -126,19 +133,20 @@ void PolicyV2::ShareYields(Desk& desk, std::int64_t now) {
 
 // A fair share of the global queue and of `yielded`, so that what is there is spread over the workers; half as many as
 // run from look to look, so what is local has its share too, and with fibers that run long each one comes by itself.
-WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, bool yielded_first, bool* in_sight_again) {
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, Yielded yielded, bool* in_sight_again) {
   // Mostly there is nothing, and then it shall cost nothing: the array is in another function.
-  return global_.HasWork() || !yielded_.Empty() ? TakeShareOfSome(desk, yielded_first, in_sight_again) : nullptr;
+  const bool some = global_.HasWork() || (yielded != Yielded::kNot && !yielded_.Empty());
+  return some ? TakeShareOfSome(desk, yielded, in_sight_again) : nullptr;
 }
 
-WEFT_NOINLINE FiberEntity* PolicyV2::TakeShareOfSome(Desk& desk, bool yielded_first, bool* in_sight_again) {
+WEFT_NOINLINE FiberEntity* PolicyV2::TakeShareOfSome(Desk& desk, Yielded yielded, bool* in_sight_again) {
   FiberEntity* fibers[kMaxPicks / 2];
   const std::size_t at_most = desk.picks / 2;
-  std::size_t n = yielded_first ? PopYielded(fibers, at_most) : 0;
+  std::size_t n = yielded == Yielded::kFirst ? PopYielded(fibers, at_most) : 0;
   if (n < at_most && global_.HasWork()) {
     n += global_.PopShare(fibers + n, static_cast<std::uint32_t>(at_most - n), &desk.shares);
   }
-  if (n < at_most && !yielded_first) n += PopYielded(fibers + n, at_most - n);
+  if (n < at_most && yielded == Yielded::kLast) n += PopYielded(fibers + n, at_most - n);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
   PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.

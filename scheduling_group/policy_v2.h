@@ -37,6 +37,8 @@
 //       most turns are within a factor of 3 of the least, and nobody waits for more than two rounds, but for as long as
 //       the kernel stops the worker that has the fiber. Where they are shorter each fiber goes that way now and then,
 //       so it holds over many rounds.
+//   P8  After a fiber whose time slice is over (time_slice.h) its worker serves others for a slice, and then one of
+//       `yielded` again: so fibers that loop have half of the time where others wait, however many those are.
 //
 // Rejected
 //   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
@@ -88,6 +90,10 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
+  void SliceIsOver(unsigned worker) override {
+    desks_[worker].slice_is_over = true;
+    desks_[worker].picks_until_look = 1;
+  }
   bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
   bool HasWork() const override;
   bool HasStealable() const override;
@@ -162,6 +168,9 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     std::int64_t looked_for_stuck_at = 0;  // ns of steady_clock, both
     std::int64_t served_oldest_at = 0;
     std::int64_t yielded_for_all_at = 0;
+    bool slice_is_over = false;  // of a fiber, since the last look
+    bool others_first = false;   // than `yielded`, as of the last look; P8
+    std::int64_t others_first_until = 0;
     // Of the last kMemory: how long it was busy, in ns, and how many picks it made meanwhile, in 1/256.
     std::uint64_t busy_for = 0;
     std::uint64_t busy_picks = 0;
@@ -177,8 +186,9 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* Look(Desk& desk, bool* in_sight_again);
   void AdaptPicks(Desk& desk, std::int64_t now);
   void ShareYields(Desk& desk, std::int64_t now);
-  FiberEntity* TakeShare(Desk& desk, bool yielded_first, bool* in_sight_again);
-  FiberEntity* TakeShareOfSome(Desk& desk, bool yielded_first, bool* in_sight_again);
+  enum class Yielded { kFirst, kLast, kNot };  // or the global queue
+  FiberEntity* TakeShare(Desk& desk, Yielded yielded, bool* in_sight_again);
+  FiberEntity* TakeShareOfSome(Desk& desk, Yielded yielded, bool* in_sight_again);
   std::size_t PopYielded(FiberEntity** fibers, std::size_t at_most) noexcept;
   FiberEntity* Patrol(Desk& desk, std::int64_t now);
   FiberEntity* TakeHalf(Desk& from, Desk& own, std::size_t at_least = 1);
@@ -266,7 +276,7 @@ WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_ag
     fiber = global_.PopAlone();
   } else {
     fiber = PopLocal(desk);
-    if (fiber == nullptr) fiber = TakeShare(desk, true, in_sight_again);
+    if (fiber == nullptr) fiber = TakeShare(desk, desk.others_first ? Yielded::kLast : Yielded::kFirst, in_sight_again);
   }
   if (fiber == nullptr) fiber = desk.slot.Take();
   if (fiber == nullptr) {

@@ -69,6 +69,9 @@ class SchedulingPolicy {
   // moment. The group then tells other groups of them, though what was pushed is not for these.
   virtual bool TookOutOfSight([[maybe_unused]] unsigned worker) { return false; }
 
+  // The fiber that runs has had its time slice (time_slice.h), and yields: Pop() and Push() follow. By `worker`.
+  virtual void SliceIsOver([[maybe_unused]] unsigned worker) {}
+
   // The next fiber for `worker`, by that worker only; nullptr if it should go and idle. Sets *in_sight_again if it had
   // taken ready fibers out of others' sight for a moment: the caller must then notify as after a push.
   [[nodiscard]] virtual FiberEntity* Pop(unsigned worker, bool* in_sight_again) = 0;

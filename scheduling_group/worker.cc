@@ -400,6 +400,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
   // Who waits for input or output is not in the queue yet.
   if (IdlePoller* poller = group->idle_poller()) poller->PollIfDue(std::chrono::steady_clock::now());
+  group->policy().SliceIsOver(index);
   YieldCurrentFiber();
 }
 

@@ -18,7 +18,7 @@ build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboos
   libgoogle-glog-dev liburing-dev"
 example_packages="libboost-json1.81-dev libssl-dev wrk"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
-test_packages="libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
+test_packages="git libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
   curl openssl redis-tools valgrind strace binutils"
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/scheduling_group/time_slice.h"
+
 #include "scheduling_group/policy_fixture.h"
 #include "testing/manual_clock.h"
 
@@ -332,6 +334,48 @@ TEST_F(PolicyV2Test, FibersThatYieldHaveAboutAsManyTurnsAsOthersWhereverTheyAreA
         }
       }
     }
+  }
+}
+
+// They had every other turn, each as long as a slice: hundreds of short fibers behind three of them waited for 15 s.
+TEST_F(PolicyV2Test, AfterASliceOthersRunForAsLong) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  const auto loops = NewFibers(3);
+  const auto others = NewFibers(200);
+  for (FiberEntity* fiber : others) policy.Push(fiber, kStarted, 0);
+  for (FiberEntity* fiber : loops) policy.Push(fiber, kYielded, 0);
+  std::size_t slices = 0;
+  const auto end_slice = [&](FiberEntity* loop) {  // As a worker does. Returns the next fiber.
+    ++slices;
+    clock.Advance(kTimeSlice);
+    policy.SliceIsOver(0);
+    FiberEntity* next = Pop(policy, 0);
+    policy.Push(loop, kYielded, 0);
+    return next;
+  };
+  const auto is_loop = [&](FiberEntity* fiber) { return std::ranges::find(loops, fiber) != loops.end(); };
+  FiberEntity* next = Pop(policy, 0);
+  for (std::size_t run = 0; run < others.size();) {
+    ASSERT_NE(next, nullptr);
+    if (is_loop(next)) {
+      next = end_slice(next);
+      ASSERT_LE(slices, 2 * loops.size());
+    } else {
+      ++run;
+      clock.Advance(1us);
+      next = Pop(policy, 0);
+    }
+  }
+  // By themselves they need not wait, and each has its turn.
+  std::set<FiberEntity*> had_turns;
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(is_loop(next));
+    had_turns.insert(next);
+    next = end_slice(next);
+  }
+  EXPECT_EQ(had_turns.size(), loops.size());
+  while (Pop(policy, 0) != nullptr) {
   }
 }
 

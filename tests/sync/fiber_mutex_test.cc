@@ -295,8 +295,8 @@ TEST(FiberMutex, IsHandedOverToAWaiterThatHasLostForLong) {
   mutex.lock();
   group.Start([&] {
     mutex.lock();
-    got_it = true;
     mutex.unlock();
+    got_it = true;
   });
   occupy();
   bool handed_over = false;
