@@ -95,7 +95,7 @@ void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
   neighbours_.store(neighbour_list_.get(), std::memory_order_release);  // Pairs with the acquire in neighbours().
 }
 
-constinit IdleGroups SchedulingGroup::idle_groups_;
+constinit IdleGroups SchedulingGroup::all_idle_groups;
 
 void SchedulingGroup::Notify() {
   if (!WakeOne() && APartnerMayIdle()) CallPartners();

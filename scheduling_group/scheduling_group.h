@@ -223,12 +223,12 @@ class SchedulingGroup : public numa::NodeAllocated {
   // acquire: pairs with the release in SetNeighbours().
   const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
   // For call_for_help.h.
-  static IdleGroups& idle_groups() noexcept { return idle_groups_; }
+  static IdleGroups& idle_groups() noexcept { return all_idle_groups; }
   int slot() const noexcept { return slot_; }
   const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
   const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
   // After a fence as in CallForHelp(), whose first look this is, without a call.
-  bool APartnerMayIdle() const noexcept { return idle_groups_.MayIdle(partner_mask()); }
+  bool APartnerMayIdle() const noexcept { return all_idle_groups.MayIdle(partner_mask()); }
   base::Atomic<bool>& help_is_coming() noexcept { return help_is_coming_; }
   bool HasStealable() const { return policy_->HasStealable(); }
   bool MayHelp(const SchedulingGroup& loaded) const {
@@ -303,7 +303,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void MakeParts();
 
   // Of all groups of the process. Never destroyed: threads push also while the process ends.
-  static IdleGroups idle_groups_;
+  static IdleGroups all_idle_groups;
 
   const int id_;
   const int slot_;  // in IdleGroups
