@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "weft/base/clock.h"
 #include "weft/base/log.h"
 #include "weft/base/spin_lock.h"
 #include "weft/numa/affinity.h"
@@ -25,6 +26,7 @@
 #include "weft/scheduling_group/counters.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/time_slice.h"
 
 #include "testing/worker_group.h"
 
@@ -493,6 +495,47 @@ TEST(SchedulingGroup, BetweenLongFibersAWorkerLooksForInputAndOutput) {
       // Two pops each; after at most 64 of them it is seen that they are long.
       EXPECT_GE(run(80, 1ms), 40) << "after short ones";
     }
+    over = true;
+    done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+}
+
+// Fibers that only leave at the end of a time slice: a worker that had run short ones looked after 64 slices, 2 s.
+TEST(SchedulingGroup, AtTheEndOfEachTimeSliceAWorkerLooksForInputAndOutput) {
+  constexpr int kSlices = 4;
+  WorkerGroup group(1);
+  auto* poller = new CountingPoller;
+  ASSERT_TRUE(group.group().SetIdlePoller(std::unique_ptr<IdlePoller>(poller)));
+  Countdown done(2);
+  std::atomic<bool> short_turns{true};
+  std::atomic<bool> over{false};
+  std::atomic<int> running{0};
+  std::atomic<int> slices{0};
+  // A fiber does it until the other one has run: its slice is over then.
+  const auto run = [&](int fiber) {
+    YieldIfSliceIsOver();
+    if (running.exchange(fiber) != fiber) ++slices;
+  };
+  ASSERT_TRUE(group.Start([&] {
+    while (short_turns) YieldCurrentFiber();
+    while (!over) run(1);
+    done.Done();
+  }));
+  ASSERT_TRUE(group.Start([&] {
+    // Ends right after a look, when the next one is 64 choices away: there are two to a yield. Not with a sanitizer,
+    // where a worker looks more often because all is slow.
+    for (int looks = 0, yields = 0; looks < 1000 && yields < 30; ++looks) {
+      const int asked = poller->asked;
+      for (yields = 0; poller->asked == asked; ++yields) YieldCurrentFiber();
+    }
+    short_turns = false;
+    running = 2;
+    const int asked = poller->asked;
+    const auto limit = base::Deadline::After(30s);
+    while (slices < kSlices && !limit.expired()) run(2);
+    EXPECT_GE(slices, kSlices) << "the slices do not end";
+    EXPECT_GE(poller->asked - asked, kSlices) << "looks in the time of " << slices << " slices";
     over = true;
     done.Done();
   }));
