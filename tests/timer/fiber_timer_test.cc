@@ -798,13 +798,18 @@ TEST(FiberTimerEnd, WhoComesToWaitWhileTheCallbackIsBeingDestroyedIsWoken) {
   entry = TimerSlab::Find(id);
   EnableFiberTimer(id);
   while (!ends) std::this_thread::yield();
-  Countdown woken(1);
-  std::thread waiter([&] {
+  // A waiter who is not woken would keep the test from ending: it is left behind then.
+  auto woken = std::make_shared<Countdown>(1);
+  std::thread waiter([woken, id] {
     EXPECT_FALSE(KillFiberTimerAndWait(id));
-    woken.Done();
+    woken->Done();
   });
-  EXPECT_TRUE(woken.Wait());
-  waiter.join();
+  if (woken->Wait(seconds(10))) {
+    waiter.join();
+  } else {
+    waiter.detach();
+    ADD_FAILURE() << "who waits for the end of the timer is not woken";
+  }
 }
 
 // --- A full run queue ---

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 #include "weft/base/cpu.h"
@@ -25,6 +26,8 @@ class TimerSlabTest : public testing::TestWithParam<EntryWidth> {
     TimerEntry* entry = slab_.Allocate();
     for (; entry == nullptr; entry = slab_.Allocate()) {
       if (TimerChunk* chunk = slab_.WithoutMemory()) {
+        // Or this would go on for ever.
+        if (chunk->populated == kPlacesPerChunk) throw std::logic_error("a chunk that has all its memory wants more");
         const std::uint32_t to = TimerSlab::NextStep(chunk->populated);
         TimerSlab::Populate(chunk, chunk->populated, to);
         chunk->populated = to;
