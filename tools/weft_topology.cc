@@ -7,6 +7,9 @@
 //   weft_topology --flagfile=conf/numa.flags                         ... with a program's flags
 //   weft_topology --fiber_topology="numa:2 l3:4 core:8 pu:2"         another machine (hwloc synthetic or XML)
 //   weft_topology --svg=plan.svg --title="our server"                the picture too
+//
+// Exit code 2: a flag, a flag file or an argument that cannot be, as of other programs (StartRuntime()). 1: the picture
+// cannot be written.
 
 #include <gflags/gflags.h>
 
@@ -31,9 +34,9 @@ namespace {
 using weft::fiber::Options;
 using weft::fiber::RuntimePlan;
 
-int Fail(const std::string& why) {
+int Fail(const std::string& why, int exit_code = 2) {
   std::cerr << "weft_topology: " << why << '\n';
-  return 1;
+  return exit_code;
 }
 
 std::string Rate(std::int64_t every_n) {
@@ -87,6 +90,6 @@ int main(int argc, char** argv) {
                                      .steal_every_n = options.work_stealing_ratio,
                                      .cross_node_steal_every_n = options.cross_numa_work_stealing_ratio});
   file.close();
-  if (!file) return Fail("cannot write " + FLAGS_svg);
+  if (!file) return Fail("cannot write " + FLAGS_svg, /*exit_code=*/1);
   return 0;
 }

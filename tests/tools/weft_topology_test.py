@@ -50,18 +50,29 @@ class Text(unittest.TestCase):
         cpus = len(os.sched_getaffinity(0))
         self.assertRegex(result.stdout, rf"\bcores?, {cpus} CPUs?\b")
 
-    def test_refusals_are_one_line(self):
-        for arguments, expected in (
-            (["--fiber_topology=nonsense"], "--fiber_topology=nonsense: must be"),
-            (["--fiber_scheduling_group_size=65"], "--fiber_scheduling_group_size=65: must be"),
-            (["--fiber_numa_aware=perhaps"], "--fiber_numa_aware=perhaps: must be"),
-            (["stray"], "unknown argument stray"),
-            (["--svg=/no/such/folder/x.svg"], "cannot write /no/such/folder/x.svg"),
+    def refused(self, exit_code, expected, *arguments):
+        result = run(*arguments)
+        self.assertIn(expected, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertEqual(result.returncode, exit_code, arguments)
+
+    def test_flags_that_cannot_be_are_one_line_and_exit_code_2(self):
+        for flag, expected in (
+            ("--fiber_topology=nonsense", "--fiber_topology=nonsense: must be"),
+            ("--fiber_scheduling_group_size=65", "--fiber_scheduling_group_size=65: must be"),
+            ("--fiber_numa_aware=perhaps", "--fiber_numa_aware=perhaps: must be"),
+            ("stray", "unknown argument stray"),
         ):
-            result = run(*arguments)
-            self.assertEqual(result.returncode, 1)
-            self.assertIn(expected, result.stderr)
-            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.refused(2, expected, flag)
+
+    def test_a_flag_file_with_an_unknown_flag_is_one_line_and_exit_code_2(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".flags") as file:
+            file.write("--fiber_worker_cuont=3\n")
+            file.flush()
+            self.refused(2, f"{file.name}:1: ", "--flagfile=" + file.name)
+
+    def test_a_picture_that_cannot_be_written_is_one_line_and_exit_code_1(self):
+        self.refused(1, "cannot write /no/such/folder/x.svg", "--svg=/no/such/folder/x.svg")
 
 
 def points_of(path):
