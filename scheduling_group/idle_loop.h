@@ -115,7 +115,7 @@ typename Worker::Fiber* LastLookAtPartners(Worker& worker, bool* not_all) {
   for (typename Worker::Group* partner : worker.group().partners()) {
     if (SomebodyIdles(*partner) || !partner->HasStealable()) continue;
     if (typename Worker::Fiber* fiber = worker.StealFrom(*partner)) {
-      CallForHelp(*partner);  // Not needed: CH4.
+      CallForHelp(*partner);  // No fiber needs it (CH4); it wakes a worker that naps because of `not_all`.
       return fiber;
     }
     *not_all |= worker.MaySeeLess(*partner);

@@ -298,7 +298,8 @@ FiberEntity* Worker::StealFromOtherGroups() {
     if (neighbours.all[i].steal_every_n == 0 || idle_looks_ < next_steal_look_[i]) continue;
     FiberEntity* fiber = StealFrom(i);
     if (fiber == nullptr) continue;
-    CallForHelp(*neighbours.all[i].group);  // Not needed: CH4.
+    // No fiber needs this call (CH4); it wakes a worker that naps because it had not seen all (MaySeeLess()).
+    CallForHelp(*neighbours.all[i].group);
     return fiber;
   }
   robbing_ = false;
