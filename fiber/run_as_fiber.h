@@ -86,8 +86,8 @@ void RunAsFiber(F&& f) {
 
 // While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.  Needs no
 // runtime.
-//
-//   { RefuseFiberStarts refuse;  EXPECT_FALSE(server.Accept()); }
+// Sample:
+//   weft::fiber::RefuseFiberStarts refuse;  if (StartFiberDetached([] { ... })) std::abort();  // it says false
 class RefuseFiberStarts {
  public:
   RefuseFiberStarts() { detail::ForbidStarts(); }

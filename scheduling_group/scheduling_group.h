@@ -25,8 +25,8 @@
 //        looks, after its push and a full fence, for sleepers in the other groups, and sends the nearest one; the
 //        spinner that was the last free worker and leaves fibers behind does the same, and so does a thief. A worker
 //        that goes to sleep announces it, full fence, and tries to steal from each of them in which nobody looks. So
-//        such a fiber is seen by one that sleeps, or by the next that would. What is in a hand-off slot is for the
-//        group's own workers (HS2).
+//        such a fiber is seen by one that sleeps, or by the next that would; behind more than 64 group-local ones by
+//        looks a millisecond apart, each 64 further on. A hand-off slot is for the group's own workers (HS2).
 //   SG5  steal_every_n is the rate at which workers look at another group by themselves, without a call. Nothing of SG4
 //        depends on it, but that 0 means never; and on the distance depends who is called first.
 //
