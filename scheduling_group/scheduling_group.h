@@ -292,6 +292,7 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   bool WakeSleeper();
   FiberEntity* PollAndPop(unsigned worker);
+  void PauseBeforeWake() const noexcept;
   void CallPartners();
   void PollAtPick(unsigned worker);
   bool StartWhenFull(FiberEntity* fiber);
