@@ -10,6 +10,7 @@
 
 #include "weft/base/check.h"
 #include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
@@ -47,7 +48,10 @@ std::string_view GetFiberName() noexcept {
   return self != nullptr ? self->name() : "";
 }
 
-std::size_t GetFiberCount() { return scheduling_group::EntityPool::LiveFibers(); }
+std::size_t GetFiberCount() {
+  // A lock of the pool may be held by a thread that is not in the child.
+  return scheduling_group::IsForkedChild() ? 0 : scheduling_group::EntityPool::LiveFibers();
+}
 
 std::size_t GetFiberQueueSize() {
   const scheduling_group::OutsideSection section;

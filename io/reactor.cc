@@ -8,6 +8,7 @@
 
 #include "weft/base/check.h"
 #include "weft/io/readiness_engines.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
@@ -56,6 +57,7 @@ std::error_code Reactor::Modify(int fd, std::uint32_t events, EventSink* sink) {
 }
 
 void Reactor::Remove(int fd) noexcept {
+  if (scheduling_group::IsForkedChild()) return;  // RE4
   engine_->Remove(fd);
   attendance_.Unregistered();
 }
@@ -103,7 +105,10 @@ void Reactor::LeaveAfterDispatch() {
   if (!claimed.empty()) synchronization::WakeAll(&claimed);
 }
 
-void Reactor::Interrupt() { engine_->Interrupt(); }
+void Reactor::Interrupt() {
+  if (scheduling_group::IsForkedChild()) return;  // RE4
+  engine_->Interrupt();
+}
 
 void Reactor::StartWatch(std::chrono::nanoseconds after) { PollWatch::Start(watch_, after); }
 

@@ -18,6 +18,8 @@
 //   RE2  An idle process makes no wake-ups: the wait has no time-out. Time-outs are the timers' (timer/).
 //   RE3  Input and output do not starve behind fibers that are ready: a worker that is never idle looks each 20 us
 //        (SchedulingGroup::kPollEvery). Nor the reverse: who is woken queues behind those that are ready.
+//   RE4  A forked child, which has no workers, leaves the engine alone: epoll's registrations and io_uring's rings are
+//        shared with the parent. So a child may close its copies of descriptors, as destructors do at exit().
 //
 // The engine is chosen by --fiber_io_engine.
 #ifndef WEFT_IO_REACTOR_H_

@@ -9,6 +9,7 @@
 
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
+#include "weft/scheduling_group/forked_child.h"
 
 namespace weft::io {
 
@@ -97,6 +98,8 @@ void TcpServer::End(Connection* connection) {
 }
 
 void TcpServer::Stop(base::Deadline drain_until) {
+  // Nobody is there who could end them, and to shut a socket down would do so to the parent's, too.
+  if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild("TcpServer::Stop");
   std::unique_lock lock(mutex_);
   if (!stopping_) {
     stopping_ = true;

@@ -22,6 +22,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/tests/fiber/forked_child.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/timer/fiber_timer.h"
 
@@ -29,51 +30,6 @@ namespace weft::fiber {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr int kFine = 42;
-constexpr unsigned kHangsAfter = 20;  // seconds
-
-// How a child of this process has ended, and what it has written to stderr.
-struct Ended {
-  int status = 0;
-  std::string text;
-
-  bool by(int signal) const { return WIFSIGNALED(status) && WTERMSIG(status) == signal; }
-  bool with(int code) const { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
-};
-
-template <class F>
-Ended Fork(F in_child) {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe(ends.data()), 0);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(kHangsAfter);
-    ::dup2(ends[1], STDERR_FILENO);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    in_child();
-    ::_exit(kFine);
-  }
-  ::close(ends[1]);
-  Ended ended;
-  std::array<char, 256> buffer{};
-  for (;;) {
-    const ssize_t count = ::read(ends[0], buffer.data(), buffer.size());
-    if (count <= 0) break;
-    ended.text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  ::close(ends[0]);
-  EXPECT_EQ(::waitpid(pid, &ended.status, 0), pid);
-  return ended;
-}
-
-void ExpectOneLine(const Ended& ended, const std::string& caller) {
-  EXPECT_EQ(ended.text,
-            "Weft: " + caller +
-                ": this process was forked from one in which the runtime ran, and has no workers: fork, or call "
-                "daemon(), before StartRuntime(); in the child call nothing but exec() and _exit()\n");
-}
 
 class ForkTest : public ::testing::Test {
  protected:
@@ -125,14 +81,19 @@ TEST_F(ForkTest, TheEndOfTheRuntimeInAChildIsNone) {
 }
 
 TEST_F(ForkTest, QuestionsInAChildAreAnsweredByNothing) {
+  FiberEvent go;
+  Fiber alive([&] { go.Wait(); });
   const Ended ended = Fork([] {
     if (IsRuntimeRunning() || GetFiberQueueSize() != 0 || GetSchedulingGroupCount() != 0) ::_exit(1);
     if (!GetSchedulingCounts().empty() || TryAdmit() != Admission::kNoRuntime) ::_exit(2);
+    if (GetFiberCount() != 0 || GetFiberId() != 0) ::_exit(3);  // Though fibers were alive in the parent.
     FiberSleepFor(1us);
     KillFiberTimer(0);
   });
   EXPECT_TRUE(ended.with(kFine)) << ended.status;
   EXPECT_EQ(ended.text, "");
+  go.Set();
+  alive.Join();
 }
 
 TEST_F(ForkTest, AChildMayExec) {
