@@ -5,12 +5,14 @@
 
 #include <execinfo.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <mutex>
 #include <string_view>
 
@@ -236,6 +238,7 @@ std::mutex& InstallMutex() {
   return *mutex;
 }
 constinit base::Atomic<bool> g_installed{false};
+constinit base::Atomic<std::int64_t> g_looked_at_ms{0};
 
 }  // namespace
 
@@ -261,6 +264,16 @@ void CheckOverflowHandler() {
   if (!lock.owns_lock()) return;  // Another thread does it.
   PutInFront(SIGSEGV);
   PutInFront(SIGBUS);
+}
+
+void CheckOverflowHandlerNowAndThen() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);  // Some milliseconds late, and a third of the other one's cost.
+  const std::int64_t now = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+  // relaxed, both: it says nothing about other data, and two that look at once do no harm.
+  if (now - g_looked_at_ms.load(std::memory_order_relaxed) < kLookAtHandlersEvery.count()) return;
+  g_looked_at_ms.store(now, std::memory_order_relaxed);
+  CheckOverflowHandler();
 }
 
 AlternateSignalStack::AlternateSignalStack() {

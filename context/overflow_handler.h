@@ -19,9 +19,10 @@
 // google::InstallFailureSignalHandler() after StartRuntime(), takes our place, and mostly runs on the very stack that
 // is used up, so that the process dies without a word. So CheckOverflowHandler() looks whether ours is still there, and
 // if not, puts it in front of the other one again. Each worker does so before its first fiber, and again when it had
-// nothing to do for the 2nd, 4th, 8th, ... time; so does housekeeping, a second or so after any worker has found
-// nothing to do (SchedulingGroup::TrimIdleMemory). A program that installs its handler while fibers run, and whose
-// workers have no pause after that, must do so before StartRuntime().
+// nothing to do for the 2nd, 4th, 8th, ... time. And when nobody has looked for kLookAtHandlersEvery, a worker does so
+// that gets up from its sleep, before it runs a fiber, and so does the watch of time slices, while workers are up
+// (scheduling_group/slice_watch.h). So a handler that is installed while nothing runs has ours before it; of one that
+// is installed while fibers run, faults in the next tenth of a second are silent.
 //
 // Invariants
 //   OH1  A fault is passed on to each former action at most once, the latest first: a handler that was installed over
@@ -41,6 +42,7 @@
 #ifndef WEFT_CONTEXT_OVERFLOW_HANDLER_H_
 #define WEFT_CONTEXT_OVERFLOW_HANDLER_H_
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +71,11 @@ void InstallOverflowHandler();
 
 // Puts it in front of a handler that was installed over it. Nothing if it was not installed. Two system calls.
 void CheckOverflowHandler();
+
+// The same, if nobody has done it for so long: not at each call, for a handler that is installed for a moment and taken
+// away again is better left alone. A read of a coarse clock.
+inline constexpr std::chrono::milliseconds kLookAtHandlersEvery{100};
+void CheckOverflowHandlerNowAndThen();
 
 // The calling thread's signal handlers run on a stack of their own (with a guard) as long as this lives. Destroyed by
 // the same thread. If there is no memory for it the thread keeps what it has, and an overflow is silent.

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "weft/base/log.h"
+#include "weft/context/overflow_handler.h"
 #include "weft/scheduling_group/time_slice.h"
 
 namespace weft::scheduling_group {
@@ -111,6 +112,7 @@ void SliceWatch::ThreadMain() noexcept {
 // True: a worker is up.
 bool SliceWatch::Look() noexcept {
   looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.
   const std::lock_guard guard(workers_lock_);
   bool somebody_is_up = false;
   for (Watched* worker = workers_; worker != nullptr; worker = worker->next_) somebody_is_up |= worker->Look();

@@ -188,6 +188,7 @@ class Worker::IdleSide {
 
  private:
   Order<Group> CountedGetUp() {
+    context::CheckOverflowHandlerNowAndThen();
     const Order<Group> order = GetUp(*this);
     if (order.counted_as_spinner || order.errand != nullptr) WorkerCounters::Add(worker_.counters().wakes);
     return order;
@@ -224,7 +225,7 @@ class Worker::IdleSide {
 };
 
 // When the loop is left for the 1st, 2nd, 4th, ... time. A program installs its handlers when it starts: mostly before
-// its first fiber.
+// its first fiber. Later, see CountedGetUp().
 void Worker::CheckOverflowHandlerAtTimes() {
   if (std::has_single_bit(++loop_left_)) [[unlikely]] {
     context::CheckOverflowHandler();

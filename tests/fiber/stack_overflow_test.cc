@@ -8,12 +8,17 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <thread>
 
+#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/scheduling_group/slice_watch.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/fiber/unprobed_frame.h"
@@ -102,6 +107,50 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStar
         StartRuntime(OptionsOf({1, 1}));
         google::InstallFailureSignalHandler();
         AmongOthers({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); });
+        _exit(0);
+      },
+      [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; },
+      "weft: stack overflow in fiber culprit[^~]*SIGSEGV");
+}
+
+// The workers were past their first looks, and the next ones were to come after the fault.
+TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledWhileAllWorkersSlept) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        for (int i = 0; i < 5; ++i) Fiber([] {}).Join();
+        // While the watch of time slices is off all workers sleep.
+        const auto& watch = scheduling_group::SliceWatch::Get();
+        for (std::uint64_t looks = ~std::uint64_t{0}; looks != watch.looks();) {
+          looks = watch.looks();
+          std::this_thread::sleep_for(30 * scheduling_group::SliceWatch::kLookEvery);
+        }
+        google::InstallFailureSignalHandler();
+        Fiber({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); }).Join();
+        _exit(0);
+      },
+      [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; },
+      "weft: stack overflow in fiber culprit[^~]*SIGSEGV");
+}
+
+// Several times: housekeeping looks once.
+TEST_F(StackOverflowDeathTest, IsNamedThoughHandlersWereInstalledByAFiberThatNeverPauses) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        Fiber({.name = "culprit"}, [] {
+          for (int i = 0; i < 4; ++i) {
+            google::InstallFailureSignalHandler();
+            struct sigaction glogs = {};
+            sigaction(SIGSEGV, nullptr, &glogs);
+            const auto limit = base::Deadline::After(std::chrono::seconds(20));
+            for (struct sigaction now = glogs; now.sa_sigaction == glogs.sa_sigaction;) {
+              if (limit.expired()) _exit(0);
+              sigaction(SIGSEGV, nullptr, &now);
+            }
+          }
+          static_cast<void>(WriteAt<300'000>(0));
+        }).Join();
         _exit(0);
       },
       [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; },
