@@ -72,6 +72,14 @@ std::string Describe(const fiber::detail::JoinState& state) {
   return scheduling_group::DescribeFiber(state.name, state.id);
 }
 
+// Who is in Join() would find the state gone.
+void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_joined,
+                         const fiber::detail::JoinState* state) {
+  // relaxed: a call beside a join is wrong whatever else is seen.
+  WEFT_CHECK(state == nullptr || !being_joined.load(std::memory_order_relaxed), function, ": ", Describe(*state),
+             " is being joined: another fiber or thread is in Join() of the same Fiber");
+}
+
 }  // namespace
 
 Fiber::~Fiber() {
@@ -79,10 +87,14 @@ Fiber::~Fiber() {
              " is still joinable: call Join() or Detach() first");
 }
 
-Fiber::Fiber(Fiber&& other) noexcept
-    : state_(std::exchange(other.state_, nullptr)), past_(std::exchange(other.past_, Past::kMovedFrom)) {}
+Fiber::Fiber(Fiber&& other) noexcept {
+  CheckNotBeingJoined("Fiber::Fiber(Fiber&&)", other.being_joined_, other.state_);
+  state_ = std::exchange(other.state_, nullptr);
+  past_ = std::exchange(other.past_, Past::kMovedFrom);
+}
 
 Fiber& Fiber::operator=(Fiber&& other) noexcept {
+  CheckNotBeingJoined("Fiber::operator=", other.being_joined_, other.state_);
   WEFT_CHECK(state_ == nullptr, "Fiber::operator=: ", Describe(*state_),
              " is still joinable: call Join() or Detach() first");
   state_ = std::exchange(other.state_, nullptr);
@@ -92,6 +104,7 @@ Fiber& Fiber::operator=(Fiber&& other) noexcept {
 
 void Fiber::Detach() {
   CheckJoinable("Fiber::Detach");
+  CheckNotBeingJoined("Fiber::Detach", being_joined_, state_);
   std::exchange(state_, nullptr)->Release();
   past_ = Past::kDetached;
 }

@@ -194,6 +194,28 @@ TEST_F(FiberMisuseDeathTest, TwoJoinsOfOneFiberAtATime) {
                "Fiber::Join: fiber 'shared' \\(id [0-9]+\\) is being joined already");
 }
 
+// The join found the state gone.
+TEST_F(FiberMisuseDeathTest, DetachOrMoveBesideAJoin) {
+  constexpr auto kBesideAJoin = [](void (*then)(Fiber&)) {
+    StartRuntime(OptionsOf({1, 1}));
+    Fiber([&] {
+      FiberEvent never;
+      Fiber shared({.name = "shared"}, [&] { never.Wait(); });
+      Fiber joins(Launch::Dispatch, [&] { shared.Join(); });  // With one worker: until it waits there.
+      then(shared);
+    }).Join();
+  };
+  EXPECT_DEATH(kBesideAJoin([](Fiber& fiber) { fiber.Detach(); }),
+               "Fiber::Detach: fiber 'shared' \\(id [0-9]+\\) is being joined");
+  EXPECT_DEATH(kBesideAJoin([](Fiber& fiber) { const Fiber other(std::move(fiber)); }),
+               "Fiber::Fiber\\(Fiber&&\\): fiber 'shared' \\(id [0-9]+\\) is being joined");
+  EXPECT_DEATH(kBesideAJoin([](Fiber& fiber) {
+                 Fiber other;
+                 other = std::move(fiber);
+               }),
+               "Fiber::operator=: fiber 'shared' \\(id [0-9]+\\) is being joined");
+}
+
 TEST_F(FiberMisuseDeathTest, AJoinAfterOneThatRanOutOfTimeIsNone) {
   WithRuntime([] {
     FiberEvent go;
