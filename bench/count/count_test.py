@@ -92,10 +92,28 @@ class Scaling(unittest.TestCase):
         with self.assertRaises(callgrind.Failure):
             scaling.parse_counts("spawn x 1 ns\n")
 
-    def test_lines_are_of_the_group_but_for_what_is_stolen(self):
-        counts = {"queue_visits": 0.5, "queue_fibers": 1, "peer_takes": 0, "wakes": 0, "stolen": 0}
-        self.assertEqual(scaling.lines_moved(counts), (4.25, 0))
-        self.assertEqual(scaling.lines_moved({**counts, "stolen": 2}), (4.25, 14))
+    def test_counts_are_divided_by_the_operations(self):
+        self.assertEqual(scaling.per_operation({"wakes": 6, "begun": 3}, 3), {"wakes": 2, "begun": 1})
+        with self.assertRaises(scaling.Failure):
+            scaling.per_operation({"wakes": 6}, 0)
+
+    def test_numbers_have_two_digits_or_no_fraction(self):
+        self.assertEqual([scaling.number(value) for value in (0, 0.0314, 3.14, 99.4, 99.6, 1405.4)],
+                         ["0", "0.031", "3.1", "99", "100", "1405"])
+
+    def test_each_count_has_a_median_of_its_own(self):
+        runs = [{"wakes": 1, "spins": 9}, {"wakes": 2, "spins": 7}, {"wakes": 3, "spins": 8}]
+        self.assertEqual(scaling.medians(runs), {"wakes": 2, "spins": 8})
+
+    def test_a_group_is_not_larger_than_asked_for(self):
+        self.assertEqual([scaling.groups_of(workers, 8) for workers in (1, 8, 9, 512)], [1, 1, 2, 64])
+
+    def test_lines_are_of_the_group_but_for_the_pool_and_what_is_stolen(self):
+        counts = {"queue_visits": 0.5, "queue_fibers": 1, "peer_takes": 0, "wakes": 0, "stolen": 0, "pool_locks": 0}
+        self.assertEqual(scaling.lines_moved(counts), {"inside": 4.25, "node": 0, "across": 0})
+        self.assertEqual(scaling.lines_moved({**counts, "stolen": 2}), {"inside": 4.25, "node": 0, "across": 14})
+        self.assertEqual(scaling.lines_moved({**counts, "pool_locks": 0.5}), {"inside": 4.25, "node": 5, "across": 0})
+        self.assertEqual(scaling.lines_moved(counts, "spawn_ext"), {"inside": 6, "node": 0, "across": 0})
 
 
 class Bounds(unittest.TestCase):

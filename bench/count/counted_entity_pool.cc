@@ -1,0 +1,66 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The linker takes these functions instead of those in the library, whose object file is then needed by nobody.
+
+#include "weft/bench/count/counted_entity_pool.h"
+
+// All that entity_pool.cc includes: what comes after the #define is to be that file alone.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bitset>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_end.h"
+#include "weft/numa/affinity.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity_stack.h"
+#include "weft/scheduling_group/run_queue.h"
+
+namespace weft::base {
+namespace {
+
+// relaxed: statistics.
+constinit std::atomic<std::uint64_t> taken{0};
+constinit std::atomic<std::uint64_t> waited{0};
+
+class WEFT_SCOPED_CAPABILITY CountingGuard {
+ public:
+  explicit CountingGuard(SpinLock& lock) noexcept WEFT_ACQUIRE(lock) : lock_(lock) {
+    taken.fetch_add(1, std::memory_order_relaxed);
+    if (lock_.try_lock()) return;
+    waited.fetch_add(1, std::memory_order_relaxed);
+    lock_.lock();
+  }
+  ~CountingGuard() WEFT_RELEASE() { lock_.unlock(); }
+  CountingGuard(const CountingGuard&) = delete;
+  CountingGuard& operator=(const CountingGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace
+}  // namespace weft::base
+
+#define SpinLockGuard CountingGuard
+#include "weft/scheduling_group/entity_pool.cc"
+#undef SpinLockGuard
+
+namespace weft::bench {
+
+EntityPoolLocks ReadEntityPoolLocks() {
+  return {.taken = base::taken.load(std::memory_order_relaxed), .waited = base::waited.load(std::memory_order_relaxed)};
+}
+
+}  // namespace weft::bench
