@@ -65,10 +65,17 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
   const std::int64_t now = clock_.now().time_since_epoch() / std::chrono::nanoseconds(1);
   AdaptPicks(desk, now);
   ShareYields(desk, now);
-  if (std::exchange(desk.slice_is_over, false)) {
-    desk.others_first_until = now + std::chrono::nanoseconds(kTimeSlice).count();
+  FiberEntity* fiber = nullptr;
+  if (OthersHaveHadTheirSlice(desk, now)) {
+    fiber = TakeShare(desk, Yielded::kFirst, in_sight_again);
+  } else if (!std::exchange(desk.local_next, false)) {
+    fiber = LookOutside(desk, now, in_sight_again);
   }
-  desk.others_first = now < desk.others_first_until;
+  desk.look_was_last = fiber != nullptr;
+  return fiber;
+}
+
+FiberEntity* PolicyV2::LookOutside(Desk& desk, std::int64_t now, bool* in_sight_again) {
   ++desk.looks;
   // Never two looks in a row, however long the fibers run: the global queue has its share (P1).
   if (desk.looks % 2 == 0) {
@@ -77,8 +84,22 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
       return fiber;
     }
   }
-  const Yielded yielded = desk.looks % kYieldedFirstEvery == 0 ? Yielded::kFirst : Yielded::kLast;
+  // Not a look that may be for others' fibers: these would be found each time.
+  const Yielded yielded = desk.looks % kYieldedFirstEvery == 1 ? Yielded::kFirst : Yielded::kLast;
   return TakeShare(desk, desk.others_first ? Yielded::kNot : yielded, in_sight_again);
+}
+
+// P8. A slice that ends while the others are first is one of theirs, if nobody else had a turn: it makes them first no
+// longer, or those that have yielded would starve where others always loop.
+bool PolicyV2::OthersHaveHadTheirSlice(Desk& desk, std::int64_t now) {
+  const bool were_first = desk.others_first;
+  if (std::exchange(desk.slice_is_over, false)) {
+    const bool was_theirs = were_first && !desk.yielded_had_a_turn;
+    desk.others_first_until = was_theirs ? now : now + std::chrono::nanoseconds(kTimeSlice).count();
+    desk.yielded_had_a_turn = false;
+  }
+  desk.others_first = now < desk.others_first_until;
+  return were_first && !desk.others_first;
 }
 
 // Others' fibers that wait for too long, and the oldest of ours, by turns where there are both.
@@ -142,11 +163,11 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(Desk& desk, Yielded yielded, bool
 WEFT_NOINLINE FiberEntity* PolicyV2::TakeShareOfSome(Desk& desk, Yielded yielded, bool* in_sight_again) {
   FiberEntity* fibers[kMaxPicks / 2];
   const std::size_t at_most = desk.picks / 2;
-  std::size_t n = yielded == Yielded::kFirst ? PopYielded(fibers, at_most) : 0;
+  std::size_t n = yielded == Yielded::kFirst ? PopYielded(desk, fibers, at_most) : 0;
   if (n < at_most && global_.HasWork()) {
     n += global_.PopShare(fibers + n, static_cast<std::uint32_t>(at_most - n), &desk.shares);
   }
-  if (n < at_most && yielded == Yielded::kLast) n += PopYielded(fibers + n, at_most - n);
+  if (n < at_most && yielded == Yielded::kLast) n += PopYielded(desk, fibers + n, at_most - n);
   if (n == 0) return nullptr;
   desk.counts.CountVisit(n);
   PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
@@ -155,8 +176,9 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShareOfSome(Desk& desk, Yielded yielded
   return fibers[0];
 }
 
-std::size_t PolicyV2::PopYielded(FiberEntity** fibers, std::size_t at_most) noexcept {
+std::size_t PolicyV2::PopYielded(Desk& desk, FiberEntity** fibers, std::size_t at_most) noexcept {
   if (yielded_.Empty()) return 0;
+  desk.yielded_had_a_turn = true;
   return yielded_.PopSome(fibers, std::min(yielded_.Size() / workers_ + 1, at_most));
 }
 

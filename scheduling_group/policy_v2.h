@@ -37,8 +37,9 @@
 //       most turns are within a factor of 3 of the least, and nobody waits for more than two rounds, but for as long as
 //       the kernel stops the worker that has the fiber. Where they are shorter each fiber goes that way now and then,
 //       so it holds over many rounds.
-//   P8  After a fiber whose time slice is over (time_slice.h) its worker serves others for a slice, and then one of
-//       `yielded` again: so fibers that loop have half of the time where others wait, however many those are.
+//   P8  After a fiber whose time slice is over (time_slice.h) its worker serves others for a slice, or until one of
+//       them has had a slice, and then, before all else, one of `yielded`: so fibers that loop have half of the time
+//       where others wait, however many those are, and wait no longer than that where the others loop, too.
 //
 // Rejected
 //   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
@@ -91,8 +92,10 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
   void SliceIsOver(unsigned worker) override {
-    desks_[worker].slice_is_over = true;
-    desks_[worker].picks_until_look = 1;
+    Desk& desk = desks_[worker];
+    desk.slice_is_over = true;
+    desk.local_next = desk.look_was_last && desk.picks_until_look == desk.picks;
+    desk.picks_until_look = 1;
   }
   bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
   bool HasWork() const override;
@@ -171,6 +174,9 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     bool slice_is_over = false;  // of a fiber, since the last look
     bool others_first = false;   // than `yielded`, as of the last look; P8
     std::int64_t others_first_until = 0;
+    bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
+    bool look_was_last = false;       // as of the last look: it brought a fiber
+    bool local_next = false;          // A slice makes it look again at once; what is local has a share too (P1).
     // Of the last kMemory: how long it was busy, in ns, and how many picks it made meanwhile, in 1/256.
     std::uint64_t busy_for = 0;
     std::uint64_t busy_picks = 0;
@@ -184,12 +190,14 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool MoveFresh(Desk& desk);
   FiberEntity* PopLocal(Desk& desk) noexcept;
   FiberEntity* Look(Desk& desk, bool* in_sight_again);
+  FiberEntity* LookOutside(Desk& desk, std::int64_t now, bool* in_sight_again);
+  bool OthersHaveHadTheirSlice(Desk& desk, std::int64_t now);
   void AdaptPicks(Desk& desk, std::int64_t now);
   void ShareYields(Desk& desk, std::int64_t now);
   enum class Yielded { kFirst, kLast, kNot };  // or the global queue
   FiberEntity* TakeShare(Desk& desk, Yielded yielded, bool* in_sight_again);
   FiberEntity* TakeShareOfSome(Desk& desk, Yielded yielded, bool* in_sight_again);
-  std::size_t PopYielded(FiberEntity** fibers, std::size_t at_most) noexcept;
+  std::size_t PopYielded(Desk& desk, FiberEntity** fibers, std::size_t at_most) noexcept;
   FiberEntity* Patrol(Desk& desk, std::int64_t now);
   FiberEntity* TakeHalf(Desk& from, Desk& own, std::size_t at_least = 1);
   FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);

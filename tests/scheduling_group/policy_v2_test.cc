@@ -379,6 +379,91 @@ TEST_F(PolicyV2Test, AfterASliceOthersRunForAsLong) {
   }
 }
 
+// Each slice that ended put the others first for another one, theirs as well: a fiber that had yielded never ran again.
+TEST_F(PolicyV2Test, AfterASliceOfTheOthersOneThatHasYieldedRunsThoughThereAreAlwaysMoreOfThem) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  FiberEntity* yielded = New();
+  policy.Push(yielded, kYielded, 0);
+  FiberEntity* next = Pop(policy, 0);
+  ASSERT_EQ(next, yielded);
+  int others_slices = 0;
+  for (int turns = 0; turns < 10;) {
+    policy.Push(New(), kStarted, kNoWorker);  // It loops, too.
+    clock.Advance(kTimeSlice);
+    policy.SliceIsOver(0);
+    FiberEntity* const left = next;
+    next = Pop(policy, 0);
+    ASSERT_NE(next, nullptr);
+    if (left == yielded) {
+      EXPECT_NE(next, yielded) << "the others have no turn";
+      policy.Push(yielded, kYielded, 0);
+      ++turns;
+      others_slices = 0;
+    } else {
+      // It goes on elsewhere.
+      ASSERT_LE(++others_slices, 2) << "it starves";
+    }
+  }
+  while (Pop(policy, 0) != nullptr) {
+  }
+}
+
+TEST_F(PolicyV2Test, WhereOnlyThoseThatYieldedRanTheOthersComeFirstAfterTheNextSlice) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  const auto loops = NewFibers(3);
+  for (FiberEntity* fiber : loops) policy.Push(fiber, kYielded, 0);
+  FiberEntity* next = Pop(policy, 0);
+  const auto end_slice = [&] {
+    clock.Advance(kTimeSlice);
+    policy.SliceIsOver(0);
+    FiberEntity* const left = next;
+    next = Pop(policy, 0);
+    policy.Push(left, kYielded, 0);
+  };
+  for (int i = 0; i < 6; ++i) end_slice();
+  for (int i = 0; i < 20; ++i) {
+    end_slice();
+    ASSERT_NE(std::ranges::find(loops, next), loops.end());
+    FiberEntity* const other = New();
+    policy.Push(other, kStarted, kNoWorker);
+    end_slice();
+    EXPECT_EQ(next, other) << i;
+    clock.Advance(1us);
+    next = Pop(policy, 0);
+  }
+  while (Pop(policy, 0) != nullptr) {
+  }
+}
+
+// Each slice that ended made the worker look outside first, and there was always something.
+TEST_F(PolicyV2Test, BesideFibersFromOutsideThatAllLoopAWorkerServesItsOwnToo) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+  policy.Push(New(), kStarted, kNoWorker);
+  FiberEntity* next = Pop(policy, 0);
+  std::set<FiberEntity*> own;
+  for (const ReadyReason reason : {kWoken, kWoken, kStarted}) policy.Push(*own.insert(New()).first, reason, 0);
+  for (int slices = 0; !own.empty();) {
+    ASSERT_NE(next, nullptr);
+    policy.Push(New(), kStarted, kNoWorker);
+    if (own.erase(next) != 0) {
+      clock.Advance(1us);
+      next = Pop(policy, 0);
+      continue;
+    }
+    ASSERT_LE(++slices, 9) << own.size() << " starve";
+    clock.Advance(kTimeSlice);
+    policy.SliceIsOver(0);
+    FiberEntity* const left = next;
+    next = Pop(policy, 0);
+    policy.Push(left, kYielded, 0);
+  }
+  while (Pop(policy, 0) != nullptr) {
+  }
+}
+
 TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongIsSeenAndIsForThievesToo) {
   ManualClock clock;
   PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
@@ -426,6 +511,32 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThere
     policy.Push(fiber, kYielded, 1);
     policy.Push(New(), kStarted, kNoWorker);
     clock.Advance(100ns);
+  }
+  while (Pop(policy, 0) != nullptr || Pop(policy, 1) != nullptr) {
+  }
+}
+
+// The look at which these come first was the one at which its worker had found stuck fibers of others before.
+TEST_F(PolicyV2Test, WhatHasYieldedDoesNotStarveThoughThereIsAlwaysMoreFromOutsideAndAtWorkersThatAreStuck) {
+  ManualClock clock;
+  PolicyV2 policy({.workers = 2, .run_queue_size = 4096}, clock);
+  ASSERT_EQ(Pop(policy, 0), nullptr);  // Worker 0 was there once,
+  FiberEntity* yielded = New();
+  policy.Push(yielded, kYielded, 1);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(Pop(policy, 1), yielded);
+    clock.Advance(1ms);
+    policy.Push(yielded, kYielded, 1);
+  }
+  for (int picks = 0;; ++picks) {
+    ASSERT_LT(picks, 100) << "it starves";
+    policy.Push(New(), kStarted, 0);  // and runs a fiber for long that starts others,
+    policy.Push(New(), kStarted, 1);  // as those of worker 1 do,
+    policy.Push(New(), kStarted, kNoWorker);
+    FiberEntity* const fiber = Pop(policy, 1);
+    ASSERT_NE(fiber, nullptr);
+    if (fiber == yielded) break;
+    clock.Advance(1ms);
   }
   while (Pop(policy, 0) != nullptr || Pop(policy, 1) != nullptr) {
   }
