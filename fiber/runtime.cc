@@ -42,6 +42,8 @@
 //        with fibers left behind are kept apart as they are, and never run again.
 //   RT4  hooks are set before the first fiber and never changed.
 //   RT5  a start that fails has changed nothing: what it had made is gone, and the next start begins anew.
+//   RT6  a child that was forked while no runtime ran uses no group of the parent's runtimes again: their pollers are
+//        the parent's, too, which may start another runtime, and each would take the events of the other.
 
 #include "weft/fiber/runtime.h"
 
@@ -54,6 +56,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -218,9 +221,22 @@ struct Retired {
   std::size_t fibers_left_behind = 0;
 };
 
+// In a forked child (RT6).
+constinit std::atomic<bool> retired_are_the_parents{false};
+
 Retired& TheRetired() {
   static auto* const retired = new Retired;
   return *retired;
+}
+
+void KeepTheParentsApart() {
+  // relaxed: set while the process has one thread.
+  if (!retired_are_the_parents.load(std::memory_order_relaxed)) return;
+  auto& [closed, kept, count] = TheRetired();
+  kept.reserve(kept.size() + closed.size());
+  std::move(closed.begin(), closed.end(), std::back_inserter(kept));  // Descriptors may refer to their pollers.
+  closed.clear();
+  retired_are_the_parents.store(false, std::memory_order_relaxed);
 }
 
 std::unique_ptr<SchedulingGroup> ReuseOrMakeGroup(const SchedulingGroup::Options& options) {
@@ -295,6 +311,7 @@ bool Runtime::Start(const Options& options, RuntimePlan planned, std::string* er
 }
 
 void Runtime::MakeGroups(const Options& options, const numa::Topology& here) {
+  KeepTheParentsApart();
   // Nothing may fail when it comes to give them back.
   TheRetired().closed.reserve(TheRetired().closed.size() + plan_.groups.size());
   TheRetired().with_fibers_left_behind.reserve(TheRetired().with_fibers_left_behind.size() + plan_.groups.size());
@@ -424,6 +441,7 @@ constinit std::atomic<Phase> phase{Phase::kStopped};
 void AfterForkInChild() {
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
     scheduling_group::ForgetOtherThreadsSections();
+    retired_are_the_parents.store(true, std::memory_order_relaxed);
     return;
   }
   scheduling_group::MarkForkedChild();

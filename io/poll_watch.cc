@@ -9,9 +9,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -29,34 +31,52 @@ void BindWhereTheProcessMayRun() {
   if (::sched_getaffinity(::getpid(), sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-// Who is watched, by timer. The lock is held while OnWatch() runs.
-std::mutex watched_mutex;
-std::unordered_map<int, PollWatch::Watched*>& TheWatched() {
-  static auto* const watched = new std::unordered_map<int, PollWatch::Watched*>;
-  return *watched;
+struct State {
+  std::mutex mutex;                                        // Held while OnWatch() runs.
+  std::unordered_map<int, PollWatch::Watched*> watched{};  // By timer.
+  int epoll = -1;                                          // The thread sleeps in it.
+};
+
+// The process's; never destroyed. nullptr: not made yet.
+constinit std::atomic<State*> state{nullptr};
+
+// The thread of the parent is not in the child, and may hold the lock.
+void ForgetTheState() { state.store(nullptr, std::memory_order_relaxed); }
+
+[[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetTheState);
+
+State& TheState() {
+  // acquire, both: the object. Pair with the release.
+  State* found = state.load(std::memory_order_acquire);
+  if (found != nullptr) return *found;
+  auto made = std::make_unique<State>();
+  if (!state.compare_exchange_strong(found, made.get(), std::memory_order_release, std::memory_order_acquire)) {
+    return *found;
+  }
+  return *made.release();
 }
 
-void Watch(int epoll) {
+void Watch(State* of_process, int epoll) {
   ::pthread_setname_np(::pthread_self(), "FiberPollWatch");
   BindWhereTheProcessMayRun();
   for (;;) {
     epoll_event event;
     if (::epoll_wait(epoll, &event, 1, -1) != 1) continue;
-    std::lock_guard guard(watched_mutex);
-    const auto found = TheWatched().find(event.data.fd);
-    if (found != TheWatched().end()) found->second->OnWatch();
+    std::lock_guard guard(of_process->mutex);
+    const auto found = of_process->watched.find(event.data.fd);
+    if (found != of_process->watched.end()) found->second->OnWatch();
   }
 }
 
 // The epoll descriptor that the thread sleeps in; -1: *error.
-int StartThread(std::error_code* error) {
+int StartThread(State* of_process, std::error_code* error) {
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) {
     *error = std::error_code(errno, std::generic_category());
     return -1;
   }
   try {
-    std::thread(Watch, epoll).detach();
+    std::thread(Watch, of_process, epoll).detach();
   } catch (const std::system_error& refused) {
     ::close(epoll);
     *error = refused.code();
@@ -68,15 +88,15 @@ int StartThread(std::error_code* error) {
 }  // namespace
 
 bool PollWatch::Add(Watched* watched, int* watch, std::error_code* error) {
-  static int epoll = -1;
-  std::lock_guard guard(watched_mutex);
-  if (epoll < 0) epoll = StartThread(error);
-  if (epoll < 0) return false;
+  State& of_process = TheState();
+  std::lock_guard guard(of_process.mutex);
+  if (of_process.epoll < 0) of_process.epoll = StartThread(&of_process, error);
+  if (of_process.epoll < 0) return false;
   const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   // Edge-triggered: each expiry is told once, nobody reads the timer.
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.fd = timer}};
-  if (timer >= 0 && ::epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) == 0) {
-    TheWatched()[timer] = watched;
+  if (timer >= 0 && ::epoll_ctl(of_process.epoll, EPOLL_CTL_ADD, timer, &event) == 0) {
+    of_process.watched[timer] = watched;
     *watch = timer;
     return true;
   }
@@ -86,8 +106,9 @@ bool PollWatch::Add(Watched* watched, int* watch, std::error_code* error) {
 }
 
 void PollWatch::Remove(int watch) {
-  std::lock_guard guard(watched_mutex);
-  TheWatched().erase(watch);
+  State& of_process = TheState();
+  std::lock_guard guard(of_process.mutex);
+  of_process.watched.erase(watch);
   ::close(watch);
 }
 

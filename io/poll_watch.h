@@ -7,7 +7,8 @@
 // A timerfd per reactor, and the thread sleeps in epoll on them: to start a watch is one system call without a wake-up,
 // 0.3 us. (TimerWorker would have to be woken for an earlier deadline: 2 us.)
 //
-// The thread begins with the first reactor and lives as long as the process.
+// The thread begins with the first reactor and lives as long as the process. A forked child has one of its own, for the
+// reactors that it makes.
 #ifndef WEFT_IO_POLL_WATCH_H_
 #define WEFT_IO_POLL_WATCH_H_
 

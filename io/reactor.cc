@@ -3,12 +3,14 @@
 
 #include "weft/io/reactor.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "weft/base/check.h"
 #include "weft/io/readiness_engines.h"
-#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
@@ -16,6 +18,16 @@
 namespace weft::io {
 
 using scheduling_group::SchedulingGroup;
+
+namespace {
+
+// That have made this process. relaxed: it changes where there is one thread.
+constinit std::atomic<unsigned> forks{0};
+
+[[maybe_unused]] const int at_fork =
+    ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+
+}  // namespace
 
 Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   SchedulingGroup* group = scheduling_group::CurrentGroup();
@@ -40,7 +52,9 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
 }
 
 Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine)
-    : group_(group), engine_(std::move(engine)) {}
+    : group_(group), engine_(std::move(engine)), forks_(forks.load(std::memory_order_relaxed)) {}
+
+bool Reactor::IsTheParents() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
 
 Reactor::~Reactor() {
   if (watch_ >= 0) PollWatch::Remove(watch_);
@@ -57,7 +71,7 @@ std::error_code Reactor::Modify(int fd, std::uint32_t events, EventSink* sink) {
 }
 
 void Reactor::Remove(int fd) noexcept {
-  if (scheduling_group::IsForkedChild()) return;  // RE4
+  if (IsTheParents()) return;  // RE4
   engine_->Remove(fd);
   attendance_.Unregistered();
 }
@@ -106,7 +120,7 @@ void Reactor::LeaveAfterDispatch() {
 }
 
 void Reactor::Interrupt() {
-  if (scheduling_group::IsForkedChild()) return;  // RE4
+  if (IsTheParents()) return;  // RE4
   engine_->Interrupt();
 }
 

@@ -18,8 +18,9 @@
 //   RE2  An idle process makes no wake-ups: the wait has no time-out. Time-outs are the timers' (timer/).
 //   RE3  Input and output do not starve behind fibers that are ready: a worker that is never idle looks each 20 us
 //        (SchedulingGroup::kPollEvery). Nor the reverse: who is woken queues behind those that are ready.
-//   RE4  A forked child, which has no workers, leaves the engine alone: epoll's registrations and io_uring's rings are
-//        shared with the parent. So a child may close its copies of descriptors, as destructors do at exit().
+//   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations and io_uring's rings
+//        are shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
+//        may have a runtime its groups make engines of their own (RT6 in fiber/runtime.cc).
 //
 // The engine is chosen by --fiber_io_engine.
 #ifndef WEFT_IO_REACTOR_H_
@@ -85,6 +86,8 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatch::Wa
  private:
   Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine);
 
+  // The process was forked since it was made (RE4).
+  bool IsTheParents() const noexcept;
   bool SomebodySleeps() const { return !group_->idle_workers().sleepers().Empty(); }
   void Leave();
   void OnWatch() override;
@@ -92,6 +95,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatch::Wa
 
   scheduling_group::SchedulingGroup* const group_;
   const std::unique_ptr<ReadinessEngine> engine_;
+  const unsigned forks_;  // that had made this process when it was made
   int watch_ = -1;
   std::chrono::microseconds watch_for_{kUnattendedFor};  // the watch's own
   PollAttendance attendance_;

@@ -381,31 +381,40 @@ TEST_F(PolicyV2Test, AfterASliceOthersRunForAsLong) {
 
 // Each slice that ended put the others first for another one, theirs as well: a fiber that had yielded never ran again.
 TEST_F(PolicyV2Test, AfterASliceOfTheOthersOneThatHasYieldedRunsThoughThereAreAlwaysMoreOfThem) {
-  ManualClock clock;
-  PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
-  FiberEntity* yielded = New();
-  policy.Push(yielded, kYielded, 0);
-  FiberEntity* next = Pop(policy, 0);
-  ASSERT_EQ(next, yielded);
-  int others_slices = 0;
-  for (int turns = 0; turns < 10;) {
-    policy.Push(New(), kStarted, kNoWorker);  // It loops, too.
-    clock.Advance(kTimeSlice);
-    policy.SliceIsOver(0);
-    FiberEntity* const left = next;
-    next = Pop(policy, 0);
-    ASSERT_NE(next, nullptr);
-    if (left == yielded) {
-      EXPECT_NE(next, yielded) << "the others have no turn";
-      policy.Push(yielded, kYielded, 0);
-      ++turns;
-      others_slices = 0;
-    } else {
-      // It goes on elsewhere.
-      ASSERT_LE(++others_slices, 2) << "it starves";
+  for (const bool beside_short_ones : {false, true}) {
+    ManualClock clock;
+    PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+    FiberEntity* yielded = New();
+    policy.Push(yielded, kYielded, 0);
+    FiberEntity* next = Pop(policy, 0);
+    ASSERT_EQ(next, yielded);
+    std::set<FiberEntity*> short_ones;
+    int others_slices = 0;
+    for (int turns = 0; turns < 10;) {
+      ASSERT_NE(next, nullptr);
+      if (short_ones.erase(next) != 0) {
+        clock.Advance(1us);
+        next = Pop(policy, 0);
+        continue;
+      }
+      policy.Push(New(), kStarted, kNoWorker);  // It loops, too.
+      if (beside_short_ones) policy.Push(*short_ones.insert(New()).first, kStarted, 0);
+      clock.Advance(kTimeSlice);
+      policy.SliceIsOver(0);
+      FiberEntity* const left = next;
+      next = Pop(policy, 0);
+      if (left == yielded) {
+        EXPECT_NE(next, yielded) << "the others have no turn";
+        policy.Push(yielded, kYielded, 0);
+        ++turns;
+        others_slices = 0;
+      } else {
+        // It goes on elsewhere.
+        ASSERT_LE(++others_slices, 2) << "it starves";
+      }
     }
-  }
-  while (Pop(policy, 0) != nullptr) {
+    while (Pop(policy, 0) != nullptr) {
+    }
   }
 }
 
