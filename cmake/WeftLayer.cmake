@@ -349,6 +349,8 @@ function(weft_set_test_properties test)
     endif()
   endforeach()
   set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
+  # atexit_sleep_ms: a process that exits while threads run goes on for so long, to see what they do then; a second
+  # otherwise, for each program that a test runs.
   set_tests_properties(
     ${test}
     PROPERTIES
@@ -356,7 +358,7 @@ function(weft_set_test_properties test)
       PROCESSORS ${processors}
       LABELS "${arg_LABELS}"
       ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1:detect_leaks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:history_size=4:suppressions=${suppressions}/tsan.supp"
+      "ASAN_OPTIONS=detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1:detect_leaks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=100:second_deadlock_stack=1:history_size=4:suppressions=${suppressions}/tsan.supp"
   )
 endfunction()
 

@@ -56,10 +56,10 @@ class BadFlags(unittest.TestCase):
         self.assertIn("--fiber_stack_size=7: must be in ", self.refused("--fiber_stack_size=7"))
 
     def test_more_groups_than_there_can_be_is_one_line(self):
-        line = self.refused("--fiber_concurrency_hint=4096", "--fiber_scheduling_group_size=1")
+        line = self.refused("--fiber_concurrency_hint=1025", "--fiber_scheduling_group_size=1")
         self.assertRegex(
             line,
-            r"^StartRuntime: 4096 scheduling groups are too many, at most \d+: ask for fewer workers "
+            r"^StartRuntime: 1025 scheduling groups are too many, at most 1024: ask for fewer workers "
             r"\(--fiber_concurrency_hint\) or larger groups \(--fiber_scheduling_group_size\)\n$",
         )
 

@@ -492,7 +492,8 @@ TEST(RuntimeRestart, FiberLocalsAndWaitsWorkInEachRuntime) {
 // A plain thread may wake fibers up to the very end: its Set() may still be under way when the fiber it woke has ended,
 // the runtime has drained and the next one starts.
 TEST(RuntimeRestart, AThreadMayStillBeInsideTheWakeUpThatLetTheRuntimeEnd) {
-  for (int round = 0; round < 200; ++round) {
+  const int rounds = WEFT_TSAN || WEFT_ASAN ? 60 : 200;
+  for (int round = 0; round < rounds; ++round) {
     StartRuntime(OptionsOf({2, 1}));
     FiberEvent event;
     Fiber fiber([&] { event.Wait(); });

@@ -5,7 +5,7 @@
 // fibers that compute. All the time what is echoed is what was sent, nobody waits beyond his deadline by much, and in
 // the end no descriptor, fiber or registration is left.
 //
-// WEFT_SOAK_SECONDS says for how long, default 7 (tools/soak.sh: longer).
+// WEFT_SOAK_SECONDS says for how long, default 4 (tools/soak.sh: longer).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -202,7 +202,7 @@ class Soak {
 
 std::chrono::seconds SoakTime() {
   const char* seconds = std::getenv("WEFT_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 7);
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 4);
 }
 
 class IoSoak : public ::testing::TestWithParam<int> {};

@@ -52,7 +52,7 @@ class Rounds {
 
  private:
   int left_;
-  const Steady::time_point until_ = Steady::now() + 4s;
+  const Steady::time_point until_ = Steady::now() + 2s;
 };
 
 // --- Scheduling ---
