@@ -114,11 +114,12 @@ TEST(ForkBetweenRuntimes, InAChildReadinessIsSeenBesideAFiberThatComputes) {
       (void)WaitFd(ends[0], POLLIN);
       over = true;
     });
-    while (waiting != 2) std::this_thread::yield();
+    // Both workers sleep, one of them in the poll; which computes then, and the other one goes on sleeping.
+    const scheduling_group::IdleWorkers& idle = scheduling_group::AllGroups()[0]->idle_workers();
+    while (waiting != 2 || idle.sleepers().Count() != 2) std::this_thread::yield();
     const char byte = 'x';
     if (::write(computes[1], &byte, 1) != 1) ::_exit(1);
-    // The worker that polled computes, and the other one sleeps in its bed.
-    while (!computing || scheduling_group::AllGroups()[0]->idle_workers().sleepers().Empty()) std::this_thread::yield();
+    while (!computing || idle.sleepers().Empty()) std::this_thread::yield();
     if (::write(ends[1], &byte, 1) != 1) ::_exit(1);
     reader.Join();
     long_one.Join();
