@@ -56,13 +56,13 @@ def system_calls(command):
 
 
 def system_calls_of_each(operation, command, short, long):
-    """A busy machine makes workers wait for each other and sleep, which only adds calls: so the least of three."""
+    """A busy machine makes workers wait for each other and sleep, which only adds calls: so the least of ten."""
     shorts, longs = [], []
     while True:
         shorts.append(system_calls(command(short)))
         longs.append(system_calls(command(long)))
         calls = (min(longs) - min(shorts)) / (operation.operations(long) - operation.operations(short))
-        if not operation.steady or calls <= operation.system_calls + MOST_SYSTEM_CALLS or len(longs) == 3:
+        if not operation.steady or calls <= operation.system_calls + MOST_SYSTEM_CALLS or len(longs) == 10:
             return calls
 
 
