@@ -77,6 +77,7 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Look(Desk& desk, bool* in_sight_again) {
 
 FiberEntity* PolicyV2::LookOutside(Desk& desk, std::int64_t now, bool* in_sight_again) {
   ++desk.looks;
+  desk.yielded_next |= desk.looks % kYieldedFirstEvery == 0;
   // Never two looks in a row, however long the fibers run: the global queue has its share (P1).
   if (desk.looks % 2 == 0) {
     if (FiberEntity* fiber = Patrol(desk, now)) {
@@ -84,8 +85,8 @@ FiberEntity* PolicyV2::LookOutside(Desk& desk, std::int64_t now, bool* in_sight_
       return fiber;
     }
   }
-  // Not a look that may be for others' fibers: these would be found each time.
-  const Yielded yielded = desk.looks % kYieldedFirstEvery == 1 ? Yielded::kFirst : Yielded::kLast;
+  // The flag outlasts a look that has found others' fibers, or these would be found each time.
+  const Yielded yielded = std::exchange(desk.yielded_next, false) ? Yielded::kFirst : Yielded::kLast;
   return TakeShare(desk, desk.others_first ? Yielded::kNot : yielded, in_sight_again);
 }
 

@@ -174,6 +174,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
     bool slice_is_over = false;  // of a fiber, since the last look
     bool others_first = false;   // than `yielded`, as of the last look; P8
     std::int64_t others_first_until = 0;
+    bool yielded_next = false;        // at the next look that brings nothing from other desks
     bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
     bool look_was_last = false;       // as of the last look: it brought a fiber
     bool local_next = false;          // A slice makes it look again at once; what is local has a share too (P1).
