@@ -105,6 +105,8 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStar
   EXPECT_EXIT(
       {
         StartRuntime(OptionsOf({1, 1}));
+        // The watch has looked, and leaves the next tenth of a second to the workers.
+        while (scheduling_group::SliceWatch::Get().looks() < 2) std::this_thread::yield();
         google::InstallFailureSignalHandler();
         AmongOthers({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); });
         _exit(0);
