@@ -30,6 +30,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
+int StatusOf(pid_t child) {
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+#if !WEFT_TSAN                        // It allows no threads in the child of a process with threads.
 constexpr unsigned kHangsAfter = 20;  // seconds
 
 // A byte goes around between two fibers, by pipes, so that both wait for each turn.
@@ -58,13 +65,6 @@ bool PassAByteAround(int turns) {
   return good;
 }
 
-int StatusOf(pid_t child) {
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return status;
-}
-
-#if !WEFT_TSAN  // It allows no threads in the child of a process with threads.
 TEST(ForkBetweenRuntimes, TheRuntimesOfAParentAndItsChildDoNotTakeEachOthersEvents) {
   {
     const fiber::RuntimeOf runtime(fiber::Shape{2, 1});
