@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <new>
@@ -101,7 +102,7 @@ void SliceWatch::ThreadMain() noexcept {
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_looks = Look() ? 0 : quiet_looks + 1;
     if (quiet_looks < kQuietLooks) {
-      switch_.PauseUntil(std::chrono::steady_clock::now() + kLookEvery);
+      switch_.PauseUntil(std::chrono::steady_clock::now() + std::min(kLookEvery * (1 << quiet_looks), kMostPause));
     } else {
       switch_.Off([this] { return AllSleep(); });
       quiet_looks = 0;

@@ -12,6 +12,9 @@
 // CPU time, because a worker that the kernel does not let run has kept no other fiber from running; read so late,
 // because most turns are over by the next look.
 //
+// Each look in a row that finds all asleep doubles the time to the next one, up to kMostPause: where workers get up for
+// moments only, the watch seldom gets in their way, and a fiber that loops may run that much longer.
+//
 // Invariants
 //   SL1  While the watch is off every worker sleeps, or is about to turn it on (watch_switch.h).
 //   SL2  A flag is raised for one turn, and its number stands beside it: a fiber that finds the flag raised for an
@@ -19,8 +22,8 @@
 //   SL3  The watch touches a worker's flag and counters under workers_lock_, which the worker takes to enter and to
 //        leave the list, as its thread begins and ends.
 //
-// Cost: 100 looks a second while something runs, each a read of two lines for each worker that is up. That is the same
-// for 64 workers as for 2, but for those reads; beside a busy neighbour looks come late, and slices are longer.
+// Cost: 100 looks a second while workers are busy, each a read of two lines for each worker that is up. That is the
+// same for 64 workers as for 2, but for those reads; beside a busy neighbour looks come late, and slices are longer.
 // Rejected: timers in the kernel for each worker's CPU time (their signals interrupt users' system calls); looks by the
 // TimerWorkers (one for each group; tests and users may block them with callbacks, and would have no slices then).
 #ifndef WEFT_SCHEDULING_GROUP_SLICE_WATCH_H_
@@ -43,9 +46,13 @@ namespace weft::scheduling_group {
 class SliceWatch {
  public:
   static constexpr std::chrono::milliseconds kLookEvery{10};
+  // Its wake-ups make the kernel move other threads: if it looks every 10 ms throughout, a plain thread that wakes a
+  // fiber every 50 us waits for it 1.06 times as long (bench/workload --workload=wake,wake_park, p50, 2 workers on 2
+  // CPUs).
+  static constexpr std::chrono::milliseconds kMostPause{80};
   // A process that does something now and then is looked at for so long; then its workers wake the watch, at the cost
   // of a futex wake each time.
-  static constexpr int kQuietLooks = 10;
+  static constexpr int kQuietLooks = 5;
   // Half a look: the third look may come a little early.
   static constexpr std::chrono::nanoseconds kMustHaveRun = kLookEvery / 2;
 
