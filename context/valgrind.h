@@ -10,11 +10,8 @@
 #ifndef WEFT_CONTEXT_VALGRIND_H_
 #define WEFT_CONTEXT_VALGRIND_H_
 
-#if defined(__has_include)
-#if __has_include(<valgrind/valgrind.h>)
+#ifdef WEFT_HAVE_VALGRIND  // By CMakeLists.txt.
 #include <valgrind/valgrind.h>
-#define WEFT_HAVE_VALGRIND 1
-#endif
 #endif
 
 namespace weft::context {
