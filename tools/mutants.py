@@ -58,6 +58,10 @@ class BadList(Exception):
     pass
 
 
+class Refused(Exception):
+    """A warning refuses the mutant: no test tells."""
+
+
 def parse(path, text):
     mutants = []
     mutant = None
@@ -200,7 +204,7 @@ def verdict(mutant, limit):
         if built.returncode != 0:
             errors = [line for line in built.stdout.splitlines() if " error: " in line]
             if errors and all("[-Werror" in line for line in errors):
-                raise BadList(f"{mutant.where}: no test tells, for a warning refuses the mutant:\n{errors[0]}")
+                raise Refused(errors[0])
             return "it does not compile"
         return run(mutant, limit)
     finally:
@@ -263,9 +267,13 @@ def main():
             killed = None
             said = f"WITHOUT THE MUTANT {sound[key]}"
         else:
-            killed = verdict(mutant, limits[key])
-            said = f"dead, {killed}" if killed else "SURVIVED"
-            if killed is None and skips[key]:
+            try:
+                killed = verdict(mutant, limits[key])
+                said = f"dead, {killed}" if killed else "SURVIVED"
+            except Refused as warning:
+                killed = None
+                said = f"NO TEST TELLS, for a warning refuses it: {warning}"
+            if said == "SURVIVED" and skips[key]:
                 said = "not tried, for tests are skipped on this machine"
         line = f"{mutant.where}: {mutant.title}: {said}"
         print(f"{line} ({time.monotonic() - mutant_started:.0f} s)", flush=True)
