@@ -32,11 +32,12 @@ namespace {
 // How often workers look again for fibers that found no stack, if no fiber ends meanwhile.
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
 
-// Looks at the queue per look at the clock and the other workers' slots: about 0.2 us apart.
+// Between two looks at the queue, the clock and the other workers' slots: about 0.2 us.
 constexpr int kPausesPerLook = 4;
-// While all that keeps it up is that others hand fibers to each other: each look takes a line from them (bench/workload
-// --workload=pingpong,pingpong_cv: 2 to 8 % slower with 4).
-constexpr int kPausesPerWatch = 16;
+// The same while all that keeps it up is that others hand fibers to each other: each look takes lines from them, and a
+// fiber that comes meanwhile waits for so long (bench/workload --workload=mutex_yield --workers=2: 135 to 150 ns, 166
+// to 169 with looks 0.2 us apart; with 1 us the same). A part of kHandOffPatience, however many workers there are.
+constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
 
 // Who has watched hand-overs for at least a millisecond spins for so long when they pause: the pause is most often an
 // interrupt.
@@ -60,6 +61,16 @@ constexpr std::chrono::microseconds kNap{50};
 // A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (CH3):
 // who makes a fiber ready wakes it, and what had come just before waits for so long at most.
 constexpr std::chrono::milliseconds kBriefly{1};
+
+// Returns the time when it is over.
+std::chrono::steady_clock::time_point PauseBetweenLooks(bool beside_hand_offs) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto until = beside_hand_offs ? Clock::now() + kPauseBesideHandOffs : Clock::time_point::min();
+  for (;;) {
+    for (int i = kPausesPerLook; i > 0; --i) base::CpuRelax();
+    if (const auto now = Clock::now(); now >= until) return now;
+  }
+}
 
 }  // namespace
 
@@ -278,8 +289,7 @@ FiberEntity* Worker::LookAround() {
       once = false;
       until = std::chrono::steady_clock::now() + spin_for;
     }
-    for (int i = spin_memory_.active ? kPausesPerWatch : kPausesPerLook; i > 0; --i) base::CpuRelax();
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = PauseBetweenLooks(spin_memory_.active);
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
     // all than a wake-up every few microseconds. Of two the one that watches.
     const bool stays = spin_memory_.watching || group->idle().spinners() == 1;
