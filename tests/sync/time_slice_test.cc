@@ -297,36 +297,58 @@ TEST(TimeSlice, SeveralFibersThatLoopOnTwoWorkersLetAllOthersRun) {
   EXPECT_EQ(ended_by_others, kLoops);
 }
 
+// One loops over one of them at a time, so that this is where it yields.
 TEST(TimeSlice, NobodyYieldsWithTheLockThatHeHasJustTaken) {
   TimedGroup group(1);
   FiberMutex mutex;
   FiberTimedMutex timed;
   FiberSharedMutex shared;
   FiberSemaphore semaphore(1);
-  int turns = 0;
+  const auto is_free = [](auto& lock) { return std::unique_lock(lock, std::try_to_lock).owns_lock(); };
+  struct Case {
+    const char* name;
+    std::function<void()> use;
+    std::function<bool()> is_free;
+    int turns_of_the_other = 0;
+  };
+  Case cases[] = {
+      {"FiberMutex::lock()", [&] { std::scoped_lock lock(mutex); }, [&] { return is_free(mutex); }},
+      {"FiberTimedMutex::lock()", [&] { std::scoped_lock lock(timed); }, [&] { return is_free(timed); }},
+      {"FiberTimedMutex::try_lock_for()", [&] { std::unique_lock lock(timed, 1h); }, [&] { return is_free(timed); }},
+      {"FiberSharedMutex::lock()", [&] { std::scoped_lock lock(shared); }, [&] { return is_free(shared); }},
+      {"FiberSharedMutex::try_lock_for()", [&] { std::unique_lock lock(shared, 1h); }, [&] { return is_free(shared); }},
+      {"FiberSharedMutex::lock_shared()", [&] { std::shared_lock lock(shared); }, [&] { return is_free(shared); }},
+      {"FiberSharedMutex::try_lock_shared_for()", [&] { std::shared_lock lock(shared, 1h); },
+       [&] { return is_free(shared); }},
+      {"FiberSemaphore::acquire()",
+       [&] {
+         semaphore.acquire();
+         semaphore.release();
+       },
+       [&] {
+         const bool acquired = semaphore.try_acquire();
+         if (acquired) semaphore.release();
+         return acquired;
+       }},
+  };
+  Case* used = cases;
+  bool done = false;
   std::atomic<bool> looping = false;
   Countdown over(2);
   group.Start([&] {
     looping = true;
-    EXPECT_TRUE(LoopUntil([&] { return turns == 8; },
-                          [&] {
-                            { std::scoped_lock lock(mutex); }
-                            { std::scoped_lock lock(timed); }
-                            { std::scoped_lock lock(shared); }
-                            { std::shared_lock lock(shared); }
-                            semaphore.acquire();
-                            semaphore.release();
-                          }));
+    for (Case& one : cases) {
+      used = &one;
+      EXPECT_TRUE(LoopUntil([&] { return one.turns_of_the_other != 0; }, one.use)) << one.name;
+    }
+    done = true;
     over.Done();
   });
   while (!looping) std::this_thread::yield();
   group.Start([&] {
-    for (turns = 0; turns < 8; ++turns) {
-      EXPECT_TRUE(std::unique_lock(mutex, std::try_to_lock).owns_lock());
-      EXPECT_TRUE(std::unique_lock(timed, std::try_to_lock).owns_lock());
-      EXPECT_TRUE(std::unique_lock(shared, std::try_to_lock).owns_lock());
-      EXPECT_TRUE(semaphore.try_acquire());
-      semaphore.release();
+    while (!done) {
+      EXPECT_TRUE(used->is_free()) << used->name;
+      ++used->turns_of_the_other;
       scheduling_group::YieldCurrentFiber();
     }
     over.Done();
@@ -382,11 +404,12 @@ TEST(TimeSlice, WhatNeverSwitchesDoesNotSwitchWhenItIsOver) {
 TEST(TimeSlice, NobodyYieldsForTheTimeOfAnother) {
   TimedGroup group(1);
   std::atomic<bool> third_has_run = false;
+  std::atomic<bool> others_are_ready = false;
   std::atomic<bool> looping = false;
-  Countdown over(1);
+  Countdown over(2);
   group.Start([&] {
     looping = true;
-    while (!scheduling_group::TimeSliceIsOver()) {
+    while (!others_are_ready || !scheduling_group::TimeSliceIsOver()) {
     }
   });
   while (!looping) std::this_thread::yield();
@@ -399,7 +422,11 @@ TEST(TimeSlice, NobodyYieldsForTheTimeOfAnother) {
     EXPECT_FALSE(scheduling_group::TimeSliceIsOver());
     over.Done();
   });
-  group.Start([&] { third_has_run = true; });
+  group.Start([&] {
+    third_has_run = true;
+    over.Done();
+  });
+  others_are_ready = true;
   ASSERT_TRUE(over.Wait());
 }
 
@@ -413,7 +440,7 @@ TEST(TimeSlice, AnIdleProcessIsNotLookedAtAndAFiberThatLoopsAfterAQuietTimeIs) {
     ASSERT_FALSE(limit.expired()) << "the watch goes on";
     looks = watch.looks();
     std::this_thread::sleep_for(5 * scheduling_group::SliceWatch::kLookEvery);  // Of quiet is the test.
-  } while (watch.looks() != looks);
+  } while (!watch.off() || watch.looks() != looks);
   std::atomic<int> looping = 0;
   std::atomic<bool> other_has_run = false;
   std::atomic<int> ended_by_the_other = 0;
