@@ -104,12 +104,7 @@ void SliceWatch::ThreadMain() noexcept {
     if (quiet_looks < kQuietLooks) {
       switch_.PauseUntil(std::chrono::steady_clock::now() + std::min(kLookEvery * (1 << quiet_looks), kMostPause));
     } else {
-      switch_.Off([this] {
-        const bool all_sleep = AllSleep();
-        off_.store(all_sleep, std::memory_order_relaxed);
-        return all_sleep;
-      });
-      off_.store(false, std::memory_order_relaxed);
+      switch_.Off([this] { return AllSleep(); });
       quiet_looks = 0;
     }
   }

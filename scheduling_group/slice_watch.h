@@ -115,8 +115,8 @@ class SliceWatch {
 
   // Statistics.
   std::uint64_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }
-  // It found all workers asleep and does not look again before one gets up.
-  bool off() const noexcept { return off_.load(std::memory_order_relaxed); }
+  // All workers sleep, and it does not look again before one gets up.
+  bool off() noexcept { return switch_.off() && AllSleep(); }
 
  private:
   void ThreadMain() noexcept;
@@ -130,9 +130,7 @@ class SliceWatch {
   unsigned teams_ = 0;  // guarded by teams_lock_, both
   std::thread thread_;
   std::atomic<bool> stopping_{false};
-  // Written by the thread only.
-  std::atomic<std::uint64_t> looks_{0};
-  std::atomic<bool> off_{false};
+  std::atomic<std::uint64_t> looks_{0};  // Written by the thread only.
 };
 
 }  // namespace weft::scheduling_group

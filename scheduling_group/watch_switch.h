@@ -48,6 +48,9 @@ class WatchSwitch {
   // Any thread: the watch is to look at once, and to see what the caller did.
   void Wake() noexcept { parker_.Unpark(); }
 
+  // Any thread, for statistics. Off(), also while it still asks whether all sleep.
+  bool off() const noexcept { return off_.load(std::memory_order_relaxed); }
+
  private:
   base::Atomic<bool> off_{false};
   base::Parker parker_;

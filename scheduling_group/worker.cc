@@ -35,9 +35,11 @@ constexpr std::chrono::milliseconds kRetryStackEvery{10};
 // Between two looks at the queue, the clock and the other workers' slots: about 0.2 us.
 constexpr int kPausesPerLook = 4;
 // The same while all that keeps it up is that others hand fibers to each other: each look takes lines from them, and a
-// fiber that comes meanwhile waits for so long (bench/workload --workload=mutex_yield --workers=2: 135 to 150 ns, 166
-// to 169 with looks 0.2 us apart; with 1 us the same). A part of kHandOffPatience, however many workers there are.
+// fiber that comes meanwhile waits for so long (bench/workload --workload=mutex_yield --workers=2: 134 to 155 ns, 166
+// to 169 with looks 0.2 us apart; with 1 us 130 to 147). The same for 64 workers, of which two spin at most.
 constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
+static_assert(kPauseBesideHandOffs < kHandOffPatience,
+              "a look comes late by a part of what a slot's fiber may wait (HS2)");
 
 // Who has watched hand-overs for at least a millisecond spins for so long when they pause: the pause is most often an
 // interrupt.

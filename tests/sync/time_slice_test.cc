@@ -433,7 +433,7 @@ TEST(TimeSlice, NobodyYieldsForTheTimeOfAnother) {
 // The watch has gone to sleep with the workers, and wakes up with them.
 TEST(TimeSlice, AnIdleProcessIsNotLookedAtAndAFiberThatLoopsAfterAQuietTimeIs) {
   TimedGroup group(2);
-  const scheduling_group::SliceWatch& watch = scheduling_group::SliceWatch::Get();
+  scheduling_group::SliceWatch& watch = scheduling_group::SliceWatch::Get();
   const auto limit = base::Deadline::After(60s);
   std::uint64_t looks;
   do {

@@ -93,6 +93,29 @@ class Mutants(unittest.TestCase):
                     found = mutants.changed(mutants.read_lists(pathlib.Path(shallow) / "tests" / "mutants"))
                     self.assertEqual(len(found[0]), 4, found)
 
+    def test_one_that_a_warning_refuses_is_a_failure_and_stops_no_others(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for file in ("a.cc", "b.cc"):
+                (root / file).write_text("  wake();\n")
+            entries = mutants.parse("list", ENTRY + ENTRY.replace("a.cc", "b.cc"))
+            broken = [False]
+
+            def build(mutant):
+                refused = mutant.file == "a.cc" and (root / "a.cc").read_text() == ""
+                broken[0] = (root / "b.cc").read_text() == ""
+                return mock.Mock(returncode=int(refused), stdout="a.cc:1: error: unused 'x' [-Werror=unused]\n")
+
+            printed = []
+            with mock.patch.multiple(mutants, ROOT=root, TREE=root, read_lists=lambda _: entries, copy_tree=mock.DEFAULT,
+                                     configure=mock.DEFAULT, build=build,
+                                     run=lambda *_, **__: "the test fails" if broken[0] else None), \
+                    mock.patch("sys.argv", ["mutants.py"]), \
+                    mock.patch("builtins.print", lambda *text, **_: printed.extend(text)):
+                self.assertEqual(mutants.main(), 1)
+            self.assertIn("mutants: 1 dead, 1 not", printed)
+            self.assertTrue(any("unused 'x'" in line for line in printed), printed)
+
     def test_the_lists_in_the_tree_fit_the_code(self):
         found = mutants.read_lists(ROOT / "tests" / "mutants")
         self.assertTrue(found)
