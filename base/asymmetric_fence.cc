@@ -43,7 +43,7 @@ void HeavyFence() noexcept {
     std::this_thread::sleep_for(kLongerThanAnyStoreTakes);
     if (Granted().exchange(false, std::memory_order_relaxed)) {
       WEFT_LOG(WARNING, "membarrier() was allowed and is refused now: ", std::strerror(error),
-               "; fibers are handed over without it from now on, which is a little slower");
+               "; a thread that needs it sleeps for ", kLongerThanAnyStoreTakes.count(), " ms instead");
     }
   }
   errno = saved_errno;

@@ -152,9 +152,6 @@ class IntrusiveList {
   Iterator begin() noexcept { return Iterator(head_.next_); }
   Iterator end() noexcept { return Iterator(&head_); }
 
-  // Counts: O(n).
-  std::size_t CountSlow() noexcept { return static_cast<std::size_t>(std::distance(begin(), end())); }
-
  private:
   // A pointer to a data member is its offset in the Itanium C++ ABI, which Linux uses on all its processors.
   static T* ToElement(ListHook* hook) noexcept {

@@ -303,6 +303,8 @@ constinit std::atomic<Runtime*> the_runtime{nullptr};
 
 bool Runtime::Start(const Options& options, RuntimePlan planned, std::string* error) {
   plan_ = std::move(planned.plan);
+  // Before there are threads: with several the kernel takes 10 ms to grant it.
+  scheduling_group::UseHeavyFenceForOutsideSections();
   MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
   if (!StartTimers(error) || !StartWorkers(error)) return false;

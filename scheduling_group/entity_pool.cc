@@ -338,14 +338,6 @@ std::size_t EntityPool::LiveFibers() {
   return taken - given_back;
 }
 
-std::uint64_t EntityPool::TakenEver() {
-  Central& central = TheCentral();
-  base::SpinLockGuard guard(central.lock);
-  std::uint64_t taken = central.taken_by_the_gone;
-  for (ThreadCache* c = central.caches; c != nullptr; c = c->next) taken += c->taken.load(std::memory_order_relaxed);
-  return taken;
-}
-
 namespace {
 
 // Which entities of a chunk are in the hands of Trim().

@@ -52,7 +52,6 @@ class EntityPool {
   static FiberEntity* Take(Home home);                // with a new id; nullptr: memory or table exhausted
   static void GiveBack(FiberEntity* fiber) noexcept;  // kDead, cold fields null
   static std::size_t LiveFibers();                    // taken and not given back
-  static std::uint64_t TakenEver();                   // total number of fibers created in this process
 
   // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed. It needs some memory
   // itself, and does nothing without.

@@ -6,7 +6,7 @@
 //                OnAcquired            OnExited
 //      kReady  ------------> kRunning --------> kDead
 //        ^  ^                 |    ^
-//        |  |   OnYielded     |    | OnParkCancelled (entered no queue), ResumedInPlace (kNotified, stack never left)
+//        |  |   OnYielded     |    | ResumedInPlace     (kNotified, stack never left)
 //        |  +-----------------+    |
 //        |                    | OnParking          (before it enters a wait queue; still on its own stack)
 //        |                    v
@@ -33,8 +33,7 @@
 //   FS1  A waker changes the word and never touches the stack. The stack changes hands in OnAcquired, OnYielded,
 //        OnSwitchedOut, OnLeftUnseen and OnExited, which only workers call; the last four after the switch, on another
 //        stack.
-//   FS2  One park is ended by exactly one OnWoken() or OnTaken() (the wait queue picks the one waker), or by
-//        OnParkCancelled() if the fiber entered no queue.
+//   FS2  One park is ended by exactly one OnWoken() or OnTaken(): the wait queue picks the one waker.
 //   FS3  Each entry into kReady is followed by exactly one push into a run queue: by OnYielded's and OnTaken's caller,
 //        by OnWoken's caller if it returned kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain.
 //
@@ -127,12 +126,6 @@ class FiberState {
     Expect("OnParking", FiberPhase::kRunning);
     // relaxed: a waker can reach us only through the wait queue, whose lock publishes this.
     phase_.store(FiberPhase::kParking, std::memory_order_relaxed);
-  }
-
-  // The fiber itself: it is in no queue, no waker knows of it.
-  void OnParkCancelled() noexcept {
-    Expect("OnParkCancelled", FiberPhase::kParking);
-    phase_.store(FiberPhase::kRunning, std::memory_order_relaxed);  // Nobody else looks.
   }
 
   // The fiber itself, still on its stack: true if it was woken already and simply goes on.

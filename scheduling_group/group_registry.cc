@@ -69,7 +69,6 @@ void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
     WaitForOutsideSections();
     return;
   }
-  UseHeavyFenceForOutsideSections();
   std::copy(groups.begin(), groups.end(), all_groups.begin());
   runtime_has_run.store(true, std::memory_order_relaxed);
   group_count.store(groups.size(), std::memory_order_release);  // Pairs with the acquire in AllGroups().

@@ -58,7 +58,7 @@ class IdleWorkers {
     return NobodyToWakeAfterFence();
   }
 
-  // As NobodyToWake(), by a caller that has made such a fence, or whose fiber is seen anyway (HS4 in hand_off_slot.h).
+  // As NobodyToWake(), by a caller that has made such a fence.
   [[nodiscard]] WEFT_ALWAYS_INLINE bool NobodyToWakeAfterFence() const noexcept {
     // relaxed, both: they carry nothing, the fences order them.
     return spinners_.load(std::memory_order_relaxed) != 0 || sleepers_.load(std::memory_order_relaxed) == 0;

@@ -163,7 +163,8 @@ class OutsideSection {
   SectionSlot* slot_;  // nullptr: the caller is a worker
 };
 
-// To be called once before something is published; until then sections use full fences. Asks the kernel.
+// To be called before something is published; until then sections use full fences. Asks the kernel, which may take
+// 10 ms in a process of several threads.
 void UseHeavyFenceForOutsideSections() noexcept;
 
 void WaitForOutsideSections() noexcept;

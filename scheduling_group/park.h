@@ -10,8 +10,7 @@
 //   ParkPrepared(self)                     Unpark(fiber)
 //
 // The waker may come at any moment after the fiber is known: before ParkPrepared (which then returns at once), while
-// the fiber switches away (its worker makes it ready when the stack is left), or long after. If the fiber turns out not
-// to be known to anybody, CancelPark(self) undoes PrepareToPark().
+// the fiber switches away (its worker makes it ready when the stack is left), or long after.
 //
 // A fiber whom one waker at most will wake, and nothing else, can do with less (two read-modify-writes less): it leaves
 // its stack first, and is then made known, by the worker.
@@ -42,9 +41,6 @@ void ParkPrepared(FiberEntity* self) noexcept;
 // it touches nothing of it, and says true; or says false, and the fiber is made ready again. publish neither blocks nor
 // switches.
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument) noexcept;
-
-// The fiber itself, instead of ParkPrepared(): no waker knows of it. Does not switch.
-inline void CancelPark(FiberEntity* self) noexcept { self->state().OnParkCancelled(); }
 
 // Any thread; exactly once per park. Never blocks, never fails, never switches.
 void Unpark(FiberEntity* fiber) noexcept;

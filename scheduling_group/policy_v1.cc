@@ -117,7 +117,7 @@ FiberEntity* PolicyV1::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   for (unsigned step = 1; step < workers_; ++step) {
     if (FiberEntity* fiber = TakeFromBoxes(desks_[(worker + step) % workers_], own)) return fiber;
   }
-  return watch_.TakeNeglected(desks_.objects(), worker, memory);
+  return TakeNeglectedHandOff(desks_.objects(), worker, std::chrono::steady_clock::now(), memory);
 }
 
 FiberEntity* PolicyV1::Steal(bool* in_sight_again) {

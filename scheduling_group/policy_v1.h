@@ -20,7 +20,7 @@
 // group-local fibers that are in a thief's way go behind the others.)
 //
 // Invariants
-//   V1-V3  Of the slots: HS1 to HS4.
+//   V1-V3  Of the slots: HS1 to HS3.
 //   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs: what comes from outside waits behind
 //       no more than what was in the queue and the boxes, and a new fiber behind as many of those that are woken
 //       meanwhile as GQ4 says.
@@ -46,7 +46,6 @@
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/global_queue.h"
 #include "weft/scheduling_group/hand_off_slot.h"
-#include "weft/scheduling_group/hand_off_watch.h"
 #include "weft/scheduling_group/local_ring.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
@@ -63,13 +62,12 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   // As their namesakes, and a full fence: after a push into the queue that costs nothing.
   void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
   bool TryPushNewAndFence(FiberEntity* fiber, int worker);
-  // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
+  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
     return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
-  void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
   bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
   bool HasWork() const override;
@@ -125,7 +123,6 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   GlobalQueue queue_;
   const unsigned workers_;
   const numa::NodeArray<Desk> desks_;
-  HandOffWatch watch_;
 };
 
 // Inline: see the end of scheduling_group.h.

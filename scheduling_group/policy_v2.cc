@@ -213,7 +213,7 @@ FiberEntity* PolicyV2::TakeFromStuckDesk(Desk& own, std::int64_t now) {
     const std::int64_t looked_at = desk.looked_at.load(std::memory_order_relaxed);
     if (looked_at == 0 || now - looked_at < std::chrono::nanoseconds(kStuckAfter).count()) continue;
     if (FiberEntity* fiber = TakeHalf(desk, own, kTakeFromStuck)) return fiber;
-    if (FiberEntity* fiber = watch_.TryTake(&desk.slot)) return fiber;
+    if (FiberEntity* fiber = desk.slot.Take()) return fiber;
   }
   return nullptr;
 }
@@ -224,7 +224,7 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   for (unsigned step = 1; step < workers_; ++step) {
     if (FiberEntity* fiber = TakeHalf(desks_[(worker + step) % workers_], own)) return fiber;
   }
-  return watch_.TakeNeglected(desks_.objects(), worker, memory);
+  return TakeNeglectedHandOff(desks_.objects(), worker, std::chrono::steady_clock::now(), memory);
 }
 
 // Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched

@@ -24,7 +24,7 @@
 //       oldest is served at least every other pick that is not a hand-off. Of `fresh` the newest is served so; the
 //       oldest, which could wait for ever behind a fiber that always starts another, is served every kOldestEvery, but
 //       with fibers that run for longer at every eighth pick at the latest.
-//   P2  Slots: HS1 to HS4.
+//   P2  Slots: HS1 to HS3.
 //   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle, within a
 //       millisecond if they switch that often: each looks for such desks every kStuckEvery.
 //   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
@@ -64,7 +64,6 @@
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/global_queue.h"
 #include "weft/scheduling_group/hand_off_slot.h"
-#include "weft/scheduling_group/hand_off_watch.h"
 #include "weft/scheduling_group/local_deque.h"
 #include "weft/scheduling_group/local_ring.h"
 #include "weft/scheduling_group/run_queue.h"
@@ -83,13 +82,12 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // As their namesakes, and a full fence: after a push into the queue that costs nothing.
   void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
   bool TryPushNewAndFence(FiberEntity* fiber, int worker);
-  // As Push() of a woken fiber by `worker`, and a full fence, or what makes up for it (HS4); false: not here.
+  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
     return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
   FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
-  void EndSpin(SpinMemory* memory) override { watch_.EndSpin(desks_.objects(), memory); }
   FiberEntity* Steal(bool* in_sight_again) override;
   void SliceIsOver(unsigned worker) override {
     Desk& desk = desks_[worker];
@@ -208,7 +206,6 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   const base::Clock& clock_;
   const unsigned workers_;
   const numa::NodeArray<Desk> desks_;
-  HandOffWatch watch_;
   const numa::NodeArray<RunQueue::Slot> yielded_slots_;
   RunQueue yielded_;
 };

@@ -114,8 +114,7 @@ WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
   return true;
 }
 
-// After a push and its fence, which is between the push and what we look at here (SG4). There is none after a fiber was
-// put into a watched slot (HS4): but that is nothing for other groups.
+// After a push and its fence, which is between the push and what we look at here (SG4).
 WEFT_NOINLINE void SchedulingGroup::CallPartners() { CallForHelp(*this); }
 
 SchedulingGroup::NeighbourList::NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)

@@ -253,8 +253,6 @@ class SchedulingGroup : public numa::NodeAllocated {
   void Notify();
   // The same after PushAndFence() and TryPushNewAndFence(). local: only this group may run the fiber.
   WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
-  // After a push of what no other group may take.
-  void NotifyOwnWorkers() { (void)WakeSleeper(); }
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
   WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
   // The worker's next fiber; makes room for starters that wait.

@@ -79,10 +79,6 @@ class SchedulingPolicy {
   // What another worker of the group has kept for itself and does not get to. By a spinning worker.
   [[nodiscard]] virtual FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) = 0;
 
-  // By a spinning worker that has called PopFromBusyWorkers() with this memory, before it stops to be counted as a
-  // spinner. A policy that passes that call on to another policy passes this one on, too.
-  virtual void EndSpin([[maybe_unused]] SpinMemory* memory) {}
-
   // A fiber for another group, never a group-local one. Any thread. in_sight_again: as for Pop().
   [[nodiscard]] virtual FiberEntity* Steal(bool* in_sight_again) = 0;
 

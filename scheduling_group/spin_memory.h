@@ -9,24 +9,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "weft/base/check.h"
-
 namespace weft::scheduling_group {
 
 struct SpinMemory {
   std::vector<std::uint32_t> seen;  // by worker; the policy's to use
   std::chrono::steady_clock::time_point sampled_at;
   bool active = false;  // at `sampled_at` the group's workers handed fibers to each other: worth staying awake for
-  // HandOffWatch's.
-  std::chrono::steady_clock::time_point steady_since;
-  bool watching = false;
-  bool neglected = false;  // at `sampled_at` a fiber was where it was before
 
   void Forget() {
-    WEFT_DCHECK(!watching, "a worker stopped to spin, and went on watching the others' slots");
     seen.clear();
     active = false;
-    neglected = false;
   }
 };
 

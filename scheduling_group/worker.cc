@@ -41,10 +41,6 @@ constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
 static_assert(kPauseBesideHandOffs < kHandOffPatience,
               "a look comes late by a part of what a slot's fiber may wait (HS2)");
 
-// Who has watched hand-overs for at least a millisecond spins for so long when they pause: the pause is most often an
-// interrupt.
-constexpr std::chrono::nanoseconds kWatcherWaits{50'000};
-
 // A worker that has spun in vain so many times in a row, as where a request comes each 100 us, looks once instead of
 // spinning, but for one time in so many: what has changed meanwhile is found out. It saves CPU time there
 // (bench/workload --workload=trickle).
@@ -263,7 +259,6 @@ FiberEntity* Worker::Spin() {
   if (FiberEntity* fiber = LookForFiber()) return fiber;
   spin_memory_.Forget();
   FiberEntity* fiber = LookAround();
-  group->policy().EndSpin(&spin_memory_);
   spins_in_vain_ = fiber != nullptr ? 0 : spins_in_vain_ + 1;
   return fiber;
 }
@@ -293,11 +288,8 @@ FiberEntity* Worker::LookAround() {
     }
     const auto now = PauseBetweenLooks(spin_memory_.active);
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
-    // all than a wake-up every few microseconds. Of two the one that watches.
-    const bool stays = spin_memory_.watching || group->idle().spinners() == 1;
-    if (spin_memory_.active && stays) {
-      until = now + (spin_memory_.watching ? std::max(kWatcherWaits, spin_for) : spin_for);
-    }
+    // all than a wake-up every few microseconds.
+    if (spin_memory_.active && group->idle().spinners() == 1) until = now + spin_for;
     if (now >= until) break;
   }
   return nullptr;

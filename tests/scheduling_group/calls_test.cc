@@ -196,7 +196,6 @@ class TakesOutOfSight final : public SchedulingPolicy {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override {
     return policy_->PopFromBusyWorkers(worker, memory);
   }
-  void EndSpin(SpinMemory* memory) override { policy_->EndSpin(memory); }
   FiberEntity* Steal(bool* in_sight_again) override { return hidden_ ? nullptr : policy_->Steal(in_sight_again); }
   bool HasWork() const override { return !hidden_ && policy_->HasWork(); }
   bool HasStealable() const override {

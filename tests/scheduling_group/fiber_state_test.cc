@@ -43,7 +43,6 @@ const std::vector<Transition>& Transitions() {
       {"OnAcquireUndone", [](FiberState& s) { s.OnAcquireUndone(); }, {{P::kRunning, P::kReady}}},
       {"OnYielded", [](FiberState& s) { s.OnYielded(); }, {{P::kRunning, P::kReady}}},
       {"OnParking", [](FiberState& s) { s.OnParking(); }, {{P::kRunning, P::kParking}}},
-      {"OnParkCancelled", [](FiberState& s) { s.OnParkCancelled(); }, {{P::kParking, P::kRunning}}},
       {"OnWoken", [](FiberState& s) { (void)s.OnWoken(); }, {{P::kParking, P::kNotified}, {P::kParked, P::kReady}}},
       {"OnSwitchedOut",
        [](FiberState& s) { (void)s.OnSwitchedOut(); },

@@ -56,7 +56,6 @@ class HalfPushed final : public SchedulingPolicy {
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override {
     return policy_->PopFromBusyWorkers(worker, memory);
   }
-  void EndSpin(SpinMemory* memory) override { policy_->EndSpin(memory); }
   FiberEntity* Steal(bool* in_sight_again) override { return policy_->Steal(in_sight_again); }
   bool HasWork() const override {
     if (!half_pushed) return policy_->HasWork();

@@ -290,7 +290,6 @@ TEST_P(PolicyTest, EachFiberIsHandedOutOnceUnderLoad) {
           hand.pop_back();
         }
       }
-      policy.EndSpin(&memory);
       for (FiberEntity* fiber : hand) push(fiber, 1, static_cast<int>(w));
     });
   }

@@ -27,7 +27,6 @@ inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[mod
 inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
 
 inline void PrepareToPark(FiberEntity*) noexcept {}
-inline void CancelPark(FiberEntity*) noexcept {}
 inline void ParkPrepared(FiberEntity* self) noexcept { self->bed.Park(); }
 inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
   if (publish(argument)) self->bed.Park();
