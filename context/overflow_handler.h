@@ -20,8 +20,8 @@
 // is used up, so that the process dies without a word. So CheckOverflowHandler() looks whether ours is still there, and
 // if not, puts it in front of the other one again. Each worker does so before its first fiber, and again when it had
 // nothing to do for the 2nd, 4th, 8th, ... time. And when nobody has looked for kLookAtHandlersEvery, a worker does so
-// that gets up from its sleep, before it runs a fiber, and so does the watch of time slices, while workers are up
-// (scheduling_group/slice_watch.h). So a handler that is installed while nothing runs has ours before it; of one that
+// that gets up from its sleep, before it runs a fiber, and so does the monitor of time slices, while workers are up
+// (scheduling_group/slice_monitor.h). So a handler that is installed while nothing runs has ours before it; of one that
 // is installed while fibers run, faults in the next tenth of a second are silent.
 //
 // Invariants

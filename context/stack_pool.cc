@@ -385,7 +385,7 @@ void StackPool::MakeBare() {
   }
 }
 
-// The slots are in our hands: SP1.
+// The slots are in our hands: STK1.
 void StackPool::MakeBare(Arena& arena, std::size_t first_word, std::size_t words) {
   char* low = arena.region.low + first_word * kSlotsPerWord * stride_;
   const std::size_t size = words * kSlotsPerWord * stride_;

@@ -31,9 +31,9 @@
 // of stacks in one call, and stays.
 //
 // Invariants
-//   SP1  A stack is in use, warm, cold (bare or not) or in the hands of Trim(): exactly one of them.
-//   SP2  Nothing is written to a free stack's memory; nothing is read from it either, save the canary.
-//   SP3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
+//   STK1  A stack is in use, warm, cold (bare or not) or in the hands of Trim(): exactly one of them.
+//   STK2  Nothing is written to a free stack's memory; nothing is read from it either, save the canary.
+//   STK3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
 //
 // Who may call: StackPool, any thread; StackCache, its owner. None of it switches; Acquire() may make system calls.
 // An empty pool is no error of the program: Acquire() returns nullptr (and logs once a second, with the reason); the

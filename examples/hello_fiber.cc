@@ -25,6 +25,6 @@ int main() {
   hello.Join();  // What the fiber wrote is visible from here on.
   std::cout << greeting << "\n";
 
-  const std::size_t left_behind = weft::fiber::TerminateRuntime();
-  return greeting.starts_with("Hello from fiber 'hello'") && left_behind == 0 ? 0 : 1;
+  const std::size_t unfinished = weft::fiber::TerminateRuntime();
+  return greeting.starts_with("Hello from fiber 'hello'") && unfinished == 0 ? 0 : 1;
 }

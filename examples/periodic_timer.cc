@@ -32,7 +32,7 @@ int main() {
   }
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 
-  const std::size_t left_behind = weft::fiber::TerminateRuntime();
+  const std::size_t unfinished = weft::fiber::TerminateRuntime();
   std::cout << kTicks << " ticks of 20 ms in " << took.count() << " ms\n";
-  return took >= kTicks * 20ms && left_behind == 0 ? 0 : 1;
+  return took >= kTicks * 20ms && unfinished == 0 ? 0 : 1;
 }

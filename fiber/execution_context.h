@@ -12,7 +12,7 @@
 //   });
 //
 // Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may
-// suspend and migrate. A new fiber has the context given in its Attributes, or else the one that its starter, fiber or
+// suspend and migrate. A new fiber has the context given in its Attributes, or else the one that its spawner, fiber or
 // thread, is in; a timer's callback has that of the fiber that set the timer. So what a request starts belongs to the
 // request, and its values live until the last of these fibers has ended. A fiber that shall not keep them, because it
 // outlives the request, is given a context of its own: {.execution_context = FiberExecutionContext::Create().get()}.
@@ -25,7 +25,7 @@
 //   EC2  a value is made once, by the first caller; others that want it wait for it.  (A constructor that throws leaves
 //        it unmade.  One that asks for the very value it makes ends the process: it would wait for itself.)
 //   EC3  values are destroyed youngest first, by Clear() or by whoever gives up the last reference, never under a lock.
-//   EC4  as FL3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until
+//   EC4  as FV3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until
 //        EC3.
 //
 // Any fiber and any thread.  What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own

@@ -33,7 +33,7 @@ class JoinState : public base::RefCounted<JoinState> {
   }
 
   const std::string name;
-  // 0 until Submit() knows it.  Written by the starter before the fiber may run, read by both owners.
+  // 0 until Submit() knows it.  Written by the spawner before the fiber may run, read by both owners.
   std::uint64_t id = 0;
   FiberEvent ended;
 };

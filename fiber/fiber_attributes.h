@@ -41,7 +41,7 @@ struct FiberAttributes {
   // Another group may steal it, unless it is local.
   std::size_t scheduling_group = kNearestSchedulingGroup;
 
-  // The context the start procedure runs in; the fiber holds a reference until its end.  nullptr: the starter's, if it
+  // The context the start procedure runs in; the fiber holds a reference until its end.  nullptr: the spawner's, if it
   // has one (execution_context.h).
   FiberExecutionContext* execution_context = nullptr;
 
@@ -49,7 +49,7 @@ struct FiberAttributes {
   bool scheduling_group_local = false;
 
   // For tRPC-Cpp's sake, where it marks the fibers that poll for its network.  Nothing depends on it: Weft polls in
-  // idle workers (io/poll_attendance.h) and not in fibers.
+  // idle workers (io/poller_lease.h) and not in fibers.
   bool is_fiber_reactor = false;
 
   // What dumps and messages call the fiber.  Copied.

@@ -46,10 +46,10 @@ constexpr std::uint64_t kOwnShards = (std::uint64_t{1} << (kShards - 1)) - 1;
 constinit std::atomic<std::uint64_t> owned{0};  // a bit for each shard that is a thread's own
 
 struct alignas(base::kCacheLineSize) Limit {
-  std::atomic<std::size_t> fibers{0};       // 0: none
-  std::atomic<std::size_t> left_behind{0};  // fibers of former runtimes, which do not count
-  std::atomic<bool> reached{false};         // by the last look
-  std::atomic<std::int64_t> looked_at{0};   // if `reached`; ns of steady_clock
+  std::atomic<std::size_t> fibers{0};      // 0: none
+  std::atomic<std::size_t> unfinished{0};  // fibers of former runtimes, which do not count
+  std::atomic<bool> reached{false};        // by the last look
+  std::atomic<std::int64_t> looked_at{0};  // if `reached`; ns of steady_clock
 };
 constinit Limit limit;
 
@@ -94,7 +94,7 @@ WEFT_TLS_ACCESSOR Shard& ShardOfThread() {
 
 // Counts the fibers. True: there are too many.
 WEFT_NOINLINE bool LookAtFibers(Shard& shard, std::size_t most) {
-  const std::size_t alive = EntityPool::LiveFibers() - limit.left_behind.load(std::memory_order_relaxed);
+  const std::size_t alive = EntityPool::LiveFibers() - limit.unfinished.load(std::memory_order_relaxed);
   const bool reached = alive >= most;
   if (reached) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -210,14 +210,14 @@ AdmissionCounts GetAdmissionCounts() {
 
 namespace detail {
 
-void ResetLimiter(std::size_t limit_fibers, std::size_t left_behind) {
+void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished) {
   for (Shard& shard : shards) {
     for (auto* count : {&shard.admitted, &shard.refused_ready_wait, &shard.refused_fibers, &shard.next_look}) {
       count->store(0, std::memory_order_relaxed);
     }
   }
   limit.reached.store(false, std::memory_order_relaxed);
-  limit.left_behind.store(left_behind, std::memory_order_relaxed);
+  limit.unfinished.store(unfinished, std::memory_order_relaxed);
   limit.fibers.store(limit_fibers, std::memory_order_relaxed);
 }
 

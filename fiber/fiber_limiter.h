@@ -15,8 +15,8 @@
 //   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
 //                      overloaded. A burst that is over within 100 ms refuses nobody; how that is told is in
 //                      scheduling_group/overload_detector.h.
-//   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Those that former runtimes
-//                      left behind do not count, unlike in GetFiberCount().
+//   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Unfinished ones of former
+//                      runtimes do not count, unlike in GetFiberCount().
 //
 // Nothing is refused but what asks. Fibers that go on with admitted work start others as ever: to refuse these would
 // throw away what has been done. A fiber asks for its own group; a plain thread is told that it is overloaded when all
@@ -81,8 +81,8 @@ AdmissionCounts GetAdmissionCounts();
 
 namespace detail {
 
-// At the start of a runtime, before its first fiber; `left_behind` by former runtimes.
-void ResetLimiter(std::size_t limit_fibers, std::size_t left_behind);
+// At the start of a runtime, before its first fiber; `unfinished` by former runtimes.
+void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished);
 
 // TryAdmit() for a start in `group`, or in another one if any will do.  nullptr: refused.
 [[nodiscard]] scheduling_group::SchedulingGroup* AdmitTo(scheduling_group::SchedulingGroup* group, bool any_group);

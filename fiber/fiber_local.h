@@ -11,12 +11,12 @@
 // that touches none pays one null pointer.  Outside a fiber the values belong to the thread.
 //
 // Invariants
-//   FL1  a value is touched by its own fiber (or thread) only: no locks.
-//   FL2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the
+//   FV1  a value is touched by its own fiber (or thread) only: no locks.
+//   FV2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the
 //        destructors may do all that a fiber may: lock, wait, sleep, and use FiberLocals (one that is gone comes back
 //        new, and is destroyed in turn). Those of a thread are destroyed when it ends, after its thread_locals; those
 //        of the main thread at exit(), among its thread_locals.
-//   FL3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its
+//   FV3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its
 //        own.  The left-over value is destroyed when its slot is wanted, or at the fiber's end.
 //
 // Who may call: any fiber and any thread.  The pointer returned is good until the fiber (thread) ends, on every worker
@@ -57,7 +57,7 @@ LocalSlotRegistry& FiberLocalSlots();
 class FiberLocalTable {
  public:
   FiberLocalTable() = default;
-  ~FiberLocalTable();  // Destroys the values, FL2.
+  ~FiberLocalTable();  // Destroys the values, FV2.
 
   FiberLocalTable(const FiberLocalTable&) = delete;
   FiberLocalTable& operator=(const FiberLocalTable&) = delete;

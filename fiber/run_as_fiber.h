@@ -27,7 +27,7 @@ struct TestFramework {
   // In the caller's thread: the fiber has seen a fatal failure.
   void (*on_fatal_failure_in_fiber)() = nullptr;
   // The runtime's end has left fibers behind.
-  void (*on_fibers_left_behind)(std::size_t count) = nullptr;
+  void (*on_unfinished_fibers)(std::size_t count) = nullptr;
 };
 inline TestFramework test_framework;
 
@@ -39,9 +39,9 @@ class RuntimeInScope {
   }
   ~RuntimeInScope() {
     if (!started_) return;
-    const std::size_t left_behind = TerminateRuntime();  // Logs them.
-    if (left_behind != 0 && test_framework.on_fibers_left_behind != nullptr) {
-      test_framework.on_fibers_left_behind(left_behind);
+    const std::size_t unfinished = TerminateRuntime();  // Logs them.
+    if (unfinished != 0 && test_framework.on_unfinished_fibers != nullptr) {
+      test_framework.on_unfinished_fibers(unfinished);
     }
   }
   RuntimeInScope(const RuntimeInScope&) = delete;
@@ -60,7 +60,7 @@ inline int CountFatalFailures() {
 // Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags)
 // for the call if none runs.  An exception of f is thrown on to the caller.  With testing.h, a fatal failure in f's
 // fiber becomes one of the caller's thread too, so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure()
-// see it; and fibers that f has left behind fail the test.
+// see it; and unfinished fibers of f fail the test.
 template <class F>
 void RunAsFiber(F&& f) {
   if (IsRunningInFiberWorker()) {

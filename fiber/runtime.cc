@@ -7,12 +7,12 @@
 //   ------------                                    ----------------
 //   1  options are checked                          1  plain threads are refused new fibers; fibers are not
 //   2  the machine is read, groups are planned      2  timers with callbacks are dropped, none can be set any more
-//   3  groups are made; they know whom to rob       3  drain: waits until all fibers have ended, up to
+//   3  groups are made; they know their victims     3  drain: waits until all fibers have ended, up to
 //   4  timer threads start                             terminate_timeout; sleeps and timed waits end in time
 //   5  workers start                                4  timer threads stop: nothing is woken by time any more
 //   6  the runtime and its groups are published     5  workers stop, each when its fiber suspends or ends
 //                                                   6  both are unpublished, and whoever still looks is waited for
-//                                                   7  who is left behind is logged, by name and id
+//                                                   7  unfinished fibers are logged, by name and id
 //
 // What fails before step 6 is undone: threads are stopped and joined, groups kept for the next start.
 //
@@ -24,22 +24,22 @@
 // exit(), and the return from main(), need no TerminateRuntime(): workers and other threads go on until the process is
 // gone, and nothing that they use has a destructor (tests/no_destructors.cmake).
 //
-// A fiber that is left behind stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
+// An unfinished fiber stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
 // it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs
-// again, though waking it is harmless. Whoever joins it waits for ever. A fiber that computes without ever suspending
-// cannot be left behind: step 5 waits for it, after a line in the log that says so.
+// again, though waking it is harmless. Whoever joins it waits for ever. Step 5 waits for a fiber that computes without
+// ever suspending, after a line in the log that says so.
 //
 // Invariants
 //   RT1  at most one runtime runs; starting and terminating do not overlap (`phase` admits one caller).
-//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as left behind.  (Step 1 refuses,
-//        and waits for all OutsideSections: a starter either sees the refusal, or its fiber is in its queue, and in the
+//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as unfinished.  (Step 1 refuses,
+//        and waits for all OutsideSections: a spawner either sees the refusal, or its fiber is in its queue, and in the
 //        count that step 3 looks at.)
 //   RT3  after step 6 nobody but the terminating thread has a group of the runtime, or the runtime, in its hands: not
 //        even a plain thread that woke the last fiber and was still inside the wake-up (SchedulingGroup::Notify) when
-//        everything had ended. So groups without fibers left behind are closed then: the memory of their queues, beds
-//        and stacks goes back. What is left, a kilobyte and the group's poller, is used again by the next runtimes,
-//        whatever their options: descriptors that outlive a runtime still refer to the poller (io/reactor.h). Groups
-//        with fibers left behind are kept apart as they are, and never run again.
+//        everything had ended. So groups without unfinished fibers are closed then: the memory of their queues, worker
+//        slots and stacks goes back. What is left, a kilobyte and the group's poller, is used again by the next
+//        runtimes, whatever their options: descriptors that outlive a runtime still refer to the poller (io/reactor.h).
+//        Groups with unfinished fibers are kept apart as they are, and never run again.
 //   RT4  hooks are set before the first fiber and never changed.
 //   RT5  a start that fails has changed nothing: what it had made is gone, and the next start begins anew.
 //   RT6  a child that was forked while no runtime ran uses no group of the parent's runtimes again: their pollers are
@@ -73,11 +73,11 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/fiber/left_behind.h"
 #include "weft/fiber/runtime_flags.h"
 #include "weft/fiber/runtime_plan.h"
 #include "weft/fiber/start_fiber.h"
 #include "weft/fiber/terminate_handler.h"
+#include "weft/fiber/unfinished_fibers.h"
 #include "weft/numa/node_memory.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/drain.h"
@@ -217,8 +217,8 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
 // Used by whoever has won `phase`; never destroyed.
 struct Retired {
   std::vector<std::unique_ptr<SchedulingGroup>> closed;
-  std::vector<std::unique_ptr<SchedulingGroup>> with_fibers_left_behind;
-  std::size_t fibers_left_behind = 0;
+  std::vector<std::unique_ptr<SchedulingGroup>> with_unfinished_fibers;
+  std::size_t unfinished_fibers = 0;
 };
 
 // In a forked child (RT6).
@@ -264,7 +264,7 @@ class Runtime {
   // Step 6.
   void Publish() noexcept;
 
-  // Steps 1 to 7; how many fibers were left behind.
+  // Steps 1 to 7; how many fibers have not finished.
   std::size_t Terminate();
 
   std::size_t group_count() const { return groups_.size(); }
@@ -285,7 +285,7 @@ class Runtime {
 
   bool Drain();
   void StopWorkers();
-  void Retire(std::size_t left_behind);
+  void Retire(std::size_t unfinished);
 
   const std::chrono::milliseconds terminate_timeout_;
   GroupPlan plan_;
@@ -308,7 +308,7 @@ bool Runtime::Start(const Options& options, RuntimePlan planned, std::string* er
   MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
   if (!StartTimers(error) || !StartWorkers(error)) return false;
-  detail::ResetLimiter(static_cast<std::size_t>(options.limit_fibers), TheRetired().fibers_left_behind);
+  detail::ResetLimiter(static_cast<std::size_t>(options.limit_fibers), TheRetired().unfinished_fibers);
   return true;
 }
 
@@ -316,7 +316,7 @@ void Runtime::MakeGroups(const Options& options, const numa::Topology& here) {
   KeepTheParentsApart();
   // Nothing may fail when it comes to give them back.
   TheRetired().closed.reserve(TheRetired().closed.size() + plan_.groups.size());
-  TheRetired().with_fibers_left_behind.reserve(TheRetired().with_fibers_left_behind.size() + plan_.groups.size());
+  TheRetired().with_unfinished_fibers.reserve(TheRetired().with_unfinished_fibers.size() + plan_.groups.size());
   groups_.reserve(plan_.groups.size());
   group_pointers_.reserve(plan_.groups.size());
   for (const PlannedGroup& planned : plan_.groups) {
@@ -387,12 +387,12 @@ Runtime::~Runtime() {
   if (groups_.empty()) return;
   StopWorkers();
   timers_.clear();
-  scheduling_group::WaitForOutsideSections();  // The poller's watch may be in one.
-  Retire(/*left_behind=*/0);
+  scheduling_group::WaitForOutsideSections();  // The poller's watchdog may be in one.
+  Retire(/*unfinished=*/0);
 }
 
-// Waits for the end of all fibers that are not left behind already; false: the time is up.
-bool Runtime::Drain() { return scheduling_group::WaitUntilNoFibers(drain_deadline_, TheRetired().fibers_left_behind); }
+// Waits for the end of all fibers but those of former runtimes that are unfinished already; false: the time is up.
+bool Runtime::Drain() { return scheduling_group::WaitUntilNoFibers(drain_deadline_, TheRetired().unfinished_fibers); }
 
 std::size_t Runtime::Terminate() {
   drain_deadline_ = base::Deadline::After(terminate_timeout_);
@@ -409,19 +409,19 @@ std::size_t Runtime::Terminate() {
   StopWorkers();
   the_runtime.store(nullptr, std::memory_order_relaxed);  // SetGroups() has a fence.
   scheduling_group::SetGroups({});                        // And waits (RT3).
-  const std::size_t left_behind = drained ? 0 : detail::ReportLeftBehind(group_pointers_);
+  const std::size_t unfinished = drained ? 0 : detail::ReportUnfinishedFibers(group_pointers_);
   timers_.clear();
-  Retire(left_behind);
+  Retire(unfinished);
   detail::RefuseOutsiders(false);
-  return left_behind;
+  return unfinished;
 }
 
-void Runtime::Retire(std::size_t left_behind) {
+void Runtime::Retire(std::size_t unfinished) {
   Retired& retired = TheRetired();
-  auto& list = left_behind == 0 ? retired.closed : retired.with_fibers_left_behind;
+  auto& list = unfinished == 0 ? retired.closed : retired.with_unfinished_fibers;
   for (auto& group : groups_) {
     group->SetIdleHook({});
-    if (left_behind == 0) {
+    if (unfinished == 0) {
       group->Close();
     } else {
       (void)group->stacks().Trim(0);
@@ -430,7 +430,7 @@ void Runtime::Retire(std::size_t left_behind) {
   }
   groups_.clear();
   (void)scheduling_group::EntityPool::Trim();
-  retired.fibers_left_behind += left_behind;
+  retired.unfinished_fibers += unfinished;
 }
 
 // ---- The one runtime ----
@@ -579,9 +579,9 @@ std::size_t TerminateRuntime() {
              "TerminateRuntime: the runtime does not run (or is starting or ending just now)");
   // relaxed: the phase carries it.
   const std::unique_ptr<Runtime> runtime(the_runtime.load(std::memory_order_relaxed));
-  const std::size_t left_behind = runtime->Terminate();
+  const std::size_t unfinished = runtime->Terminate();
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
-  return left_behind;
+  return unfinished;
 }
 
 // acquire: what was done before StartRuntime() returned.  Pairs with the release there.

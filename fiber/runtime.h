@@ -48,8 +48,8 @@ void StartRuntime(const Options& options);
 // anew.
 [[nodiscard]] bool TryStartRuntime(const Options& options, std::string* error);
 
-// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers.  Returns how many fibers were
-// left behind; each is logged with its name and id and what it was doing.  0 is the regular end.
+// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers.  Returns how many fibers have
+// not finished; each is logged with its name and id and what it was doing.  0 is the regular end.
 //
 // From its beginning, and until the next StartRuntime() has returned, fibers and timers are not started from outside
 // any more (StartFiberDetached returns false in plain threads, SetFiberTimer 0); fibers may go on starting fibers.

@@ -59,7 +59,7 @@ bool WantsAnyGroup(std::size_t wanted) {
          (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
 }
 
-// A fiber that is given no context has its starter's. `context` is that one.
+// A fiber that is given no context has its spawner's. `context` is that one.
 void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
   fiber->execution_context = base::RefPtr<FiberExecutionContext>(context).Leak();
 }
@@ -156,8 +156,8 @@ bool NewFibers::Submit(const StartPlan& plan) {
 bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
   if (WEFT_UNLIKELY(fiber == nullptr)) return false;
   // Not FiberExecutionContext::Current(): of a fiber it is found at once.
-  const FiberEntity* const starter = scheduling_group::CurrentFiber();
-  if (WEFT_UNLIKELY(starter == nullptr) || WEFT_UNLIKELY(starter->execution_context != nullptr)) {
+  const FiberEntity* const spawner = scheduling_group::CurrentFiber();
+  if (WEFT_UNLIKELY(spawner == nullptr) || WEFT_UNLIKELY(spawner->execution_context != nullptr)) {
     if (FiberExecutionContext* const context = FiberExecutionContext::Current()) Inherit(fiber, context);
   }
   if (WEFT_LIKELY(group->Start(fiber))) return true;

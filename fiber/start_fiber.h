@@ -11,7 +11,7 @@
 //        the caller's); never both, never neither.
 //   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, by a
 //        refusal, or by the plan.
-//   ST3  From the look at whether starts are refused to the hand-over the starter is in one OutsideSection: the group
+//   ST3  From the look at whether starts are refused to the hand-off the spawner is in one OutsideSection: the group
 //        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
 //   ST4  A plain thread that starts while no runtime runs, or while it terminates, is refused. Before the first one has
 //        started it is told so by an abort.
@@ -69,7 +69,7 @@ struct StartPlan {
   scheduling_group::StartOptions options;
   ContextReference context;  // options.execution_context (ST2)
   Launch policy = Launch::Post;
-  std::uint64_t* id = nullptr;  // Where the starter wants the fiber's id, before it may run.
+  std::uint64_t* id = nullptr;  // Where the spawner wants the fiber's id, before it may run.
 };
 
 // Not 0: some or all starts are refused, see StartIsRefused().

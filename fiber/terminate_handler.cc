@@ -12,7 +12,7 @@
 
 #include "weft/base/log.h"
 #include "weft/base/process_exit.h"
-#include "weft/fiber/left_behind.h"
+#include "weft/fiber/unfinished_fibers.h"
 #include "weft/scheduling_group/current_worker.h"
 
 namespace weft::fiber::detail {

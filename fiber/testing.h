@@ -41,9 +41,9 @@ inline const bool google_test_listens =
          .count_fatal_failures = &CountFatalFailuresOfGoogleTest,
          .on_fatal_failure_in_fiber =
              [] { GTEST_FAIL_AT(__FILE__, __LINE__) << "RunAsFiber: a fatal failure in the fiber, see above"; },
-         .on_fibers_left_behind =
+         .on_unfinished_fibers =
              [](std::size_t count) {
-               EXPECT_EQ(count, std::size_t{0}) << "fibers were left behind; the log names them";
+               EXPECT_EQ(count, std::size_t{0}) << "fibers have not finished; the log names them";
              },
      },
      true);
@@ -56,8 +56,8 @@ inline int RunAllTestsInRuntime(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
   StartRuntime();
   const int result = RUN_ALL_TESTS();
-  const std::size_t left_behind = TerminateRuntime();
-  return result != 0 || left_behind != 0 ? 1 : 0;
+  const std::size_t unfinished = TerminateRuntime();
+  return result != 0 || unfinished != 0 ? 1 : 0;
 }
 
 }  // namespace weft::fiber

@@ -32,7 +32,7 @@ void RunWhereTheMainThreadMay() {
 
 }  // namespace
 
-BlockingPool::BlockingPool(Options options) : options_(std::move(options)), room_(options_.queue_size) {
+BlockingPool::BlockingPool(Options options) : options_(std::move(options)), capacity_(options_.queue_size) {
   WEFT_CHECK(options_.threads >= 1 && options_.queue_size >= 1, "BlockingPool: ", options_.threads,
              " threads and room for ", options_.queue_size, " calls: at least 1 each");
 }
@@ -54,7 +54,7 @@ BlockingPool::~BlockingPool() {
 BlockingCounts BlockingPool::counts() const noexcept {
   BlockingCounts counts;
   // relaxed: statistics.
-  counts.waiting_for_room = waiting_for_room_.load(std::memory_order_relaxed);
+  counts.waiting_for_capacity = waiting_for_capacity_.load(std::memory_order_relaxed);
   counts.longest_wait = std::chrono::nanoseconds(longest_wait_ns_.load(std::memory_order_relaxed));
   const base::SpinLockGuard guard(lock_);
   counts.calls = calls_;
@@ -78,7 +78,7 @@ WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, In
     return event.WaitUntil(deadline.time_point()) ? WaitResult::kNotified : WaitResult::kTimedOut;
   };
   for (;;) {
-    WaitResult result = AcquireRoom(deadline, interruptible);
+    WaitResult result = AcquireCapacity(deadline, interruptible);
     if (result == WaitResult::kNotified && Enqueue(call)) {
       result = wait_for(call->settled_);
       if (result != WaitResult::kNotified) result = GiveUp(call, result);
@@ -101,19 +101,19 @@ WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, In
   }
 }
 
-WaitResult BlockingPool::AcquireRoom(base::Deadline deadline, Interruptible interruptible) noexcept {
-  if (room_.try_acquire()) return WaitResult::kNotified;
+WaitResult BlockingPool::AcquireCapacity(base::Deadline deadline, Interruptible interruptible) noexcept {
+  if (capacity_.try_acquire()) return WaitResult::kNotified;
   WEFT_LOG_EVERY_SECOND(WARNING, "blocking calls have to wait for room: ", options_.queue_size, " wait for one of the ",
                         options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
   // relaxed: statistics.
-  waiting_for_room_.fetch_add(1, std::memory_order_relaxed);
+  waiting_for_capacity_.fetch_add(1, std::memory_order_relaxed);
   WaitResult result = WaitResult::kNotified;
   if (interruptible == Interruptible::kYes) {
-    result = room_.AcquireInterruptibly(deadline);
-  } else if (!room_.try_acquire_until(deadline.time_point())) {
+    result = capacity_.AcquireInterruptibly(deadline);
+  } else if (!capacity_.try_acquire_until(deadline.time_point())) {
     result = WaitResult::kTimedOut;
   }
-  waiting_for_room_.fetch_sub(1, std::memory_order_relaxed);
+  waiting_for_capacity_.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
 
@@ -138,7 +138,7 @@ bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
     }
   }
   if (call == nullptr) {
-    room_.release();
+    capacity_.release();
     return false;
   }
   if (idle != nullptr) idle->parker.Unpark();
@@ -155,7 +155,7 @@ WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
       queue_.erase(call);
       --queued_;
       lock_.unlock();
-      room_.release();
+      capacity_.release();
       call->Drop();
       return why;
     case BlockingCall::Fate::kRunning:
@@ -230,7 +230,7 @@ void BlockingPool::OnThreadRefused(const char* why) noexcept {
                           " that there are go on");
   }
   if (idle != nullptr) idle->parker.Unpark();
-  room_.release(rejected_count);
+  capacity_.release(rejected_count);
   while (BlockingCall* const call = rejected.pop_front()) call->settled_.Set();
 }
 
@@ -253,7 +253,7 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
       ++busy_;
       ++calls_;
       lock_.unlock();
-      room_.release();
+      capacity_.release();
       return call;
     }
     if (stopping_) break;

@@ -101,7 +101,7 @@ struct BlockingCounts {
   std::size_t running = 0;                   // calls that run
   std::size_t abandoned = 0;                 // of these: nobody waits for them any more
   std::size_t queued = 0;                    // calls that wait for a thread
-  std::size_t waiting_for_room = 0;          // callers that wait for room in the queue
+  std::size_t waiting_for_capacity = 0;      // callers that wait for room in the queue
   std::uint64_t threads_refused = 0;         // times the system would not make a thread
   std::chrono::nanoseconds longest_wait{0};  // of a call, until it began
 };
@@ -146,8 +146,8 @@ class BlockingPool {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   // The caller's side.
-  synchronization::WaitResult AcquireRoom(base::Deadline deadline,
-                                          synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult AcquireCapacity(base::Deadline deadline,
+                                              synchronization::Interruptible interruptible) noexcept;
   bool Enqueue(BlockingCall* call) noexcept;
   synchronization::WaitResult GiveUp(BlockingCall* call, synchronization::WaitResult why) noexcept;
 
@@ -165,8 +165,8 @@ class BlockingPool {
   void NoteWait(std::chrono::nanoseconds wait) noexcept;
 
   const Options options_;
-  FiberSemaphore room_;  // The free places in the queue.
-  std::atomic<std::size_t> waiting_for_room_{0};
+  FiberSemaphore capacity_;  // The free places in the queue.
+  std::atomic<std::size_t> waiting_for_capacity_{0};
   std::atomic<std::int64_t> longest_wait_ns_{0};
 
   mutable base::SpinLock lock_;

@@ -86,13 +86,13 @@ class Descriptor {
         const auto [result, error] = CallOnce(slot->fd(), call);
         if (result >= 0) [[likely]] {
           const auto bytes = static_cast<std::size_t>(result);
-          if (bytes < full && bytes != 0 && direction == FdSlot::kRead) slot->MaybeDrained(ticket);
+          if (bytes < full && bytes != 0 && direction == FdSlot::kRead) slot->ClearReadinessAfterShortRead(ticket);
           slot->Succeeded(direction);
           return {bytes, {}};
         }
         if (error == EINTR) continue;
         if (error != EAGAIN && error != EWOULDBLOCK) return {0, ErrnoCode(error)};
-        slot->Drained(direction, ticket);
+        slot->ClearReadiness(direction, ticket);
         if (timed_out) return {0, ErrnoCode(ETIMEDOUT)};
       }
       const std::error_code error = slot->Wait(direction, deadline);

@@ -154,7 +154,7 @@ void FdSlot::GiveBack() noexcept { FdSlotPool::Get().Put(this); }
 
 void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexcept {
   side->queue.lock();
-  // A plain addition: besides us only Drained() writes, and it takes away no more than kReady (FD1).
+  // A plain addition: besides us only ClearReadiness() writes, and it takes away no more than kReady (FD1).
   const std::uint32_t word = side->word.load(std::memory_order_relaxed);
   // release: pairs with the acquire in TicketOf().
   side->word.store((word + kOneEvent) | kReady | flags, std::memory_order_release);
@@ -169,15 +169,15 @@ void FdSlot::OnEvents(std::uint32_t events, WaitList* claimed) noexcept {
   if ((events & EPOLLOUT) != 0 || broken != 0) SetReady(&sides_[kWrite], 0, claimed);
 }
 
-void FdSlot::Drained(Direction direction, Ticket ticket) noexcept {
+void FdSlot::ClearReadiness(Direction direction, Ticket ticket) noexcept {
   if (ticket.closed()) return;
   // relaxed: to clear it only saves tries. It fails if an event has come since.
   (void)sides_[direction].word.compare_exchange_strong(ticket.word_, ticket.word_ & ~kReady, std::memory_order_relaxed);
 }
 
-void FdSlot::MaybeDrained(Ticket ticket) noexcept {
+void FdSlot::ClearReadinessAfterShortRead(Ticket ticket) noexcept {
   if ((ticket.word_ & kShortProvesNothing) != 0) return;
-  if (sides_[kRead].registered.load(std::memory_order_relaxed)) Drained(kRead, ticket);
+  if (sides_[kRead].registered.load(std::memory_order_relaxed)) ClearReadiness(kRead, ticket);
 }
 
 void FdSlot::Succeeded(Direction direction) noexcept {

@@ -7,7 +7,7 @@
 // Reading and writing go on independently, each with a word and a queue of waiters:
 //
 //     ticket = Ticket()
-//     ready, or not registered yet:  try the system call;  EAGAIN: Drained(ticket)
+//     ready, or not registered yet:  try the system call;  EAGAIN: ClearReadiness(ticket)
 //     not ready:                     Wait()                            an event: OnEvents() sets ready, claims all
 //
 // The descriptor is registered edge-triggered, once per direction, by the first fiber that has to wait. So in the
@@ -28,7 +28,7 @@
 //   FD4  Close() wakes all that wait, with operation_canceled, and no wait begins after it.
 //   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls: it does not keep its worker
 //        from others.
-//   FD6  The memory of slots is never given back (io/event_sink.h).
+//   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for
 //        it, unless its reactor's group runs again.
 // Source: the use count is that of Go's fdMutex, in idea; the drained hint is epoll(7)'s.
@@ -42,14 +42,14 @@
 
 #include "weft/base/atomic.h"
 #include "weft/base/clock.h"
-#include "weft/io/event_sink.h"
+#include "weft/io/event_handler.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft::io {
 
 class Reactor;
 
-class FdSlot final : public EventSink {
+class FdSlot final : public EventHandler {
  public:
   enum Direction { kRead = 0, kWrite = 1 };
 
@@ -89,9 +89,9 @@ class FdSlot final : public EventSink {
     return ticket.ready() || !sides_[direction].registered.load(std::memory_order_relaxed);
   }
   // The system call said EAGAIN after `ticket` was taken.
-  void Drained(Direction direction, Ticket ticket) noexcept;
+  void ClearReadiness(Direction direction, Ticket ticket) noexcept;
   // It brought less than it had room for.
-  void MaybeDrained(Ticket ticket) noexcept;
+  void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
   // Returns when a try may be worth it. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, base::Deadline deadline) noexcept;
 
@@ -123,7 +123,7 @@ class FdSlot final : public EventSink {
   struct Side {
     synchronization::WaitQueue queue;
     base::Atomic<std::uint32_t> word{
-        0};  // ready and the number of events: written under the queue's lock, but see Drained()
+        0};  // ready and the number of events: written under the queue's lock, but see ClearReadiness()
     std::atomic<bool> registered{false};
     std::atomic<std::uint32_t> streak{0};  // system calls that succeeded without a wait between them
   };

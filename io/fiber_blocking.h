@@ -31,7 +31,7 @@
 //
 // Who may call: any fiber and any thread. Switches.
 // Memory ordering: what the caller did before is visible to f; what f did is visible to the caller afterwards.
-// The end: TerminateRuntime() waits for fibers in FiberBlocking as for all others. One that is left behind stays parked
+// The end: TerminateRuntime() waits for fibers in FiberBlocking as for all others. An unfinished one stays parked
 // for ever, and its f, should it end, does no harm. The pool belongs to the process and not to the runtime: the next
 // runtime goes on with it (with another one, if its options are others; the former ends what it has); its threads end
 // when idle, and need not have ended when the process exits. In a forked child there is a new pool: calls under way

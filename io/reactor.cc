@@ -41,7 +41,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngineOrEpoll(group->options().io_engine, error);
   std::unique_ptr<Reactor> reactor;
   if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
-  if (reactor == nullptr || !PollWatch::Add(reactor.get(), &reactor->watch_, error)) {
+  if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
     // From epoll_ctl() EPERM says that the descriptor is a file, from accept() that a firewall took the connection.
     if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
     return nullptr;
@@ -57,37 +57,37 @@ Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine
 bool Reactor::IsTheParents() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
 
 Reactor::~Reactor() {
-  if (watch_ >= 0) PollWatch::Remove(watch_);
+  if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
 }
 
-std::error_code Reactor::Add(int fd, std::uint32_t events, EventSink* sink) {
-  if (const std::error_code error = engine_->Add(fd, events, sink)) return error;
-  if (attendance_.Registered([this] { return SomebodySleeps(); })) StartWatch(kUnattendedFor);
+std::error_code Reactor::Add(int fd, std::uint32_t events, EventHandler* handler) {
+  if (const std::error_code error = engine_->Add(fd, events, handler)) return error;
+  if (lease_.Registered([this] { return SomebodySleeps(); })) StartWatchdog(kNoPollerFor);
   return {};
 }
 
-std::error_code Reactor::Modify(int fd, std::uint32_t events, EventSink* sink) {
-  return engine_->Modify(fd, events, sink);
+std::error_code Reactor::Modify(int fd, std::uint32_t events, EventHandler* handler) {
+  return engine_->Modify(fd, events, handler);
 }
 
 void Reactor::Remove(int fd) noexcept {
   if (IsTheParents()) return;  // RE4
   engine_->Remove(fd);
-  attendance_.Unregistered();
+  lease_.Unregistered();
 }
 
 Reactor::Counts Reactor::counts() const noexcept {
   return {.waits = waits_.load(std::memory_order_relaxed),
-          .looks = looks_.load(std::memory_order_relaxed),
+          .polls = polls_.load(std::memory_order_relaxed),
           .events = events_.load(std::memory_order_relaxed),
-          .watch_wakes = watch_wakes_.load(std::memory_order_relaxed),
-          .descriptors = attendance_.waited_for()};
+          .watchdog_wakes = watchdog_wakes_.load(std::memory_order_relaxed),
+          .descriptors = lease_.waited_for()};
 }
 
 void Reactor::TryPoll() {
-  if (!attendance_.TryEnter()) return;
+  if (!lease_.TryEnter()) return;
   found_ = engine_->Wait(/*block=*/false);
-  looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   LeaveAfterDispatch();
 }
 
@@ -100,7 +100,7 @@ void Reactor::PollIfDue(std::chrono::steady_clock::time_point now) {
   TryPoll();
 }
 
-bool Reactor::TryEnter() { return attendance_.TryEnter(); }
+bool Reactor::TryEnter() { return lease_.TryEnter(); }
 
 void Reactor::Wait() {
   waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -111,11 +111,11 @@ void Reactor::LeaveAfterDispatch() {
   synchronization::WaitList claimed;
   for (std::size_t i = 0; i < found_; ++i) {
     const ReadinessEngine::Event event = engine_->event(i);
-    if (event.tag != nullptr) static_cast<EventSink*>(event.tag)->OnEvents(event.events, &claimed);
+    if (event.tag != nullptr) static_cast<EventHandler*>(event.tag)->OnEvents(event.events, &claimed);
   }
   if (found_ != 0) events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);
   found_ = 0;
-  if (attendance_.Leave([this] { return SomebodySleeps(); })) StartWatch(kUnattendedFor);
+  if (lease_.Leave([this] { return SomebodySleeps(); })) StartWatchdog(kNoPollerFor);
   if (!claimed.empty()) synchronization::WakeAll(&claimed);
 }
 
@@ -124,24 +124,24 @@ void Reactor::Interrupt() {
   engine_->Interrupt();
 }
 
-void Reactor::StartWatch(std::chrono::nanoseconds after) { PollWatch::Start(watch_, after); }
+void Reactor::StartWatchdog(std::chrono::nanoseconds after) { PollWatchdog::Start(watchdog_, after); }
 
-void Reactor::OnWatch() {
-  switch (attendance_.OnWatch([this] { return SomebodySleeps(); })) {
-    case PollAttendance::WatchResult::kOff:
-      watch_for_ = kUnattendedFor;
+void Reactor::OnWatchdog() {
+  switch (lease_.OnWatchdog([this] { return SomebodySleeps(); })) {
+    case PollerLease::WatchdogResult::kOff:
+      watchdog_after_ = kNoPollerFor;
       return;
-    case PollAttendance::WatchResult::kGoOn:
-      watch_for_ = std::min(watch_for_ * 2, kUnattendedForAtMost);
+    case PollerLease::WatchdogResult::kGoOn:
+      watchdog_after_ = std::min(watchdog_after_ * 2, kNoPollerForAtMost);
       break;
-    case PollAttendance::WatchResult::kWakeAndGoOn:
-      watch_for_ = kUnattendedFor;
-      watch_wakes_.fetch_add(1, std::memory_order_relaxed);
+    case PollerLease::WatchdogResult::kWakeAndGoOn:
+      watchdog_after_ = kNoPollerFor;
+      watchdog_wakes_.fetch_add(1, std::memory_order_relaxed);
       const scheduling_group::OutsideSection section;  // The group is closed when its runtime has ended.
-      if (!group_->stopping()) group_->WakeToAttend();
+      if (!group_->stopping()) group_->WakeToPoll();
       break;
   }
-  StartWatch(watch_for_);
+  StartWatchdog(watchdog_after_);
 }
 
 }  // namespace weft::io

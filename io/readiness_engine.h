@@ -5,7 +5,7 @@
 // --fiber_io_engine.
 //
 // Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible
-// to the next (PollAttendance).
+// to the next (PollerLease).
 // Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (each change is told once) and
 // EPOLLONESHOT (told once, then silent until Modify) say how.
 #ifndef WEFT_IO_READINESS_ENGINE_H_

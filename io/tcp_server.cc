@@ -37,7 +37,7 @@ bool TcpServer::Start() {
 }
 
 void TcpServer::AcceptAll() {
-  while (WaitForRoom()) {
+  while (WaitForCapacity()) {
     auto connection = std::make_unique<Connection>();
     if (const std::error_code error = listener_.Accept(&connection->stream)) {
       if (listener_.IsOpen()) {
@@ -68,7 +68,7 @@ void TcpServer::AcceptAll() {
   changed_.notify_all();  // Under the lock: Stop() may destroy us when it is free.
 }
 
-bool TcpServer::WaitForRoom() {
+bool TcpServer::WaitForCapacity() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock,
                 [this] { return stopping_ || options_.max_connections == 0 || open_ < options_.max_connections; });

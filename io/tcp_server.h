@@ -75,7 +75,7 @@ class TcpServer {
   };
 
   void AcceptAll();
-  bool WaitForRoom();
+  bool WaitForCapacity();
   void Serve(Connection* connection);
   void End(Connection* connection);
   bool AllEnded() const { return !accepting_ && open_ == 0; }

@@ -122,7 +122,7 @@ void UringEngine::Submit() noexcept {
   for (;;) {
     const int submitted = ::io_uring_submit(&ring_);
     if (submitted >= 0) return;
-    // EBUSY, EAGAIN: completions must be taken first, or memory is short; the attendant takes them.
+    // EBUSY, EAGAIN: completions must be taken first, or memory is short; the worker that polls takes them.
     WEFT_CHECK(submitted == -EINTR || submitted == -EBUSY || submitted == -EAGAIN,
                "UringEngine: io_uring_submit: ", std::strerror(-submitted));
   }

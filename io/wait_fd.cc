@@ -14,7 +14,7 @@
 #include <mutex>
 #include <utility>
 
-#include "weft/io/event_sink.h"
+#include "weft/io/event_handler.h"
 #include "weft/io/io_result.h"
 #include "weft/io/poll_until.h"
 #include "weft/io/reactor.h"
@@ -47,7 +47,7 @@ WaitFdResult PollOnce(int fd, std::uint32_t events, base::Deadline deadline) {
 }
 
 // What is known of a descriptor's number. Never given back.
-class ForeignFd final : public EventSink {
+class ForeignFd final : public EventHandler {
  public:
   [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, base::Deadline deadline);
   std::error_code Close(int fd);
@@ -98,7 +98,7 @@ std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
   Reactor* reactor = Reactor::OfCurrentGroup(&error);
   if (reactor == nullptr) return error;
   if ((error = reactor->Add(fd, events | EPOLLONESHOT, this))) {
-    // There is another sink: ours is not.
+    // There is another handler: ours is not.
     return error == std::errc::file_exists ? ErrnoCode(EBUSY) : error;
   }
   reactor_ = reactor;

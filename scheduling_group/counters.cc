@@ -21,7 +21,7 @@ WorkerCounts GroupCounts::Sum() const {
     sum.spins += worker.spins;
     sum.sleeps += worker.sleeps;
     sum.wakes += worker.wakes;
-    sum.idle_looks += worker.idle_looks;
+    sum.idle_searches += worker.idle_searches;
     sum.peer_takes += worker.peer_takes;
     sum.queue_visits += worker.queue_visits;
     sum.queue_fibers += worker.queue_fibers;
@@ -44,7 +44,7 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
                               .spins = Read(worker.spins),
                               .sleeps = Read(worker.sleeps),
                               .wakes = Read(worker.wakes),
-                              .idle_looks = Read(worker.idle_looks),
+                              .idle_searches = Read(worker.idle_searches),
                               .peer_takes = Read(worker.peer_takes),
                               .queue_visits = queue.visits,
                               .queue_fibers = queue.fibers});

@@ -28,14 +28,14 @@ class SchedulingGroup;
 
 // One worker, at the time of the snapshot.
 struct WorkerCounts {
-  std::uint64_t begun = 0;       // fibers that ran here first
-  std::uint64_t finished = 0;    // fibers that ended here
-  std::uint64_t switches = 0;    // times a fiber was entered, or the loop
-  std::uint64_t spins = 0;       // times it began to look for work
-  std::uint64_t sleeps = 0;      // times it went to sleep, also if its last look then found work
-  std::uint64_t wakes = 0;       // times it was woken for work, by a producer or another worker
-  std::uint64_t idle_looks = 0;  // times it had nothing to do and asked whether it is time to steal
-  std::uint64_t peer_takes = 0;  // times it took what another worker of its group had kept: a fiber, or several
+  std::uint64_t begun = 0;          // fibers that ran here first
+  std::uint64_t finished = 0;       // fibers that ended here
+  std::uint64_t switches = 0;       // times a fiber was entered, or the loop
+  std::uint64_t spins = 0;          // times it began to look for work
+  std::uint64_t sleeps = 0;         // times it went to sleep, also if its last search then found work
+  std::uint64_t wakes = 0;          // times it was woken for work, by a producer or another worker
+  std::uint64_t idle_searches = 0;  // times it had nothing to do and asked whether it is time to steal
+  std::uint64_t peer_takes = 0;     // times it took what another worker of its group had kept: a fiber, or several
   // Of the queue that the workers of a group share. Not counted in groups of one worker: each fiber is a visit.
   std::uint64_t queue_visits = 0;  // that brought fibers
   std::uint64_t queue_fibers = 0;  // brought

@@ -25,7 +25,7 @@ class SchedulingGroup;
 struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
   unsigned index = 0;              // in its group
-  PushCountdown push_countdown;    // of the sampler in its bed
+  PushCountdown push_countdown;    // of the sampler in its worker slot
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
 
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)

@@ -12,8 +12,8 @@ constinit DrainWaiter waiter;  // Has no destructor.
 
 }  // namespace
 
-bool WaitUntilNoFibers(base::Deadline deadline, std::size_t left_behind) {
-  return waiter.Wait(deadline, [=] { return EntityPool::LiveFibers() <= left_behind; });
+bool WaitUntilNoFibers(base::Deadline deadline, std::size_t unfinished) {
+  return waiter.Wait(deadline, [=] { return EntityPool::LiveFibers() <= unfinished; });
 }
 
 void TellDrainWaiter() noexcept { waiter.Tell(); }

@@ -58,9 +58,9 @@ class DrainWaiter {
   base::Parker parker_;
 };
 
-// One plain thread at a time. Waits until at most `left_behind` fibers are alive (those of a former runtime that wait
+// One plain thread at a time. Waits until at most `unfinished` fibers are alive (those of a former runtime that wait
 // for what never comes). False: the deadline came first.
-[[nodiscard]] bool WaitUntilNoFibers(base::Deadline deadline, std::size_t left_behind = 0);
+[[nodiscard]] bool WaitUntilNoFibers(base::Deadline deadline, std::size_t unfinished = 0);
 
 // Workers, each time they find nothing to do.
 void TellDrainWaiter() noexcept;

@@ -35,7 +35,7 @@ constexpr std::size_t kCacheSize = 128;                   // 24 KiB of entities:
 constexpr std::size_t kExchange = kCacheSize / 2;
 constexpr std::uint64_t kIdBlock = 4096;  // One shared increment per so many fibers of a thread.
 
-// A thread's free entities of one home.
+// A thread's free entities of one arena.
 struct Shelf {
   FiberEntity* free[kCacheSize];
   std::size_t count = 0;
@@ -43,8 +43,8 @@ struct Shelf {
 
 // What one thread holds. Its counters are written by that thread only.
 struct ThreadCache {
-  Shelf anywhere;                          // of home kAnywhere
-  Shelf* others[EntityPool::kMaxHomes]{};  // by home; made when first used
+  Shelf anywhere;                           // of arena kAnywhere
+  Shelf* others[EntityPool::kMaxArenas]{};  // by arena; made when first used
   std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint64_t> given_back{0};
   std::uint64_t next_id = 0;  // never reused; 0 is never given
@@ -62,29 +62,29 @@ using FreeStack = EntityStack<EntityPool::kEntitiesPerChunk>;
 struct Chunk {
   explicit Chunk(FiberEntity* chunk) : entities(chunk) {}
 
-  FreeStack::Room room;  // as many pointers as it has entities
+  FreeStack::Block block;  // as many pointers as it has entities
   FiberEntity* const entities;
-  Chunk* next = nullptr;       // of the home; set before it is in the list
-  Chunk* next_cold = nullptr;  // under the home's lock
+  Chunk* next = nullptr;       // of the arena; set before it is in the list
+  Chunk* next_cold = nullptr;  // under the arena's lock
 };
 
-// What all threads share of one home.
+// What all threads share of one arena.
 struct alignas(base::kCacheLineSize) CentralStack {
   base::SpinLock lock;
   FreeStack free WEFT_GUARDED_BY(lock);
   Chunk* cold_chunks WEFT_GUARDED_BY(lock) = nullptr;  // wholly free, pages given back
-  Chunk* chunks WEFT_GUARDED_BY(lock) = nullptr;       // all of the home
+  Chunk* chunks WEFT_GUARDED_BY(lock) = nullptr;       // all of the arena
   std::size_t chunk_count WEFT_GUARDED_BY(lock) = 0;
-  int node = -1;  // set by HomeOn() before it returns the home
+  int node = -1;  // set by ArenaOn() before it returns the arena
 
   void AddEntities(const Chunk& chunk) WEFT_REQUIRES(lock);
   void Refill(Shelf& shelf) WEFT_REQUIRES(lock);
 };
 
 struct Central {
-  CentralStack homes[EntityPool::kMaxHomes];
+  CentralStack arenas[EntityPool::kMaxArenas];
   base::SpinLock lock;
-  std::size_t home_count WEFT_GUARDED_BY(lock) = 1;
+  std::size_t arena_count WEFT_GUARDED_BY(lock) = 1;
   ThreadCache* caches WEFT_GUARDED_BY(lock) = nullptr;
   std::uint64_t taken_by_the_gone WEFT_GUARDED_BY(lock) = 0;
   std::uint64_t given_back_by_the_gone WEFT_GUARDED_BY(lock) = 0;
@@ -104,16 +104,16 @@ Central& TheCentral() {
 // it.
 constinit thread_local ThreadCache* tls_cache = nullptr;
 
-void ReturnShelf(const Shelf& shelf, CentralStack& home) {
-  base::SpinLockGuard guard(home.lock);
-  home.free.Push(shelf.free, shelf.count);
+void ReturnShelf(const Shelf& shelf, CentralStack& arena) {
+  base::SpinLockGuard guard(arena.lock);
+  arena.free.Push(shelf.free, shelf.count);
 }
 
 void ReturnCache(ThreadCache* cache) {
   Central& central = TheCentral();
-  ReturnShelf(cache->anywhere, central.homes[EntityPool::kAnywhere]);
-  for (std::size_t home = 0; home < EntityPool::kMaxHomes; ++home) {
-    if (cache->others[home] != nullptr) ReturnShelf(*cache->others[home], central.homes[home]);
+  ReturnShelf(cache->anywhere, central.arenas[EntityPool::kAnywhere]);
+  for (std::size_t arena = 0; arena < EntityPool::kMaxArenas; ++arena) {
+    if (cache->others[arena] != nullptr) ReturnShelf(*cache->others[arena], central.arenas[arena]);
   }
   base::SpinLockGuard guard(central.lock);
   central.taken_by_the_gone += cache->taken.load(std::memory_order_relaxed);  // Its thread is ours.
@@ -162,17 +162,17 @@ void Count(std::atomic<std::uint64_t>& counter, std::memory_order order) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, order);  // Only this thread writes it.
 }
 
-WEFT_NOINLINE Shelf* MakeShelf(ThreadCache& cache, EntityPool::Home home) {
-  return cache.others[home] = new (std::nothrow) Shelf;
+WEFT_NOINLINE Shelf* MakeShelf(ThreadCache& cache, EntityPool::Arena arena) {
+  return cache.others[arena] = new (std::nothrow) Shelf;
 }
 
 // nullptr: there is no memory.
-Shelf* ShelfOf(ThreadCache& cache, EntityPool::Home home) {
-  if (home == EntityPool::kAnywhere) [[likely]] {
+Shelf* ShelfOf(ThreadCache& cache, EntityPool::Arena arena) {
+  if (arena == EntityPool::kAnywhere) [[likely]] {
     return &cache.anywhere;
   }
-  Shelf* shelf = cache.others[home];
-  return shelf != nullptr ? shelf : MakeShelf(cache, home);
+  Shelf* shelf = cache.others[arena];
+  return shelf != nullptr ? shelf : MakeShelf(cache, arena);
 }
 
 // A new chunk on `node`, entered into the table; nullptr: there is no memory or no room in the table. Makes system
@@ -221,9 +221,9 @@ void CentralStack::Refill(Shelf& shelf) {
 }
 
 // The empty shelf, from the central stack, a cold chunk or a new one.
-WEFT_NOINLINE bool Refill(Shelf& shelf, EntityPool::Home home) {
+WEFT_NOINLINE bool Refill(Shelf& shelf, EntityPool::Arena arena) {
   Central& central = TheCentral();
-  CentralStack& stack = central.homes[home];
+  CentralStack& stack = central.arenas[arena];
   {
     base::SpinLockGuard guard(stack.lock);
     stack.Refill(shelf);
@@ -234,15 +234,15 @@ WEFT_NOINLINE bool Refill(Shelf& shelf, EntityPool::Home home) {
   if (chunk != nullptr) {
     chunk->next = std::exchange(stack.chunks, chunk);
     ++stack.chunk_count;
-    stack.free.AddRoom(&chunk->room);
+    stack.free.AddBlock(&chunk->block);
     stack.AddEntities(*chunk);
   }
   stack.Refill(shelf);
   return shelf.count != 0;
 }
 
-WEFT_NOINLINE void Flush(Shelf& shelf, EntityPool::Home home) {
-  CentralStack& stack = TheCentral().homes[home];
+WEFT_NOINLINE void Flush(Shelf& shelf, EntityPool::Arena arena) {
+  CentralStack& stack = TheCentral().arenas[arena];
   base::SpinLockGuard guard(stack.lock);
   // The coldest half; the most recently used stay.
   stack.free.Push(shelf.free, kExchange);
@@ -263,16 +263,16 @@ std::uint64_t NextFiberId(ThreadCache& cache) {
 
 FiberHooks fiber_hooks;
 
-EntityPool::Home EntityPool::HomeOn(int node) {
+EntityPool::Arena EntityPool::ArenaOn(int node) {
   if (node < 0) return kAnywhere;
   Central& central = TheCentral();
   base::SpinLockGuard guard(central.lock);
-  for (std::size_t home = 1; home < central.home_count; ++home) {
-    if (central.homes[home].node == node) return static_cast<Home>(home);
+  for (std::size_t arena = 1; arena < central.arena_count; ++arena) {
+    if (central.arenas[arena].node == node) return static_cast<Arena>(arena);
   }
-  if (central.home_count == kMaxHomes) return kAnywhere;
-  central.homes[central.home_count].node = node;
-  return static_cast<Home>(central.home_count++);
+  if (central.arena_count == kMaxArenas) return kAnywhere;
+  central.arenas[central.arena_count].node = node;
+  return static_cast<Arena>(central.arena_count++);
 }
 
 namespace {
@@ -287,11 +287,11 @@ WEFT_NOINLINE WEFT_COLD FiberEntity* RefuseToTake() {
 }
 
 // By a thread that has no cache, or no shelf, and no memory for one.
-WEFT_NOINLINE WEFT_COLD void GiveBackWithoutShelf(FiberEntity* fiber, EntityPool::Home home) {
+WEFT_NOINLINE WEFT_COLD void GiveBackWithoutShelf(FiberEntity* fiber, EntityPool::Arena arena) {
   Central& central = TheCentral();
   {
-    base::SpinLockGuard guard(central.homes[home].lock);
-    central.homes[home].free.Push(&fiber, 1);
+    base::SpinLockGuard guard(central.arenas[arena].lock);
+    central.arenas[arena].free.Push(&fiber, 1);
   }
   base::SpinLockGuard guard(central.lock);
   ++central.given_back_by_the_gone;
@@ -299,28 +299,28 @@ WEFT_NOINLINE WEFT_COLD void GiveBackWithoutShelf(FiberEntity* fiber, EntityPool
 
 }  // namespace
 
-FiberEntity* EntityPool::Take(Home home) {
+FiberEntity* EntityPool::Take(Arena arena) {
   ThreadCache* cache = LocalCache();
-  Shelf* shelf = cache != nullptr ? ShelfOf(*cache, home) : nullptr;
-  if (shelf == nullptr || (shelf->count == 0 && !Refill(*shelf, home))) [[unlikely]] {
+  Shelf* shelf = cache != nullptr ? ShelfOf(*cache, arena) : nullptr;
+  if (shelf == nullptr || (shelf->count == 0 && !Refill(*shelf, arena))) [[unlikely]] {
     return RefuseToTake();
   }
   // relaxed: what carries the fiber to its worker carries this too (EP3).
   Count(cache->taken, std::memory_order_relaxed);
   FiberEntity* fiber = shelf->free[--shelf->count];
-  fiber->home_ = home;
+  fiber->arena_ = arena;
   fiber->id_.store(NextFiberId(*cache), std::memory_order_relaxed);  // For reports; the queue carries it.
   return fiber;
 }
 
 void EntityPool::GiveBack(FiberEntity* fiber) noexcept {
   ThreadCache* cache = LocalCache();
-  const Home home = fiber->home_;
-  Shelf* shelf = cache != nullptr ? ShelfOf(*cache, home) : nullptr;
+  const Arena arena = fiber->arena_;
+  Shelf* shelf = cache != nullptr ? ShelfOf(*cache, arena) : nullptr;
   if (shelf == nullptr) [[unlikely]] {
-    return GiveBackWithoutShelf(fiber, home);
+    return GiveBackWithoutShelf(fiber, arena);
   }
-  if (shelf->count == kCacheSize) Flush(*shelf, home);
+  if (shelf->count == kCacheSize) Flush(*shelf, arena);
   shelf->free[shelf->count++] = fiber;
   // release: who counts this end counts the beginning too (EP3). Pairs with the acquire in LiveFibers().
   Count(cache->given_back, std::memory_order_release);
@@ -376,7 +376,7 @@ FiberEntity* EntityPool::ChunkAt(std::size_t index) { return weft_fiber_chunks[i
 
 std::size_t EntityPool::Trim() noexcept {
   try {
-    for (std::size_t home = 0; home < kMaxHomes; ++home) Trim(static_cast<Home>(home));
+    for (std::size_t arena = 0; arena < kMaxArenas; ++arena) Trim(static_cast<Arena>(arena));
   } catch (const std::bad_alloc&) {
     // Another time.
   }
@@ -387,7 +387,7 @@ namespace {
 
 // What Trim() works with. All of its memory is there before the first entity is taken out of the stack, which must come
 // back.
-struct TrimmedHome {
+struct TrimmedArena {
   struct OfChunk {
     Chunk* chunk;
     std::uint32_t free = 0;
@@ -408,9 +408,9 @@ constexpr std::size_t kTrimPortion = 1024;
 
 }  // namespace
 
-void EntityPool::Trim(Home home) {
-  CentralStack& stack = TheCentral().homes[home];
-  TrimmedHome trimmed;
+void EntityPool::Trim(Arena arena) {
+  CentralStack& stack = TheCentral().arenas[arena];
+  TrimmedArena trimmed;
   std::size_t size = 0;
   std::size_t chunk_count = 0;
   Chunk* chunk = nullptr;
@@ -439,13 +439,13 @@ void EntityPool::Trim(Home home) {
   }
   trimmed.free.resize(taken);
   for (FiberEntity* fiber : trimmed.free) {
-    TrimmedHome::OfChunk& of = trimmed.ChunkOf(fiber);
+    TrimmedArena::OfChunk& of = trimmed.ChunkOf(fiber);
     ++of.free;
     of.map.set(static_cast<std::size_t>(fiber - of.chunk->entities));
   }
   // One wholly free chunk stays warm.
   bool kept_one = false;
-  for (TrimmedHome::OfChunk& of : trimmed.chunks) {
+  for (TrimmedArena::OfChunk& of : trimmed.chunks) {
     if (of.free != kEntitiesPerChunk) {
       DiscardFreePages(of.chunk->entities, of.map);
     } else if (!kept_one) {
@@ -463,7 +463,7 @@ void EntityPool::Trim(Home home) {
     base::SpinLockGuard guard(stack.lock);
     stack.free.Push(&trimmed.free[left], n);
   }
-  for (const TrimmedHome::OfChunk& of : trimmed.chunks) {
+  for (const TrimmedArena::OfChunk& of : trimmed.chunks) {
     if (of.free != kEntitiesPerChunk) continue;
     base::SpinLockGuard guard(stack.lock);
     of.chunk->next_cold = std::exchange(stack.cold_chunks, of.chunk);

@@ -14,10 +14,11 @@
 // GiveBack() needs no memory: a chunk brings the room for its entities in the central stack, and a thread that has no
 // cache and gets none gives back to that stack. Nothing is allocated under a lock.
 //
-// The pool has homes, one for each NUMA node that groups are on, with a central stack and chunks of its own, and each
-// thread has a cache for each home it has met. A fiber's entity comes from the home of its group and goes back there
-// wherever the fiber ends: the cache for that home is the thread's, so entities that end far from home travel back half
-// a cache at a time. On a machine with one node there is one home, kAnywhere, and nothing of this is to be noticed.
+// The pool has arenas, one for each NUMA node that groups are on, with a central stack and chunks of its own, and each
+// thread has a cache for each arena it has met. A fiber's entity comes from the arena of its group and goes back there
+// wherever the fiber ends: the cache for that arena is the thread's, so entities that end far from their arena travel
+// back half a cache at a time. On a machine with one node there is one arena, kAnywhere, and nothing of this is to be
+// noticed.
 //
 // It also counts: each thread counts the entities it took and gave back; LiveFibers() adds them up.
 //
@@ -25,8 +26,8 @@
 //   EP1  A free entity has phase kDead and null cold fields; its id is that of its last fiber, or 0.
 //   EP2  An entity is in one thread's hands, in one cache, in the central stack or in a cold chunk: exactly one.
 //   EP3  LiveFibers() == 0 is exact: what was given back is read before what was taken, and both only grow.
-//   EP4  A cache, central stack or cold chunk of a home holds entities of that home only: what Take(home) returns lies
-//        on the home's node, after any number of uses, by whomever.
+//   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only: what Take(arena) returns
+//        lies on the arena's node, after any number of uses, by whomever.
 //
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
@@ -42,14 +43,14 @@ namespace weft::scheduling_group {
 
 class EntityPool {
  public:
-  using Home = std::uint8_t;
-  static constexpr Home kAnywhere = 0;
-  static constexpr std::size_t kMaxHomes = 64;
+  using Arena = std::uint8_t;
+  static constexpr Arena kAnywhere = 0;
+  static constexpr std::size_t kMaxArenas = 64;
 
-  // The home on a NUMA node (-1: kAnywhere); the same for the same node. After kMaxHomes - 1 nodes: kAnywhere.
-  static Home HomeOn(int node);
+  // The arena on a NUMA node (-1: kAnywhere); the same for the same node. After kMaxArenas - 1 nodes: kAnywhere.
+  static Arena ArenaOn(int node);
 
-  static FiberEntity* Take(Home home);                // with a new id; nullptr: memory or table exhausted
+  static FiberEntity* Take(Arena arena);              // with a new id; nullptr: memory or table exhausted
   static void GiveBack(FiberEntity* fiber) noexcept;  // kDead, cold fields null
   static std::size_t LiveFibers();                    // taken and not given back
 
@@ -75,7 +76,7 @@ class EntityPool {
   static std::size_t ChunkCount();
   static FiberEntity* ChunkAt(std::size_t index);
 
-  static void Trim(Home home);
+  static void Trim(Arena arena);
 };
 
 }  // namespace weft::scheduling_group

@@ -1,16 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// EntityStack: the free entities of one home, as pointers, the most recently freed on top. Push() never allocates:
-// whoever adds entities to the home adds room for as many pointers, so that there is room for all of them.
+// EntityStack: the free entities of one arena, as pointers, the most recently freed on top. Push() never allocates:
+// whoever adds entities to the arena adds room for as many pointers, so that there is room for all of them.
 //
 //     bottom                                  top_
-//     | room: full | <-> | room: full | <-> | room: in_top_ | <-> | room: empty | <-> ...
+//     | block: full | <-> | block: full | <-> | block: in_top_ | <-> | block: empty | <-> ...
 //
 // Nothing is written into the entities: those whose memory went back to the system stay without.
 //
 // Invariants
-//   ES1  The rooms below top_ are full, those above are empty.
+//   ES1  The blocks below top_ are full, those above are empty.
 //   ES2  There are never more pointers than room (the owner's: no entity is in the stack twice).
 //
 // Under the owner's lock. Rejected: a list linked through the entities (writes a line of each, and whoever takes 64 of
@@ -27,13 +27,13 @@ namespace weft::scheduling_group {
 
 class FiberEntity;
 
-template <std::size_t kRoomSize>
+template <std::size_t kBlockSize>
 class EntityStack {
  public:
-  struct Room {
-    Room* below = nullptr;
-    Room* above = nullptr;
-    FiberEntity* entities[kRoomSize]{};
+  struct Block {
+    Block* below = nullptr;
+    Block* above = nullptr;
+    FiberEntity* entities[kBlockSize]{};
   };
 
   EntityStack() = default;
@@ -43,26 +43,26 @@ class EntityStack {
   std::size_t size() const { return size_; }
 
   // For ever.
-  void AddRoom(Room* room) {
+  void AddBlock(Block* block) {
     if (top_ == nullptr) {
-      top_ = last_ = room;
+      top_ = last_ = block;
       return;
     }
-    room->below = last_;
-    last_->above = room;
-    last_ = room;
+    block->below = last_;
+    last_->above = block;
+    last_ = block;
   }
 
   // The last one is on top. Needs room for them (ES2).
   void Push(FiberEntity* const* entities, std::size_t n) {
     size_ += n;
     while (n != 0) {
-      if (in_top_ == kRoomSize) {
+      if (in_top_ == kBlockSize) {
         WEFT_CHECK(top_->above != nullptr, "EntityStack: an entity was given back twice");
         top_ = top_->above;
         in_top_ = 0;
       }
-      const std::size_t now = std::min(n, kRoomSize - in_top_);
+      const std::size_t now = std::min(n, kBlockSize - in_top_);
       std::copy_n(entities, now, top_->entities + in_top_);
       in_top_ += now;
       entities += now;
@@ -77,7 +77,7 @@ class EntityStack {
     for (std::size_t left = n; left != 0;) {
       if (in_top_ == 0) {
         top_ = top_->below;
-        in_top_ = kRoomSize;
+        in_top_ = kBlockSize;
       }
       const std::size_t now = std::min(left, in_top_);
       in_top_ -= now;
@@ -88,8 +88,8 @@ class EntityStack {
   }
 
  private:
-  Room* top_ = nullptr;
-  Room* last_ = nullptr;
+  Block* top_ = nullptr;
+  Block* last_ = nullptr;
   std::size_t in_top_ = 0;
   std::size_t size_ = 0;
 };

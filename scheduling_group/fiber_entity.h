@@ -69,8 +69,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // The group it belongs to now: a thief changes it while it holds the fiber.
   SchedulingGroup* group() const noexcept { return group_.load(std::memory_order_relaxed); }
   bool group_local() const noexcept { return group_local_; }
-  // True once it has a stack.
-  bool started() const noexcept { return stack_top_ != nullptr; }
+  bool has_stack() const noexcept { return stack_top_ != nullptr; }
   const void* stack_top() const noexcept { return stack_top_; }
   FiberState& state() noexcept { return state_; }
   const FiberState& state() const noexcept { return state_; }
@@ -110,7 +109,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // Line 0.
   FiberState state_;
   bool group_local_ = false;
-  std::uint8_t home_ = 0;                         // EntityPool's
+  std::uint8_t arena_ = 0;                        // EntityPool's
   std::atomic<SchedulingGroup*> group_{nullptr};  // carried by the queues; atomic for reports
   void* stack_top_ = nullptr;
   std::atomic<std::uint64_t> id_{0};

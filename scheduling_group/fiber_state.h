@@ -104,7 +104,7 @@ class FiberState {
   // The worker that popped it.
   void OnAcquired() noexcept {
     Expect("OnAcquired", FiberPhase::kReady);
-    // relaxed: only the run queue's hand-over makes the fiber ours, and it carried all that came before.
+    // relaxed: only the run queue's hand-off makes the fiber ours, and it carried all that came before.
     phase_.store(FiberPhase::kRunning, std::memory_order_relaxed);
   }
 

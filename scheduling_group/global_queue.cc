@@ -14,10 +14,10 @@ constexpr std::size_t kUnusedCapacity = 2;
 
 }  // namespace
 
-QueueLane::QueueLane(std::size_t capacity, int node)
+QueueLevel::QueueLevel(std::size_t capacity, int node)
     : slots_(capacity, node), queue_(capacity, slots_.objects().data()) {}
 
-void QueueLane::Push(FiberEntity* const* fibers, std::size_t count) {
+void QueueLevel::Push(FiberEntity* const* fibers, std::size_t count) {
   std::size_t pushed = 0;
   if (overflow_.Empty()) pushed = queue_.PushSome(fibers, count);
   if (pushed == count) return;
@@ -30,12 +30,12 @@ void QueueLane::Push(FiberEntity* const* fibers, std::size_t count) {
 }
 
 // Fibers wait behind the ring. popped: what came from it, nullptr: nothing.
-WEFT_NOINLINE FiberEntity* QueueLane::PopPastRing(FiberEntity* popped) noexcept {
+WEFT_NOINLINE FiberEntity* QueueLevel::PopPastRing(FiberEntity* popped) noexcept {
   overflow_.Refill(queue_);
   return popped != nullptr ? popped : queue_.TryPop();
 }
 
-std::size_t QueueLane::PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept {
+std::size_t QueueLevel::PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept {
   if (!overflow_.Empty()) [[unlikely]] {
     overflow_.Refill(queue_);
   }
@@ -43,30 +43,30 @@ std::size_t QueueLane::PopShare(FiberEntity** fibers, unsigned sharers, std::uin
 }
 
 GlobalQueue::GlobalQueue(std::size_t capacity, unsigned sharers, int node)
-    : others_(capacity, node),
+    : normal_(capacity, node),
       woken_(sharers > 1 ? capacity : kUnusedCapacity, node),
-      woken_lane_(sharers > 1 ? &woken_ : &others_),
+      woken_level_(sharers > 1 ? &woken_ : &normal_),
       sharers_(sharers) {}
 
-FiberEntity* GlobalQueue::Steal(bool* in_sight_again) noexcept {
-  for (QueueLane* lane : {&others_, &woken_}) {
+FiberEntity* GlobalQueue::Steal(bool* must_notify) noexcept {
+  for (QueueLevel* level : {&normal_, &woken_}) {
     std::size_t behind = 0;
     for (std::size_t tries = 0; tries <= behind; ++tries) {
-      FiberEntity* fiber = lane->Pop();
+      FiberEntity* fiber = level->Pop();
       if (fiber == nullptr) break;
       if (!fiber->group_local()) return fiber;
-      if (tries == 0) behind = lane->CountReady(kMostTries - 1);
-      lane->Push(&fiber, 1);
-      *in_sight_again = true;
+      if (tries == 0) behind = level->CountReady(kMostTries - 1);
+      level->Push(&fiber, 1);
+      *must_notify = true;
     }
   }
   return nullptr;
 }
 
 std::size_t GlobalQueue::PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept {
-  const bool others_first = ++*times % kOthersFirstEvery == 0;
-  QueueLane& first = others_first ? others_ : woken_;
-  QueueLane& second = others_first ? woken_ : others_;
+  const bool normal_first = ++*times % kNormalFirstEvery == 0;
+  QueueLevel& first = normal_first ? normal_ : woken_;
+  QueueLevel& second = normal_first ? woken_ : normal_;
   const std::size_t n = first.PopShare(fibers, sharers_, at_most);
   return n == at_most ? n : n + second.PopShare(fibers + n, sharers_, at_most - static_cast<std::uint32_t>(n));
 }

@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they rob.
+// PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they steal
+// from.
 //
 // How it works, in four steps.  (1) The workers are shared out over the NUMA nodes.  (2) In each node they are seated
 // on cores, L3 domain by L3 domain.  (3) The cores, in a row by L3 domain, are cut into groups at the places where the
@@ -35,7 +36,7 @@
 //   GP9  Neighbours.  All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
 //        distance, those of the package before equally far ones.  (Groups that span several domains or packages are in
 //        the same one if they have one in common.)  Among equals each group starts with another one, so that not all
-//        rob the first.
+//        steal from the first.
 //
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
 // balance badly); fewer nodes by using siblings first (see GP5); a node's whole CPU set as `cpus` of each group (the

@@ -87,18 +87,18 @@ class alignas(base::kCacheLineSize) HandOffSlot {
 };
 
 // By the spinning worker `self`, at the time `now`: takes a fiber that another worker has left in its slot for
-// kHandOffPatience (HS2); nullptr: there is none. Each desk has a member `slot`; its index is its worker's.
-template <class Desk>
-FiberEntity* TakeNeglectedHandOff(std::span<Desk> desks, unsigned self, std::chrono::steady_clock::time_point now,
-                                  SpinMemory* memory) {
+// kHandOffPatience (HS2); nullptr: there is none. Each worker's queues have a member `slot`; its index is its worker's.
+template <class WorkerQueues>
+FiberEntity* TakeNeglectedHandOff(std::span<WorkerQueues> worker_queues, unsigned self,
+                                  std::chrono::steady_clock::time_point now, SpinMemory* memory) {
   const bool first = memory->seen.empty();
   if (!first && now - memory->sampled_at < kHandOffPatience) return nullptr;  // Too early to tell.
-  if (first) memory->seen.assign(desks.size(), 0);
+  if (first) memory->seen.assign(worker_queues.size(), 0);
   memory->sampled_at = now;
   memory->active = false;
-  for (unsigned other = 0; other < desks.size(); ++other) {
+  for (unsigned other = 0; other < worker_queues.size(); ++other) {
     if (other == self) continue;
-    HandOffSlot& slot = desks[other].slot;
+    HandOffSlot& slot = worker_queues[other].slot;
     const std::uint32_t ticket = slot.ticket();
     const bool full = slot.Full();
     const bool changed = !first && ticket != memory->seen[other];

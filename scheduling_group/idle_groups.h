@@ -14,12 +14,12 @@
 //   full fence                     full fence                          full fence
 //   if kSet is not set, set it     look at both bits                   look at the group's IdleWorkers:
 //   full fence                                                           if one sleeps, set kSet
-//   last look                                                          clear kClearing
+//   last search                                                        clear kClearing
 //
 // Invariants
-//   IG1  While a worker that has announced itself sleeps, and its last look is over, kSet or kClearing is set: either
+//   IG1  While a worker that has announced itself sleeps, and its last search is over, kSet or kClearing is set: either
 //        the worker sees that kSet was cleared, or who clears it sees the worker.
-//   IG2  A fiber made ready before the fence is seen by a worker's last look, or its producer sees that bit.
+//   IG2  A fiber made ready before the fence is seen by a worker's last search, or its producer sees that bit.
 //   IG3  kSet is cleared by the one who set kClearing, which is set where only kSet is.
 //
 // Announce(): a worker of the group. MayIdle(), Retract(): any thread.

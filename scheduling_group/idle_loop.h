@@ -4,29 +4,29 @@
 // The idle loop: what a worker does that has no fiber to run, until it has one. A template, so that
 // tests/model/idle_loop_model.cc runs this code and no copy of it.
 //
-//      look  --nothing-->  announce that it sleeps, full fence  --> last look  --nothing-->  sleep
+//      find  --nothing-->  announce that it sleeps, full fence --> last search --nothing-->  sleep
 //        ^                                                             |                      |
 //        |                there is work in its group, or it was claimed|                      |claimed, or told to stop
 //        +-------------------------------------------------------------<----------------------+
 //
 // Who claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
 //
-//   its own group      to look there; the worker counts as a spinner from the claim on (IW1)
-//   another group      an errand (call_for_help.h): to steal there first; not counted
+//   its own group      to search there; the worker counts as a spinner from the claim on (IW1)
+//   another group      a steal request (steal_request.h): to steal there first; not counted
 //
 // Invariants
-//   IL1  A worker sleeps only after a last look at its own queues, and by stealing at those of the partners (CH3), that
-//        followed its announcement.
+//   IL1  A worker sleeps only after a last search at its own queues, and by stealing at those of the partners (RS3),
+//        that followed its announcement.
 //   IL2  A claimed worker takes its order before it does anything else, however it woke up. It carries the order out or
-//        passes it on: a spinner that found something looks whether more waits (IW4), an errand that is not run is
-//        called for anew (CH2).
+//        passes it on: a spinner that found something looks whether more waits (IW4), a request that is not served
+//        is forwarded (RS2).
 //   IL3  It never yields its CPU; see worker.h.
 //
 // A Worker has
-//   Fiber, Group              types; a Group is what call_for_help.h asks for
+//   Fiber, Group              types; a Group is what steal_request.h asks for
 //   group(), index()
 //   Stopping()                end
-//   Look(), Spin()            a fiber of its own group or nullptr; Spin(): for a while, counted as a spinner
+//   Find(), Spin()            a fiber of its own group or nullptr; Spin(): for a while, counted as a spinner
 //   HasWork(), Notify()       there is work in its own group; as after a push, for what it leaves behind
 //   StealNowAndThen()         a fiber of another group, at the rates of the neighbours
 //   StealFrom(group)          a fiber of that group
@@ -34,20 +34,20 @@
 //   NothingFound()            before it announces that it sleeps
 //   Sleep(briefly)            until it is unparked, or not that long; GetUp() afterwards
 //   TakeOrder(), Park()       what was sent with a claim, or nullptr; wait for the parker's token
-//   LookAgain(looks)          so many looks were in vain, though there is work
+//   SearchAgain(failed)       so many searches have failed, though there is work
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
 
-#include "weft/scheduling_group/call_for_help.h"
 #include "weft/scheduling_group/idle_groups.h"
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/steal_request.h"
 
 namespace weft::scheduling_group {
 
 template <class Group>
 struct Order {
   bool counted_as_spinner = false;
-  Group* errand = nullptr;
+  Group* steal_from = nullptr;
 };
 
 // What was sent with a claim, or nullptr: it is on its way, or there was no claim. There is one for each claim: none is
@@ -68,24 +68,24 @@ Order<typename Worker::Group> GetUp(Worker& worker) {
   typename Worker::Group* sent_to = worker.TakeOrder();
   for (; sent_to == nullptr; sent_to = worker.TakeOrder()) worker.Park();
   if (sent_to == &worker.group()) return {.counted_as_spinner = true};
-  return {.errand = sent_to};
+  return {.steal_from = sent_to};
 }
 
 // The worker has a fiber, or ends.
 template <class Worker>
-void PassOnOrder(Worker& worker, const Order<typename Worker::Group>& order) {
-  if (order.errand != nullptr) PassOn(*order.errand);
+void ForwardOrder(Worker& worker, const Order<typename Worker::Group>& order) {
+  if (order.steal_from != nullptr) ForwardStealRequest(*order.steal_from);
   if (order.counted_as_spinner) worker.group().idle().StopSpinning();
   if (order.counted_as_spinner && worker.HasWork()) worker.Notify();  // IW4
 }
 
 // nullptr: nothing was found; the order is done.
 template <class Worker>
-typename Worker::Fiber* LookAwake(Worker& worker, const Order<typename Worker::Group>& order) {
+typename Worker::Fiber* SearchOnce(Worker& worker, const Order<typename Worker::Group>& order) {
   IdleWorkers& idle = worker.group().idle();
   typename Worker::Fiber* fiber = nullptr;
-  if (order.errand != nullptr) {
-    fiber = RunErrand(*order.errand, [&] { return worker.StealFrom(*order.errand); });
+  if (order.steal_from != nullptr) {
+    fiber = ServeStealRequest(*order.steal_from, [&] { return worker.StealFrom(*order.steal_from); });
     if (fiber != nullptr) {
       if (order.counted_as_spinner) idle.StopSpinning();
       if (worker.HasWork()) worker.Notify();
@@ -95,11 +95,11 @@ typename Worker::Fiber* LookAwake(Worker& worker, const Order<typename Worker::G
   if (order.counted_as_spinner || idle.TryStartSpinning()) {
     fiber = worker.Spin();
     idle.StopSpinning();
-    if (fiber == nullptr) fiber = worker.Look();  // IW4
+    if (fiber == nullptr) fiber = worker.Find();  // IW4
     // Producers that saw us spin woke nobody: if there is more, our replacement is our duty.
     if (fiber != nullptr && worker.HasWork()) worker.Notify();
   } else {
-    fiber = worker.Look();
+    fiber = worker.Find();
   }
   // Not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it.
   if (fiber == nullptr && !worker.HasWork()) {
@@ -109,13 +109,13 @@ typename Worker::Fiber* LookAwake(Worker& worker, const Order<typename Worker::G
   return fiber;
 }
 
-// The part of the last look that is for partners (CH3). *not_all: something may have been overlooked.
+// The part of the last search that is for partners (RS3). *not_all: something may have been overlooked.
 template <class Worker>
-typename Worker::Fiber* LastLookAtPartners(Worker& worker, bool* not_all) {
+typename Worker::Fiber* LastSearchOfPartners(Worker& worker, bool* not_all) {
   for (typename Worker::Group* partner : worker.group().partners()) {
     if (SomebodyIdles(*partner) || !partner->HasStealable()) continue;
     if (typename Worker::Fiber* fiber = worker.StealFrom(*partner)) {
-      CallForHelp(*partner);  // No fiber needs it (CH4); it wakes a worker that naps because of `not_all`.
+      RequestSteal(*partner);  // No fiber needs it (RS4); it wakes a worker that naps because of `not_all`.
       return fiber;
     }
     *not_all |= worker.MaySeeLess(*partner);
@@ -128,27 +128,27 @@ template <class Worker>
 typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
   typename Worker::Group& group = worker.group();
   Order<typename Worker::Group> order;
-  for (int looks_in_vain = 0;;) {
+  for (int failed_searches = 0;;) {
     if (worker.Stopping()) {
-      PassOnOrder(worker, order);
+      ForwardOrder(worker, order);
       return nullptr;
     }
-    if (typename Worker::Fiber* fiber = LookAwake(worker, order)) return fiber;
+    if (typename Worker::Fiber* fiber = SearchOnce(worker, order)) return fiber;
     worker.NothingFound();
     group.idle().PrepareSleep(worker.index());
     if (group.slot() != IdleGroups::kNoSlot) group.idle_groups().Announce(group.slot());
     if (worker.HasWork() || worker.Stopping()) {
       order = GetUp(worker);
-      if (!order.counted_as_spinner && order.errand == nullptr) worker.LookAgain(++looks_in_vain);
+      if (!order.counted_as_spinner && order.steal_from == nullptr) worker.SearchAgain(++failed_searches);
       continue;
     }
     bool not_all = false;
-    if (typename Worker::Fiber* fiber = LastLookAtPartners(worker, &not_all)) {
-      PassOnOrder(worker, GetUp(worker));
+    if (typename Worker::Fiber* fiber = LastSearchOfPartners(worker, &not_all)) {
+      ForwardOrder(worker, GetUp(worker));
       return fiber;
     }
     order = worker.Sleep(/*briefly=*/not_all);
-    looks_in_vain = 0;
+    failed_searches = 0;
   }
 }
 

@@ -7,13 +7,13 @@
 // Workers poll, there is no thread of its own for it: what becomes ready can be run by a worker only, so it is early
 // enough to hear of it when a worker is about to choose its next fiber.
 //
-//   a worker has chosen fibers for some 20 us    PollIfDue(): one look without waiting
-//   a worker spins                               TryPoll(): the same, at each of its looks
-//   a worker goes to sleep                       TryEnter(): one of them waits in the poll instead of in its bed
+//   a worker has chosen fibers for some 20 us    PollIfDue(): one poll without waiting
+//   a worker spins                               TryPoll(): the same, at each of its searches
+//   a worker goes to sleep                       TryEnter(): one of them waits in the poll instead of on its parker
 //
-// At a time one worker polls ("attends"), from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to run
-// while others sleep, nobody attends for the moment: the poller watches, and has a sleeper woken when nobody has come
-// back after a while (io/poll_attendance.h).
+// One worker at a time polls: it holds the lease from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to
+// run while others sleep, nobody polls for the moment: a watchdog has a sleeper woken when nobody has come
+// back after a while (io/poller_lease.h).
 //
 // Who wakes a worker that waits in the poll calls Interrupt(), which ends that wait, be it about to begin (PK5 in
 // base/parker.h).
@@ -32,8 +32,8 @@ class IdlePoller {
   virtual void TryPoll() = 0;
   virtual void PollIfDue(std::chrono::steady_clock::time_point now) = 0;
 
-  // A worker that has announced its sleep. True: it attends now, and must call Wait() and LeaveAfterDispatch(). False:
-  // another one does, or there is nothing to wait for.
+  // A worker that has announced its sleep. True: it holds the lease now, and must call Wait() and LeaveAfterDispatch().
+  // False: another one does, or there is nothing to wait for.
   [[nodiscard]] virtual bool TryEnter() = 0;
   // Returns when something is ready or Interrupt() was called; sometimes without a reason.
   virtual void Wait() = 0;

@@ -4,7 +4,7 @@
 // IdleWorkers: which workers of a group look for work (spin), which sleep, and whom to wake. No wake-up is lost.
 //
 // A worker is busy, spinning (counted in `spinners_`, at most `max_spinners`), or sleeping (its bit in `sleepers_`).
-// A producer makes sure that somebody looks: if nobody spins it turns the lowest-numbered sleeper into a spinner and
+// A producer makes sure that somebody searches: if nobody spins it turns the lowest-numbered sleeper into a spinner and
 // wakes it. The lowest first keeps the same caches warm at low load. A spinner that found work and sees more asks for
 // its replacement, so that a burst wakes one worker after the other, each by one that was woken before, and never more
 // of them than there is work for: one system call per worker woken, none per fiber.
@@ -16,17 +16,17 @@
 //   look at spinners_, sleepers_           look for fibers once more
 //
 // Invariants
-//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last look of a worker that was counted as a
+//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last search of a worker that was counted as a
 //        spinner then, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full
-//        fence, look.)
+//        fence, search.)
 //   IW2  A worker's sleeper bit is set by itself and cleared once: by itself, by the producer that claims it (and then
 //        counts it as a spinner and unparks it), or by one that claims it for another group (and does not count it).
 //   IW3  spinners_ <= max_spinners + producers between their claim and its undoing; a claim is made at zero only. So at
 //        most max_spinners (two) workers spin.
 //   IW4  Who removes a spinner from the count (StopSpinning, or a claim undone) looks for work after its fence: fibers
 //        whose producers had trusted in that spinner.
-//   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others; it is claimed last, so that the
-//        poll stays attended while there are others.
+//   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others; it is claimed last, so that one
+//        stays in the poll while there are others.
 //
 // ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker named, on its own thread.
 // Proven in tests/model/idle_workers_model.cc.
@@ -50,9 +50,9 @@ class IdleWorkers {
   static constexpr int kNobody = -1;
   static constexpr std::uint32_t kMaxSpinners = 2;
 
-  // Any thread, after it has published work. True: somebody looks for it, or nobody sleeps.
+  // Any thread, after it has published work. True: somebody searches for it, or nobody sleeps.
   [[nodiscard]] WEFT_ALWAYS_INLINE bool NobodyToWake() noexcept {
-    // StoreLoad: either we see the sleeper, or its last look sees our fiber (IW1). Pairs with the fences in
+    // StoreLoad: either we see the sleeper, or its last search sees our fiber (IW1). Pairs with the fences in
     // PrepareSleep() and StopSpinning().
     base::ThreadFence(std::memory_order_seq_cst);
     return NobodyToWakeAfterFence();
@@ -68,9 +68,9 @@ class IdleWorkers {
   [[nodiscard]] int ClaimWorkerToWake() noexcept {
     while (!NobodyToWake()) {
       const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
-      if (sleepers.Empty()) return kNobody;  // Meanwhile; and it looks once more.
+      if (sleepers.Empty()) return kNobody;  // Meanwhile; and it searches once more.
       std::uint32_t none = 0;
-      if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One looks now.
+      if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One searches now.
       const unsigned worker = FirstToWake(sleepers);
       if (CancelSleep(worker)) return static_cast<int>(worker);
       // It got up by itself meanwhile. Others may have trusted in the spinner we announced: look again for them (IW4).
@@ -94,7 +94,7 @@ class IdleWorkers {
   [[nodiscard]] bool TryStartSpinning() noexcept {
     std::uint32_t spinners = spinners_.load(std::memory_order_relaxed);
     while (spinners < kMaxSpinners) {
-      // relaxed: a producer that sees us relies on our look after StopSpinning(), which has its own fence.
+      // relaxed: a producer that sees us relies on our search after StopSpinning(), which has its own fence.
       if (spinners_.compare_exchange_weak(spinners, spinners + 1, std::memory_order_relaxed)) return true;
     }
     return false;
@@ -103,7 +103,7 @@ class IdleWorkers {
   // The caller must look for work once more afterwards (IW4).
   void StopSpinning() noexcept {
     spinners_.fetch_sub(1, std::memory_order_relaxed);
-    // StoreLoad: a producer that still saw us as a spinner has published before our next look (IW1). Pairs with the
+    // StoreLoad: a producer that still saw us as a spinner has published before our next search (IW1). Pairs with the
     // fence in ClaimWorkerToWake().
     base::ThreadFence(std::memory_order_seq_cst);
   }
@@ -112,13 +112,13 @@ class IdleWorkers {
   void PrepareSleep(unsigned worker) noexcept {
     // release: for who claims us. Pairs with the acquire in CancelSleep().
     sleepers_.fetch_or(Bit(worker), std::memory_order_release);
-    // StoreLoad: either a producer sees our bit or our last look sees its fiber (IW1). Pairs as above.
+    // StoreLoad: either a producer sees our bit or our last search sees its fiber (IW1). Pairs as above.
     base::ThreadFence(std::memory_order_seq_cst);
   }
 
   // By the worker. True: it is awake on its own account. False: it was claimed; its unpark has come or will come.
   [[nodiscard]] bool CancelSleep(unsigned worker) noexcept {
-    // acquire: the bed is as the worker left it, before it is told where to look. Pairs with the release in
+    // acquire: the slot is as the worker left it, before it is told where to look. Pairs with the release in
     // PrepareSleep(). (The parker's token carries what a claimed worker must see.)
     return (sleepers_.fetch_and(~Bit(worker), std::memory_order_acquire) & Bit(worker)) != 0;
   }
@@ -136,8 +136,8 @@ class IdleWorkers {
 
  private:
   unsigned FirstToWake(base::WorkerMask sleepers) const noexcept {
-    const auto in_beds = base::WorkerMask::FromBits(sleepers.bits() & ~in_poll_.load(std::memory_order_relaxed));
-    return (in_beds.Empty() ? sleepers : in_beds).Lowest();
+    const auto not_in_poll = base::WorkerMask::FromBits(sleepers.bits() & ~in_poll_.load(std::memory_order_relaxed));
+    return (not_in_poll.Empty() ? sleepers : not_in_poll).Lowest();
   }
 
   static std::uint64_t Bit(unsigned worker) noexcept { return base::WorkerMask::Of(worker).bits(); }

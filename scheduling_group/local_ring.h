@@ -43,8 +43,8 @@ class alignas(base::kCacheLineSize) LocalRing {
   [[nodiscard]] WEFT_ALWAYS_INLINE std::uint32_t PushSome(FiberEntity* const* fibers, std::uint32_t count) noexcept {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);  // Ours (LR1).
     // acquire: the consumers' reads of the slots are over. Pairs with the release in Take().
-    const std::uint32_t room = kCapacity - (tail - head_.load(std::memory_order_acquire));
-    const std::uint32_t pushed = std::min(count, room);
+    const std::uint32_t capacity = kCapacity - (tail - head_.load(std::memory_order_acquire));
+    const std::uint32_t pushed = std::min(count, capacity);
     if (pushed == 0) return 0;
     for (std::uint32_t i = 0; i < pushed; ++i) {
       slots_[(tail + i) % kCapacity].store(fibers[i], std::memory_order_relaxed);

@@ -6,14 +6,15 @@
 //   global queue   shared by all workers: first in, first out, but who was woken from outside goes first
 //                  (global_queue.h)
 //   hand-off slot  one per worker (hand_off_slot.h)
-//   inbox, outbox  a few fibers on their way from and to the queue, per worker (local_ring.h)
+//   pop buffer     one per worker: a few fibers on their way from the queue (local_ring.h)
+//   push buffer    likewise: on their way to the queue
 //
 // On a machine with many cores a line that moves between them costs as much as ten switches, and each visit to the run
-// queue moves two. So a worker takes several fibers per visit (inbox), and what becomes ready on it is brought there
-// several at a time (outbox), in the order in which it came. How many is measured: as many as the worker has lately run
-// within kBatchTime, so a fiber is never kept from a free worker's sight by more than some microseconds of others'
-// work; with fibers that run long each one goes to and comes from the queue by itself. Both rings are open to idle
-// workers.
+// queue moves two. So a worker takes several fibers per visit (pop buffer), and what becomes ready on it is brought
+// there several at a time (push buffer), in the order in which it came. How many is measured: as many as the worker has
+// lately run within kBatchTime, so a fiber is never hidden from a free worker for more than some microseconds of
+// others' work; with fibers that run long each one goes to and comes from the queue by itself. Both rings are open to
+// idle workers.
 //
 // In a group of one worker woken fibers go to the queue instead of the slot, and there are no batches: there the order
 // in which fibers become ready is the order in which they run, which is a guarantee. (If other groups steal from it,
@@ -22,15 +23,15 @@
 // Invariants
 //   V1-V3  Of the slots: HS1 to HS3.
 //   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs: what comes from outside waits behind
-//       no more than what was in the queue and the boxes, and a new fiber behind as many of those that are woken
+//       no more than what was in the queue and the buffers, and a new fiber behind as many of those that are woken
 //       meanwhile as GQ4 says.
-//   V5  What lies in the boxes of a worker whose fiber runs for long is taken by others also when none of them is idle:
-//       each looks for such a desk every kRescueEvery visits.
+//   V5  What lies in the buffers of a worker whose fiber runs for long is taken by others also when none of them is
+//       idle: each looks for such a worker every kRescueEvery visits.
 //   V6  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are back in sight (SP1); of a push TookOutOfSight() tells it. A worker that the kernel stops in between
+//       they are visible again (SP1); of a push MustNotify() tells it. A worker that the kernel stops in between
 //       holds up to kMaxBatch of them until it has a CPU again, for about T / C time slices where T threads want C
-//       CPUs. The window is a part of a microsecond in each visit; what is in the boxes others reach (V5), idle workers
-//       at once.
+//       CPUs. The window is a part of a microsecond in each visit; what is in the buffers others reach (V5), idle
+//       workers at once.
 //
 // Rejected: putting new fibers into the slot too (fan-out would serialise until a spinner looks); visiting the queue
 // for each fiber (2 workers, 1,000 fibers that yield: 150 ns each, against 40; bench/workload --workload=yield).
@@ -64,12 +65,12 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool TryPushNewAndFence(FiberEntity* fiber, int worker);
   // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
-    return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
+    return workers_ > 1 && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
-  FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
+  FiberEntity* Pop(unsigned worker, bool* must_notify) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
-  FiberEntity* Steal(bool* in_sight_again) override;
-  bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
+  FiberEntity* Steal(bool* must_notify) override;
+  bool MustNotify(unsigned worker) override { return std::exchange(worker_queues_[worker].must_notify, false); }
   bool HasWork() const override;
   bool HasStealable() const override;
   bool Full() const override;
@@ -77,7 +78,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override {
-    return desks_[static_cast<std::size_t>(worker)].counts.Read();
+    return worker_queues_[static_cast<std::size_t>(worker)].counts.Read();
   }
   std::vector<std::span<const std::byte>> Memory() const override;
 
@@ -85,44 +86,44 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   static constexpr std::uint32_t kMaxBatch = 16;
   // About what it costs to wake a worker on another core: waiting that long behind others is no worse.
   static constexpr std::chrono::microseconds kBatchTime{20};
-  // A visit takes some microseconds when there is much to do: so about every 100 us; and a desk is stuck when it was
-  // not visited for several times kBatchTime.
+  // A visit takes some microseconds when there is much to do: so about every 100 us; and a worker is stuck when it has
+  // not visited the queue for several times kBatchTime.
   static constexpr std::uint32_t kRescueEvery = 16;
   static constexpr std::chrono::microseconds kStuckAfter{100};
 
   using Ring = LocalRing<kMaxBatch>;
 
-  struct Desk {
+  struct WorkerQueues {
     HandOffSlot slot;
-    Ring inbox;
-    Ring outbox;
+    Ring pop_buffer;
+    Ring push_buffer;
     // Its worker's alone.
     alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
     std::uint32_t batch = 1;  // fibers per visit to the queue
     std::uint32_t taken = 0;  // fibers that the last visit brought
     std::uint32_t visits = 0;
     std::uint32_t shares = 0;                 // GlobalQueue's to count
-    bool took_out_of_sight = false;           // in a push (V6)
-    std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck desks
+    bool must_notify = false;                 // in a push (V6)
+    std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck workers
     QueueCounters counts;
   };
 
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
   bool Batches(int worker) const noexcept {
-    return worker != kNoWorker && desks_[static_cast<std::size_t>(worker)].batch > 1;
+    return worker != kNoWorker && worker_queues_[static_cast<std::size_t>(worker)].batch > 1;
   }
   void PushRarelyAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
-  bool PushBehindOutbox(Desk& desk, FiberEntity* fiber);
-  void FlushOutbox(Desk& desk);
-  FiberEntity* VisitQueue(Desk& desk, bool* in_sight_again);
-  void KeepForLater(Desk& desk, FiberEntity* const* fibers, std::size_t count);
-  void AdaptBatch(Desk& desk, std::int64_t now);
-  FiberEntity* TakeFromBoxes(Desk& from, Desk& own);
-  FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);
+  bool PushBehindBuffer(WorkerQueues& queues, FiberEntity* fiber);
+  void FlushPushBuffer(WorkerQueues& queues);
+  FiberEntity* VisitQueue(WorkerQueues& queues, bool* must_notify);
+  void KeepForLater(WorkerQueues& queues, FiberEntity* const* fibers, std::size_t count);
+  void AdaptBatch(WorkerQueues& queues, std::int64_t now);
+  FiberEntity* TakeFromBuffers(WorkerQueues& from, WorkerQueues& own);
+  FiberEntity* TakeFromStuckWorker(WorkerQueues& own, std::int64_t now);
 
   GlobalQueue queue_;
   const unsigned workers_;
-  const numa::NodeArray<Desk> desks_;
+  const numa::NodeArray<WorkerQueues> worker_queues_;
 };
 
 // Inline: see the end of scheduling_group.h.
@@ -137,14 +138,14 @@ WEFT_ALWAYS_INLINE void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, i
     queue_.PushWoken(fiber);
     return;
   }
-  if (MayUseSlot(reason, worker) && desks_[static_cast<std::size_t>(worker)].slot.TryFill(fiber)) return;
+  if (MayUseSlot(reason, worker) && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFill(fiber)) return;
   if (!TryPushNew(fiber, worker)) queue_.Push(fiber);
 }
 
 WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
   if (!Batches(worker)) return queue_.TryPush(fiber);
-  Desk& desk = desks_[static_cast<std::size_t>(worker)];
-  return desk.outbox.Push(fiber) || PushBehindOutbox(desk, fiber);
+  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  return queues.push_buffer.Push(fiber) || PushBehindBuffer(queues, fiber);
 }
 
 WEFT_ALWAYS_INLINE void PolicyV1::PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
@@ -162,18 +163,18 @@ WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNewAndFence(FiberEntity* fiber, int wor
   return true;
 }
 
-WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* in_sight_again) {
-  Desk& desk = desks_[static_cast<std::size_t>(worker)];
-  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = desk.slot.Take()) {
-      ++desk.hand_offs_in_a_row;
+WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* must_notify) {
+  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  if (queues.hand_offs_in_a_row < kMaxHandOffs) {
+    if (FiberEntity* fiber = queues.slot.Take()) {
+      ++queues.hand_offs_in_a_row;
       return fiber;
     }
   }
-  desk.hand_offs_in_a_row = 0;
-  FiberEntity* fiber = workers_ == 1 ? queue_.PopAlone() : desk.inbox.Pop();
-  if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(desk, in_sight_again);
-  return fiber != nullptr ? fiber : desk.slot.Take();
+  queues.hand_offs_in_a_row = 0;
+  FiberEntity* fiber = workers_ == 1 ? queue_.PopAlone() : queues.pop_buffer.Pop();
+  if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(queues, must_notify);
+  return fiber != nullptr ? fiber : queues.slot.Take();
 }
 
 }  // namespace weft::scheduling_group

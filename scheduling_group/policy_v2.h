@@ -5,35 +5,36 @@
 // For fork-join and other computation: no line is shared while all are busy.
 //
 //   hand-off slot  one per worker (hand_off_slot.h)
-//   turns          one per worker, first in first out (local_ring.h): fibers that yielded, and woken ones that found
+//   fifo           one per worker, first in first out (local_ring.h): fibers that yielded, and woken ones that found
 //                  the slot taken; also what the worker took from the global queue for later
-//   fresh          one per worker, last in first out (local_deque.h): what the fibers that run there have started
+//   lifo           one per worker, last in first out (local_deque.h): what the fibers that run there have started
 //   global queue   shared by all workers (global_queue.h): what comes from other threads (woken fibers go first) and in
-//                  batches, and the older half of a `fresh`, the oldest of a `turns`, that was full
+//                  batches, and the older half of a `lifo`, the oldest of a `fifo`, that was full
 //   yielded        shared by all workers, first in first out (run_queue.h): of the fibers that yield a few every
-//                  kLookEvery; all of them where fibers run for long
+//                  kCheckEvery; all of them where fibers run for long
 //
-// A worker serves its slot, then `turns` and `fresh` by turns, then takes a share of `yielded` and of the global queue;
-// every N-th time it looks at these first. N is chosen so that it looks every kLookEvery, as far as its fibers let it.
+// A worker serves its slot, then `fifo` and `lifo` by turns, then takes a share of `yielded` and of the global queue;
+// on every N-th tick it checks these first. N is chosen so that it checks every kCheckEvery, as far as its fibers let
+// it.
 //
-// A group of one worker has the global queue only (and the slot, for starters that found it full): there the order in
+// A group of one worker has the global queue only (and the slot, for spawners that found it full): there the order in
 // which fibers become ready is the order in which they run, which is a guarantee.
 //
 // Invariants
-//   P1  Nothing starves. Outside comes first every N-th pick, N <= kMaxPicks; for its lanes see GQ4. Of `turns` the
-//       oldest is served at least every other pick that is not a hand-off. Of `fresh` the newest is served so; the
+//   P1  Nothing starves. Outside comes first every N-th tick, N <= kMaxTicks; for its levels see GQ4. Of `fifo` the
+//       oldest is served at least every other tick that is not a hand-off. Of `lifo` the newest is served so; the
 //       oldest, which could wait for ever behind a fiber that always starts another, is served every kOldestEvery, but
-//       with fibers that run for longer at every eighth pick at the latest.
+//       with fibers that run for longer at every eighth tick at the latest.
 //   P2  Slots: HS1 to HS3.
 //   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle, within a
-//       millisecond if they switch that often: each looks for such desks every kStuckEvery.
+//       millisecond if they switch that often: each looks for such workers every kStuckEvery.
 //   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are back in sight (SP1); of a push TookOutOfSight() tells it.
+//       they are visible again (SP1); of a push MustNotify() tells it.
 //   P5  Local places are bounded, the global queue is not, so nothing is lost; TryPushNew() is false only when a
 //       worker's own place and the global queue are full.
-//   P6  Only a desk's worker adds to it; so what a thief takes goes to its own desk.
+//   P6  Only a worker adds to its queues; so what a thief takes goes to its own queues.
 //   P7  Fibers that yield have about the same number of turns, wherever they are and however long others run. A worker
-//       whose fibers run for 33 us or longer on average (N is kMinPicks) puts all that yield into `yielded`: there the
+//       whose fibers run for 33 us or longer on average (N is kMinTicks) puts all that yield into `yielded`: there the
 //       most turns are within a factor of 3 of the least, and nobody waits for more than two rounds, but for as long as
 //       the kernel stops the worker that has the fiber. Where they are shorter each fiber goes that way now and then,
 //       so it holds over many rounds.
@@ -45,11 +46,11 @@
 //   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
 //     fibers is then run breadth first, each level waiting with its stacks (bench/workload --workload=skynet_1m);
 //   each yielding fiber to a queue that all share: its lines move between the workers at each yield (--workload=yield);
-//   yielding fibers into the lane of the global queue where new ones are: what comes from outside then waits for a
+//   yielding fibers into the level of the global queue where new ones are: what comes from outside then waits for a
 //     round of all that yield;
-//   N by the last look alone: a few short fibers in a row then looked like a worker that has no long ones;
-//   the oldest of `fresh` at every sixteenth look: see kOldestEvery;
-//   a look at a fixed number of picks: with fibers that run for 100 us, 61 picks are 6 ms.
+//   N by the last check alone: a few short fibers in a row then looked like a worker that has no long ones;
+//   the oldest of `lifo` at every sixteenth check: see kOldestEvery;
+//   a check after a fixed number of ticks: with fibers that run for 100 us, 61 ticks are 6 ms.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_V2_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_V2_H_
 
@@ -84,18 +85,18 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   bool TryPushNewAndFence(FiberEntity* fiber, int worker);
   // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
-    return workers_ > 1 && desks_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
+    return workers_ > 1 && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
-  FiberEntity* Pop(unsigned worker, bool* in_sight_again) override;
+  FiberEntity* Pop(unsigned worker, bool* must_notify) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
-  FiberEntity* Steal(bool* in_sight_again) override;
+  FiberEntity* Steal(bool* must_notify) override;
   void SliceIsOver(unsigned worker) override {
-    Desk& desk = desks_[worker];
-    desk.slice_is_over = true;
-    desk.local_next = desk.look_was_last && desk.picks_until_look == desk.picks;
-    desk.picks_until_look = 1;
+    WorkerQueues& queues = worker_queues_[worker];
+    queues.slice_is_over = true;
+    queues.local_next = queues.check_was_last && queues.ticks_until_check == queues.ticks;
+    queues.ticks_until_check = 1;
   }
-  bool TookOutOfSight(unsigned worker) override { return std::exchange(desks_[worker].took_out_of_sight, false); }
+  bool MustNotify(unsigned worker) override { return std::exchange(worker_queues_[worker].must_notify, false); }
   bool HasWork() const override;
   bool HasStealable() const override;
   bool Full() const override;
@@ -103,25 +104,25 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   std::size_t Size() const override;
   std::size_t OverflowCount() const override;
   QueueCounts CountsOf(unsigned worker) const override {
-    return desks_[static_cast<std::size_t>(worker)].counts.Read();
+    return worker_queues_[static_cast<std::size_t>(worker)].counts.Read();
   }
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
   // Depth-first trees need their depth times their width: skynet 54.
-  static constexpr std::uint32_t kFreshCapacity = 256;
+  static constexpr std::uint32_t kLifoCapacity = 256;
   // So that what goes around does so here: with 1,000 fibers that yield on two workers 15 ns each, against 24 with 256
   // (bench/workload --workload=yield).
-  static constexpr std::uint32_t kTurnsCapacity = 1024;
-  // Moved in one step, half of `fresh`: an array of a kibibyte on the stack of the fiber that finds its place full.
-  static constexpr std::uint32_t kMaxMoved = kFreshCapacity / 2;
+  static constexpr std::uint32_t kFifoCapacity = 1024;
+  // Moved in one step, half of `lifo`: an array of a kibibyte on the stack of the fiber that finds its place full.
+  static constexpr std::uint32_t kMaxMoved = kLifoCapacity / 2;
   // A tenth of the millisecond within which a fiber from outside shall run when all workers are busy.
-  static constexpr std::chrono::microseconds kLookEvery{100};
-  // A look costs about 30 ns, mostly for the time: half a nanosecond per pick. As in Go a prime, so that it does not
+  static constexpr std::chrono::microseconds kCheckEvery{100};
+  // A check costs about 30 ns, mostly for the time: half a nanosecond per tick. As in Go a prime, so that it does not
   // keep step with a program that does the same things over and over.
-  static constexpr std::uint32_t kMaxPicks = 61;
-  static constexpr std::uint32_t kMinPicks = 2;  // What is local has a share too.
-  // Of the fibers that yield so many go where others take them, every kLookEvery. In a drive of the policy with eight
+  static constexpr std::uint32_t kMaxTicks = 61;
+  static constexpr std::uint32_t kMinTicks = 2;  // What is local has a share too.
+  // Of the fibers that yield so many go where others take them, every kCheckEvery. In a drive of the policy with eight
   // unequal workers, half of the fibers short and half of 20 us, the most turns were 117 times the least with none, 18
   // times with one, twice with four (WhereverTheyAre in policy_v2_test.cc). It costs half a percent of the time; of 64
   // workers that all do so each touches the queue every 25 us, so somebody every 0.4 us, which is what it can bear.
@@ -129,7 +130,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // 128 KiB a group. What finds it full takes turns at its worker; a round of so many that run for long takes hundreds
   // of milliseconds anyway.
   static constexpr std::size_t kYieldedCapacity = 8192;
-  // Of the looks one is for `yielded` first, so that it does not starve where there is always something from outside.
+  // Of the checks one is for `yielded` first, so that it does not starve where there is always something from outside.
   static constexpr std::uint32_t kYieldedFirstEvery = 4;
   // N follows the mean of so long, 2^23 ns, so that a few short fibers between long ones do not change it.
   static constexpr int kMemoryBits = 23;
@@ -138,74 +139,75 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // Each oldest fiber may open another subtree, with its stacks: a thousand in a second do no harm, while one in a
   // thousand fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms against 33).
   static constexpr std::chrono::milliseconds kOldestEvery{1};
-  // A desk is stuck when its worker has missed two looks. Together a half of the millisecond that P3 promises.
+  // A worker is stuck when it has missed two checks. Together a half of the millisecond that P3 promises.
   static constexpr std::chrono::microseconds kStuckAfter{200};
   static constexpr std::chrono::microseconds kStuckEvery{200};
-  // Of a stuck desk: half, but so many if there are. So a few dozen fibers need one visit, and not one for each half.
+  // Of a stuck worker's queues: half, but so many if there are. So a few dozen fibers need one visit, and not one for
+  // each half.
   static constexpr std::size_t kTakeFromStuck = 32;
-  // Desks per visit, by turns: a line each. With 64 workers a desk is seen by each other worker every 1.6 ms, and by
+  // Workers per visit, by turns: a line each. With 64 workers each is seen by each other worker every 1.6 ms, and by
   // one of them every 25 us.
-  static constexpr unsigned kDesksPerVisit = 8;
+  static constexpr unsigned kWorkersPerVisit = 8;
 
-  using Turns = LocalRing<kTurnsCapacity>;
-  using Fresh = LocalDeque<kFreshCapacity>;
+  using Fifo = LocalRing<kFifoCapacity>;
+  using Lifo = LocalDeque<kLifoCapacity>;
 
-  struct Desk {
+  struct WorkerQueues {
     HandOffSlot slot;
-    Turns turns;
-    Fresh fresh;
+    Fifo fifo;
+    Lifo lifo;
     // Its worker's alone.
     alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
-    std::uint32_t picks_until_look = 1;
-    std::uint32_t picks = kMinPicks;  // from look to look
-    std::uint32_t looks = 0;
+    std::uint32_t ticks_until_check = 1;
+    std::uint32_t ticks = kMinTicks;  // from check to check
+    std::uint32_t checks = 0;
     std::uint32_t shares = 0;          // GlobalQueue's to count
     std::uint32_t yields_for_all = 0;  // so many fibers that yield next go to `yielded`
-    bool fresh_next = false;
-    bool idled = true;  // since the last look
+    bool lifo_next = false;
+    bool idled = true;  // since the last check
     bool oldest_next = false;
-    bool took_out_of_sight = false;        // in a push (P4)
-    unsigned visit_next = 0;               // a worker's index
-    std::int64_t looked_for_stuck_at = 0;  // ns of steady_clock, both
+    bool must_notify = false;           // in a push (P4)
+    unsigned visit_next = 0;            // a worker's index
+    std::int64_t checked_stuck_at = 0;  // ns of steady_clock, both
     std::int64_t served_oldest_at = 0;
     std::int64_t yielded_for_all_at = 0;
-    bool slice_is_over = false;  // of a fiber, since the last look
-    bool others_first = false;   // than `yielded`, as of the last look; P8
+    bool slice_is_over = false;  // of a fiber, since the last check
+    bool others_first = false;   // than `yielded`, as of the last check; P8
     std::int64_t others_first_until = 0;
-    bool yielded_next = false;        // at the next look that brings nothing from other desks
+    bool yielded_next = false;        // at the next check that brings nothing from other workers
     bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
-    bool look_was_last = false;       // as of the last look: it brought a fiber
-    bool local_next = false;          // A slice makes it look again at once; what is local has a share too (P1).
-    // Of the last kMemory: how long it was busy, in ns, and how many picks it made meanwhile, in 1/256.
+    bool check_was_last = false;      // as of the last check: it brought a fiber
+    bool local_next = false;          // A slice makes it check again at once; what is local has a share too (P1).
+    // Of the last kMemory: how long it was busy, in ns, and how many ticks it made meanwhile, in 1/256.
     std::uint64_t busy_for = 0;
-    std::uint64_t busy_picks = 0;
-    std::atomic<std::int64_t> looked_at{0};  // ns of steady_clock; read by others that look for stuck desks
+    std::uint64_t busy_ticks = 0;
+    std::atomic<std::int64_t> checked_at{0};  // ns of steady_clock; read by others that look for stuck workers
     QueueCounters counts;
   };
 
-  void AddTurn(Desk& desk, FiberEntity* fiber);
-  void YieldForAll(Desk& desk, FiberEntity* fiber);
-  void MoveTurns(Desk& desk);
-  bool MoveFresh(Desk& desk);
-  FiberEntity* PopLocal(Desk& desk) noexcept;
-  FiberEntity* Look(Desk& desk, bool* in_sight_again);
-  FiberEntity* LookOutside(Desk& desk, std::int64_t now, bool* in_sight_again);
-  bool OthersHaveHadTheirSlice(Desk& desk, std::int64_t now);
-  void AdaptPicks(Desk& desk, std::int64_t now);
-  void ShareYields(Desk& desk, std::int64_t now);
+  void PushFifo(WorkerQueues& queues, FiberEntity* fiber);
+  void YieldForAll(WorkerQueues& queues, FiberEntity* fiber);
+  void SpillFifo(WorkerQueues& queues);
+  bool SpillLifo(WorkerQueues& queues);
+  FiberEntity* PopLocal(WorkerQueues& queues) noexcept;
+  FiberEntity* Check(WorkerQueues& queues, bool* must_notify);
+  FiberEntity* CheckOutside(WorkerQueues& queues, std::int64_t now, bool* must_notify);
+  bool OthersHaveHadTheirSlice(WorkerQueues& queues, std::int64_t now);
+  void AdaptTicks(WorkerQueues& queues, std::int64_t now);
+  void ShareYields(WorkerQueues& queues, std::int64_t now);
   enum class Yielded { kFirst, kLast, kNot };  // or the global queue
-  FiberEntity* TakeShare(Desk& desk, Yielded yielded, bool* in_sight_again);
-  FiberEntity* TakeShareOfSome(Desk& desk, Yielded yielded, bool* in_sight_again);
-  std::size_t PopYielded(Desk& desk, FiberEntity** fibers, std::size_t at_most) noexcept;
-  FiberEntity* Patrol(Desk& desk, std::int64_t now);
-  FiberEntity* TakeHalf(Desk& from, Desk& own, std::size_t at_least = 1);
-  FiberEntity* TakeFromStuckDesk(Desk& own, std::int64_t now);
-  FiberEntity* FirstForOthers(FiberEntity* fiber, bool* in_sight_again);
+  FiberEntity* TakeShare(WorkerQueues& queues, Yielded yielded, bool* must_notify);
+  FiberEntity* TakeShareOfSome(WorkerQueues& queues, Yielded yielded, bool* must_notify);
+  std::size_t PopYielded(WorkerQueues& queues, FiberEntity** fibers, std::size_t at_most) noexcept;
+  FiberEntity* Patrol(WorkerQueues& queues, std::int64_t now);
+  FiberEntity* TakeHalf(WorkerQueues& from, WorkerQueues& own, std::size_t at_least = 1);
+  FiberEntity* TakeFromStuckWorker(WorkerQueues& own, std::int64_t now);
+  FiberEntity* FirstForOthers(FiberEntity* fiber, bool* must_notify);
 
   GlobalQueue global_;
   const base::Clock& clock_;
   const unsigned workers_;
-  const numa::NodeArray<Desk> desks_;
+  const numa::NodeArray<WorkerQueues> worker_queues_;
   const numa::NodeArray<RunQueue::Slot> yielded_slots_;
   RunQueue yielded_;
 };
@@ -214,15 +216,15 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
 
 WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (worker != kNoWorker) {
-    Desk& desk = desks_[static_cast<std::size_t>(worker)];
-    if (reason == ReadyReason::kDisplaced && desk.slot.TryFill(fiber)) return;
+    WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+    if (reason == ReadyReason::kDisplaced && queues.slot.TryFill(fiber)) return;
     if (workers_ > 1) {
-      if (reason == ReadyReason::kWoken && desk.slot.TryFill(fiber)) return;
+      if (reason == ReadyReason::kWoken && queues.slot.TryFill(fiber)) return;
       if (reason == ReadyReason::kStarted && TryPushNew(fiber, worker)) return;
-      if (reason == ReadyReason::kYielded && desk.yields_for_all != 0) [[unlikely]] {
-        return YieldForAll(desk, fiber);
+      if (reason == ReadyReason::kYielded && queues.yields_for_all != 0) [[unlikely]] {
+        return YieldForAll(queues, fiber);
       }
-      AddTurn(desk, fiber);
+      PushFifo(queues, fiber);
       return;
     }
   }
@@ -235,8 +237,8 @@ WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, i
 
 WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
   if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
-  Desk& desk = desks_[static_cast<std::size_t>(worker)];
-  return desk.fresh.Push(fiber) || (MoveFresh(desk) && desk.fresh.Push(fiber));
+  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  return queues.lifo.Push(fiber) || (SpillLifo(queues) && queues.lifo.Push(fiber));
 }
 
 WEFT_ALWAYS_INLINE void PolicyV2::PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
@@ -257,45 +259,46 @@ WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNewAndFence(FiberEntity* fiber, int wor
   return true;
 }
 
-WEFT_ALWAYS_INLINE void PolicyV2::AddTurn(Desk& desk, FiberEntity* fiber) {
-  if (desk.turns.Push(fiber)) [[likely]] {
+WEFT_ALWAYS_INLINE void PolicyV2::PushFifo(WorkerQueues& queues, FiberEntity* fiber) {
+  if (queues.fifo.Push(fiber)) [[likely]] {
     return;
   }
-  MoveTurns(desk);
-  (void)desk.turns.Push(fiber);  // Only we add (P6).
+  SpillFifo(queues);
+  (void)queues.fifo.Push(fiber);  // Only we add (P6).
 }
 
-WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* in_sight_again) {
-  Desk& desk = desks_[static_cast<std::size_t>(worker)];
-  if (workers_ > 1 && --desk.picks_until_look == 0) [[unlikely]] {
-    if (FiberEntity* fiber = Look(desk, in_sight_again)) return fiber;
+WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* must_notify) {
+  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  if (workers_ > 1 && --queues.ticks_until_check == 0) [[unlikely]] {
+    if (FiberEntity* fiber = Check(queues, must_notify)) return fiber;
   }
-  if (desk.hand_offs_in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = desk.slot.Take()) {
-      ++desk.hand_offs_in_a_row;
+  if (queues.hand_offs_in_a_row < kMaxHandOffs) {
+    if (FiberEntity* fiber = queues.slot.Take()) {
+      ++queues.hand_offs_in_a_row;
       return fiber;
     }
   }
-  desk.hand_offs_in_a_row = 0;
+  queues.hand_offs_in_a_row = 0;
   FiberEntity* fiber;
   if (workers_ == 1) {
     fiber = global_.PopAlone();
   } else {
-    fiber = PopLocal(desk);
-    if (fiber == nullptr) fiber = TakeShare(desk, desk.others_first ? Yielded::kLast : Yielded::kFirst, in_sight_again);
+    fiber = PopLocal(queues);
+    if (fiber == nullptr)
+      fiber = TakeShare(queues, queues.others_first ? Yielded::kLast : Yielded::kFirst, must_notify);
   }
-  if (fiber == nullptr) fiber = desk.slot.Take();
+  if (fiber == nullptr) fiber = queues.slot.Take();
   if (fiber == nullptr) {
-    desk.idled = true;
-    desk.picks_until_look = 1;  // So that a desk that has not been looked at for long is one that is stuck.
+    queues.idled = true;
+    queues.ticks_until_check = 1;  // So that a worker that has not checked for long is one that is stuck.
   }
   return fiber;
 }
 
-WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::PopLocal(Desk& desk) noexcept {
-  desk.fresh_next = !desk.fresh_next;
-  FiberEntity* fiber = desk.fresh_next ? desk.fresh.PopNewest() : desk.turns.Pop();
-  if (fiber == nullptr) fiber = desk.fresh_next ? desk.turns.Pop() : desk.fresh.PopNewest();
+WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::PopLocal(WorkerQueues& queues) noexcept {
+  queues.lifo_next = !queues.lifo_next;
+  FiberEntity* fiber = queues.lifo_next ? queues.lifo.PopNewest() : queues.fifo.Pop();
+  if (fiber == nullptr) fiber = queues.lifo_next ? queues.fifo.Pop() : queues.lifo.PopNewest();
   return fiber;
 }
 

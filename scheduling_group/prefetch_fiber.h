@@ -30,7 +30,7 @@ WEFT_ALWAYS_INLINE void PrefetchFiber(const FiberEntity* fiber) noexcept {
 // shallow one go, but not beyond the stack. A fiber whose start procedure sleeps has used 540 bytes. And what the end
 // of a wait writes in the fiber.
 WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
-  if (!fiber->started()) return;
+  if (!fiber->has_stack()) return;
   constexpr std::size_t kBytes = 9 * base::kCacheLineSize;
   __builtin_prefetch(&fiber->current_wait, 1);
   const auto sp = reinterpret_cast<std::uintptr_t>(fiber->context.saved_stack_pointer());
@@ -48,7 +48,7 @@ WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
 WEFT_ALWAYS_INLINE void PrefetchShare(FiberEntity* const* fibers, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 0; i < count; ++i) {
-    if (fibers[i]->started()) __builtin_prefetch(fibers[i]->context.saved_stack_pointer(), 1);
+    if (fibers[i]->has_stack()) __builtin_prefetch(fibers[i]->context.saved_stack_pointer(), 1);
   }
   for (std::size_t i = 0; i < count; ++i) PrefetchStack(fibers[i]);
 }

@@ -64,7 +64,7 @@ class RunQueue {
 
   // `capacity`: a power of two, at least 2. `slots`: so many, as new; they outlive the queue. nullptr: it makes some.
   explicit RunQueue(std::size_t capacity, Slot* slots = nullptr)
-      : room_until_(capacity),
+      : capacity_until_(capacity),
         mask_(capacity - 1),
         round_shift_(std::countr_zero(capacity)),
         own_slots_(slots == nullptr ? new Slot[capacity]() : nullptr),
@@ -79,7 +79,7 @@ class RunQueue {
   [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPush(FiberEntity* fiber) noexcept {
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);  // As in PushSome().
     base::PrefetchForWrite(&SlotAt(tail));                             // As in PrefetchForWrite().
-    if (HasRoom(tail) && TryFill(tail, fiber)) [[likely]] {
+    if (HasCapacity(tail) && TryFill(tail, fiber)) [[likely]] {
       MoveTail(tail + 1);
       return true;
     }
@@ -99,7 +99,7 @@ class RunQueue {
     std::uint64_t tail = tail_.load(std::memory_order_acquire);
     std::size_t pushed = 0;
     PrefetchForWrite(tail, count);
-    while (HasRoom(tail)) {
+    while (HasCapacity(tail)) {
       if (TryFill(tail, fibers[pushed])) [[likely]] {
         ++tail;
         if (++pushed == count) break;
@@ -142,8 +142,8 @@ class RunQueue {
         head = head_.load(std::memory_order_relaxed);  // Filled anew: ours is old.
         continue;
       }
-      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquire in LookForRoom(). And
-      // no slot is filled anew before head_ is past it, so what we have read is what is there.
+      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquire in ReloadCapacity().
+      // And no slot is filled anew before head_ is past it, so what we have read is what is there.
       if (head_.compare_exchange_weak(head, head + found, std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         return found;
@@ -217,16 +217,16 @@ class RunQueue {
   Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }
 
   // Whether the fiber that was at this slot before has been popped.
-  WEFT_ALWAYS_INLINE bool HasRoom(std::uint64_t tail) noexcept {
-    // acquire: the slot's word is of the round before, or newer. Pairs with the release in LookForRoom() by another
+  WEFT_ALWAYS_INLINE bool HasCapacity(std::uint64_t tail) noexcept {
+    // acquire: the slot's word is of the round before, or newer. Pairs with the release in ReloadCapacity() by another
     // producer, which saw it.
-    return tail < room_until_.load(std::memory_order_acquire) || LookForRoom(tail);
+    return tail < capacity_until_.load(std::memory_order_acquire) || ReloadCapacity(tail);
   }
-  WEFT_NOINLINE bool LookForRoom(std::uint64_t tail) noexcept {
-    // acquire: as in HasRoom(). Pairs with the release in PopSome().
-    const std::uint64_t room_until = head_.load(std::memory_order_acquire) + capacity();
-    room_until_.store(room_until, std::memory_order_release);
-    return tail < room_until;
+  WEFT_NOINLINE bool ReloadCapacity(std::uint64_t tail) noexcept {
+    // acquire: as in HasCapacity(). Pairs with the release in PopSome().
+    const std::uint64_t capacity_until = head_.load(std::memory_order_acquire) + capacity();
+    capacity_until_.store(capacity_until, std::memory_order_release);
+    return tail < capacity_until;
   }
 
   // False: it was filled before.
@@ -265,7 +265,7 @@ class RunQueue {
   // Producers and consumers on lines of their own, both apart from what never changes.
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> tail_{0};
   // An older head_, and one round more: saves producers the consumers' line.
-  base::Atomic<std::uint64_t> room_until_;
+  base::Atomic<std::uint64_t> capacity_until_;
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> head_{0};
   alignas(base::kCacheLineSize) const std::size_t mask_;
   const int round_shift_;

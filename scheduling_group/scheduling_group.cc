@@ -14,11 +14,11 @@
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
-#include "weft/scheduling_group/call_for_help.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/steal_request.h"
 #include "weft/scheduling_group/thread_may_wait.h"
 
 namespace weft::scheduling_group {
@@ -68,7 +68,7 @@ SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
       slot_(slots.Take()),
       // On a machine with one node all groups share one, whatever the node's number.
-      entity_home_(EntityPool::HomeOn(numa::HasSeveralNodes() ? options.node : -1)),
+      entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {
   MakeParts();
 }
@@ -77,7 +77,7 @@ void SchedulingGroup::MakeParts() {
   policy_ = MakePolicy(options_);
   v1_ = dynamic_cast<PolicyV1*>(policy_.get());
   v2_ = dynamic_cast<PolicyV2*>(policy_.get());
-  beds_ = numa::NodeArray<Bed>(size(), node());
+  worker_slots_ = numa::NodeArray<WorkerSlot>(size(), node());
   ready_waits_ = numa::NodeArray<WaitRecorder>(size(), node());
   overload_.emplace(options_.max_ready_wait, ready_waits_.objects());
   stacks_.emplace(StackOptions(this, options_, options_.stack_size));
@@ -104,7 +104,7 @@ void SchedulingGroup::SetNeighbours(std::vector<Neighbour> neighbours) {
 constinit IdleGroups SchedulingGroup::all_idle_groups;
 
 void SchedulingGroup::Notify() {
-  if (!WakeOne() && APartnerMayIdle()) CallPartners();
+  if (!WakeOne() && APartnerMayIdle()) RequestStealByPartners();
 }
 
 WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
@@ -115,7 +115,7 @@ WEFT_NOINLINE bool SchedulingGroup::WakeSleeper() {
 }
 
 // After a push and its fence, which is between the push and what we look at here (SG4).
-WEFT_NOINLINE void SchedulingGroup::CallPartners() { CallForHelp(*this); }
+WEFT_NOINLINE void SchedulingGroup::RequestStealByPartners() { RequestSteal(*this); }
 
 SchedulingGroup::NeighbourList::NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
     : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {
@@ -139,7 +139,7 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, Fib
   const auto now = options_.clock->now();
   ReadyStamp stamp;
   if (caller != nullptr) {
-    stamp = caller->group->bed(caller->index).push_sampler.Take(now, &caller->push_countdown);
+    stamp = caller->group->worker_slot(caller->index).push_sampler.Take(now, &caller->push_countdown);
   } else {
     PushSamplerOfThread& own = ThisThreadsPushSampler();
     stamp = own.sampler.Take(now, &own.countdown);
@@ -162,7 +162,7 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, 
 
 // By a worker that found nothing ready in the group and is about to sleep.
 void SchedulingGroup::CallIdleHook() {
-  if (WorkerBase* worker = CurrentWorker()) beds_[worker->index].push_sampler.Forget(&worker->push_countdown);
+  if (WorkerBase* worker = CurrentWorker()) worker_slots_[worker->index].push_sampler.Forget(&worker->push_countdown);
   if (overload_->enabled()) overload_->OnNothingReady(options_.clock->now());
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
 }
@@ -228,10 +228,10 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
     if (caller != nullptr && caller->current != nullptr) {
       caller->yield_current(caller);
       caller = CurrentWorker();  // It may have moved.
-    } else if (!WaitForRoom(deadline)) {
+    } else if (!WaitForCapacity(deadline)) {
       return false;
     }
-    // Its starter has waited, it begins to.
+    // Its spawner has waited, it begins to.
     if (const ReadyStamp stamp = fiber->ready_stamp) fiber->ready_stamp = {options_.clock->now(), stamp.shift()};
     if (policy_->TryPushNew(fiber, WorkerOf(caller, this))) break;
     if (deadline.expired()) {
@@ -251,7 +251,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
   const auto deadline = base::Deadline::After(options_.start_timeout);
   if (policy_->Full()) {
     if (caller == nullptr) {
-      if (ThreadMayWait() && !WaitForRoom(deadline)) return false;
+      if (ThreadMayWait() && !WaitForCapacity(deadline)) return false;
     } else if (caller->current != nullptr && !caller->must_not_switch) {
       // Once, so that it is slowed down to the pace of those who run fibers; to wait until there is room would never
       // end where many do the same, since they queue themselves.
@@ -260,7 +260,7 @@ bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) 
     }
   }
   SamplePushes(caller, fibers, count);
-  // What goes beyond the ring's room waits in the overflow list: the batch was accepted as a whole.
+  // What goes beyond the ring's capacity waits in the overflow list: the batch was accepted as a whole.
   policy_->PushBatch(fibers, count, ReadyReason::kStarted, WorkerOf(caller, this));
   Notify();
   return true;
@@ -270,7 +270,7 @@ void SchedulingGroup::RefuseNewFibers() { start_gate_.Refuse(); }
 
 // The pop then brings what the poll made ready.
 WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
-  PollAtPick(worker);
+  PollAtTick(worker);
   return PopNow(worker);
 }
 
@@ -284,32 +284,33 @@ bool SchedulingGroup::SetIdlePoller(std::unique_ptr<IdlePoller> poller) {
   return true;
 }
 
-void SchedulingGroup::PollAtPick(unsigned worker) {
-  Bed& bed = beds_[worker];
+void SchedulingGroup::PollAtTick(unsigned worker) {
+  WorkerSlot& worker_slot = worker_slots_[worker];
   IdlePoller* poller = idle_poller();
   if (poller == nullptr) {
-    bed.pops_until_poll = kMostPopsPerPoll / 8;  // Nothing to look at, but soon there may be.
+    worker_slot.pops_until_poll = kMostPopsPerPoll / 8;  // Nothing to look at, but soon there may be.
     return;
   }
   const auto now = std::chrono::steady_clock::now();
-  const auto since = now - bed.picked_at;
-  bed.picked_at = now;
+  const auto since = now - worker_slot.last_tick_at;
+  worker_slot.last_tick_at = now;
   // A look at the clock, too, costs as much as a fiber may.
-  if (since < kPollEvery / 2) bed.pops_per_poll = std::min(bed.pops_per_poll * 2, kMostPopsPerPoll);
+  if (since < kPollEvery / 2) worker_slot.pops_per_poll = std::min(worker_slot.pops_per_poll * 2, kMostPopsPerPoll);
   // At once: to halve it each time would take the time of twice as many fibers, and these are long ones.
   if (since > kPollEvery) {
-    bed.pops_per_poll = std::max(static_cast<std::uint32_t>(bed.pops_per_poll * kPollEvery / since), 1u);
+    worker_slot.pops_per_poll =
+        std::max(static_cast<std::uint32_t>(worker_slot.pops_per_poll * kPollEvery / since), 1u);
   }
   poller->PollIfDue(now);
-  bed.pops_until_poll = bed.pops_per_poll;
+  worker_slot.pops_until_poll = worker_slot.pops_per_poll;
 }
 
-FiberEntity* SchedulingGroup::PopForThief(int distance) {
+FiberEntity* SchedulingGroup::PopForSteal(int distance) {
   if (stopping()) return nullptr;
-  bool in_sight_again = false;
-  FiberEntity* fiber = policy_->Steal(&in_sight_again);
-  if (in_sight_again) (void)WakeOne();  // No call for help: it would call the thief to what it may not have.
-  RoomMade();
+  bool must_notify = false;
+  FiberEntity* fiber = policy_->Steal(&must_notify);
+  if (must_notify) (void)WakeOne();  // No steal request: it would bring the thief to what it may not have.
+  CapacityFreed();
   if (fiber != nullptr) stolen_out_[distance == kSameNode].fetch_add(1, std::memory_order_relaxed);
   return fiber;
 }
@@ -329,7 +330,7 @@ void SchedulingGroup::Close() {
   stacks_.reset();
   overload_.reset();
   ready_waits_ = {};
-  beds_ = {};
+  worker_slots_ = {};
   v1_ = nullptr;
   v2_ = nullptr;
   policy_.reset();
@@ -351,7 +352,7 @@ void SchedulingGroup::Reopen(const Options& options) {
   }
   // relaxed, all: published by the last store.
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
-  help_is_coming_.store(false, std::memory_order_relaxed);
+  steal_requested_.store(false, std::memory_order_relaxed);
   start_gate_.Open();
   stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
 }
@@ -421,7 +422,7 @@ void SchedulingGroup::RetryWithoutStack() {
 std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
   std::vector<std::span<const std::byte>> memory = policy_->Memory();
   memory.push_back(std::as_bytes(std::span(this, 1)));
-  memory.push_back(std::as_bytes(beds_.objects()));
+  memory.push_back(std::as_bytes(worker_slots_.objects()));
   memory.push_back(std::as_bytes(ready_waits_.objects()));
   return memory;
 }
@@ -458,7 +459,7 @@ char* CopyName(const char* name) {
 }  // namespace
 
 FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
-  FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_home() : EntityPool::kAnywhere);
+  FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_arena() : EntityPool::kAnywhere);
   if (fiber == nullptr) [[unlikely]] {
     return nullptr;
   }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SchedulingGroup: the fibers of one group of workers, and the workers' beds.
+// SchedulingGroup: the fibers of one group of workers, and the workers' slots.
 //
 // A data structure: ready fibers (a SchedulingPolicy), which workers idle (IdleWorkers), stacks (StackPool), the groups
 // to steal from. The threads that use it are in worker.h; the group never includes them.
@@ -18,17 +18,17 @@
 //   SG2  A fiber that found no stack is kept in `without_stack_`; each stack given back puts one of them into the queue
 //        again, and so does an idle worker every kRetryStackEvery (worker.cc). While there is one, workers that go to
 //        sleep give back the stacks they have cached.
-//   SG3  A starter that waits for room is woken: start_gate.h.
+//   SG3  A spawner that waits for capacity is woken: start_gate.h.
 //   SG4  Work is conserved between groups that steal from each other, whatever their number, their nodes and their
-//        steal_every_n, and whatever group-local fibers wait among the others (call_for_help.h): no worker sleeps while
+//        steal_every_n, and whatever group-local fibers wait among the others (steal_request.h): no worker sleeps while
 //        a fiber that it may steal waits in a group whose workers are all busy. Who makes a fiber ready while they are
 //        looks, after its push and a full fence, for sleepers in the other groups, and sends the nearest one; the
 //        spinner that was the last free worker and leaves fibers behind does the same, and so does a thief. A worker
-//        that goes to sleep announces it, full fence, and tries to steal from each of them in which nobody looks. So
+//        that goes to sleep announces it, full fence, and tries to steal from each of them in which nobody searches. So
 //        such a fiber is seen by one that sleeps, or by the next that would; behind more than 64 group-local ones by
-//        looks a millisecond apart, each 64 further on. A hand-off slot is for the group's own workers (HS2).
-//   SG5  steal_every_n is the rate at which workers look at another group by themselves, without a call. Nothing of SG4
-//        depends on it, but that 0 means never; and on the distance depends who is called first.
+//        searches a millisecond apart, each 64 further on. A hand-off slot is for the group's own workers (HS2).
+//   SG5  steal_every_n is the rate at which workers look at another group by themselves, without a request. Nothing of
+//        SG4 depends on it, but that 0 means never; and on the distance depends who is woken first.
 //
 // Lock order: without_stack_lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
@@ -112,8 +112,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::size_t overflow_count() const { return policy_->OverflowCount(); }
 
   // These four: a worker, or a thread in an OutsideSection, or one that is joined before the group is closed.
-  // Hands a new fiber over. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is
-  // stopping, or a plain thread waited for room in vain. From a fiber it may switch.
+  // Submits a new fiber. False: refused, and the fiber still the caller's (DiscardFiber): the runtime is
+  // stopping, or a plain thread waited for capacity in vain. From a fiber it may switch.
   [[nodiscard]] bool Start(FiberEntity* fiber);
 
   // All or none; one wake-up pass; more than the queue holds is fine. Otherwise as Start().
@@ -148,13 +148,13 @@ class SchedulingGroup : public numa::NodeAllocated {
   IdlePoller* idle_poller() const { return idle_poller_.load(std::memory_order_acquire); }
   // Once, from then on the group's. Any thread; false: there is one already, and `poller` was destroyed.
   bool SetIdlePoller(std::unique_ptr<IdlePoller> poller);
-  // By the poller: if a worker sleeps and nobody spins, one wakes up, looks, and goes to sleep again, in the poll if it
-  // is free. Any thread.
-  void WakeToAttend() { (void)WakeSleeper(); }
+  // By the poller: if a worker sleeps and nobody spins, one wakes up, searches, and goes to sleep again, in the poll if
+  // it is free. Any thread.
+  void WakeToPoll() { (void)WakeSleeper(); }
 
-  // Groups that it steals from, nearest first, and that it calls for help when a fiber has to wait (SG4); before the
-  // workers start. steal_every_n: without a call, an attempt at each n-th idle look; 0: never, and it does not call
-  // that group.
+  // Groups that it steals from, nearest first, and to which it sends steal requests when a fiber has to wait (SG4);
+  // before the workers start. steal_every_n: without a request, an attempt at each n-th idle search; 0: never, and it
+  // sends no requests to that group.
   struct Neighbour {
     SchedulingGroup* group;
     unsigned steal_every_n;
@@ -171,20 +171,20 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool HasFibersWithoutStack() const { return without_stack_count_.load(std::memory_order_relaxed) != 0; }
   context::StackPool& stacks() { return *stacks_; }
 
-  // Whether its ready fibers wait too long to start more of them, which is the starter's to heed: no start is refused
+  // Whether its ready fibers wait too long to start more of them, which is the spawner's to heed: no start is refused
   // for it here. Any thread; some 2 ns as long as the answer is no.
   bool IsOverloaded() noexcept { return overload_->overloaded() && StillOverloaded(); }
 
   // counters.h
   std::uint64_t overloads() const { return overload_->times(); }
-  const WorkerCounters& counters(unsigned worker) const { return beds_[worker].counters; }
+  const WorkerCounters& counters(unsigned worker) const { return worker_slots_[worker].counters; }
   const WaitRecorder& ready_waits(unsigned worker) const { return ready_waits_[worker]; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
   const IdleWorkers& idle_workers() const { return idle_; }
   // The pieces of memory on its node, without stacks and fibers; for reports and tests.
   std::vector<std::span<const std::byte>> Memory() const;
   // Where its fibers' entities come from.
-  EntityPool::Home entity_home() const noexcept { return entity_home_; }
+  EntityPool::Arena entity_arena() const noexcept { return entity_arena_; }
 
   // --- For worker.cc ---
 
@@ -192,18 +192,18 @@ class SchedulingGroup : public numa::NodeAllocated {
   static constexpr std::chrono::microseconds kPollEvery{20};
   static constexpr std::uint32_t kMostPopsPerPoll = 64;
 
-  struct alignas(base::kCacheLineSize) Bed {
+  struct alignas(base::kCacheLineSize) WorkerSlot {
     base::Parker parker;
     // With a claim of the sleeping worker: where it is to look (idle_loop.h).
     base::Atomic<SchedulingGroup*> sent_to{nullptr};
     // The worker's own, what follows.
-    std::uint32_t pops_until_poll = 1;  // PollAtPick(), all three
+    std::uint32_t pops_until_poll = 1;  // PollAtTick(), all three
     std::uint32_t pops_per_poll = 1;
-    std::chrono::steady_clock::time_point picked_at;
+    std::chrono::steady_clock::time_point last_tick_at;
     PushSampler push_sampler;
     WorkerCounters counters;
   };
-  Bed& bed(unsigned worker) { return beds_[worker]; }
+  WorkerSlot& worker_slot(unsigned worker) { return worker_slots_[worker]; }
   struct NeighbourList {
     NeighbourList(std::vector<Neighbour> neighbours, unsigned workers);
     StealCounters& counters(unsigned worker, std::size_t neighbour) const {
@@ -222,16 +222,16 @@ class SchedulingGroup : public numa::NodeAllocated {
   const SchedulingPolicy& policy() const { return *policy_; }
   // acquire: pairs with the release in SetNeighbours().
   const NeighbourList& neighbours() const { return *neighbours_.load(std::memory_order_acquire); }
-  // For call_for_help.h.
+  // For steal_request.h.
   static IdleGroups& idle_groups() noexcept { return all_idle_groups; }
   int slot() const noexcept { return slot_; }
   const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
   const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
-  // After a fence as in CallForHelp(), whose first look this is, without a call.
+  // After a fence as in RequestSteal(), whose first check this is, without a call.
   bool APartnerMayIdle() const noexcept { return all_idle_groups.MayIdle(partner_mask()); }
-  base::Atomic<bool>& help_is_coming() noexcept { return help_is_coming_; }
+  base::Atomic<bool>& steal_requested() noexcept { return steal_requested_; }
   bool HasStealable() const { return policy_->HasStealable(); }
-  bool MayHelp(const SchedulingGroup& loaded) const {
+  bool MayStealFrom(const SchedulingGroup& loaded) const {
     for (const Neighbour& neighbour : neighbours().all) {
       if (neighbour.group == &loaded) return neighbour.steal_every_n != 0;
     }
@@ -240,24 +240,24 @@ class SchedulingGroup : public numa::NodeAllocated {
   // To a sleeping worker of this group that the caller has claimed.
   void Send(unsigned worker, SchedulingGroup* where) {
     // release: what the caller did. Pairs with the acquire in Worker::TakeOrder().
-    beds_[worker].sent_to.store(where, std::memory_order_release);
+    worker_slots_[worker].sent_to.store(where, std::memory_order_release);
     Unpark(worker);
   }
   void CallIdleHook();
   // Ends its sleep, or keeps it from the next one.
   void Unpark(unsigned worker) {
-    if (beds_[worker].parker.Unpark()) idle_poller()->Interrupt();
+    if (worker_slots_[worker].parker.Unpark()) idle_poller()->Interrupt();
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
-  // After a push: sees to it that a worker looks.
+  // After a push: sees to it that a worker searches.
   void Notify();
   // The same after PushAndFence() and TryPushNewAndFence(). local: only this group may run the fiber.
   WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
   WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
-  // The worker's next fiber; makes room for starters that wait.
+  // The worker's next fiber; frees capacity for spawners that wait.
   WEFT_ALWAYS_INLINE FiberEntity* PopFor(unsigned worker);
-  FiberEntity* PopForThief(int distance);  // one that may leave the group; as above
+  FiberEntity* PopForSteal(int distance);  // one that may leave the group; as above
   // The fiber, which has a stamp, is run now by this worker; the second: and was stolen.
   void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept;
   void RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept;
@@ -277,11 +277,11 @@ class SchedulingGroup : public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
   WEFT_ALWAYS_INLINE bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker);
   WEFT_ALWAYS_INLINE bool TryPushNewAndFence(FiberEntity* fiber, int worker);
-  WEFT_ALWAYS_INLINE FiberEntity* PopFromPolicy(unsigned worker, bool* in_sight_again);
+  WEFT_ALWAYS_INLINE FiberEntity* PopFromPolicy(unsigned worker, bool* must_notify);
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
-  bool WakeOne();                               // false: somebody looks already, or nobody sleeps
+  bool WakeOne();                               // false: somebody searches already, or nobody sleeps
   WEFT_ALWAYS_INLINE bool WakeOneAfterFence();  // the same, after a push with a full fence
-  WEFT_ALWAYS_INLINE void RoomMade();           // after a pop
+  WEFT_ALWAYS_INLINE void CapacityFreed();      // after a pop
   // Before a push, each: it is counted, and its fiber may get a stamp.
   WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
   void SamplePushes(WorkerBase* caller, FiberEntity* const* fibers, std::size_t count) noexcept;
@@ -291,11 +291,11 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool WakeSleeper();
   FiberEntity* PollAndPop(unsigned worker);
   void PauseBeforeWake() const noexcept;
-  void CallPartners();
-  void PollAtPick(unsigned worker);
+  void RequestStealByPartners();
+  void PollAtTick(unsigned worker);
   bool StartWhenFull(FiberEntity* fiber);
-  bool WaitForRoom(base::Deadline deadline) {  // a plain thread
-    return start_gate_.WaitForRoom(deadline, [this] { return policy_->Full(); });
+  bool WaitForCapacity(base::Deadline deadline) {  // a plain thread
+    return start_gate_.WaitForCapacity(deadline, [this] { return policy_->Full(); });
   }
   void RetryWithoutStack();
 
@@ -306,9 +306,9 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   const int id_;
   const int slot_;  // in IdleGroups
-  const EntityPool::Home entity_home_;
+  const EntityPool::Arena entity_arena_;
   Options options_;  // others after Reopen()
-  // Its parts: this, and below the beds, wait recorders, detector, neighbours and stacks.
+  // Its parts: this, and below the worker slots, wait recorders, detector, neighbours and stacks.
   std::unique_ptr<SchedulingPolicy> policy_;
   // One of them, if it is that policy: for calls that can be inlined.
   PolicyV1* v1_ = nullptr;
@@ -318,8 +318,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   StartGate start_gate_;
   std::atomic<std::size_t> without_stack_count_{0};
   alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
-  alignas(base::kCacheLineSize) base::Atomic<bool> help_is_coming_{false};                // CH2
-  numa::NodeArray<Bed> beds_;
+  alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
+  numa::NodeArray<WorkerSlot> worker_slots_;
   numa::NodeArray<WaitRecorder> ready_waits_;  // by worker
   std::optional<OverloadDetector> overload_;
   std::unique_ptr<const NeighbourList> no_neighbours_;
@@ -374,10 +374,10 @@ WEFT_ALWAYS_INLINE bool SchedulingGroup::TryPushNewAndFence(FiberEntity* fiber, 
   return true;
 }
 
-WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFromPolicy(unsigned worker, bool* in_sight_again) {
-  if (v2_ != nullptr) return v2_->Pop(worker, in_sight_again);
-  if (v1_ != nullptr) return v1_->Pop(worker, in_sight_again);
-  return policy_->Pop(worker, in_sight_again);
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFromPolicy(unsigned worker, bool* must_notify) {
+  if (v2_ != nullptr) return v2_->Pop(worker, must_notify);
+  if (v1_ != nullptr) return v1_->Pop(worker, must_notify);
+  return policy_->Pop(worker, must_notify);
 }
 
 WEFT_ALWAYS_INLINE bool SchedulingGroup::WakeOneAfterFence() {
@@ -396,11 +396,11 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEnt
   }
 }
 
-// For a local fiber no help is called, as others may not have it; but for what its push had taken out of their sight.
+// For a local fiber no steal is requested, as others may not have it; but for what its push had hidden from them.
 WEFT_ALWAYS_INLINE void SchedulingGroup::NotifyAfterFence(bool local, int worker) {
   if (WakeOneAfterFence() || !APartnerMayIdle()) return;
-  if (!local || (worker != SchedulingPolicy::kNoWorker && policy_->TookOutOfSight(static_cast<unsigned>(worker)))) {
-    CallPartners();
+  if (!local || (worker != SchedulingPolicy::kNoWorker && policy_->MustNotify(static_cast<unsigned>(worker)))) {
+    RequestStealByPartners();
   }
 }
 
@@ -415,17 +415,17 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker,
   NotifyAfterFence(local, worker);
 }
 
-WEFT_ALWAYS_INLINE void SchedulingGroup::RoomMade() {
-  start_gate_.RoomMade([this] { return policy_->HalfEmpty(); });
+WEFT_ALWAYS_INLINE void SchedulingGroup::CapacityFreed() {
+  start_gate_.CapacityFreed([this] { return policy_->HalfEmpty(); });
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopNow(unsigned worker) {
-  bool in_sight_again = false;
-  FiberEntity* fiber = PopFromPolicy(worker, &in_sight_again);
-  if (in_sight_again) [[unlikely]] {
+  bool must_notify = false;
+  FiberEntity* fiber = PopFromPolicy(worker, &must_notify);
+  if (must_notify) [[unlikely]] {
     Notify();
   }
-  RoomMade();
+  CapacityFreed();
   return fiber;
 }
 
@@ -433,7 +433,7 @@ WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   if (stopping()) [[unlikely]] {
     return nullptr;
   }
-  if (--beds_[worker].pops_until_poll == 0) [[unlikely]] {
+  if (--worker_slots_[worker].pops_until_poll == 0) [[unlikely]] {
     return PollAndPop(worker);
   }
   return PopNow(worker);

@@ -52,7 +52,7 @@ class SchedulingPolicy {
 
   virtual ~SchedulingPolicy() = default;
 
-  // Of a push: the fiber's wait was ended by no worker of the group (GlobalQueue has a lane for these).
+  // Of a push: the fiber's wait was ended by no worker of the group (GlobalQueue has a level for these).
   static constexpr bool WokenFromOutside(ReadyReason reason, int worker) noexcept {
     return worker == kNoWorker && reason == ReadyReason::kWoken;
   }
@@ -65,28 +65,28 @@ class SchedulingPolicy {
   // As Push of a new fiber, but false if the bounded queue is full: the place for back-pressure.
   [[nodiscard]] virtual bool TryPushNew(FiberEntity* fiber, int worker) = 0;
 
-  // By `worker`, after a push: whether one since the last call had taken other ready fibers out of others' sight for a
+  // By `worker`, after a push: whether one since the last call had hidden other ready fibers from others for a
   // moment. The group then tells other groups of them, though what was pushed is not for these.
-  virtual bool TookOutOfSight([[maybe_unused]] unsigned worker) { return false; }
+  virtual bool MustNotify([[maybe_unused]] unsigned worker) { return false; }
 
   // The fiber that runs has had its time slice (time_slice.h), and yields: Pop() and Push() follow. By `worker`.
   virtual void SliceIsOver([[maybe_unused]] unsigned worker) {}
 
-  // The next fiber for `worker`, by that worker only; nullptr if it should go and idle. Sets *in_sight_again if it had
-  // taken ready fibers out of others' sight for a moment: the caller must then notify as after a push.
-  [[nodiscard]] virtual FiberEntity* Pop(unsigned worker, bool* in_sight_again) = 0;
+  // The next fiber for `worker`, by that worker only; nullptr if it should go and idle. Sets *must_notify if it had
+  // hidden ready fibers from others for a moment: the caller must then notify as after a push.
+  [[nodiscard]] virtual FiberEntity* Pop(unsigned worker, bool* must_notify) = 0;
 
   // What another worker of the group has kept for itself and does not get to. By a spinning worker.
   [[nodiscard]] virtual FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) = 0;
 
-  // A fiber for another group, never a group-local one. Any thread. in_sight_again: as for Pop().
-  [[nodiscard]] virtual FiberEntity* Steal(bool* in_sight_again) = 0;
+  // A fiber for another group, never a group-local one. Any thread. must_notify: as for Pop().
+  [[nodiscard]] virtual FiberEntity* Steal(bool* must_notify) = 0;
 
   // Any thread.
   virtual bool HasWork() const = 0;
   virtual bool HasStealable() const = 0;          // Steal() may bring something (or group-local fibers are in its way)
   virtual bool Full() const = 0;                  // TryPushNew() would say false
-  virtual bool HalfEmpty() const = 0;             // time to let blocked starters go on
+  virtual bool HalfEmpty() const = 0;             // time to let blocked spawners go on
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpinMemory: what a spinning worker remembers between two looks at what the others of its group do.
+// SpinMemory: what a spinning worker remembers between two searches of what the others of its group do.
 #ifndef WEFT_SCHEDULING_GROUP_SPIN_MEMORY_H_
 #define WEFT_SCHEDULING_GROUP_SPIN_MEMORY_H_
 

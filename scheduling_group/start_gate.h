@@ -4,23 +4,23 @@
 // StartGate: where plain threads wait that want to start fibers while the run queue is full (SG3 in
 // scheduling_group.h), and where they are refused when the runtime ends.
 //
-//   starter                              worker, after each pop            who ends the runtime
+//   spawner                              worker, after each pop            who ends the runtime
 //   -------                              ------------------------          --------------------
 //   counts itself in `waiting_`          if somebody waits and the queue   refuses
 //   reads the epoch, clears `told_`      is half empty: sets `told_`,      a new epoch, wakes all
 //   full fence                           and if it was not set: a new
-//   looks: refused? room?                epoch, wakes all
+//   checks: refused? full?               epoch, wakes all
 //   sleeps while the epoch is the same
 //
 // Invariants
-//   GA1  Each look follows the read of the epoch that the sleep compares: what makes room or refuses after that look
-//        makes a new epoch, which keeps the starter awake or wakes it.
-//   GA2  Of the pops that race with the last look some may not see the starter in `waiting_`; those that follow do. The
-//        queue is at least 16 long, half of it is popped before it is half empty, and the other half after that.
-//   GA3  Only the first pop wakes, the others see that it did. A starter that goes to wait clears `told_` before its
-//        last look, by an exchange: if a pop has set it before, the look sees what was popped.
+//   GA1  Each check follows the read of the epoch that the sleep compares: what frees capacity or refuses after that
+//        check makes a new epoch, which keeps the spawner awake or wakes it.
+//   GA2  Of the pops that race with the last check some may not see the spawner in `waiting_`; those that follow do.
+//        The queue is at least 16 long, half of it is popped before it is half empty, and the other half after that.
+//   GA3  Only the first pop wakes, the others see that it did. A spawner that goes to wait clears `told_` before its
+//        last check, by an exchange: if a pop has set it before, the check sees what was popped.
 //
-// WaitForRoom(): plain threads. RoomMade(): workers. Refuse(), Open(): who ends and starts the runtime.
+// WaitForCapacity(): plain threads. CapacityFreed(): workers. Refuse(), Open(): who ends and starts the runtime.
 // Checked in tests/model/start_gate_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_START_GATE_H_
 #define WEFT_SCHEDULING_GROUP_START_GATE_H_
@@ -42,32 +42,32 @@ class StartGate {
 
   // Waits while full(). False: refused, or the deadline has passed.
   template <class Full>
-  [[nodiscard]] bool WaitForRoom(base::Deadline deadline, Full full) noexcept {
-    bool room = false;
-    waiting_.fetch_add(1, std::memory_order_seq_cst);  // GA2: before the look in the loop.
+  [[nodiscard]] bool WaitForCapacity(base::Deadline deadline, Full full) noexcept {
+    bool has_capacity = false;
+    waiting_.fetch_add(1, std::memory_order_seq_cst);  // GA2: before the check in the loop.
     for (;;) {
       // acquire: an epoch that changes after this load makes FutexWait() return. Pairs with LetAllGoOn().
       const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
       // An exchange: if a pop has told us already, we see what it popped (GA3). Both orders pair with LetGoOn().
       (void)told_.exchange(false, std::memory_order_acq_rel);
-      base::ThreadFence(std::memory_order_seq_cst);  // Counted, then looked (GA2).
+      base::ThreadFence(std::memory_order_seq_cst);  // Counted, then checked (GA2).
       if (refusing()) break;
       if (!full()) {
-        room = true;
+        has_capacity = true;
         break;
       }
       if (deadline.expired()) break;
       const auto until = deadline.time_point();
-      (void)base::FutexWait(&epoch_, epoch, deadline.is_infinite() ? nullptr : &until);  // In any case we look again.
+      (void)base::FutexWait(&epoch_, epoch, deadline.is_infinite() ? nullptr : &until);  // In any case we check again.
     }
     waiting_.fetch_sub(1, std::memory_order_relaxed);
-    return room;
+    return has_capacity;
   }
 
   // Something has been popped. half_empty() is asked only while somebody waits.
   template <class HalfEmpty>
-  WEFT_ALWAYS_INLINE void RoomMade(HalfEmpty half_empty) noexcept {
-    // relaxed: a late look does no harm (GA2).
+  WEFT_ALWAYS_INLINE void CapacityFreed(HalfEmpty half_empty) noexcept {
+    // relaxed: a late check does no harm (GA2).
     if (waiting_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
       LetGoOn(half_empty);
     }
@@ -82,16 +82,16 @@ class StartGate {
  private:
   template <class HalfEmpty>
   WEFT_NOINLINE WEFT_COLD void LetGoOn(HalfEmpty half_empty) noexcept {
-    if (!half_empty() || told_.load(std::memory_order_relaxed)) return;  // relaxed: as in RoomMade().
+    if (!half_empty() || told_.load(std::memory_order_relaxed)) return;  // relaxed: as in CapacityFreed().
     if (!told_.exchange(true, std::memory_order_acq_rel)) LetAllGoOn();
   }
   void LetAllGoOn() noexcept {
-    epoch_.fetch_add(1, std::memory_order_release);  // Pairs with the acquire in WaitForRoom().
+    epoch_.fetch_add(1, std::memory_order_release);  // Pairs with the acquire in WaitForCapacity().
     base::FutexWake(&epoch_, std::numeric_limits<int>::max());
   }
 
   base::Atomic<bool> refusing_{false};
-  base::Atomic<bool> told_{false};  // of room, and none has gone to wait again since
+  base::Atomic<bool> told_{false};  // of capacity, and none has gone to wait again since
   base::Atomic<std::uint32_t> waiting_{0};
   base::Atomic<std::uint32_t> epoch_{0};  // futex word
 };

@@ -11,8 +11,8 @@
 // What counts: FiberMutex, FiberTimedMutex and FiberSharedMutex: lock(), lock_shared() and the timed forms; waiting for
 // a FiberSemaphore, FiberEvent, FiberLatch or FiberBarrier; Put() and Get() of a FiberChannel; all of the blocking
 // queues; ReadSeqBegin() and WriteSeqLock(); joining a fiber; whatever io/ does that may wait. A fiber that loops over
-// these yields after kTimeSlice at the latest, and then every kTimeSlice; where the machine is busy the watch
-// (slice_watch.h) may come later.
+// these yields after kTimeSlice at the latest, and then every kTimeSlice; where the machine is busy the monitor
+// (slice_monitor.h) may come later.
 // What does not: whatever never switches (unlock(), release(), Set(), the try_ forms), and computing. A fiber that only
 // computes, or asks try_lock() again and again, calls FiberYield().
 //
@@ -20,7 +20,7 @@
 // behind those that are ready; nothing happens if there are none.
 //
 // Cost where the slice is not over: a load of a flag of the thread's own, and a branch. No clock is read, nothing is
-// counted: who raises the flag is slice_watch.h.
+// counted: who raises the flag is slice_monitor.h.
 // Rejected: counting down in each operation, and a look at the clock at zero (a store before a locked instruction costs
 // 2 ns, a fifth of a lock and unlock: bench/sync/fiber_mutex_benchmark.cc, BM_Uncontended; and a number of operations
 // says little about time); one flag for all threads (a worker that computes would send all others the slow way).
@@ -37,7 +37,7 @@
 
 namespace weft::scheduling_group {
 
-// CPU time, at most, as long as the watch is in time: three of its looks (slice_watch.h); at least two.
+// CPU time, at most, as long as the monitor is in time: three of its checks (slice_monitor.h); at least two.
 // Long against what a switch and the cold caches after it cost (some microseconds); short against what a user notices.
 // Of n fibers that loop on one worker each waits for n - 1 slices, with any number of workers.
 inline constexpr std::chrono::milliseconds kTimeSlice{30};

@@ -32,40 +32,40 @@ namespace {
 // How often workers look again for fibers that found no stack, if no fiber ends meanwhile.
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
 
-// Between two looks at the queue, the clock and the other workers' slots: about 0.2 us.
-constexpr int kPausesPerLook = 4;
-// The same while all that keeps it up is that others hand fibers to each other: each look takes lines from them, and a
-// fiber that comes meanwhile waits for so long (bench/workload --workload=mutex_yield --workers=2: 134 to 155 ns, 166
-// to 169 with looks 0.2 us apart; with 1 us 130 to 147). The same for 64 workers, of which two spin at most.
+// Between two searches of the queue, the clock and the other workers' slots: about 0.2 us.
+constexpr int kPausesPerSearch = 4;
+// The same while all that keeps it up is that others hand fibers to each other: each search takes lines from them, and
+// a fiber that comes meanwhile waits for so long (bench/workload --workload=mutex_yield --workers=2: 134 to 155 ns, 166
+// to 169 with searches 0.2 us apart; with 1 us 130 to 147). The same for 64 workers, of which two spin at most.
 constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
 static_assert(kPauseBesideHandOffs < kHandOffPatience,
-              "a look comes late by a part of what a slot's fiber may wait (HS2)");
+              "a search comes late by a part of what a slot's fiber may wait (HS2)");
 
-// A worker that has spun in vain so many times in a row, as where a request comes each 100 us, looks once instead of
+// A worker that has spun in vain so many times in a row, as where a request comes each 100 us, searches once instead of
 // spinning, but for one time in so many: what has changed meanwhile is found out. It saves CPU time there
 // (bench/workload --workload=trickle).
-constexpr std::uint32_t kInVain = 4;
+constexpr std::uint32_t kFailedSpins = 4;
 constexpr std::uint32_t kTryAgainEvery = 16;
 
 // A worker that so many times in a row has seen work that it could not get sleeps for a moment: who could give it may
 // have no CPU, where there are fewer CPUs than threads: a producer in the middle of a push, or a spinner, since only
 // spinners take from slots. (bench/workload --workload=spawn_ext: 200 to 1,000 ns a fiber without the nap, 70 to 140
-// with it.) Nothing depends on it: the worker is awake, and looks again.
+// with it.) Nothing depends on it: the worker is awake, and searches again.
 // With the kernel's timer slack the nap takes 0.1 ms, about as long as a few hundred pushes; with 64 workers on as many
 // CPUs, or beside a busy neighbour, it is the longest time for which a worker overlooks that its work can be had now.
-constexpr int kLooksBeforeNap = 16;
+constexpr int kSearchesBeforeNap = 16;
 constexpr std::chrono::microseconds kNap{50};
 
-// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (CH3):
+// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (RS3):
 // who makes a fiber ready wakes it, and what had come just before waits for so long at most.
 constexpr std::chrono::milliseconds kBriefly{1};
 
 // Returns the time when it is over.
-std::chrono::steady_clock::time_point PauseBetweenLooks(bool beside_hand_offs) noexcept {
+std::chrono::steady_clock::time_point PauseBetweenSearches(bool beside_hand_offs) noexcept {
   using Clock = std::chrono::steady_clock;
   const auto until = beside_hand_offs ? Clock::now() + kPauseBesideHandOffs : Clock::time_point::min();
   for (;;) {
-    for (int i = kPausesPerLook; i > 0; --i) base::CpuRelax();
+    for (int i = kPausesPerSearch; i > 0; --i) base::CpuRelax();
     if (const auto now = Clock::now(); now >= until) return now;
   }
 }
@@ -73,19 +73,19 @@ std::chrono::steady_clock::time_point PauseBetweenLooks(bool beside_hand_offs) n
 }  // namespace
 
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
-    : counters_(&owner->bed(index_in_group).counters), stacks_(&owner->stacks()), slice_(counters_) {
+    : counters_(&owner->worker_slot(index_in_group).counters), stacks_(&owner->stacks()), slice_(counters_) {
   group = owner;
   index = index_in_group;
   yield_current = [](WorkerBase*) { YieldCurrentFiber(); };
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
-    static_cast<Worker*>(worker)->RunInstead(worker->current, LeftBehind::kDisplaced, next);
+    static_cast<Worker*>(worker)->RunInstead(worker->current, SwitchReason::kDisplaced, next);
   };
-  next_steal_look_.assign(owner->neighbours().all.size(), 0);
+  next_steal_search_.assign(owner->neighbours().all.size(), 0);
 }
 
 WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
   fiber->state_.OnAcquired();
-  if (!fiber->started() && !GiveStack(fiber)) return false;
+  if (!fiber->has_stack() && !GiveStack(fiber)) return false;
   if (fiber->ready_stamp) [[unlikely]] {
     PrefetchStack(fiber);  // While the clock is read.
     group->RecordReadyWait(index, fiber);
@@ -102,10 +102,10 @@ WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
 }
 
 // `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
-WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next) {
+WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next) {
   WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
   left_ = self;
-  left_how_ = how;
+  switch_reason_ = how;
   current = next;
   WorkerCounters::Add(counters().switches);
   context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
@@ -115,16 +115,16 @@ WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, LeftBehind how, Fibe
 
 WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
   FiberEntity* fiber = left_;
-  if (left_how_ == LeftBehind::kParked) {
+  if (switch_reason_ == SwitchReason::kParked) {
     if (fiber->state_.OnSwitchedOut() == SwitchOutResult::kParked) [[likely]] {
       return;
     }
-  } else if (left_how_ == LeftBehind::kPublished) {
+  } else if (switch_reason_ == SwitchReason::kPublished) {
     fiber->state_.OnLeftUnseen();
     if (publish_(publish_argument_)) [[likely]] {
       return;
     }
-  } else if (left_how_ == LeftBehind::kYielded) {
+  } else if (switch_reason_ == SwitchReason::kYielded) {
     fiber->state_.OnYielded();
     group->ReadyBy(this, static_cast<int>(index), fiber, ReadyReason::kYielded);
     return;
@@ -138,14 +138,14 @@ void Worker::Run() {
   SetCurrentWorker(this);
   while (FiberEntity* fiber = NextFiber()) {
     CheckOverflowHandlerAtTimes();
-    SwitchTo(nullptr, LeftBehind::kNothing, fiber);
+    SwitchTo(nullptr, SwitchReason::kNothing, fiber);
   }
   stacks_.Clear();
   SetCurrentWorker(nullptr);
   context::DestroyContext(&loop_);
 }
 
-WEFT_NOINLINE FiberEntity* Worker::LookForFiber() { return TryNextFiber(); }
+WEFT_NOINLINE FiberEntity* Worker::FindFiber() { return TryNextFiber(); }
 
 // For idle_loop.h.
 class Worker::IdleSide {
@@ -153,12 +153,13 @@ class Worker::IdleSide {
   using Fiber = FiberEntity;
   using Group = SchedulingGroup;
 
-  explicit IdleSide(scheduling_group::Worker* worker) : worker_(*worker), bed_(worker->group->bed(worker->index)) {}
+  explicit IdleSide(scheduling_group::Worker* worker)
+      : worker_(*worker), worker_slot_(worker->group->worker_slot(worker->index)) {}
 
   Group& group() const { return *worker_.group; }
   unsigned index() const { return worker_.index; }
   bool Stopping() const { return group().stopping(); }
-  Fiber* Look() { return worker_.LookForFiber(); }
+  Fiber* Find() { return worker_.FindFiber(); }
   Fiber* Spin() { return worker_.Spin(); }
   bool HasWork() const { return group().policy().HasWork(); }
   void Notify() { group().Notify(); }
@@ -170,11 +171,11 @@ class Worker::IdleSide {
     TellDrainWaiter();
     WorkerCounters::Add(worker_.counters().sleeps);
   }
-  Group* TakeOrder() { return TakeOrderFrom(bed_.sent_to); }
-  void Park() { bed_.parker.Park(); }
-  void LookAgain(int looks_in_vain) {
-    if (looks_in_vain % kLooksBeforeNap == 0) {
-      bed_.parker.Nap(std::chrono::steady_clock::now() + kNap);
+  Group* TakeOrder() { return TakeOrderFrom(worker_slot_.sent_to); }
+  void Park() { worker_slot_.parker.Park(); }
+  void SearchAgain(int failed_searches) {
+    if (failed_searches % kSearchesBeforeNap == 0) {
+      worker_slot_.parker.Nap(std::chrono::steady_clock::now() + kNap);
     } else {
       base::CpuRelax();
     }
@@ -182,15 +183,15 @@ class Worker::IdleSide {
 
   Order<Group> Sleep(bool briefly) {
     group().CallIdleHook();
-    const SliceWatch::Watched::Asleep asleep(&worker_.slice_);
+    const SliceMonitor::MonitoredWorker::Asleep asleep(&worker_.slice_);
     if (group().HasFibersWithoutStack()) {
       SleepUntilRetry();
     } else if (briefly) {
-      (void)bed_.parker.ParkUntil(std::chrono::steady_clock::now() + kBriefly);
+      (void)worker_slot_.parker.ParkUntil(std::chrono::steady_clock::now() + kBriefly);
     } else if (IdlePoller* poller = group().idle_poller(); poller != nullptr && poller->TryEnter()) {
       return SleepInPoll(poller);
     } else {
-      bed_.parker.Park();
+      worker_slot_.parker.Park();
     }
     return CountedGetUp();
   }
@@ -199,13 +200,13 @@ class Worker::IdleSide {
   Order<Group> CountedGetUp() {
     context::CheckOverflowHandlerNowAndThen();
     const Order<Group> order = GetUp(*this);
-    if (order.counted_as_spinner || order.errand != nullptr) WorkerCounters::Add(worker_.counters().wakes);
+    if (order.counted_as_spinner || order.steal_from != nullptr) WorkerCounters::Add(worker_.counters().wakes);
     return order;
   }
 
   void SleepUntilRetry() {
     worker_.stacks_.Clear();  // Others may need them.
-    (void)bed_.parker.ParkUntil(worker_.retry_stack_at_);
+    (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
     const auto now = std::chrono::steady_clock::now();
     if (now >= worker_.retry_stack_at_) {
       worker_.retry_stack_at_ = now + kRetryStackEvery;
@@ -216,21 +217,21 @@ class Worker::IdleSide {
   Order<Group> SleepInPoll(IdlePoller* poller) {
     IdleWorkers& idle = group().idle();
     idle.SetInPoll(index(), true);
-    if (bed_.parker.BeginWaitElsewhere()) {
+    if (worker_slot_.parker.BeginWaitElsewhere()) {
       poller->Wait();
-      (void)bed_.parker.EndWaitElsewhere();
+      (void)worker_slot_.parker.EndWaitElsewhere();
     }
     idle.SetInPoll(index(), false);
     Order<Group> order = CountedGetUp();
-    // Whoever readies a fiber is to see that somebody looks: we. Others are woken when we have taken one and more are
-    // left.
+    // Whoever readies a fiber is to see that somebody searches: we. Others are woken when we have taken one and more
+    // are left.
     if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
     poller->LeaveAfterDispatch();
     return order;
   }
 
   scheduling_group::Worker& worker_;
-  SchedulingGroup::Bed& bed_;
+  SchedulingGroup::WorkerSlot& worker_slot_;
 };
 
 // When the loop is left for the 1st, 2nd, 4th, ... time. A program installs its handlers when it starts: mostly before
@@ -242,10 +243,10 @@ void Worker::CheckOverflowHandlerAtTimes() {
 }
 
 FiberEntity* Worker::NextFiber() {
-  if (robbing_) {
+  if (stealing_) {
     // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
     // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
-    FiberEntity* fiber = LookForFiber();
+    FiberEntity* fiber = FindFiber();
     if (fiber == nullptr && !group->policy().HasWork()) fiber = StealFromOtherGroups();
     if (fiber != nullptr) return fiber;
   }
@@ -256,23 +257,23 @@ FiberEntity* Worker::NextFiber() {
 FiberEntity* Worker::Spin() {
   WorkerCounters::Add(counters().spins);
   // Who was woken for a fiber finds it at once: without a look at the clock.
-  if (FiberEntity* fiber = LookForFiber()) return fiber;
+  if (FiberEntity* fiber = FindFiber()) return fiber;
   spin_memory_.Forget();
-  FiberEntity* fiber = LookAround();
-  spins_in_vain_ = fiber != nullptr ? 0 : spins_in_vain_ + 1;
+  FiberEntity* fiber = SpinForFiber();
+  failed_spins_ = fiber != nullptr ? 0 : failed_spins_ + 1;
   return fiber;
 }
 
 // For about spin_for. nullptr: there was nothing.
-FiberEntity* Worker::LookAround() {
+FiberEntity* Worker::SpinForFiber() {
   SchedulingPolicy& policy = group->policy();
   IdlePoller* poller = group->idle_poller();
   const auto spin_for = group->options().spin_for;
-  bool once = spins_in_vain_ >= kInVain && spins_in_vain_ % kTryAgainEvery != 0;
+  bool once = failed_spins_ >= kFailedSpins && failed_spins_ % kTryAgainEvery != 0;
   std::chrono::steady_clock::time_point until;
   if (!once) until = std::chrono::steady_clock::now() + spin_for;
   while (!group->stopping()) {
-    FiberEntity* fiber = LookForFiber();
+    FiberEntity* fiber = FindFiber();
     if (fiber == nullptr) {
       fiber = policy.PopFromBusyWorkers(index, &spin_memory_);
       if (fiber != nullptr) WorkerCounters::Add(counters().peer_takes);
@@ -286,7 +287,7 @@ FiberEntity* Worker::LookAround() {
       once = false;
       until = std::chrono::steady_clock::now() + spin_for;
     }
-    const auto now = PauseBetweenLooks(spin_memory_.active);
+    const auto now = PauseBetweenSearches(spin_memory_.active);
     // While fibers are handed from one to the next, one worker stays up to catch those that are not served: cheaper for
     // all than a wake-up every few microseconds.
     if (spin_memory_.active && group->idle().spinners() == 1) until = now + spin_for;
@@ -297,17 +298,17 @@ FiberEntity* Worker::LookAround() {
 
 FiberEntity* Worker::StealFromOtherGroups() {
   const auto& neighbours = group->neighbours();
-  ++idle_looks_;
-  WorkerCounters::Add(counters().idle_looks);
+  ++idle_searches_;
+  WorkerCounters::Add(counters().idle_searches);
   for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
-    if (neighbours.all[i].steal_every_n == 0 || idle_looks_ < next_steal_look_[i]) continue;
+    if (neighbours.all[i].steal_every_n == 0 || idle_searches_ < next_steal_search_[i]) continue;
     FiberEntity* fiber = StealFrom(i);
     if (fiber == nullptr) continue;
-    // No fiber needs this call (CH4); it wakes a worker that naps because it had not seen all (MaySeeLess()).
-    CallForHelp(*neighbours.all[i].group);
+    // No fiber needs this request (RS4); it wakes a worker that naps because it had not seen all (MaySeeLess()).
+    RequestSteal(*neighbours.all[i].group);
     return fiber;
   }
-  robbing_ = false;
+  stealing_ = false;
   return nullptr;
 }
 
@@ -325,19 +326,19 @@ FiberEntity* Worker::StealFrom(std::size_t neighbour) {
   const auto [victim, every_n, distance] = neighbours.all[neighbour];
   StealCounters& counters = neighbours.counters(index, neighbour);
   WorkerCounters::Add(counters.attempts);
-  FiberEntity* fiber = victim->PopForThief(distance);
-  // After a success the next look tries again at once: who called is robbed until it has nothing that waits.
-  next_steal_look_[neighbour] = idle_looks_ + (fiber != nullptr ? 1 : every_n);
+  FiberEntity* fiber = victim->PopForSteal(distance);
+  // After a success the next search tries again at once, until nothing waits there.
+  next_steal_search_[neighbour] = idle_searches_ + (fiber != nullptr ? 1 : every_n);
   if (fiber == nullptr) return nullptr;
   WorkerCounters::Add(counters.stolen_in);
   if (fiber->ready_stamp) [[unlikely]] {
     group->RecordStolenWait(index, fiber);
   }
   // Its stack goes home in the end.
-  if (fiber->started() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
+  if (fiber->has_stack() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
   fiber->set_group(group);
   if (!PrepareToEnter(fiber)) return nullptr;
-  robbing_ = true;
+  stealing_ = true;
   return fiber;
 }
 
@@ -365,41 +366,41 @@ WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
 }
 
 WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
-  switch (left_how_) {
-    case LeftBehind::kNothing:
-    case LeftBehind::kYielded:  // FinishSwitch()
+  switch (switch_reason_) {
+    case SwitchReason::kNothing:
+    case SwitchReason::kYielded:  // FinishSwitch()
       break;
-    case LeftBehind::kParked:  // And woken meanwhile.
+    case SwitchReason::kParked:  // And woken meanwhile.
       group->Ready(fiber, ReadyReason::kWoken);
       break;
-    case LeftBehind::kPublished:  // Not: what it waited for has happened.
+    case SwitchReason::kPublished:  // Not: what it waited for has happened.
       fiber->state_.OnTaken();
       group->Ready(fiber, ReadyReason::kWoken);
       break;
-    case LeftBehind::kDisplaced:
+    case SwitchReason::kDisplaced:
       fiber->state_.OnYielded();
       group->Ready(fiber, ReadyReason::kDisplaced);
       break;
-    case LeftBehind::kEnded:
+    case SwitchReason::kEnded:
       GiveStackBack(fiber);
       Retire(fiber);
       break;
   }
 }
 
-WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, LeftBehind::kParked, TryNextFiber()); }
+WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, SwitchReason::kParked, TryNextFiber()); }
 
 WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) {
   FiberEntity* next = TryNextFiber();
   publish_ = publish;
   publish_argument_ = argument;
-  SwitchTo(self, LeftBehind::kPublished, next);
+  SwitchTo(self, SwitchReason::kPublished, next);
 }
 
 WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
   FiberEntity* next = TryNextFiber();
   if (next == nullptr && !group->stopping()) return;
-  SwitchTo(self, LeftBehind::kYielded, next);
+  SwitchTo(self, SwitchReason::kYielded, next);
 }
 
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
@@ -410,7 +411,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
   YieldCurrentFiber();
 }
 
-void Worker::RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next) {
+void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) {
   if (!PrepareToEnter(next)) {
     // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
     YieldCurrentFiber();
@@ -444,16 +445,16 @@ void Worker::FiberMain(context::ThreadState* here) {
       FailForkedFiber();
     }
     FiberEntity* next = worker->group->PopFor(worker->index);
-    if (next != nullptr && !next->started() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
+    if (next != nullptr && !next->has_stack() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
       worker->TakeOverStack(self, next);
       worker->current = next;
       worker->Retire(self);
       self = next;
       continue;
     }
-    if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->LookForFiber();
+    if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->FindFiber();
     worker->left_ = self;
-    worker->left_how_ = LeftBehind::kEnded;
+    worker->switch_reason_ = SwitchReason::kEnded;
     worker->current = next;
     WorkerCounters::Add(worker->counters().switches);
     context::LeaveContext(&self->context, next != nullptr ? &next->context : &worker->loop_, worker);
@@ -507,8 +508,8 @@ WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed 
 bool WorkerTeam::Start() {
   const SchedulingGroup::Options& options = group_->options();
   threads_.reserve(group_->size());
-  watched_ = SliceWatch::Get().AddTeam();
-  if (!watched_) {
+  monitored_ = SliceMonitor::Get().AddTeam();
+  if (!monitored_) {
     group_->Stop();
     return false;
   }
@@ -542,7 +543,7 @@ bool WorkerTeam::Start() {
 void WorkerTeam::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  if (std::exchange(watched_, false)) SliceWatch::Get().RemoveTeam();
+  if (std::exchange(monitored_, false)) SliceMonitor::Get().RemoveTeam();
 }
 
 // park.h
@@ -611,7 +612,7 @@ void YieldCurrentFiber() noexcept {
 
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept {
   WorkerBase* worker = CurrentWorker();
-  static_cast<Worker*>(worker)->RunInstead(worker->current, Worker::LeftBehind::kYielded, fiber);
+  static_cast<Worker*>(worker)->RunInstead(worker->current, Worker::SwitchReason::kYielded, fiber);
 }
 
 // time_slice.h

@@ -23,9 +23,9 @@
 //       returns the new one.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop.
 //
-// Rejected: sched_yield() on the way to sleep, or between looks in vain. Since Linux 6.6 a thread that yields forfeits
-// its share until its deadline, so it preempts nobody when it is woken next: beside a thread that keeps its CPU busy
-// wake-ups took 4 to 8 ms at p99 (bench/workload --workload=wake_beside_busy_thread).
+// Rejected: sched_yield() on the way to sleep, or between failed searches. Since Linux 6.6 a thread that yields
+// forfeits its share until its deadline, so it preempts nobody when it is woken next: beside a thread that keeps its
+// CPU busy wake-ups took 4 to 8 ms at p99 (bench/workload --workload=wake_beside_busy_thread).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_H_
 
@@ -40,14 +40,14 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/slice_watch.h"
+#include "weft/scheduling_group/slice_monitor.h"
 
 namespace weft::scheduling_group {
 
 class Worker final : public WorkerBase, public numa::NodeAllocated {
  public:
   // What the flow that is entered has to do for the one that was left.
-  enum class LeftBehind : std::uint8_t { kNothing, kParked, kPublished, kYielded, kDisplaced, kEnded };
+  enum class SwitchReason : std::uint8_t { kNothing, kParked, kPublished, kYielded, kDisplaced, kEnded };
 
   Worker(SchedulingGroup* group, unsigned index);
 
@@ -60,7 +60,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void Yield(FiberEntity* self);
   // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on
   // soon.
-  void RunInstead(FiberEntity* self, LeftBehind how, FiberEntity* next);
+  void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
   // The flag of time_slice.h is raised.
   void YieldAfterSlice();
 
@@ -73,17 +73,17 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   FiberEntity* NextFiber();  // ready to be entered; blocks; nullptr: stop
   // Ready to be entered, or nullptr.
   WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
-  FiberEntity* LookForFiber();
+  FiberEntity* FindFiber();
   WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
   bool GiveStack(FiberEntity* fiber);
   FiberEntity* Spin();
-  FiberEntity* LookAround();
+  FiberEntity* SpinForFiber();
   void CheckOverflowHandlerAtTimes();
   FiberEntity* StealFromOtherGroups();
   FiberEntity* StealFromGroup(SchedulingGroup* victim);
   FiberEntity* StealFrom(std::size_t neighbour);
 
-  WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, LeftBehind how, FiberEntity* next);
+  WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();
   void FinishRareSwitch(FiberEntity* fiber);
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
@@ -93,20 +93,20 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WorkerCounters& counters() { return *counters_; }
 
   FiberEntity* left_ = nullptr;
-  LeftBehind left_how_ = LeftBehind::kNothing;
+  SwitchReason switch_reason_ = SwitchReason::kNothing;
   bool (*publish_)(void* argument) noexcept = nullptr;  // of the fiber left, if kPublished; both
   void* publish_argument_ = nullptr;
   WorkerCounters* const counters_;
   context::Context loop_;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
-  std::uint32_t spins_in_vain_ = 0;  // in a row
+  std::uint32_t failed_spins_ = 0;  // in a row
   std::uint64_t loop_left_ = 0;
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
-  bool robbing_ = false;                                  // the last attempt to steal brought a fiber
-  std::uint64_t idle_looks_ = 0;                          // the clock of steal_every_n
-  std::vector<std::uint64_t> next_steal_look_;            // by neighbour
-  SliceWatch::Watched slice_;                             // Last: the watch reads it.
+  bool stealing_ = false;                                 // the last attempt to steal brought a fiber
+  std::uint64_t idle_searches_ = 0;                       // the clock of steal_every_n
+  std::vector<std::uint64_t> next_steal_search_;          // by neighbour
+  SliceMonitor::MonitoredWorker slice_;                   // Last: the monitor reads it.
 };
 
 // The worker threads of one group.
@@ -122,7 +122,7 @@ class WorkerTeam {
 
  private:
   SchedulingGroup* const group_;
-  bool watched_ = false;  // by SliceWatch
+  bool monitored_ = false;  // by SliceMonitor
   std::vector<std::thread> threads_;
 };
 

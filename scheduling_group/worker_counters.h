@@ -20,7 +20,7 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   std::atomic<std::uint64_t> spins{0};
   std::atomic<std::uint64_t> sleeps{0};
   std::atomic<std::uint64_t> wakes{0};
-  std::atomic<std::uint64_t> idle_looks{0};
+  std::atomic<std::uint64_t> idle_searches{0};
   std::atomic<std::uint64_t> peer_takes{0};
 
   static void Add(std::atomic<std::uint64_t>& counter) noexcept {
@@ -28,7 +28,7 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   }
   // While no worker runs.
   void Clear() noexcept {
-    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_looks, &peer_takes}) {
+    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_searches, &peer_takes}) {
       counter->store(0, std::memory_order_relaxed);
     }
   }

@@ -88,7 +88,7 @@ class FiberBlockingBoundedQueue {
     const std::size_t weight = Weigh(item);
     {
       std::scoped_lock lock(mutex_);
-      if (stopped_ || !HasRoomFor(weight)) return false;
+      if (stopped_ || !HasCapacityFor(weight)) return false;
       Append(std::move(item), weight);
     }
     NotifyItem();
@@ -110,7 +110,7 @@ class FiberBlockingBoundedQueue {
       if (entries_.empty()) return false;
       TakeFirst(item);
     }
-    NotifyRoom();
+    NotifyCapacity();
     return true;
   }
 
@@ -166,9 +166,9 @@ class FiberBlockingBoundedQueue {
   };
 
   // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
-  bool HasRoomFor(std::size_t weight) const { return weight_ <= capacity_ && weight <= capacity_ - weight_; }
+  bool HasCapacityFor(std::size_t weight) const { return weight_ <= capacity_ && weight <= capacity_ - weight_; }
   void Append(T&& item, std::size_t weight) {
-    WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyRoom);
+    WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyCapacity);
     entries_.emplace_back(std::move(item), weight);  // One move: an item that throws is lost in no temporary.
     guard.Done();
     weight_ += weight;
@@ -194,7 +194,7 @@ class FiberBlockingBoundedQueue {
 
   // Room for one item of weight 1 is room for one waiter. Otherwise the first waiter may not fit where the second
   // would.
-  void NotifyRoom() {
+  void NotifyCapacity() {
     if (weight_of_ != nullptr) {
       not_full_.notify_all();
     } else {
@@ -208,7 +208,7 @@ class FiberBlockingBoundedQueue {
     const std::size_t weight = Weigh(item);
     {
       std::unique_lock lock(mutex_);
-      const auto may_go_on = [&] { return stopped_ || HasRoomFor(weight); };
+      const auto may_go_on = [&] { return stopped_ || HasCapacityFor(weight); };
       if (!not_full_.wait_until(lock, deadline.time_point(), may_go_on) || stopped_) return false;
       Append(std::move(item), weight);
     }
@@ -223,7 +223,7 @@ class FiberBlockingBoundedQueue {
       if (entries_.empty()) return false;
       TakeFirst(item);
     }
-    NotifyRoom();
+    NotifyCapacity();
     return true;
   }
 

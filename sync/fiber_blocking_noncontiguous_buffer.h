@@ -59,7 +59,7 @@ class FiberBlockingNoncontiguousBuffer {
   [[nodiscard]] bool TryAppend(NoncontiguousBuffer&& bytes) {
     {
       std::scoped_lock lock(mutex_);
-      if (stopped_ || !HasRoomFor(bytes.ByteSize())) return false;
+      if (stopped_ || !HasCapacityFor(bytes.ByteSize())) return false;
       content_.Append(std::move(bytes));
     }
     not_empty_.notify_all();
@@ -126,7 +126,7 @@ class FiberBlockingNoncontiguousBuffer {
 
  private:
   // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
-  bool HasRoomFor(std::size_t size) const {
+  bool HasCapacityFor(std::size_t size) const {
     return content_.ByteSize() <= capacity_ && size <= capacity_ - content_.ByteSize();
   }
   bool CanCut(std::size_t size) const { return stopped_ || size <= content_.ByteSize(); }
@@ -137,7 +137,7 @@ class FiberBlockingNoncontiguousBuffer {
   bool AppendUntil(NoncontiguousBuffer&& bytes, base::Deadline deadline) {
     {
       std::unique_lock lock(mutex_);
-      const auto may_go_on = [&] { return stopped_ || HasRoomFor(bytes.ByteSize()); };
+      const auto may_go_on = [&] { return stopped_ || HasCapacityFor(bytes.ByteSize()); };
       if (!not_full_.wait_until(lock, deadline.time_point(), may_go_on) || stopped_) return false;
       content_.Append(std::move(bytes));
     }

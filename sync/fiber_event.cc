@@ -8,7 +8,7 @@
 namespace weft {
 
 using synchronization::Interruptible;
-using synchronization::LoneWaiter;
+using synchronization::SoleWaiter;
 using synchronization::Waiter;
 using synchronization::WaitList;
 using synchronization::WaitResult;
@@ -19,9 +19,9 @@ void FiberEvent::Set() noexcept {
   do {
     if ((found & kQueued) != 0) return SetSlow();
     // release: what the caller did before. Pairs with the acquires in IsSet() and Reset().
-    // acquire: the waiter. Pairs with the release in WaitAlone().
+    // acquire: the waiter. Pairs with the release in WaitAsSole().
   } while (!word_.compare_exchange_weak(found, kSet, std::memory_order_acq_rel, std::memory_order_relaxed));  // EV2
-  if (found > kSet) reinterpret_cast<LoneWaiter*>(found)->Wake();
+  if (found > kSet) reinterpret_cast<SoleWaiter*>(found)->Wake();
 }
 
 void FiberEvent::SetSlow() noexcept {
@@ -31,15 +31,15 @@ void FiberEvent::SetSlow() noexcept {
   const std::uintptr_t found = word_.exchange(kSet, std::memory_order_acq_rel);
   queue_.ClaimAll(&claimed);
   queue_.unlock();  // EV2
-  if ((found & ~(kSet | kQueued)) != 0) reinterpret_cast<LoneWaiter*>(found & ~(kSet | kQueued))->Wake();
+  if ((found & ~(kSet | kQueued)) != 0) reinterpret_cast<SoleWaiter*>(found & ~(kSet | kQueued))->Wake();
   WakeAll(&claimed);
 }
 
 // In the word. False: it is set, or somebody else is there.
-bool FiberEvent::WaitAlone() noexcept {
+bool FiberEvent::WaitAsSole() noexcept {
   if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return false;  // Saves a switch.
-  LoneWaiter waiter(this);
-  return waiter.Await([](LoneWaiter* self, void* event) noexcept {
+  SoleWaiter waiter(this);
+  return waiter.Await([](SoleWaiter* self, void* event) noexcept {
     base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
     std::uintptr_t found = word.load(std::memory_order_relaxed);
     do {

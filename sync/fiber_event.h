@@ -53,10 +53,10 @@ class FiberEvent {
   FiberEvent(const FiberEvent&) = delete;
   FiberEvent& operator=(const FiberEvent&) = delete;
   ~FiberEvent() {
-    // acquire: the waiter, to be named. Pairs with the release in WaitAlone().
-    const std::uintptr_t lone = word_.load(std::memory_order_acquire) & ~(kSet | kQueued);
-    if (WEFT_UNLIKELY(lone != 0))
-      synchronization::FailWaitedFor("FiberEvent", reinterpret_cast<synchronization::LoneWaiter*>(lone)->fiber());
+    // acquire: the waiter, to be named. Pairs with the release in WaitAsSole().
+    const std::uintptr_t sole = word_.load(std::memory_order_acquire) & ~(kSet | kQueued);
+    if (WEFT_UNLIKELY(sole != 0))
+      synchronization::FailWaitedFor("FiberEvent", reinterpret_cast<synchronization::SoleWaiter*>(sole)->fiber());
     queue_.CheckNobodyWaits("FiberEvent");
   }
 
@@ -70,7 +70,7 @@ class FiberEvent {
 
   void Wait() noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    if (IsSet() || WaitAlone()) return;
+    if (IsSet() || WaitAsSole()) return;
     static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
@@ -109,9 +109,9 @@ class FiberEvent {
  private:
   static constexpr std::uintptr_t kSet = 1;
   static constexpr std::uintptr_t kQueued = 2;
-  static_assert(alignof(synchronization::LoneWaiter) > (kSet | kQueued));
+  static_assert(alignof(synchronization::SoleWaiter) > (kSet | kQueued));
 
-  bool WaitAlone() noexcept;
+  bool WaitAsSole() noexcept;
   synchronization::WaitResult WaitSlow(base::Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   void SetSlow() noexcept;
 

@@ -119,15 +119,15 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) no
   for (;;) {
     if (TakeUnlocked(woken, waiter->tag)) return true;
     if (deadline.expired()) return woken ? GiveUpWoken(waiter->tag) : false;
-    std::uint16_t hand_overs = 0;  // to ask for
+    std::uint16_t hand_offs = 0;  // to ask for
     if (woken) {
-      if (patience.IsOverAfterLoss(kPatience)) hand_overs = 1;  // MX6
+      if (patience.IsOverAfterLoss(kPatience)) hand_offs = 1;  // MX6
       // Who woke it left its worker in `argument`, UnlockSlow(); a thread is on none.
       const void* worker = scheduling_group::CurrentWorker();
       losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
-      if (losses_beside_waker >= kLossesBesideWaker) hand_overs = kHandOversInARow;
+      if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
     }
-    if (!QueueUp(waiter, woken, hand_overs, deadline)) continue;
+    if (!QueueUp(waiter, woken, hand_offs, deadline)) continue;
     if (waiter->Await(deadline) != WaitResult::kNotified) {
       LeaveQueue(waiter);
       return false;
@@ -138,19 +138,19 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) no
 }
 
 // False: it is not locked any more.
-bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept {
+bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, base::Deadline deadline) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   for (;;) {
     if ((word & kLocked) == 0) return false;
     std::uint32_t next = word | kQueued;
     if (woken) next &= ~kWoken;
-    if (hand_overs != 0) next |= kHandOver;
+    if (hand_offs != 0) next |= kHandOff;
     // relaxed: the owner that sees the bits takes queue_lock_ before it looks at the queue.
     if (word_.compare_exchange_weak(word, next, std::memory_order_relaxed, std::memory_order_relaxed)) break;
   }
   waiter->granted = false;
-  waiter->count = hand_overs;
+  waiter->count = hand_offs;
   waiter->Prepare(deadline, Interruptible::kNo);
   if (woken) {
     waiters_.PushFront(waiter);
@@ -165,9 +165,9 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   if (!waiter->linked()) return;  // An unlock() passed over it, and has set the bits.
   waiters_.Remove(waiter);
-  // relaxed: as in QueueUp(). (kHandOver left behind would do no harm: the next unlock() finds the queue empty and
+  // relaxed: as in QueueUp(). (kHandOff left behind would do no harm: the next unlock() finds the queue empty and
   // clears it. It would come by the slow way.)
-  if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOver), std::memory_order_relaxed);
+  if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOff), std::memory_order_relaxed);
 }
 
 // It was woken, lost, and has no more time. The next unlock() must wake another: kWoken goes, while the mutex is locked
@@ -188,7 +188,7 @@ bool FiberMutex::GiveUpWoken(std::uint32_t tag) noexcept {
 // The owner, while nobody needs to be woken: gives it free. False: somebody does; `*word` is what it found.
 bool FiberMutex::Release(std::uint32_t* word) noexcept {
   *word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
-  while ((*word & (kQueued | kHandOver)) == 0 || (*word & (kWoken | kHandOver)) == kWoken) {
+  while ((*word & (kQueued | kHandOff)) == 0 || (*word & (kWoken | kHandOff)) == kWoken) {
     // release: as in unlock().
     if (word_.compare_exchange_weak(*word, *word & (kFlags & ~kLocked), std::memory_order_release,
                                     std::memory_order_relaxed)) {
@@ -208,22 +208,22 @@ WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
     const std::uint32_t queued = waiters_.empty() ? 0 : kQueued;
     if (waiter == nullptr) {
       // All have timed out. Not freed here: MX5. relaxed: as in QueueUp().
-      word_.fetch_and(~(kQueued | kHandOver), std::memory_order_relaxed);
+      word_.fetch_and(~(kQueued | kHandOff), std::memory_order_relaxed);
       queue_lock_.unlock();
       continue;
     }
-    // A plain store: MX4. (Release() found kWoken clear, or kHandOver set.)
+    // A plain store: MX4. (Release() found kWoken clear, or kHandOff set.)
     word = kWoken | queued;
-    if ((word_.load(std::memory_order_relaxed) & kHandOver) != 0) {
+    if ((word_.load(std::memory_order_relaxed) & kHandOff) != 0) {
       waiter->granted = true;
       word = kLocked | waiter->tag | queued;
       if (queued != 0 && waiter->count > 1) {  // MX7
         static_cast<Waiter*>(waiters_.front())->count = static_cast<std::uint16_t>(waiter->count - 1);
-        word |= kHandOver;
+        word |= kHandOff;
       }
     }
     waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
-    // release: as in unlock(). The wake carries it to a waiter that got it handed over.
+    // release: as in unlock(). The wake carries it to a waiter that got it handed off.
     word_.store(word, std::memory_order_release);
     queue_lock_.unlock();
     waiter->Wake();

@@ -18,29 +18,29 @@
 // How it works. Barging with a bound: unlock() gives the mutex free and wakes the first waiter, which must then win it
 // like anybody who comes by. Who runs, goes on running: handing the mutex to the sleeper would make each lock cost a
 // switch (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience asks for a
-// hand-over: the next unlock() makes it the owner.
+// hand-off: the next unlock() makes it the owner.
 //
 // Owners that switch in their sections turn that round: who is woken runs while the owner waits for its turn, loses and
 // sleeps again, two switches for each lock. Its sign is a waiter that loses on the worker on which it was woken,
 // several times in a row: its waker, who seldom leaves that worker otherwise, is likely the owner. Such a waiter asks
-// for a row of hand-overs, to itself and those behind it (BM_ContendedWhileYielding).
+// for a row of hand-offs, to itself and those behind it (BM_ContendedWhileYielding).
 //
 //      word_   bit 0        kLocked     somebody owns it
 //              bit 1        kQueued     waiters_ is not empty
 //              bit 2        kWoken      a waiter has been woken and has neither won the mutex nor queued again
-//              bit 3        kHandOver   the next unlock() gives the mutex to the first waiter
+//              bit 3        kHandOff   the next unlock() gives the mutex to the first waiter
 //              bits 4..31   the owner's tag, in debug builds; 0: unknown
 //
 //      free --lock--> kLocked
 //      kLocked --another lock--> kLocked|kQueued
 //      kLocked|kQueued --unlock--> kWoken (|kQueued): free, and the first waiter is woken. Then either
 //        --the woken one--> kLocked (|kQueued), or
-//        --a barger--> kLocked|kWoken --the woken one has lost, queues in front--> kLocked|kQueued (|kHandOver)
-//      kLocked|kQueued|kHandOver --unlock--> kLocked (|kQueued (|kHandOver)): the owner is the first waiter now
+//        --a barger--> kLocked|kWoken --the woken one has lost, queues in front--> kLocked|kQueued (|kHandOff)
+//      kLocked|kQueued|kHandOff --unlock--> kLocked (|kQueued (|kHandOff)): the owner is the first waiter now
 //
 // Invariants
-//   MX1  kQueued and kHandOver change under queue_lock_ only; kQueued is set exactly while waiters_ is not empty (as
-//        seen by a holder of queue_lock_). kHandOver implies kLocked and excludes kWoken.
+//   MX1  kQueued and kHandOff change under queue_lock_ only; kQueued is set exactly while waiters_ is not empty (as
+//        seen by a holder of queue_lock_). kHandOff implies kLocked and excludes kWoken.
 //   MX2  While waiters_ is not empty, the mutex is locked or kWoken is set: somebody will look. A waiter queues by a
 //        compare-and-swap that finds kLocked.
 //   MX3  At most one woken waiter is under way (kWoken). It clears the bit when it wins, queues again, or gives up
@@ -53,15 +53,15 @@
 //        frees the mutex under queue_lock_ without having chosen one.
 //   MX6  A waiter at the head of the queue owns the mutex after it has lost for kPatience and the owner of that moment
 //        has unlocked.
-//   MX7  How many hand-overs are left of a row stands in the first waiter's `count`. It ends early when that waiter
-//        times out; never later than after kHandOversInARow.
+//   MX7  How many hand-offs are left of a row stands in the first waiter's `count`. It ends early when that waiter
+//        times out; never later than after kHandOffsInARow.
 //
 // While fibers compete without switching, others are queued and one has been woken most of the time: that must not lead
 // lock() and unlock() astray. lock() sets its bit whatever the others are; unlock() guesses them from waiters_ (two
 // workers, bench/workload --workload=mutex: 18 ns a lock, against 48 where both expected a word without
 // other bits; only 1 lock in 1,000 is taken by another worker than the last one).
 //
-// Rejected: hand-over always (fair, a switch per lock: 130 to 190 ns with two workers against 15 to 40); waking a
+// Rejected: hand-off always (fair, a switch per lock: 130 to 190 ns with two workers against 15 to 40); waking a
 // waiter at each unlock (all of them wake to lose); an owner pointer for adaptive spinning (finding out who one is
 // costs more than the compare-and-swap).
 #ifndef WEFT_SYNC_FIBER_MUTEX_H_
@@ -159,19 +159,19 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   static constexpr std::uint32_t kLocked = 1;
   static constexpr std::uint32_t kQueued = 2;
   static constexpr std::uint32_t kWoken = 4;
-  static constexpr std::uint32_t kHandOver = 8;
+  static constexpr std::uint32_t kHandOff = 8;
   static constexpr std::uint32_t kFlags = 15;
   static constexpr int kTagShift = 4;
 
-  // How long a waiter loses before it gets the mutex handed over: long against a switch (0.1 us) and a futex wake (20
-  // us), so that the hand-overs cost nothing; short against what a user notices.
+  // How long a waiter loses before it gets the mutex handed off: long against a switch (0.1 us) and a futex wake (20
+  // us), so that the hand-offs cost nothing; short against what a user notices.
   static constexpr std::chrono::microseconds kPatience{1000};
 
-  // The row of hand-overs. Fibers that compete without switching lose beside their wakers, too (the waker has lost, and
+  // The row of hand-offs. Fibers that compete without switching lose beside their wakers, too (the waker has lost, and
   // sleeps): some 3,000 times in 6,400,000 locks, but only some 100 times twice in a row (two workers, bench/workload
   // --workload=mutex). So a wrong row may cost some microseconds.
   static constexpr unsigned kLossesBesideWaker = 2;
-  static constexpr std::uint16_t kHandOversInARow = 32;
+  static constexpr std::uint16_t kHandOffsInARow = 32;
 
   // Who calls, in 28 bits, not 0; 0 in release builds. Shifted into place.
 #ifdef NDEBUG
@@ -190,7 +190,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 
   bool SpinForIt(bool is_fiber, std::uint32_t tag) noexcept;
   bool Contend(synchronization::Waiter* waiter, bool woken, base::Deadline deadline) noexcept;
-  bool QueueUp(synchronization::Waiter* waiter, bool woken, std::uint16_t hand_overs, base::Deadline deadline) noexcept;
+  bool QueueUp(synchronization::Waiter* waiter, bool woken, std::uint16_t hand_offs, base::Deadline deadline) noexcept;
   void LeaveQueue(synchronization::Waiter* waiter) noexcept;
   bool GiveUpWoken(std::uint32_t tag) noexcept;
   bool Release(std::uint32_t* word) noexcept;

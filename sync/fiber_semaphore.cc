@@ -6,20 +6,20 @@
 namespace weft {
 
 using synchronization::Interruptible;
-using synchronization::LoneWaiter;
+using synchronization::SoleWaiter;
 using synchronization::Waiter;
 using synchronization::WaitList;
 using synchronization::WaitResult;
 
 // In the word. False: there is a unit, or somebody waits already.
-bool FiberSemaphore::AcquireAlone() noexcept {
+bool FiberSemaphore::AcquireAsSole() noexcept {
   if (word_.load(std::memory_order_relaxed) != 0) return false;  // Saves a switch.
-  LoneWaiter waiter(this);
-  return waiter.Await([](LoneWaiter* self, void* semaphore) noexcept {
+  SoleWaiter waiter(this);
+  return waiter.Await([](SoleWaiter* self, void* semaphore) noexcept {
     std::uintptr_t none = 0;  // SE4
     // release: the waiter. Pairs with the acquires in ReleaseToWaiters() and ReleaseToQueue().
     return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
-        none, reinterpret_cast<std::uintptr_t>(self) | kLone, std::memory_order_release, std::memory_order_relaxed);
+        none, reinterpret_cast<std::uintptr_t>(self) | kSole, std::memory_order_release, std::memory_order_relaxed);
   });
 }
 
@@ -39,7 +39,7 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(base::Deadline deadline, In
   const WaitResult result = queue_.Wait(&waiter, deadline, interruptible);
   if (result != WaitResult::kNotified) {
     queue_.lock();
-    // SE2. relaxed: it carries nothing; a read-modify-write, so that who sees the lone waiter there sees what is in it.
+    // SE2. relaxed: it carries nothing; a read-modify-write, so that who sees the sole waiter there sees what is in it.
     if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
     queue_.unlock();
   }
@@ -51,24 +51,24 @@ WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexce
   do {
     if (!HasWaiter(word)) return release(units);  // They have gone since we looked.
     if ((word & kQueued) != 0) return ReleaseToQueue(units);
-    // release: as in release(). acquire: the lone waiter. Pairs with the release in AcquireAlone().
+    // release: as in release(). acquire: the sole waiter. Pairs with the release in AcquireAsSole().
   } while (!word_.compare_exchange_weak(word, Word(units - 1), std::memory_order_acq_rel,
                                         std::memory_order_relaxed));  // SE3
-  LoneOf(word)->Wake();
+  SoleOf(word)->Wake();
 }
 
 void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   WaitList claimed;
   queue_.lock();
-  // acquire: the lone waiter. Pairs with the release in AcquireAlone(). (No test can miss it: the lone waiter came
+  // acquire: the sole waiter. Pairs with the release in AcquireAsSole(). (No test can miss it: the sole waiter came
   // before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
   const std::uintptr_t word = word_.load(std::memory_order_acquire);
   if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
     queue_.unlock();
     return release(units);
   }
-  LoneWaiter* lone = LoneOf(word);
-  if (lone != nullptr) --units;  // SE4: it was first.
+  SoleWaiter* sole = SoleOf(word);
+  if (sole != nullptr) --units;  // SE4: it was first.
   while (units > 0) {
     Waiter* waiter = queue_.ClaimFirst();
     if (waiter == nullptr) break;
@@ -78,7 +78,7 @@ void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   // release: as in release(). A plain store: SE1.
   word_.store(queue_.empty() ? Word(units) : kQueued, std::memory_order_release);
   queue_.unlock();  // SE3
-  if (lone != nullptr) lone->Wake();
+  if (sole != nullptr) sole->Wake();
   WakeAll(&claimed);
 }
 

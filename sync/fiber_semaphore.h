@@ -14,11 +14,11 @@
 // One word:
 //
 //   units << 2               so many are free, nobody waits
-//   waiter | kLone           none is free; one waits for as long as it takes
-//   the latter or 0, | kQueued    none is free; there are waiters in the queue, who came after the lone one
+//   waiter | kSole           none is free; one waits for as long as it takes
+//   the latter or 0, | kQueued    none is free; there are waiters in the queue, who came after the sole one
 //
 // One compare-and-swap each way while nobody waits, or one who came first and has no deadline: the common case where
-// fibers hand something over (two read-modify-writes for each hand-over, where a FiberEvent that is reset takes three).
+// fibers hand something off (two read-modify-writes for each hand-off, where a FiberEvent that is reset takes three).
 // A released unit goes straight to the first waiter, whom nobody can overtake.
 //
 // Invariants
@@ -55,15 +55,15 @@ class FiberSemaphore {
   FiberSemaphore(const FiberSemaphore&) = delete;
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
   ~FiberSemaphore() {
-    // acquire: the waiter, to be named. Pairs with the release in AcquireAlone().
-    const synchronization::LoneWaiter* lone = LoneOf(word_.load(std::memory_order_acquire));
-    if (WEFT_UNLIKELY(lone != nullptr)) synchronization::FailWaitedFor("FiberSemaphore", lone->fiber());
+    // acquire: the waiter, to be named. Pairs with the release in AcquireAsSole().
+    const synchronization::SoleWaiter* sole = SoleOf(word_.load(std::memory_order_acquire));
+    if (WEFT_UNLIKELY(sole != nullptr)) synchronization::FailWaitedFor("FiberSemaphore", sole->fiber());
     queue_.CheckNobodyWaits("FiberSemaphore");
   }
 
   void acquire() noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    if (try_acquire() || AcquireAlone()) return;
+    if (try_acquire() || AcquireAsSole()) return;
     static_cast<void>(AcquireSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
   }
 
@@ -120,21 +120,21 @@ class FiberSemaphore {
 
  private:
   static constexpr std::uintptr_t kQueued = 1;
-  static constexpr std::uintptr_t kLone = 2;
+  static constexpr std::uintptr_t kSole = 2;
   static constexpr int kUnitShift = 2;
-  static_assert(alignof(synchronization::LoneWaiter) > (kQueued | kLone));
+  static_assert(alignof(synchronization::SoleWaiter) > (kQueued | kSole));
 
   static constexpr std::uintptr_t Word(std::ptrdiff_t units) noexcept {
     return static_cast<std::uintptr_t>(units) << kUnitShift;
   }
-  static bool HasWaiter(std::uintptr_t word) noexcept { return (word & (kQueued | kLone)) != 0; }
+  static bool HasWaiter(std::uintptr_t word) noexcept { return (word & (kQueued | kSole)) != 0; }
   static bool HasUnit(std::uintptr_t word) noexcept { return word != 0 && !HasWaiter(word); }
   // nullptr: none.
-  static synchronization::LoneWaiter* LoneOf(std::uintptr_t word) noexcept {
-    return (word & kLone) != 0 ? reinterpret_cast<synchronization::LoneWaiter*>(word & ~(kQueued | kLone)) : nullptr;
+  static synchronization::SoleWaiter* SoleOf(std::uintptr_t word) noexcept {
+    return (word & kSole) != 0 ? reinterpret_cast<synchronization::SoleWaiter*>(word & ~(kQueued | kSole)) : nullptr;
   }
 
-  bool AcquireAlone() noexcept;
+  bool AcquireAsSole() noexcept;
   synchronization::WaitResult AcquireSlow(base::Deadline deadline,
                                           synchronization::Interruptible interruptible) noexcept;
   void ReleaseToWaiters(std::ptrdiff_t units) noexcept;

@@ -66,7 +66,7 @@ WEFT_NOINLINE bool FiberSharedMutex::LockSharedSlow(base::Deadline deadline) noe
   return Await(&readers_, deadline);
 }
 
-// Queues up, unlocks, waits. True: it was handed over.
+// Queues up, unlocks, waits. True: it was handed off.
 bool FiberSharedMutex::Await(WaitList* list, base::Deadline deadline) noexcept {
   Waiter waiter;
   const bool too_late = !deadline.is_infinite() && deadline.expired();

@@ -14,7 +14,7 @@
 //
 // Fairness: by phases. While a writer waits no new reader enters, so writers do not starve. When a writer leaves, all
 // readers that wait by then enter together, so readers do not starve either: each waits for at most one writer. The
-// unlocker hands the mutex over: it belongs to the chosen ones before they run.
+// unlocker hands the mutex off: it belongs to the chosen ones before they run.
 //
 //      word_   bit 0        kWriter   a writer owns it
 //              bit 1        kWaiters  somebody waits: all come to the slow path
@@ -181,7 +181,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   // announced.
   bool AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept WEFT_REQUIRES(queue_lock_);
   bool Await(synchronization::WaitList* list, base::Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
-  // The last owner, with waiters: hands over to one of these. False: nobody is there any more.
+  // The last owner, with waiters: hands off to one of these. False: nobody is there any more.
   bool HandToReaders(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
   bool HandToWriter(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
   // Before a wait without end.

@@ -103,7 +103,7 @@ void Waiter::Wake() noexcept {
   }
 }
 
-bool LoneWaiter::Await(bool (*publish)(LoneWaiter* self, void* argument) noexcept) noexcept {
+bool SoleWaiter::Await(bool (*publish)(SoleWaiter* self, void* argument) noexcept) noexcept {
   fiber_ = scheduling_group::CurrentFiber();
   if (fiber_ == nullptr) {
     if (!publish(this, argument_)) return false;
@@ -116,14 +116,14 @@ bool LoneWaiter::Await(bool (*publish)(LoneWaiter* self, void* argument) noexcep
   return published_;
 }
 
-bool LoneWaiter::Publish(void* self) noexcept {
-  auto* waiter = static_cast<LoneWaiter*>(self);
+bool SoleWaiter::Publish(void* self) noexcept {
+  auto* waiter = static_cast<SoleWaiter*>(self);
   if (waiter->publish_(waiter, waiter->argument_)) return true;
   waiter->published_ = false;  // It is still its owner's alone.
   return false;
 }
 
-void LoneWaiter::Wake() noexcept {
+void SoleWaiter::Wake() noexcept {
   if (fiber_ != nullptr) {
     scheduling_group::UnparkPublished(fiber_);
   } else {
@@ -155,7 +155,7 @@ void WakeAll(WaitList* claimed) noexcept {
       count = 0;
     }
   }
-  // One alone may be handed over to on this worker, as it wakes up the cheapest.
+  // One alone may be handed off to on this worker, as it wakes up the cheapest.
   if (count == 1) {
     scheduling_group::Unpark(fibers[0]);
   } else if (count != 0) {

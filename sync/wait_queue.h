@@ -96,22 +96,22 @@ class Waiter : public WaitNode {
 
   FiberEntity* const fiber_;  // nullptr: a thread
   DecisionWord own_word_{nullptr};
-  base::Parker parker_;  // a thread's bed
+  base::Parker parker_;  // a thread's parker
 };
 
 // A fiber or thread that waits as long as it takes, in no list: for a primitive that has a place for one. It costs a
 // fiber two read-modify-writes and a hundred instructions less than a Waiter (ParkAndPublish() in park.h).
-class LoneWaiter {
+class SoleWaiter {
  public:
   // `argument`: for `publish`.
-  explicit LoneWaiter(void* argument) noexcept : argument_(argument) {}
-  LoneWaiter(const LoneWaiter&) = delete;
-  LoneWaiter& operator=(const LoneWaiter&) = delete;
+  explicit SoleWaiter(void* argument) noexcept : argument_(argument) {}
+  SoleWaiter(const SoleWaiter&) = delete;
+  SoleWaiter& operator=(const SoleWaiter&) = delete;
 
   // The owner, holding no lock. `publish` puts it into its place, by a release after which it touches it no more, and
   // says true; this returns true when it was woken. Or publish says false, and so does this. publish runs on another
   // stack, and neither blocks nor switches.
-  [[nodiscard]] bool Await(bool (*publish)(LoneWaiter* self, void* argument) noexcept) noexcept;
+  [[nodiscard]] bool Await(bool (*publish)(SoleWaiter* self, void* argument) noexcept) noexcept;
 
   // Who took it out of its place, by an acquire; holding no lock. Its last touch of the waiter.
   void Wake() noexcept;
@@ -123,9 +123,9 @@ class LoneWaiter {
 
   FiberEntity* fiber_;  // nullptr: a thread; this and all but the argument: by Await()
   void* const argument_;
-  bool (*publish_)(LoneWaiter* self, void* argument) noexcept;
+  bool (*publish_)(SoleWaiter* self, void* argument) noexcept;
   bool published_;
-  base::Parker parker_;  // a thread's bed
+  base::Parker parker_;  // a thread's parker
 };
 
 // Any thread, holding no lock: wakes all, in order, with one wake-up pass for the fibers among them. Empties the list.

@@ -161,7 +161,7 @@ Tick TickOfNanoseconds(std::int64_t ns) noexcept {
 void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
-  if ((WordOf(entry) & TimerEntry::kKilled) != 0) return End(shard, entry);  // CT2
+  if ((WordOf(entry) & TimerEntry::kKilled) != 0) return End(shard, entry);  // CB2
   SetState(entry, TimerEntry::kRunning);
   entry->tick = Myself();
   const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
@@ -446,7 +446,7 @@ void RunDueCallbacks(TimerEntry* const* entries, std::size_t count, SchedulingGr
     if (first && refusal == Refusal::kNoMemory) pace.OnNoMemory(now);
   }
   if (WEFT_UNLIKELY(refusal != Refusal::kNone)) LogRefusal(refusal, group);
-  // SchedulingGroup::Start would wait for room (CT4). What others take of it between our look and the push is made up
+  // SchedulingGroup::Start would wait for room (CB4). What others take of it between our look and the push is made up
   // for by the overflow list. From here on the fibers' entries may be gone.
   if (fiber_count != 0) {
     group->ReadyBatch(fibers, fiber_count, scheduling_group::ReadyReason::kStarted);

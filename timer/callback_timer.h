@@ -12,13 +12,13 @@
 //   its fiber          kFiring -> kRunning, runs the callable where it lies, then ends the entry or arms it again
 //
 // Invariants
-//   CT1  A callback is destroyed exactly once: by its fiber after it ran, by who kills the timer, or when the runtime
+//   CB1  A callback is destroyed exactly once: by its fiber after it ran, by who kills the timer, or when the runtime
 //        stops.
-//   CT2  Once KillCallbackTimer() has returned, no run of the callback begins: a run begins by a transition under the
+//   CB2  Once KillCallbackTimer() has returned, no run of the callback begins: a run begins by a transition under the
 //        lock, and so does the killing.
-//   CT3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed
+//   CB3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed
 //        is skipped, and the rhythm is that of the first expiry.
-//   CT4  The timer thread never waits for room in a run queue, nor does a callback that runs there: a fiber that it
+//   CB4  The timer thread never waits for room in a run queue, nor does a callback that runs there: a fiber that it
 //        starts while the queue is full goes into the overflow list (thread_may_wait.h). A timer for whose fiber there
 //        is no room, or no memory, is armed again for a little later (RetryPace); it is never lost.
 //

@@ -92,15 +92,15 @@ void TimerSlab::Adopt(TimerChunk* chunk) noexcept {
 }
 
 void TimerSlab::AddWithoutMemory(TimerChunk* chunk) noexcept {
-  chunk->has_room = false;
-  chunk->next_with_room = without_memory_;
+  chunk->is_partial = false;
+  chunk->next_partial = without_memory_;
   without_memory_ = chunk;
 }
 
-void TimerSlab::AddWithRoom(TimerChunk* chunk) noexcept {
-  chunk->has_room = true;
-  chunk->next_with_room = with_room_;
-  with_room_ = chunk;
+void TimerSlab::AddPartial(TimerChunk* chunk) noexcept {
+  chunk->is_partial = true;
+  chunk->next_partial = partial_;
+  partial_ = chunk;
 }
 
 TimerEntry* TimerSlab::AllocateFresh(TimerChunk* chunk) noexcept {
@@ -114,29 +114,29 @@ TimerEntry* TimerSlab::AllocateFresh(TimerChunk* chunk) noexcept {
 }
 
 TimerEntry* TimerSlab::AllocateFromAnother() noexcept {
-  if (current_ != nullptr) current_->has_room = false;
-  current_ = with_room_;
+  if (current_ != nullptr) current_->is_partial = false;
+  current_ = partial_;
   if (current_ != nullptr) {
-    with_room_ = current_->next_with_room;
+    partial_ = current_->next_partial;
     return Allocate();
   }
   if (growing_ == nullptr || growing_->used == kPlacesPerChunk) {
     growing_ = without_memory_;
     if (growing_ == nullptr) return nullptr;
-    without_memory_ = growing_->next_with_room;
+    without_memory_ = growing_->next_partial;
   }
   if (growing_->used == growing_->populated) return nullptr;
   current_ = growing_;
-  current_->has_room = true;
+  current_->is_partial = true;
   return AllocateFresh(current_);
 }
 
 TimerChunk* TimerSlab::TakeUnused() noexcept {
   // current_ is not among them: one chunk stays warm.
-  TimerChunk** link = &with_room_;
-  for (TimerChunk* chunk = with_room_; chunk != nullptr; link = &chunk->next_with_room, chunk = *link) {
+  TimerChunk** link = &partial_;
+  for (TimerChunk* chunk = partial_; chunk != nullptr; link = &chunk->next_partial, chunk = *link) {
     if (chunk->live != 0 || chunk->used == TimerChunk::kFirstPlace) continue;
-    *link = chunk->next_with_room;
+    *link = chunk->next_partial;
     if (chunk == growing_) growing_ = nullptr;
     chunk->free = nullptr;
     chunk->used = TimerChunk::kFirstPlace;

@@ -48,9 +48,9 @@ struct TimerChunk {
   // call).
   alignas(4 * base::kCacheLineSize) std::byte distance[3 * base::kCacheLineSize];
 
-  TimerEntry* free = nullptr;            // linked by `next`
-  TimerChunk* next_with_room = nullptr;  // in TimerSlab::with_room_ or without_memory_
-  TimerChunk* next_of_slab = nullptr;    // in TimerSlab::chunks_
+  TimerEntry* free = nullptr;          // linked by `next`
+  TimerChunk* next_partial = nullptr;  // in TimerSlab::partial_ or without_memory_
+  TimerChunk* next_of_slab = nullptr;  // in TimerSlab::chunks_
   TimerShard* shard = nullptr;
   std::uint64_t fresh_generation = 1;  // TS2
   std::uint32_t live = 0;              // entries allocated
@@ -58,7 +58,7 @@ struct TimerChunk {
   std::uint32_t populated = 0;         // places below have been given memory
   std::uint32_t number = 0;            // in the directory
   EntryWidth width = EntryWidth::kNarrow;
-  bool has_room = false;  // is current_ or in with_room_
+  bool is_partial = false;  // is current_ or in partial_
 
   // A wide one begins at an even place.
   TimerEntry* entry(std::size_t place) noexcept { return reinterpret_cast<TimerEntry*>(this) + place; }
@@ -129,7 +129,7 @@ class TimerSlab {
     }
     entry->next = chunk->free;
     chunk->free = entry;
-    if (WEFT_UNLIKELY(!chunk->has_room)) AddWithRoom(chunk);
+    if (WEFT_UNLIKELY(!chunk->is_partial)) AddPartial(chunk);
     return WEFT_UNLIKELY(--chunk->live == 0) && chunk != current_;
   }
 
@@ -182,12 +182,12 @@ class TimerSlab {
   }
   TimerEntry* AllocateFresh(TimerChunk* chunk) noexcept;
   TimerEntry* AllocateFromAnother() noexcept;
-  void AddWithRoom(TimerChunk* chunk) noexcept;
+  void AddPartial(TimerChunk* chunk) noexcept;
   void AddWithoutMemory(TimerChunk* chunk) noexcept;
 
   const EntryWidth width_;
   TimerChunk* current_ = nullptr;         // where Allocate() takes from
-  TimerChunk* with_room_ = nullptr;       // others that have entries that were freed
+  TimerChunk* partial_ = nullptr;         // others that have entries that were freed
   TimerChunk* growing_ = nullptr;         // the one of which a part was never used; maybe one of the above, too
   TimerChunk* without_memory_ = nullptr;  // of which nothing was used
   TimerChunk* chunks_ = nullptr;          // all

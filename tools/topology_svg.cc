@@ -455,8 +455,8 @@ std::string Drawing::Around(const Anchor& from, const Anchor& to) const {
   return path.str();
 }
 
-// In a node: from each group to the one it robs first; where there are few groups, also to the first one of another L3
-// domain.  Between nodes: from each node to the one that its groups rob first.
+// In a node: from each group to the one it steals from first; where there are few groups, also to the first one of
+// another L3 domain.  Between nodes: from each node to the one that its groups steal from first.
 void Drawing::DrawArrows() {
   const auto& groups = picture_.plan.groups;
   std::set<std::pair<int, int>> wanted;
@@ -512,7 +512,9 @@ std::string Drawing::Summary() const {
 // Returns where it ends.
 double Drawing::DrawLegend(Point at) {
   const auto every = [](std::int64_t n, const std::string& never) {
-    return n == 0 ? never : n == 1 ? std::string("at each idle look") : "at 1 of " + std::to_string(n) + " idle looks";
+    return n == 0   ? never
+           : n == 1 ? std::string("at each idle search")
+                    : "at 1 of " + std::to_string(n) + " idle searches";
   };
   out_ << "<rect x=\"" << Number(at.x) << "\" y=\"" << Number(at.y) << "\" width=\"" << Number(kCellWidth)
        << "\" height=\"" << Number(kCellHeight) << "\" rx=\"3\" fill=\"" << Colour(0, 0.80) << "\" stroke=\""
@@ -536,7 +538,7 @@ double Drawing::DrawLegend(Point at) {
     at.y += 19;
   };
   if (picture_.plan.groups.size() > 1) {
-    sample("near", "whom an idle group robs first in its node: " + every(picture_.steal_every_n, "never"));
+    sample("near", "whom an idle group steals from first in its node: " + every(picture_.steal_every_n, "never"));
   }
   if (header_of_node_.size() > 1) {
     const bool off = picture_.cross_node_steal_every_n == 0;

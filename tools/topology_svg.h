@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The picture of a plan: packages, nodes and L3 domains as nested boxes, a column of cells for each core with one cell
-// for each of its CPUs, in the colour of the group whose worker runs there; arrows show whom a group robs first.
+// for each of its CPUs, in the colour of the group whose worker runs there; arrows show whom a group steals from first.
 //
 // The same plan always gives the same text, so that pictures in the repository can be compared (tools/pictures.sh).
 #ifndef WEFT_TOOLS_TOPOLOGY_SVG_H_

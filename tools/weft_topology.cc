@@ -41,7 +41,7 @@ int Fail(const std::string& why, int exit_code = 2) {
 
 std::string Rate(std::int64_t every_n) {
   if (every_n == 0) return "never";
-  return every_n == 1 ? "at each idle look" : "at 1 of " + std::to_string(every_n) + " idle looks";
+  return every_n == 1 ? "at each idle search" : "at 1 of " + std::to_string(every_n) + " idle searches";
 }
 
 void PrintPlan(const Options& options, const RuntimePlan& planned) {

@@ -71,7 +71,7 @@ class Programs:
 def count_switches(programs, runtime, scale):
     """{figure: [instructions of one switch]}: the difference of two lengths of a workload: start and end cancel.
 
-    One worker. pingpong: two hand-overs for each round trip, each a Set(), a Wait() that parks and a Reset().
+    One worker. pingpong: two hand-offs for each round trip, each a Set(), a Wait() that parks and a Reset().
     yield: as many fibers as yields each; the starts of the further fibers count in, which is less than two percent.
     Without what measures the waits of fibers by the clock, which callgrind has happen too often (callgrind.py).
     """

@@ -8,7 +8,7 @@
 //                   and so on
 //   spawn_ext_all   two plain threads for each group do the same; what they start goes round the groups, as by default
 //   yield_all       16 fibers for each worker yield
-//   pingpong_all    a pair of fibers for each worker hands over, by events
+//   pingpong_all    a pair of fibers for each worker hands off, by events
 //
 // Fibers are started in their group, and may be stolen; those that start others stay.
 
@@ -146,14 +146,14 @@ inline void RunYieldAll(Round& round) {
   done.Wait();
 }
 
-struct HandOverPair {
+struct HandOffPair {
   FiberEvent one_may, two_may;
-  bool last = false;  // handed over with the events
+  bool last = false;  // handed off with the events
 };
 
 inline void RunPingPongAll(Round& round) {
   AllGroups all(round.workers());
-  std::deque<HandOverPair> pairs;
+  std::deque<HandOffPair> pairs;
   FiberLatch done(2 * round.workers());
   for (std::size_t group = 0; group < all.groups(); ++group) {
     for (std::size_t worker = 0; worker < all.WorkersIn(group); ++worker) {

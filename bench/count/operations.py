@@ -61,11 +61,11 @@ OPERATIONS = {operation.key: operation for operation in (
     _workload("spawn", "start, run and end a fiber, from a fiber", 1_000_000, 0.005, 0.025),
     _workload("spawn_ext", "the same from a plain thread", 500_000, 0.02, 0.06, steady=False),
     _workload("yield", "yield", lambda scale: round(1_000 * scale)**2, 0.1, 0.3),
-    _workload("pingpong", "hand over by an event (half a round trip)", 1_000_000, 0.02, 0.06),
-    _workload("pingpong_semaphore", "hand over by a semaphore (half a round trip)", 1_000_000, 0.02, 0.06),
+    _workload("pingpong", "hand off by an event (half a round trip)", 1_000_000, 0.02, 0.06),
+    _workload("pingpong_semaphore", "hand off by a semaphore (half a round trip)", 1_000_000, 0.02, 0.06),
     _workload("pingpong_cv", "round trip by mutex and condition variable", 500_000, 0.02, 0.06),
     _workload("mutex", "lock and unlock", 64 * 20_000, 0.02, 0.06),
-    _workload("mutex_yield", "lock, yield, unlock: the mutex is handed over", 16 * 5_000, 0.1, 0.3),
+    _workload("mutex_yield", "lock, yield, unlock: the mutex is handed off", 16 * 5_000, 0.1, 0.3),
     Operation("channel", "an item put into a channel and taken", 10_000, 40_000),
     # The timers stay, and their memory comes 16 KiB at a time, for 256 of them (timer/timer_slab.h).
     Operation("timer_set", "set a timer", 2_000, 12_000, system_calls=1 / 256),
@@ -104,7 +104,7 @@ FOUND = {
 # Above what was found, by workers, so that not each changed line of code fails: instructions in parts, atomics in
 # numbers. With one worker the counts are the same in each run, and one more atomic on any of these paths is noticed.
 # With two, valgrind runs one thread at a time, for long; fibers left in a hand-off slot meanwhile are taken by the
-# other worker more often than at full speed: hand-overs were found to take 518 to 652 instructions in runs of one day,
+# other worker more often than at full speed: hand-offs were found to take 518 to 652 instructions in runs of one day,
 # before they were made shorter. A start with two is not here: 2.3 to 4.5 read-modify-writes, by who takes what.
 INSTRUCTIONS_SLACK = {1: 1.15, 2: 1.35}
 ATOMICS_SLACK = {1: 0.45, 2: 1.45}

@@ -33,8 +33,8 @@ WORKLOADS = {
     "skynet": ("leaf", lambda scale: 100_000 * scale, 1),
     "yield": ("yield", lambda scale: round(1_000 * scale)**2, 0.5),
     "yield_all": ("yield", "switches", 1),
-    "pingpong": ("hand-over", lambda scale: 1_000_000 * scale, 0.1),
-    "pingpong_all": ("hand-over", "switches", 1),
+    "pingpong": ("hand-off", lambda scale: 1_000_000 * scale, 0.1),
+    "pingpong_all": ("hand-off", "switches", 1),
     "mutex_yield": ("lock", lambda scale: 80_000 * scale, 0.5),
 }
 
@@ -42,7 +42,7 @@ WORKLOADS = {
 #   visit    RunQueue's tail_ (the pushes) and head_ (the pop)
 #   fiber    a quarter of a line of slots (16 bytes each), the entity's line, the two lines at the top of its stack
 #   take     a ring's or deque's head or top, its tail or bottom, a line of slots; and the fiber's three
-#   wake     IdleWorkers' line, the parker's word, the bed; the kernel's own are not counted
+#   wake     IdleWorkers' line, the parker's word, the slot; the kernel's own are not counted
 #   steal    as take, and the line of stolen_out; from another group
 #   pool     EntityPool's lock with the head of its stack, eight to nine lines of 64 pointers; of all groups of a node
 LINES = {"queue_visits": 2, "queue_fibers": 3.25, "peer_takes": 6, "wakes": 3}

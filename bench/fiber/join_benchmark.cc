@@ -5,7 +5,7 @@
 //
 // One fiber starts another and joins it; time is per pair of start and join.
 //
-// BM_StartAndJoin:     Launch::Post. The starter blocks, the new fiber runs, its end wakes the starter: two switches
+// BM_StartAndJoin:     Launch::Post. The spawner blocks, the new fiber runs, its end wakes the spawner: two switches
 // and
 //                      one allocation (the state that the two share). On several workers the new fiber may run
 //                      elsewhere, and the figure then contains what it costs to get it there.

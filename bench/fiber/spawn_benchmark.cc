@@ -5,7 +5,7 @@
 //
 // Time is per fiber, from its start through its run and end to the latch that counts it. A batch is 1,000 fibers.
 //
-// BM_StartDetached:        a fiber starts them one by one. With one worker nothing runs before the starter waits, so
+// BM_StartDetached:        a fiber starts them one by one. With one worker nothing runs before the spawner waits, so
 // the
 //                          figure is the sum of a start, a run on a warm stack, and an end. With two the second worker
 //                          runs them meanwhile: the gain is bounded by the shared queue.

@@ -3,8 +3,8 @@
 
 // How to read the figures
 //
-// Two fibers hand a turn back and forth; time per round trip, which is two hand-overs: two waits, two wakes, two
-// switches. The figure of two workers shows whether the pair stays on one core: each hand-over to another core costs a
+// Two fibers hand a turn back and forth; time per round trip, which is two hand-offs: two waits, two wakes, two
+// switches. The figure of two workers shows whether the pair stays on one core: each hand-off to another core costs a
 // cache line or more.
 //
 // Twins: std::binary_semaphore, and std::mutex with std::condition_variable, between two threads: two futex wakes per

@@ -3,9 +3,9 @@
 
 // pingpong: two fibers hand a token back and forth 500,000 times: by two events (ns_per_roundtrip), two semaphores
 // (ns_per_roundtrip_semaphore), and by one mutex and one condition variable (ns_per_roundtrip_cv). A round trip is two
-// hand-overs: two blocks, two wakes, two switches.
+// hand-offs: two blocks, two wakes, two switches.
 //
-// The figure shows whether the two fibers stay on one core: across cores each hand-over costs a cache line or more.
+// The figure shows whether the two fibers stay on one core: across cores each hand-off costs a cache line or more.
 
 #ifndef WEFT_BENCH_WORKLOAD_PINGPONG_H_
 #define WEFT_BENCH_WORKLOAD_PINGPONG_H_

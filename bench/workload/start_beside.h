@@ -5,7 +5,7 @@
 // workers are busy:
 //
 //   yield_*      with eight fibers per worker that yield for ever
-//   pingpong_*   with a pair of fibers per worker that hand over to each other for ever
+//   pingpong_*   with a pair of fibers per worker that hand off to each other for ever
 //   pool_*       the yardstick: a pool of as many threads with one std::deque under a std::mutex and a condition
 //                variable, busy with eight tasks per thread that post themselves again; what is started is a task
 //

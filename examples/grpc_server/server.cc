@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   const sigset_t signals = BlockEndSignals();
 
   weft::fiber::StartRuntime();  // Before the server: a call that comes in needs it.
-  std::size_t left_behind = 0;
+  std::size_t unfinished = 0;
   {
     weft::examples::GreeterService service;
     std::string address;
@@ -91,6 +91,6 @@ int main(int argc, char** argv) {
     std::cout << service.answered() << " calls were answered, " << service.cancelled() << " were cancelled"
               << std::endl;
   }
-  left_behind = weft::fiber::TerminateRuntime();
-  return left_behind == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  unfinished = weft::fiber::TerminateRuntime();
+  return unfinished == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

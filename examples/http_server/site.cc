@@ -93,9 +93,13 @@ void AnswerFanOut(std::string_view query, Response* response) {
 }
 
 json::object Describe(const weft::scheduling_group::WorkerCounts& counts) {
-  return {{"begun", counts.begun},          {"finished", counts.finished}, {"switches", counts.switches},
-          {"spins", counts.spins},          {"sleeps", counts.sleeps},     {"wakes", counts.wakes},
-          {"idle_looks", counts.idle_looks}};
+  return {{"begun", counts.begun},
+          {"finished", counts.finished},
+          {"switches", counts.switches},
+          {"spins", counts.spins},
+          {"sleeps", counts.sleeps},
+          {"wakes", counts.wakes},
+          {"idle_searches", counts.idle_searches}};
 }
 
 json::object Describe(const weft::scheduling_group::GroupCounts& counts) {

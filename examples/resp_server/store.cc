@@ -97,7 +97,7 @@ std::size_t Store::CountExisting(Keys keys) {
 }
 
 bool Store::Set(std::string_view key, ValueRef value, const SetOptions& options) {
-  ValueRef old;  // Given up behind the lock (ST2).
+  ValueRef old;  // Given up behind the lock (KV2).
   Shard& shard = ShardOf(key);
   const std::lock_guard guard(shard.mutex);
   Item* item = Find(&shard, key);
@@ -132,7 +132,7 @@ Store::AddResult Store::Add(std::string_view key, std::int64_t number, std::int6
 }
 
 std::size_t Store::Erase(Keys keys) {
-  std::vector<ValueRef> old;  // Given up behind the locks (ST2).
+  std::vector<ValueRef> old;  // Given up behind the locks (KV2).
   old.reserve(keys.size());
   const ShardSet locked(this, keys);
   for (const std::string_view key : keys) {
@@ -169,7 +169,7 @@ std::optional<weft::base::Deadline> Store::ExpiryOf(std::string_view key) {
 void Store::Clear() {
   for (std::size_t i = 0; i < kShards; ++i) {
     Shard& shard = shards_[i];
-    Map map;  // Destroyed behind the lock (ST2).
+    Map map;  // Destroyed behind the lock (KV2).
     ExpiryQueue expiries;
     const std::lock_guard guard(shard.mutex);
     shard.map.swap(map);

@@ -9,8 +9,8 @@
 // RemoveExpired(), which knows them by a queue in each shard, ordered by time.
 //
 // Invariants
-//   ST1  An entry is in its shard's queue, once, exactly while it expires; `Entry::expiry` is its place there.
-//   ST2  Values are made and freed, and large maps destroyed, outside of the locks, but for what a counter makes.
+//   KV1  An entry is in its shard's queue, once, exactly while it expires; `Entry::expiry` is its place there.
+//   KV2  Values are made and freed, and large maps destroyed, outside of the locks, but for what a counter makes.
 // Any fiber and any thread; a call may switch (FiberMutex). Times are the clock's.
 //
 // A FiberMutex and not a spin lock: an insertion allocates, and now and then makes the whole map larger; those who wait

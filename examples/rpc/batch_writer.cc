@@ -46,7 +46,7 @@ bool BatchWriter::Write(OutFramePtr frame) {
 
 void BatchWriter::WriteAll(bool borrowed) {
   for (int round = 0;; ++round) {
-    if (borrowed && round == kRoundsForOthers) return HandOver();
+    if (borrowed && round == kRoundsForOthers) return HandOff();
     if (to_do_ == nullptr) {
       LetOthersCome();
       TakeAll();
@@ -54,7 +54,7 @@ void BatchWriter::WriteAll(bool borrowed) {
     if (failed()) {
       DropToDo();
     } else if (!WriteToDo(borrowed ? AtOnce() : base::Deadline::After(options_.timeout))) {
-      return HandOver();
+      return HandOff();
     }
     Owner* const owner = owner_;
     if (TryEnd()) {
@@ -126,7 +126,7 @@ void BatchWriter::Sent(std::size_t bytes) {
   if (before > options_.max_unsent && before - bytes <= options_.max_unsent) room_.Set();
 }
 
-void BatchWriter::HandOver() {
+void BatchWriter::HandOff() {
   if (StartFiberDetached([this] { WriteAll(/*borrowed=*/false); })) return;
   WriteAll(/*borrowed=*/false);  // No more fibers are started: then in the caller's.
 }

@@ -99,7 +99,7 @@ class BatchWriter {
   void LetOthersCome();
   void TakeAll();
   bool TryEnd();
-  void HandOver();
+  void HandOff();
   void Fail();
   void DropToDo();
 

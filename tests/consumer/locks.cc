@@ -32,7 +32,7 @@ void LockOften(weft::FiberMutex* mutex, weft::FiberSharedMutex* shared, long* co
   }
 }
 
-void PassOn(weft::FiberChannel<int>* in, weft::FiberChannel<int>* out) {
+void ForwardStealRequest(weft::FiberChannel<int>* in, weft::FiberChannel<int>* out) {
   int item = 0;
   while (in->Get(&item)) {
     if (!out->Put(item + 1)) return;
@@ -56,7 +56,7 @@ int main() {
   }
   weft::FiberChannel<int> first(0);
   weft::FiberChannel<int> second(4);
-  fibers.emplace_back([&] { PassOn(&first, &second); });
+  fibers.emplace_back([&] { ForwardStealRequest(&first, &second); });
   fibers.emplace_back([&] {
     for (int i = 0; i < kRounds && first.Put(i); ++i) {
     }

@@ -416,10 +416,10 @@ TEST_F(ContextTest, AFlowStartedFromACatchBlockHasNoException) {
     }
   });
   try {
-    throw std::logic_error("of the starter");
+    throw std::logic_error("of the spawner");
   } catch (const std::exception&) {
     flow.Resume(&here_);
-    EXPECT_EQ(CurrentMessage(), "of the starter");
+    EXPECT_EQ(CurrentMessage(), "of the spawner");
   }
   EXPECT_TRUE(clean);
 }

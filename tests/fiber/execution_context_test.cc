@@ -90,7 +90,7 @@ TEST_P(ExecutionContextTest, ItStaysCurrentOverSwitchesAndMigration) {
   for (Fiber& fiber : fibers) fiber.Join();
 }
 
-TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsStarters) {
+TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
   auto context = FiberExecutionContext::Create();
   auto another = FiberExecutionContext::Create();
   const auto start_all = [&] {

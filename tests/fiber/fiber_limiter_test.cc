@@ -249,7 +249,7 @@ TEST(FiberLimiter, CountsBeginAnewWithTheRuntime) {
   EXPECT_EQ(TryAdmit(), Admission::kAdmitted) << "the limit went with the runtime that had it";
 }
 
-TEST(FiberLimiter, FibersThatFormerRuntimesLeftBehindDoNotCount) {
+TEST(FiberLimiter, UnfinishedFibersOfFormerRuntimesDoNotCount) {
   Options options = OptionsOf({});
   options.terminate_timeout = std::chrono::milliseconds(1);
   static auto* const never = new FiberEvent;

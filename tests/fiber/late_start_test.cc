@@ -41,16 +41,16 @@ struct StartsInItsConstructor {
       FiberYield();
       ran = true;
     }).Join();
-    left_behind = TerminateRuntime();
+    unfinished = TerminateRuntime();
   }
   bool ran = false;
-  std::size_t left_behind = 1;
+  std::size_t unfinished = 1;
 };
 const StartsInItsConstructor started_before_main;
 
 TEST(LateStart, ARuntimeWithOptionsRunsInAStaticConstructor) {
   EXPECT_TRUE(started_before_main.ran);
-  EXPECT_EQ(started_before_main.left_behind, std::size_t{0});
+  EXPECT_EQ(started_before_main.unfinished, std::size_t{0});
 }
 
 TEST(LateStartDeathTest, ARuntimeFromFlagsInAStaticConstructorSaysWhyNot) {

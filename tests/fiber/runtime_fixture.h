@@ -60,7 +60,7 @@ class RuntimeOf {
   explicit RuntimeOf(Shape shape) : RuntimeOf(OptionsOf(shape)) {}
   ~RuntimeOf() {
     if (!IsRuntimeRunning()) return;  // The test has ended it.
-    EXPECT_EQ(TerminateRuntime(), std::size_t{0}) << "fibers were left behind";
+    EXPECT_EQ(TerminateRuntime(), std::size_t{0}) << "fibers have not finished";
   }
   RuntimeOf(const RuntimeOf&) = delete;
   RuntimeOf& operator=(const RuntimeOf&) = delete;

@@ -172,7 +172,7 @@ TEST_P(RuntimeTest, NothingIsTakenDownBeforeAThreadThatStartsAFiberIsDone) {
   SetFiberDetachedTimer(Steady::now() + 1h, [kept = std::move(held)] {});
   std::thread terminator;
   {
-    const ThreadInside starter;
+    const ThreadInside spawner;
     terminator = std::thread([] { EXPECT_EQ(TerminateRuntime(), std::size_t{0}); });
     while (StartFiberDetached([] {})) std::this_thread::yield();
     EXPECT_TRUE(Stays([&] { return !callback.expired(); })) << "timers are dropped";
@@ -230,11 +230,11 @@ TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
   StartRuntime(options);
   Shared shared;
   std::atomic<bool> accepted{false};
-  std::thread starter([&] { accepted = StartFiberDetached(SlowToMove(&shared)); });
+  std::thread spawner([&] { accepted = StartFiberDetached(SlowToMove(&shared)); });
   while (!shared.moving) std::this_thread::yield();
-  std::size_t left_behind = 1;
+  std::size_t unfinished = 1;
   std::thread terminator([&] {
-    left_behind = TerminateRuntime();
+    unfinished = TerminateRuntime();
     shared.terminated = true;
   });
   // It refuses starts first of all. With that it is on its way.
@@ -242,9 +242,9 @@ TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
   shared.go_on = true;
   terminator.join();
   EXPECT_FALSE(shared.terminated_before_the_move_was_over);
-  starter.join();
+  spawner.join();
   EXPECT_EQ(shared.ran.load(), accepted.load());
-  EXPECT_EQ(left_behind, 0U);
+  EXPECT_EQ(unfinished, 0U);
 }
 
 TEST_P(RuntimeTest, TimedWaitsStillEndInTimeWhileTheRuntimeTerminates) {
@@ -295,23 +295,23 @@ TEST_P(RuntimeTest, APeriodicTimerDoesNotKeepTheRuntimeFromTerminating) {
 
 // --- Fibers that do not end ---
 
-class LeftBehindTest : public ::testing::TestWithParam<Shape> {
+class UnfinishedFibersTest : public ::testing::TestWithParam<Shape> {
  protected:
   static Options Impatient() {
     Options options = OptionsOf(GetParam());
     options.terminate_timeout = 30ms;
     return options;
   }
-  // For what fibers that are left behind hold on to: they never give it back.
+  // For what unfinished fibers hold on to: they never give it back.
   template <class T>
   static T& Immortal() {
     static auto* const list = new std::vector<std::unique_ptr<T>>;
     return *list->emplace_back(std::make_unique<T>());
   }
 };
-WEFT_INSTANTIATE_SHAPES(LeftBehindTest);
+WEFT_INSTANTIATE_SHAPES(UnfinishedFibersTest);
 
-TEST_P(LeftBehindTest, AParkedFiberIsReportedByNameAndId) {
+TEST_P(UnfinishedFibersTest, AParkedFiberIsReportedByNameAndId) {
   StartRuntime(Impatient());
   auto& never = Immortal<FiberEvent>();
   auto& waits = Immortal<FiberEvent>();
@@ -327,7 +327,7 @@ TEST_P(LeftBehindTest, AParkedFiberIsReportedByNameAndId) {
   EXPECT_NE(log.text().find("'the patient one' (id " + std::to_string(id) + ")"), std::string::npos) << log.text();
 }
 
-TEST_P(LeftBehindTest, ASleeperForEverIsLeftBehind) {
+TEST_P(UnfinishedFibersTest, ASleeperForEverIsReported) {
   StartRuntime(Impatient());
   ASSERT_TRUE(StartFiberDetached({.name = "sleeper"}, [] { FiberSleepFor(std::chrono::hours::max()); }));
   ASSERT_TRUE(StartFiberDetached({.name = "dozer"}, [] { FiberSleepFor(1h); }));
@@ -337,7 +337,7 @@ TEST_P(LeftBehindTest, ASleeperForEverIsLeftBehind) {
   EXPECT_NE(log.text().find("'dozer'"), std::string::npos) << log.text();
 }
 
-TEST_P(LeftBehindTest, FibersThatYieldForEverAreLeftBehindInTheQueue) {
+TEST_P(UnfinishedFibersTest, FibersThatYieldForEverAreReportedAsQueued) {
   StartRuntime(Impatient());
   const int fibers = static_cast<int>(GetConcurrencyHint()) + 2;
   for (int i = 0; i < fibers; ++i) {
@@ -350,7 +350,7 @@ TEST_P(LeftBehindTest, FibersThatYieldForEverAreLeftBehindInTheQueue) {
   EXPECT_NE(log.text().find("'yields'"), std::string::npos) << log.text();
 }
 
-TEST_P(LeftBehindTest, QueuedFibersThatNeverGotAWorkerAreReported) {
+TEST_P(UnfinishedFibersTest, QueuedFibersThatNeverGotAWorkerAreReported) {
   if (GetParam().workers > 4)
     GTEST_SKIP() << "with far more workers than CPUs one may be done before another has begun";
   StartRuntime(Impatient());
@@ -379,7 +379,7 @@ TEST_P(LeftBehindTest, QueuedFibersThatNeverGotAWorkerAreReported) {
   EXPECT_NE(log.text().find("fiber 'queued'"), std::string::npos) << log.text();
 }
 
-TEST_P(LeftBehindTest, TheRuntimeCanBeStartedAgainAndDoesNotCountThemTwice) {
+TEST_P(UnfinishedFibersTest, TheRuntimeCanBeStartedAgainAndDoesNotCountThemTwice) {
   for (int round = 0; round < 5; ++round) {
     StartRuntime(Impatient());
     ASSERT_TRUE(StartFiberDetached([] { FiberSleepFor(1h); }));
@@ -394,7 +394,7 @@ TEST_P(LeftBehindTest, TheRuntimeCanBeStartedAgainAndDoesNotCountThemTwice) {
   EXPECT_LT(Steady::now() - begin, 10s);
 }
 
-TEST_P(LeftBehindTest, WakingOneAfterwardsIsHarmless) {
+TEST_P(UnfinishedFibersTest, WakingOneAfterwardsIsHarmless) {
   auto& event = Immortal<FiberEvent>();
   auto& waits = Immortal<FiberEvent>();
   StartRuntime(Impatient());
@@ -411,7 +411,7 @@ TEST_P(LeftBehindTest, WakingOneAfterwardsIsHarmless) {
   EXPECT_EQ(TerminateRuntime(), 0U);
 }
 
-TEST_P(LeftBehindTest, ALongListIsCutAndCounted) {
+TEST_P(UnfinishedFibersTest, ALongListIsCutAndCounted) {
   StartRuntime(Impatient());
   auto& never = Immortal<FiberEvent>();
   constexpr int kFibers = 500;

@@ -107,7 +107,7 @@ TEST_P(ThisFiberTest, SleepUntilAsksAClockThatWasSetBackAgain) {
   });
 }
 
-// (That FiberSleepFor(hours::max()) does not overflow either: RuntimeTest, ASleeperForEverIsLeftBehind.)
+// (That FiberSleepFor(hours::max()) does not overflow either: RuntimeTest, ASleeperForEverIsReported.)
 
 TEST_P(ThisFiberTest, ASleepingFiberLeavesItsWorkerToOthers) {
   // More sleepers than workers: one after the other they would take far longer.

@@ -136,15 +136,15 @@ TEST_F(GuestMemory, StacksAndFibersOfEachGroupAreOnItsNode) {
   ExpectOnNodesOfGroups(Entities(40), "entities");
 }
 
-// A fiber that is not stolen takes its entity from the home of its group also when another thread starts it.
+// A fiber that is not stolen takes its entity from the arena of its group also when another thread starts it.
 TEST_F(GuestMemory, FibersThatFibersOfAnotherGroupStartAreOnTheirNodeToo) {
   Start(OneGroupPerNode());
   std::mutex mutex;
   std::vector<Place> places;
   const std::vector<SchedulingGroup*> groups = Groups();
   FiberLatch done(static_cast<std::ptrdiff_t>(groups.size() * groups.size()));
-  for (SchedulingGroup* starter : groups) {
-    StartIn(starter, true, [&] {
+  for (SchedulingGroup* spawner : groups) {
+    StartIn(spawner, true, [&] {
       for (SchedulingGroup* group : groups) {
         StartIn(group, true, [&, group] {
           const void* entity = scheduling_group::CurrentFiber();

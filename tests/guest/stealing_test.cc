@@ -38,7 +38,7 @@ class GuestStealing : public GuestTest {
   struct Counts {
     std::uint64_t attempts = 0;
     std::uint64_t stolen = 0;
-    std::uint64_t idle_looks = 0;
+    std::uint64_t idle_searches = 0;
   };
   static Counts CountsOf(const SchedulingGroup& group) {
     const scheduling_group::GroupCounts all = scheduling_group::ReadCounts(group);
@@ -47,7 +47,7 @@ class GuestStealing : public GuestTest {
       counts.attempts += steals.attempts;
       counts.stolen += steals.stolen_in;
     }
-    counts.idle_looks = all.Sum().idle_looks;
+    counts.idle_searches = all.Sum().idle_searches;
     return counts;
   }
   // By group.
@@ -85,8 +85,8 @@ class GuestStealing : public GuestTest {
   }
 
   // How often the first group looks at others each time it has nothing to do: a fiber of it sleeps again and again, and
-  // the worker that finds nothing then looks at its neighbours. Nobody else does anything, so nobody calls it for help.
-  static double AttemptsPerLook() {
+  // the worker that finds nothing then looks at its neighbours. Nobody else does anything, so nobody requests a steal.
+  static double AttemptsPerSearch() {
     constexpr int kSleeps = 250;
     SchedulingGroup* group = Groups().front();
     const Counts before = CountsOf(*group);
@@ -97,7 +97,7 @@ class GuestStealing : public GuestTest {
     });
     done.Wait();
     const Counts after = CountsOf(*group);
-    const std::uint64_t looks = after.idle_looks - before.idle_looks;
+    const std::uint64_t looks = after.idle_searches - before.idle_searches;
     EXPECT_GE(looks, kSleeps / 2) << "the group did not idle: nothing was measured";
     return static_cast<double>(after.attempts - before.attempts) / static_cast<double>(looks);
   }
@@ -180,19 +180,19 @@ TEST_F(GuestStealing, EachNodeRunsAFairPartOfWhatIsStartedOnOne) {
 
 TEST_F(GuestStealing, WithinANodeIsTriedAtItsRate) {
   Start(TwoGroupsPerNode(4, 0));
-  EXPECT_NEAR(AttemptsPerLook(), 1.0 / 4, 0.04);  // One neighbour.
+  EXPECT_NEAR(AttemptsPerSearch(), 1.0 / 4, 0.04);  // One neighbour.
 }
 
 TEST_F(GuestStealing, AcrossNodesIsTriedAtItsRate) {
   Start(TwoGroupsPerNode(0, 8));
   const double expected = GroupsElsewhere() / 8.0;
-  EXPECT_NEAR(AttemptsPerLook(), expected, 0.15 * expected);
+  EXPECT_NEAR(AttemptsPerSearch(), expected, 0.15 * expected);
 }
 
 TEST_F(GuestStealing, ByDistanceIsTriedAtTheRateOfEach) {
   Start(TwoGroupsPerNode(2, 16));
   const double expected = 1.0 / 2 + GroupsElsewhere() / 16.0;
-  EXPECT_NEAR(AttemptsPerLook(), expected, 0.15 * expected);
+  EXPECT_NEAR(AttemptsPerSearch(), expected, 0.15 * expected);
 }
 
 }  // namespace

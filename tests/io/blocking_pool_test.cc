@@ -156,7 +156,7 @@ TEST(BlockingPoolThreads, RunWhereTheMainThreadMayAndNotOnlyOnTheWorkersCpus) {
 
 // --- Back-pressure ---
 
-TEST_P(BlockingPoolTest, CallersWaitForRoomWhenTheQueueIsFullAndNothingIsLost) {
+TEST_P(BlockingPoolTest, CallersWaitForCapacityWhenTheQueueIsFullAndNothingIsLost) {
   constexpr int kCallers = 8;
   BlockingPool pool(Threads(1, 2));
   Gate gate;
@@ -177,7 +177,7 @@ TEST_P(BlockingPoolTest, CallersWaitForRoomWhenTheQueueIsFullAndNothingIsLost) {
       YieldUntil([&] {
         const BlockingCounts counts = pool.counts();
         return counts.running == 1 && counts.queued == std::min<std::size_t>(behind, 2) &&
-               counts.waiting_for_room == behind - counts.queued;
+               counts.waiting_for_capacity == behind - counts.queued;
       });
     }
     gate.Open();
@@ -188,7 +188,7 @@ TEST_P(BlockingPoolTest, CallersWaitForRoomWhenTheQueueIsFullAndNothingIsLost) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7})) << "first come, first served";
 }
 
-TEST_P(BlockingPoolTest, TheWaitForRoomEndsInTime) {
+TEST_P(BlockingPoolTest, TheWaitForCapacityEndsInTime) {
   BlockingPool pool(Threads(1, 1));
   Gate gate;
   Fiber running([&] { RunBlocking(pool, [&] { gate.Pass(); }); });
@@ -492,7 +492,7 @@ TEST_P(BlockingPoolTest, ManyCallersWithAndWithoutLimits) {
     const BlockingCounts counts = pool.counts();
     EXPECT_EQ(counts.queued, 0U);
     EXPECT_EQ(counts.abandoned, 0U);
-    EXPECT_EQ(counts.waiting_for_room, 0U);
+    EXPECT_EQ(counts.waiting_for_capacity, 0U);
     EXPECT_LE(counts.threads, 4U);
     EXPECT_EQ(counts.calls, static_cast<std::uint64_t>(begun));
     answered = answers;
@@ -526,7 +526,7 @@ TEST(BlockingPoolRefused, ManyCallersWhileThreadsAreRefusedNowAndThen) {
 
 // --- Options ---
 
-TEST(BlockingPoolOptionsDeathTest, APoolOfNoThreadsOrNoRoomIsNotMade) {
+TEST(BlockingPoolOptionsDeathTest, APoolOfNoThreadsOrNoCapacityIsNotMade) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(BlockingPool({.threads = 0}), "0 threads and room for 1024 calls: at least 1 each");
   EXPECT_DEATH(BlockingPool({.queue_size = 0}), "64 threads and room for 0 calls: at least 1 each");

@@ -165,7 +165,7 @@ TEST_P(FiberBlockingTest, TheCallIsInTheExecutionContextOfItsCaller) {
   });
 }
 
-TEST_P(FiberBlockingTest, ALimitedCallMayBeLeftBehind) {
+TEST_P(FiberBlockingTest, ALimitedCallMayNeverFinish) {
   const auto gate = std::make_shared<Gate>();
   const auto calls = GetFiberBlockingCounts().calls;
   InFiber([&] {
@@ -255,7 +255,7 @@ TEST(FiberBlockingOptionsDeathTest, WithoutARuntimeTheFlagsAreReadAndABadOneIsRe
       "a blocking call: --fiber_blocking_threads=0: must be in 1..4096");
 }
 
-TEST(FiberBlockingRestart, ACallOfAFiberLeftBehindEndsWithoutHarm) {
+TEST(FiberBlockingRestart, ACallOfAnUnfinishedFiberEndsWithoutHarm) {
   Gate gate;
   {
     fiber::Options options = fiber::OptionsOf({1, 1});
@@ -264,7 +264,7 @@ TEST(FiberBlockingRestart, ACallOfAFiberLeftBehindEndsWithoutHarm) {
     // By value: its stack is never unwound, and it never goes on.
     ASSERT_TRUE(StartFiberDetached([&gate] {
       FiberBlocking([&gate] { gate.Pass(); });
-      ADD_FAILURE() << "a fiber that was left behind went on";
+      ADD_FAILURE() << "an unfinished fiber went on";
     }));
     YieldUntil([&] { return gate.arrived() == 1; });
     EXPECT_EQ(fiber::TerminateRuntime(), 1U);

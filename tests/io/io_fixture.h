@@ -95,7 +95,7 @@ class IoRuntime {
   ~IoRuntime() {
     std::size_t left = 0;
     if (fiber::IsRuntimeRunning()) left = fiber::TerminateRuntime();
-    EXPECT_EQ(left, std::size_t{0}) << "fibers were left behind";
+    EXPECT_EQ(left, std::size_t{0}) << "fibers have not finished";
     for (const Reactor* reactor : reactors_) {
       EXPECT_EQ(reactor->counts().descriptors, 0u) << "a descriptor is still registered";
     }
@@ -113,9 +113,9 @@ class IoRuntime {
     for (const Reactor* reactor : reactors_) {
       const Reactor::Counts some = reactor->counts();
       all.waits += some.waits;
-      all.looks += some.looks;
+      all.polls += some.polls;
       all.events += some.events;
-      all.watch_wakes += some.watch_wakes;
+      all.watchdog_wakes += some.watchdog_wakes;
       all.descriptors += some.descriptors;
     }
     return all;

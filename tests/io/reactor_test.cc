@@ -79,7 +79,7 @@ class IdleConnections {
   std::vector<Fiber> readers_;
 };
 
-// RE2. What there is to settle (a spinner, the watch, memory to trim) is over some time.
+// RE2. What there is to settle (a spinner, the watchdog, memory to trim) is over some time.
 TEST_P(ReactorTest, AnIdleProcessMakesNoWakeUps) {
   constexpr int kConnections = 100;
   const IdleConnections idle(kConnections);
@@ -92,13 +92,13 @@ TEST_P(ReactorTest, AnIdleProcessMakesNoWakeUps) {
     const std::uint64_t switches_after = VoluntarySwitches();
     const Reactor::Counts after = runtime_.counts();
     // ThreadSanitizer has a thread of its own, which wakes up.
-    silent = (switches_after == switches || WEFT_TSAN) && after.waits == before.waits && after.looks == before.looks &&
-             after.watch_wakes == before.watch_wakes;
+    silent = (switches_after == switches || WEFT_TSAN) && after.waits == before.waits && after.polls == before.polls &&
+             after.watchdog_wakes == before.watchdog_wakes;
   }
   EXPECT_TRUE(silent) << "no 300 ms of 30 without a wake-up";
 }
 
-// RE1, PA2. The worker that polled runs a fiber that computes and does not yield.
+// RE1, PL2. The worker that polled runs a fiber that computes and does not yield.
 TEST_P(ReactorTest, AnAbandonedPollIsTakenOverByAWorkerThatSleeps) {
   if (fiber::GetSchedulingGroupSize() < 2) GTEST_SKIP() << "there is no other worker";
   const int rounds = Scaled(200);
@@ -141,7 +141,7 @@ TEST_P(ReactorTest, AnAbandonedPollIsTakenOverByAWorkerThatSleeps) {
   answers.Join();
   std::sort(latencies.begin(), latencies.end());
   std::cout << "served while a worker computes, after us: median " << latencies[latencies.size() / 2] << ", at most "
-            << latencies.back() << ", by the watch " << runtime_.counts().watch_wakes << " times of "
+            << latencies.back() << ", by the watchdog " << runtime_.counts().watchdog_wakes << " times of "
             << latencies.size() << '\n';
 }
 

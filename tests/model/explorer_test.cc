@@ -44,12 +44,12 @@ Result MessagePassing(std::memory_order store, std::memory_order load) {
   });
 }
 
-TEST(Explorer, DataHandedOverByReleaseAndAcquireIsNoRace) {
+TEST(Explorer, DataHandedOffByReleaseAndAcquireIsNoRace) {
   const Result result = MessagePassing(kRelease, kAcquire);
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-TEST(Explorer, DataHandedOverByLessIsARace) {
+TEST(Explorer, DataHandedOffByLessIsARace) {
   for (const Result& result : {MessagePassing(kRelaxed, kAcquire), MessagePassing(kRelease, kRelaxed)}) {
     EXPECT_TRUE(result.violation);
     EXPECT_NE(result.message.find("data race"), std::string::npos) << result.report;
@@ -175,15 +175,15 @@ TEST(Explorer, TwoThreadsThatSpinDoNotStarveAThird) {
 
 TEST(Explorer, BackgroundThreadsMaySleepAtTheEnd) {
   const Result result = Explored([](Scenario& scenario) {
-    auto* bed = scenario.New<Parker>("bed");
+    auto* parker = scenario.New<Parker>("parker");
     auto* woken = scenario.New<Data<int>>("woken", 0);
     scenario.Background("sleeper", [=] {
       for (;;) {
-        bed->Park();
+        parker->Park();
         woken->Write(woken->Read() + 1);
       }
     });
-    scenario.Thread("waker", [=] { bed->Unpark(); });
+    scenario.Thread("waker", [=] { parker->Unpark(); });
     scenario.AtEnd([=] { MODEL_CHECK(woken->Read() == 1, "the background thread runs until it sleeps"); });
   });
   EXPECT_TRUE(result.passed) << result.report;

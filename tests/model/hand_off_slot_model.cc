@@ -31,19 +31,19 @@ constexpr int kOther = 1;
 constexpr int kThird = 2;
 constexpr int kWorkers = 3;
 
-struct Desk {
+struct WorkerQueues {
   HandOffSlot slot;
 };
 
 struct World {
-  std::array<Desk, kWorkers> desks;
+  std::array<WorkerQueues, kWorkers> worker_queues;
   std::array<FiberEntity, kMaxFibers> fibers;
   std::array<std::array<int, kMaxFibers>, kWorkers> taken{};  // by taker and fiber: how often
   int filled = 0;                                             // the owner's
   SpinMemory memory;                                          // of kOther
   std::chrono::steady_clock::time_point now{};                // likewise
 
-  HandOffSlot& slot() { return desks[kOwner].slot; }
+  HandOffSlot& slot() { return worker_queues[kOwner].slot; }
 
   void Check(int taker, FiberEntity* fiber) {
     if (fiber == nullptr) return;
@@ -60,7 +60,7 @@ struct World {
     ++filled;
     return true;
   }
-  void HandOver(int times, bool fence = true) {
+  void HandOff(int times, bool fence = true) {
     for (int i = 0; i < times; ++i) {
       if (Fill(fence)) Take(kOwner);
     }
@@ -74,7 +74,7 @@ struct World {
   // A spinner whose looks are as far apart as its patience asks for.
   FiberEntity* Look() {
     now += kHandOffPatience;
-    return TakeNeglectedHandOff(std::span<Desk>(desks), kOther, now, &memory);
+    return TakeNeglectedHandOff(std::span<WorkerQueues>(worker_queues), kOther, now, &memory);
   }
 
   // At the end: `left` was in the slot.
@@ -89,7 +89,7 @@ struct World {
 
 template <class AWorld = World>
 AWorld* NewWorld(model::Scenario& scenario) {
-  auto* world = scenario.New<AWorld>("desks");
+  auto* world = scenario.New<AWorld>("worker_queues");
   scenario.Name(&world->fibers, sizeof(world->fibers), "fibers");
   scenario.AtEnd([=] { world->CheckAll(world->slot().Take()); });
   return world;
@@ -105,7 +105,7 @@ TEST(HandOffSlotModel, AThiefTakes) {
   Explore({.name = "hand_off_slot: 1 thief", .preemptions = model::kUnbounded, .weak_choices = 3},
           [](model::Scenario& scenario) {
             auto* world = NewWorld(scenario);
-            scenario.Thread("owner", [=] { world->HandOver(3); });
+            scenario.Thread("owner", [=] { world->HandOff(3); });
             scenario.Thread("thief", [=] { world->Take(kOther, 2); });
           });
 }
@@ -114,7 +114,7 @@ TEST(HandOffSlotModel, AThiefTakesWhatWasFilledInWithoutAFence) {
   Explore({.name = "hand_off_slot: 1 thief, no fence", .preemptions = model::kUnbounded, .weak_choices = 3},
           [](model::Scenario& scenario) {
             auto* world = NewWorld(scenario);
-            scenario.Thread("owner", [=] { world->HandOver(3, /*fence=*/false); });
+            scenario.Thread("owner", [=] { world->HandOff(3, /*fence=*/false); });
             scenario.Thread("thief", [=] { world->Take(kOther, 2); });
           });
 }
@@ -123,7 +123,7 @@ TEST(HandOffSlotModel, TwoThievesTake) {
   Explore({.name = "hand_off_slot: 2 thieves", .preemptions = model::kUnbounded, .weak_choices = 3},
           [](model::Scenario& scenario) {
             auto* world = NewWorld(scenario);
-            scenario.Thread("owner", [=] { world->HandOver(2); });
+            scenario.Thread("owner", [=] { world->HandOff(2); });
             scenario.Thread("thief", [=] { world->Take(kOther); });
             scenario.Thread("another", [=] { world->Take(kThird); });
           });
@@ -148,10 +148,10 @@ TEST(HandOffSlotModel, AFullSlotIsNotFilled) {
 TEST(HandOffSlotModel, ASpinnerGetsWhatIsLeftInTheSlotAtItsSecondSample) {
   Explore({.name = "hand_off_slot: neglected", .preemptions = model::kUnbounded, .weak_choices = 2},
           [](model::Scenario& scenario) {
-            auto* world = scenario.New<World>("desks");
+            auto* world = scenario.New<World>("worker_queues");
             scenario.Name(&world->fibers, sizeof(world->fibers), "fibers");
             scenario.Thread("owner", [=] {
-              world->HandOver(1);
+              world->HandOff(1);
               static_cast<void>(world->Fill());
             });
             scenario.Thread("spinner", [=] {
@@ -188,10 +188,10 @@ struct SleepyWorld : World {
   }
 };
 
-void TheSpinnerGoesToSleep(model::Scenario& scenario, int hand_overs) {
+void TheSpinnerGoesToSleep(model::Scenario& scenario, int hand_offs) {
   auto* world = NewWorld<SleepyWorld>(scenario);
   scenario.Thread("owner", [=] {
-    world->HandOver(hand_overs);
+    world->HandOff(hand_offs);
     world->FillAndNotify();
   });
   scenario.Thread("spinner", [=] { world->GoToSleep(); });
@@ -203,8 +203,8 @@ TEST(HandOffSlotModel, ASpinnerThatGoesToSleepSeesTheFiberOrIsWoken) {
           [](model::Scenario& scenario) { TheSpinnerGoesToSleep(scenario, 0); });
 }
 
-TEST(HandOffSlotModel, TheSameAfterAHandOver) {
-  Explore({.name = "hand_off_slot: hand-over, and the spinner goes to sleep",
+TEST(HandOffSlotModel, TheSameAfterAHandOff) {
+  Explore({.name = "hand_off_slot: hand-off, and the spinner goes to sleep",
            .preemptions = model::kUnbounded,
            .weak_choices = 3},
           [](model::Scenario& scenario) { TheSpinnerGoesToSleep(scenario, 1); });

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The idle loop (scheduling_group/idle_loop.h) of workers of several groups that call each other for help
-// (call_for_help.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that are one
+// The idle loop (scheduling_group/idle_loop.h) of workers of several groups that send each other steal requests
+// (steal_request.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that are one
 // word each. When nothing moves any more, no stealable fiber waits in a group whose workers are busy while a worker of
 // another one sleeps, whatever group-local fibers wait beside it.
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "weft/base/parker.h"
-#include "weft/scheduling_group/call_for_help.h"
 #include "weft/scheduling_group/idle_groups.h"
 #include "weft/scheduling_group/idle_loop.h"
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/steal_request.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {
@@ -39,16 +39,16 @@ class Group {
     for (int i = 0; i < kItems; ++i) locals_ |= items[i].local ? 1u << i : 0;
   }
 
-  // --- What call_for_help.h and idle_loop.h ask for ---
+  // --- What steal_request.h and idle_loop.h ask for ---
   IdleWorkers& idle() { return idle_; }
   IdleGroups& idle_groups() { return *all_; }
   int slot() const { return slot_; }
   const std::vector<Group*>& partners() const { return partners_; }
   const IdleGroups::Mask& partner_mask() const { return partner_mask_; }
-  base::Atomic<bool>& help_is_coming() { return help_is_coming_; }
+  base::Atomic<bool>& steal_requested() { return steal_requested_; }
   // As the policies': group-local fibers count.
   bool HasStealable() const { return HasWork(); }
-  bool MayHelp(const Group&) const { return true; }
+  bool MayStealFrom(const Group&) const { return true; }
   void Send(unsigned worker, Group* where) {
     sent_to_[worker].store(where, std::memory_order_release);
     parkers_[worker].Unpark();
@@ -76,7 +76,7 @@ class Group {
     if (worker != IdleWorkers::kNobody) {
       Send(static_cast<unsigned>(worker), this);
     } else if (!local) {
-      CallForHelp(*this);
+      RequestSteal(*this);
     }
   }
 
@@ -96,7 +96,7 @@ class Group {
   std::vector<Group*> partners_;
   IdleGroups::Mask partner_mask_;
   IdleWorkers idle_;
-  base::Atomic<bool> help_is_coming_{false};
+  base::Atomic<bool> steal_requested_{false};
   base::Atomic<std::uint32_t> queue_{0};
   std::array<base::Atomic<Group*>, kMaxWorkers> sent_to_{};
   std::array<model::Parker, kMaxWorkers> parkers_;
@@ -112,8 +112,8 @@ class IdleSide {
   Group& group() const { return group_; }
   unsigned index() const { return index_; }
   bool Stopping() const { return false; }
-  Item* Look() { return group_.Pop(/*steal=*/false); }
-  Item* Spin() { return Look(); }
+  Item* Find() { return group_.Pop(/*steal=*/false); }
+  Item* Spin() { return Find(); }
   bool HasWork() const { return group_.HasWork(); }
   void Notify() { group_.Notify(/*local=*/false); }
   Item* StealNowAndThen() { return nullptr; }  // The rate never comes.
@@ -122,7 +122,7 @@ class IdleSide {
   void NothingFound() {}
   Group* TakeOrder() { return group_.TakeOrder(index_); }
   void Park() { group_.parker(index_).Park(); }
-  void LookAgain(int) { model::SpinHint(); }
+  void SearchAgain(int) { model::SpinHint(); }
   Order<Group> Sleep(bool) {
     Park();
     return GetUp(*this);
@@ -139,8 +139,8 @@ struct World {
   std::vector<Group*> groups;
 };
 
-// Groups that all call and steal from each other. The workers of each look for work when it begins; a group without
-// workers is one whose workers are busy for ever.
+// Groups that all send requests to, and steal from, each other. The workers of each look for work when it begins; a
+// group without workers is one whose workers are busy for ever.
 World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0) {
   static constexpr const char* kNames[3][kMaxWorkers] = {
       {"worker 0.0", "worker 0.1"}, {"worker 1.0", "worker 1.1"}, {"worker 2.0", "worker 2.1"}};
@@ -184,7 +184,7 @@ void Expect(const char* name, int preemptions, int weak, const std::function<voi
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// It saw the local fiber, slept without another look, and was not seen: 13 of 4,000 times.
+// It saw the local fiber, slept without another search, and was not seen: 13 of 4,000 times.
 TEST(IdleLoopModel, AStealableFiberBehindALocalOneIsRunByTheNeighbour) {
   Expect("idle_loop: local, stealable", 3, 1, [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 1}, /*locals=*/0b01);
@@ -218,7 +218,7 @@ TEST(IdleLoopModel, TwoFibersAreRunByTwoGroups) {
   });
 }
 
-// CH4: the pushes are over, and the second sleeper is of the thief's own group.
+// RS4: the pushes are over, and the second sleeper is of the thief's own group.
 TEST(IdleLoopModel, TwoFibersAreRunByTwoWorkersOfOneGroup) {
   const auto body = [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 2});
@@ -233,9 +233,9 @@ TEST(IdleLoopModel, TwoFibersAreRunByTwoWorkersOfOneGroup) {
   Expect("idle_loop: two of a group, weak", 1, 1, body);
 }
 
-// One trusts in the other's call, which finds nobody: the worker goes to sleep between the two.
-TEST(IdleLoopModel, WhoTrustsInACallThatFindsNobodyIsLookedAfter) {
-  Expect("idle_loop: a call for two", 2, 1, [](model::Scenario& scenario) {
+// One trusts in the other's request, which finds nobody: the worker goes to sleep between the two.
+TEST(IdleLoopModel, WhoTrustsInARequestThatFindsNobodyIsLookedAfter) {
+  Expect("idle_loop: a request for two", 2, 1, [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 1});
     scenario.Thread("producer 0", [=] { world->groups[0]->Push(&world->items[0]); });
     scenario.Thread("producer 1", [=] { world->groups[0]->Push(&world->items[1]); });
@@ -243,7 +243,7 @@ TEST(IdleLoopModel, WhoTrustsInACallThatFindsNobodyIsLookedAfter) {
   });
 }
 
-// The one that trusts in the other's call.
+// The one that trusts in the other's request.
 TEST(IdleLoopModel, TwoProducersOfOneGroup) {
   Expect("idle_loop: two producers", 2, 0, [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 1, 1});
@@ -255,7 +255,7 @@ TEST(IdleLoopModel, TwoProducersOfOneGroup) {
 }
 
 // The worker that was sent finds a fiber of its own group, which does not end before the other one has.
-TEST(IdleLoopModel, AnErrandThatIsNotRunIsPassedOn) {
+TEST(IdleLoopModel, AStealRequestThatIsNotServedIsForwarded) {
   const auto body = [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 1, 1});
     world->items[1].waits_for = &world->items[0];
@@ -263,11 +263,11 @@ TEST(IdleLoopModel, AnErrandThatIsNotRunIsPassedOn) {
     scenario.Thread("producer 1", [=] { world->groups[1]->Push(&world->items[1]); });
     scenario.AtEnd([=] { CheckRuns(world, 2); });
   };
-  Expect("idle_loop: errand and own work", 2, 0, body);
-  Expect("idle_loop: errand and own work, weak", 1, 1, body);
+  Expect("idle_loop: steal_from and own work", 2, 0, body);
+  Expect("idle_loop: steal_from and own work, weak", 1, 1, body);
 }
 
-TEST(IdleLoopModel, TwoGroupsCallTheSameOne) {
+TEST(IdleLoopModel, TwoGroupsSendRequestsToTheSameOne) {
   const auto body = [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 0, 2});
     world->items[0].waits_for = &world->items[1];
@@ -275,8 +275,8 @@ TEST(IdleLoopModel, TwoGroupsCallTheSameOne) {
     scenario.Thread("producer 1", [=] { world->groups[1]->Push(&world->items[1]); });
     scenario.AtEnd([=] { CheckRuns(world, 2); });
   };
-  Expect("idle_loop: two callers", 2, 0, body);
-  Expect("idle_loop: two callers, weak", 1, 1, body);
+  Expect("idle_loop: two requests", 2, 0, body);
+  Expect("idle_loop: two requests, weak", 1, 1, body);
 }
 
 // IG1: the bits say that a group may idle in which nobody does.

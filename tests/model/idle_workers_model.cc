@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // scheduling_group/idle_workers.h through all interleavings: producers that publish work and notify, workers that spin,
-// sleep and look once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
+// sleep and search once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
 // wake-up), also where the work published first can only end after the work published last (so a worker that is busy
-// for long does not count as one that will look). And with workers of which one sleeps in the poll for input and
+// for long does not count as one that will search). And with workers of which one sleeps in the poll for input and
 // output, as in Worker::Sleep(), on the real base::Parker.
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ template <class Queue>
 struct Group {
   Queue queue;
   IdleWorkers idle;
-  std::array<model::Parker, kMaxWorkers> beds;
+  std::array<model::Parker, kMaxWorkers> parkers;
   std::array<model::Parker, kMaxItems> done;  // of each item: it has run
   std::array<int, kMaxItems> runs{};          // each item is run by one worker
   int waits_for = kNothing;                   // the item before whose end item 0 does not end
@@ -92,7 +92,7 @@ struct Group {
   // As SchedulingGroup::Notify().
   void Notify() {
     const int worker = idle.ClaimWorkerToWake();
-    if (worker != IdleWorkers::kNobody) beds[worker].Unpark();
+    if (worker != IdleWorkers::kNobody) parkers[worker].Unpark();
   }
 
   void Start(int item) {
@@ -100,7 +100,7 @@ struct Group {
     Notify();
   }
 
-  // As Worker::Spin(): a bounded number of looks.
+  // As Worker::Spin(): a bounded number of searches.
   int Spin(int looks) {
     for (int i = 0;; ++i) {
       const int item = queue.Pop();
@@ -113,9 +113,9 @@ struct Group {
   void Sleep(unsigned worker) {
     if (worker == 0 && naps > 0) {
       --naps;
-      static_cast<void>(beds[worker].ParkOrTimeOut());
+      static_cast<void>(parkers[worker].ParkOrTimeOut());
     } else {
-      beds[worker].Park();
+      parkers[worker].Park();
     }
   }
 
@@ -123,7 +123,7 @@ struct Group {
   int NextItem(unsigned worker, int looks, bool asleep) {
     bool counted_as_spinner = false;
     if (asleep) {
-      beds[worker].Park();
+      parkers[worker].Park();
       counted_as_spinner = !idle.CancelSleep(worker);
     }
     for (;;) {
@@ -144,7 +144,7 @@ struct Group {
         Sleep(worker);
         counted_as_spinner = !idle.CancelSleep(worker);
       } else if (!idle.CancelSleep(worker)) {
-        beds[worker].Park();
+        parkers[worker].Park();
         counted_as_spinner = true;
       } else {
         model::SpinHint();
@@ -178,7 +178,7 @@ Group<Queue>* NewGroup(model::Scenario& scenario, unsigned workers, std::uint64_
   }
   if (items > 1 && workers > 1) group->waits_for = 1;
   scenario.AtEnd([=] {
-    MODEL_CHECK(!group->queue.HasWork(), "a wake-up is lost: there is work, and nobody will look");
+    MODEL_CHECK(!group->queue.HasWork(), "a wake-up is lost: there is work, and nobody will search");
     for (int i = 0; i < items; ++i) MODEL_CHECK(group->runs[i] == 1, "an item did not run once");
     MODEL_CHECK(group->idle.spinners() == 0, "a spinner is counted that does not spin");
     MODEL_CHECK(group->idle.sleepers() == base::WorkerMask::First(workers), "a sleeper is counted wrongly");
@@ -313,8 +313,8 @@ struct PollingGroup {
 
   RelaxedQueue queue;
   IdleWorkers idle;
-  std::array<base::Parker, kMaxWorkers> beds;
-  base::Atomic<std::uint32_t> attended{0};
+  std::array<base::Parker, kMaxWorkers> parkers;
+  base::Atomic<std::uint32_t> polled{0};
   base::Atomic<std::uint32_t> readable{0};  // input: items to be started, bit by bit
   model::Parker poll;                       // what ends the wait in the poll, as epoll keeps it
   std::array<int, kItems> runs{};
@@ -322,7 +322,7 @@ struct PollingGroup {
   // As SchedulingGroup::WakeOne() and Unpark().
   void Notify() {
     const int worker = idle.ClaimWorkerToWake();
-    if (worker != IdleWorkers::kNobody && beds[static_cast<unsigned>(worker)].Unpark()) poll.Unpark();
+    if (worker != IdleWorkers::kNobody && parkers[static_cast<unsigned>(worker)].Unpark()) poll.Unpark();
   }
   void Start(int item) {
     queue.Push(item);
@@ -336,25 +336,25 @@ struct PollingGroup {
   // As Reactor::TryEnter() and LeaveAfterDispatch().
   bool TryEnter() {
     std::uint32_t nobody = 0;
-    return attended.compare_exchange_strong(nobody, 1, std::memory_order_acquire, std::memory_order_relaxed);
+    return polled.compare_exchange_strong(nobody, 1, std::memory_order_acquire, std::memory_order_relaxed);
   }
   void Leave() {
     std::uint32_t found = readable.exchange(0, std::memory_order_relaxed);
-    attended.store(0, std::memory_order_release);
+    polled.store(0, std::memory_order_release);
     for (; found != 0; found &= found - 1) Start(std::countr_zero(found));
   }
 
   // As Worker::Sleep().
   bool Sleep(unsigned worker) {
     if (!TryEnter()) {
-      beds[worker].Park();
+      parkers[worker].Park();
       return !idle.CancelSleep(worker);
     }
     idle.SetInPoll(worker, true);
-    if (beds[worker].BeginWaitElsewhere()) {
+    if (parkers[worker].BeginWaitElsewhere()) {
       // Other than a futex, epoll_wait() does not look at the word.
       poll.Park();
-      static_cast<void>(beds[worker].EndWaitElsewhere());
+      static_cast<void>(parkers[worker].EndWaitElsewhere());
     }
     idle.SetInPoll(worker, false);
     bool counted_as_spinner = !idle.CancelSleep(worker);
@@ -363,7 +363,7 @@ struct PollingGroup {
     return counted_as_spinner;
   }
 
-  // As Worker::NextFiber(), with one look while it spins.
+  // As Worker::NextFiber(), with one search while it spins.
   int NextItem(unsigned worker) {
     bool counted_as_spinner = false;
     for (;;) {
@@ -383,7 +383,7 @@ struct PollingGroup {
       if (!queue.HasWork()) {
         counted_as_spinner = Sleep(worker);
       } else if (!idle.CancelSleep(worker)) {
-        beds[worker].Park();
+        parkers[worker].Park();
         counted_as_spinner = true;
       } else {
         model::SpinHint();
@@ -407,13 +407,13 @@ PollingGroup* NewPollingGroup(model::Scenario& scenario, unsigned workers, int i
     });
   }
   scenario.AtEnd([=] {
-    MODEL_CHECK(!group->queue.HasWork(), "a wake-up is lost: there is work, and nobody will look");
+    MODEL_CHECK(!group->queue.HasWork(), "a wake-up is lost: there is work, and nobody will search");
     for (int i = 0; i < items; ++i)
       MODEL_CHECK(group->runs[static_cast<std::size_t>(i)] == 1, "an item did not run once");
     MODEL_CHECK(group->idle.spinners() == 0, "a spinner is counted that does not spin");
     if (busy_for_ever) return;
     MODEL_CHECK(group->idle.sleepers() == base::WorkerMask::First(workers), "a sleeper is counted wrongly");
-    MODEL_CHECK(group->attended.load(std::memory_order_relaxed) == 1, "all sleep, and nobody polls");
+    MODEL_CHECK(group->polled.load(std::memory_order_relaxed) == 1, "all sleep, and nobody polls");
   });
   return group;
 }
@@ -454,7 +454,7 @@ TEST(IdleWorkersModel, TwoWorkersOfWhichOneIsInThePoll) {
   EXPECT_TRUE(weak.passed) << weak.report;
 }
 
-// What is started while another worker is busy is run by the one that is left, in its bed or in the poll.
+// What is started while another worker is busy is run by the one that is left, on its parker or in the poll.
 TEST(IdleWorkersModel, WhoIsLeftIsWokenWhereverItSleeps) {
   const model::Result result =
       model::Explore({.name = "idle_workers: poll, 2 workers, one stays busy", .preemptions = 2, .weak_choices = 1},

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/overflow_list.h with run_queue.h through all interleavings, used as QueueLane does: fibers that move
-// from the list into the ring are seen all the while (GQ2), nobody overtakes them (GQ3), and each comes out once.
+// scheduling_group/overflow_list.h with run_queue.h through all interleavings, used as QueueLevel does: fibers that
+// move from the list into the ring are seen all the while (GQ2), nobody overtakes them (GQ3), and each comes out once.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -60,7 +60,7 @@ struct World {
 };
 
 World* NewWorld(model::Scenario& scenario, int listed) {
-  auto* world = scenario.New<World>("lane", listed);
+  auto* world = scenario.New<World>("level", listed);
   scenario.AtEnd([=] { world->CheckTheRest(); });
   return world;
 }

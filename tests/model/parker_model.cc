@@ -203,7 +203,7 @@ TEST(ParkerModel, ASleepElsewhereThatEndsByItselfLosesNoUnpark) {
       [](model::Scenario& scenario) {
         auto* world = scenario.New<Elsewhere>("world");
         scenario.Thread("owner", [=] {
-          // The wake-up that came too late for the first is there for the second, in its bed.
+          // The wake-up that came too late for the first is there for the second, on its parker.
           if (!world->SleepElsewhere()) world->parker.Park();
           MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
         });

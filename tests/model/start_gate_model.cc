@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/start_gate.h through all interleavings: starters that wait at a full queue, a worker that pops all
-// of it, and somebody who refuses. No starter sleeps for ever (a deadlock), and what it was let in for is there.
+// scheduling_group/start_gate.h through all interleavings: spawners that wait at a full queue, a worker that pops all
+// of it, and somebody who refuses. No spawner sleeps for ever (a deadlock), and what it was let in for is there.
 //
 // One stale read in an execution is allowed: a pop may miss who has just gone to wait, all of them may not (GA2).
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct World {
   }
   // True: it pushed. False: refused.
   bool Start() {
-    while (gate.WaitForRoom(base::Deadline::Infinite(), [this] { return Full(); })) {
+    while (gate.WaitForCapacity(base::Deadline::Infinite(), [this] { return Full(); })) {
       if (TryPush()) return true;
     }
     return false;
@@ -43,7 +43,7 @@ struct World {
   void Pop(int times) {
     for (int i = 0; i < times; ++i) {
       queued.fetch_sub(1, std::memory_order_acq_rel);
-      gate.RoomMade([this] { return HalfEmpty(); });
+      gate.CapacityFreed([this] { return HalfEmpty(); });
     }
   }
 };
@@ -53,18 +53,18 @@ void Explore(const model::Options& options, void (*build)(model::Scenario&)) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-TEST(StartGateModel, AStarterIsLetInWhenTheQueueIsHalfEmpty) {
-  Explore({.name = "start_gate: 1 starter", .preemptions = 4, .weak_choices = 1}, [](model::Scenario& scenario) {
+TEST(StartGateModel, ASpawnerIsLetInWhenTheQueueIsHalfEmpty) {
+  Explore({.name = "start_gate: 1 spawner", .preemptions = 4, .weak_choices = 1}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
-    scenario.Thread("starter", [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
+    scenario.Thread("spawner", [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
     scenario.Thread("worker", [=] { world->Pop(kCapacity); });
   });
 }
 
-TEST(StartGateModel, AllStartersAreLetIn) {
-  Explore({.name = "start_gate: 2 starters", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
+TEST(StartGateModel, AllSpawnersAreLetIn) {
+  Explore({.name = "start_gate: 2 spawners", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
-    for (const char* name : {"starter", "second starter"}) {
+    for (const char* name : {"spawner", "second spawner"}) {
       scenario.Thread(name, [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
     }
     scenario.Thread("worker", [=] { world->Pop(kCapacity); });
@@ -72,10 +72,10 @@ TEST(StartGateModel, AllStartersAreLetIn) {
 }
 
 // It comes back to a queue that others have filled again, and must be told once more.
-TEST(StartGateModel, AStarterThatFoundNoRoomIsToldAgain) {
+TEST(StartGateModel, ASpawnerThatFoundNoCapacityIsToldAgain) {
   Explore({.name = "start_gate: told again", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
-    scenario.Thread("starter", [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
+    scenario.Thread("spawner", [=] { MODEL_CHECK(world->Start(), "nobody has refused"); });
     scenario.Thread("worker", [=] {
       world->Pop(2);
       world->queued.fetch_add(2, std::memory_order_acq_rel);  // Fibers start fibers.
@@ -88,7 +88,7 @@ TEST(StartGateModel, WhoWaitsIsRefused) {
   Explore({.name = "start_gate: refused", .preemptions = model::kUnbounded, .weak_choices = 3},
           [](model::Scenario& scenario) {
             auto* world = scenario.New<World>("world");
-            scenario.Thread("starter", [=] { MODEL_CHECK(!world->Start(), "the queue is full"); });
+            scenario.Thread("spawner", [=] { MODEL_CHECK(!world->Start(), "the queue is full"); });
             scenario.Thread("ender", [=] { world->gate.Refuse(); });
           });
 }

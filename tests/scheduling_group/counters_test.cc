@@ -57,7 +57,7 @@ TEST_P(CountersTest, AWorkerThatIsWokenHasSlept) {
   const WorkerCounts sum = ReadCounts(group.group()).Sum();
   EXPECT_GE(sum.wakes, 1u);
   EXPECT_LE(sum.wakes, sum.sleeps);
-  EXPECT_GE(sum.idle_looks, sum.sleeps);
+  EXPECT_GE(sum.idle_searches, sum.sleeps);
   EXPECT_GE(sum.spins, 1u);
 }
 
@@ -66,19 +66,19 @@ class StealRateTest : public ::testing::TestWithParam<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(EveryN, StealRateTest, ::testing::Values(1u, 4u, 16u, 64u),
                          [](const auto& info) { return "Every" + std::to_string(info.param); });
 
-TEST_P(StealRateTest, AttemptsPerIdleLookAreOneInN) {
+TEST_P(StealRateTest, AttemptsPerIdleSearchAreOneInN) {
   const unsigned every_n = GetParam();
   WorkerGroup idle({.id = 0, .workers = 1, .run_queue_size = 64});
   WorkerGroup looks({.id = 1, .workers = 1, .run_queue_size = 64}, {{&idle.group(), every_n}});
   const auto counts = [&] { return ReadCounts(looks.group()); };
-  while (counts().Sum().idle_looks < 100 * every_n) {
+  while (counts().Sum().idle_searches < 100 * every_n) {
     Countdown done(1);
     ASSERT_TRUE(looks.Start([&] { done.Done(); }));
     ASSERT_TRUE(done.Wait());
   }
   looks.Drain();
   const GroupCounts after = counts();
-  const double rate = static_cast<double>(after.steals[0].attempts) / static_cast<double>(after.Sum().idle_looks);
+  const double rate = static_cast<double>(after.steals[0].attempts) / static_cast<double>(after.Sum().idle_searches);
   EXPECT_NEAR(rate * every_n, 1.0, 0.1);
   EXPECT_EQ(after.steals[0].stolen_in, 0u);
   EXPECT_EQ(after.steals[0].every_n, every_n);
@@ -101,7 +101,7 @@ TEST(StealCounts, WhatIsStolenInWasStolenOut) {
   constexpr int kFarGroup = 2;
   std::vector<std::unique_ptr<WorkerGroup>> groups;
   for (int g = 0; g < kGroups; ++g) {
-    // The later ones rob those that are there already.
+    // The later ones steal from those that are there already.
     std::vector<SchedulingGroup::Neighbour> neighbours;
     for (int other = 0; other < g; ++other) {
       neighbours.push_back(
@@ -118,7 +118,7 @@ TEST(StealCounts, WhatIsStolenInWasStolenOut) {
       done.Done();
     }));
     if (i % 8 == 0) {
-      Countdown poke(1);  // An idle look of the third.
+      Countdown poke(1);  // An idle search of the third.
       ASSERT_TRUE(groups[kFarGroup]->Start([&] { poke.Done(); }));
       ASSERT_TRUE(poke.Wait());
     }
@@ -142,7 +142,7 @@ TEST(StealCounts, WhatIsStolenInWasStolenOut) {
   EXPECT_GT(in_far, 0u);
   EXPECT_EQ(begun, kFibers + kFibers / 8u);
   EXPECT_EQ(finished, begun);
-  // A group is robbed as long as a later one runs.
+  // A group is stolen from as long as a later one runs.
   while (!groups.empty()) groups.pop_back();
 }
 

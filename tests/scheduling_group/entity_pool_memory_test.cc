@@ -49,23 +49,23 @@ class NoMemory {
   ~NoMemory() { no_memory = false; }
 };
 
-std::vector<FiberEntity*> TakeMany(std::size_t count, EntityPool::Home home) {
+std::vector<FiberEntity*> TakeMany(std::size_t count, EntityPool::Arena arena) {
   std::vector<FiberEntity*> fibers(count);
-  for (FiberEntity*& fiber : fibers) fiber = EntityPool::Take(home);
+  for (FiberEntity*& fiber : fibers) fiber = EntityPool::Take(arena);
   return fibers;
 }
 
-// A home of a number that no other test uses.
-EntityPool::Home NewHome() {
+// An arena of a number that no other test uses.
+EntityPool::Arena NewArena() {
   static int node = 1000;
-  return EntityPool::HomeOn(node++);
+  return EntityPool::ArenaOn(node++);
 }
 
 // A cache that overflowed was flushed into a vector, which grew under a spin lock, at a fiber's end.
 TEST(EntityPoolMemory, FibersEndWithoutAllocating) {
-  const EntityPool::Home homes[] = {EntityPool::kAnywhere, NewHome()};
-  for (const EntityPool::Home home : homes) {
-    const std::vector<FiberEntity*> fibers = TakeMany(20'000, home);
+  const EntityPool::Arena arenas[] = {EntityPool::kAnywhere, NewArena()};
+  for (const EntityPool::Arena arena : arenas) {
+    const std::vector<FiberEntity*> fibers = TakeMany(20'000, arena);
     allocations = 0;
     for (FiberEntity* fiber : fibers) EntityPool::GiveBack(fiber);
     EXPECT_EQ(allocations, 0);
@@ -75,9 +75,9 @@ TEST(EntityPoolMemory, FibersEndWithoutAllocating) {
 // A worker that never started one; it gives back what others have started, and ends.
 TEST(EntityPoolMemory, FibersEndInAThreadThatGetsNoMemoryAtAll) {
   const std::size_t live = EntityPool::LiveFibers();
-  const EntityPool::Home homes[] = {EntityPool::kAnywhere, NewHome()};
-  for (const EntityPool::Home home : homes) {
-    const std::vector<FiberEntity*> fibers = TakeMany(10'000, home);
+  const EntityPool::Arena arenas[] = {EntityPool::kAnywhere, NewArena()};
+  for (const EntityPool::Arena arena : arenas) {
+    const std::vector<FiberEntity*> fibers = TakeMany(10'000, arena);
     EXPECT_EQ(EntityPool::LiveFibers(), live + fibers.size());
     std::thread([&] {
       const NoMemory none;
@@ -85,7 +85,7 @@ TEST(EntityPoolMemory, FibersEndInAThreadThatGetsNoMemoryAtAll) {
     }).join();
     EXPECT_EQ(EntityPool::LiveFibers(), live);
     // They are all there, each once.
-    const std::vector<FiberEntity*> again = TakeMany(10'000, home);
+    const std::vector<FiberEntity*> again = TakeMany(10'000, arena);
     EXPECT_EQ(std::set<FiberEntity*>(again.begin(), again.end()).size(), again.size());
     for (FiberEntity* fiber : again) EntityPool::GiveBack(fiber);
   }
@@ -94,7 +94,7 @@ TEST(EntityPoolMemory, FibersEndInAThreadThatGetsNoMemoryAtAll) {
 TEST(EntityPoolMemory, AThreadThatGetsNoCacheIsRefused) {
   const std::size_t live = EntityPool::LiveFibers();
   FiberEntity* refused[2] = {};
-  const EntityPool::Home home = NewHome();
+  const EntityPool::Arena arena = NewArena();
   std::thread([&] {
     {
       const NoMemory none;
@@ -102,7 +102,7 @@ TEST(EntityPoolMemory, AThreadThatGetsNoCacheIsRefused) {
     }
     EntityPool::GiveBack(EntityPool::Take(EntityPool::kAnywhere));
     const NoMemory none;
-    refused[1] = EntityPool::Take(home);
+    refused[1] = EntityPool::Take(arena);
   }).join();
   EXPECT_EQ(refused[0], nullptr);
   EXPECT_EQ(refused[1], nullptr);
@@ -110,14 +110,14 @@ TEST(EntityPoolMemory, AThreadThatGetsNoCacheIsRefused) {
 }
 
 TEST(EntityPoolMemory, TrimLosesNothing) {
-  const EntityPool::Home home = NewHome();
-  for (FiberEntity* fiber : TakeMany(20'000, home)) EntityPool::GiveBack(fiber);
+  const EntityPool::Arena arena = NewArena();
+  for (FiberEntity* fiber : TakeMany(20'000, arena)) EntityPool::GiveBack(fiber);
   {
     const NoMemory none;
     EXPECT_EQ(EntityPool::Trim(), 0u);
   }
   EXPECT_EQ(EntityPool::Trim(), 0u);
-  const std::vector<FiberEntity*> again = TakeMany(20'000, home);
+  const std::vector<FiberEntity*> again = TakeMany(20'000, arena);
   EXPECT_EQ(std::set<FiberEntity*>(again.begin(), again.end()).size(), again.size());
   for (FiberEntity* fiber : again) EntityPool::GiveBack(fiber);
 }

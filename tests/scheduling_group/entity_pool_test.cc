@@ -110,31 +110,32 @@ TEST(EntityPool, AFiberKeepsItsNameAndIsFoundByWalkingTheTable) {
   DiscardFiber(fiber);
 }
 
-TEST(EntityPool, ANodeHasOneHome) {
-  EXPECT_EQ(EntityPool::HomeOn(-1), EntityPool::kAnywhere);
-  const EntityPool::Home one = EntityPool::HomeOn(1001);
-  const EntityPool::Home other = EntityPool::HomeOn(1002);
+TEST(EntityPool, ANodeHasOneArena) {
+  EXPECT_EQ(EntityPool::ArenaOn(-1), EntityPool::kAnywhere);
+  const EntityPool::Arena one = EntityPool::ArenaOn(1001);
+  const EntityPool::Arena other = EntityPool::ArenaOn(1002);
   EXPECT_NE(one, EntityPool::kAnywhere);
   EXPECT_NE(other, EntityPool::kAnywhere);
   EXPECT_NE(one, other);
-  EXPECT_EQ(EntityPool::HomeOn(1001), one);
-  EXPECT_EQ(EntityPool::HomeOn(1002), other);
+  EXPECT_EQ(EntityPool::ArenaOn(1001), one);
+  EXPECT_EQ(EntityPool::ArenaOn(1002), other);
 }
 
-TEST(EntityPool, WhenThereAreNoMoreHomesFibersLieAnywhere) {
+TEST(EntityPool, WhenThereAreNoMoreArenasFibersLieAnywhere) {
   EXPECT_EXIT(
       {
-        std::size_t homes = 0;
-        for (int node = 2000; EntityPool::HomeOn(node) != EntityPool::kAnywhere; ++node) ++homes;
-        const bool right = homes >= 1 && homes < EntityPool::kMaxHomes && EntityPool::Take(EntityPool::HomeOn(9999));
+        std::size_t arenas = 0;
+        for (int node = 2000; EntityPool::ArenaOn(node) != EntityPool::kAnywhere; ++node) ++arenas;
+        const bool right =
+            arenas >= 1 && arenas < EntityPool::kMaxArenas && EntityPool::Take(EntityPool::ArenaOn(9999));
         ::_exit(right ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
 }
 
-TEST(EntityPool, AnEntityGoesHomeWhereverItsFiberEnds) {
-  const EntityPool::Home here = EntityPool::HomeOn(1001);
-  const EntityPool::Home there = EntityPool::HomeOn(1002);
+TEST(EntityPool, AnEntityGoesBackToItsArenaWhereverItsFiberEnds) {
+  const EntityPool::Arena here = EntityPool::ArenaOn(1001);
+  const EntityPool::Arena there = EntityPool::ArenaOn(1002);
   constexpr std::size_t kFibers = 2000;  // More than a thread keeps for itself.
   std::vector<FiberEntity*> fibers;
   for (std::size_t i = 0; i < kFibers; ++i) fibers.push_back(EntityPool::Take(here));
@@ -155,33 +156,33 @@ TEST(EntityPool, AnEntityGoesHomeWhereverItsFiberEnds) {
   for (FiberEntity* fiber : fibers) EntityPool::GiveBack(fiber);
 }
 
-// Threads that take at one home and give back what others took, with trims in between.
-TEST(EntityPool, AnEntityNeverChangesItsHome) {
+// Threads that take at one arena and give back what others took, with trims in between.
+TEST(EntityPool, AnEntityNeverChangesItsArena) {
   constexpr int kThreads = 4;
   constexpr int kSteps = 20'000;
-  const std::array<EntityPool::Home, 3> homes{EntityPool::kAnywhere, EntityPool::HomeOn(1001),
-                                              EntityPool::HomeOn(1002)};
+  const std::array<EntityPool::Arena, 3> arenas{EntityPool::kAnywhere, EntityPool::ArenaOn(1001),
+                                                EntityPool::ArenaOn(1002)};
   const std::size_t live_before = EntityPool::LiveFibers();
   struct Taken {
     FiberEntity* fiber;
-    EntityPool::Home home;
+    EntityPool::Arena arena;
   };
   std::mutex mutex;
   std::vector<Taken> shared;
-  std::map<FiberEntity*, EntityPool::Home> home_of;
+  std::map<FiberEntity*, EntityPool::Arena> arena_of;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, random = std::minstd_rand(static_cast<unsigned>(t) + 1)]() mutable {
       for (int step = 0; step < kSteps; ++step) {
         // Waves, so that caches overflow and run empty.
         const bool take = random() % 8 < (step / 5000 % 2 == 0 ? 6U : 2U);
-        const EntityPool::Home home = homes[random() % homes.size()];
-        FiberEntity* fiber = take ? EntityPool::Take(home) : nullptr;
+        const EntityPool::Arena arena = arenas[random() % arenas.size()];
+        FiberEntity* fiber = take ? EntityPool::Take(arena) : nullptr;
         if (step % 2500 == 0) EntityPool::Trim();
         const std::unique_lock lock(mutex);
         if (take) {
-          EXPECT_EQ(home_of.emplace(fiber, home).first->second, home);
-          shared.push_back({fiber, home});
+          EXPECT_EQ(arena_of.emplace(fiber, arena).first->second, arena);
+          shared.push_back({fiber, arena});
         } else if (!shared.empty()) {
           std::swap(shared[random() % shared.size()], shared.back());
           EntityPool::GiveBack(shared.back().fiber);
@@ -193,7 +194,7 @@ TEST(EntityPool, AnEntityNeverChangesItsHome) {
   for (std::thread& thread : threads) thread.join();
   for (const Taken& taken : shared) EntityPool::GiveBack(taken.fiber);
   EXPECT_EQ(EntityPool::LiveFibers(), live_before);
-  EXPECT_GT(home_of.size(), EntityPool::kEntitiesPerChunk);
+  EXPECT_GT(arena_of.size(), EntityPool::kEntitiesPerChunk);
 }
 
 std::size_t ResidentBytes() {
@@ -204,16 +205,16 @@ std::size_t ResidentBytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST(EntityPool, MemoryOfABurstGoesBackToTheSystemFromEachHome) {
+TEST(EntityPool, MemoryOfABurstGoesBackToTheSystemFromEachArena) {
 #if WEFT_ASAN || WEFT_TSAN
   GTEST_SKIP() << "sanitizers keep memory of their own";
 #endif
   constexpr std::size_t kFibers = 200'000;
   for (int node : {1001, 1002}) {
-    const EntityPool::Home home = EntityPool::HomeOn(node);
+    const EntityPool::Arena arena = EntityPool::ArenaOn(node);
     std::vector<FiberEntity*> fibers(kFibers);
     const std::size_t before = ResidentBytes();
-    for (auto& fiber : fibers) fiber = EntityPool::Take(home);  // Writes the id.
+    for (auto& fiber : fibers) fiber = EntityPool::Take(arena);  // Writes the id.
     const std::size_t peak = ResidentBytes();
     EXPECT_GT(peak - before, kFibers * 192 * 9 / 10);
     for (FiberEntity* fiber : fibers) EntityPool::GiveBack(fiber);
@@ -227,11 +228,11 @@ TEST(EntityPool, MemoryOfABurstGoesBackToTheSystemFromEachHome) {
 TEST(EntityPool, AnEntityInUseKeepsItsPageAndNotItsChunk) {
   constexpr std::size_t kFibers = 200'000;
   constexpr std::size_t kOneOf = EntityPool::kEntitiesPerChunk / 2;
-  const EntityPool::Home home = EntityPool::HomeOn(1003);
+  const EntityPool::Arena arena = EntityPool::ArenaOn(1003);
   std::vector<FiberEntity*> fibers(kFibers);
   std::map<FiberEntity*, std::uint64_t> kept;
   [[maybe_unused]] const std::size_t before = ResidentBytes();
-  for (auto& fiber : fibers) fiber = EntityPool::Take(home);
+  for (auto& fiber : fibers) fiber = EntityPool::Take(arena);
   [[maybe_unused]] const std::size_t peak = ResidentBytes();
   for (std::size_t i = 0; i < kFibers; ++i) {
     if (i % kOneOf == 0) {
@@ -249,7 +250,7 @@ TEST(EntityPool, AnEntityInUseKeepsItsPageAndNotItsChunk) {
   // What was trimmed is as good as new.
   std::vector<FiberEntity*> again(kFibers);
   for (auto& fiber : again) {
-    fiber = EntityPool::Take(home);
+    fiber = EntityPool::Take(arena);
     EXPECT_EQ(kept.count(fiber), 0u);
   }
   for (FiberEntity* fiber : again) EntityPool::GiveBack(fiber);

@@ -13,16 +13,16 @@
 namespace weft::scheduling_group {
 namespace {
 
-constexpr std::size_t kRoomSize = 5;
-using Stack = EntityStack<kRoomSize>;
+constexpr std::size_t kBlockSize = 5;
+using Stack = EntityStack<kBlockSize>;
 
 // Pointers are only compared.
 FiberEntity* Entity(std::size_t number) { return reinterpret_cast<FiberEntity*>((number + 1) << 6); }
 
 TEST(EntityStack, GivesWhatWasPushedLastInTheOrderInWhichItWas) {
   Stack stack;
-  Stack::Room rooms[3];
-  for (Stack::Room& room : rooms) stack.AddRoom(&room);
+  Stack::Block blocks[3];
+  for (Stack::Block& block : blocks) stack.AddBlock(&block);
   std::vector<FiberEntity*> all;
   for (std::size_t i = 0; i < 15; ++i) all.push_back(Entity(i));
   stack.Push(all.data(), 15);
@@ -34,15 +34,15 @@ TEST(EntityStack, GivesWhatWasPushedLastInTheOrderInWhichItWas) {
   EXPECT_EQ(stack.Pop(popped, 8), 0u);
 }
 
-TEST(EntityStack, DoesAsAVectorDoesWhileRoomIsAdded) {
+TEST(EntityStack, DoesAsAVectorDoesWhileBlocksAreAdded) {
   std::mt19937 random(1);
   Stack stack;
-  std::vector<std::unique_ptr<Stack::Room>> rooms;
+  std::vector<std::unique_ptr<Stack::Block>> blocks;
   std::vector<FiberEntity*> model;
   std::vector<FiberEntity*> ours;  // free, not in the stack
   for (int step = 0; step < 100'000; ++step) {
     const std::size_t n = random() % 12;
-    switch (random() % 64 == 0 && rooms.size() < 20 ? 2 : random() % 2) {
+    switch (random() % 64 == 0 && blocks.size() < 20 ? 2 : random() % 2) {
       case 0: {
         const std::size_t count = std::min(n, ours.size());
         stack.Push(ours.data() + (ours.size() - count), count);
@@ -60,9 +60,9 @@ TEST(EntityStack, DoesAsAVectorDoesWhileRoomIsAdded) {
         break;
       }
       default:
-        for (std::size_t i = 0; i < kRoomSize; ++i) ours.push_back(Entity(rooms.size() * kRoomSize + i));
-        rooms.push_back(std::make_unique<Stack::Room>());
-        stack.AddRoom(rooms.back().get());
+        for (std::size_t i = 0; i < kBlockSize; ++i) ours.push_back(Entity(blocks.size() * kBlockSize + i));
+        blocks.push_back(std::make_unique<Stack::Block>());
+        stack.AddBlock(blocks.back().get());
     }
     ASSERT_EQ(stack.size(), model.size());
   }

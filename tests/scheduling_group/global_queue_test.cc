@@ -32,36 +32,36 @@ class GlobalQueueTest : public PolicyFixture {
 
 TEST_F(GlobalQueueTest, WokenFibersComeBeforeOthersAndOthersFillUp) {
   GlobalQueue queue(64, kWorkers, -1);
-  const auto others = NewFibers(8);
+  const auto normal = NewFibers(8);
   const auto woken = NewFibers(2);
-  queue.Push(others.data(), others.size());
+  queue.Push(normal.data(), normal.size());
   queue.PushWoken(woken.data(), woken.size());
   EXPECT_EQ(queue.Size(), 10u);
   // Of the woken a half and one more, so all; of the others at most what is left.
-  EXPECT_EQ(Take(queue, 4), (std::vector{woken[0], woken[1], others[0], others[1]}));
-  EXPECT_EQ(Take(queue, 16), (std::vector(others.begin() + 2, others.begin() + 6))) << "the fair share of six";
+  EXPECT_EQ(Take(queue, 4), (std::vector{woken[0], woken[1], normal[0], normal[1]}));
+  EXPECT_EQ(Take(queue, 16), (std::vector(normal.begin() + 2, normal.begin() + 6))) << "the fair share of six";
 }
 
-TEST_F(GlobalQueueTest, NeitherLaneStarvesThoughBothAreNeverEmpty) {
+TEST_F(GlobalQueueTest, NeitherLevelStarvesThoughBothAreNeverEmpty) {
   GlobalQueue queue(256, kWorkers, -1);
-  const auto others = NewFibers(100);
+  const auto normal = NewFibers(100);
   const auto woken = NewFibers(100);
-  queue.Push(others.data(), others.size());
+  queue.Push(normal.data(), normal.size());
   queue.PushWoken(woken.data(), woken.size());
   constexpr int kRounds = 20;
   std::vector<FiberEntity*> taken;
   for (int i = 0; i < kRounds * 4; ++i) {
     for (FiberEntity* fiber : Take(queue, 1)) taken.push_back(fiber);
   }
-  // Three woken ones, then one of the others; each lane in its order.
+  // Three woken ones, then one of the normal ones; each level in its order.
   ASSERT_EQ(taken.size(), kRounds * 4u);
   for (int i = 0; i < kRounds; ++i) {
     for (int j = 0; j < 3; ++j) EXPECT_EQ(taken[4 * i + j], woken[3 * i + j]);
-    EXPECT_EQ(taken[4 * i + 3], others[i]);
+    EXPECT_EQ(taken[4 * i + 3], normal[i]);
   }
 }
 
-TEST_F(GlobalQueueTest, AGroupOfOneWorkerHasOneLane) {
+TEST_F(GlobalQueueTest, AGroupOfOneWorkerHasOneLevel) {
   GlobalQueue queue(4, /*sharers=*/1, -1);
   const auto fibers = NewFibers(20);  // Beyond the ring.
   for (std::size_t i = 0; i < fibers.size(); ++i) {
@@ -92,33 +92,33 @@ TEST_F(GlobalQueueTest, WokenFibersBeyondTheRingAreKeptInOrderAndMakeTheQueueNot
 // There was room in the ring again, while others waited beyond it.
 TEST_F(GlobalQueueTest, NoFiberOvertakesThoseBeyondTheRing) {
   GlobalQueue queue(4, kWorkers, -1);
-  std::vector<FiberEntity*> others = NewFibers(10);
+  std::vector<FiberEntity*> normal = NewFibers(10);
   std::vector<FiberEntity*> woken = NewFibers(10);
-  queue.Push(others.data(), others.size());
+  queue.Push(normal.data(), normal.size());
   queue.PushWoken(woken.data(), woken.size());
-  std::vector<FiberEntity*> taken = Take(queue, 6);  // Of each lane three, which makes room.
+  std::vector<FiberEntity*> taken = Take(queue, 6);  // Of each level three, which makes room.
   ASSERT_EQ(taken.size(), 6u);
   EXPECT_FALSE(queue.TryPush(New())) << "ten minus three are there, and the ring has four";
-  for (std::vector<FiberEntity*>* lane : {&others, &woken}) {
-    lane->push_back(New());
-    lane->push_back(New());
+  for (std::vector<FiberEntity*>* level : {&normal, &woken}) {
+    level->push_back(New());
+    level->push_back(New());
   }
-  queue.Push(others[10]);
-  queue.Push(others.data() + 11, 1);
+  queue.Push(normal[10]);
+  queue.Push(normal.data() + 11, 1);
   queue.PushWoken(woken[10]);
   queue.PushWoken(woken.data() + 11, 1);
   while (queue.HasWork()) {
     for (FiberEntity* fiber : Take(queue, 3)) taken.push_back(fiber);
   }
-  for (const std::vector<FiberEntity*>& lane : {others, woken}) {
-    std::vector<FiberEntity*> of_lane;
-    std::copy_if(taken.begin(), taken.end(), std::back_inserter(of_lane),
-                 [&](FiberEntity* fiber) { return std::find(lane.begin(), lane.end(), fiber) != lane.end(); });
-    EXPECT_EQ(of_lane, lane);
+  for (const std::vector<FiberEntity*>& level : {normal, woken}) {
+    std::vector<FiberEntity*> of_level;
+    std::copy_if(taken.begin(), taken.end(), std::back_inserter(of_level),
+                 [&](FiberEntity* fiber) { return std::find(level.begin(), level.end(), fiber) != level.end(); });
+    EXPECT_EQ(of_level, level);
   }
 }
 
-TEST_F(GlobalQueueTest, LocalFibersInEitherLaneHideNoneFromThievesAndStayInTheirLane) {
+TEST_F(GlobalQueueTest, LocalFibersOfEitherLevelHideNoneFromThievesAndStayInTheirLevel) {
   GlobalQueue queue(64, kWorkers, -1);
   const std::vector<FiberEntity*> local = {New(true), New(true), New(true)};
   FiberEntity* other = New();
@@ -128,11 +128,11 @@ TEST_F(GlobalQueueTest, LocalFibersInEitherLaneHideNoneFromThievesAndStayInTheir
   queue.PushWoken(local[1]);
   queue.PushWoken(local[2]);
   queue.PushWoken(woken);
-  bool in_sight_again = false;
-  EXPECT_EQ(queue.Steal(&in_sight_again), other);
-  EXPECT_TRUE(in_sight_again);
-  EXPECT_EQ(queue.Steal(&in_sight_again), woken);
-  EXPECT_EQ(queue.Steal(&in_sight_again), nullptr);
+  bool must_notify = false;
+  EXPECT_EQ(queue.Steal(&must_notify), other);
+  EXPECT_TRUE(must_notify);
+  EXPECT_EQ(queue.Steal(&must_notify), woken);
+  EXPECT_EQ(queue.Steal(&must_notify), nullptr);
   EXPECT_EQ(queue.Size(), local.size());
   EXPECT_EQ(Take(queue, 3), (std::vector{local[1], local[2], local[0]}));
 }

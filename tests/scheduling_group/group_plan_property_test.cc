@@ -453,14 +453,14 @@ TEST_F(BrokenPlan, AMissingNeighbourOrAWrongDistance) {
       "wrong about its distance");
 }
 
-TEST_F(BrokenPlan, AllRobTheFirst) {
+TEST_F(BrokenPlan, AllStealFromTheFirst) {
   ExpectReport(
       plan_rules::NotAllTheFirst, {},
       [](GroupPlan* plan) {
         auto& neighbours = plan->groups[1].neighbours;  // 0, then those of the other node
         std::swap(neighbours[1], neighbours[2]);
       },
-      "groups rob group 2 first");
+      "groups steal from group 2 first");
 }
 
 }  // namespace

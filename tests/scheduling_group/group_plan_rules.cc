@@ -471,7 +471,7 @@ std::string NotAllTheFirst(const Topology& machine, const PlanWishes& /*wishes*/
   }
   for (const auto* counts : {&first, &first_across}) {
     for (const auto& [group, times] : *counts) {
-      if (times > 1) return Say(times, " groups rob group ", group, " first");
+      if (times > 1) return Say(times, " groups steal from group ", group, " first");
     }
   }
   return "";

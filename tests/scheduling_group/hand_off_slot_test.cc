@@ -34,19 +34,19 @@ constexpr unsigned kOwner = 0;
 constexpr unsigned kSpinner = 1;
 constexpr unsigned kOtherSpinner = 2;
 
-struct Desk {
+struct WorkerQueues {
   HandOffSlot slot;
 };
 
 class HandOffSlotTest : public ::testing::Test {
  protected:
-  HandOffSlot& slot() { return desks[kOwner].slot; }
+  HandOffSlot& slot() { return worker_queues[kOwner].slot; }
   // By the spinner, at `now`.
   FiberEntity* Look(unsigned worker = kSpinner) {
-    return TakeNeglectedHandOff(std::span<Desk>(desks), worker, now, &memory);
+    return TakeNeglectedHandOff(std::span<WorkerQueues>(worker_queues), worker, now, &memory);
   }
 
-  std::array<Desk, 3> desks;
+  std::array<WorkerQueues, 3> worker_queues;
   SpinMemory memory;
   FiberEntity fiber;
   FiberEntity other;
@@ -161,7 +161,8 @@ TEST_F(HandOffSlotTest, EachFiberIsTakenOnceByItsWorkerOrByAnotherOne) {
         const auto end = base::Deadline::After(std::chrono::microseconds(random() % 100));
         bool found = false;
         while (!found && !end.expired()) {
-          found = taken(TakeNeglectedHandOff(std::span<Desk>(desks), worker, std::chrono::steady_clock::now(), &own));
+          found = taken(TakeNeglectedHandOff(std::span<WorkerQueues>(worker_queues), worker,
+                                             std::chrono::steady_clock::now(), &own));
         }
         neglected.fetch_add(found, std::memory_order_relaxed);
         taken_by_others.fetch_add(taken(slot().Take()), std::memory_order_relaxed);
@@ -204,8 +205,8 @@ class Player {
   std::atomic<FiberEntity*> parked_{nullptr};
 };
 
-// After some milliseconds of ping-pong one of the two is woken by the other, which half of the times goes on for as long
-// as the first one has not run: the other worker must take it.
+// After some milliseconds of ping-pong one of the two is woken by the other, which half of the times goes on for as
+// long as the first one has not run: the other worker must take it.
 TEST(HandOffSlotInAGroup, AFiberThatIsLeftInItsSlotAfterPingPongIsRunByTheOtherWorker) {
   testing::WorkerGroup group(2);
   for (int round = 0; round < 30; ++round) {

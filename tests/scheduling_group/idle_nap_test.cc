@@ -52,11 +52,11 @@ class HalfPushed final : public SchedulingPolicy {
     policy_->PushBatch(fibers, count, reason, worker);
   }
   bool TryPushNew(FiberEntity* fiber, int worker) override { return policy_->TryPushNew(fiber, worker); }
-  FiberEntity* Pop(unsigned worker, bool* in_sight_again) override { return policy_->Pop(worker, in_sight_again); }
+  FiberEntity* Pop(unsigned worker, bool* must_notify) override { return policy_->Pop(worker, must_notify); }
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override {
     return policy_->PopFromBusyWorkers(worker, memory);
   }
-  FiberEntity* Steal(bool* in_sight_again) override { return policy_->Steal(in_sight_again); }
+  FiberEntity* Steal(bool* must_notify) override { return policy_->Steal(must_notify); }
   bool HasWork() const override {
     if (!half_pushed) return policy_->HasWork();
     ++looks;
@@ -104,7 +104,7 @@ TEST_F(IdleNap, WorkersThatSeeWorkAndCannotGetItLetOthersHaveTheirCpus) {
   while (!AllSleep()) std::this_thread::yield();
 }
 
-// They yielded on their way to sleep and between looks in vain, and then waited 4 ms for a CPU when they were woken
+// They yielded on their way to sleep and between failed searches, and then waited 4 ms for a CPU when they were woken
 // beside a thread that kept it busy.
 TEST_F(IdleNap, NoWorkerYieldsItsCpu) {
   for (int round = 0; round < 100; ++round) {

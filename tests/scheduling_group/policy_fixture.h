@@ -40,8 +40,8 @@ class PolicyFixture : public ::testing::Test {
   }
 
   static FiberEntity* Pop(SchedulingPolicy& policy, unsigned worker) {
-    bool in_sight_again = false;
-    return policy.Pop(worker, &in_sight_again);
+    bool must_notify = false;
+    return policy.Pop(worker, &must_notify);
   }
 
   // Calls `f` until it returns a fiber, for at most ten seconds.

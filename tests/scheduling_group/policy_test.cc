@@ -76,7 +76,8 @@ TEST_P(PolicyTest, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesTheFi
   EXPECT_FALSE(policy.HasWork());
 }
 
-// Each hand-off of a pair that passes messages called the neighbouring groups, which may not have what is in a slot.
+// Each hand-off of a pair that passes messages sent the neighbouring groups requests, which may not have what is in a
+// slot.
 TEST_P(PolicyTest, AHandOffSlotIsNothingForThieves) {
   SchedulingPolicy& policy = Make(2, 16);
   policy.Push(New(), kWoken, 0);
@@ -112,10 +113,10 @@ TEST_P(PolicyTest, LocalFiberAtQueueHeadDoesNotBlockStealingAndIsNotStolen) {
   FiberEntity* other = New();
   policy.Push(local, kStarted, kNoWorker);
   policy.Push(other, kStarted, kNoWorker);
-  bool in_sight_again = false;
-  EXPECT_EQ(policy.Steal(&in_sight_again), other);
-  EXPECT_TRUE(in_sight_again) << "the local fiber was out of its workers' sight: they must be told";
-  EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
+  bool must_notify = false;
+  EXPECT_EQ(policy.Steal(&must_notify), other);
+  EXPECT_TRUE(must_notify) << "the local fiber was hidden from its workers: they must be notified";
+  EXPECT_EQ(policy.Steal(&must_notify), nullptr);
   EXPECT_EQ(Pop(policy, 0), local);
 }
 
@@ -172,7 +173,7 @@ TEST_P(PolicyTest, WhatAWorkerBringsFromTheSharedQueueIsCounted) {
 }
 
 // Ping-pong and yield loops on all workers: in a peer a fiber from outside waits for more than two seconds.
-TEST_P(PolicyTest, AFiberFromOutsideIsNotStarvedByFibersThatYieldOrHandOver) {
+TEST_P(PolicyTest, AFiberFromOutsideIsNotStarvedByFibersThatYieldOrHandOff) {
   for (const ReadyReason reason : {kYielded, kWoken}) {
     SchedulingPolicy& policy = Make(2, 4096);
     const auto busy = NewFibers(10);
@@ -180,10 +181,10 @@ TEST_P(PolicyTest, AFiberFromOutsideIsNotStarvedByFibersThatYieldOrHandOver) {
     for (int i = 0; i < 1000; ++i) policy.Push(Pop(policy, 0), reason, 0);
     FiberEntity* outside = New();
     ASSERT_TRUE(policy.TryPushNew(outside, kNoWorker));
-    int picks = 0;
+    int ticks = 0;
     for (FiberEntity* fiber; (fiber = Pop(policy, 0)) != outside; policy.Push(fiber, reason, 0)) {
       ASSERT_NE(fiber, nullptr);
-      ASSERT_LT(++picks, 300) << "it starves";
+      ASSERT_LT(++ticks, 300) << "it starves";
     }
     while (Pop(policy, 0) != nullptr) {
     }
@@ -203,8 +204,8 @@ TEST_P(PolicyTest, AFiberWokenFromOutsideDoesNotWaitBehindThousandsOfNewOnes) {
     } else {
       policy.Push(woken, kWoken, kNoWorker);
     }
-    int picks = 0;
-    while (Pop(policy, 0) != woken) ASSERT_LT(++picks, 300);
+    int ticks = 0;
+    while (Pop(policy, 0) != woken) ASSERT_LT(++ticks, 300);
     while (Pop(policy, 0) != nullptr) {
     }
   }
@@ -216,10 +217,10 @@ TEST_P(PolicyTest, NewFibersAreNotStarvedByFibersThatAreAlwaysWokenFromOutside) 
   const auto fresh = NewFibers(3);
   for (FiberEntity* fiber : fresh) policy.Push(fiber, kStarted, kNoWorker);
   for (FiberEntity* expected : fresh) {
-    int picks = 0;
+    int ticks = 0;
     for (FiberEntity* fiber; (fiber = Pop(policy, 0)) != expected; policy.Push(fiber, kWoken, kNoWorker)) {
       ASSERT_NE(fiber, nullptr);
-      ASSERT_LT(++picks, 400) << "it starves";
+      ASSERT_LT(++ticks, 400) << "it starves";
     }
   }
   while (Pop(policy, 0) != nullptr) {
@@ -236,11 +237,11 @@ TEST_P(PolicyTest, LocalFibersAmongThoseThatAWorkerKeepsHideNoneFromOtherGroups)
     }
     FiberEntity* other = New();
     policy.Push(other, reason, 0);
-    bool in_sight_again = false;
+    bool must_notify = false;
     FiberEntity* stolen = nullptr;
-    for (int i = 0; i < 20 && stolen == nullptr; ++i) stolen = policy.Steal(&in_sight_again);
+    for (int i = 0; i < 20 && stolen == nullptr; ++i) stolen = policy.Steal(&must_notify);
     EXPECT_EQ(stolen, other);
-    EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
+    EXPECT_EQ(policy.Steal(&must_notify), nullptr);
     EXPECT_EQ(policy.Size(), local.size());
     while (FiberEntity* fiber = Pop(policy, 0)) ASSERT_EQ(std::erase(local, fiber), 1u);
     EXPECT_TRUE(local.empty());
@@ -295,8 +296,8 @@ TEST_P(PolicyTest, EachFiberIsHandedOutOnceUnderLoad) {
   }
   threads.emplace_back([&] {
     for (int i = 0; left.load(std::memory_order_relaxed) > 0; ++i) {
-      bool in_sight_again = false;
-      FiberEntity* fiber = policy.Steal(&in_sight_again);
+      bool must_notify = false;
+      FiberEntity* fiber = policy.Steal(&must_notify);
       if (fiber == nullptr) continue;
       taken(fiber);
       push(fiber, i, kNoWorker);

@@ -38,7 +38,7 @@ TEST_F(PolicyV1Test, ABusyWorkersBatchIsInOrderAndOpenToAnIdleWorker) {
   EXPECT_FALSE(policy.HasWork());
 }
 
-// Fibers were lost that found no room in the inbox.
+// Fibers were lost that found no room in the pop buffer.
 TEST_F(PolicyV1Test, AWorkerThatTakesFromAnotherThoughItHasEnoughLosesNothing) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 256});
   std::vector<FiberEntity*> left = NewFibers(400);
@@ -51,7 +51,7 @@ TEST_F(PolicyV1Test, AWorkerThatTakesFromAnotherThoughItHasEnoughLosesNothing) {
   SpinMemory memory;
   for (int i = 0; i < 20; ++i) {
     run(Pop(policy, 0));
-    run(Pop(policy, 1));  // Its inbox is about full.
+    run(Pop(policy, 1));  // Its pop buffer is about full.
     if (FiberEntity* fiber = policy.PopFromBusyWorkers(1, &memory)) run(fiber);
   }
   while (FiberEntity* fiber = Pop(policy, 0)) run(fiber);
@@ -112,7 +112,7 @@ TEST_F(PolicyV1Test, MoreBusyWorkersThanProcessorsNeverFindTheQueueFullThatIsNot
   EXPECT_EQ(refused, 0) << "fibers would have been started depth first";
 }
 
-// V5. In its inbox, and in its outbox.
+// V5. In its pop buffer, and in its push buffer.
 TEST_F(PolicyV1Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenThoughNobodyIsIdle) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 1024});
   std::vector<FiberEntity*> left = NewFibers(200);
@@ -151,9 +151,9 @@ TEST_F(PolicyV1Test, AWorkerThatBringsFibersToTheQueueSaysSo) {
   for (FiberEntity* fiber : brought) policy.Push(fiber, kStarted, 0);
   FiberEntity* other = New();
   policy.Push(other, kStarted, kNoWorker);
-  bool in_sight_again = false;
-  EXPECT_EQ(policy.Pop(0, &in_sight_again), other);
-  EXPECT_TRUE(in_sight_again);
+  bool must_notify = false;
+  EXPECT_EQ(policy.Pop(0, &must_notify), other);
+  EXPECT_TRUE(must_notify);
   for (FiberEntity* fiber : brought) EXPECT_EQ(Pop(policy, 1), fiber);
 }
 
@@ -164,10 +164,10 @@ TEST_F(PolicyV1Test, APushThatBringsOthersToTheQueueSaysSo) {
   for (int i = 0; i < 200; ++i) ASSERT_NE(Pop(policy, 0), nullptr);  // Its batch has grown meanwhile.
   const auto kept = NewFibers(16);
   for (FiberEntity* fiber : kept) policy.Push(fiber, kStarted, 0);
-  EXPECT_FALSE(policy.TookOutOfSight(0));
+  EXPECT_FALSE(policy.MustNotify(0));
   policy.Push(New(), kStarted, 0);  // There is no room for it beside them.
-  EXPECT_TRUE(policy.TookOutOfSight(0));
-  EXPECT_FALSE(policy.TookOutOfSight(0));
+  EXPECT_TRUE(policy.MustNotify(0));
+  EXPECT_FALSE(policy.MustNotify(0));
   while (Pop(policy, 0) != nullptr) {
   }
 }
@@ -180,10 +180,10 @@ TEST_F(PolicyV1Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
   for (std::size_t popped = 0; popped < f.size(); ++popped) {
     const auto visits = policy.CountsOf(0).visits;
     const auto fibers = policy.CountsOf(0).fibers;
-    bool in_sight_again = false;
-    ASSERT_NE(policy.Pop(0, &in_sight_again), nullptr);
+    bool must_notify = false;
+    ASSERT_NE(policy.Pop(0, &must_notify), nullptr);
     const bool took_several = policy.CountsOf(0).visits != visits && policy.CountsOf(0).fibers - fibers > 1;
-    ASSERT_EQ(in_sight_again, took_several) << popped;
+    ASSERT_EQ(must_notify, took_several) << popped;
   }
   EXPECT_LT(policy.CountsOf(0).visits, f.size()) << "it took one at a time";
 }

@@ -63,8 +63,8 @@ TEST_F(PolicyV2Test, OfWhatAWorkerCannotKeepTheOldestGoToTheGlobalQueue) {
     for (FiberEntity* fiber : f) policy.Push(fiber, reason, 0);
     EXPECT_EQ(policy.Size(), f.size());
     EXPECT_EQ(policy.OverflowCount(), 0u);
-    EXPECT_TRUE(policy.TookOutOfSight(0));  // While they were moved nobody saw them.
-    EXPECT_FALSE(policy.TookOutOfSight(0));
+    EXPECT_TRUE(policy.MustNotify(0));  // While they were moved nobody saw them.
+    EXPECT_FALSE(policy.MustNotify(0));
     // Another worker gets them without taking them from that one.
     std::set<FiberEntity*> moved;
     while (FiberEntity* fiber = Pop(policy, 1)) moved.insert(fiber);
@@ -107,8 +107,8 @@ TEST_F(PolicyV2Test, TheOldestFiberIsServedThoughThereIsAlwaysANewerOne) {
   }
 }
 
-// It waited 9 ms. With and without a stuck worker, which the same looks are for.
-TEST_F(PolicyV2Test, TheOldestOfWhatFibersStartedRunsWithinAMillisecondOrEightPicks) {
+// It waited 9 ms. With and without a stuck worker, which the same checks are for.
+TEST_F(PolicyV2Test, TheOldestOfWhatFibersStartedRunsWithinAMillisecondOrEightTicks) {
   for (const bool other_is_stuck : {false, true}) {
     for (const std::chrono::nanoseconds run : {100ns, 10'000ns, 100'000ns, 1'000'000ns, 3'000'000ns}) {
       SCOPED_TRACE(std::to_string(run.count()) + (other_is_stuck ? " ns, stuck" : " ns"));
@@ -124,21 +124,21 @@ TEST_F(PolicyV2Test, TheOldestOfWhatFibersStartedRunsWithinAMillisecondOrEightPi
       policy.Push(oldest, kStarted, 0);
       policy.Push(newest, kStarted, 0);
       auto waits_since = clock.now();
-      int picks = 0;
+      int ticks = 0;
       for (int served = 0; served < 20;) {
         FiberEntity* fiber = Pop(policy, 0);
-        ++picks;
+        ++ticks;
         ASSERT_NE(fiber, nullptr);
         if (fiber == stuck) {
           policy.Push(stuck, kStarted, 1);
         } else if (fiber == oldest) {
-          // A look every 100 us, of which each second one is for this, and those by turns where workers are stuck.
+          // A check every 100 us, of which each second one is for this, and those by turns where workers are stuck.
           const auto limit = 1ms + (other_is_stuck ? 400us : 200us) + 2 * run;
           if (served > 0) {
-            EXPECT_TRUE(clock.now() - waits_since <= limit || picks <= 8) << picks << " picks";
+            EXPECT_TRUE(clock.now() - waits_since <= limit || ticks <= 8) << ticks << " ticks";
           }
           ++served;
-          picks = 0;
+          ticks = 0;
           waits_since = clock.now();
           // Again below the other one.
           ASSERT_EQ(Pop(policy, 0), newest);
@@ -148,7 +148,7 @@ TEST_F(PolicyV2Test, TheOldestOfWhatFibersStartedRunsWithinAMillisecondOrEightPi
           policy.Push(fiber, kStarted, 0);  // It has started another one, and ended.
         }
         clock.Advance(run);
-        ASSERT_LT(picks, 10'000'000) << "it starves";
+        ASSERT_LT(ticks, 10'000'000) << "it starves";
       }
       while (Pop(policy, 0) != nullptr || Pop(policy, 1) != nullptr) {
       }
@@ -184,8 +184,8 @@ TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenByOneThatHasA
   EXPECT_EQ(Insist([&] { return Pop(policy, 1); }), stuck);
 }
 
-// 61 picks of fibers that run for a millisecond would be 61 ms.
-TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsLookedAtMoreOften) {
+// 61 ticks of fibers that run for a millisecond would be 61 ms.
+TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsCheckedMoreOften) {
   PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
   const auto f = NewFibers(10);
   for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 0);
@@ -200,8 +200,8 @@ TEST_F(PolicyV2Test, WhereFibersRunForLongTheGlobalQueueIsLookedAtMoreOften) {
   for (int i = 0; i < 70; ++i) run_next();
   FiberEntity* outside = New();
   ASSERT_TRUE(policy.TryPushNew(outside, kNoWorker));
-  int picks = 1;
-  while (run_next() != outside) ASSERT_LT(++picks, 8);
+  int ticks = 1;
+  while (run_next() != outside) ASSERT_LT(++ticks, 8);
   while (Pop(policy, 0) != nullptr) {
   }
 }
@@ -237,8 +237,8 @@ class YieldingFibers {
       clock_.Set(worker.next_at);
       const auto index = static_cast<unsigned>(&worker - workers_.data());
       if (worker.runs != nullptr) policy_.Push(worker.runs, ReadyReason::kYielded, static_cast<int>(index));
-      bool in_sight_again = false;
-      worker.runs = policy_.Pop(index, &in_sight_again);
+      bool must_notify = false;
+      worker.runs = policy_.Pop(index, &must_notify);
       if (worker.runs == nullptr) worker.runs = policy_.PopFromBusyWorkers(index, &worker.memory);
       std::chrono::nanoseconds run = 1us;
       if (worker.runs != nullptr) {
@@ -488,11 +488,11 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongIsSeenAndIsForThievesToo
   EXPECT_EQ(policy.Size(), 2u);
   EXPECT_TRUE(policy.HasWork());
   EXPECT_TRUE(policy.HasStealable());
-  bool in_sight_again = false;
-  EXPECT_EQ(policy.Steal(&in_sight_again), other);
+  bool must_notify = false;
+  EXPECT_EQ(policy.Steal(&must_notify), other);
   EXPECT_EQ(policy.Size(), 1u);
-  EXPECT_EQ(policy.Steal(&in_sight_again), nullptr);
-  EXPECT_TRUE(in_sight_again) << "the local fiber was out of its workers' sight: they must be told";
+  EXPECT_EQ(policy.Steal(&must_notify), nullptr);
+  EXPECT_TRUE(must_notify) << "the local fiber was hidden from its workers: they must be notified";
   EXPECT_EQ(Pop(policy, 1), local);
   EXPECT_FALSE(policy.HasWork());
 }
@@ -512,8 +512,8 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThere
   for (FiberEntity* fiber : f) policy.Push(fiber, kYielded, 1);
   const auto started = NewFibers(100);
   policy.PushBatch(started.data(), started.size(), kStarted, kNoWorker);
-  for (int picks = 0;; ++picks) {
-    ASSERT_LT(picks, 20 * 61);
+  for (int ticks = 0;; ++ticks) {
+    ASSERT_LT(ticks, 20 * 61);
     FiberEntity* const fiber = Pop(policy, 1);
     ASSERT_NE(fiber, nullptr);
     if (fiber == yielded) break;
@@ -525,7 +525,7 @@ TEST_F(PolicyV2Test, WhatHasYieldedWhereFibersRunForLongDoesNotStarveThoughThere
   }
 }
 
-// The look at which these come first was the one at which its worker had found stuck fibers of others before.
+// The check at which these come first was the one at which its worker had found stuck fibers of others before.
 TEST_F(PolicyV2Test, WhatHasYieldedDoesNotStarveThoughThereIsAlwaysMoreFromOutsideAndAtWorkersThatAreStuck) {
   ManualClock clock;
   PolicyV2 policy({.workers = 2, .run_queue_size = 4096}, clock);
@@ -537,8 +537,8 @@ TEST_F(PolicyV2Test, WhatHasYieldedDoesNotStarveThoughThereIsAlwaysMoreFromOutsi
     clock.Advance(1ms);
     policy.Push(yielded, kYielded, 1);
   }
-  for (int picks = 0;; ++picks) {
-    ASSERT_LT(picks, 100) << "it starves";
+  for (int ticks = 0;; ++ticks) {
+    ASSERT_LT(ticks, 100) << "it starves";
     policy.Push(New(), kStarted, 0);  // and runs a fiber for long that starts others,
     policy.Push(New(), kStarted, 1);  // as those of worker 1 do,
     policy.Push(New(), kStarted, kNoWorker);
@@ -559,10 +559,10 @@ TEST_F(PolicyV2Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
   for (std::size_t popped = 0; popped < f.size(); ++popped) {
     const auto visits = policy.CountsOf(0).visits;
     const auto fibers = policy.CountsOf(0).fibers;
-    bool in_sight_again = false;
-    ASSERT_NE(policy.Pop(0, &in_sight_again), nullptr);
+    bool must_notify = false;
+    ASSERT_NE(policy.Pop(0, &must_notify), nullptr);
     const bool took_several = policy.CountsOf(0).visits != visits && policy.CountsOf(0).fibers - fibers > 1;
-    ASSERT_EQ(in_sight_again, took_several) << popped;
+    ASSERT_EQ(must_notify, took_several) << popped;
   }
   EXPECT_LT(policy.CountsOf(0).visits, f.size()) << "it took one at a time";
 }

@@ -189,7 +189,7 @@ TEST_P(SchedulingGroupTest, WokenFibersNeverFailToEnterAFullQueue) {
   EXPECT_TRUE(done.Wait());
 }
 
-TEST(SchedulingGroup, APlainThreadWaitsForRoomAndIsThenRefused) {
+TEST(SchedulingGroup, APlainThreadWaitsForCapacityAndIsThenRefused) {
   SchedulingGroup group({.workers = 1, .run_queue_size = 4, .start_timeout = 30ms});  // Nobody runs it.
   std::vector<FiberEntity*> fibers;
   for (int i = 0; i < 4; ++i) {
@@ -204,7 +204,7 @@ TEST(SchedulingGroup, APlainThreadWaitsForRoomAndIsThenRefused) {
   while (FiberEntity* fiber = group.PopFor(0)) DiscardFiber(fiber);
 }
 
-TEST(SchedulingGroup, AThreadThatWaitsForRoomGoesOnWhenThereIsSome) {
+TEST(SchedulingGroup, AThreadThatWaitsForCapacityGoesOnWhenThereIsSome) {
   WorkerGroup group({.workers = 1, .run_queue_size = 4, .start_timeout = 60s});
   std::atomic<bool> go{false};
   Countdown blocked(1);
@@ -215,13 +215,13 @@ TEST(SchedulingGroup, AThreadThatWaitsForRoomGoesOnWhenThereIsSome) {
     done.Done();
   }));
   ASSERT_TRUE(blocked.Wait());
-  std::thread starter([&] {
+  std::thread spawner([&] {
     for (int i = 0; i < 2000; ++i) ASSERT_TRUE(group.Start([&] { done.Done(); }));
   });
   while (group.group().queue_size() < 4) std::this_thread::yield();
   go = true;
   EXPECT_TRUE(done.Wait());
-  starter.join();
+  spawner.join();
 }
 
 TEST(SchedulingGroup, AStoppingGroupRefusesThreads) {
@@ -317,7 +317,7 @@ TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
     WorkerGroup* group;
     Countdown done{2 * kFibers};
   } exit{&group};
-  Countdown starter(1);
+  Countdown spawner(1);
   const auto start_another = [](void* arg) {
     auto* self = static_cast<Exit*>(arg);
     ASSERT_TRUE(self->group->Start([self] { self->done.Done(); }));
@@ -331,9 +331,9 @@ TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
           },
           {.on_exit = start_another, .on_exit_arg = &exit}));
     }
-    starter.Done();
+    spawner.Done();
   }));
-  EXPECT_TRUE(starter.Wait());
+  EXPECT_TRUE(spawner.Wait());
   EXPECT_TRUE(exit.done.Wait());
 }
 
@@ -399,7 +399,7 @@ TEST(SchedulingGroup, AnIdleGroupStealsFromItsNeighbourButNotLocalFibers) {
       stolen.Done();
     }));
   }
-  // Each start in the thief's group is followed by an idle look.
+  // Each start in the thief's group is followed by an idle search.
   while (stolen.left() > 0) {
     Countdown poke(1);
     ASSERT_TRUE(thief.Start([&] { poke.Done(); }));

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The gate where starters wait, on a group without threads: the test is its workers.
+// The gate where spawners wait, on a group without threads: the test is its workers.
 
 #include "weft/scheduling_group/start_gate.h"
 
@@ -26,16 +26,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The steady clock, at which a starter that has waited is held up before its second push: it stamps the fiber anew.
+// The steady clock, at which a spawner that has waited is held up before its second push: it stamps the fiber anew.
 class HoldUpClock final : public base::Clock {
  public:
   TimePoint now() const noexcept override {
-    if (is_starter && ++looks == 2) {
+    if (is_spawner && ++looks == 2) {
       while (hold_up.load()) std::this_thread::yield();
     }
     return std::chrono::steady_clock::now();
   }
-  static inline thread_local bool is_starter = false;
+  static inline thread_local bool is_spawner = false;
   static inline thread_local int looks = 0;
   static inline std::atomic<bool> hold_up{false};
 };
@@ -50,7 +50,7 @@ class StartGateTest : public ::testing::Test {
     while (!group_.policy().Full()) EXPECT_TRUE(Start());
   }
   ~StartGateTest() override {
-    if (starter_.joinable()) starter_.join();
+    if (spawner_.joinable()) spawner_.join();
     for (unsigned worker = 0; worker < group_.size(); ++worker) {
       while (FiberEntity* fiber = group_.PopFor(worker)) DiscardFiber(fiber);
     }
@@ -60,8 +60,8 @@ class StartGateTest : public ::testing::Test {
   // A thread that starts one fiber more than there is room for; returns when it sleeps.
   void StartInAThread() {
     std::atomic<long> id{0};
-    starter_ = std::thread([&] {
-      HoldUpClock::is_starter = true;
+    spawner_ = std::thread([&] {
+      HoldUpClock::is_spawner = true;
       id.store(::syscall(SYS_gettid));
       started_ = Start();
     });
@@ -74,9 +74,9 @@ class StartGateTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  bool StarterGotIn() {
+  bool SpawnerGotIn() {
     const auto begin = std::chrono::steady_clock::now();
-    starter_.join();
+    spawner_.join();
     EXPECT_LT(std::chrono::steady_clock::now() - begin, kStartTimeout / 2) << "nobody woke it";
     return started_;
   }
@@ -95,41 +95,41 @@ class StartGateTest : public ::testing::Test {
                           .clock = &hold_up_clock}};
 
  private:
-  std::thread starter_;
+  std::thread spawner_;
   bool started_ = false;
 };
 
-TEST_F(StartGateTest, AStarterThatWaitsIsRefusedWhenTheRuntimeEnds) {
+TEST_F(StartGateTest, ASpawnerThatWaitsIsRefusedWhenTheRuntimeEnds) {
   StartInAThread();
   group_.RefuseNewFibers();
-  EXPECT_FALSE(StarterGotIn());
+  EXPECT_FALSE(SpawnerGotIn());
 }
 
-TEST_F(StartGateTest, AStarterThatWaitsIsLetInByAWorkersPops) {
+TEST_F(StartGateTest, ASpawnerThatWaitsIsLetInByAWorkersPops) {
   StartInAThread();
   while (!group_.policy().HalfEmpty()) DiscardFiber(group_.PopFor(0));
-  EXPECT_TRUE(StarterGotIn());
+  EXPECT_TRUE(SpawnerGotIn());
 }
 
-TEST_F(StartGateTest, AStarterThatWaitsIsLetInByAThiefsPops) {
+TEST_F(StartGateTest, ASpawnerThatWaitsIsLetInByAThiefsPops) {
   StartInAThread();
   while (!group_.policy().HalfEmpty()) {
-    FiberEntity* fiber = group_.PopForThief(SchedulingGroup::kSameNode);
+    FiberEntity* fiber = group_.PopForSteal(SchedulingGroup::kSameNode);
     ASSERT_NE(fiber, nullptr);
     DiscardFiber(fiber);
   }
-  EXPECT_TRUE(StarterGotIn());
+  EXPECT_TRUE(SpawnerGotIn());
 }
 
-TEST_F(StartGateTest, WhatAStarterPushesThatHasWaitedWakesAWorker) {
+TEST_F(StartGateTest, WhatASpawnerPushesThatHasWaitedWakesAWorker) {
   HoldUpClock::hold_up = true;
   StartInAThread();
   while (!group_.policy().HalfEmpty()) DiscardFiber(group_.PopFor(0));
   group_.idle().PrepareSleep(1);
   HoldUpClock::hold_up = false;
-  EXPECT_TRUE(StarterGotIn());
+  EXPECT_TRUE(SpawnerGotIn());
   EXPECT_FALSE(group_.idle().sleepers().Contains(1)) << "the worker sleeps, and a fiber is queued";
-  EXPECT_TRUE(group_.bed(1).parker.ParkUntil(std::chrono::steady_clock::now() + 10s));
+  EXPECT_TRUE(group_.worker_slot(1).parker.ParkUntil(std::chrono::steady_clock::now() + 10s));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ class Yielders {
   std::vector<Fiber> fibers_;
 };
 
-// Pairs of fibers, one per worker, that hand over to each other until it is destroyed.
+// Pairs of fibers, one per worker, that hand off to each other until it is destroyed.
 class Players {
  public:
   Players() : pairs_(GetConcurrencyHint()) {
@@ -233,12 +233,12 @@ class StartFromOutside : public ::testing::TestWithParam<std::tuple<int, bool>> 
   void Judge(const Load& load) {
     const auto workers = static_cast<std::size_t>(std::get<0>(GetParam()));
     // Each of the load's fibers may be ahead of it once, and may all be run by one worker, where others have no
-    // processor at the time. A worker looks at what is outside every 61 picks (PolicyV2::kMaxPicks) or after 16
+    // processor at the time. A worker looks at what is outside every 61 ticks (PolicyV2::kMaxTicks) or after 16
     // hand-offs (kMaxHandOffs) and 16 others (PolicyV1::kMaxBatch). And some turns pass while the thread is on its way
     // from its look at the numbers to the push.
-    constexpr std::int64_t kFromLookToLook = 61;
+    constexpr std::int64_t kTicksPerCheck = 61;
     constexpr std::int64_t kOnTheWay = 50;
-    const std::int64_t most_turns = static_cast<std::int64_t>(load.fibers()) + kFromLookToLook + kOnTheWay;
+    const std::int64_t most_turns = static_cast<std::int64_t>(load.fibers()) + kTicksPerCheck + kOnTheWay;
     const bool judge_time =
         !WEFT_ASAN && !WEFT_TSAN && workers <= numa::Topology::Detect().UsableCpuCount();  // Sanitizers are slow.
     StartDelay best{};
@@ -257,7 +257,7 @@ class StartFromOutside : public ::testing::TestWithParam<std::tuple<int, bool>> 
   }
 };
 
-TEST_P(StartFromOutside, RunsWithinAMillisecondAmongFibersThatYieldOrHandOverForEver) {
+TEST_P(StartFromOutside, RunsWithinAMillisecondAmongFibersThatYieldOrHandOffForEver) {
   const RuntimeOf runtime(Shape{std::get<0>(GetParam()), 1});
   if (std::get<1>(GetParam())) {
     Judge(Yielders());
@@ -269,7 +269,7 @@ TEST_P(StartFromOutside, RunsWithinAMillisecondAmongFibersThatYieldOrHandOverFor
 INSTANTIATE_TEST_SUITE_P(Loads, StartFromOutside, ::testing::Combine(::testing::Values(1, 2, 8), ::testing::Bool()),
                          [](const auto& info) {
                            return std::to_string(std::get<0>(info.param)) + "Workers" +
-                                  (std::get<1>(info.param) ? "Yield" : "HandOver");
+                                  (std::get<1>(info.param) ? "Yield" : "HandOff");
                          });
 
 TEST_P(Fairness, YieldingFibersDoNotStarveTimersWithCallbacks) {

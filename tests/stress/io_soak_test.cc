@@ -283,7 +283,7 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
       ASSERT_NE(reactor, nullptr) << error.message();
       EXPECT_EQ(reactor->counts().descriptors, 0u);
     }).Join();
-    // A reactor's own: epoll, eventfd, timerfd; and the watch's epoll.
+    // A reactor's own: epoll, eventfd, timerfd; and the watchdog's epoll.
     descriptors_of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
   }
   EXPECT_EQ(fiber::TerminateRuntime(), 0u);

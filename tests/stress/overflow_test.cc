@@ -70,17 +70,17 @@ TEST_P(Overflow, StartedByOneFiber) {
 }
 
 TEST_P(Overflow, StartedByManyFibersAtOnce) {
-  constexpr int kStarters = 100;
+  constexpr int kSpawners = 100;
   Tally tally(kFibers);
-  std::vector<Fiber> starters;
-  for (int s = 0; s < kStarters; ++s) {
-    starters.emplace_back([&tally, s] {
-      for (int i = s; i < kFibers; i += kStarters) {
+  std::vector<Fiber> spawners;
+  for (int s = 0; s < kSpawners; ++s) {
+    spawners.emplace_back([&tally, s] {
+      for (int i = s; i < kFibers; i += kSpawners) {
         ASSERT_TRUE(StartFiberDetached([&tally, i] { tally.Count(i); }));
       }
     });
   }
-  for (Fiber& starter : starters) starter.Join();
+  for (Fiber& spawner : spawners) spawner.Join();
   tally.ExpectEachOnce();
 }
 

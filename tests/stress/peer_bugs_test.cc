@@ -176,7 +176,7 @@ TEST(Stealing, WakesWorkersThatSleepAlready) {
 // One local fiber at the head of the queue hid all that could be stolen behind it.
 TEST(Stealing, GoesPastLocalFibersAtTheHeadOfTheQueue) {
   Options options = OptionsOf({1, 2});
-  options.work_stealing_ratio = 1;  // The neighbour is called for each fiber, not only for the first that waits.
+  options.work_stealing_ratio = 1;  // A steal is requested for each fiber, not only for the first that waits.
   const RuntimeOf runtime(options);
   Hog hog;
   std::vector<Fiber> locals;

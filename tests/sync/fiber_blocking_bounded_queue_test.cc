@@ -224,7 +224,7 @@ void YieldUntilWoken(Condition condition) {
 }
 
 // One place comes free, and two wait for it. The first is woken and throws: the second gets it.
-TEST_P(FiberBlockingBoundedQueueTest, APushThatThrowsLeavesItsRoomToTheNextThatWaits) {
+TEST_P(FiberBlockingBoundedQueueTest, APushThatThrowsLeavesItsCapacityToTheNextThatWaits) {
   Brittle::moves_left = 0;
   FiberBlockingBoundedQueue<Brittle> queue(1);
   ASSERT_TRUE(queue.Push(Brittle(1)));
@@ -282,7 +282,7 @@ TEST_P(FiberBlockingBoundedQueueTest, APopThatThrowsLeavesItsItemToTheNextThatWa
 }
 
 // What one heavy item leaves is room for many light ones (and more than one of those that wait).
-TEST_P(FiberBlockingBoundedQueueTest, TheRoomOfOneHeavyItemLetsAllInThatFit) {
+TEST_P(FiberBlockingBoundedQueueTest, TheCapacityOfOneHeavyItemLetsAllInThatFit) {
   FiberBlockingBoundedQueue<int> queue(4, [](int item) { return static_cast<std::size_t>(item); });
   ASSERT_TRUE(queue.TryPush(4));
   std::atomic<int> begun{0};

@@ -149,7 +149,7 @@ TEST_P(FiberMutexTest, WorksWithScopedLockOverSeveral) {
   EXPECT_EQ(counter, 4 * rounds);
 }
 
-// One actor locks in a loop, and gives others a chance to run only while it owns the mutex: without a hand-over the
+// One actor locks in a loop, and gives others a chance to run only while it owns the mutex: without a hand-off the
 // others would lose for ever.
 TEST_P(FiberMutexTest, AWaiterIsNotStarvedByOneWhoLocksAgainAtOnce) {
   FiberMutex mutex;
@@ -249,7 +249,7 @@ TEST(FiberMutex, WakesWaitersInTheOrderInWhichTheyCame) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
-TEST(FiberMutex, IsNotHandedOverWithoutNeed) {
+TEST(FiberMutex, IsNotHandedOffWithoutNeed) {
   testing::TimedGroup group(1);
   FiberMutex mutex;
   std::vector<int> order;
@@ -275,7 +275,7 @@ TEST(FiberMutex, IsNotHandedOverWithoutNeed) {
 
 // MX6. The waiter loses each time, and not beside its waker: its worker is kept busy from each wake-up until the mutex
 // is locked again.
-TEST(FiberMutex, IsHandedOverToAWaiterThatHasLostForLong) {
+TEST(FiberMutex, IsHandedOffToAWaiterThatHasLostForLong) {
   testing::TimedGroup group(1);
   FiberMutex mutex;
   std::atomic<int> occupants = 0;
@@ -313,9 +313,9 @@ TEST(FiberMutex, IsHandedOverToAWaiterThatHasLostForLong) {
   testing::YieldUntil([&] { return got_it.load(); });
 }
 
-// MX7. Owners that yield in their sections hand over in rows; a row that went on would make each lock a switch, also
+// MX7. Owners that yield in their sections hand off in rows; a row that went on would make each lock a switch, also
 // when they yield no more.
-TEST(FiberMutex, ARowOfHandOversEnds) {
+TEST(FiberMutex, ARowOfHandOffsEnds) {
   constexpr int kFibers = 4;
   constexpr int kLocks = 1000;
   testing::TimedGroup group(1);

@@ -174,7 +174,7 @@ TEST_P(FiberSharedMutexTest, WritersThatComeAndGoDoNotStarveAReader) {
   crew.Join();
 }
 
-TEST_P(FiberSharedMutexTest, TimeOutsRaceWithHandOvers) {
+TEST_P(FiberSharedMutexTest, TimeOutsRaceWithHandOffs) {
   const int rounds = Scaled(1000);
   std::atomic<int> readers{0}, writers{0};
   Crew crew = MakeCrew();

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/slice_watch.h"
+#include "weft/scheduling_group/slice_monitor.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
 #include "weft/sync/fiber_blocking_noncontiguous_buffer.h"
@@ -430,17 +430,17 @@ TEST(TimeSlice, NobodyYieldsForTheTimeOfAnother) {
   ASSERT_TRUE(over.Wait());
 }
 
-// The watch has gone to sleep with the workers, and wakes up with them.
-TEST(TimeSlice, AnIdleProcessIsNotLookedAtAndAFiberThatLoopsAfterAQuietTimeIs) {
+// The monitor has gone to sleep with the workers, and wakes up with them.
+TEST(TimeSlice, AnIdleProcessIsNotMonitoredAndAFiberThatLoopsAfterAQuietTimeIs) {
   TimedGroup group(2);
-  scheduling_group::SliceWatch& watch = scheduling_group::SliceWatch::Get();
+  scheduling_group::SliceMonitor& monitor = scheduling_group::SliceMonitor::Get();
   const auto limit = base::Deadline::After(60s);
-  std::uint64_t looks;
+  std::uint64_t checks;
   do {
-    ASSERT_FALSE(limit.expired()) << "the watch goes on";
-    looks = watch.looks();
-    std::this_thread::sleep_for(5 * scheduling_group::SliceWatch::kLookEvery);  // Of quiet is the test.
-  } while (!watch.off() || watch.looks() != looks);
+    ASSERT_FALSE(limit.expired()) << "the monitor goes on";
+    checks = monitor.checks();
+    std::this_thread::sleep_for(5 * scheduling_group::SliceMonitor::kCheckEvery);  // Of quiet is the test.
+  } while (!monitor.off() || monitor.checks() != checks);
   std::atomic<int> looping = 0;
   std::atomic<bool> other_has_run = false;
   std::atomic<int> ended_by_the_other = 0;

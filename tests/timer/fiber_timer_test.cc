@@ -798,7 +798,7 @@ TEST(FiberTimerEnd, WhoComesToWaitWhileTheCallbackIsBeingDestroyedIsWoken) {
   entry = TimerSlab::Find(id);
   EnableFiberTimer(id);
   while (!ends) std::this_thread::yield();
-  // A waiter who is not woken would keep the test from ending: it is left behind then.
+  // A waiter who is not woken would keep the test from ending: it is reported as unfinished then.
   auto woken = std::make_shared<Countdown>(1);
   std::thread waiter([woken, id] {
     EXPECT_FALSE(KillFiberTimerAndWait(id));

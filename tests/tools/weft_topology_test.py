@@ -30,7 +30,7 @@ class Text(unittest.TestCase):
             "group 1: 8 workers, node 0, CPUs 4-7,20-23; steals from 0 3 2\n"
             "group 2: 8 workers, node 0, CPUs 8-11,24-27; steals from 3 0 1\n"
             "group 3: 8 workers, node 0, CPUs 12-15,28-31; steals from 2 1 0\n"
-            "stealing: in a node at 1 of 16 idle looks, across nodes never\n"
+            "stealing: in a node at 1 of 16 idle searches, across nodes never\n"
             "pinning: each worker to the CPUs of its group\n",
         )
 
@@ -42,7 +42,7 @@ class Text(unittest.TestCase):
             "--fiber_cross_numa_work_stealing_ratio=1",
         )
         self.assertIn("group 0: 2 workers, node 0, CPUs 6,7; at distance 20 from 1\n", result.stdout)
-        self.assertIn("across nodes at each idle look\npinning: each worker to its CPU\n", result.stdout)
+        self.assertIn("across nodes at each idle search\npinning: each worker to its CPU\n", result.stdout)
 
     def test_this_machine_has_a_plan_for_the_cpus_of_the_process(self):
         result = run()
@@ -139,7 +139,7 @@ class Picture(unittest.TestCase):
             ["--fiber_topology=pack:2 numa:1 l3:12 core:8 pu:2(indexes=2*192:1*2)",
              "--fiber_cross_numa_work_stealing_ratio=64"],
         )
-        # The two groups of each L3 domain rob each other first; one more arrow is in the legend.
+        # The two groups of each L3 domain steal from each other first; one more arrow is in the legend.
         self.assertEqual(len(self.arrows(document, "near")), 24 + 1)
         self.assertEqual(len(self.arrows(document, "far")), 1 + 1)
         self.assertEqual(len(self.arrows(document, "off")), 0)

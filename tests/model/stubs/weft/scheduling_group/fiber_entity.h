@@ -33,7 +33,7 @@ class FiberEntity {
 
   FiberEntity* next = nullptr;  // overflow_list.h's
   base::Atomic<void*> current_wait{nullptr};
-  model::Parker bed;
+  model::Parker parker;
 
   static constexpr std::size_t kWaitStorage = 64;
   void* wait_storage() noexcept { return wait_storage_; }

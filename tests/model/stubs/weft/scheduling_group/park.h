@@ -27,12 +27,12 @@ inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[mod
 inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
 
 inline void PrepareToPark(FiberEntity*) noexcept {}
-inline void ParkPrepared(FiberEntity* self) noexcept { self->bed.Park(); }
+inline void ParkPrepared(FiberEntity* self) noexcept { self->parker.Park(); }
 inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
-  if (publish(argument)) self->bed.Park();
+  if (publish(argument)) self->parker.Park();
 }
 inline void Unpark(FiberEntity* fiber) noexcept {
-  MODEL_CHECK(fiber->bed.Unpark(), "a fiber is woken twice for one park (FS2)");
+  MODEL_CHECK(fiber->parker.Unpark(), "a fiber is woken twice for one park (FS2)");
 }
 inline void UnparkPublished(FiberEntity* fiber) noexcept { Unpark(fiber); }
 inline void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {

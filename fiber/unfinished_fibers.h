@@ -1,0 +1,42 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fibers that have not ended when the runtime ends: who they are and what they wait for.
+//
+// For runtime.cc.
+
+#ifndef WEFT_FIBER_UNFINISHED_FIBERS_H_
+#define WEFT_FIBER_UNFINISHED_FIBERS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "weft/scheduling_group/fiber_entity.h"
+
+namespace weft::scheduling_group {
+class SchedulingGroup;
+}
+
+namespace weft::fiber::detail {
+
+// "fiber 'name' (id 7)".  The fiber may not end meanwhile.
+std::string DescribeFiber(const scheduling_group::FiberEntity& fiber);
+
+// While workers run: how many fibers of these groups live, in which states, and the ids of those that run.  Names may
+// not be read now: fibers end meanwhile.
+void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& groups, std::chrono::milliseconds waited);
+
+// When the workers have ended: logs each fiber of these groups that lives, with its name, its id and what it does
+// (beyond a hundred it only counts), and returns how many there are.  What they hold on to is shown to the leak checker
+// as reachable.
+std::size_t ReportUnfinishedFibers(const std::vector<scheduling_group::SchedulingGroup*>& groups);
+
+// Once, before the first fiber: what fibers hold on to is reachable for the leak checker also if the process ends by
+// exit(), or by main()'s return, while they live.
+void PrepareForLeakChecker();
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_UNFINISHED_FIBERS_H_

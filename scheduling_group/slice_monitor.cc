@@ -1,0 +1,132 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/slice_monitor.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <new>
+
+#include "weft/base/log.h"
+#include "weft/context/overflow_handler.h"
+#include "weft/scheduling_group/time_slice.h"
+
+namespace weft::scheduling_group {
+
+SliceMonitor::MonitoredWorker::MonitoredWorker(const WorkerCounters* counters)
+    : counters_(counters), is_over_(TimeSliceFlag()) {
+  if (::pthread_getcpuclockid(::pthread_self(), &cpu_clock_) != 0) cpu_clock_ = CLOCK_MONOTONIC;
+  SliceMonitor& monitor = Get();
+  {
+    const std::lock_guard guard(monitor.workers_lock_);
+    next_ = monitor.workers_;
+    if (next_ != nullptr) next_->previous_ = this;
+    monitor.workers_ = this;
+  }
+  monitor.switch_.GotUp();
+}
+
+SliceMonitor::MonitoredWorker::~MonitoredWorker() {
+  {
+    SliceMonitor& monitor = Get();
+    const std::lock_guard guard(monitor.workers_lock_);
+    if (next_ != nullptr) next_->previous_ = previous_;
+    (previous_ != nullptr ? previous_->next_ : monitor.workers_) = next_;
+  }
+  is_over_->store(false, std::memory_order_relaxed);  // The thread's own; TM3.
+}
+
+bool SliceMonitor::MonitoredWorker::EndSlice() noexcept {
+  // acquire: the turn. Pairs with the release in Check().
+  static_cast<void>(is_over_->exchange(false, std::memory_order_acquire));
+  return turn_over_.load(std::memory_order_relaxed) == Turn();  // Ordered by the exchange.
+}
+
+// True: the worker is up.
+bool SliceMonitor::MonitoredWorker::Check() noexcept {
+  if (asleep_.load(std::memory_order_relaxed)) return false;  // Late by a look at most.
+  const std::uint64_t turn = Turn();
+  if (turn != seen_turn_) {
+    seen_turn_ = turn;
+    seen_cpu_ = kNotRead;
+    return true;
+  }
+  timespec time{};
+  if (::clock_gettime(cpu_clock_, &time) != 0) return true;
+  const std::chrono::nanoseconds cpu = std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  if (seen_cpu_ == kNotRead) {
+    seen_cpu_ = cpu;
+  } else if (cpu - seen_cpu_ >= kMustHaveRun) {
+    seen_cpu_ = kNotRead;  // If there is nobody to yield to the turn goes on.
+    turn_over_.store(turn, std::memory_order_relaxed);
+    is_over_->store(true, std::memory_order_release);  // release: the turn. Pairs with the acquire in EndSlice().
+  }
+  return true;
+}
+
+SliceMonitor& SliceMonitor::Get() noexcept {
+  // Never destroyed: workers may outlive the end of main().
+  alignas(SliceMonitor) static std::byte memory[sizeof(SliceMonitor)];
+  static auto* const monitor = ::new (static_cast<void*>(memory)) SliceMonitor;
+  return *monitor;
+}
+
+bool SliceMonitor::AddTeam() {
+  const std::lock_guard guard(teams_lock_);
+  if (teams_ == 0) {
+    stopping_.store(false, std::memory_order_relaxed);  // Ordered by the start of the thread.
+    try {
+      thread_ = std::thread([this] { ThreadMain(); });
+    } catch (const std::exception& error) {  // No thread, or no memory.
+      WEFT_LOG(ERROR, "SliceMonitor: no thread: ", error.what());
+      return false;
+    }
+  }
+  ++teams_;
+  return true;
+}
+
+void SliceMonitor::RemoveTeam() noexcept {
+  const std::lock_guard guard(teams_lock_);
+  if (--teams_ != 0) return;
+  stopping_.store(true, std::memory_order_relaxed);  // Ordered by the parker.
+  switch_.Wake();
+  thread_.join();
+}
+
+void SliceMonitor::ThreadMain() noexcept {
+  ::pthread_setname_np(::pthread_self(), "FiberTimeSlices");
+  int quiet_checks = 0;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    quiet_checks = Check() ? 0 : quiet_checks + 1;
+    if (quiet_checks < kQuietChecks) {
+      switch_.PauseUntil(std::chrono::steady_clock::now() + std::min(kCheckEvery * (1 << quiet_checks), kMostPause));
+    } else {
+      switch_.Off([this] { return AllSleep(); });
+      quiet_checks = 0;
+    }
+  }
+}
+
+// True: a worker is up.
+bool SliceMonitor::Check() noexcept {
+  checks_.store(checks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.
+  const std::lock_guard guard(workers_lock_);
+  bool somebody_is_up = false;
+  for (MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) somebody_is_up |= worker->Check();
+  return somebody_is_up;
+}
+
+bool SliceMonitor::AllSleep() noexcept {
+  const std::lock_guard guard(workers_lock_);
+  for (const MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+    if (!worker->asleep_.load(std::memory_order_relaxed)) return false;  // Ordered by the fence in Off() (TM1).
+  }
+  return true;
+}
+
+}  // namespace weft::scheduling_group

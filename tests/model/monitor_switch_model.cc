@@ -1,0 +1,95 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// scheduling_group/monitor_switch.h through all interleavings: a monitor that turns itself off, and workers that sleep
+// and get up. While a worker is up for good the monitor does not sleep for ever (a deadlock).
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "weft/scheduling_group/monitor_switch.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+constexpr int kWorkers = 2;
+
+struct World {
+  MonitorSwitch monitor;
+  std::array<base::Atomic<bool>, kWorkers> asleep;
+
+  void FallAsleep(int worker) { asleep[worker].store(true, std::memory_order_relaxed); }
+  void GetUp(int worker) {
+    asleep[worker].store(false, std::memory_order_relaxed);
+    monitor.GotUp();
+  }
+  bool AllSleep() {
+    for (base::Atomic<bool>& one : asleep) {
+      if (!one.load(std::memory_order_relaxed)) return false;
+    }
+    return true;
+  }
+  // Until it was off and was turned on again, or found somebody who is up.
+  void Monitor(int times) {
+    for (int i = 0; i < times; ++i) monitor.Off([this] { return AllSleep(); });
+  }
+};
+
+void Explore(const model::Options& options, void (*build)(model::Scenario&)) {
+  const model::Result result = model::Explore(options, build);
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(MonitorSwitchModel, AWorkerThatGetsUpIsMonitored) {
+  Explore({.name = "monitor_switch: 1 worker", .preemptions = model::kUnbounded}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    world->FallAsleep(0);
+    world->FallAsleep(1);
+    scenario.Thread("worker", [=] { world->GetUp(0); });
+    scenario.Thread("monitor", [=] { world->Monitor(1); });
+  });
+}
+
+TEST(MonitorSwitchModel, AWorkerThatSleepsAndGetsUpAgainIsMonitored) {
+  Explore({.name = "monitor_switch: sleeps again", .preemptions = 4}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    world->FallAsleep(1);
+    scenario.Thread("worker", [=] {
+      world->FallAsleep(0);
+      world->GetUp(0);
+    });
+    scenario.Thread("monitor", [=] { world->Monitor(2); });
+  });
+}
+
+TEST(MonitorSwitchModel, TheLastOfTwoThatGetUpIsMonitored) {
+  Explore({.name = "monitor_switch: 2 workers", .preemptions = 4}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    world->FallAsleep(0);
+    world->FallAsleep(1);
+    scenario.Thread("worker 0", [=] { world->GetUp(0); });
+    scenario.Thread("worker 1", [=] { world->GetUp(1); });
+    scenario.Thread("monitor", [=] { world->Monitor(2); });
+  });
+}
+
+TEST(MonitorSwitchModel, ATeamThatEndsWakesTheMonitor) {
+  Explore({.name = "monitor_switch: the end", .preemptions = model::kUnbounded}, [](model::Scenario& scenario) {
+    auto* world = scenario.New<World>("world");
+    world->FallAsleep(0);
+    world->FallAsleep(1);
+    auto* stopping = scenario.New<model::Data<bool>>("stopping", false);
+    scenario.Thread("team", [=] {
+      stopping->Write(true);
+      world->monitor.Wake();
+    });
+    scenario.Thread("monitor", [=] {
+      world->Monitor(1);
+      MODEL_CHECK(stopping->Read(), "it was woken for the end");
+    });
+  });
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
