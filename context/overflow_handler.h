@@ -32,7 +32,7 @@
 // before, so that their library is loaded, and they come after the message.
 //
 // Not seen: a frame larger than the guard that jumps over it, in code compiled without -fstack-clash-protection (see
-// StackPool::Options::guard_size); a stack without guard (stack_pool.h).
+// StackPool::Options::guard_size); a stack without guard (stack_guards.h).
 //
 // Who may call: all functions, any thread. The handler is installed once per process and never removed.
 //

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// StackPool: the stacks of one scheduling group; StackCache: one worker's share of them.
+// StackPool: the stacks of one scheduling group. Workers take them through a StackCache (stack_cache.h).
 //
 // What a stack costs decides how stacks are kept: one that was used a moment ago is free (its top page is in the
 // caches), one whose memory must come from the OS costs a page fault (1.2 us; up to 10 us where a virtual machine's
@@ -15,27 +15,16 @@
 //
 // A bare slot has neither memory nor guard nor page tables (264 bytes a stack): a new one, or one of a burst long past.
 //
-// Address space is reserved in arenas (first_arena_size, then twice as much each time), which are carved into equal
-// slots:
-//
-//               -- increasing addresses -->
-//     | guard | stack 0 ............. top | guard | stack 1 ............ top | ...
-//
-// A stack is named by its top. The top is not the slot's end but up to 960 bytes below it (TopOf() in stack_pool.cc),
-// because frames at the same place in each page would meet in the same sets of the L1 and L2 caches: with 1,000
-// stacks in turn that costs 37 ns a visit instead of 14 (bench/context/stack_pool_benchmark.cc, BM_Colours).
-//
-// Guards: by MADV_GUARD_INSTALL (stack_memory.h), else by mprotect() as far as half of the process's mappings go,
-// else none: then the guard's place is ordinary memory that must still be zero when the stack comes back, or the
-// process ends with a message; one warning says so. A guard is installed when a stack is first handed out, for a run
-// of stacks in one call, and stays.
+// Parts: stack_layout.h says where stacks and guards lie, stack_arenas.h reserves the address space, stack_guards.h
+// puts a guard below each stack. A guard is installed when a stack is first handed out, for a run of stacks in one
+// call, and stays.
 //
 // Invariants
 //   STK1  A stack is in use, warm, cold (bare or not) or in the hands of Trim(): exactly one of them.
 //   STK2  Nothing is written to a free stack's memory; nothing is read from it either, save the canary.
 //   STK3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
 //
-// Who may call: StackPool, any thread; StackCache, its owner. None of it switches; Acquire() may make system calls.
+// Who may call: any thread. None of it switches; Acquire() may make system calls.
 // An empty pool is no error of the program: Acquire() returns nullptr (and logs once a second, with the reason); the
 // caller keeps the fiber queued.
 //
@@ -46,22 +35,19 @@
 #ifndef WEFT_CONTEXT_STACK_POOL_H_
 #define WEFT_CONTEXT_STACK_POOL_H_
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <mutex>
-#include <span>
 
-#include "weft/base/atomic.h"
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/context/address_ring.h"
 #include "weft/context/sanitizer.h"
-#include "weft/context/slot_bitmap.h"
+#include "weft/context/stack_arenas.h"
+#include "weft/context/stack_guards.h"
+#include "weft/context/stack_layout.h"
 #include "weft/context/stack_memory.h"
-#include "weft/context/stack_registry.h"
 
 namespace weft::context {
 
@@ -112,134 +98,46 @@ class StackPool {
   void* owner() const { return owner_; }
 
   // Bytes below any top that belong to the stack. At least options.stack_size - 4096.
-  std::size_t usable_size() const { return usable_size_; }
+  std::size_t usable_size() const { return layout_.usable_size(); }
 
   Statistics statistics() const;
 
  private:
   friend class StackCache;
 
-  enum class GuardKind { kMadvise, kMprotect, kCanary, kNone };
-
-  struct Arena {
-    StackRegion region;
-    std::size_t slots = 0;
-    std::size_t mapped_size = 0;  // The region, and behind it the words of what follows.
-    SlotSet cold;                 // Under lock_.
-    SlotBitmap guarded;           // Changed under lock_. Not bare: has a guard, or what is there instead.
-    SlotBitmap mprotected;        // Has a guard made by mprotect().
-    SlotBitmap canary;            // Has a canary.
-  };
-
-  // Arenas double, so ten hold a million stacks. More are needed only where address space is short.
-  static constexpr std::size_t kMaxArenas = 64;
   static constexpr std::size_t kPoisonedSize = 2048;
-  // Stacks whose pages or guards are dealt with in one system call: with more it gets no cheaper
-  // (bench/context/stack_pool_benchmark.cc, BM_Guards, BM_Discard).
-  static constexpr std::size_t kRun = 64;
+  static constexpr std::size_t kRun = kStacksPerCall;
 
-  // A stack without guard is looked at when it is given back.
-  WEFT_ALWAYS_INLINE void CheckCanary(const void* top) {
-    // relaxed: set before the first unguarded stack is handed out, by whatever hands stacks from thread to thread.
-    if (WEFT_UNLIKELY(has_canaries_.load(std::memory_order_relaxed))) CheckCanarySlow(top);
-  }
   // ASan: SAN2 in sanitizer.h. The upper end only, or the shadow of a stack would hold more memory than the stack.
   WEFT_ALWAYS_INLINE void Poison(const void* top) const { AsanPoison(PoisonLow(top), kPoisonedSize); }
   WEFT_ALWAYS_INLINE void Unpoison(const void* top) const { AsanUnpoison(PoisonLow(top), kPoisonedSize); }
   static const void* PoisonLow(const void* top) { return static_cast<const char*>(top) - kPoisonedSize; }
 
-  void* TopOf(char* slot_low) const;
-  StackMemory::Range WholeStack(const void* top) const;
-  Arena& ArenaOf(const void* top);
-  std::size_t SlotOf(const Arena& arena, const void* top) const;
-
-  enum class Growth { kDone, kNoAddressSpace, kNoMemory, kMostStacks, kMostArenas };
-  static const char* WhyNot(Growth growth);
-  std::size_t TakeAny(void** tops, std::size_t n, Growth* growth) WEFT_EXCLUDES(lock_);
+  std::size_t TakeAny(void** tops, std::size_t n, StackArenas::Growth* growth) WEFT_EXCLUDES(lock_);
   std::size_t TakeWarm(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
   std::size_t TakeCold(void** tops, std::size_t n) WEFT_EXCLUDES(lock_);
-  Growth AddArena() WEFT_EXCLUDES(lock_);
-  void BindToNode(void* low, std::size_t size);
-  // n <= kRun.
-  void InstallGuards(void* const* tops, std::size_t n);
-  std::size_t ProtectEach(void* const* tops, std::size_t n);
-  StackMemory::Range GuardOf(const void* top) const;
+  StackArenas::Growth AddArena() WEFT_EXCLUDES(lock_);
   void MakeBare() WEFT_EXCLUDES(lock_);
-  void MakeBare(Arena& arena, std::size_t first_word, std::size_t words) WEFT_EXCLUDES(lock_);
+  void MakeBare(StackArena& arena, std::size_t first_word, std::size_t words) WEFT_EXCLUDES(lock_);
   void PopulateTops(void* const* tops, std::size_t n);  // n <= kRun.
-  void CheckCanarySlow(const void* top);
 
-  const std::size_t page_size_;
-  const std::size_t stack_size_;
-  const std::size_t guard_size_;
-  const std::size_t stride_;
-  const std::size_t usable_size_;
-  const int node_;
+  const StackLayout layout_;
   const bool populate_;
   StackMemory* const memory_;
   void* const owner_;
 
   // Mutexes, because system calls are made under them.
-  std::mutex trim_mutex_;        // Held by Trim() while stacks are in its hands.
-  std::mutex grow_mutex_;        // Held while an arena is made. Order: trim_mutex_, grow_mutex_, lock_.
-  std::size_t next_arena_size_;  // Under grow_mutex_.
-  std::size_t slots_left_;       // Under grow_mutex_. Of max_stacks: not yet in an arena.
+  std::mutex trim_mutex_;  // Held by Trim() while stacks are in its hands.
+  std::mutex grow_mutex_;  // Held while an arena is made. Order: trim_mutex_, grow_mutex_, lock_.
 
-  // Entries below arena_count_ do not change, save for what their sets hold.
-  std::array<Arena, kMaxArenas> arenas_;
-  base::Atomic<std::size_t> arena_count_{0};
-
-  base::Atomic<GuardKind> guard_kind_;  // Only ever goes down the list.
-  base::Atomic<bool> has_canaries_{false};
-  base::Atomic<std::size_t> guarded_by_madvise_{0};  // Statistics, these three.
-  base::Atomic<std::size_t> guarded_by_mprotect_{0};
-  base::Atomic<std::size_t> unguarded_{0};
+  StackArenas arenas_;  // Grows under grow_mutex_.
+  StackGuards guards_;
 
   alignas(base::kCacheLineSize) mutable base::SpinLock lock_;
   AddressRing warm_ WEFT_GUARDED_BY(lock_);
   std::size_t cold_count_ WEFT_GUARDED_BY(lock_) = 0;  // Over all arenas.
   std::size_t bare_count_ WEFT_GUARDED_BY(lock_) = 0;  // Those of them.
   std::size_t in_use_ WEFT_GUARDED_BY(lock_) = 0;
-};
-
-class StackCache {
- public:
-  explicit StackCache(StackPool* pool) : pool_(pool) {}
-  StackCache(const StackCache&) = delete;
-  StackCache& operator=(const StackCache&) = delete;
-  ~StackCache() { Clear(); }
-
-  // As StackPool::Acquire() and Release().
-  void* Pop() {
-    if (WEFT_UNLIKELY(size_ == 0) && !Refill()) return nullptr;
-    void* top = tops_[--size_];
-    pool_->Unpoison(top);
-    return top;
-  }
-  void Push(void* top) {
-    pool_->CheckCanary(top);
-    pool_->Poison(top);
-    if (WEFT_UNLIKELY(size_ == kCapacity)) Spill();
-    tops_[size_++] = top;
-  }
-
-  // All go back to the pool.
-  void Clear();
-
-  std::size_t size() const { return size_; }
-
- private:
-  // A fork and join of a few fibers stays within the cache; half of it is exchanged, so that one more or less does not
-  // visit the pool each time.
-  static constexpr std::size_t kCapacity = 32;
-  static constexpr std::size_t kExchanged = kCapacity / 2;
-
-  bool Refill();
-  void Spill();
-
-  StackPool* const pool_;
-  std::size_t size_ = 0;
-  std::array<void*, kCapacity> tops_;  // The last is the warmest.
 };
 
 }  // namespace weft::context

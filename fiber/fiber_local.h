@@ -96,7 +96,7 @@ class FiberLocalTable {
 };
 
 // Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act.  Installed by
-// runtime.cc.
+// runtime_hooks.cc.
 void DestroyFiberLocalTable(FiberLocalTable* table);
 
 }  // namespace fiber::detail

@@ -20,7 +20,7 @@
 // TerminateRuntime() says the line and returns 0.
 //
 // What happens at the end, in which order, and what becomes of fibers that do not end is written at the top of
-// runtime.cc.
+// runtime_instance.h.
 
 #ifndef WEFT_FIBER_RUNTIME_H_
 #define WEFT_FIBER_RUNTIME_H_

@@ -13,6 +13,7 @@
 #include "weft/base/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"

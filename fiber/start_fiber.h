@@ -37,6 +37,7 @@
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/outside_section.h"
 
 namespace weft::fiber::detail {
@@ -80,7 +81,7 @@ bool StartIsRefused();
 // While at least one stands, every start is refused (testing.h).
 void ForbidStarts();
 void AllowStarts();
-// Starts by plain threads are refused from now on, or no more (runtime.cc).
+// Starts by plain threads are refused from now on, or no more (runtime_instance.cc).
 void RefuseOutsiders(bool refuse);
 
 // For a plain thread, which is near to none. nullptr: no runtime runs, and the start is refused (ST4).

@@ -3,7 +3,7 @@
 
 // Fibers that have not ended when the runtime ends: who they are and what they wait for.
 //
-// For runtime.cc.
+// For runtime_instance.cc.
 
 #ifndef WEFT_FIBER_UNFINISHED_FIBERS_H_
 #define WEFT_FIBER_UNFINISHED_FIBERS_H_

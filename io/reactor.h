@@ -20,7 +20,7 @@
 //        (SchedulingGroup::kPollEvery). Nor the reverse: who is woken queues behind those that are ready.
 //   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations and io_uring's rings
 //        are shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
-//        may have a runtime its groups make engines of their own (RT6 in fiber/runtime.cc).
+//        may have a runtime its groups make engines of their own (RT6 in fiber/retired_groups.h).
 //
 // The engine is chosen by --fiber_io_engine.
 #ifndef WEFT_IO_REACTOR_H_

@@ -3,12 +3,11 @@
 //
 // EntityPool: where fibers' control blocks come from, and the registry of all fibers.
 //
-// Chunks of entities (256 KiB each) hang in one global table and are never unmapped: a pointer to an entity is always
-// readable, a debugger or a core dump finds every fiber by walking the table, and no fiber needs to be entered into a
-// list when it starts. Free entities lie in per-thread caches (arrays of pointers; nothing is written into a free
-// entity) and in a central stack (entity_stack.h) that exchanges half a cache at a time under a SpinLock. After a burst
-// Trim() gives the chunks and pages that are wholly free back to the OS; they read as zeroes then, which is a free
-// entity.
+// Entities lie in chunks (entity_chunks.h), which are never unmapped: a pointer to an entity is always readable, a
+// debugger or a core dump finds every fiber by walking their table, and no fiber needs to be entered into a list when
+// it starts. Free entities lie in per-thread caches (entity_cache.h: arrays of pointers; nothing is written into a free
+// entity) and in a central stack that exchanges half a cache at a time under a SpinLock (node_arena.h). After a burst
+// Trim() gives the chunks and pages that are wholly free back to the OS (entity_trim.h).
 //
 // Where memory is exhausted, Take() says nullptr: of the caller's own cache, of a chunk, or because the table is full.
 // GiveBack() needs no memory: a chunk brings the room for its entities in the central stack, and a thread that has no
@@ -35,17 +34,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "weft/scheduling_group/entity_chunks.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/node_arena.h"
 
 namespace weft::scheduling_group {
 
 class EntityPool {
  public:
-  using Arena = std::uint8_t;
-  static constexpr Arena kAnywhere = 0;
-  static constexpr std::size_t kMaxArenas = 64;
+  using Arena = NodeArenaIndex;
+  static constexpr Arena kAnywhere = kAnyNodeArena;
+  static constexpr std::size_t kMaxArenas = kMaxNodeArenas;
 
   // The arena on a NUMA node (-1: kAnywhere); the same for the same node. After kMaxArenas - 1 nodes: kAnywhere.
   static Arena ArenaOn(int node);
@@ -62,21 +62,15 @@ class EntityPool {
   // come and go meanwhile.
   template <class Visit>
   static void ForEach(Visit visit) {
-    const std::size_t chunks = ChunkCount();
+    const std::size_t chunks = EntityChunkCount();
     for (std::size_t c = 0; c < chunks; ++c) {
-      FiberEntity* chunk = ChunkAt(c);
+      FiberEntity* chunk = EntityChunkAt(c);
       for (std::size_t i = 0; i < kEntitiesPerChunk; ++i) visit(&chunk[i]);
     }
   }
 
-  static constexpr std::size_t kChunkBytes = 256 * 1024;
-  static constexpr std::size_t kEntitiesPerChunk = kChunkBytes / sizeof(FiberEntity);
-
- private:
-  static std::size_t ChunkCount();
-  static FiberEntity* ChunkAt(std::size_t index);
-
-  static void Trim(Arena arena);
+  static constexpr std::size_t kChunkBytes = kEntityChunkBytes;
+  static constexpr std::size_t kEntitiesPerChunk = scheduling_group::kEntitiesPerChunk;
 };
 
 }  // namespace weft::scheduling_group

@@ -36,9 +36,12 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
-#include "weft/context/stack_pool.h"
 #include "weft/scheduling_group/fiber_state.h"
 #include "weft/scheduling_group/push_sampler.h"
+
+namespace weft::context {
+class StackPool;
+}
 
 namespace weft::scheduling_group {
 
@@ -99,8 +102,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
       sizeof(Decayed) <= kInlineCallable &&
       alignof(Decayed) <= base::kCacheLineSize&& std::is_nothrow_move_constructible_v<Decayed>;
 
-  // Those that are not plain, when it is new. False: there is no memory.
-  [[nodiscard]] bool SetOptions(const StartOptions& options) noexcept;
+  // Of a new fiber: the options that a plain one does not have. False: there is no memory.
+  [[nodiscard]] bool SetOptions(const StartOptions& options, std::size_t default_stack_size) noexcept;
 
   // False: there is no memory, and `f` is untouched. Throws what a constructor of F throws, and has done nothing then.
   template <class F>
@@ -151,39 +154,12 @@ static_assert(sizeof(FiberEntity) == 3 * base::kCacheLineSize, "a queued fiber i
 #endif
 
 // Layers above tear down what they hung on a fiber; called on the fiber's own stack, where they may block. Set once by
-// fiber/runtime.cc before the first fiber runs.
+// fiber/runtime_hooks.cc before the first fiber runs.
 struct FiberHooks {
   void (*destroy_fiber_locals)(FiberEntity*) = nullptr;
   void (*release_execution_context)(FiberEntity*) = nullptr;
 };
 extern FiberHooks fiber_hooks;
-
-// Any thread. nullptr: the table of entities is full (tens of millions of fibers alive) or memory is exhausted.
-FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options);
-
-// Any thread. A fiber that was created and not started: its callable is destroyed, on_exit is not called.
-void DiscardFiber(FiberEntity* fiber) noexcept;
-// The same for one without a callable yet; the reference to its execution context stays the caller's.
-void AbandonFiber(FiberEntity* fiber) noexcept;
-
-// Any thread. A new fiber, kReady, to be handed to SchedulingGroup::Start and the like, or to DiscardFiber. nullptr: as
-// AllocateFiber(), or there is no memory for a callable that does not fit into the entity; `f` is then untouched.
-// Throws what copying or moving `f` throws. In both cases nothing is left, and the reference to the execution context
-// is still the caller's.
-template <class F>
-FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f) {
-  struct Guard {  // No try: users may compile without exceptions.
-    ~Guard() {
-      if (fiber != nullptr) [[unlikely]] {
-        AbandonFiber(fiber);
-      }
-    }
-    FiberEntity* fiber;
-  };
-  Guard guard{AllocateFiber(group, options)};
-  if (guard.fiber == nullptr || !guard.fiber->Emplace(std::forward<F>(f))) return nullptr;
-  return std::exchange(guard.fiber, nullptr);
-}
 
 template <class F>
 bool FiberEntity::Emplace(F&& f) {

@@ -4,9 +4,12 @@
 // PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they steal
 // from.
 //
-// How it works, in four steps.  (1) The workers are shared out over the NUMA nodes.  (2) In each node they are seated
-// on cores, L3 domain by L3 domain.  (3) The cores, in a row by L3 domain, are cut into groups at the places where the
-// sum of what is bad about the groups is least (a dynamic programme).  (4) Each group gets its neighbours by distance.
+// How it works, in five steps, each with a file:
+//   cpu_pool.h          the machine is read, and the workers are shared out over the NUMA nodes
+//   worker_placement.h  the workers of a node are placed on cores, L3 domain by L3 domain
+//   core_partition.h    the cores, in a row by L3 domain, are cut into groups where that costs least
+//   cpu_assignment.h    each worker gets its CPU, and each group the CPUs that it may use
+//   neighbour_order.h   each group gets its neighbours, the nearest first
 //
 // Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
 //   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
@@ -49,6 +52,7 @@
 #include <vector>
 
 #include "weft/numa/topology.h"
+#include "weft/scheduling_group/planned_group.h"
 
 namespace weft::scheduling_group {
 
@@ -69,20 +73,6 @@ struct PlanWishes {
   // The runtime gives the CPU it is started on: the kernel has chosen that one because there was room, and processes
   // with a CPU quota on one machine do not all crowd into its first L3 domain.
   int near_cpu = -1;
-};
-
-struct PlannedGroup {
-  int node = -1;  // NUMA node (os id) of its workers and memory; -1: not bound
-  unsigned workers = 0;
-  std::vector<int> worker_cpus;  // os ids; of worker 0, 1 ...
-  std::vector<int> cpus;         // os ids, sorted; where its workers may run
-  struct Neighbour {
-    int group;
-    bool same_node;
-    int distance;  // between the nodes; 10: the same node, or nodes do not count
-    friend bool operator==(const Neighbour&, const Neighbour&) = default;
-  };
-  std::vector<Neighbour> neighbours;  // nearest first
 };
 
 struct GroupPlan {

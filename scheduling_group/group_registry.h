@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduling groups of this process. Filled by fiber/runtime.cc when the runtime has started, emptied when its
-// workers have been joined.
+// The scheduling groups of this process. Filled by fiber/runtime_instance.cc when the runtime has started, emptied when
+// its workers have been joined.
 //
 // Invariants
 //   GR1  A group that is found here stays, and is not given to another runtime, until the finder's OutsideSection ends;

@@ -185,7 +185,8 @@ class RunQueue {
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
   // Whether fibers that lie below `end` can be pushed. The kernel gives longer addresses only to who asks for them, by
-  // a hint to mmap() above 2^48; so it is asked once for each piece of memory that fibers are made in (entity_pool.cc).
+  // a hint to mmap() above 2^48; so it is asked once for each piece of memory that fibers are made in
+  // (entity_chunks.cc).
   static bool FitBelow(const void* end) noexcept {
     return reinterpret_cast<std::uintptr_t>(end) <= std::uintptr_t{1} << (64 - kAddressShift);
   }

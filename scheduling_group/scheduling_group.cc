@@ -4,9 +4,7 @@
 #include "weft/scheduling_group/scheduling_group.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
-#include <new>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -15,7 +13,6 @@
 #include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
 #include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/steal_request.h"
@@ -436,73 +433,6 @@ std::size_t SchedulingGroup::TrimIdleMemory() {
     if (context::StackPool* pool = place.load(std::memory_order_acquire)) left += pool->Trim(0, kStacksPerTrim);
   }
   return left + EntityPool::Trim();
-}
-
-// fiber_entity.h
-
-namespace {
-
-// One branch for what most fibers do not ask for.
-bool IsPlain(const StartOptions& options) {
-  return (reinterpret_cast<std::uintptr_t>(options.name) | reinterpret_cast<std::uintptr_t>(options.execution_context) |
-          reinterpret_cast<std::uintptr_t>(options.on_exit) | options.stack_size | options.guard_size) == 0;
-}
-
-// A copy; nullptr: there is no memory.
-char* CopyName(const char* name) {
-  const std::size_t size = std::strlen(name) + 1;
-  auto* const copy = new (std::nothrow) char[size];
-  if (copy != nullptr) std::memcpy(copy, name, size);
-  return copy;
-}
-
-}  // namespace
-
-FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
-  FiberEntity* fiber = EntityPool::Take(group != nullptr ? group->entity_arena() : EntityPool::kAnywhere);
-  if (fiber == nullptr) [[unlikely]] {
-    return nullptr;
-  }
-  fiber->state_.OnCreated();
-  fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
-  fiber->set_group(group);
-  fiber->group_local_ = options.group_local;
-  if (!IsPlain(options) && !fiber->SetOptions(options)) [[unlikely]] {
-    AbandonFiber(fiber);
-    return nullptr;
-  }
-  return fiber;
-}
-
-WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options) noexcept {
-  if (options.name != nullptr && (name_ = CopyName(options.name)) == nullptr) return false;
-  execution_context = options.execution_context;
-  on_exit_ = options.on_exit;
-  on_exit_arg_ = options.on_exit_arg;
-  stack_size_ = static_cast<std::uint32_t>(options.stack_size);
-  guard_size_ = static_cast<std::uint32_t>(options.guard_size);
-  if (options.guard_size != 0 && options.stack_size == 0) {
-    stack_size_ = static_cast<std::uint32_t>(group()->options().stack_size);
-  }
-  return true;
-}
-
-void DiscardFiber(FiberEntity* fiber) noexcept {
-  fiber->callable_(fiber, FiberEntity::CallableOp::kDestroy);
-  if (fiber->execution_context != nullptr) fiber_hooks.release_execution_context(fiber);
-  AbandonFiber(fiber);
-}
-
-void AbandonFiber(FiberEntity* fiber) noexcept {
-  fiber->execution_context = nullptr;
-  delete[] std::exchange(fiber->name_, nullptr);
-  fiber->stack_size_ = 0;
-  fiber->guard_size_ = 0;
-  fiber->on_exit_ = nullptr;
-  fiber->on_exit_arg_ = nullptr;
-  fiber->state_.OnDiscarded();
-  EntityPool::GiveBack(fiber);
-  TellDrainWaiter();  // It may have been counted.
 }
 
 }  // namespace weft::scheduling_group

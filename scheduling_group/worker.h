@@ -35,7 +35,7 @@
 
 #include "weft/context/context.h"
 #include "weft/context/overflow_handler.h"
-#include "weft/context/stack_pool.h"
+#include "weft/context/stack_cache.h"
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"

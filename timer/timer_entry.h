@@ -18,7 +18,7 @@
 // place of the entry). A use ends with the generation, so an old id matches nothing from then on. Generations of a
 // place never come back: one that has used up all 2^36 is left alone for ever (TimerSlab::Free). 0 is no timer's id.
 //
-// The state, guarded by the lock of the entry's shard; only callback_timer.cc changes it:
+// The state, guarded by the lock of the entry's shard; only through callback_entry.h is it changed:
 //
 //          Create           Enable                due              its fiber begins
 //   kFree -------> kCreated -------> kArmed -------------> kFiring ------------------> kRunning

@@ -23,7 +23,9 @@
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/thread_may_wait.h"
+#include "weft/timer/callback_entry.h"
 #include "weft/timer/callback_timer.h"
+#include "weft/timer/fire_context.h"
 #include "weft/timer/timer_shard.h"
 
 namespace weft::timer {
@@ -63,7 +65,8 @@ TimerWorker::TimerWorker(Options options)
     : options_(std::move(options)),
       set_(ShardSet::Borrow(options_.group != nullptr ? options_.group->size() : kShardsWithoutGroup,
                             options_.group != nullptr ? options_.group->node() : -1, options_.clock)),
-      group_id_(options_.group != nullptr ? options_.group->id() : 0) {
+      group_id_(options_.group != nullptr ? options_.group->id() : 0),
+      callback_runner_(options_.group) {
   set_->housekeeping().Reset(TickOfDeadline(base::Clock::TimePoint(options_.trim_after)));
   set_->Register(group_id_);
   // release: *this. Pairs with the acquire in Of().
@@ -124,7 +127,7 @@ void TimerWorker::JoinThread() {
   while (!thread_ended_.ParkUntil(complain_at)) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(complain_at - begin);
     const int thread_id = thread_id_.load(std::memory_order_relaxed);  // For the log.
-    if (const CallbackType* type = callback_thread_.running.load(std::memory_order_relaxed)) {
+    if (const CallbackType* type = callback_runner_.running()) {
       WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: a callback blocks its timer thread (thread ",
                thread_id, ") for ", waited.count(), " ms now: ", NameOf(*type));
     } else {
@@ -185,8 +188,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   // relaxed: statistics; written by this thread only.
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
-  if (context.entry_count() != 0)
-    RunDueCallbacks(context.entries(), context.entry_count(), options_.group, &callback_thread_);
+  if (context.entry_count() != 0) callback_runner_.RunDue(context.entries(), context.entry_count());
 }
 
 Tick TimerWorker::RunDue() {

@@ -45,8 +45,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/scheduling_group.h"
-#include "weft/timer/callback_timer.h"
-#include "weft/timer/fire_context.h"
+#include "weft/timer/callback_runner.h"
 #include "weft/timer/shard_set.h"
 #include "weft/timer/tick.h"
 #include "weft/timer/timer_queue.h"
@@ -134,7 +133,7 @@ class TimerWorker {
   // Written by the timer thread only.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};
-  CallbackThread callback_thread_;
+  CallbackRunner callback_runner_;
   std::atomic<int> thread_id_{0};  // the system's
   base::Parker thread_ended_;
   std::thread thread_;

@@ -20,6 +20,7 @@
 
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
+#include "weft/context/stack_cache.h"
 #include "weft/context/stack_pool.h"
 
 namespace weft::context {

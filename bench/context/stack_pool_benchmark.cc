@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "weft/context/stack_cache.h"
 #include "weft/context/stack_memory.h"
 #include "weft/context/stack_pool.h"
 

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The linker takes these functions instead of those in the library, whose object file is then needed by nobody.
+// The linker takes these functions instead of those in the library, whose object files are then needed by nobody.
 
 #include "weft/bench/count/counted_entity_pool.h"
 
-// All that entity_pool.cc includes: what comes after the #define is to be that file alone.
+// All that the files below include: what comes after the #define is to be they alone.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,18 +13,26 @@
 #include <atomic>
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "weft/base/check.h"
+#include "weft/base/cpu.h"
 #include "weft/base/log.h"
 #include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
 #include "weft/base/thread_end.h"
 #include "weft/numa/affinity.h"
+#include "weft/scheduling_group/entity_cache.h"
+#include "weft/scheduling_group/entity_chunks.h"
 #include "weft/scheduling_group/entity_pool.h"
-#include "weft/scheduling_group/entity_stack.h"
+#include "weft/scheduling_group/entity_trim.h"
+#include "weft/scheduling_group/node_arena.h"
 #include "weft/scheduling_group/run_queue.h"
 
 namespace weft::base {
@@ -54,7 +62,11 @@ class WEFT_SCOPED_CAPABILITY CountingGuard {
 }  // namespace weft::base
 
 #define SpinLockGuard CountingGuard
+#include "weft/scheduling_group/entity_cache.cc"
+#include "weft/scheduling_group/entity_chunks.cc"
 #include "weft/scheduling_group/entity_pool.cc"
+#include "weft/scheduling_group/entity_trim.cc"
+#include "weft/scheduling_group/node_arena.cc"
 #undef SpinLockGuard
 
 namespace weft::bench {

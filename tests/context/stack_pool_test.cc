@@ -15,43 +15,20 @@
 #include <fstream>
 #include <mutex>
 #include <set>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "weft/base/log.h"
+#include "weft/context/stack_cache.h"
 #include "weft/context/stack_memory.h"
 #include "weft/context/stack_registry.h"
+#include "weft/tests/context/faulty_memory.h"
 
 namespace weft::context {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-
-// A kernel that refuses what a test wants it to refuse.
-class FaultyMemory : public StackMemory {
- public:
-  bool has_guards = true;
-  std::size_t protects_left = std::size_t{1} << 30;
-  std::size_t largest_map = std::size_t{1} << 40;
-  std::size_t max_map_count = 65530;
-  std::atomic<int> maps{0};
-
-  void* Map(std::size_t size) override {
-    ++maps;
-    return size <= largest_map ? StackMemory::Map(size) : nullptr;
-  }
-  bool InstallGuards(std::span<const Range> ranges) override {
-    return has_guards && StackMemory::InstallGuards(ranges);
-  }
-  bool Protect(Range range) override {
-    if (protects_left == 0) return false;
-    --protects_left;
-    return StackMemory::Protect(range);
-  }
-  std::size_t MaxMapCount() override { return max_map_count; }
-};
 
 // Collects what is logged.
 class LogCapture {
@@ -622,53 +599,6 @@ TEST(StackPool, NoStackIsInTwoHandsUnderContention) {
   EXPECT_FALSE(wrong);
   EXPECT_EQ(pool.statistics().in_use, 0u);
 }
-
-TEST(StackCache, GivesTheWarmestFirst) {
-  StackPool pool({});
-  StackCache cache(&pool);
-  void* first = cache.Pop();
-  void* second = cache.Pop();
-  cache.Push(second);
-  cache.Push(first);
-  EXPECT_EQ(cache.Pop(), first);
-  EXPECT_EQ(cache.Pop(), second);
-  cache.Push(first);
-  cache.Push(second);
-}
-
-TEST(StackCache, ExchangesHalfOfItselfWithThePool) {
-  StackPool pool({});
-  {
-    StackCache cache(&pool);
-    void* top = cache.Pop();
-    EXPECT_EQ(cache.size(), 15u);
-    EXPECT_EQ(pool.statistics().in_use, 16u);
-    cache.Push(top);
-    std::vector<void*> tops = AcquireMany(pool, 40);
-    for (void* each : tops) cache.Push(each);
-    EXPECT_LE(cache.size(), 32u);
-    EXPECT_GE(cache.size(), 16u);
-    // The ones that stay are the warmest.
-    for (int i = 39; i >= 30; --i) EXPECT_EQ(cache.Pop(), tops[static_cast<std::size_t>(i)]);
-    for (int i = 30; i <= 39; ++i) cache.Push(tops[static_cast<std::size_t>(i)]);
-    cache.Clear();
-    EXPECT_EQ(cache.size(), 0u);
-    EXPECT_EQ(pool.statistics().in_use, 0u);
-    cache.Push(pool.Acquire());
-  }
-  EXPECT_EQ(pool.statistics().in_use, 0u);
-}
-
-#if WEFT_ASAN
-TEST(StackPoolDeathTest, AsanReportsTheUseOfAStackThatWasGivenBack) {
-  StackPool pool({});
-  StackCache cache(&pool);
-  void* top = cache.Pop();
-  static_cast<volatile char*>(top)[-64] = 1;
-  cache.Push(top);
-  EXPECT_DEATH(static_cast<volatile char*>(top)[-64] = 1, "use-after-poison");
-}
-#endif
 
 }  // namespace
 }  // namespace weft::context

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TryStartRuntime() when the system gives no memory or no threads: an error in words, nothing has changed, and the next
-// start works (RT5 in fiber/runtime.cc).
+// start works (RT5 in fiber/runtime_instance.h).
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

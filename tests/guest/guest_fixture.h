@@ -17,6 +17,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/sync/fiber_latch.h"

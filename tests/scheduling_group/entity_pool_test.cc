@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "weft/scheduling_group/fiber_factory.h"
+
 namespace weft::scheduling_group {
 namespace {
 
@@ -87,14 +89,6 @@ TEST(EntityPool, LiveFibersNeverMissesOneWhileOthersComeAndGo) {
   for (std::thread& thread : idle) thread.join();
   EXPECT_EQ(least, before + 1);
   EXPECT_EQ(EntityPool::LiveFibers(), before);
-}
-
-TEST(EntityPool, ACallableIsDestroyedOnceWhetherItLivesInPlaceOrOnTheHeap) {
-  auto token = std::make_shared<int>(0);
-  DiscardFiber(NewFiber(nullptr, {}, [token] {}));
-  EXPECT_EQ(token.use_count(), 1);
-  DiscardFiber(NewFiber(nullptr, {}, [token, big = std::array<char, 500>{}] { (void)big; }));
-  EXPECT_EQ(token.use_count(), 1);
 }
 
 TEST(EntityPool, AFiberKeepsItsNameAndIsFoundByWalkingTheTable) {

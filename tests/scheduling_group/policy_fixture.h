@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/policy_registry.h"
 
 namespace weft::scheduling_group {

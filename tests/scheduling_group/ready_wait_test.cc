@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "weft/scheduling_group/counters.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
 
 #include "testing/manual_clock.h"

@@ -25,6 +25,7 @@
 #include "weft/numa/cpu_list.h"
 #include "weft/scheduling_group/counters.h"
 #include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/time_slice.h"
 

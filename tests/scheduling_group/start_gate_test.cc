@@ -17,6 +17,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 #include "testing/policy.h"

@@ -18,6 +18,7 @@
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"

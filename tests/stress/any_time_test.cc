@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Threads call whatever they may call at any time while the runtime starts and ends (RT2, RT3 in fiber/runtime.cc).
+// Threads call whatever they may call at any time while the runtime starts and ends (RT2 and RT3 in
+// fiber/runtime_instance.h).
 
 #include <gtest/gtest.h>
 

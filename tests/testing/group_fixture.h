@@ -27,6 +27,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"

@@ -16,10 +16,8 @@
 #include <fstream>
 #include <functional>
 #include <latch>
-#include <limits>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -33,9 +31,11 @@
 #include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/tests/testing/timer_sleep.h"
-#include "weft/timer/callback_timer.h"
+#include "weft/timer/callback_entry.h"
+#include "weft/timer/callback_runner.h"
 #include "weft/timer/shard_set.h"
 #include "weft/timer/timer_slab.h"
 #include "weft/timer/timer_worker.h"
@@ -593,37 +593,6 @@ TEST_P(FiberTimer, AHundredThousandTimersOfOneMomentAllFire) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, FiberTimer, ::testing::Values(1u, 2u, 4u, 64u));
-
-// Against the definition, by trial in numbers that are wide enough.
-TEST(NextExpiry, IsTheFirstMomentOfTheRhythmAfterNowAndAfterTheFormer) {
-  using Wide = base::clock_internal::Int128;
-  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
-  constexpr std::int64_t kHour = 3'600'000'000'000;
-  std::vector<std::int64_t> moments = {kMin, kMin + 1, -kMax / 2, -kHour, -1, 0, 1, kHour, kMax / 2, kMax - 1, kMax};
-  std::vector<std::int64_t> intervals = {1, 2, 3, 1'000'000, kHour, kMax / 2, kMax / 2 + 1, kMax - 1, kMax};
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 50; ++i) {
-    moments.push_back(static_cast<std::int64_t>(random()) >> random() % 64);
-    intervals.push_back(static_cast<std::int64_t>(random() >> (1 + random() % 63)) | 1);
-  }
-  for (const std::int64_t expires : moments) {
-    for (const std::int64_t interval : intervals) {
-      for (const std::int64_t now : moments) {
-        const std::int64_t next = NextExpiry(expires, interval, steady_clock::time_point(nanoseconds(now)));
-        const Wide bound = std::max(expires, now);  // The next one lies after it, and at most an interval after it.
-        SCOPED_TRACE(::testing::Message() << expires << ' ' << interval << ' ' << now << ": " << next);
-        if (next == kMax) {
-          ASSERT_GE(bound + interval, kMax);
-          continue;
-        }
-        ASSERT_GT(next, bound);
-        ASSERT_LE(next, bound + interval);
-        ASSERT_EQ((Wide{next} - expires) % interval, 0);
-      }
-    }
-  }
-}
 
 // --- The runtime's beginning and end ---
 

@@ -1,0 +1,106 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// RuntimeInstance: one runtime, from its start to its end. The composition root: only its source file and runtime.cc
+// know all layers. Read it to see how they are put together.
+//
+//   StartRuntime                                    TerminateRuntime
+//   ------------                                    ----------------
+//   1  options are checked                          1  plain threads are refused new fibers; fibers are not
+//   2  the machine is read, groups are planned      2  timers with callbacks are dropped, none can be set any more
+//   3  groups are made; they know their victims     3  drain: waits until all fibers have ended, up to
+//   4  timer threads start                             terminate_timeout; sleeps and timed waits end in time
+//   5  workers start                                4  timer threads stop: nothing is woken by time any more
+//   6  the runtime and its groups are published     5  workers stop, each when its fiber suspends or ends
+//                                                   6  both are unpublished, and whoever still looks is waited for
+//                                                   7  unfinished fibers are logged, by name and id
+//
+// What fails before step 6 is undone: threads are stopped and joined, groups kept for the next start.
+//
+// An unfinished fiber stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
+// it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs
+// again, though waking it is harmless. Whoever joins it waits for ever. Step 5 waits for a fiber that computes without
+// ever suspending, after a line in the log that says so.
+//
+// Invariants
+//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as unfinished.  (Step 1 refuses,
+//        and waits for all OutsideSections: a spawner either sees the refusal, or its fiber is in its queue, and in the
+//        count that step 3 looks at.)
+//   RT3  after step 6 nobody but the terminating thread has a group of the runtime, or the runtime, in its hands: not
+//        even a plain thread that woke the last fiber and was still inside the wake-up (SchedulingGroup::Notify) when
+//        everything had ended. So its groups can be closed (retired_groups.h).
+//   RT5  a start that fails has changed nothing: what it had made is gone, and the next start begins anew.
+//
+// For runtime.cc. The thread that starts or terminates the runtime, unless it says otherwise.
+
+#ifndef WEFT_FIBER_RUNTIME_INSTANCE_H_
+#define WEFT_FIBER_RUNTIME_INSTANCE_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/fiber/runtime_options.h"
+#include "weft/fiber/runtime_plan.h"
+#include "weft/numa/topology.h"
+#include "weft/scheduling_group/counters.h"
+#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker.h"
+#include "weft/timer/timer_worker.h"
+
+namespace weft::fiber::detail {
+
+class RuntimeInstance {
+ public:
+  explicit RuntimeInstance(const Options& options) : terminate_timeout_(options.terminate_timeout) {}
+  RuntimeInstance(const RuntimeInstance&) = delete;
+  RuntimeInstance& operator=(const RuntimeInstance&) = delete;
+  ~RuntimeInstance();
+
+  // Steps 3 to 5. False, with the reason, or an exception: what has been started is stopped by the destructor.
+  [[nodiscard]] bool Start(const Options& options, RuntimePlan planned, std::string* error);
+  // Step 6.
+  void Publish() noexcept;
+
+  // Steps 1 to 7, once. How many fibers have not finished.
+  std::size_t Terminate();
+
+  std::size_t group_count() const { return groups_.size(); }
+  std::vector<scheduling_group::GroupCounts> counts() const;
+  std::size_t largest_group() const { return largest_group_; }
+  std::size_t worker_count() const { return worker_count_; }
+  int planned_node(std::size_t group) const { return plan_.groups[group].node; }
+
+ private:
+  void MakeGroups(const Options& options, const numa::Topology& here);
+  void IntroduceNeighbours(const Options& options);
+  bool StartTimers(std::string* error);
+  bool StartWorkers(std::string* error);
+
+  bool Drain();
+  void StopWorkers();
+  void Retire(std::size_t unfinished);
+
+  const std::chrono::milliseconds terminate_timeout_;
+  scheduling_group::GroupPlan plan_;
+  std::size_t largest_group_ = 0;
+  std::size_t worker_count_ = 0;
+  base::Deadline drain_deadline_;
+  std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> groups_;
+  std::vector<scheduling_group::SchedulingGroup*> group_pointers_;  // the same
+  std::vector<std::unique_ptr<timer::TimerWorker>> timers_;
+  std::vector<std::unique_ptr<scheduling_group::WorkerTeam>> teams_;
+};
+
+// The published one. Changed while the runtime starts or ends (RT1 in runtime.cc); used by workers, and in
+// OutsideSections.
+extern constinit std::atomic<RuntimeInstance*> the_runtime;
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_RUNTIME_INSTANCE_H_

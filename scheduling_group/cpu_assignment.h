@@ -1,0 +1,24 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// AssignCpus: on which CPU each worker of a group runs, and which CPUs the group may use besides (GP8).
+//
+// The fourth step of the planner (group_plan.h).
+#ifndef WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
+#define WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
+
+#include <vector>
+
+#include "weft/scheduling_group/core_partition.h"
+#include "weft/scheduling_group/cpu_pool.h"
+#include "weft/scheduling_group/planned_group.h"
+
+namespace weft::scheduling_group::planning {
+
+// The groups of the pool, sorted by their lowest planned CPU; their neighbours are not set yet. `groups` is what
+// PartitionCores() made of `pool`.
+std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>& groups);
+
+}  // namespace weft::scheduling_group::planning
+
+#endif  // WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_

@@ -1,0 +1,46 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CpuPool: CPUs that a group may share with each other but not with other pools: those of a NUMA node, or all CPUs
+// where NUMA is off.
+//
+// The first step of the planner (group_plan.h): MakePools() reads the pools from the machine, ChoosePools() picks those
+// that the workers need, ShareWorkers() decides how many workers each of them gets.
+#ifndef WEFT_SCHEDULING_GROUP_CPU_POOL_H_
+#define WEFT_SCHEDULING_GROUP_CPU_POOL_H_
+
+#include <vector>
+
+#include "weft/numa/topology.h"
+
+namespace weft::scheduling_group::planning {
+
+struct Core {
+  int package = 0;
+  int l3 = 0;
+  int number = 0;
+  std::vector<int> cpus{};  // os ids, first siblings first
+  unsigned workers = 0;     // placed here by PlaceWorkers() (worker_placement.h)
+};
+
+struct CpuPool {
+  int node = -1;  // os id; -1: NUMA is off
+  std::vector<Core> cores{};
+  unsigned cpus = 0;
+  unsigned workers = 0;  // given by ShareWorkers()
+};
+
+// The CPUs of the machine, by node and core.
+std::vector<CpuPool> MakePools(const numa::Topology& topology, bool numa_off);
+
+// GP4: the pools of the nodes that are used, near each other, sorted by node.
+std::vector<CpuPool> ChoosePools(const numa::Topology& topology, std::vector<CpuPool> pools, unsigned workers,
+                                 unsigned min_size, int near_cpu);
+
+// Sets CpuPool::workers. Each pool first gets enough for a group (GP1), then one worker a core (GP5), one a CPU (GP3),
+// and then the rest in rounds over all CPUs.
+void ShareWorkers(unsigned workers, unsigned min_size, std::vector<CpuPool>* pools);
+
+}  // namespace weft::scheduling_group::planning
+
+#endif  // WEFT_SCHEDULING_GROUP_CPU_POOL_H_

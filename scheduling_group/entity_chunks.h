@@ -1,0 +1,43 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entity chunks: the memory of all fibers' control blocks, in pieces of 256 KiB that are never unmapped.
+//
+// A global table lists the chunks, so that a debugger or a core dump finds every fiber by walking it. A chunk is in the
+// table for ever; zeroes are a free entity (EP1 in entity_pool.h).
+//
+// Any thread.
+#ifndef WEFT_SCHEDULING_GROUP_ENTITY_CHUNKS_H_
+#define WEFT_SCHEDULING_GROUP_ENTITY_CHUNKS_H_
+
+#include <cstddef>
+
+#include "weft/scheduling_group/entity_stack.h"
+#include "weft/scheduling_group/fiber_entity.h"
+
+namespace weft::scheduling_group {
+
+inline constexpr std::size_t kEntityChunkBytes = 256 * 1024;
+inline constexpr std::size_t kEntitiesPerChunk = kEntityChunkBytes / sizeof(FiberEntity);
+
+// What is kept of a chunk, behind its entities. Never freed.
+struct EntityChunk {
+  explicit EntityChunk(FiberEntity* chunk) : entities(chunk) {}
+
+  EntityStack<kEntitiesPerChunk>::Room room;  // as many pointers as it has entities
+  FiberEntity* const entities;
+  EntityChunk* next = nullptr;       // of the arena; set before it is in the list
+  EntityChunk* next_cold = nullptr;  // under the arena's lock
+};
+
+// A new chunk on `node` (-1: any), entered into the table; nullptr: there is no memory or no room in the table. Makes
+// system calls and touches new memory: not under a lock.
+EntityChunk* MakeEntityChunk(int node);
+
+// The table: how many chunks there are, and the entities of each.
+std::size_t EntityChunkCount();
+FiberEntity* EntityChunkAt(std::size_t index);
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_ENTITY_CHUNKS_H_

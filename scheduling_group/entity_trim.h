@@ -1,0 +1,22 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TrimArena: gives the memory of an arena's free entities back to the system, after a burst of fibers.
+//
+// Whole chunks become cold; of a chunk of which some entities are in use, or in a thread's cache, the pages that hold
+// none of those are given back. Either way the memory reads as zeroes afterwards, which is a free entity (EP1 in
+// entity_pool.h).
+#ifndef WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_
+#define WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_
+
+#include "weft/scheduling_group/node_arena.h"
+
+namespace weft::scheduling_group {
+
+// Any thread; fibers come and go meanwhile. Throws std::bad_alloc if there is no memory to work with, and has done
+// nothing then.
+void TrimArena(NodeArena& arena);
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_

@@ -1,0 +1,22 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// OrderNeighbours: in which order each group visits the others to steal (GP9).
+//
+// The last step of the planner (group_plan.h).
+#ifndef WEFT_SCHEDULING_GROUP_NEIGHBOUR_ORDER_H_
+#define WEFT_SCHEDULING_GROUP_NEIGHBOUR_ORDER_H_
+
+#include <vector>
+
+#include "weft/numa/topology.h"
+#include "weft/scheduling_group/planned_group.h"
+
+namespace weft::scheduling_group::planning {
+
+// Sets PlannedGroup::neighbours of all groups: nearest first, and among equally near ones a different first for each.
+void OrderNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* groups);
+
+}  // namespace weft::scheduling_group::planning
+
+#endif  // WEFT_SCHEDULING_GROUP_NEIGHBOUR_ORDER_H_

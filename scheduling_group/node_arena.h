@@ -1,0 +1,80 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// NodeArena: the free entities of one NUMA node that all threads share: a central stack, and the chunks that it is made
+// of.
+//
+// Threads exchange batches with it (entity_cache.h), so its lock is taken once for many fibers. After a burst
+// TrimArena() (entity_trim.h) gives memory back: chunks that are wholly free become cold, their entities leave the
+// stack and are used again before a new chunk is made.
+//
+// Invariants
+//   NA1  A free entity of the arena is in the stack, in a cold chunk or in a thread's hands: exactly one (EP2).
+//   NA2  The stack and the cold chunks hold entities of the arena's own chunks only (EP4).
+// Any thread. The lock is a leaf; under it pointers are moved, and no memory is mapped.
+#ifndef WEFT_SCHEDULING_GROUP_NODE_ARENA_H_
+#define WEFT_SCHEDULING_GROUP_NODE_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/base/cpu.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/entity_chunks.h"
+#include "weft/scheduling_group/entity_stack.h"
+
+namespace weft::scheduling_group {
+
+class alignas(base::kCacheLineSize) NodeArena {
+ public:
+  constexpr NodeArena() = default;
+  NodeArena(const NodeArena&) = delete;
+  NodeArena& operator=(const NodeArena&) = delete;
+
+  // The NUMA node of its chunks, -1: any. Set before any other thread uses the arena.
+  int node() const { return node_; }
+  void set_node(int node) { node_ = node; }
+
+  // Takes up to `n` entities, from the stack, a cold chunk or a new one. How many; 0: there is no memory.
+  std::size_t Take(FiberEntity** entities, std::size_t n) WEFT_EXCLUDES(lock_);
+  // The last one is on top. Needs no memory.
+  void GiveBack(FiberEntity* const* entities, std::size_t n) WEFT_EXCLUDES(lock_);
+
+  // --- For TrimArena() ---
+  struct Snapshot {
+    std::size_t free = 0;  // entities in the stack
+    std::size_t chunk_count = 0;
+    EntityChunk* chunks = nullptr;  // linked by `next`
+  };
+  Snapshot TakeSnapshot() WEFT_EXCLUDES(lock_);
+  // Takes up to `n` from the top of the stack, none of which is of a chunk that came after the snapshot. How many.
+  std::size_t TakeOfSnapshot(const Snapshot& snapshot, FiberEntity** entities, std::size_t n) WEFT_EXCLUDES(lock_);
+  // The chunk's entities are all in the caller's hands, and become the chunk's.
+  void AddColdChunk(EntityChunk* chunk) WEFT_EXCLUDES(lock_);
+
+ private:
+  void AddEntities(const EntityChunk& chunk) WEFT_REQUIRES(lock_);
+  std::size_t TakeFree(FiberEntity** entities, std::size_t n) WEFT_REQUIRES(lock_);
+
+  base::SpinLock lock_;
+  EntityStack<kEntitiesPerChunk> free_ WEFT_GUARDED_BY(lock_);
+  EntityChunk* cold_chunks_ WEFT_GUARDED_BY(lock_) = nullptr;  // wholly free, pages given back
+  EntityChunk* chunks_ WEFT_GUARDED_BY(lock_) = nullptr;       // all of the arena
+  std::size_t chunk_count_ WEFT_GUARDED_BY(lock_) = 0;
+  int node_ = -1;
+};
+
+// All arenas, by a small number. Number 0 is of no node in particular.
+using NodeArenaIndex = std::uint8_t;
+inline constexpr NodeArenaIndex kAnyNodeArena = 0;
+inline constexpr std::size_t kMaxNodeArenas = 64;
+
+NodeArena& NodeArenaAt(NodeArenaIndex index);
+// The arena on a NUMA node (-1: kAnyNodeArena); the same for the same node. After kMaxNodeArenas - 1 nodes:
+// kAnyNodeArena.
+NodeArenaIndex NodeArenaOn(int node);
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_NODE_ARENA_H_

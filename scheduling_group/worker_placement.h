@@ -1,0 +1,21 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// PlaceWorkers: on which cores of its pool each worker goes.
+//
+// The second step of the planner (group_plan.h). Cores come before siblings (GP5), and L3 domains are filled one after
+// the other (GP4).
+#ifndef WEFT_SCHEDULING_GROUP_WORKER_PLACEMENT_H_
+#define WEFT_SCHEDULING_GROUP_WORKER_PLACEMENT_H_
+
+#include "weft/scheduling_group/cpu_pool.h"
+
+namespace weft::scheduling_group::planning {
+
+// Places pool->workers: sets Core::workers. Where workers could as well be here as there, they are near the CPU
+// `near_cpu` (os id; -1: where numbers are lowest).
+void PlaceWorkers(CpuPool* pool, int near_cpu);
+
+}  // namespace weft::scheduling_group::planning
+
+#endif  // WEFT_SCHEDULING_GROUP_WORKER_PLACEMENT_H_

@@ -1,0 +1,68 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CallbackRunner: the run of a callback timer, from the moment it is due until it is armed again or has ended. One for
+// each timer thread.
+//
+//   FireCallback   under the shard's lock: kArmed -> kFiring; the entry goes into the batch of the timer thread
+//   RunDue         the batch, when the lock has been dropped: starts a fiber for each callback, or runs it on the timer
+//                  thread itself
+//   the fiber      kFiring -> kRunning; runs the callable where it lies; then ends the entry or arms it again
+//
+// Invariants
+//   CB2  Once KillCallbackTimer() has returned, no run of the callback begins: a run begins by a transition under the
+//        lock, and so does the killing.
+//   CB3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed
+//        is skipped, and the rhythm is that of the first expiry.
+//   CB4  The timer thread never waits for room in a run queue, nor does a callback that runs there: a fiber that it
+//        starts while the queue is full goes into the overflow list (thread_may_wait.h). A timer for whose fiber there
+//        is no room, or no memory, is armed again for a little later (RetryPace); it is never lost.
+#ifndef WEFT_TIMER_CALLBACK_RUNNER_H_
+#define WEFT_TIMER_CALLBACK_RUNNER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/base/clock.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/timer/fire_context.h"
+#include "weft/timer/retry_pace.h"
+#include "weft/timer/timer_entry.h"
+#include "weft/timer/timer_queue.h"
+
+namespace weft::timer {
+
+// TimerNode::fire of a TimerEntry.
+void FireCallback(TimerNode* node, FireContext* context);
+
+class CallbackRunner {
+ public:
+  // Fibers are started in `group`; nullptr: no timer needs one.
+  explicit CallbackRunner(scheduling_group::SchedulingGroup* group) : group_(group) {}
+  CallbackRunner(const CallbackRunner&) = delete;
+  CallbackRunner& operator=(const CallbackRunner&) = delete;
+
+  // The timer thread, without a lock: runs what is to run there, starts fibers for the others.
+  void RunDue(TimerEntry* const* entries, std::size_t count);
+
+  // Any thread. The type of the callback that runs on the timer thread now; nullptr: none does. relaxed: for a log
+  // line; what it points to is constant.
+  const CallbackType* running() const noexcept { return running_.load(std::memory_order_relaxed); }
+
+ private:
+  scheduling_group::SchedulingGroup* const group_;
+  RetryPace pace_;
+  std::atomic<const CallbackType*> running_{nullptr};
+};
+
+// The moment of a periodic timer's next run: the first after now, and after `expires_ns`, in its rhythm. Saturates: the
+// last of all time points is never. `interval_ns` is above zero.
+std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept;
+
+// Fibers that were refused since the process began. Statistics.
+std::uint64_t RefusedCallbackFibers() noexcept;
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_CALLBACK_RUNNER_H_
