@@ -89,7 +89,7 @@ class EntityCache {
 // there is no memory.
 WEFT_TLS_ACCESSOR EntityCache* LocalEntityCache();
 
-// Fibers taken and not given back, and all that were ever taken, over all threads. A thread without a cache counts what
+// Fibers taken and not given back, over all threads. A thread without a cache counts what
 // it gives back by CountGivenBackWithoutCache().
 std::size_t CountLiveFibers();
 void CountGivenBackWithoutCache();

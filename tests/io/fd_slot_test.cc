@@ -54,7 +54,8 @@ class OpenSlot {
   }
   // As after a system call that said EAGAIN.
   void Drain() {
-    for (const auto direction : {FdSlot::kRead, FdSlot::kWrite}) slot_->ClearReadiness(direction, slot_->TicketOf(direction));
+    for (const auto direction : {FdSlot::kRead, FdSlot::kWrite})
+      slot_->ClearReadiness(direction, slot_->TicketOf(direction));
   }
   void WriteToIt() {
     if (::write(peer_, "x", 1) != 1) std::abort();
