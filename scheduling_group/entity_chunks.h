@@ -24,7 +24,7 @@ inline constexpr std::size_t kEntitiesPerChunk = kEntityChunkBytes / sizeof(Fibe
 struct EntityChunk {
   explicit EntityChunk(FiberEntity* chunk) : entities(chunk) {}
 
-  EntityStack<kEntitiesPerChunk>::Room room;  // as many pointers as it has entities
+  EntityStack<kEntitiesPerChunk>::Block block;  // as many pointers as it has entities
   FiberEntity* const entities;
   EntityChunk* next = nullptr;       // of the arena; set before it is in the list
   EntityChunk* next_cold = nullptr;  // under the arena's lock

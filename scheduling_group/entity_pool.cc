@@ -59,7 +59,6 @@ void EntityPool::GiveBack(FiberEntity* fiber) noexcept {
 
 std::size_t EntityPool::LiveFibers() { return CountLiveFibers(); }
 
-
 std::size_t EntityPool::Trim() noexcept {
   try {
     for (std::size_t arena = 0; arena < kMaxArenas; ++arena) TrimArena(NodeArenaAt(static_cast<Arena>(arena)));

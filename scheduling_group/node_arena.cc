@@ -40,7 +40,7 @@ std::size_t NodeArena::Take(FiberEntity** entities, std::size_t n) {
   if (chunk != nullptr) {
     chunk->next = std::exchange(chunks_, chunk);
     ++chunk_count_;
-    free_.AddBlock(&chunk->room);
+    free_.AddBlock(&chunk->block);
     AddEntities(*chunk);
   }
   return TakeFree(entities, n);
