@@ -29,7 +29,7 @@ RetiredGroups& RetiredGroups::Get() {
 void RetiredGroups::Reserve(std::size_t groups) {
   KeepTheParentsApart();
   closed_.reserve(closed_.size() + groups);
-  with_fibers_left_behind_.reserve(with_fibers_left_behind_.size() + groups);
+  with_unfinished_fibers_.reserve(with_unfinished_fibers_.size() + groups);
 }
 
 void RetiredGroups::BelongToParent() noexcept { are_the_parents.store(true, std::memory_order_relaxed); }
@@ -37,7 +37,7 @@ void RetiredGroups::BelongToParent() noexcept { are_the_parents.store(true, std:
 void RetiredGroups::KeepTheParentsApart() {
   // relaxed: set while the process has one thread.
   if (!are_the_parents.load(std::memory_order_relaxed)) return;
-  auto& kept = with_fibers_left_behind_;
+  auto& kept = with_unfinished_fibers_;
   kept.reserve(kept.size() + closed_.size());
   std::move(closed_.begin(), closed_.end(), std::back_inserter(kept));  // Descriptors may refer to their pollers.
   closed_.clear();
@@ -57,7 +57,7 @@ std::unique_ptr<SchedulingGroup> RetiredGroups::ReuseOrMake(const SchedulingGrou
 }
 
 void RetiredGroups::Retire(std::vector<std::unique_ptr<SchedulingGroup>> groups, std::size_t unfinished) {
-  auto& list = unfinished == 0 ? closed_ : with_fibers_left_behind_;
+  auto& list = unfinished == 0 ? closed_ : with_unfinished_fibers_;
   for (auto& group : groups) {
     group->SetIdleHook({});
     if (unfinished == 0) {
@@ -67,7 +67,7 @@ void RetiredGroups::Retire(std::vector<std::unique_ptr<SchedulingGroup>> groups,
     }
     list.push_back(std::move(group));
   }
-  fibers_left_behind_ += unfinished;
+  unfinished_fibers_ += unfinished;
 }
 
 }  // namespace weft::fiber::detail

@@ -45,7 +45,7 @@ class RetiredGroups {
   void Retire(std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> groups, std::size_t unfinished);
 
   // In all runtimes so far.
-  std::size_t unfinished_fibers() const { return fibers_left_behind_; }
+  std::size_t unfinished_fibers() const { return unfinished_fibers_; }
 
   // In a forked child, at once: what Get() holds is the parent's. Async-signal-safe.
   static void BelongToParent() noexcept;
@@ -54,8 +54,8 @@ class RetiredGroups {
   void KeepTheParentsApart();
 
   std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> closed_;
-  std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> with_fibers_left_behind_;
-  std::size_t fibers_left_behind_ = 0;
+  std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> with_unfinished_fibers_;
+  std::size_t unfinished_fibers_ = 0;
 };
 
 }  // namespace weft::fiber::detail

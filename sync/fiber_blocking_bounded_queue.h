@@ -11,8 +11,8 @@
 //   timed Push    false: no room in time, or stopped. TryPush: no room, or stopped.
 //   Pop           true: `item` is the oldest. False: the queue was stopped and is empty; `item` is unchanged.
 //   timed Pop     false: nothing in time, or stopped and empty. TryPop: empty.
-// Room: an item goes in when its weight and the weight of what is in the queue are together not above the capacity. So
-// capacity 0 is a closed gate, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
+// Capacity: an item goes in when its weight and the weight of what is in the queue are together not above the capacity.
+// So capacity 0 is a closed gate, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
 // room for it.
 // Stop(): wakes all. What is in the queue can still be popped; nothing is dropped. Final.
 // All that is as in tRPC-Cpp, but for what it does after Stop(): its Push() says true and drops the item, its Pop()

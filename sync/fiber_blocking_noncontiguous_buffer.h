@@ -13,7 +13,7 @@
 //                  two callers may mix.
 //   Cut            true: `out` has exactly as many bytes as wanted (its own are gone). Timed: false if there were fewer
 //                  in time, `out` is unchanged then. TryCut: there are fewer.
-// Room: bytes go in when they and those in the buffer are together not above the capacity: with capacity 0 nothing
+// Capacity: bytes go in when they and those in the buffer are together not above the capacity: with capacity 0 nothing
 // does.
 // Stop(): wakes all; nobody waits any more. Append*() says false, and the caller keeps the bytes. Cut() and its forms
 // give what there is, up to what is wanted, and say true, also for no bytes at all: the end of the stream is true with

@@ -538,7 +538,7 @@ double Drawing::DrawLegend(Point at) {
     at.y += 19;
   };
   if (picture_.plan.groups.size() > 1) {
-    sample("near", "whom an idle group steals from first in its node: " + every(picture_.steal_every_n, "never"));
+    sample("near", "the first victim in its node: " + every(picture_.steal_every_n, "never"));
   }
   if (header_of_node_.size() > 1) {
     const bool off = picture_.cross_node_steal_every_n == 0;

@@ -49,7 +49,7 @@ TEST(RetiredGroups, AGroupIsNotUsedWhereItDoesNotFit) {
   EXPECT_NE(retired.ReuseOrMake(Group(1)).get(), former);
 }
 
-TEST(RetiredGroups, AGroupWithFibersLeftBehindNeverRunsAgain) {
+TEST(RetiredGroups, AGroupWithUnfinishedFibersNeverRunsAgain) {
   RetiredGroups retired;
   std::unique_ptr<SchedulingGroup> group = retired.ReuseOrMake(Group(0));
   const SchedulingGroup* const former = group.get();
