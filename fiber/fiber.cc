@@ -109,9 +109,9 @@ void Fiber::Detach() {
   past_ = Past::kDetached;
 }
 
-void Fiber::Join() { static_cast<void>(JoinUntilDeadline(base::Deadline::Infinite())); }
+void Fiber::Join() { static_cast<void>(Join(Deadline::None())); }
 
-bool Fiber::JoinUntilDeadline(const base::Deadline& deadline) {
+bool Fiber::Join(Deadline deadline) {
   // acquire: what a join that is over has left. Pairs with the releases below.
   const bool alone = !being_joined_.exchange(true, std::memory_order_acquire);
   CheckJoinable("Fiber::Join");
@@ -120,9 +120,7 @@ bool Fiber::JoinUntilDeadline(const base::Deadline& deadline) {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: ", Describe(*state_), " joins itself");
   if (!state_->ended.IsSet()) scheduling_group::CheckNotForkedChild("Fiber::Join");
-  if (deadline.is_infinite()) {
-    state_->ended.Wait();
-  } else if (!state_->ended.WaitUntil(deadline.time_point())) {
+  if (!state_->ended.Wait(deadline)) {
     being_joined_.store(false, std::memory_order_release);
     return false;
   }

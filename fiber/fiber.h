@@ -41,7 +41,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/start_fiber.h"
@@ -114,15 +114,8 @@ class Fiber {
   // join of a Fiber at a time: a second one ends the process, as does that of a fiber by itself.
   void Join();
 
-  // The same with a limit: true if joined; false if the time passed, the Fiber is still joinable then.
-  template <class Rep, class Period>
-  [[nodiscard]] bool JoinFor(const std::chrono::duration<Rep, Period>& timeout) {
-    return JoinUntilDeadline(base::Deadline::After(timeout));
-  }
-  template <class Clock, class Duration>
-  [[nodiscard]] bool JoinUntil(const std::chrono::time_point<Clock, Duration>& time) {
-    return JoinUntilDeadline(base::Deadline::At(time));
-  }
+  // False: the deadline has passed, and the Fiber is still joinable.
+  [[nodiscard]] bool Join(Deadline deadline);
 
   bool Joinable() const noexcept { return state_ != nullptr; }
 
@@ -163,7 +156,6 @@ class Fiber {
   }
 
   void CheckJoinable(const char* function) const;
-  bool JoinUntilDeadline(const base::Deadline& deadline);
 
   fiber::detail::JoinState* state_ = nullptr;
   Past past_ = Past::kNeverStarted;

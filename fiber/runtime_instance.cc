@@ -120,7 +120,7 @@ bool RuntimeInstance::Drain() {
 }
 
 std::size_t RuntimeInstance::Terminate() {
-  drain_deadline_ = base::Deadline::After(terminate_timeout_);
+  drain_deadline_ = Deadline(terminate_timeout_);
   RefuseOutsiders(true);
   for (const auto& group : groups_) group->RefuseNewFibers();
   scheduling_group::WaitForOutsideSections();  // RT2

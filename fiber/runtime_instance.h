@@ -43,7 +43,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/fiber/runtime_options.h"
 #include "weft/fiber/runtime_plan.h"
 #include "weft/numa/topology.h"
@@ -90,7 +90,7 @@ class RuntimeInstance {
   scheduling_group::GroupPlan plan_;
   std::size_t largest_group_ = 0;
   std::size_t worker_count_ = 0;
-  base::Deadline drain_deadline_;
+  Deadline drain_deadline_;
   std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> groups_;
   std::vector<scheduling_group::SchedulingGroup*> group_pointers_;  // the same
   std::vector<std::unique_ptr<timer::TimerWorker>> timers_;

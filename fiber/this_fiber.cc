@@ -21,10 +21,6 @@ namespace weft {
 
 namespace fiber::detail {
 
-void SleepUntilDeadline(const base::Deadline& deadline) {
-  static_cast<void>(synchronization::SleepUntil(deadline, synchronization::Interruptible::kYes));
-}
-
 void SleepFor(std::chrono::nanoseconds duration) {
   static_cast<void>(synchronization::SleepFor(duration, synchronization::Interruptible::kYes));
 }
@@ -34,6 +30,10 @@ void SleepFor(std::chrono::nanoseconds duration) {
 void FiberYield() {
   WEFT_CHECK(scheduling_group::CurrentFiber() != nullptr, "FiberYield: the caller is not a fiber");
   scheduling_group::YieldCurrentFiber();
+}
+
+void FiberSleepUntil(Deadline deadline) {
+  static_cast<void>(synchronization::SleepUntil(deadline, synchronization::Interruptible::kYes));
 }
 
 bool IsRunningInFiberWorker() noexcept { return scheduling_group::CurrentFiber() != nullptr; }

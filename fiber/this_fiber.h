@@ -14,13 +14,13 @@
 #include <string_view>
 #include <type_traits>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
+#include "weft/base/saturating_nanoseconds.h"
 
 namespace weft {
 
 namespace fiber::detail {
 
-void SleepUntilDeadline(const base::Deadline& deadline);
 void SleepFor(std::chrono::nanoseconds duration);
 
 }  // namespace fiber::detail
@@ -28,16 +28,19 @@ void SleepFor(std::chrono::nanoseconds duration);
 // Lets the fibers that are ready run first.  Only in a fiber.
 void FiberYield();
 
+// Suspends the caller until the deadline has passed; a yield if it has.
+void FiberSleepUntil(Deadline deadline);
+
 // Suspends the caller until `time` of any clock, never less.  A clock that is set while we sleep (system_clock) is
 // asked again at the end: if it went back, we go on sleeping; if it jumped ahead, we wake when the time would have
 // come. A time that has passed is a yield.
 template <class Clock, class Duration>
 void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
   if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
-    fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
+    FiberSleepUntil(Deadline(time));
   } else {
     do {
-      fiber::detail::SleepUntilDeadline(base::Deadline::At(time));
+      FiberSleepUntil(Deadline(time));
     } while (Clock::now() < time);
   }
 }

@@ -80,6 +80,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "weft/base/deadline.h"
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
@@ -105,19 +106,13 @@ class FiberServerContext {
   // leaves its calls is over.  Nobody will read the answer.
   bool IsCancelled() const noexcept { return cancelled_.IsSet(); }
 
-  // Parks until the call is cancelled.  The timed forms are a sleep that a cancellation ends; false: the time is over,
-  // the call is not cancelled.
+  // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the time is
+  // over, the call is not cancelled.
   void WaitCancelled() noexcept { cancelled_.Wait(); }
-  template <class Rep, class Period>
-  [[nodiscard]] bool WaitCancelledFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
-    return cancelled_.WaitFor(timeout);
-  }
-  template <class Clock, class Duration>
-  [[nodiscard]] bool WaitCancelledUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    return cancelled_.WaitUntil(deadline);
-  }
+  [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) noexcept { return cancelled_.Wait(deadline); }
 
-  // When the client stops waiting; time_point::max() if it set no deadline.
+  // When the client stops waiting, on gRPC's clock; time_point::max() if it set no deadline.  Converts to a
+  // weft::Deadline.
   std::chrono::system_clock::time_point Deadline() const { return context_->deadline(); }
 
   // For a call that the handler makes on behalf of this one: inherits the deadline and is cancelled with it.
@@ -299,14 +294,15 @@ requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
   return ServeServerStream<Response>(FiberAttributes(), context, request, std::forward<Handler>(handler));
 }
 
-// Ends the server: it takes no more calls, those under way may go on for `grace` and are then cancelled; returns when
-// the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would block its
-// worker), but no handler of this server: it would wait for itself.  gRPC also waits, within `grace`, for clients to
-// confirm that they have seen the end.
-inline void ShutdownServer(grpc::Server& server, std::chrono::nanoseconds grace) {
+// Ends the server: it takes no more calls, those under way may go on until `drain_until` and are then cancelled;
+// returns when the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would
+// block its worker), but no handler of this server: it would wait for itself.  gRPC also waits, until then, for clients
+// to confirm that they have seen the end.
+inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   using SystemTime = std::chrono::system_clock::time_point;
   const SystemTime now = std::chrono::system_clock::now();
-  const SystemTime deadline = grace > SystemTime::max() - now ? SystemTime::max() : now + grace;
+  const std::chrono::nanoseconds left = drain_until.remaining();
+  const SystemTime deadline = left > SystemTime::max() - now ? SystemTime::max() : now + left;
   if (!IsRunningInFiberWorker()) {
     server.Shutdown(deadline);
     return;

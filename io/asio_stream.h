@@ -28,7 +28,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/tcp_stream.h"
 
 namespace boost::beast {
@@ -45,13 +45,13 @@ class AsioStream {
 
   explicit AsioStream(TcpStream* stream) : stream_(stream) {}
 
-  // For each operation from now on; infinite to begin with.
-  void expires_at(base::Deadline deadline) { deadline_ = deadline; }
+  // For each operation from now on; none to begin with. The names are those of boost::beast::tcp_stream.
+  void expires_at(Deadline deadline) { deadline_ = deadline; }
   template <class Rep, class Period>
   void expires_after(std::chrono::duration<Rep, Period> duration) {
-    deadline_ = base::Deadline::After(duration);
+    expires_at(duration);
   }
-  void expires_never() { deadline_ = base::Deadline::Infinite(); }
+  void expires_never() { expires_at(Deadline::None()); }
 
   template <class MutableBuffers>
   std::size_t read_some(const MutableBuffers& buffers, boost::system::error_code& error) {
@@ -126,7 +126,7 @@ class AsioStream {
   }
 
   TcpStream* stream_;
-  base::Deadline deadline_;
+  Deadline deadline_;
 };
 
 // How Beast ends the connection below a WebSocket: finds this by its argument. Says that we write no more, and reads to

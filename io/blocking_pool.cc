@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -69,16 +70,16 @@ BlockingCounts BlockingPool::counts() const noexcept {
 
 // ---- The caller's side ----
 
-WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible, Deadline deadline) noexcept {
   call->errno_ = errno;
   call->context_ = FiberExecutionContext::Capture();
   call->asked_at_ = Steady::now();
   const auto wait_for = [&](FiberEvent& event) {
     if (interruptible == Interruptible::kYes) return event.WaitInterruptibly(deadline);
-    return event.WaitUntil(deadline.time_point()) ? WaitResult::kNotified : WaitResult::kTimedOut;
+    return event.Wait(deadline) ? WaitResult::kNotified : WaitResult::kTimedOut;
   };
   for (;;) {
-    WaitResult result = AcquireCapacity(deadline, interruptible);
+    WaitResult result = AcquireCapacity(interruptible, deadline);
     if (result == WaitResult::kNotified && Enqueue(call)) {
       result = wait_for(call->settled_);
       if (result != WaitResult::kNotified) result = GiveUp(call, result);
@@ -92,8 +93,7 @@ WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, In
     }
     // There is no thread, and none can be made just now.
     if (result == WaitResult::kNotified) {
-      const auto retry = base::Deadline::After(kRetryAfter);
-      result = synchronization::SleepUntil(retry.expired(deadline.time_point()) ? retry : deadline, interruptible);
+      result = synchronization::SleepUntil(std::min(deadline, Deadline(kRetryAfter)), interruptible);
       if (result == WaitResult::kTimedOut && !deadline.expired()) continue;
     }
     call->Drop();
@@ -101,7 +101,7 @@ WaitResult BlockingPool::Execute(BlockingCall* call, base::Deadline deadline, In
   }
 }
 
-WaitResult BlockingPool::AcquireCapacity(base::Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline deadline) noexcept {
   if (capacity_.try_acquire()) return WaitResult::kNotified;
   WEFT_LOG_EVERY_SECOND(WARNING, "blocking calls have to wait for room: ", options_.queue_size, " wait for one of the ",
                         options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
@@ -110,7 +110,7 @@ WaitResult BlockingPool::AcquireCapacity(base::Deadline deadline, Interruptible 
   WaitResult result = WaitResult::kNotified;
   if (interruptible == Interruptible::kYes) {
     result = capacity_.AcquireInterruptibly(deadline);
-  } else if (!capacity_.try_acquire_until(deadline.time_point())) {
+  } else if (!capacity_.acquire(deadline)) {
     result = WaitResult::kTimedOut;
   }
   waiting_for_capacity_.fetch_sub(1, std::memory_order_relaxed);
@@ -260,7 +260,7 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
     idle_.push_front(self);
     ++idle_count_;
     lock_.unlock();
-    const bool unparked = self->parker.ParkUntil(base::Deadline::After(options_.idle_timeout).time_point());
+    const bool unparked = self->parker.ParkUntil(Deadline(options_.idle_timeout).time_point());
     if (!unparked) {
       lock_.lock();
       if (self->idle_hook.linked()) {

@@ -52,7 +52,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/base/parker.h"
 #include "weft/base/ref_ptr.h"
@@ -131,8 +131,8 @@ class BlockingPool {
 
   // Runs the call in one of the threads and waits for that. kNotified: it has run, and is the caller's again. Otherwise
   // it may not be touched any more: it was destroyed without having begun, or runs on and is destroyed when it ends.
-  synchronization::WaitResult Execute(BlockingCall* call, base::Deadline deadline,
-                                      synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult Execute(BlockingCall* call, synchronization::Interruptible interruptible,
+                                      Deadline deadline) noexcept;
 
   BlockingCounts counts() const noexcept;
 
@@ -146,8 +146,7 @@ class BlockingPool {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   // The caller's side.
-  synchronization::WaitResult AcquireCapacity(base::Deadline deadline,
-                                              synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult AcquireCapacity(synchronization::Interruptible interruptible, Deadline deadline) noexcept;
   bool Enqueue(BlockingCall* call) noexcept;
   synchronization::WaitResult GiveUp(BlockingCall* call, synchronization::WaitResult why) noexcept;
 

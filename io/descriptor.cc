@@ -5,7 +5,7 @@
 
 namespace weft::io {
 
-std::error_code Descriptor::WaitReady(FdSlot::Direction direction, base::Deadline deadline) {
+std::error_code Descriptor::WaitReady(FdSlot::Direction direction, Deadline deadline) {
   scheduling_group::YieldIfSliceIsOver();
   FdSlot* const slot = slot_;
   if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);

@@ -7,7 +7,8 @@
 // Who may call: any fiber and any thread, several at once; but it is moved, assigned and destroyed while nobody else
 // uses it. Close() may be called while others use it: they get operation_canceled, and the last of them closes the
 // number.
-// In a fiber a wait switches; a plain thread is blocked. Deadlines count from the call; an infinite one never passes.
+// In a fiber a wait switches; a plain thread is blocked. A call makes at least one attempt, also when its deadline has
+// passed already.
 #ifndef WEFT_IO_DESCRIPTOR_H_
 #define WEFT_IO_DESCRIPTOR_H_
 
@@ -17,8 +18,8 @@
 #include <system_error>
 #include <utility>
 
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/io/fd_slot.h"
 #include "weft/io/io_result.h"
 #include "weft/scheduling_group/time_slice.h"
@@ -50,11 +51,11 @@ class Descriptor {
   // Makes `call(fd)`, a system call that returns -1 and errno as they do, until it does not say EAGAIN or EINTR; waits
   // for `direction` between. A result below `full` means that no more was there; 0: never.
   template <class Call>
-  [[nodiscard]] IoResult Retry(FdSlot::Direction direction, base::Deadline deadline, std::size_t full, Call&& call) {
+  [[nodiscard]] IoResult Retry(FdSlot::Direction direction, std::size_t full, Call&& call, Deadline deadline) {
     scheduling_group::YieldIfSliceIsOver();
     FdSlot* const slot = slot_;
     if (slot == nullptr || !slot->BeginUse()) return {0, ErrnoCode(ECANCELED)};
-    const IoResult result = RetryInUse(slot, direction, deadline, full, call);
+    const IoResult result = RetryInUse(slot, direction, full, call, deadline);
     slot->EndUse();
     return result;
   }
@@ -70,12 +71,12 @@ class Descriptor {
   }
 
   // Until `direction` may be worth a try.
-  [[nodiscard]] std::error_code WaitReady(FdSlot::Direction direction, base::Deadline deadline = {});
+  [[nodiscard]] std::error_code WaitReady(FdSlot::Direction direction, Deadline deadline = {});
 
  private:
   template <class Call>
-  static IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, base::Deadline deadline, std::size_t full,
-                             Call& call) {
+  static IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, std::size_t full, Call& call,
+                             Deadline deadline) {
     bool timed_out = false;
     for (;;) {
       const FdSlot::Ticket ticket = slot->TicketOf(direction);

@@ -223,7 +223,7 @@ std::error_code FdSlot::Register(Direction direction) {
   return {};
 }
 
-std::error_code FdSlot::Wait(Direction direction, base::Deadline deadline) noexcept {
+std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   Side& side = sides_[direction];
   if (!side.registered.load(std::memory_order_relaxed) || IsLeft()) [[unlikely]] {
@@ -249,7 +249,7 @@ std::error_code FdSlot::Wait(Direction direction, base::Deadline deadline) noexc
 }
 
 // In poll(2), on the descriptor and on an eventfd that Close() writes to. Both stay readable: all threads see it.
-std::error_code FdSlot::WaitInThread(Direction direction, base::Deadline deadline) noexcept {
+std::error_code FdSlot::WaitInThread(Direction direction, Deadline deadline) noexcept {
   int waker;
   {
     std::lock_guard guard(register_mutex_);

@@ -41,7 +41,7 @@
 #include <system_error>
 
 #include "weft/base/atomic.h"
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/event_handler.h"
 #include "weft/sync/wait_queue.h"
 
@@ -93,7 +93,7 @@ class FdSlot final : public EventHandler {
   // It brought less than it had room for.
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
   // Returns when a try may be worth it. A fiber may switch; a thread blocks. Errors: as in io_result.h.
-  [[nodiscard]] std::error_code Wait(Direction direction, base::Deadline deadline) noexcept;
+  [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
 
   bool IsRegistered(Direction direction) const noexcept {
     return sides_[direction].registered.load(std::memory_order_relaxed);
@@ -132,7 +132,7 @@ class FdSlot final : public EventHandler {
   void CloseSide(Side* side, synchronization::WaitList* claimed) noexcept;
   [[nodiscard]] std::error_code Register(Direction direction);
   bool IsLeft() const noexcept;
-  [[nodiscard]] std::error_code WaitInThread(Direction direction, base::Deadline deadline) noexcept;
+  [[nodiscard]] std::error_code WaitInThread(Direction direction, Deadline deadline) noexcept;
   void CloseFd() noexcept;
   void GiveBack() noexcept;
 

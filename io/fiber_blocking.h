@@ -6,9 +6,9 @@
 // Sample:
 //   const int fd = FiberBlocking([&] { return ::open(path, O_RDONLY); });       // errno is the call's
 //   auto row = FiberBlocking([&] { return database.Fetch(key); });              // exceptions arrive here
-//   std::optional<Answer> answer = FiberBlockingFor(2s, [q = std::move(query)] { return Ask(q); });  // owns q
+//   std::optional<Answer> answer = FiberBlocking([q = std::move(query)] { return Ask(q); }, 2s);  // owns q
 //
-//                          FiberBlocking(f)                   FiberBlockingFor(), ...Until(), ...Interruptibly()
+//                          FiberBlocking(f)                   FiberBlocking(f, deadline), FiberBlockingInterruptibly()
 //      returns when        f has returned or thrown           the same, or the time is up
 //      f and its result    stay with the caller: f may        are moved to the heap: f owns what it uses, because it
 //                          refer to its locals                may still run when the caller has gone
@@ -39,7 +39,6 @@
 #ifndef WEFT_IO_FIBER_BLOCKING_H_
 #define WEFT_IO_FIBER_BLOCKING_H_
 
-#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -48,7 +47,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/blocking_pool.h"
 #include "weft/sync/wait_state.h"
@@ -157,21 +156,20 @@ using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
 template <class F>
 std::invoke_result_t<F> RunBlocking(BlockingPool& pool, F&& f) {
   detail::BorrowedCall<F> call(std::forward<F>(f));
-  static_cast<void>(pool.Execute(&call, base::Deadline::Infinite(), synchronization::Interruptible::kNo));
+  static_cast<void>(pool.Execute(&call, synchronization::Interruptible::kNo, Deadline::None()));
   return call.Take();
 }
 
 // kNotified: *result has a value (is true).
 template <class F>
-[[nodiscard]] synchronization::WaitResult RunBlockingUntil(BlockingPool& pool, base::Deadline deadline,
-                                                           synchronization::Interruptible interruptible, F&& f,
-                                                           detail::LimitedResult<F>* result) {
+[[nodiscard]] synchronization::WaitResult RunBlocking(BlockingPool& pool, F&& f, detail::LimitedResult<F>* result,
+                                                      synchronization::Interruptible interruptible, Deadline deadline) {
   static_assert(!std::is_reference_v<detail::OwnedResult<F>>,
                 "a call that may be given up cannot return a reference: what it refers to may be gone. Return a value "
                 "or a std::shared_ptr");
   using Call = detail::OwningCall<std::decay_t<F>>;
   auto call = std::make_unique<Call>(std::forward<F>(f));
-  const synchronization::WaitResult waited = pool.Execute(call.get(), deadline, interruptible);
+  const synchronization::WaitResult waited = pool.Execute(call.get(), interruptible, deadline);
   if (waited != synchronization::WaitResult::kNotified) {
     static_cast<void>(call.release());  // It is not ours any more.
   } else if constexpr (std::is_void_v<typename Call::Result>) {
@@ -192,33 +190,23 @@ std::invoke_result_t<F> FiberBlocking(F&& f) {
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up after `timeout`; see above for what becomes of f. No value (false, if f returns nothing):
-// given up.
-template <class Rep, class Period, class F>
-[[nodiscard]] io::detail::LimitedResult<F> FiberBlockingFor(const std::chrono::duration<Rep, Period>& timeout, F&& f) {
+// The same, but gives up when the deadline passes; see above for what becomes of f, which has to own what it uses. No
+// value (false, if f returns nothing): given up.
+template <class F>
+[[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};
-  static_cast<void>(io::RunBlockingUntil(io::ProcessBlockingPool(), base::Deadline::After(timeout),
-                                         synchronization::Interruptible::kNo, std::forward<F>(f), &result));
-  return result;
-}
-
-// The same; any clock.
-template <class Clock, class Duration, class F>
-[[nodiscard]] io::detail::LimitedResult<F> FiberBlockingUntil(const std::chrono::time_point<Clock, Duration>& deadline,
-                                                              F&& f) {
-  io::detail::LimitedResult<F> result{};
-  static_cast<void>(io::RunBlockingUntil(io::ProcessBlockingPool(), base::Deadline::At(deadline),
-                                         synchronization::Interruptible::kNo, std::forward<F>(f), &result));
+  static_cast<void>(io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), &result,
+                                    synchronization::Interruptible::kNo, deadline));
   return result;
 }
 
 // For the layers above: a call that synchronization::InterruptWait() can end, too. kNotified: *result has a value
 // (is true).
 template <class F>
-[[nodiscard]] synchronization::WaitResult FiberBlockingInterruptibly(base::Deadline deadline, F&& f,
-                                                                     io::detail::LimitedResult<F>* result) {
-  return io::RunBlockingUntil(io::ProcessBlockingPool(), deadline, synchronization::Interruptible::kYes,
-                              std::forward<F>(f), result);
+[[nodiscard]] synchronization::WaitResult FiberBlockingInterruptibly(F&& f, io::detail::LimitedResult<F>* result,
+                                                                     Deadline deadline = {}) {
+  return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), result, synchronization::Interruptible::kYes,
+                         deadline);
 }
 
 // What the pool that was used last does and has done; all 0 if there was none yet. Any thread.

@@ -6,7 +6,8 @@
 //
 // Any fiber and any thread (in which they block); they switch. Errors are as in io_result.h; the system's EINTR is
 // not one of them. What is called with a file that never ends (a pipe, a terminal) waits as long as that takes, and
-// holds a thread of the pool.
+// holds a thread of the pool. They take no deadline, because what has begun cannot be stopped; FiberBlocking() with one
+// stops waiting for it.
 #ifndef WEFT_IO_FILE_H_
 #define WEFT_IO_FILE_H_
 

@@ -12,22 +12,18 @@
 #include <cerrno>
 #include <chrono>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 
 namespace weft::io {
 
 // How many are ready; 0: the deadline has passed; below: minus an errno, not EINTR.
-inline int PollUntil(pollfd* polled, nfds_t count, base::Deadline deadline) noexcept {
+inline int PollUntil(pollfd* polled, nfds_t count, Deadline deadline) noexcept {
   for (;;) {
+    const std::chrono::nanoseconds wait = deadline.remaining();
     timespec left{};
-    const auto now = std::chrono::steady_clock::now();
-    // Compared before it is subtracted: from the first of all time points that would overflow.
-    if (!deadline.expired(now)) {
-      const auto wait = deadline.time_point() - now;
-      left.tv_sec = wait / std::chrono::seconds(1);
-      left.tv_nsec = (wait % std::chrono::seconds(1)).count();
-    }
-    const int ready = ::ppoll(polled, count, deadline.is_infinite() ? nullptr : &left, nullptr);
+    left.tv_sec = wait / std::chrono::seconds(1);
+    left.tv_nsec = (wait % std::chrono::seconds(1)).count();
+    const int ready = ::ppoll(polled, count, deadline.is_none() ? nullptr : &left, nullptr);
     if (ready > 0) return ready;
     if (ready < 0 && errno != EINTR) return -errno;
     if (deadline.expired()) return 0;

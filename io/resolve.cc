@@ -54,12 +54,12 @@ ResolveResult Ask(const std::string& host, const std::string& service, ResolveOp
 
 }  // namespace
 
-ResolveResult ResolveHost(const std::string& host, const std::string& service, base::Deadline deadline,
-                          ResolveOptions options) {
+ResolveResult ResolveHost(const std::string& host, const std::string& service, ResolveOptions options,
+                          Deadline deadline) {
   std::optional<ResolveResult> result;
   // Copies: the thread may still ask when the caller has gone.
-  const synchronization::WaitResult waited = FiberBlockingInterruptibly(
-      deadline, [=] { return Ask(host, service, options); }, &result);
+  const auto ask = [=] { return Ask(host, service, options); };
+  const synchronization::WaitResult waited = FiberBlockingInterruptibly(ask, &result, deadline);
   switch (waited) {
     case synchronization::WaitResult::kNotified:
       return *std::move(result);

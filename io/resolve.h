@@ -4,7 +4,7 @@
 // ResolveHost: the addresses of a host's name, by the C library's getaddrinfo() (hosts file, DNS, whatever
 // nsswitch.conf says) on a thread of the blocking pool (io/fiber_blocking.h), so that only the caller waits.
 // Sample:
-//   const io::ResolveResult found = io::ResolveHost("example.com", "443", base::Deadline::After(2s));
+//   const io::ResolveResult found = io::ResolveHost("example.com", "443", 2s);
 //   for (const io::SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
 //
 // Any fiber and any thread (which waits for the pool, too); switches. A call that is given up goes on in the pool until
@@ -26,7 +26,7 @@
 #include <system_error>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/socket_address.h"
 
 namespace weft::io {
@@ -44,8 +44,12 @@ struct ResolveResult {
 };
 
 // `host`: a name, or an address as text. `service`: a port as text, a name of /etc/services, or empty for port 0.
-[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service,
-                                        base::Deadline deadline = {}, ResolveOptions options = {});
+[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, ResolveOptions options,
+                                        Deadline deadline = {});
+[[nodiscard]] inline ResolveResult ResolveHost(const std::string& host, const std::string& service,
+                                               Deadline deadline = {}) {
+  return ResolveHost(host, service, ResolveOptions(), deadline);
+}
 
 // The category of the EAI_ numbers of <netdb.h>.
 const std::error_category& ResolveCategory();

@@ -14,9 +14,9 @@ std::error_code OpenSocket(int family, int type, Descriptor* socket) {
   return {};
 }
 
-std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, base::Deadline deadline) {
+std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline) {
   bool asked = false;
-  const IoResult result = socket->Retry(FdSlot::kWrite, deadline, 0, [&](int fd) -> ssize_t {
+  const auto connect = [&](int fd) -> ssize_t {
     if (!asked) {
       asked = true;
       const int connected = ::connect(fd, address.data(), address.size());
@@ -40,8 +40,8 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     }
     errno = error;
     return -1;
-  });
-  return result.error;
+  };
+  return socket->Retry(FdSlot::kWrite, 0, connect, deadline).error;
 }
 
 std::error_code SetOption(int fd, int level, int option, int value) {

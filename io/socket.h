@@ -7,7 +7,7 @@
 
 #include <system_error>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/socket_address.h"
 
@@ -17,7 +17,7 @@ namespace weft::io {
 [[nodiscard]] std::error_code OpenSocket(int family, int type, Descriptor* socket);
 
 // Waits until it is connected. Fiber or thread.
-[[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, base::Deadline deadline);
+[[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline);
 
 std::error_code SetOption(int fd, int level, int option, int value);
 

@@ -63,13 +63,12 @@ std::error_code TcpListener::Listen(const SocketAddress& address, const Options&
   return {};
 }
 
-std::error_code TcpListener::Accept(TcpStream* stream, base::Deadline deadline) {
+std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
   std::chrono::milliseconds pause = kFirstPause;
   unsigned gone = 0;
   for (;;) {
-    const IoResult accepted = descriptor_.Retry(FdSlot::kRead, deadline, 0, [](int fd) -> ssize_t {
-      return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    });
+    const auto accept = [](int fd) -> ssize_t { return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); };
+    const IoResult accepted = descriptor_.Retry(FdSlot::kRead, 0, accept, deadline);
     if (accepted.ok()) {
       *stream = TcpStream(Descriptor(static_cast<int>(accepted.bytes)));
       return {};
@@ -83,8 +82,7 @@ std::error_code TcpListener::Accept(TcpStream* stream, base::Deadline deadline) 
     } else {
       return accepted.error;
     }
-    const auto until = std::min(deadline.time_point(), base::Deadline::After(pause).time_point());
-    if (closed_->WaitUntil(until)) return ErrnoCode(ECANCELED);
+    if (closed_->Wait(std::min(deadline, Deadline(pause)))) return ErrnoCode(ECANCELED);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
     pause = std::min(pause * 2, kLongestPause);
   }

@@ -13,7 +13,7 @@
 #include <memory>
 #include <system_error>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_stream.h"
@@ -37,7 +37,7 @@ class TcpListener {
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
   // Waits for a connection. Small writes on it go out at once (TCP_NODELAY).
-  [[nodiscard]] std::error_code Accept(TcpStream* stream, base::Deadline deadline = {});
+  [[nodiscard]] std::error_code Accept(TcpStream* stream, Deadline deadline = {});
 
   // Those who accept get operation_canceled. False: it was not open. Any thread.
   bool Close();

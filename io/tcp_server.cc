@@ -22,7 +22,7 @@ TcpServer::TcpServer(TcpListener listener, Handler handler, Options options)
 TcpServer::TcpServer(TcpListener listener, Handler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
 
-TcpServer::~TcpServer() { Stop(base::Deadline::At(base::Deadline::TimePoint::min())); }
+TcpServer::~TcpServer() { Stop(std::chrono::seconds(0)); }
 
 bool TcpServer::Start() {
   {
@@ -97,7 +97,7 @@ void TcpServer::End(Connection* connection) {
   if (stopping_ || options_.max_connections != 0) changed_.notify_all();
 }
 
-void TcpServer::Stop(base::Deadline drain_until) {
+void TcpServer::Stop(Deadline drain_until) {
   // Nobody is there who could end them, and to shut a socket down would do so to the parent's, too.
   if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild("TcpServer::Stop");
   std::unique_lock lock(mutex_);
@@ -109,9 +109,7 @@ void TcpServer::Stop(base::Deadline drain_until) {
   // Once more for those that are accepted meanwhile: there are none, stopping_ is looked at under the lock.
   for (Connection& connection : connections_) connection.stream.ShutdownRead();
   const auto all_ended = [this] { return AllEnded(); };
-  if (drain_until.is_infinite()) {
-    changed_.wait(lock, all_ended);
-  } else if (!changed_.wait_until(lock, drain_until.time_point(), all_ended)) {
+  if (!changed_.wait(lock, all_ended, drain_until)) {
     for (Connection& connection : connections_) connection.stream.Shutdown();
     changed_.wait(lock, all_ended);
   }

@@ -8,7 +8,7 @@
 //     io::TcpServer server(std::move(listener), [](io::TcpStream& stream) { ... });  // ends: the connection is closed
 //     if (!server.Start()) ...
 //     ...
-//     server.Stop(base::Deadline::After(5s));
+//     server.Stop(5s);
 //
 // Who may call: Start(), Stop() and the destructor: one fiber or thread at a time, not a handler. counts(),
 // local_address(): anyone.
@@ -28,7 +28,7 @@
 #include <functional>
 #include <mutex>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
@@ -57,8 +57,8 @@ class TcpServer {
 
   // Once. False: the runtime starts no more fibers.
   [[nodiscard]] bool Start();
-  // Returns when the last handler has; further calls return at once.
-  void Stop(base::Deadline drain_until);
+  // Returns when the last handler has; further calls return at once. Without a deadline no connection is shut down.
+  void Stop(Deadline drain_until = {});
 
   SocketAddress local_address() const { return local_address_; }
   struct Counts {

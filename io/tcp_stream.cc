@@ -25,7 +25,7 @@ std::size_t AtOnce(std::size_t count) { return std::min<std::size_t>(count, IOV_
 
 }  // namespace
 
-std::error_code TcpStream::Connect(const SocketAddress& address, base::Deadline deadline) {
+std::error_code TcpStream::Connect(const SocketAddress& address, Deadline deadline) {
   Descriptor socket;
   if (std::error_code error = OpenSocket(address.family(), SOCK_STREAM, &socket)) return error;
   if (!address.is_unix()) {
@@ -36,24 +36,26 @@ std::error_code TcpStream::Connect(const SocketAddress& address, base::Deadline 
   return {};
 }
 
-IoResult TcpStream::ReadSome(void* data, std::size_t size, base::Deadline deadline) {
+IoResult TcpStream::ReadSome(void* data, std::size_t size, Deadline deadline) {
   if (size == 0) return OfNothing();
-  return descriptor_.Retry(FdSlot::kRead, deadline, size, [&](int fd) { return ::recv(fd, data, size, 0); });
+  const auto receive = [&](int fd) { return ::recv(fd, data, size, 0); };
+  return descriptor_.Retry(FdSlot::kRead, size, receive, deadline);
 }
 
-IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, base::Deadline deadline) {
+IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, Deadline deadline) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = AtOnce(count);
   const std::size_t size = Total(parts, message.msg_iovlen);
   if (size == 0) return OfNothing();
-  return descriptor_.Retry(FdSlot::kRead, deadline, size, [&](int fd) { return ::recvmsg(fd, &message, 0); });
+  const auto receive = [&](int fd) { return ::recvmsg(fd, &message, 0); };
+  return descriptor_.Retry(FdSlot::kRead, size, receive, deadline);
 }
 
 // The kernel would say EAGAIN as long as there are no data.
 IoResult TcpStream::OfNothing() const { return {0, IsOpen() ? std::error_code() : ErrnoCode(ECANCELED)}; }
 
-IoResult TcpStream::ReadAll(void* data, std::size_t size, base::Deadline deadline) {
+IoResult TcpStream::ReadAll(void* data, std::size_t size, Deadline deadline) {
   IoResult all;
   while (all.bytes < size) {
     const IoResult some = ReadSome(static_cast<char*>(data) + all.bytes, size - all.bytes, deadline);
@@ -64,18 +66,20 @@ IoResult TcpStream::ReadAll(void* data, std::size_t size, base::Deadline deadlin
   return all;
 }
 
-IoResult TcpStream::WriteSome(const void* data, std::size_t size, base::Deadline deadline) {
-  return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); });
+IoResult TcpStream::WriteSome(const void* data, std::size_t size, Deadline deadline) {
+  const auto send = [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); };
+  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
 }
 
-IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, base::Deadline deadline) {
+IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, Deadline deadline) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = AtOnce(count);
-  return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::sendmsg(fd, &message, MSG_NOSIGNAL); });
+  const auto send = [&](int fd) { return ::sendmsg(fd, &message, MSG_NOSIGNAL); };
+  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
 }
 
-IoResult TcpStream::WriteAll(const void* data, std::size_t size, base::Deadline deadline) {
+IoResult TcpStream::WriteAll(const void* data, std::size_t size, Deadline deadline) {
   IoResult all;
   while (all.bytes < size) {
     const IoResult some = WriteSome(static_cast<const char*>(data) + all.bytes, size - all.bytes, deadline);
@@ -86,7 +90,7 @@ IoResult TcpStream::WriteAll(const void* data, std::size_t size, base::Deadline 
   return all;
 }
 
-IoResult TcpStream::WriteAll(iovec* parts, std::size_t count, base::Deadline deadline) {
+IoResult TcpStream::WriteAll(iovec* parts, std::size_t count, Deadline deadline) {
   IoResult all;
   for (;;) {
     for (; count != 0 && parts->iov_len == 0; --count) ++parts;

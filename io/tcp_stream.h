@@ -5,10 +5,10 @@
 // Sample:
 //     io::TcpStream stream;
 //     const auto address = io::SocketAddress::Parse("127.0.0.1:6379");
-//     if (auto error = stream.Connect(*address, base::Deadline::After(1s))) return error;
+//     if (auto error = stream.Connect(*address, 1s)) return error;
 //     if (io::IoResult put = stream.WriteAll("PING\r\n"); !put.ok()) return put.error;
 //     char answer[64];
-//     io::IoResult got = stream.ReadSome(answer, sizeof(answer));  // got.bytes == 0 && got.ok(): the peer has finished
+//     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
 // Who may call what, and what may happen at the same time: as io/descriptor.h. One reads and another writes: fine; two
 // that write at once mix their bytes. Errors: io_result.h. A peer that is gone is an error (broken_pipe,
@@ -20,11 +20,12 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/io_result.h"
 #include "weft/io/socket_address.h"
@@ -38,28 +39,40 @@ class TcpStream {
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
   // In place of what it was. The address says whether TCP (without Nagle's delay) or Unix.
-  [[nodiscard]] std::error_code Connect(const SocketAddress& address, base::Deadline deadline = {});
+  [[nodiscard]] std::error_code Connect(const SocketAddress& address, Deadline deadline = {});
 
   // Until ReadSome() may be worth a try: bytes, the end or an error. For those who want no buffer while they wait.
-  [[nodiscard]] std::error_code WaitReadable(base::Deadline deadline = {}) {
+  [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {}) {
     return descriptor_.WaitReady(FdSlot::kRead, deadline);
   }
   // What there is, at least one byte; 0 bytes without an error: the peer has finished, or there was no room.
-  [[nodiscard]] IoResult ReadSome(void* data, std::size_t size, base::Deadline deadline = {});
-  [[nodiscard]] IoResult ReadSome(const iovec* parts, std::size_t count, base::Deadline deadline = {});
+  [[nodiscard]] IoResult ReadSome(void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] IoResult ReadSome(std::span<char> room, Deadline deadline = {}) {
+    return ReadSome(room.data(), room.size(), deadline);
+  }
+  [[nodiscard]] IoResult ReadSome(std::span<std::byte> room, Deadline deadline = {}) {
+    return ReadSome(room.data(), room.size(), deadline);
+  }
+  [[nodiscard]] IoResult ReadSome(const iovec* parts, std::size_t count, Deadline deadline = {});
   // Until `size` bytes are there. Fewer without an error: the peer has finished.
-  [[nodiscard]] IoResult ReadAll(void* data, std::size_t size, base::Deadline deadline = {});
+  [[nodiscard]] IoResult ReadAll(void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] IoResult ReadAll(std::span<char> room, Deadline deadline = {}) {
+    return ReadAll(room.data(), room.size(), deadline);
+  }
+  [[nodiscard]] IoResult ReadAll(std::span<std::byte> room, Deadline deadline = {}) {
+    return ReadAll(room.data(), room.size(), deadline);
+  }
 
   // What there is room for, at least one byte (0 only of nothing).
-  [[nodiscard]] IoResult WriteSome(const void* data, std::size_t size, base::Deadline deadline = {});
-  [[nodiscard]] IoResult WriteSome(const iovec* parts, std::size_t count, base::Deadline deadline = {});
+  [[nodiscard]] IoResult WriteSome(const void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] IoResult WriteSome(const iovec* parts, std::size_t count, Deadline deadline = {});
   // All of it, or an error; `bytes` says how much was written then.
-  [[nodiscard]] IoResult WriteAll(const void* data, std::size_t size, base::Deadline deadline = {});
-  [[nodiscard]] IoResult WriteAll(std::string_view text, base::Deadline deadline = {}) {
+  [[nodiscard]] IoResult WriteAll(const void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] IoResult WriteAll(std::string_view text, Deadline deadline = {}) {
     return WriteAll(text.data(), text.size(), deadline);
   }
   // `parts` is used up: what is left of it is what was not written.
-  [[nodiscard]] IoResult WriteAll(iovec* parts, std::size_t count, base::Deadline deadline = {});
+  [[nodiscard]] IoResult WriteAll(iovec* parts, std::size_t count, Deadline deadline = {});
 
   // The peer reads to the end of what was written; reading goes on.
   std::error_code ShutdownWrite();

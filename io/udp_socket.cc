@@ -24,29 +24,30 @@ std::error_code UdpSocket::Connect(const SocketAddress& address) {
   return ::connect(fd(), address.data(), address.size()) == 0 ? std::error_code() : ErrnoCode(errno);
 }
 
-IoResult UdpSocket::SendTo(const void* data, std::size_t size, const SocketAddress& to, base::Deadline deadline) {
-  return descriptor_.Retry(FdSlot::kWrite, deadline, 0,
-                           [&](int fd) { return ::sendto(fd, data, size, MSG_NOSIGNAL, to.data(), to.size()); });
+IoResult UdpSocket::SendTo(const void* data, std::size_t size, const SocketAddress& to, Deadline deadline) {
+  const auto send = [&](int fd) { return ::sendto(fd, data, size, MSG_NOSIGNAL, to.data(), to.size()); };
+  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
 }
 
-IoResult UdpSocket::ReceiveFrom(void* data, std::size_t size, SocketAddress* from, base::Deadline deadline,
-                                bool* truncated) {
+IoResult UdpSocket::ReceiveFrom(void* data, std::size_t size, SocketAddress* from, bool* truncated, Deadline deadline) {
   iovec part{.iov_base = data, .iov_len = size};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  const IoResult result = descriptor_.Retry(FdSlot::kRead, deadline, 0, [&](int fd) {
+  const auto receive = [&](int fd) {
     message.msg_name = from != nullptr ? from->data() : nullptr;
     message.msg_namelen = from != nullptr ? SocketAddress::kCapacity : 0;
     return ::recvmsg(fd, &message, 0);
-  });
+  };
+  const IoResult result = descriptor_.Retry(FdSlot::kRead, 0, receive, deadline);
   if (result.ok() && from != nullptr) from->set_size(message.msg_namelen);
   if (truncated != nullptr) *truncated = result.ok() && (message.msg_flags & MSG_TRUNC) != 0;
   return result;
 }
 
-IoResult UdpSocket::Send(const void* data, std::size_t size, base::Deadline deadline) {
-  return descriptor_.Retry(FdSlot::kWrite, deadline, 0, [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); });
+IoResult UdpSocket::Send(const void* data, std::size_t size, Deadline deadline) {
+  const auto send = [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); };
+  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
 }
 
 SocketAddress UdpSocket::local_address() const { return LocalAddress(descriptor_); }

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <system_error>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/io_result.h"
 #include "weft/io/socket_address.h"
@@ -24,16 +24,20 @@ class UdpSocket {
   // Opens it if it was not bound. From now on it sends to `address` and receives from there only.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address);
 
-  // One datagram each. Received: what does not fit into `size` is lost, and *truncated says so.
-  [[nodiscard]] IoResult SendTo(const void* data, std::size_t size, const SocketAddress& to,
-                                base::Deadline deadline = {});
-  [[nodiscard]] IoResult ReceiveFrom(void* data, std::size_t size, SocketAddress* from, base::Deadline deadline = {},
-                                     bool* truncated = nullptr);
+  // One datagram each. Received: what does not fit into `size` is lost, and *truncated, unless null, says so.
+  [[nodiscard]] IoResult SendTo(const void* data, std::size_t size, const SocketAddress& to, Deadline deadline = {});
+  [[nodiscard]] IoResult ReceiveFrom(void* data, std::size_t size, SocketAddress* from, bool* truncated,
+                                     Deadline deadline = {});
+  [[nodiscard]] IoResult ReceiveFrom(void* data, std::size_t size, SocketAddress* from, Deadline deadline = {}) {
+    return ReceiveFrom(data, size, from, nullptr, deadline);
+  }
   // After Connect().
-  [[nodiscard]] IoResult Send(const void* data, std::size_t size, base::Deadline deadline = {});
-  [[nodiscard]] IoResult Receive(void* data, std::size_t size, base::Deadline deadline = {},
-                                 bool* truncated = nullptr) {
-    return ReceiveFrom(data, size, nullptr, deadline, truncated);
+  [[nodiscard]] IoResult Send(const void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] IoResult Receive(void* data, std::size_t size, bool* truncated, Deadline deadline = {}) {
+    return ReceiveFrom(data, size, nullptr, truncated, deadline);
+  }
+  [[nodiscard]] IoResult Receive(void* data, std::size_t size, Deadline deadline = {}) {
+    return ReceiveFrom(data, size, nullptr, nullptr, deadline);
   }
 
   bool Close() { return descriptor_.Close(); }

@@ -37,7 +37,7 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &&
 constexpr std::uint32_t kAlways = EPOLLERR | EPOLLHUP;
 constexpr std::uint32_t kClosed = EPOLLET;  // Not an event of poll.
 
-WaitFdResult PollOnce(int fd, std::uint32_t events, base::Deadline deadline) {
+WaitFdResult PollOnce(int fd, std::uint32_t events, Deadline deadline) {
   pollfd polled{.fd = fd, .events = static_cast<short>(events), .revents = 0};
   const int ready = PollUntil(&polled, 1, deadline);
   if (ready < 0) return {0, ErrnoCode(-ready)};
@@ -49,7 +49,7 @@ WaitFdResult PollOnce(int fd, std::uint32_t events, base::Deadline deadline) {
 // What is known of a descriptor's number. Never given back.
 class ForeignFd final : public EventHandler {
  public:
-  [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, base::Deadline deadline);
+  [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, Deadline deadline);
   std::error_code Close(int fd);
   void Forget(int fd);
 
@@ -66,7 +66,7 @@ class ForeignFd final : public EventHandler {
   }
 
  private:
-  [[nodiscard]] WaitFdResult WaitInUse(int fd, std::uint32_t wanted, base::Deadline deadline, std::uint32_t closes);
+  [[nodiscard]] WaitFdResult WaitInUse(int fd, std::uint32_t wanted, Deadline deadline, std::uint32_t closes);
   [[nodiscard]] std::error_code Register(int fd, std::uint32_t events);
   void Forget(int fd, WaitList* claimed);  // under mutex_
   [[nodiscard]] WaitFdResult LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes);
@@ -105,7 +105,7 @@ std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
   return {};
 }
 
-WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, base::Deadline deadline) {
+WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, Deadline deadline) {
   std::uint32_t closes;
   {
     std::lock_guard guard(mutex_);
@@ -123,7 +123,7 @@ WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, base::Deadline deadli
   return result;
 }
 
-WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, base::Deadline deadline, std::uint32_t closes) {
+WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadline, std::uint32_t closes) {
   for (;;) {
     std::uint32_t count;
     {
@@ -159,7 +159,7 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, base::Deadline d
 WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes) {
   std::lock_guard guard(mutex_);  // Nobody closes it meanwhile.
   if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};
-  return PollOnce(fd, wanted, base::Deadline::At(base::Deadline::TimePoint::min()));
+  return PollOnce(fd, wanted, std::chrono::seconds(0));
 }
 
 void ForeignFd::Forget(int fd, WaitList* claimed) {
@@ -227,7 +227,7 @@ class ForeignFds {
 
 }  // namespace
 
-WaitFdResult WaitFd(int fd, short events, base::Deadline deadline) {
+WaitFdResult WaitFd(int fd, short events, Deadline deadline) {
   scheduling_group::YieldIfSliceIsOver();
   // A deadline that has passed already: just a look.
   if (scheduling_group::CurrentFiber() == nullptr || deadline.expired())

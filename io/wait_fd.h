@@ -3,7 +3,7 @@
 //
 // WaitFd: parks the fiber until a descriptor is ready, whoever owns it: a client library's socket, a pipe, a timerfd.
 // Sample:
-//     const io::WaitFdResult ready = io::WaitFd(PQsocket(connection), POLLIN, base::Deadline::After(2s));
+//     const io::WaitFdResult ready = io::WaitFd(PQsocket(connection), POLLIN, 2s);
 //     if (ready.error == std::errc::timed_out) ...
 //
 // Any number of fibers may wait for one descriptor, for the same or for other events; each is told what it asked for.
@@ -31,7 +31,7 @@
 
 #include <system_error>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 
 namespace weft::io {
 
@@ -44,7 +44,7 @@ struct WaitFdResult {
 // operation_canceled: CloseFd(), or it became one of Weft's own sockets; device_or_resource_busy: it is one, and fibers
 // have waited for that; interrupted: synchronization::InterruptWait(); bad_file_descriptor; others of the kernel.
 // A file or directory is always ready.
-[[nodiscard]] WaitFdResult WaitFd(int fd, short events, base::Deadline deadline = {});
+[[nodiscard]] WaitFdResult WaitFd(int fd, short events, Deadline deadline = {});
 
 // Any fiber and any thread: closes it, and fibers that wait for it get operation_canceled. As close(2) otherwise.
 std::error_code CloseFd(int fd);

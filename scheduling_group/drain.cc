@@ -12,7 +12,7 @@ constinit DrainWaiter waiter;  // Has no destructor.
 
 }  // namespace
 
-bool WaitUntilNoFibers(base::Deadline deadline, std::size_t unfinished) {
+bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished) {
   return waiter.Wait(deadline, [=] { return EntityPool::LiveFibers() <= unfinished; });
 }
 

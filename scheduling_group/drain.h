@@ -17,7 +17,7 @@
 #include <cstddef>
 
 #include "weft/base/atomic.h"
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/parker.h"
 
 namespace weft::scheduling_group {
@@ -28,14 +28,14 @@ class DrainWaiter {
  public:
   // One thread at a time. Waits until done(). False: the deadline came first.
   template <class Done>
-  [[nodiscard]] bool Wait(base::Deadline deadline, Done done) {
+  [[nodiscard]] bool Wait(Deadline deadline, Done done) {
     waiting_.store(true, std::memory_order_relaxed);
     bool is_done = false;
     for (;;) {
       base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad; pairs with the fence in Tell().
       is_done = done();
       if (is_done || deadline.expired()) break;
-      if (deadline.is_infinite()) {
+      if (deadline.is_none()) {
         parker_.Park();
       } else {
         (void)parker_.ParkUntil(deadline.time_point());  // Either way we look again.
@@ -60,7 +60,7 @@ class DrainWaiter {
 
 // One plain thread at a time. Waits until at most `unfinished` fibers are alive (those of a former runtime that wait
 // for what never comes). False: the deadline came first.
-[[nodiscard]] bool WaitUntilNoFibers(base::Deadline deadline, std::size_t unfinished = 0);
+[[nodiscard]] bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished = 0);
 
 // Workers, each time they find nothing to do.
 void TellDrainWaiter() noexcept;

@@ -220,7 +220,7 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
     Ready(fiber, ReadyReason::kStarted);  // Nor may it wait.
     return true;
   }
-  const auto deadline = base::Deadline::After(options_.start_timeout);
+  const Deadline deadline = options_.start_timeout;
   for (;;) {
     if (caller != nullptr && caller->current != nullptr) {
       caller->yield_current(caller);
@@ -245,7 +245,7 @@ bool SchedulingGroup::StartWhenFull(FiberEntity* fiber) {
 bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) {
   WorkerBase* caller = CurrentWorker();
   if (caller == nullptr && start_gate_.refusing()) return false;
-  const auto deadline = base::Deadline::After(options_.start_timeout);
+  const Deadline deadline = options_.start_timeout;
   if (policy_->Full()) {
     if (caller == nullptr) {
       if (ThreadMayWait() && !WaitForCapacity(deadline)) return false;

@@ -49,6 +49,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"
 #include "weft/context/stack_pool.h"
@@ -294,7 +295,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void RequestStealByPartners();
   void PollAtTick(unsigned worker);
   bool StartWhenFull(FiberEntity* fiber);
-  bool WaitForCapacity(base::Deadline deadline) {  // a plain thread
+  bool WaitForCapacity(Deadline deadline) {  // a plain thread
     return start_gate_.WaitForCapacity(deadline, [this] { return policy_->Full(); });
   }
   void RetryWithoutStack();

@@ -29,8 +29,8 @@
 #include <limits>
 
 #include "weft/base/atomic.h"
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/base/futex.h"
 
 namespace weft::scheduling_group {
@@ -42,7 +42,7 @@ class StartGate {
 
   // Waits while full(). False: refused, or the deadline has passed.
   template <class Full>
-  [[nodiscard]] bool WaitForCapacity(base::Deadline deadline, Full full) noexcept {
+  [[nodiscard]] bool WaitForCapacity(Deadline deadline, Full full) noexcept {
     bool has_capacity = false;
     waiting_.fetch_add(1, std::memory_order_seq_cst);  // GA2: before the check in the loop.
     for (;;) {
@@ -58,7 +58,7 @@ class StartGate {
       }
       if (deadline.expired()) break;
       const auto until = deadline.time_point();
-      (void)base::FutexWait(&epoch_, epoch, deadline.is_infinite() ? nullptr : &until);  // In any case we check again.
+      (void)base::FutexWait(&epoch_, epoch, deadline.is_none() ? nullptr : &until);  // In any case we check again.
     }
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     return has_capacity;

@@ -25,7 +25,7 @@ void FiberBarrier::ArriveAndWait() noexcept {
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
   if (--remaining_ > 0) {
-    static_cast<void>(queue_.Wait(&waiter, base::Deadline::Infinite(), Interruptible::kNo));
+    static_cast<void>(queue_.Wait(&waiter, Deadline::None(), Interruptible::kNo));
     return;
   }
   queue_.unlock();

@@ -10,6 +10,8 @@
 // Lifetime: may be destroyed as soon as all ArriveAndWait() and ArriveAndDrop() have returned, or by the last to be let
 // through, if no one else will use it: a return is never followed by a touch of others.
 //
+// ArriveAndWait() takes no deadline: an arrival cannot be taken back.
+//
 // The last to arrive runs the completion (which may switch) while all others wait, then lets them through.
 #ifndef WEFT_SYNC_FIBER_BARRIER_H_
 #define WEFT_SYNC_FIBER_BARRIER_H_

@@ -4,13 +4,13 @@
 // FiberBlockingBoundedQueue<T>: a first-in-first-out queue whose capacity is counted in weights (each item 1 unless a
 // function says otherwise).
 //
-// Who may call: any fiber and any thread. Push(), Pop() and their timed forms may switch (a thread: block). All others
-// lock a FiberMutex and so may, too, while somebody copies a large item in or out.
+// Who may call: any fiber and any thread. Push() and Pop() may switch (a thread: block). All others lock a FiberMutex
+// and so may, too, while somebody copies a large item in or out.
 // Results
-//   Push          true: it is in the queue. False: the queue was stopped; the item is still the caller's.
-//   timed Push    false: no room in time, or stopped. TryPush: no room, or stopped.
-//   Pop           true: `item` is the oldest. False: the queue was stopped and is empty; `item` is unchanged.
-//   timed Pop     false: nothing in time, or stopped and empty. TryPop: empty.
+//   Push          true: it is in the queue. False: no room in time, or stopped; the item is still the caller's.
+//   TryPush       false: no room, or stopped.
+//   Pop           true: `item` is the oldest. False: nothing in time, or stopped and empty; `item` is unchanged.
+//   TryPop        false: empty.
 // Capacity: an item goes in when its weight and the weight of what is in the queue are together not above the capacity.
 // So capacity 0 is a closed gate, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
 // room for it.
@@ -28,14 +28,13 @@
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/unique_function.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
@@ -75,14 +74,16 @@ class FiberBlockingBoundedQueue {
     return *this;
   }
 
-  bool Push(T&& item) { return PushUntil(std::move(item), base::Deadline::Infinite()); }
-  template <class Rep, class Period>
-  bool Push(T&& item, const std::chrono::duration<Rep, Period>& expires_in) {
-    return PushUntil(std::move(item), base::Deadline::After(expires_in));
-  }
-  template <class Clock, class Duration>
-  bool Push(T&& item, const std::chrono::time_point<Clock, Duration>& expires_at) {
-    return PushUntil(std::move(item), base::Deadline::At(expires_at));
+  bool Push(T&& item, Deadline deadline = {}) {
+    const std::size_t weight = Weigh(item);
+    {
+      std::unique_lock lock(mutex_);
+      const auto may_go_on = [&] { return stopped_ || HasCapacityFor(weight); };
+      if (!not_full_.wait(lock, may_go_on, deadline) || stopped_) return false;
+      Append(std::move(item), weight);
+    }
+    NotifyItem();
+    return true;
   }
   [[nodiscard]] bool TryPush(T&& item) {
     const std::size_t weight = Weigh(item);
@@ -95,14 +96,16 @@ class FiberBlockingBoundedQueue {
     return true;
   }
 
-  bool Pop(T& item) { return PopUntil(item, base::Deadline::Infinite()); }
-  template <class Rep, class Period>
-  bool Pop(T& item, const std::chrono::duration<Rep, Period>& expires_in) {
-    return PopUntil(item, base::Deadline::After(expires_in));
-  }
-  template <class Clock, class Duration>
-  bool Pop(T& item, const std::chrono::time_point<Clock, Duration>& expires_at) {
-    return PopUntil(item, base::Deadline::At(expires_at));
+  bool Pop(T& item, Deadline deadline = {}) {
+    {
+      std::unique_lock lock(mutex_);
+      not_empty_.wait(
+          lock, [&] { return stopped_ || !entries_.empty(); }, deadline);
+      if (entries_.empty()) return false;
+      TakeFirst(item);
+    }
+    NotifyCapacity();
+    return true;
   }
   [[nodiscard]] bool TryPop(T& item) {
     {
@@ -203,29 +206,6 @@ class FiberBlockingBoundedQueue {
   }
 
   void NotifyItem() { not_empty_.notify_one(); }
-
-  bool PushUntil(T&& item, base::Deadline deadline) {
-    const std::size_t weight = Weigh(item);
-    {
-      std::unique_lock lock(mutex_);
-      const auto may_go_on = [&] { return stopped_ || HasCapacityFor(weight); };
-      if (!not_full_.wait_until(lock, deadline.time_point(), may_go_on) || stopped_) return false;
-      Append(std::move(item), weight);
-    }
-    NotifyItem();
-    return true;
-  }
-
-  bool PopUntil(T& item, base::Deadline deadline) {
-    {
-      std::unique_lock lock(mutex_);
-      not_empty_.wait_until(lock, deadline.time_point(), [&] { return stopped_ || !entries_.empty(); });
-      if (entries_.empty()) return false;
-      TakeFirst(item);
-    }
-    NotifyCapacity();
-    return true;
-  }
 
   mutable FiberMutex mutex_;  // guards all that follows, but for the condition variables
   FiberConditionVariable not_empty_;

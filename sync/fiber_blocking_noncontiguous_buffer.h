@@ -4,22 +4,22 @@
 // FiberBlockingNoncontiguousBuffer: a stream of bytes between fibers, with a capacity in bytes. Who appends waits for
 // room, who cuts waits for as many bytes as it wants. The bytes are not copied (base/noncontiguous_buffer.h).
 //
-// Who may call: any fiber and any thread. Append*(), Cut() and their timed forms may switch (a thread: block); all
-// others lock a FiberMutex and so may, too, for a moment.
+// Who may call: any fiber and any thread. Append*() and Cut() may switch (a thread: block); all others lock a
+// FiberMutex and so may, too, for a moment.
 // Results
-//   Append         true: the bytes are in the buffer, in one piece. Timed: false if there was no room in time.
+//   Append         true: the bytes are in the buffer, in one piece. False: there was no room in time.
 //   TryAppend      false: no room. Whoever hears false still has the bytes.
 //   AppendAlways   puts the bytes in piece by piece, as room comes: for those larger than the capacity. The pieces of
 //                  two callers may mix.
-//   Cut            true: `out` has exactly as many bytes as wanted (its own are gone). Timed: false if there were fewer
-//                  in time, `out` is unchanged then. TryCut: there are fewer.
+//   Cut            true: `out` has exactly as many bytes as wanted (its own are gone). False: there were fewer in time,
+//                  and `out` is unchanged. TryCut: there are fewer.
 // Capacity: bytes go in when they and those in the buffer are together not above the capacity: with capacity 0 nothing
 // does.
 // Stop(): wakes all; nobody waits any more. Append*() says false, and the caller keeps the bytes. Cut() and its forms
 // give what there is, up to what is wanted, and say true, also for no bytes at all: the end of the stream is true with
 // fewer bytes than wanted. Final.
 // As in tRPC-Cpp, but for two things after Stop(): it goes on to take bytes, of any number; and its Cut() without a
-// time leaves in the buffer what is there.
+// deadline leaves in the buffer what is there.
 // Memory ordering: what X did before it appended is visible to Y after it has cut those bytes.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
@@ -29,12 +29,11 @@
 #define WEFT_SYNC_FIBER_BLOCKING_NONCONTIGUOUS_BUFFER_H_
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <utility>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/noncontiguous_buffer.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
@@ -47,14 +46,15 @@ class FiberBlockingNoncontiguousBuffer {
   FiberBlockingNoncontiguousBuffer(const FiberBlockingNoncontiguousBuffer&) = delete;
   FiberBlockingNoncontiguousBuffer& operator=(const FiberBlockingNoncontiguousBuffer&) = delete;
 
-  bool Append(NoncontiguousBuffer&& bytes) { return AppendUntil(std::move(bytes), base::Deadline::Infinite()); }
-  template <class Rep, class Period>
-  bool Append(NoncontiguousBuffer&& bytes, const std::chrono::duration<Rep, Period>& expires_in) {
-    return AppendUntil(std::move(bytes), base::Deadline::After(expires_in));
-  }
-  template <class Clock, class Duration>
-  bool Append(NoncontiguousBuffer&& bytes, const std::chrono::time_point<Clock, Duration>& expires_at) {
-    return AppendUntil(std::move(bytes), base::Deadline::At(expires_at));
+  bool Append(NoncontiguousBuffer&& bytes, Deadline deadline = {}) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto may_go_on = [&] { return stopped_ || HasCapacityFor(bytes.ByteSize()); };
+      if (!not_full_.wait(lock, may_go_on, deadline) || stopped_) return false;
+      content_.Append(std::move(bytes));
+    }
+    not_empty_.notify_all();
+    return true;
   }
   [[nodiscard]] bool TryAppend(NoncontiguousBuffer&& bytes) {
     {
@@ -65,13 +65,13 @@ class FiberBlockingNoncontiguousBuffer {
     not_empty_.notify_all();
     return true;
   }
-  // False: stopped; `bytes` has what was not put in.
-  bool AppendAlways(NoncontiguousBuffer&& bytes) {
+  // False: stopped, or the deadline has passed; `bytes` has what was not put in.
+  bool AppendAlways(NoncontiguousBuffer&& bytes, Deadline deadline = {}) {
     while (!bytes.Empty()) {
       {
         std::unique_lock lock(mutex_);
-        not_full_.wait(lock, [this] { return stopped_ || content_.ByteSize() < capacity_; });
-        if (stopped_) return false;
+        const auto may_go_on = [this] { return stopped_ || content_.ByteSize() < capacity_; };
+        if (!not_full_.wait(lock, may_go_on, deadline) || stopped_) return false;
         content_.Append(bytes.Cut(std::min(bytes.ByteSize(), capacity_ - content_.ByteSize())));
       }
       not_empty_.notify_all();
@@ -79,14 +79,15 @@ class FiberBlockingNoncontiguousBuffer {
     return true;
   }
 
-  bool Cut(NoncontiguousBuffer& out, std::size_t size) { return CutUntil(out, size, base::Deadline::Infinite()); }
-  template <class Rep, class Period>
-  bool Cut(NoncontiguousBuffer& out, std::size_t size, const std::chrono::duration<Rep, Period>& expires_in) {
-    return CutUntil(out, size, base::Deadline::After(expires_in));
-  }
-  template <class Clock, class Duration>
-  bool Cut(NoncontiguousBuffer& out, std::size_t size, const std::chrono::time_point<Clock, Duration>& expires_at) {
-    return CutUntil(out, size, base::Deadline::At(expires_at));
+  bool Cut(NoncontiguousBuffer& out, std::size_t size, Deadline deadline = {}) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto may_go_on = [&] { return CanCut(size); };
+      if (!not_empty_.wait(lock, may_go_on, deadline)) return false;
+      CutWhatThereIs(out, size);
+    }
+    not_full_.notify_all();
+    return true;
   }
   [[nodiscard]] bool TryCut(NoncontiguousBuffer& out, std::size_t size) {
     {
@@ -132,27 +133,6 @@ class FiberBlockingNoncontiguousBuffer {
   bool CanCut(std::size_t size) const { return stopped_ || size <= content_.ByteSize(); }
   void CutWhatThereIs(NoncontiguousBuffer& out, std::size_t size) {
     out = content_.Cut(std::min(size, content_.ByteSize()));
-  }
-
-  bool AppendUntil(NoncontiguousBuffer&& bytes, base::Deadline deadline) {
-    {
-      std::unique_lock lock(mutex_);
-      const auto may_go_on = [&] { return stopped_ || HasCapacityFor(bytes.ByteSize()); };
-      if (!not_full_.wait_until(lock, deadline.time_point(), may_go_on) || stopped_) return false;
-      content_.Append(std::move(bytes));
-    }
-    not_empty_.notify_all();
-    return true;
-  }
-
-  bool CutUntil(NoncontiguousBuffer& out, std::size_t size, base::Deadline deadline) {
-    {
-      std::unique_lock lock(mutex_);
-      if (!not_empty_.wait_until(lock, deadline.time_point(), [&] { return CanCut(size); })) return false;
-      CutWhatThereIs(out, size);
-    }
-    not_full_.notify_all();
-    return true;
   }
 
   mutable FiberMutex mutex_;  // guards all that follows, but for the condition variables

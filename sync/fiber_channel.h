@@ -4,13 +4,12 @@
 // FiberChannel<T>: passes items from fibers and threads to fibers and threads, in order; of bounded capacity. With
 // capacity 0 a Put() meets a Get() (rendezvous).
 //
-// Who may call: any fiber and any thread. Put(), Get() and their timed forms may switch (a thread: block); Close(),
-// CloseNow() and the try forms do not wait for items or room.
+// Who may call: any fiber and any thread. Put() and Get() may switch (a thread: block); Close(), CloseNow() and the try
+// forms do not wait for items or room.
 // Results: true: done. False: not done, and a Put()'s item is still the caller's, unchanged (it is moved from only when
 // true). False means
 //   TryPut, TryGet                  full, empty, or closed
-//   Put, Get                        closed (Get: and empty)
-//   PutFor, PutUntil, GetFor, GetUntil   the time is over, or closed (Get: and empty): IsClosed() tells
+//   Put, Get                        closed (Get: and empty), or the deadline has passed: IsClosed() tells
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0
 // also what Y did before that Get() to X after the Put().
 // Closing: Close() is the graceful end: further and waiting Put()s fail, what is in the channel can still be got, then
@@ -35,7 +34,6 @@
 #ifndef WEFT_SYNC_FIBER_CHANNEL_H_
 #define WEFT_SYNC_FIBER_CHANNEL_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +44,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/time_slice.h"
@@ -77,29 +75,16 @@ class FiberChannel {
     return closed_;
   }
 
-  bool Put(T&& item) noexcept { return DoPut(&item, base::Deadline::Infinite()); }
+  bool Put(T&& item) noexcept { return DoPut(&item, Deadline::None()); }
   bool Put(const T& item) { return Put(T(item)); }
-  template <class Rep, class Period>
-  [[nodiscard]] bool PutFor(T&& item, const std::chrono::duration<Rep, Period>& timeout) noexcept {
-    return DoPut(&item, base::Deadline::After(timeout));
-  }
-  template <class Clock, class Duration>
-  [[nodiscard]] bool PutUntil(T&& item, const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    return DoPut(&item, base::Deadline::At(deadline));
-  }
+  [[nodiscard]] bool Put(T&& item, Deadline deadline) noexcept { return DoPut(&item, deadline); }
+  [[nodiscard]] bool Put(const T& item, Deadline deadline) { return Put(T(item), deadline); }
   // With capacity 0: succeeds if a getter waits.
   [[nodiscard]] bool TryPut(T&& item) noexcept { return AttemptPut(&item) == Attempt::kDone; }
   [[nodiscard]] bool TryPut(const T& item) { return TryPut(T(item)); }
 
-  bool Get(T* item) noexcept { return DoGet(item, base::Deadline::Infinite()); }
-  template <class Rep, class Period>
-  [[nodiscard]] bool GetFor(T* item, const std::chrono::duration<Rep, Period>& timeout) noexcept {
-    return DoGet(item, base::Deadline::After(timeout));
-  }
-  template <class Clock, class Duration>
-  [[nodiscard]] bool GetUntil(T* item, const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    return DoGet(item, base::Deadline::At(deadline));
-  }
+  bool Get(T* item) noexcept { return DoGet(item, Deadline::None()); }
+  [[nodiscard]] bool Get(T* item, Deadline deadline) noexcept { return DoGet(item, deadline); }
   // With capacity 0: succeeds if a putter waits.
   [[nodiscard]] bool TryGet(T* item) noexcept {
     std::optional<T> got;
@@ -109,9 +94,9 @@ class FiberChannel {
   }
 
   // For a T without an assignment, and for `while (auto item = channel.Get())`.
-  std::optional<T> Get() noexcept {
+  std::optional<T> Get(Deadline deadline = {}) noexcept {
     std::optional<T> got;
-    static_cast<void>(DoGet(&got, base::Deadline::Infinite(), synchronization::Interruptible::kNo));
+    static_cast<void>(DoGet(&got, deadline, synchronization::Interruptible::kNo));
     return got;
   }
   [[nodiscard]] std::optional<T> TryGet() noexcept {
@@ -125,12 +110,10 @@ class FiberChannel {
 
   // For the layers above: waits that synchronization::InterruptWait() can end. kNotified: true is in `*done` as Put()
   // and Get() return it.
-  [[nodiscard]] synchronization::WaitResult PutInterruptibly(
-      T&& item, bool* done, base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+  [[nodiscard]] synchronization::WaitResult PutInterruptibly(T&& item, bool* done, Deadline deadline = {}) noexcept {
     return DoPut(&item, deadline, synchronization::Interruptible::kYes, done);
   }
-  [[nodiscard]] synchronization::WaitResult GetInterruptibly(
-      std::optional<T>* item, base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+  [[nodiscard]] synchronization::WaitResult GetInterruptibly(std::optional<T>* item, Deadline deadline = {}) noexcept {
     return DoGet(item, deadline, synchronization::Interruptible::kYes);
   }
 
@@ -233,12 +216,12 @@ class FiberChannel {
 
   // --- Waiting ---
 
-  bool DoPut(T* item, base::Deadline deadline) noexcept {
+  bool DoPut(T* item, Deadline deadline) noexcept {
     bool done = false;
     static_cast<void>(DoPut(item, deadline, synchronization::Interruptible::kNo, &done));
     return done;
   }
-  bool DoGet(T* item, base::Deadline deadline) noexcept {
+  bool DoGet(T* item, Deadline deadline) noexcept {
     static_assert(std::is_nothrow_move_assignable_v<T>, "use the form that returns std::optional<T>");
     std::optional<T> got;
     static_cast<void>(DoGet(&got, deadline, synchronization::Interruptible::kNo));
@@ -247,7 +230,7 @@ class FiberChannel {
     return true;
   }
 
-  synchronization::WaitResult DoPut(T* item, base::Deadline deadline, synchronization::Interruptible interruptible,
+  synchronization::WaitResult DoPut(T* item, Deadline deadline, synchronization::Interruptible interruptible,
                                     bool* done) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     const Attempt attempt = TryPutLocked(item);
@@ -255,7 +238,7 @@ class FiberChannel {
     if (attempt != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
     return Await(&putters_, item, deadline, interruptible, done);
   }
-  synchronization::WaitResult DoGet(std::optional<T>* item, base::Deadline deadline,
+  synchronization::WaitResult DoGet(std::optional<T>* item, Deadline deadline,
                                     synchronization::Interruptible interruptible) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     bool done = false;
@@ -264,10 +247,10 @@ class FiberChannel {
   }
 
   // With the lock, which it gives up.
-  synchronization::WaitResult Await(synchronization::WaitList* list, void* argument, base::Deadline deadline,
+  synchronization::WaitResult Await(synchronization::WaitList* list, void* argument, Deadline deadline,
                                     synchronization::Interruptible interruptible,
                                     bool* done) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    if (!deadline.is_infinite() && deadline.expired()) {
+    if (!deadline.is_none() && deadline.expired()) {
       lock_.unlock();
       return synchronization::WaitResult::kTimedOut;
     }

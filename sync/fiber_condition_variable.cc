@@ -13,11 +13,11 @@ using synchronization::WaitList;
 using synchronization::WaitResult;
 
 // Unlocks and locks a mutex that the analysis does not see as locked: std::unique_lock is not annotated.
-WaitResult FiberConditionVariable::WaitOnce(std::unique_lock<FiberMutex>& lock, base::Deadline deadline,
+WaitResult FiberConditionVariable::WaitOnce(std::unique_lock<FiberMutex>& lock, Deadline deadline,
                                             Interruptible interruptible) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   WEFT_CHECK(lock.owns_lock(), "FiberConditionVariable::wait: the caller does not hold the lock");
   FiberMutex* mutex = lock.mutex();
-  if (!deadline.is_infinite() && deadline.expired()) {
+  if (!deadline.is_none() && deadline.expired()) {
     // A poll. Others must get a chance to change the condition.
     mutex->unlock();
     synchronization::YieldFiberOrThread();

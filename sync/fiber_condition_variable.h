@@ -29,9 +29,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"
 
@@ -53,60 +54,53 @@ class FiberConditionVariable {
   }
 
   void wait(std::unique_lock<FiberMutex>& lock) {
-    static_cast<void>(WaitOnce(lock, base::Deadline::Infinite(), synchronization::Interruptible::kNo));
+    static_cast<void>(WaitOnce(lock, Deadline::None(), synchronization::Interruptible::kNo));
   }
 
-  template <class Predicate>
+  std::cv_status wait(std::unique_lock<FiberMutex>& lock, Deadline deadline) {
+    return WaitOnce(lock, deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kTimedOut
+               ? std::cv_status::timeout
+               : std::cv_status::no_timeout;
+  }
+
+  template <class Predicate, class = std::enable_if_t<!std::is_convertible_v<Predicate, Deadline>>>
   void wait(std::unique_lock<FiberMutex>& lock, Predicate stop_waiting) {
     while (!stop_waiting()) wait(lock);
   }
 
-  template <class Rep, class Period>
-  std::cv_status wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout) {
-    return ToStatus(WaitOnce(lock, base::Deadline::After(timeout), synchronization::Interruptible::kNo));
-  }
-
   // What the predicate says in the end.
-  template <class Rep, class Period, class Predicate>
-  bool wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout,
-                Predicate stop_waiting) {
-    return WaitUntil(lock, base::Deadline::After(timeout), std::move(stop_waiting));
-  }
-
-  template <class Clock, class Duration>
-  std::cv_status wait_until(std::unique_lock<FiberMutex>& lock,
-                            const std::chrono::time_point<Clock, Duration>& deadline) {
-    return ToStatus(WaitOnce(lock, base::Deadline::At(deadline), synchronization::Interruptible::kNo));
-  }
-
-  // What the predicate says in the end.
-  template <class Clock, class Duration, class Predicate>
-  bool wait_until(std::unique_lock<FiberMutex>& lock, const std::chrono::time_point<Clock, Duration>& deadline,
-                  Predicate stop_waiting) {
-    return WaitUntil(lock, base::Deadline::At(deadline), std::move(stop_waiting));
-  }
-
-  // For the layers above: a wait that synchronization::InterruptWait() can end. The mutex is locked again in any case.
-  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(std::unique_lock<FiberMutex>& lock,
-                                                              base::Deadline deadline = base::Deadline::Infinite()) {
-    return WaitOnce(lock, deadline, synchronization::Interruptible::kYes);
-  }
-
- private:
-  static std::cv_status ToStatus(synchronization::WaitResult result) noexcept {
-    return result == synchronization::WaitResult::kTimedOut ? std::cv_status::timeout : std::cv_status::no_timeout;
-  }
-
   template <class Predicate>
-  bool WaitUntil(std::unique_lock<FiberMutex>& lock, base::Deadline deadline, Predicate stop_waiting) {
+  bool wait(std::unique_lock<FiberMutex>& lock, Predicate stop_waiting, Deadline deadline) {
     while (!stop_waiting()) {
-      if (WaitOnce(lock, deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kTimedOut)
-        return stop_waiting();
+      if (wait(lock, deadline) == std::cv_status::timeout) return stop_waiting();
     }
     return true;
   }
 
-  synchronization::WaitResult WaitOnce(std::unique_lock<FiberMutex>& lock, base::Deadline deadline,
+  // The same with the standard's names and order.
+  template <class Rep, class Period>
+  std::cv_status wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout) {
+    return wait(lock, Deadline(timeout));
+  }
+  template <class Rep, class Period, class Predicate>
+  bool wait_for(std::unique_lock<FiberMutex>& lock, const std::chrono::duration<Rep, Period>& timeout,
+                Predicate stop_waiting) {
+    return wait(lock, std::move(stop_waiting), timeout);
+  }
+  std::cv_status wait_until(std::unique_lock<FiberMutex>& lock, Deadline deadline) { return wait(lock, deadline); }
+  template <class Predicate>
+  bool wait_until(std::unique_lock<FiberMutex>& lock, Deadline deadline, Predicate stop_waiting) {
+    return wait(lock, std::move(stop_waiting), deadline);
+  }
+
+  // For the layers above: a wait that synchronization::InterruptWait() can end. The mutex is locked again in any case.
+  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(std::unique_lock<FiberMutex>& lock,
+                                                              Deadline deadline = {}) {
+    return WaitOnce(lock, deadline, synchronization::Interruptible::kYes);
+  }
+
+ private:
+  synchronization::WaitResult WaitOnce(std::unique_lock<FiberMutex>& lock, Deadline deadline,
                                        synchronization::Interruptible interruptible) noexcept;
   void NotifyOneSlow() noexcept;
   void NotifyAllSlow() noexcept;

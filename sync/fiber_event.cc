@@ -51,8 +51,8 @@ bool FiberEvent::WaitAsSole() noexcept {
   });
 }
 
-WaitResult FiberEvent::WaitSlow(base::Deadline deadline, Interruptible interruptible) noexcept {
-  if (!deadline.is_infinite() && deadline.expired()) return WaitResult::kTimedOut;
+WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible) noexcept {
+  if (!deadline.is_none() && deadline.expired()) return WaitResult::kTimedOut;
   Waiter waiter;
   queue_.lock();
   // acquire, both: as in IsSet(). relaxed on success: Set() looks into the queue under its lock.

@@ -4,7 +4,7 @@
 // FiberEvent: something that happens; fibers and threads wait until it has. Set() lets all through that wait and that
 // come later, until Reset().
 //
-// Who may call: any fiber and any thread. Wait*() may switch (a thread: block). Set() never switches or blocks, and
+// Who may call: any fiber and any thread. Wait() may switch (a thread: block). Set() never switches or blocks, and
 // fails never: it may be called where nothing else can (from a timer's callback, when a fiber ends). Reset() and
 // IsSet() read or write one word.
 // Memory ordering: what X did before the Set() that set the event is visible to Y after its Wait() has returned, or
@@ -35,13 +35,12 @@
 #ifndef WEFT_SYNC_FIBER_EVENT_H_
 #define WEFT_SYNC_FIBER_EVENT_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/wait_queue.h"
 
@@ -71,28 +70,18 @@ class FiberEvent {
   void Wait() noexcept {
     scheduling_group::YieldIfSliceIsOver();
     if (IsSet() || WaitAsSole()) return;
-    static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
+    static_cast<void>(WaitSlow(Deadline::None(), synchronization::Interruptible::kNo));
   }
 
-  // False: not set within the time.
-  template <class Rep, class Period>
-  bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) noexcept {
+  // False: not set in time.
+  bool Wait(Deadline deadline) noexcept {
+    if (deadline.is_none()) return Wait(), true;
     scheduling_group::YieldIfSliceIsOver();
-    return IsSet() || WaitSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
-                          synchronization::WaitResult::kNotified;
-  }
-
-  // The same; any clock.
-  template <class Clock, class Duration>
-  bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return IsSet() || WaitSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
-                          synchronization::WaitResult::kNotified;
+    return IsSet() || WaitSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
   }
 
   // For the layers above: a wait that synchronization::InterruptWait() can end.
-  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(
-      base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(Deadline deadline = {}) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return IsSet() ? synchronization::WaitResult::kNotified : WaitSlow(deadline, synchronization::Interruptible::kYes);
   }
@@ -112,7 +101,7 @@ class FiberEvent {
   static_assert(alignof(synchronization::SoleWaiter) > (kSet | kQueued));
 
   bool WaitAsSole() noexcept;
-  synchronization::WaitResult WaitSlow(base::Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   void SetSlow() noexcept;
 
   base::Atomic<std::uintptr_t> word_{0};

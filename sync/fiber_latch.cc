@@ -21,7 +21,7 @@ WEFT_NOINLINE void FiberLatch::OpenSlow() noexcept {
   WakeAll(&claimed);
 }
 
-WEFT_NOINLINE WaitResult FiberLatch::WaitSlow(base::Deadline deadline, Interruptible interruptible) const noexcept {
+WEFT_NOINLINE WaitResult FiberLatch::WaitSlow(Deadline deadline, Interruptible interruptible) const noexcept {
   Waiter waiter;
   queue_.lock();
   std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.

@@ -30,8 +30,8 @@
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_condition_variable.h"  // Not needed here: who includes tRPC-Cpp's fiber_latch.h gets both.
 #include "weft/sync/fiber_mutex.h"
@@ -69,33 +69,35 @@ class FiberLatch {
 
   void Wait() const noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    if (!TryWait()) static_cast<void>(WaitSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
+    if (!TryWait()) static_cast<void>(WaitSlow(Deadline::None(), synchronization::Interruptible::kNo));
+  }
+
+  // False: not open in time.
+  bool Wait(Deadline deadline) const noexcept {
+    scheduling_group::YieldIfSliceIsOver();
+    return TryWait() ||
+           WaitSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
   }
 
   void ArriveAndWait(std::ptrdiff_t n = 1) noexcept {
     CountDown(n);
     Wait();
   }
+  // False: not open in time. What was counted down stays so.
+  bool ArriveAndWait(std::ptrdiff_t n, Deadline deadline) noexcept {
+    CountDown(n);
+    return Wait(deadline);
+  }
 
-  // False: not open within the time.
+  // The same with tRPC-Cpp's names.
   template <class Rep, class Period>
   bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryWait() || WaitSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
-                            synchronization::WaitResult::kNotified;
+    return Wait(timeout);
   }
-
-  // The same; any clock.
-  template <class Clock, class Duration>
-  bool WaitUntil(const std::chrono::time_point<Clock, Duration>& deadline) const noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryWait() || WaitSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
-                            synchronization::WaitResult::kNotified;
-  }
+  bool WaitUntil(Deadline deadline) const noexcept { return Wait(deadline); }
 
   // For the layers above: a wait that synchronization::InterruptWait() can end.
-  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(
-      base::Deadline deadline = base::Deadline::Infinite()) const noexcept {
+  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(Deadline deadline = {}) const noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return TryWait() ? synchronization::WaitResult::kNotified
                      : WaitSlow(deadline, synchronization::Interruptible::kYes);
@@ -107,8 +109,7 @@ class FiberLatch {
   static constexpr std::ptrdiff_t kMaxCount = PTRDIFF_MAX >> 1;
 
   void OpenSlow() noexcept;
-  synchronization::WaitResult WaitSlow(base::Deadline deadline,
-                                       synchronization::Interruptible interruptible) const noexcept;
+  synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) const noexcept;
 
   // mutable: Wait() is const, as in std::latch.
   mutable base::Atomic<std::uint64_t> word_;

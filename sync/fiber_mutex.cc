@@ -84,13 +84,13 @@ bool FiberMutex::TakeUnlocked(bool woken, std::uint32_t tag) noexcept {
   return false;
 }
 
-WEFT_NOINLINE bool FiberMutex::LockSlow(base::Deadline deadline, std::uint32_t tag) noexcept {
+WEFT_NOINLINE bool FiberMutex::LockSlow(Deadline deadline, std::uint32_t tag) noexcept {
   CheckNotRecursive(word_.load(std::memory_order_relaxed));  // Ours if it has our tag: nobody else changes that.
   Waiter waiter;
   waiter.tag = tag;
   if (SpinForIt(waiter.fiber() != nullptr, tag)) return true;
   // Each time before a wait that costs ten times as much.
-  WEFT_CHECK(!deadline.is_infinite() || !owner_.IsCaller(),
+  WEFT_CHECK(!deadline.is_none() || !owner_.IsCaller(),
              "FiberMutex::lock: the caller owns it already, and would wait for itself (it is not recursive)");
   return Contend(&waiter, /*woken=*/false, deadline);
 }
@@ -113,7 +113,7 @@ bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
 }
 
 // Until the mutex is ours (true) or the deadline has passed (false).
-bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) noexcept {
+bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept {
   Patience patience;
   unsigned losses_beside_waker = 0;  // in a row
   for (;;) {
@@ -138,7 +138,7 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, base::Deadline deadline) no
 }
 
 // False: it is not locked any more.
-bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, base::Deadline deadline) noexcept {
+bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, Deadline deadline) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   for (;;) {
@@ -259,7 +259,7 @@ void FiberMutex::Adopt(WaitList* claimed) noexcept {
 }
 
 void FiberMutex::LockAdopted(Waiter* waiter) noexcept {
-  if (!waiter->granted) static_cast<void>(Contend(waiter, /*woken=*/true, base::Deadline::Infinite()));
+  if (!waiter->granted) static_cast<void>(Contend(waiter, /*woken=*/true, Deadline::None()));
   owner_.Set();
 }
 

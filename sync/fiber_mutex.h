@@ -72,8 +72,8 @@
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/time_slice.h"
@@ -101,7 +101,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    static_cast<void>(LockUntil(base::Deadline::Infinite(), OwnerTag()));
+    static_cast<void>(LockUntil(Deadline::None(), OwnerTag()));
     owner_.Set();
   }
 
@@ -121,7 +121,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   static constexpr std::uint32_t kNoOwner = 0;
 
   // False: the deadline passed.
-  [[nodiscard]] bool LockUntil(base::Deadline deadline, std::uint32_t tag) noexcept {
+  [[nodiscard]] bool LockUntil(Deadline deadline, std::uint32_t tag) noexcept {
     return WEFT_LIKELY(TakeFree(tag)) || LockSlow(deadline, tag);
   }
 
@@ -185,12 +185,12 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 
   // As TakeFree(); `woken`: the caller is the one that kWoken stands for.
   bool TakeUnlocked(bool woken, std::uint32_t tag) noexcept;
-  bool LockSlow(base::Deadline deadline, std::uint32_t tag) noexcept;
+  bool LockSlow(Deadline deadline, std::uint32_t tag) noexcept;
   void UnlockSlow() noexcept;
 
   bool SpinForIt(bool is_fiber, std::uint32_t tag) noexcept;
-  bool Contend(synchronization::Waiter* waiter, bool woken, base::Deadline deadline) noexcept;
-  bool QueueUp(synchronization::Waiter* waiter, bool woken, std::uint16_t hand_offs, base::Deadline deadline) noexcept;
+  bool Contend(synchronization::Waiter* waiter, bool woken, Deadline deadline) noexcept;
+  bool QueueUp(synchronization::Waiter* waiter, bool woken, std::uint16_t hand_offs, Deadline deadline) noexcept;
   void LeaveQueue(synchronization::Waiter* waiter) noexcept;
   bool GiveUpWoken(std::uint32_t tag) noexcept;
   bool Release(std::uint32_t* word) noexcept;

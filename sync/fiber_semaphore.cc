@@ -23,7 +23,7 @@ bool FiberSemaphore::AcquireAsSole() noexcept {
   });
 }
 
-WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(base::Deadline deadline, Interruptible interruptible) noexcept {
+WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
   queue_.lock();
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.

@@ -38,8 +38,8 @@
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/wait_queue.h"
 
@@ -64,7 +64,7 @@ class FiberSemaphore {
   void acquire() noexcept {
     scheduling_group::YieldIfSliceIsOver();
     if (try_acquire() || AcquireAsSole()) return;
-    static_cast<void>(AcquireSlow(base::Deadline::Infinite(), synchronization::Interruptible::kNo));
+    static_cast<void>(AcquireSlow(Deadline::None(), synchronization::Interruptible::kNo));
   }
 
   // False: no unit is free.
@@ -80,25 +80,26 @@ class FiberSemaphore {
     return false;
   }
 
-  // False: no unit within the time.
+  // False: no unit in time.
+  [[nodiscard]] bool acquire(Deadline deadline) noexcept {
+    if (deadline.is_none()) return acquire(), true;
+    scheduling_group::YieldIfSliceIsOver();
+    return try_acquire() ||
+           AcquireSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
+  }
+
+  // The same with the standard's names.
   template <class Rep, class Period>
   [[nodiscard]] bool try_acquire_for(const std::chrono::duration<Rep, Period>& timeout) noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    return try_acquire() || AcquireSlow(base::Deadline::After(timeout), synchronization::Interruptible::kNo) ==
-                                synchronization::WaitResult::kNotified;
+    // The clock is read only if it has to wait.
+    return try_acquire() ||
+           AcquireSlow(timeout, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
   }
-
-  // The same; any clock.
-  template <class Clock, class Duration>
-  [[nodiscard]] bool try_acquire_until(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return try_acquire() || AcquireSlow(base::Deadline::At(deadline), synchronization::Interruptible::kNo) ==
-                                synchronization::WaitResult::kNotified;
-  }
+  [[nodiscard]] bool try_acquire_until(Deadline deadline) noexcept { return acquire(deadline); }
 
   // For the layers above: an acquire() that synchronization::InterruptWait() can end. kNotified: a unit was taken.
-  [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(
-      base::Deadline deadline = base::Deadline::Infinite()) noexcept {
+  [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(Deadline deadline = {}) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return try_acquire() ? synchronization::WaitResult::kNotified
                          : AcquireSlow(deadline, synchronization::Interruptible::kYes);
@@ -135,8 +136,7 @@ class FiberSemaphore {
   }
 
   bool AcquireAsSole() noexcept;
-  synchronization::WaitResult AcquireSlow(base::Deadline deadline,
-                                          synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult AcquireSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   void ReleaseToWaiters(std::ptrdiff_t units) noexcept;
   void ReleaseToQueue(std::ptrdiff_t units) noexcept;
 

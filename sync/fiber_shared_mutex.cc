@@ -41,8 +41,8 @@ void FiberSharedMutex::FailWaitedFor() const noexcept {
   synchronization::FailWaitedFor("FiberSharedMutex", static_cast<Waiter*>(list.front())->fiber());
 }
 
-WEFT_NOINLINE bool FiberSharedMutex::LockSlow(base::Deadline deadline) noexcept {
-  if (deadline.is_infinite()) {
+WEFT_NOINLINE bool FiberSharedMutex::LockSlow(Deadline deadline) noexcept {
+  if (deadline.is_none()) {
     CheckNotOwnedByCaller("lock");
     WEFT_CHECK(!last_reader_.IsCaller(),
                "FiberSharedMutex::lock: the caller owns it already, as a reader, and would wait for itself");
@@ -55,21 +55,21 @@ WEFT_NOINLINE bool FiberSharedMutex::LockSlow(base::Deadline deadline) noexcept 
   return Await(&writers_, deadline);
 }
 
-WEFT_NOINLINE bool FiberSharedMutex::LockSharedSlow(base::Deadline deadline) noexcept {
-  if (deadline.is_infinite()) CheckNotOwnedByCaller("lock_shared");
+WEFT_NOINLINE bool FiberSharedMutex::LockSharedSlow(Deadline deadline) noexcept {
+  if (deadline.is_none()) CheckNotOwnedByCaller("lock_shared");
   queue_lock_.lock();
   if (!AnnounceWaiterOr(/*blocked_by=*/kWriter | kWaiters, /*take=*/kOneReader)) {
     queue_lock_.unlock();
     return true;
   }
-  if (deadline.is_infinite()) CheckNoReadBehindWriter();
+  if (deadline.is_none()) CheckNoReadBehindWriter();
   return Await(&readers_, deadline);
 }
 
 // Queues up, unlocks, waits. True: it was handed off.
-bool FiberSharedMutex::Await(WaitList* list, base::Deadline deadline) noexcept {
+bool FiberSharedMutex::Await(WaitList* list, Deadline deadline) noexcept {
   Waiter waiter;
-  const bool too_late = !deadline.is_infinite() && deadline.expired();
+  const bool too_late = !deadline.is_none() && deadline.expired();
   if (!too_late) {
     waiter.Prepare(deadline, Interruptible::kNo);
     list->PushBack(&waiter);

@@ -40,8 +40,8 @@
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/time_slice.h"
@@ -65,7 +65,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    static_cast<void>(LockUntil(base::Deadline::Infinite()));
+    static_cast<void>(LockUntil(Deadline::None()));
   }
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (!TakeFree()) return false;
@@ -76,13 +76,11 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    return try_lock() || LockUntil(base::Deadline::After(timeout));
+    return try_lock() || LockUntil(Deadline(timeout));
   }
-  template <class Clock, class Duration>
-  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
-      WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  [[nodiscard]] bool try_lock_until(Deadline deadline) WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    return try_lock() || LockUntil(base::Deadline::At(deadline));
+    return LockUntil(deadline);
   }
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     writer_.Clear();
@@ -93,7 +91,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
 
   void lock_shared() WEFT_ACQUIRE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    static_cast<void>(LockSharedUntil(base::Deadline::Infinite()));
+    static_cast<void>(LockSharedUntil(Deadline::None()));
   }
   [[nodiscard]] bool try_lock_shared() WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (!JoinReaders()) return false;
@@ -104,13 +102,12 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   [[nodiscard]] bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    return try_lock_shared() || LockSharedUntil(base::Deadline::After(timeout));
+    return try_lock_shared() || LockSharedUntil(Deadline(timeout));
   }
-  template <class Clock, class Duration>
-  [[nodiscard]] bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline)
+  [[nodiscard]] bool try_lock_shared_until(Deadline deadline)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    return try_lock_shared() || LockSharedUntil(base::Deadline::At(deadline));
+    return LockSharedUntil(deadline);
   }
   void unlock_shared() WEFT_RELEASE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     last_reader_.Clear();
@@ -161,26 +158,26 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   }
 
   // False: the deadline passed.
-  bool LockUntil(base::Deadline deadline) noexcept {
+  bool LockUntil(Deadline deadline) noexcept {
     if (WEFT_UNLIKELY(!TakeFree()) && !LockSlow(deadline)) return false;
     writer_.Set();
     return true;
   }
-  bool LockSharedUntil(base::Deadline deadline) noexcept {
+  bool LockSharedUntil(Deadline deadline) noexcept {
     if (WEFT_UNLIKELY(!JoinReaders()) && !LockSharedSlow(deadline)) return false;
     last_reader_.Set();
     return true;
   }
 
-  bool LockSlow(base::Deadline deadline) noexcept;
-  bool LockSharedSlow(base::Deadline deadline) noexcept;
+  bool LockSlow(Deadline deadline) noexcept;
+  bool LockSharedSlow(Deadline deadline) noexcept;
   void UnlockSlow() noexcept;
   void UnlockSharedSlow() noexcept;
 
   // Announces a waiter, unless the word has become one that `free_for` allows: then takes it by adding `take`. True:
   // announced.
   bool AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept WEFT_REQUIRES(queue_lock_);
-  bool Await(synchronization::WaitList* list, base::Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
+  bool Await(synchronization::WaitList* list, Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
   // The last owner, with waiters: hands off to one of these. False: nobody is there any more.
   bool HandToReaders(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);
   bool HandToWriter(synchronization::WaitList* chosen) noexcept WEFT_REQUIRES(queue_lock_);

@@ -9,15 +9,15 @@
 // waits (try_lock_for(): in vain, unless another unlocks it; lock(): for that other); it may be destroyed while locked,
 // but not while somebody waits for it. FiberMutex takes all of this for a mistake.
 //
-// try_lock_for(), try_lock_until(): any duration, any clock. May switch (a thread: block). False: the deadline passed,
-// and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter whose deadline
-// passes while it is being woken takes the mutex if it is free at that moment (true, a little late).
+// try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the
+// deadline passed, and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter
+// whose deadline passes while it is being woken takes the mutex if it is free at that moment (true, a little late).
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 
 #include <chrono>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
@@ -33,7 +33,7 @@ class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
 
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    static_cast<void>(LockUntil(base::Deadline::Infinite(), kNoOwner));
+    static_cast<void>(LockUntil(Deadline::None(), kNoOwner));
   }
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(kNoOwner); }
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { UnlockAs(kNoOwner); }
@@ -42,14 +42,12 @@ class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    return try_lock() || LockUntil(base::Deadline::After(timeout), kNoOwner);
+    return try_lock() || LockUntil(Deadline(timeout), kNoOwner);
   }
 
-  template <class Clock, class Duration>
-  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
-      WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  [[nodiscard]] bool try_lock_until(Deadline deadline) WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
-    return try_lock() || LockUntil(base::Deadline::At(deadline), kNoOwner);
+    return LockUntil(deadline, kNoOwner);
   }
 };
 

@@ -52,22 +52,22 @@ static_assert(std::is_trivially_destructible_v<TimeOut>, "what lies in a fiber's
 
 Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 
-void Waiter::Prepare(base::Deadline deadline, Interruptible interruptible) noexcept {
+void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
   // Before anybody can claim: who has claimed may unpark.
   if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
   if (fiber_ != nullptr && interruptible == Interruptible::kYes) {
     Begin(&fiber_->current_wait);
   } else {
-    Begin(deadline.is_infinite() ? nullptr : &own_word_);
+    Begin(deadline.is_none() ? nullptr : &own_word_);
   }
 }
 
-WaitResult Waiter::Await(base::Deadline deadline) noexcept {
+WaitResult Waiter::Await(Deadline deadline) noexcept {
   return fiber_ != nullptr ? AwaitFiber(deadline) : AwaitThread(deadline);
 }
 
-WaitResult Waiter::AwaitFiber(base::Deadline deadline) noexcept {
-  if (deadline.is_infinite()) {
+WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
+  if (deadline.is_none()) {
     scheduling_group::ParkPrepared(fiber_);
     return result();
   }
@@ -85,8 +85,8 @@ WaitResult Waiter::AwaitFiber(base::Deadline deadline) noexcept {
   return result();
 }
 
-WaitResult Waiter::AwaitThread(base::Deadline deadline) noexcept {
-  if (deadline.is_infinite()) {
+WaitResult Waiter::AwaitThread(Deadline deadline) noexcept {
+  if (deadline.is_none()) {
     parker_.Park();
   } else if (!parker_.ParkUntil(deadline.time_point())) {
     if (Claim(WaitResult::kTimedOut)) return result();
@@ -178,7 +178,7 @@ WaitResult SleepIsOver() noexcept {
   return WaitResult::kTimedOut;
 }
 
-WaitResult Sleep(base::Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
   // In no list: no one but its time-out and an interrupter can find it.
   waiter.Prepare(deadline, interruptible);
@@ -187,12 +187,12 @@ WaitResult Sleep(base::Deadline deadline, Interruptible interruptible) noexcept 
 
 }  // namespace
 
-WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult SleepUntil(Deadline deadline, Interruptible interruptible) noexcept {
   return deadline.expired() ? SleepIsOver() : Sleep(deadline, interruptible);
 }
 
 WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept {
-  return duration.count() <= 0 ? SleepIsOver() : Sleep(base::Deadline::After(duration), interruptible);
+  return duration.count() <= 0 ? SleepIsOver() : Sleep(Deadline(duration), interruptible);
 }
 
 void YieldFiberOrThread() noexcept {
@@ -203,8 +203,8 @@ void YieldFiberOrThread() noexcept {
   }
 }
 
-WaitResult WaitQueue::Wait(Waiter* waiter, base::Deadline deadline, Interruptible interruptible) noexcept {
-  if (!deadline.is_infinite() && deadline.expired()) {
+WaitResult WaitQueue::Wait(Waiter* waiter, Deadline deadline, Interruptible interruptible) noexcept {
+  if (!deadline.is_none() && deadline.expired()) {
     unlock();
     return WaitResult::kTimedOut;
   }
@@ -213,7 +213,7 @@ WaitResult WaitQueue::Wait(Waiter* waiter, base::Deadline deadline, Interruptibl
   return Await(waiter, deadline);
 }
 
-WaitResult WaitQueue::Await(Waiter* waiter, base::Deadline deadline) noexcept {
+WaitResult WaitQueue::Await(Waiter* waiter, Deadline deadline) noexcept {
   const WaitResult result = waiter->Await(deadline);
   if (result == WaitResult::kNotified) return result;
   base::SpinLockGuard guard(lock_);

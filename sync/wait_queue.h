@@ -44,7 +44,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
@@ -69,11 +69,11 @@ class Waiter : public WaitNode {
   Waiter() noexcept;  // The calling fiber or thread.
 
   // The owner, holding the lock that guards the list, before it enters it. From here on it must call Await().
-  void Prepare(base::Deadline deadline, Interruptible interruptible) noexcept;
+  void Prepare(Deadline deadline, Interruptible interruptible) noexcept;
 
   // The owner, holding no lock. Returns when the wait is decided and the owner was woken. If the result is not
   // kNotified, the caller must take the waiter out of its list, under the list's lock, if it is still linked.
-  [[nodiscard]] WaitResult Await(base::Deadline deadline) noexcept;
+  [[nodiscard]] WaitResult Await(Deadline deadline) noexcept;
 
   // The winner, holding no lock. Its last touch of the waiter.
   void Wake() noexcept;
@@ -91,8 +91,8 @@ class Waiter : public WaitNode {
  private:
   friend void WakeAll(WaitList* claimed) noexcept;
 
-  WaitResult AwaitFiber(base::Deadline deadline) noexcept;
-  WaitResult AwaitThread(base::Deadline deadline) noexcept;
+  WaitResult AwaitFiber(Deadline deadline) noexcept;
+  WaitResult AwaitThread(Deadline deadline) noexcept;
 
   FiberEntity* const fiber_;  // nullptr: a thread
   DecisionWord own_word_{nullptr};
@@ -138,7 +138,7 @@ void WakeAll(WaitList* claimed) noexcept;
 bool InterruptWait(FiberEntity* fiber) noexcept;
 
 // Waits for nothing but the deadline (kTimedOut) or an interruption. Fiber or thread; switches.
-WaitResult SleepUntil(base::Deadline deadline, Interruptible interruptible) noexcept;
+WaitResult SleepUntil(Deadline deadline, Interruptible interruptible) noexcept;
 // The same for a time from now; reads the clock once. Zero or less: a yield.
 WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept;
 
@@ -175,16 +175,15 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
   // --- The waiting side ---
 
   // All of it: enqueues, unlocks, waits, has left the queue.
-  [[nodiscard]] WaitResult Wait(Waiter* waiter, base::Deadline deadline, Interruptible interruptible) noexcept
-      WEFT_RELEASE();
+  [[nodiscard]] WaitResult Wait(Waiter* waiter, Deadline deadline, Interruptible interruptible) noexcept WEFT_RELEASE();
 
   // In two steps, for who must do something between them. Await() must follow, with the same deadline.
-  void Enqueue(Waiter* waiter, base::Deadline deadline, Interruptible interruptible) noexcept
+  void Enqueue(Waiter* waiter, Deadline deadline, Interruptible interruptible) noexcept
       WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     waiter->Prepare(deadline, interruptible);
     waiters_.PushBack(waiter);
   }
-  [[nodiscard]] WaitResult Await(Waiter* waiter, base::Deadline deadline) noexcept WEFT_EXCLUDES(this);
+  [[nodiscard]] WaitResult Await(Waiter* waiter, Deadline deadline) noexcept WEFT_EXCLUDES(this);
 
   // --- The waking side ---
 

@@ -8,6 +8,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
+#include "weft/base/saturating_nanoseconds.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/timer/callback_entry.h"
 
@@ -170,10 +171,10 @@ void CallbackRunner::RunDue(TimerEntry* const* entries, std::size_t count) {
 
 std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept {
   // In 128 bits: the first expiry may be any time point, and from the first of all to now is more than 63 bits.
-  using base::clock_internal::Int128;
+  using base::Int128;
   const Int128 late_ns = Int128{now.time_since_epoch().count()} - expires_ns;
   const Int128 runs_missed = late_ns > 0 ? late_ns / interval_ns : 0;
-  return base::clock_internal::Clamp(expires_ns + (runs_missed + 1) * interval_ns);
+  return base::SaturateToInt64(expires_ns + (runs_missed + 1) * interval_ns);
 }
 
 std::uint64_t RefusedCallbackFibers() noexcept { return refused_fibers.load(std::memory_order_relaxed); }

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/timer/timer_entry.h"
 
 namespace weft::timer {
@@ -28,7 +29,7 @@ class TimerShard;
 
 struct CallbackTimerOptions {
   const char* function;  // the user's call, for messages
-  base::Deadline at;
+  Deadline at;
   std::chrono::nanoseconds interval{0};  // 0: once
   bool on_timer_thread = false;          // run there instead of in a fiber
 };

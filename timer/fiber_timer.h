@@ -3,12 +3,13 @@
 //
 // Timers that call back.
 // Sample:
-//   std::uint64_t once = weft::SetFiberTimer(deadline, [this] { OnTimeout(); });                // in a new fiber
-//   std::uint64_t tick = weft::SetFiberTimer(deadline, 100ms, [](std::uint64_t id) { ... });    // again and again
+//   std::uint64_t once = weft::SetFiberTimer(5ms, [this] { OnTimeout(); });                // in a new fiber
+//   std::uint64_t tick = weft::SetFiberTimer(1s, 100ms, [](std::uint64_t id) { ... });     // again and again
 //   weft::KillFiberTimer(tick);
 //
 // Everything here may be called from any thread, fiber or not, and from callbacks, while the runtime is running. `at`
-// is a time point of any clock; a callback is `void()` or `void(std::uint64_t id)`.
+// says when, as a duration from now or a time point of any clock (base/deadline.h); a callback is `void()` or
+// `void(std::uint64_t id)`.
 //
 // When. Never before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling group (of some
 // group, if the setter is a plain thread), which inherits the FiberExecutionContext of the fiber that set it (that of a
@@ -17,8 +18,9 @@
 // CreateFiberTimer runs on the thread of the timers itself: it gets there sooner, must be short, and may not wait for
 // anything. A fiber that it starts is taken even if the run queue is full.
 //
-// Periodic timers fire at `at`, at + interval, ... Runs of one timer never overlap: it is armed again when the callback
-// has returned, and what was missed by then is skipped, not caught up.
+// Periodic timers fire at `at`, at + interval, ... (a duration of 0 or below: now, now + interval, ...). Runs of one
+// timer never overlap: it is armed again when the callback has returned, and what was missed by then is skipped, not
+// caught up.
 //
 // Ids. A timer that fired for the last time or was killed is gone, with its memory and its callback; its id is never
 // given to another timer. Using an id that is gone is harmless. Nobody has to kill or detach a timer: it frees itself.
@@ -44,7 +46,8 @@
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
+#include "weft/base/saturating_nanoseconds.h"
 #include "weft/timer/callback_timer.h"
 #include "weft/timer/timer_entry.h"
 
@@ -56,28 +59,25 @@ concept FiberTimerCallback = std::is_constructible_v<std::decay_t<F>, F> &&
 
 // Calls `callback` once in a new fiber. Returns the timer's id; 0: it was refused (memory is exhausted; the runtime
 // stops), and `callback` has been destroyed.
-template <class Clock, class Duration, FiberTimerCallback F>
-std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
+template <FiberTimerCallback F>
+std::uint64_t SetFiberTimer(Deadline at, F&& callback);
 
 // The same again after each interval, which is above zero.
-template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
-                            F&& callback);
+template <class Rep, class Period, FiberTimerCallback F>
+std::uint64_t SetFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
 // As SetFiberTimer, for timers that nobody will kill. False: refused.
-template <class Clock, class Duration, FiberTimerCallback F>
-bool SetFiberDetachedTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
-template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-bool SetFiberDetachedTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
-                           F&& callback);
+template <FiberTimerCallback F>
+bool SetFiberDetachedTimer(Deadline at, F&& callback);
+template <class Rep, class Period, FiberTimerCallback F>
+bool SetFiberDetachedTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
 // A timer whose callback runs on the thread of the timers. It does nothing before EnableFiberTimer(id): so the id can
 // be kept where the callback finds it.
-template <class Clock, class Duration, FiberTimerCallback F>
-[[nodiscard]] std::uint64_t CreateFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback);
-template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-[[nodiscard]] std::uint64_t CreateFiberTimer(std::chrono::time_point<Clock, Duration> at,
-                                             std::chrono::duration<Rep, Period> interval, F&& callback);
+template <FiberTimerCallback F>
+[[nodiscard]] std::uint64_t CreateFiberTimer(Deadline at, F&& callback);
+template <class Rep, class Period, FiberTimerCallback F>
+[[nodiscard]] std::uint64_t CreateFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
 // Nothing happens if it is enabled already, or gone.
 void EnableFiberTimer(std::uint64_t id);
@@ -164,14 +164,12 @@ std::uint64_t Make(Maker make, const timer::CallbackTimerOptions& options, F&& c
   }
 }
 
-template <class Clock, class Duration>
-timer::CallbackTimerOptions Once(const char* function, std::chrono::time_point<Clock, Duration> at) {
-  return {.function = function, .at = base::Deadline::At(at)};
-}
+inline timer::CallbackTimerOptions Once(const char* function, Deadline at) { return {.function = function, .at = at}; }
 
-template <class Clock, class Duration, class Rep, class Period>
-timer::CallbackTimerOptions Periodic(const char* function, std::chrono::time_point<Clock, Duration> at,
-                                     std::chrono::duration<Rep, Period> interval) {
+template <class Rep, class Period>
+timer::CallbackTimerOptions Periodic(const char* function, Deadline at, std::chrono::duration<Rep, Period> interval) {
+  // Of a duration of 0 or below the deadline knows no time point, but the rhythm needs one.
+  if (at.time_point() == Deadline::TimePoint::min()) at = std::chrono::steady_clock::now();
   timer::CallbackTimerOptions options = Once(function, at);
   options.interval = base::SaturatingNanoseconds(interval);
   WEFT_CHECK(options.interval.count() > 0, function, ": the interval must be above zero");
@@ -180,44 +178,41 @@ timer::CallbackTimerOptions Periodic(const char* function, std::chrono::time_poi
 
 }  // namespace fiber_timer_internal
 
-template <class Clock, class Duration, FiberTimerCallback F>
-std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback) {
+template <FiberTimerCallback F>
+std::uint64_t SetFiberTimer(Deadline at, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer, fiber_timer_internal::Once("SetFiberTimer", at),
                                     std::forward<F>(callback));
 }
 
-template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-std::uint64_t SetFiberTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
-                            F&& callback) {
+template <class Rep, class Period, FiberTimerCallback F>
+std::uint64_t SetFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer,
                                     fiber_timer_internal::Periodic("SetFiberTimer", at, interval),
                                     std::forward<F>(callback));
 }
 
-template <class Clock, class Duration, FiberTimerCallback F>
-bool SetFiberDetachedTimer(std::chrono::time_point<Clock, Duration> at, F&& callback) {
+template <FiberTimerCallback F>
+bool SetFiberDetachedTimer(Deadline at, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer, fiber_timer_internal::Once("SetFiberDetachedTimer", at),
                                     std::forward<F>(callback)) != 0;
 }
 
-template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-bool SetFiberDetachedTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
-                           F&& callback) {
+template <class Rep, class Period, FiberTimerCallback F>
+bool SetFiberDetachedTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer,
                                     fiber_timer_internal::Periodic("SetFiberDetachedTimer", at, interval),
                                     std::forward<F>(callback)) != 0;
 }
 
-template <class Clock, class Duration, FiberTimerCallback F>
-std::uint64_t CreateFiberTimer(std::chrono::time_point<Clock, Duration> at, F&& callback) {
+template <FiberTimerCallback F>
+std::uint64_t CreateFiberTimer(Deadline at, F&& callback) {
   timer::CallbackTimerOptions options = fiber_timer_internal::Once("CreateFiberTimer", at);
   options.on_timer_thread = true;
   return fiber_timer_internal::Make(&timer::CreateCallbackTimer, options, std::forward<F>(callback));
 }
 
-template <class Clock, class Duration, class Rep, class Period, FiberTimerCallback F>
-std::uint64_t CreateFiberTimer(std::chrono::time_point<Clock, Duration> at, std::chrono::duration<Rep, Period> interval,
-                               F&& callback) {
+template <class Rep, class Period, FiberTimerCallback F>
+std::uint64_t CreateFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback) {
   timer::CallbackTimerOptions options = fiber_timer_internal::Periodic("CreateFiberTimer", at, interval);
   options.on_timer_thread = true;
   return fiber_timer_internal::Make(&timer::CreateCallbackTimer, options, std::forward<F>(callback));

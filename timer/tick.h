@@ -6,7 +6,7 @@
 //   TK1  a deadline is rounded up and the present is rounded down, so a timer whose tick has been reached is due: never
 //        early, and late by less than one tick plus what the machine adds.
 //   TK2  every time point has a tick: what lies before the epoch is tick 0, and the last tick, kLastTick, begins in 292
-//        years. A deadline in it or after it (Deadline::Infinite()) is as good as never.
+//        years. A deadline in it or after it (Deadline::None()) is as good as never.
 //
 // Why 2^15 ns: a shift converts; it is below what waking a thread by futex costs when the machine is busy, and
 // 8 levels of 64 slots span the whole clock. Rejected: 1 ms (a sleep of 100 us would take ten times as long); 1 us

@@ -149,7 +149,7 @@ TimerWorker* TimerWorker::ForCaller() noexcept {
   return group != nullptr ? Of(group) : nullptr;
 }
 
-void TimerWorker::Arm(WaitTimer* node, base::Deadline deadline) noexcept {
+void TimerWorker::Arm(WaitTimer* node, Deadline deadline) noexcept {
   set_->ShardFor(scheduling_group::CurrentWorker())->Arm(node, TickOfDeadline(deadline.time_point()));
 }
 

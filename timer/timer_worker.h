@@ -43,6 +43,7 @@
 #include <thread>
 
 #include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/timer/callback_runner.h"
@@ -95,9 +96,9 @@ class TimerWorker {
   static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept;
   static TimerWorker* ForCaller() noexcept;
 
-  // Any thread, a timer's `fire` excepted. `node` is not armed; its `fire` is set. Allocates nothing. With an infinite
-  // deadline it is armed and never fires.
-  void Arm(WaitTimer* node, base::Deadline deadline) noexcept;
+  // Any thread, a timer's `fire` excepted. `node` is not armed; its `fire` is set. Allocates nothing. With no deadline
+  // it is armed and never fires.
+  void Arm(WaitTimer* node, Deadline deadline) noexcept;
 
   // Any thread, a timer's `fire` excepted. True: it was armed and will not fire. False: it has fired, or was never
   // armed. Either way its `fire` does not run when this returns.

@@ -8,7 +8,7 @@
 // spins). BM_TwoThreadWakes is just these, between two threads on base::Parkers.
 //
 // BM_FiberBlocking       one fiber; the call is on its stack, nothing is allocated
-// BM_FiberBlockingFor    the same with a limit of time: the call is on the heap, and a timer is set
+// BM_FiberBlockingUntil  the same with a limit of time: the call is on the heap, and a timer is set
 // BM_FiberBlockingMany   64 fibers at once on a pool of 64 threads: time per call. The threads find further calls when
 //                        they have ended one, and the workers further fibers: most wake-ups are saved.
 // BM_MakeThread          what the caller pays when its call needs a thread that is not there: the time until
@@ -43,10 +43,10 @@ void BM_FiberBlocking(benchmark::State& state) {
   });
 }
 
-void BM_FiberBlockingFor(benchmark::State& state) {
+void BM_FiberBlockingUntil(benchmark::State& state) {
   BenchmarkRuntime runtime(state.range(0));
   runtime.RunInside([&] {
-    for (auto _ : state) benchmark::DoNotOptimize(FiberBlockingFor(std::chrono::hours(1), [] {}));
+    for (auto _ : state) benchmark::DoNotOptimize(FiberBlocking([] {}, std::chrono::hours(1)));
   });
 }
 
@@ -158,7 +158,7 @@ void BM_PoolOnConditionVariable(benchmark::State& state) {
 }
 
 BENCHMARK(BM_FiberBlocking)->Apply(OnSomeWorkers);
-BENCHMARK(BM_FiberBlockingFor)->Apply(OnSomeWorkers);
+BENCHMARK(BM_FiberBlockingUntil)->Apply(OnSomeWorkers);
 BENCHMARK(BM_FiberBlockingMany)->Apply(OnSomeWorkers);
 BENCHMARK(BM_TwoThreadWakes)->UseRealTime()->MeasureProcessCPUTime();
 BENCHMARK(BM_PoolOnConditionVariable)->UseRealTime()->MeasureProcessCPUTime();

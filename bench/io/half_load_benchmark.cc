@@ -163,7 +163,7 @@ void BM_HalfLoad(benchmark::State& state) {
     stop.store(true, std::memory_order_relaxed);
     done.Wait();
     seconds += std::chrono::duration<double>(steady_clock::now() - begin).count();
-    server.Stop(base::Deadline::After(1s));
+    server.Stop(1s);
 
     std::vector<double> writes;
     for (const Window& window : windows) writes.push_back(window.write_us);

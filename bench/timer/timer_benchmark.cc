@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/fiber_factory.h"
@@ -293,7 +293,7 @@ void BM_ArmAndDisarm(benchmark::State& state) {
     TimerWorker* timers = TimerWorker::ForCaller();
     WaitTimer node;
     node.fire = [](TimerNode*, FireContext*) {};
-    const auto deadline = base::Deadline::After(std::chrono::seconds(30));
+    const Deadline deadline = std::chrono::seconds(30);
     for (auto _ : state) {
       timers->Arm(&node, deadline);
       benchmark::DoNotOptimize(TimerWorker::Disarm(&node));
@@ -338,7 +338,7 @@ void BM_Sleepers(benchmark::State& state) {
     runtime.Run([&] {
       for (double& late : late_us) {
         runtime.Start([&late, &done] {
-          const auto deadline = base::Deadline::After(kSleep);
+          const Deadline deadline = kSleep;
           testing::TimerSleepUntil(deadline);
           late = std::chrono::duration<double, std::micro>(steady_clock::now() - deadline.time_point()).count();
           done.count_down();

@@ -40,7 +40,7 @@ class GreeterService final : public Greeter::CallbackService {
  private:
   static grpc::Status HandleEcho(interop::FiberServerContext& context, const EchoRequest& request, EchoReply* reply) {
     // A sleep that ends early if the client goes away.
-    if (request.delay_ms() != 0 && context.WaitCancelledFor(std::chrono::milliseconds(request.delay_ms()))) {
+    if (request.delay_ms() != 0 && context.WaitCancelled(std::chrono::milliseconds(request.delay_ms()))) {
       return grpc::Status::CANCELLED;
     }
     reply->set_payload(request.payload());
@@ -52,7 +52,7 @@ class GreeterService final : public Greeter::CallbackService {
     const std::chrono::milliseconds interval(request.interval_ms());
     GreetReply reply;
     for (std::uint32_t i = 1; i <= request.times(); ++i) {
-      if (i != 1 && context.WaitCancelledFor(interval)) return grpc::Status::CANCELLED;
+      if (i != 1 && context.WaitCancelled(interval)) return grpc::Status::CANCELLED;
       reply.set_greeting("hello " + request.name() + ", for the " + std::to_string(i) + ". time");
       if (!writer.Write(reply)) return grpc::Status::CANCELLED;
     }

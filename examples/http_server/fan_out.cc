@@ -38,7 +38,7 @@ std::uint32_t CountPrimesBelow(std::uint32_t limit) {
 
 void AskOne(Call* call, std::uint32_t service) {
   // Stands for a remote call that can be cancelled.
-  if (!call->over.WaitFor(std::chrono::milliseconds(20) * (service + 1))) {
+  if (!call->over.Wait(std::chrono::milliseconds(20) * (service + 1))) {
     const std::uint32_t answer = CountPrimesBelow(100 * (service + 1));
     const std::lock_guard guard(call->mutex);
     if (!call->is_taken) call->result.answers[service] = answer;
@@ -48,13 +48,13 @@ void AskOne(Call* call, std::uint32_t service) {
 
 }  // namespace
 
-FanOutResult AskServices(std::uint32_t n, weft::base::Deadline deadline) {
+FanOutResult AskServices(std::uint32_t n, weft::Deadline deadline) {
   const auto call = std::make_shared<Call>(n);
   for (std::uint32_t service = 0; service < n; ++service) {
     const bool started = weft::StartFiberDetached([call, service] { AskOne(call.get(), service); });
     if (!started) call->open.CountDown();  // Out of memory for one more: that one is late.
   }
-  (void)call->open.WaitUntil(deadline.time_point());
+  (void)call->open.Wait(deadline);
   call->over.Set();
   const std::lock_guard guard(call->mutex);
   call->is_taken = true;

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 
 namespace examples {
 
@@ -23,7 +23,7 @@ struct FanOutResult {
 };
 
 // A fiber; waits.
-FanOutResult AskServices(std::uint32_t n, weft::base::Deadline deadline);
+FanOutResult AskServices(std::uint32_t n, weft::Deadline deadline);
 
 }  // namespace examples
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/io/asio_stream.h"
 
 #include "http_server/message.h"
@@ -30,7 +30,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
 using boost::system::error_code;
-using weft::base::Deadline;
+using weft::Deadline;
 
 // Of each buffer, while a connection waits for its next request for longer than a moment: about two of a browser's.
 constexpr std::size_t kKeptCapacity = 1024;
@@ -233,7 +233,7 @@ class HttpConnection {
   // Until the peer has finished, so that it reads our last answer.
   void Discard() {
     if (tcp_->ShutdownWrite()) return;
-    const Deadline until = Deadline::After(kDiscardFor);
+    const Deadline until = kDiscardFor;
     input_.clear();
     const asio::mutable_buffer space = input_.prepare(kKeptCapacity);
     for (std::size_t discarded = 0; discarded < kDiscardedBytes;) {

@@ -72,7 +72,7 @@ void AnswerFanOut(std::string_view query, Response* response) {
   if (!deadline_ms) return Site::Refuse(400, "deadline_ms: expected a number from 0 to 10000", response);
 
   const auto begin = std::chrono::steady_clock::now();
-  const FanOutResult result = AskServices(*n, weft::base::Deadline::After(std::chrono::milliseconds(*deadline_ms)));
+  const FanOutResult result = AskServices(*n, std::chrono::milliseconds(*deadline_ms));
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
 
   json::object answers;

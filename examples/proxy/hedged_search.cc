@@ -19,7 +19,7 @@ namespace weft::proxy {
 // The attempts at one search.
 class HedgedSearch::Race final : public base::RefCounted<Race> {
  public:
-  explicit Race(SearchRequest request, base::Deadline deadline) : request_(std::move(request)), deadline_(deadline) {}
+  explicit Race(SearchRequest request, Deadline deadline) : request_(std::move(request)), deadline_(deadline) {}
 
   void Start(rpc::Channel* replica) {
     Attempt* attempt = nullptr;
@@ -36,12 +36,10 @@ class HedgedSearch::Race final : public base::RefCounted<Race> {
   }
 
   // True: one has answered or all have failed; false: the time has come.
-  bool WaitUntil(base::Deadline deadline) {
+  bool Wait(Deadline deadline = {}) {
     std::unique_lock lock(mutex_);
     const auto over = [this] { return winner_ != nullptr || running_ == 0; };
-    if (!deadline.is_infinite()) return changed_.wait_until(lock, deadline.time_point(), over);
-    changed_.wait(lock, over);
-    return true;
+    return changed_.wait(lock, over, deadline);
   }
 
   bool won() {
@@ -97,7 +95,7 @@ class HedgedSearch::Race final : public base::RefCounted<Race> {
   }
 
   const SearchRequest request_;
-  const base::Deadline deadline_;
+  const Deadline deadline_;
   FiberMutex mutex_;  // guards what follows
   FiberConditionVariable changed_;
   std::vector<std::unique_ptr<Attempt>> attempts_;
@@ -110,7 +108,7 @@ HedgedSearch::HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::mic
   WEFT_CHECK(!replicas_.empty(), "HedgedSearch: no replicas");
 }
 
-HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, std::size_t first, base::Deadline deadline) {
+HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, std::size_t first, Deadline deadline) {
   std::vector<rpc::Channel*> order(replicas_);
   std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first % order.size()), order.end());
   std::stable_partition(order.begin(), order.end(), [](const rpc::Channel* channel) { return channel->Healthy(); });
@@ -119,13 +117,13 @@ HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, std::size_t
   std::size_t started = 0;
   std::size_t hedge = order.size();  // which attempt was one
   race->Start(order[started++]);
-  if (order.size() > 1 && !race->WaitUntil(std::min(deadline, base::Deadline::After(hedge_delay_)))) {
+  if (order.size() > 1 && !race->Wait(std::min(deadline, Deadline(hedge_delay_)))) {
     hedged_.fetch_add(1, std::memory_order_relaxed);
     hedge = started;
     race->Start(order[started++]);
   }
   for (;;) {
-    static_cast<void>(race->WaitUntil(base::Deadline::Infinite()));  // Each attempt ends at the deadline.
+    static_cast<void>(race->Wait());  // Each attempt ends at the deadline.
     if (race->won() || started == order.size() || deadline.expired()) break;
     failed_over_.fetch_add(1, std::memory_order_relaxed);
     race->Start(order[started++]);

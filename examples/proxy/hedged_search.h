@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/examples/rpc/rpc_channel.h"
 
 #include "examples/proxy/search.pb.h"
@@ -38,7 +38,7 @@ class HedgedSearch {
   HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay);
 
   // The replica `first` is asked first, unless only others are healthy.
-  Result Ask(const SearchRequest& request, std::size_t first, base::Deadline deadline);
+  Result Ask(const SearchRequest& request, std::size_t first, Deadline deadline);
 
   struct Counts {
     std::uint64_t hedged = 0;       // a second replica was asked because the first was slow

@@ -160,7 +160,7 @@ class Proxy {
     const auto query = Parameter(parameters, "q");
     if (!query) return Failure(http::status::bad_request, "expected /search?q=<what to search for>");
     searches_.fetch_add(1, std::memory_order_relaxed);
-    const base::Deadline deadline = base::Deadline::After(Milliseconds(FLAGS_deadline_ms));
+    const Deadline deadline = Milliseconds(FLAGS_deadline_ms);
     // Shards take turns in who is asked first.
     HedgedSearch::Result results[kShards];
     const auto ask = [&](std::uint32_t shard) {
@@ -268,7 +268,7 @@ int Run(const rpc::TerminationSignals& signals, const io::SocketAddress& address
   std::cout << "listening on " << server.local_address().ToString() << std::endl;
   signals.WaitFor(FLAGS_duration);
   proxy.Drain();
-  server.Stop(base::Deadline::After(std::chrono::milliseconds(FLAGS_drain_ms)));
+  server.Stop(std::chrono::milliseconds(FLAGS_drain_ms));
   proxy.Print(std::cout);
   rpc::PrintSchedulerReport(std::cout);
   return 0;

@@ -176,11 +176,10 @@ void PExpire(Arguments arguments, Session* session) { ExpireIn(arguments, millis
 
 // -2: no such key; -1: it does not expire.
 std::int64_t MillisecondsLeft(std::string_view key, Session* session) {
-  const std::optional<weft::base::Deadline> expiry = session->host->store().ExpiryOf(key);
+  const std::optional<weft::Deadline> expiry = session->host->store().ExpiryOf(key);
   if (!expiry) return -2;
-  if (expiry->is_infinite()) return -1;
-  const auto left = expiry->time_point() - std::chrono::steady_clock::now();
-  return std::max<std::int64_t>(std::chrono::ceil<milliseconds>(left).count(), 0);
+  if (expiry->is_none()) return -1;
+  return std::chrono::ceil<milliseconds>(expiry->remaining()).count();
 }
 
 void Ttl(Arguments arguments, Session* session) {

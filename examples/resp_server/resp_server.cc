@@ -23,7 +23,7 @@ void CloseGently(weft::io::TcpStream* stream) {
   constexpr std::chrono::milliseconds kPatience{500};
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   stream->ShutdownWrite();
-  const auto until = weft::base::Deadline::After(kPatience);
+  const weft::Deadline until = kPatience;
   char discarded[512];
   for (std::size_t bytes = 0; bytes < kMostBytes;) {
     const weft::io::IoResult got = stream->ReadSome(discarded, sizeof(discarded), until);

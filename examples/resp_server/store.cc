@@ -158,12 +158,12 @@ bool Store::ExpireAt(std::string_view key, TimePoint at) {
   return true;
 }
 
-std::optional<weft::base::Deadline> Store::ExpiryOf(std::string_view key) {
+std::optional<weft::Deadline> Store::ExpiryOf(std::string_view key) {
   Shard& shard = ShardOf(key);
   const std::lock_guard guard(shard.mutex);
   const Item* item = Find(&shard, key);
   if (item == nullptr) return std::nullopt;
-  return item->second.expires ? weft::base::Deadline::At(item->second.expiry->first) : weft::base::Deadline::Infinite();
+  return item->second.expires ? weft::Deadline(item->second.expiry->first) : weft::Deadline::None();
 }
 
 void Store::Clear() {

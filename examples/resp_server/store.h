@@ -36,6 +36,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/sync/fiber_mutex.h"
 
 #include "resp_server/value.h"
@@ -86,8 +87,8 @@ class Store {
   std::size_t Erase(Keys keys);
   // A time that has passed erases it. False: there is no such key.
   bool ExpireAt(std::string_view key, TimePoint at);
-  // Nothing: there is no such key; Deadline::Infinite(): it does not expire.
-  std::optional<weft::base::Deadline> ExpiryOf(std::string_view key);
+  // Nothing: there is no such key; Deadline::None(): it does not expire.
+  std::optional<weft::Deadline> ExpiryOf(std::string_view key);
 
   void Clear();
   // At most about `most` of each shard that has any; how many in all.

@@ -19,7 +19,7 @@ namespace {
 OutFrame taken{.next = nullptr, .size = 0};
 OutFrame* const kTaken = &taken;
 
-constexpr base::Deadline AtOnce() { return base::Deadline::After(std::chrono::nanoseconds(0), {}); }
+constexpr Deadline AtOnce() { return Deadline::After(std::chrono::nanoseconds(0), {}); }
 
 }  // namespace
 
@@ -53,7 +53,7 @@ void BatchWriter::WriteAll(bool borrowed) {
     }
     if (failed()) {
       DropToDo();
-    } else if (!WriteToDo(borrowed ? AtOnce() : base::Deadline::After(options_.timeout))) {
+    } else if (!WriteToDo(borrowed ? AtOnce() : Deadline(options_.timeout))) {
       return HandOff();
     }
     Owner* const owner = owner_;
@@ -94,7 +94,7 @@ bool BatchWriter::TryEnd() {
 }
 
 // False: the kernel does not take more now, and the deadline was AtOnce().
-bool BatchWriter::WriteToDo(base::Deadline deadline) {
+bool BatchWriter::WriteToDo(Deadline deadline) {
   while (to_do_ != nullptr) {
     iovec parts[kMaxParts];
     std::size_t count = 0;

@@ -31,7 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/fiber_event.h"
@@ -94,7 +94,7 @@ class BatchWriter {
 
   // The writer. `borrowed`: in a caller's fiber.
   void WriteAll(bool borrowed);
-  bool WriteToDo(base::Deadline deadline);
+  bool WriteToDo(Deadline deadline);
   void Sent(std::size_t bytes);
   void LetOthersCome();
   void TakeAll();

@@ -67,12 +67,12 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
     return controller->SetFailed(
         TOO_LARGE, base::StrCat("the request has ", size, " bytes, at most ", limits_.max_body, " are sent"));
   }
-  const base::Deadline deadline = controller->deadline();
+  const Deadline deadline = controller->deadline();
   RequestMeta meta;
   meta.set_service(method->service()->full_name());
   meta.set_method(method->name());
-  if (!deadline.is_infinite()) {
-    const auto left = deadline.time_point() - std::chrono::steady_clock::now();
+  if (!deadline.is_none()) {
+    const std::chrono::nanoseconds left = deadline.remaining();
     if (left <= left.zero()) return controller->SetFailed(DEADLINE_EXCEEDED, "the deadline has passed before the call");
     meta.set_timeout_us(static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::microseconds>(left).count()));
   }
@@ -91,12 +91,8 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
   }
   bool ended = false;
   if (refusal == OK) {
-    if (deadline.is_infinite()) {
-      call.ended.Wait();
-      ended = true;
-    } else if (call.ended.WaitUntil(deadline.time_point())) {
-      ended = true;
-    } else {
+    ended = call.ended.Wait(deadline);
+    if (!ended) {
       refusal = DEADLINE_EXCEEDED;
       why = "no answer within the time";
     }

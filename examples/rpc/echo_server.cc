@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     } else {
       std::cout << "listening on " << server.local_address().ToString() << std::endl;
       signals.Wait();
-      server.Stop(weft::base::Deadline::After(std::chrono::milliseconds(FLAGS_drain_ms)));
+      server.Stop(std::chrono::milliseconds(FLAGS_drain_ms));
       const weft::rpc::Server::Counts counts = server.counts();
       std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
                 << ", bad " << counts.bad << "; frames sent " << counts.answers << " by " << counts.writes

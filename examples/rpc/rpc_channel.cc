@@ -60,9 +60,9 @@ void Channel::Keep(Slot* slot) {
   auto pause = options_.backoff_least;
   while (!stop_.IsSet()) {
     io::TcpStream stream;
-    if (const std::error_code error = stream.Connect(server_, base::Deadline::After(options_.connect_timeout))) {
+    if (const std::error_code error = stream.Connect(server_, options_.connect_timeout)) {
       SetState(slot, State::kBroken, error.message());
-      static_cast<void>(stop_.WaitFor(pause));
+      static_cast<void>(stop_.Wait(pause));
       pause = std::min(pause * 2, options_.backoff_most);
       continue;
     }
@@ -76,7 +76,7 @@ void Channel::Keep(Slot* slot) {
     if (worked) {
       pause = options_.backoff_least;
     } else {
-      static_cast<void>(stop_.WaitFor(pause));
+      static_cast<void>(stop_.Wait(pause));
       pause = std::min(pause * 2, options_.backoff_most);
     }
   }
@@ -137,9 +137,7 @@ base::RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
       controller->SetFailed(UNAVAILABLE, base::StrCat("no connection to ", server_.ToString(), ": ", last_error_));
       return nullptr;
     }
-    if (controller->deadline().is_infinite()) {
-      changed_.wait(lock);
-    } else if (changed_.wait_until(lock, controller->deadline().time_point()) == std::cv_status::timeout) {
+    if (changed_.wait(lock, controller->deadline()) == std::cv_status::timeout) {
       controller->SetFailed(DEADLINE_EXCEEDED,
                             base::StrCat("no connection to ", server_.ToString(), " within the time"));
       return nullptr;

@@ -17,7 +17,7 @@ Controller::~Controller() = default;
 
 void Controller::Reset() {
   timeout_ = std::chrono::nanoseconds::max();
-  latest_ = deadline_ = base::Deadline();
+  latest_ = deadline_ = Deadline();
   code_ = OK;
   text_.clear();
   canceled_.store(false, std::memory_order_relaxed);
@@ -30,8 +30,7 @@ void Controller::SetFailed(ErrorCode code, std::string reason) {
 
 void Controller::ResolveDeadline(std::chrono::nanoseconds default_timeout) {
   const auto timeout = timeout_ != std::chrono::nanoseconds::max() ? timeout_ : default_timeout;
-  deadline_ = latest_;
-  if (timeout != std::chrono::nanoseconds::max()) deadline_ = std::min(deadline_, base::Deadline::After(timeout));
+  deadline_ = std::min(latest_, Deadline(timeout));
 }
 
 bool Controller::BeginCall(ClientConnection* connection, std::uint64_t id) {

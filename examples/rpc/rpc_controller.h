@@ -25,7 +25,7 @@
 #include <cstdint>
 #include <string>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -43,7 +43,7 @@ class Controller final : public google::protobuf::RpcController {
   // --- Both sides ---
   // Client: of the call that goes on or was the last. Server: when nobody waits for the answer any more. For calls that
   // the handler makes itself: set_deadline(controller->deadline()).
-  base::Deadline deadline() const { return deadline_; }
+  Deadline deadline() const { return deadline_; }
   bool Failed() const override { return code_ != OK; }
   std::string ErrorText() const override { return text_; }
   ErrorCode error_code() const { return code_; }
@@ -54,7 +54,7 @@ class Controller final : public google::protobuf::RpcController {
   void Reset() override;
   // Of each call, from its start (else: the channel's); and a time that none goes on beyond.
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_ = timeout; }
-  void set_deadline(base::Deadline deadline) { latest_ = deadline; }
+  void set_deadline(Deadline deadline) { latest_ = deadline; }
   // The call ends with CANCELED at once, unless it has ended; before a call: the next one does. The server is told. A
   // call that waits for a connection to be made notices when that is over.
   void StartCancel() override;
@@ -79,8 +79,8 @@ class Controller final : public google::protobuf::RpcController {
   google::protobuf::Closure* MarkEnded();
 
   std::chrono::nanoseconds timeout_ = std::chrono::nanoseconds::max();
-  base::Deadline latest_;
-  base::Deadline deadline_;
+  Deadline latest_;
+  Deadline deadline_;
   ErrorCode code_ = OK;
   std::string text_;
 

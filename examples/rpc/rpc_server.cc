@@ -21,7 +21,7 @@ Server::Server() : Server(Options()) {}
 
 Server::Server(Options options) : options_(std::move(options)) {}
 
-Server::~Server() { Stop(base::Deadline::At(base::Deadline::TimePoint::min())); }
+Server::~Server() { Stop(std::chrono::seconds(0)); }
 
 void Server::AddService(google::protobuf::Service* service) {
   WEFT_CHECK(listening_ == nullptr, "rpc::Server::AddService: the server has been started");
@@ -54,7 +54,7 @@ std::vector<ServerConnection*> Server::UseAllConnections() {
   return connections;
 }
 
-void Server::Stop(base::Deadline drain_until) {
+void Server::Stop(Deadline drain_until) {
   if (listening_ == nullptr) return;
   std::unique_lock lock(mutex_);
   // Enter() looks at it under the lock, EndCall() without.
@@ -66,14 +66,11 @@ void Server::Stop(base::Deadline drain_until) {
     connection->EndUse();
   }
   lock.lock();
-  const auto wait = [&](base::Deadline deadline, const auto& condition) {
-    if (deadline.is_infinite()) return changed_.wait(lock, condition);
-    static_cast<void>(changed_.wait_until(lock, deadline.time_point(), condition));
-  };
   // seq_cst: either we see that the last call has ended, or its end sees that we drain. Pairs with EndCall().
   const auto all_answered = [this] { return in_flight_.load(std::memory_order_seq_cst) == 0; };
-  wait(drain_until, all_answered);
-  wait(std::min(drain_until, base::Deadline::After(kFarewellTime)), [this] { return connections_ == 0; });
+  changed_.wait(lock, all_answered, drain_until);
+  const auto all_gone = [this] { return connections_ == 0; };
+  changed_.wait(lock, all_gone, std::min(drain_until, Deadline(kFarewellTime)));
   connections.clear();
   if (!all_answered()) connections = UseAllConnections();
   lock.unlock();

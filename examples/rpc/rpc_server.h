@@ -8,7 +8,7 @@
 //     server.AddService(&echo);
 //     if (auto error = server.Start(*io::SocketAddress::Parse("0.0.0.0:8000"))) ...
 //     ...
-//     server.Stop(base::Deadline::After(5s));
+//     server.Stop(5s);
 //
 // A connection has a fiber that reads: it cuts what came into frames and starts the fibers for them, all of one read at
 // once. A handler may take as long as it likes and call `done` from anywhere; answers go out in the order in which they
@@ -41,7 +41,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
@@ -78,7 +78,7 @@ class Server {
   // Graceful: no connection is accepted, clients are told to send no more, what they have sent before they learn of it
   // is answered with UNAVAILABLE, what is in flight is answered. At the deadline connections are cut, and calls
   // cancelled. Returns when the last handler has ended.
-  void Stop(base::Deadline drain_until);
+  void Stop(Deadline drain_until);
 
   io::SocketAddress local_address() const { return listening_->local_address(); }
 

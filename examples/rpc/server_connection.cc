@@ -46,7 +46,7 @@ bool ServerCall::Prepare() {
   if (meta.timeout_us() != 0) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     const std::chrono::microseconds left(static_cast<std::int64_t>(std::min(meta.timeout_us(), kMost)));
-    controller_.deadline_ = base::Deadline::After(left, came_);
+    controller_.deadline_ = Deadline::After(left, came_);
     if (controller_.deadline_.expired()) {
       server->late_.fetch_add(1, std::memory_order_relaxed);
       controller_.SetFailed(DEADLINE_EXCEEDED, "the time was over before the request's turn came");
@@ -170,7 +170,7 @@ ServerConnection::Next ServerConnection::ReadOnce() {
   return Next::kReadOn;
 }
 
-void ServerConnection::OnRequest(Frame frame, base::Deadline::TimePoint now) {
+void ServerConnection::OnRequest(Frame frame, Deadline::TimePoint now) {
   const std::uint64_t id = frame.header.correlation_id;
   if (server_->draining()) return Answer(id, UNAVAILABLE, "the server is stopping");
   if (!server_->BeginCall()) return Answer(id, OVERLOADED, "the server has too much to do");
@@ -238,7 +238,7 @@ void ServerConnection::SayFarewell() {
 // comes, without looking at it, until the peer has read that we are through.
 void ServerConnection::Linger() {
   static_cast<void>(stream_->ShutdownWrite());
-  const base::Deadline until = base::Deadline::After(kLingerFor);
+  const Deadline until = kLingerFor;
   char nowhere[4096];
   for (;;) {
     const io::IoResult result = stream_->ReadSome(nowhere, sizeof(nowhere), until);

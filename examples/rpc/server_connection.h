@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
@@ -45,7 +45,7 @@ class ServerConnection;
 
 class ServerCall final : public google::protobuf::Closure {
  public:
-  ServerCall(ServerConnection* connection, Frame frame, base::Deadline::TimePoint came)
+  ServerCall(ServerConnection* connection, Frame frame, Deadline::TimePoint came)
       : connection_(connection), frame_(std::move(frame)), came_(came), id_(frame_.header.correlation_id) {}
 
   // In its fiber, once.
@@ -68,7 +68,7 @@ class ServerCall final : public google::protobuf::Closure {
 
   ServerConnection* const connection_;
   Frame frame_;  // until it is parsed
-  const base::Deadline::TimePoint came_;
+  const Deadline::TimePoint came_;
   const std::uint64_t id_;
   google::protobuf::Service* service_ = nullptr;
   const google::protobuf::MethodDescriptor* method_ = nullptr;
@@ -105,7 +105,7 @@ class ServerConnection final : private BatchWriter::Owner {
 
   enum class Next { kReadOn, kEnd, kEndAfterError };
   Next ReadOnce();
-  void OnRequest(Frame frame, base::Deadline::TimePoint now);
+  void OnRequest(Frame frame, Deadline::TimePoint now);
   void StartCalls();
   void Cancel(std::uint64_t id);
   void CancelAll();

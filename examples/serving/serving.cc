@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
@@ -29,7 +29,7 @@ DEFINE_double(drain, 5, "Seconds that connections have to finish after the end w
 namespace examples {
 namespace {
 
-using weft::base::Deadline;
+using weft::Deadline;
 
 // The soft limit is low so that select() keeps working; nobody selects here.
 void RaiseDescriptorLimit() {
@@ -51,11 +51,11 @@ sigset_t BlockSignals() {
 
 void AwaitEnd(const sigset_t& signals, Deadline end) {
   for (;;) {
-    if (end.is_infinite()) {
+    if (end.is_none()) {
       if (::sigwaitinfo(&signals, nullptr) > 0) return;
       continue;
     }
-    const auto left = std::max(end.time_point() - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    const std::chrono::nanoseconds left = end.remaining();
     timespec timeout{};
     timeout.tv_sec = left / std::chrono::seconds(1);
     timeout.tv_nsec = (left % std::chrono::seconds(1)).count();
@@ -94,9 +94,9 @@ int Serving::Run(std::function<void(weft::io::TcpStream&)> handler) {
     if (started) {
       std::cout << name_ << ": listening on " << server.local_address().ToString() << std::endl;
       const std::chrono::duration<double> duration(FLAGS_duration);
-      AwaitEnd(signals, FLAGS_duration > 0 ? Deadline::After(duration) : Deadline());
+      AwaitEnd(signals, FLAGS_duration > 0 ? Deadline(duration) : Deadline());
       stopping_.store(true, std::memory_order_relaxed);
-      server.Stop(Deadline::After(std::chrono::duration<double>(FLAGS_drain)));
+      server.Stop(std::chrono::duration<double>(FLAGS_drain));
       std::cout << name_ << ": served " << server.counts().accepted << " connections" << std::endl;
     }
   }

@@ -120,7 +120,7 @@ TEST_F(StoreTest, AnExpiredKeyIsAbsentForEveryCall) {
   key = expired_key();
   EXPECT_EQ(store.Add(key, 1, &sum), Store::AddResult::kDone);
   EXPECT_EQ(sum, 1);
-  EXPECT_TRUE(store.ExpiryOf(key)->is_infinite());  // The counter is a new one.
+  EXPECT_TRUE(store.ExpiryOf(key)->is_none());  // The counter is a new one.
   key = expired_key();
   EXPECT_FALSE(Erase(key));
   key = expired_key();
@@ -136,7 +136,7 @@ TEST_F(StoreTest, AnExpiryIsSetMovedAndLifted) {
   EXPECT_EQ(store.ExpiryOf("k"), std::nullopt);
   EXPECT_FALSE(store.ExpireAt("k", clock.now() + 1s));
   Set("k", "v");
-  EXPECT_TRUE(store.ExpiryOf("k")->is_infinite());
+  EXPECT_TRUE(store.ExpiryOf("k")->is_none());
   EXPECT_TRUE(store.ExpireAt("k", clock.now() + 1s));
   EXPECT_TRUE(store.ExpireAt("k", clock.now() + 2s));
   EXPECT_EQ(store.ExpiryOf("k")->time_point(), clock.now() + 2s);
@@ -144,7 +144,7 @@ TEST_F(StoreTest, AnExpiryIsSetMovedAndLifted) {
   EXPECT_TRUE(store.Set("k", Value::Make("w"), {.keep_expiry = true}));
   EXPECT_EQ(store.ExpiryOf("k")->time_point(), clock.now() + 2s);
   Set("k", "x");
-  EXPECT_TRUE(store.ExpiryOf("k")->is_infinite());
+  EXPECT_TRUE(store.ExpiryOf("k")->is_none());
   EXPECT_EQ(store.counts().expiring, std::size_t{0});
   EXPECT_TRUE(store.ExpireAt("k", clock.now()));  // A time that has come: erased.
   EXPECT_EQ(Get("k"), std::nullopt);

@@ -183,7 +183,7 @@ TEST_P(FiberLocalTest, DestructorsMaySuspendLockAndStartFibers) {
       Fiber([&] { done = true; }).Join();
     };
   });
-  EXPECT_FALSE(fiber.JoinFor(5ms));
+  EXPECT_FALSE(fiber.Join(5ms));
   mutex.unlock();
   fiber.Join();
   EXPECT_TRUE(done);

@@ -220,8 +220,8 @@ TEST_F(FiberMisuseDeathTest, AJoinAfterOneThatRanOutOfTimeIsNone) {
   WithRuntime([] {
     FiberEvent go;
     Fiber fiber([&] { go.Wait(); });
-    EXPECT_FALSE(fiber.JoinFor(1ns));
-    EXPECT_FALSE(fiber.JoinFor(1ns));
+    EXPECT_FALSE(fiber.Join(1ns));
+    EXPECT_FALSE(fiber.Join(1ns));
     go.Set();
     fiber.Join();
     fiber = Fiber([] {});

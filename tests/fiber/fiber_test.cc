@@ -233,15 +233,15 @@ TEST_P(FiberTest, IdsAreNeverUsedTwice) {
   EXPECT_EQ(ids.size(), std::size_t{kFibers});
 }
 
-TEST_P(FiberTest, JoinForGivesUpAndTheFiberStaysJoinable) {
+TEST_P(FiberTest, JoinGivesUpAtItsDeadlineAndTheFiberStaysJoinable) {
   FiberEvent go;
   Fiber fiber([&] { go.Wait(); });
-  EXPECT_FALSE(fiber.JoinFor(5ms));
-  EXPECT_FALSE(fiber.JoinUntil(std::chrono::steady_clock::now()));
-  InFiber([&] { EXPECT_FALSE(fiber.JoinFor(5ms)); });
+  EXPECT_FALSE(fiber.Join(5ms));
+  EXPECT_FALSE(fiber.Join(std::chrono::steady_clock::now()));
+  InFiber([&] { EXPECT_FALSE(fiber.Join(5ms)); });
   EXPECT_TRUE(fiber.Joinable());
   go.Set();
-  EXPECT_TRUE(fiber.JoinFor(1h));
+  EXPECT_TRUE(fiber.Join(1h));
   EXPECT_FALSE(fiber.Joinable());
 }
 

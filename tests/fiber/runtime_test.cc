@@ -250,7 +250,7 @@ TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
 TEST_P(RuntimeTest, TimedWaitsStillEndInTimeWhileTheRuntimeTerminates) {
   FiberEvent never;
   std::atomic<bool> timed_out{false};
-  ASSERT_TRUE(StartFiberDetached([&] { timed_out = !never.WaitFor(20ms); }));
+  ASSERT_TRUE(StartFiberDetached([&] { timed_out = !never.Wait(20ms); }));
   EXPECT_EQ(TerminateRuntime(), 0U);
   EXPECT_TRUE(timed_out);
 }

@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <thread>
 
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
@@ -156,7 +156,7 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughHandlersWereInstalledByAFiberThatNev
             google::InstallFailureSignalHandler();
             struct sigaction glogs = {};
             sigaction(SIGSEGV, nullptr, &glogs);
-            const auto limit = base::Deadline::After(std::chrono::seconds(20));
+            const Deadline limit = std::chrono::seconds(20);
             for (struct sigaction now = glogs; now.sa_sigaction == glogs.sa_sigaction;) {
               if (limit.expired()) _exit(0);
               sigaction(SIGSEGV, nullptr, &now);

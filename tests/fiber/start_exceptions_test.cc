@@ -111,9 +111,7 @@ class StartExceptions : public InEachShape {
     ran = 0;
   }
 
-  static bool NoneIsLeft() {
-    return scheduling_group::WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(20)), 0);
-  }
+  static bool NoneIsLeft() { return scheduling_group::WaitUntilNoFibers(std::chrono::seconds(20), 0); }
 
   // `start` says what it has started, or throws.
   template <class Start>

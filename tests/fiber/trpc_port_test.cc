@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,7 +95,7 @@ TEST(TrpcPort, ATimerIsSetWithoutALookAtItsId) {
     FiberTimerKiller killer;
     killer.Reset(SetFiberTimer(soon, [&] { latch.CountDown(); }));
     latch.Wait();
-    killed.WaitFor(60s);
+    killed.Wait(60s);
   });
 }
 
@@ -132,7 +133,7 @@ TEST(TrpcPort, AFiberTakesAGenericLambdaAndAStdRef) {
     EXPECT_EQ(text, "fixed");
     EXPECT_TRUE(Fiber::TryStart(
                     {}, [](auto& value) { value = 9; }, std::ref(x))
-                    ->JoinFor(60s));
+                    ->Join(60s));
     EXPECT_EQ(x, 9);
   });
 }
@@ -207,6 +208,54 @@ TEST(TrpcPortDeathTest, UnsafeInitRefusesASecondObject) {
   EXPECT_DEATH(number.UnsafeInit(nullptr, [](int*) {}), "UnsafeInit: called outside of FiberExecutionContext::Execute");
 }
 
+// Each timed form of the user guide, its arguments in the order they have there.
+TEST(TrpcPort, TheTimedFormsTakeTheirTimesWhereTheyAlwaysDid) {
+  RunAsFiber([] {
+    const auto no = [] { return false; };
+    FiberMutex mutex;
+    FiberConditionVariable never;
+    std::unique_lock<FiberMutex> lock(mutex);
+    EXPECT_EQ(never.wait_for(lock, 1ms), std::cv_status::timeout);
+    EXPECT_FALSE(never.wait_for(lock, 1ms, no));
+    EXPECT_EQ(never.wait_until(lock, std::chrono::steady_clock::now() + 1ms), std::cv_status::timeout);
+    EXPECT_EQ(never.wait_until(lock, std::chrono::system_clock::now() + 1ms), std::cv_status::timeout);
+    EXPECT_FALSE(never.wait_until(lock, std::chrono::steady_clock::now() + 1ms, no));
+    never.wait(lock, [] { return true; });
+    const std::function<bool()> yes = [] { return true; };
+    never.wait(lock, yes);
+
+    FiberLatch latch(1);
+    EXPECT_FALSE(latch.WaitFor(1ms));
+    EXPECT_FALSE(latch.WaitUntil(std::chrono::steady_clock::now() + 1ms));
+    EXPECT_FALSE(latch.WaitUntil(std::chrono::system_clock::now() + 1ms));
+
+    FiberBlockingBoundedQueue<int> queue(0);
+    int item = 0;
+    EXPECT_FALSE(queue.Push(1, 1ms));
+    EXPECT_FALSE(queue.Push(1, std::chrono::steady_clock::now() + 1ms));
+    EXPECT_FALSE(queue.Pop(item, 1ms));
+    EXPECT_FALSE(queue.Pop(item, std::chrono::steady_clock::now() + 1ms));
+
+    FiberLatch fired(4);
+    const auto soon = std::chrono::steady_clock::now() + 1ms;
+    SetFiberDetachedTimer(soon, [&] { fired.CountDown(); });
+    SetFiberDetachedTimer(soon, 1h, [&](std::uint64_t id) {
+      KillFiberTimer(id);
+      fired.CountDown();
+    });
+    EnableFiberTimer(CreateFiberTimer(soon, [&] { fired.CountDown(); }));
+    EnableFiberTimer(CreateFiberTimer(soon, 1h, [&](std::uint64_t id) {
+      KillFiberTimer(id);
+      fired.CountDown();
+    }));
+    fired.Wait();
+
+    FiberSleepFor(1ms);
+    FiberSleepUntil(std::chrono::steady_clock::now() + 1ms);
+    FiberSleepUntil(std::chrono::system_clock::now() + 1ms);
+  });
+}
+
 // FiberTimedMutex has no owner. (Debug builds used to abort.)
 TEST(TrpcPort, TheHolderOfATimedMutexTriesInVain) {
   RunAsFiber([] {
@@ -273,7 +322,7 @@ TEST(TrpcPort, ABoundedQueueOfCapacityZeroIsAClosedGate) {
       queue.Push(7);
       pushed.Set();
     });
-    EXPECT_FALSE(pushed.WaitFor(2ms));
+    EXPECT_FALSE(pushed.Wait(2ms));
     int out = 0;
     EXPECT_FALSE(queue.TryPop(out));
     EXPECT_FALSE(queue.Pop(out, 1ms));

@@ -94,7 +94,7 @@ TEST_P(GrpcServerTest, ACancelledCallIsSeenByItsHandler) {
     call.WaitCancelled();
     EXPECT_TRUE(call.IsCancelled());
     EXPECT_TRUE(call.grpc_context().IsCancelled());
-    EXPECT_TRUE(call.WaitCancelledFor(0s));
+    EXPECT_TRUE(call.WaitCancelled(0s));
     left.Set();
     return grpc::Status::CANCELLED;
   };
@@ -134,12 +134,12 @@ TEST_P(GrpcServerTest, AnOverdueCallIsSeenByItsHandler) {
   EXPECT_EQ(not_in_time, 0);
 }
 
-TEST_P(GrpcServerTest, WaitCancelledForIsASleepIfNothingHappens) {
+TEST_P(GrpcServerTest, WaitCancelledWithADeadlineIsASleepIfNothingHappens) {
   service.one = [](FiberServerContext& call, const Ask&, Answer*) {
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_FALSE(call.WaitCancelledFor(5ms));
+    EXPECT_FALSE(call.WaitCancelled(5ms));
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
-    EXPECT_FALSE(call.WaitCancelledUntil(System::now() + 5ms));
+    EXPECT_FALSE(call.WaitCancelled(System::now() + 5ms));
     return grpc::Status::OK;
   };
   EXPECT_STATUS_OK(CallOne(0));

@@ -197,10 +197,9 @@ TEST_P(BlockingPoolTest, TheWaitForCapacityEndsInTime) {
   YieldUntil([&] { return pool.counts().queued == 1; });
   InFiber([&] {
     bool ran = false;
-    EXPECT_EQ(
-        RunBlockingUntil(
-            pool, base::Deadline::After(1ms), Interruptible::kNo, [] { ADD_FAILURE() << "it was given up"; }, &ran),
-        WaitResult::kTimedOut);
+    EXPECT_EQ(RunBlocking(
+                  pool, [] { ADD_FAILURE() << "it was given up"; }, &ran, Interruptible::kNo, 1ms),
+              WaitResult::kTimedOut);
     EXPECT_FALSE(ran);
   });
   gate.Open();
@@ -219,8 +218,8 @@ TEST(BlockingPoolLog, AFullQueueIsReported) {
   YieldUntil([&] { return pool.counts().queued == 1; });
   YieldUntil([&] {
     bool ran = false;
-    EXPECT_EQ(RunBlockingUntil(
-                  pool, base::Deadline::After(1ms), Interruptible::kNo, [] {}, &ran),
+    EXPECT_EQ(RunBlocking(
+                  pool, [] {}, &ran, Interruptible::kNo, 1ms),
               WaitResult::kTimedOut);
     return log.Has("blocking calls have to wait for room: 1 wait for one of the 1 threads already (--fiber_blocking_");
   });
@@ -241,8 +240,8 @@ TEST_P(BlockingPoolTest, CallsWaitUntilTheSystemGivesAThread) {
   EXPECT_EQ(ran, 0);
   InFiber([&] {  // The worker is free, and the limit of time holds.
     bool done = false;
-    EXPECT_EQ(RunBlockingUntil(
-                  pool, base::Deadline::After(1ms), Interruptible::kNo, [&] { ++ran; }, &done),
+    EXPECT_EQ(RunBlocking(
+                  pool, [&] { ++ran; }, &done, Interruptible::kNo, 1ms),
               WaitResult::kTimedOut);
     EXPECT_FALSE(done);
   });
@@ -288,8 +287,8 @@ TEST(BlockingPoolLog, RefusedThreadsAreReported) {
   maker.refuse = true;
   YieldUntil([&] {
     bool ran = false;
-    EXPECT_EQ(RunBlockingUntil(
-                  pool, base::Deadline::After(1ms), Interruptible::kNo, [] {}, &ran),
+    EXPECT_EQ(RunBlocking(
+                  pool, [] {}, &ran, Interruptible::kNo, 1ms),
               WaitResult::kTimedOut);
     return log.Has(
         "the system gives no further thread for blocking calls (no thread: Resource temporarily unavailable): "
@@ -332,8 +331,8 @@ TEST_P(BlockingPoolTest, ACallThatIsGivenUpInTheQueueNeverRuns) {
   InFiber([&] {
     const auto owned = std::make_shared<int>(0);
     bool done = false;
-    EXPECT_EQ(RunBlockingUntil(
-                  pool, base::Deadline::After(1ms), Interruptible::kNo, [owned] { ++*owned; }, &done),
+    EXPECT_EQ(RunBlocking(
+                  pool, [owned] { ++*owned; }, &done, Interruptible::kNo, 1ms),
               WaitResult::kTimedOut);
     EXPECT_FALSE(done);
     EXPECT_EQ(owned.use_count(), 1) << "the callable was not destroyed";
@@ -354,13 +353,13 @@ TEST_P(BlockingPoolTest, ACallThatIsGivenUpWhileItRunsLivesUntilItEnds) {
       std::optional<std::shared_ptr<int>> answer;
       // The end of its time may come before it has begun: until one does.
       while (pool.counts().abandoned == 0) {
-        EXPECT_EQ(RunBlockingUntil(
-                      pool, base::Deadline::After(1ms), Interruptible::kNo,
+        EXPECT_EQ(RunBlocking(
+                      pool,
                       [owned, result] {
                         owned->Pass();
                         return result;
                       },
-                      &answer),
+                      &answer, Interruptible::kNo, 1ms),
                   WaitResult::kTimedOut);
       }
       EXPECT_FALSE(answer.has_value());
@@ -381,13 +380,13 @@ TEST(BlockingPoolLog, TheExceptionOfACallThatWasGivenUpIsReported) {
     const auto gate = std::make_shared<Gate>();
     bool done = false;
     while (pool.counts().abandoned == 0) {
-      EXPECT_EQ(RunBlockingUntil(
-                    pool, base::Deadline::After(1ms), Interruptible::kNo,
+      EXPECT_EQ(RunBlocking(
+                    pool,
                     [gate] {
                       gate->Pass();
                       throw std::runtime_error("too late");
                     },
-                    &done),
+                    &done, Interruptible::kNo, 1ms),
                 WaitResult::kTimedOut);
     }
     gate->Open();
@@ -403,8 +402,8 @@ TEST_P(BlockingPoolTest, AnInterruptionEndsTheWaitThatAllowsIt) {
   Fiber waiting([&] {
     entity = scheduling_group::CurrentFiber();
     bool done = false;
-    EXPECT_EQ(RunBlockingUntil(
-                  pool, base::Deadline::Infinite(), Interruptible::kYes, [gate] { gate->Pass(); }, &done),
+    EXPECT_EQ(RunBlocking(
+                  pool, [gate] { gate->Pass(); }, &done, Interruptible::kYes, Deadline::None()),
               WaitResult::kInterrupted);
     EXPECT_FALSE(done);
   });
@@ -469,14 +468,14 @@ TEST_P(BlockingPoolTest, ManyCallersWithAndWithoutLimits) {
             continue;
           }
           std::optional<std::unique_ptr<int>> answer;
-          const auto deadline = base::Deadline::After(std::chrono::microseconds(expected % 400));
-          const WaitResult result = RunBlockingUntil(
-              pool, deadline, Interruptible::kNo,
+          const Deadline deadline = std::chrono::microseconds(expected % 400);
+          const WaitResult result = RunBlocking(
+              pool,
               [&begun, owned = std::make_unique<int>(expected)]() mutable {
                 ++begun;
                 return std::move(owned);
               },
-              &answer);
+              &answer, Interruptible::kNo, deadline);
           EXPECT_EQ(answer.has_value(), result == WaitResult::kNotified);
           if (answer.has_value()) {
             EXPECT_EQ(**answer, expected);

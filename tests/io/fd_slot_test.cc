@@ -207,7 +207,7 @@ TEST_P(FdSlotTest, AWaitEndsAtItsDeadline) {
   InFiberAndInThread([] {
     OpenSlot slot;
     slot.Drain();
-    EXPECT_EQ(slot->Wait(FdSlot::kRead, Deadline::After(1ms)), std::errc::timed_out);
+    EXPECT_EQ(slot->Wait(FdSlot::kRead, 1ms), std::errc::timed_out);
     EXPECT_FALSE(slot.ready(FdSlot::kRead));
   });
 }
@@ -215,10 +215,10 @@ TEST_P(FdSlotTest, AWaitEndsAtItsDeadline) {
 TEST_P(FdSlotTest, OnlyFibersNeedARegistrationAndTheSlotHasOnePerDirection) {
   OpenSlot slot;
   slot.Drain();
-  EXPECT_EQ(slot->Wait(FdSlot::kRead, Deadline::After(1ms)), std::errc::timed_out);
+  EXPECT_EQ(slot->Wait(FdSlot::kRead, 1ms), std::errc::timed_out);
   EXPECT_FALSE(slot->IsRegistered(FdSlot::kRead));
   InFiber([&] {
-    EXPECT_EQ(slot->Wait(FdSlot::kRead, Deadline::After(1ms)), std::errc::timed_out);
+    EXPECT_EQ(slot->Wait(FdSlot::kRead, 1ms), std::errc::timed_out);
     EXPECT_TRUE(slot->IsRegistered(FdSlot::kRead));
     EXPECT_FALSE(slot->IsRegistered(FdSlot::kWrite));
     // Events are told from now on.

@@ -70,15 +70,13 @@ TEST_P(FiberBlockingTest, ReturnsWhatTheCallReturns) {
 
 TEST_P(FiberBlockingTest, LimitedCallsReturnWhatTheCallReturns) {
   InFiber([] {
-    EXPECT_EQ(FiberBlockingFor(1h, [] { return 1; }), 1);
-    EXPECT_TRUE(FiberBlockingFor(1h, [] {}));
+    EXPECT_EQ(FiberBlocking([] { return 1; }, 1h), 1);
+    EXPECT_TRUE(FiberBlocking([] {}, 1h));
     const auto later = std::chrono::system_clock::now() + 1h;
-    EXPECT_EQ(**FiberBlockingUntil(later, [owned = std::make_unique<int>(2)]() mutable { return std::move(owned); }),
-              2);
-    EXPECT_EQ(FiberBlockingFor(std::chrono::hours::max(), [] { return NoDefault(3); })->value, 3);
+    EXPECT_EQ(**FiberBlocking([owned = std::make_unique<int>(2)]() mutable { return std::move(owned); }, later), 2);
+    EXPECT_EQ(FiberBlocking([] { return NoDefault(3); }, std::chrono::hours::max())->value, 3);
     std::optional<int> result;
-    EXPECT_EQ(FiberBlockingInterruptibly(
-                  base::Deadline::Infinite(), [] { return 4; }, &result),
+    EXPECT_EQ(FiberBlockingInterruptibly([] { return 4; }, &result, Deadline::None()),
               synchronization::WaitResult::kNotified);
     EXPECT_EQ(result, 4);
   });
@@ -95,9 +93,9 @@ TEST_P(FiberBlockingTest, ExceptionsArriveAtTheCaller) {
       }
     }
     EXPECT_THROW(FiberBlocking([] { throw 5; }), int);
-    EXPECT_THROW(static_cast<void>(FiberBlockingFor(1h, []() -> int { throw std::out_of_range("far"); })),
+    EXPECT_THROW(static_cast<void>(FiberBlocking([]() -> int { throw std::out_of_range("far"); }, 1h)),
                  std::out_of_range);
-    EXPECT_THROW(static_cast<void>(FiberBlockingFor(1h, [] { throw std::out_of_range("far"); })), std::out_of_range);
+    EXPECT_THROW(static_cast<void>(FiberBlocking([] { throw std::out_of_range("far"); }, 1h)), std::out_of_range);
   });
 }
 
@@ -131,7 +129,7 @@ TEST_P(FiberBlockingTest, APlainThreadRunsItInPlace) {
   const pid_t mine = ThreadNumber();
   EXPECT_EQ(FiberBlocking([] { return ThreadNumber(); }), mine);
   EXPECT_THROW(FiberBlocking([] { throw 1; }), int);
-  EXPECT_NE(FiberBlockingFor(1h, [] { return ThreadNumber(); }), mine) << "a limit takes another thread";
+  EXPECT_NE(FiberBlocking([] { return ThreadNumber(); }, 1h), mine) << "a limit takes another thread";
 }
 
 TEST_P(FiberBlockingTest, ErrnoGoesThereAndComesBack) {
@@ -144,7 +142,7 @@ TEST_P(FiberBlockingTest, ErrnoGoesThereAndComesBack) {
     });
     EXPECT_EQ(errno, EBADF);
     errno = 0;
-    EXPECT_TRUE(FiberBlockingFor(1h, [] { errno = EXDEV; }));
+    EXPECT_TRUE(FiberBlocking([] { errno = EXDEV; }, 1h));
     EXPECT_EQ(errno, EXDEV);
     FiberBlocking([] {});
     EXPECT_EQ(errno, EXDEV) << "a call that sets none leaves it as it was";
@@ -158,7 +156,7 @@ TEST_P(FiberBlockingTest, TheCallIsInTheExecutionContextOfItsCaller) {
     context->Execute([&] {
       *value = 1;
       FiberBlocking([] { ++*value; });
-      EXPECT_TRUE(FiberBlockingFor(1h, [] { ++*value; }));
+      EXPECT_TRUE(FiberBlocking([] { ++*value; }, 1h));
       EXPECT_EQ(*value, 3);
     });
     FiberBlocking([] { EXPECT_EQ(FiberExecutionContext::Current(), nullptr); });
@@ -171,10 +169,12 @@ TEST_P(FiberBlockingTest, ALimitedCallMayNeverFinish) {
   InFiber([&] {
     std::optional<int> answer;
     while (GetFiberBlockingCounts().abandoned == 0) {
-      answer = FiberBlockingFor(1ms, [gate] {
-        gate->Pass();
-        return 1;
-      });
+      answer = FiberBlocking(
+          [gate] {
+            gate->Pass();
+            return 1;
+          },
+          1ms);
     }
     EXPECT_EQ(answer, std::nullopt);
     EXPECT_EQ(GetFiberBlockingCounts().abandoned, 1U);
@@ -250,7 +250,7 @@ TEST(FiberBlockingOptionsDeathTest, WithoutARuntimeTheFlagsAreReadAndABadOneIsRe
   EXPECT_DEATH(
       {
         gflags::SetCommandLineOption("fiber_blocking_threads", "0");
-        static_cast<void>(FiberBlockingFor(1h, [] {}));
+        static_cast<void>(FiberBlocking([] {}, 1h));
       },
       "a blocking call: --fiber_blocking_threads=0: must be in 1..4096");
 }
@@ -304,7 +304,7 @@ TEST(FiberBlockingFork, AForkedChildHasAPoolOfItsOwn) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     bool good = GetFiberBlockingCounts().calls == 0 && GetFiberBlockingCounts().threads == 0;
-    good = good && FiberBlockingFor(1h, [] { return 1; }) == 1;
+    good = good && FiberBlocking([] { return 1; }, 1h) == 1;
     fiber::StartRuntime(fiber::OptionsOf({1, 1}));
     Fiber([&] { good = good && FiberBlocking([] { return 2; }) == 2; }).Join();
     good = good && fiber::TerminateRuntime() == 0 && GetFiberBlockingCounts().calls == 2;
@@ -313,7 +313,7 @@ TEST(FiberBlockingFork, AForkedChildHasAPoolOfItsOwn) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_TRUE(FiberBlockingFor(1h, [] {})) << "the parent's pool goes on";
+  EXPECT_TRUE(FiberBlocking([] {}, 1h)) << "the parent's pool goes on";
 }
 
 }  // namespace

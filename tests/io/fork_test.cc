@@ -82,7 +82,7 @@ TEST_F(IoForkTest, AServerThatIsStoppedInAChildSaysSoAndServesTheParent) {
     return got.ok() && got.bytes == 1;
   };
   EXPECT_TRUE(echoed());
-  const Ended ended = Fork([&] { server.Stop(Deadline::After(std::chrono::seconds(1))); });
+  const Ended ended = Fork([&] { server.Stop(std::chrono::seconds(1)); });
   EXPECT_TRUE(ended.by(SIGABRT)) << ended.status;
   fiber::ExpectOneLine(ended, "TcpServer::Stop");
   EXPECT_TRUE(echoed());

@@ -25,8 +25,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/descriptor.h"
@@ -39,11 +39,10 @@
 
 namespace weft::io {
 
-using base::Deadline;
 using fiber::Shape;
 
 // What must not come too late, on a machine that others share.
-inline Deadline Soon() { return Deadline::After(std::chrono::seconds(30)); }
+inline Deadline Soon() { return Deadline(std::chrono::seconds(30)); }
 
 // How much a stress test does: less where a sanitizer makes everything slow.
 inline int Scaled(int count) { return WEFT_TSAN || WEFT_ASAN ? count / 8 + 1 : count; }
@@ -202,8 +201,7 @@ template <class Condition>
 [[nodiscard]] bool Reaches(Condition&& condition) {
   for (const Deadline limit = Soon(); !condition();) {
     if (limit.expired()) return false;
-    (void)synchronization::SleepUntil(Deadline::After(std::chrono::microseconds(100)),
-                                      synchronization::Interruptible::kNo);
+    (void)synchronization::SleepUntil(std::chrono::microseconds(100), synchronization::Interruptible::kNo);
   }
   return true;
 }

@@ -275,15 +275,15 @@ void PingPong(Pair& pair, int rounds) {
   Fiber server([&] {
     char byte;
     for (int i = 0; i < rounds; ++i) {
-      EXPECT_EQ(pair.server.ReadAll(&byte, 1, Deadline::After(10s)).bytes, 1u);
-      EXPECT_TRUE(pair.server.WriteAll({&byte, 1}, Deadline::After(10s)).ok());
+      EXPECT_EQ(pair.server.ReadAll(&byte, 1, 10s).bytes, 1u);
+      EXPECT_TRUE(pair.server.WriteAll({&byte, 1}, 10s).ok());
     }
   });
   Fiber client([&] {
     char byte = 'x';
     for (int i = 0; i < rounds; ++i) {
-      EXPECT_TRUE(pair.client.WriteAll({&byte, 1}, Deadline::After(10s)).ok());
-      EXPECT_EQ(pair.client.ReadAll(&byte, 1, Deadline::After(10s)).bytes, 1u);
+      EXPECT_TRUE(pair.client.WriteAll({&byte, 1}, 10s).ok());
+      EXPECT_EQ(pair.client.ReadAll(&byte, 1, 10s).bytes, 1u);
     }
   });
   server.Join();
@@ -310,7 +310,7 @@ TEST(ReactorOfSeveralRuntimes, ADescriptorThatOutlivesItsRuntimeIsServedByTheNex
     (void)MakeReactors();
     PingPong(pair, 50);
     Fiber waiter([event] {
-      EXPECT_EQ(WaitFd(event, POLLIN, Deadline::After(10s)).events, POLLIN);
+      EXPECT_EQ(WaitFd(event, POLLIN, 10s).events, POLLIN);
       std::uint64_t count;
       EXPECT_EQ(::read(event, &count, sizeof(count)), 8);
     });

@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
@@ -31,7 +31,6 @@
 namespace weft::io {
 namespace {
 
-using base::Deadline;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ForbidSystemCall;
@@ -70,9 +69,9 @@ void InAFiber(F&& f, std::size_t group = 0) {
 void WaitForAPipe() {
   int pipe[2];
   REQUIRE(::pipe2(pipe, O_NONBLOCK | O_CLOEXEC) == 0);
-  REQUIRE(WaitFd(pipe[0], POLLIN, Deadline::After(milliseconds(5))).error == std::errc::timed_out);
+  REQUIRE(WaitFd(pipe[0], POLLIN, milliseconds(5)).error == std::errc::timed_out);
   Fiber writer([&] { REQUIRE(::write(pipe[1], "x", 1) == 1); });
-  REQUIRE(WaitFd(pipe[0], POLLIN, Deadline::After(seconds(30))).events == POLLIN);
+  REQUIRE(WaitFd(pipe[0], POLLIN, seconds(30)).events == POLLIN);
   writer.Join();
   REQUIRE(!CloseFd(pipe[0]));
   REQUIRE(!CloseFd(pipe[1]));
@@ -82,12 +81,12 @@ void AcceptAConnection() {
   TcpListener listener;
   REQUIRE(!listener.Listen(SocketAddress::LoopbackIpv4(0)));
   TcpStream stream;
-  REQUIRE(listener.Accept(&stream, Deadline::After(milliseconds(5))) == std::errc::timed_out);
+  REQUIRE(listener.Accept(&stream, milliseconds(5)) == std::errc::timed_out);
   Fiber client([&] {
     TcpStream connected;
-    REQUIRE(!connected.Connect(listener.local_address(), Deadline::After(seconds(30))));
+    REQUIRE(!connected.Connect(listener.local_address(), seconds(30)));
   });
-  REQUIRE(!listener.Accept(&stream, Deadline::After(seconds(30))));
+  REQUIRE(!listener.Accept(&stream, seconds(30)));
   client.Join();
 }
 
@@ -135,11 +134,11 @@ TEST_F(RefusedSystemCallDeathTest, WhereThereIsNoReactorAWaitSaysSoAndDoesNotTak
           InAFiber([] {
             int pipe[2];
             REQUIRE(::pipe2(pipe, O_NONBLOCK | O_CLOEXEC) == 0);
-            REQUIRE(WaitFd(pipe[0], POLLIN, Deadline::After(seconds(30))).error == std::errc::function_not_supported);
+            REQUIRE(WaitFd(pipe[0], POLLIN, seconds(30)).error == std::errc::function_not_supported);
             TcpListener listener;
             REQUIRE(!listener.Listen(SocketAddress::LoopbackIpv4(0)));
             TcpStream stream;
-            REQUIRE(listener.Accept(&stream, Deadline::After(seconds(30))) == std::errc::function_not_supported);
+            REQUIRE(listener.Accept(&stream, seconds(30)) == std::errc::function_not_supported);
           });
           fiber::TerminateRuntime();
           _exit(0);
@@ -159,7 +158,7 @@ TEST_F(RefusedSystemCallDeathTest, AnAcceptThatIsRefusedEachTimeEndsAtItsDeadlin
           TcpListener listener;
           REQUIRE(!listener.Listen(SocketAddress::LoopbackIpv4(0)));
           TcpStream stream;
-          REQUIRE(listener.Accept(&stream, Deadline::After(milliseconds(20))) == std::errc::timed_out);
+          REQUIRE(listener.Accept(&stream, milliseconds(20)) == std::errc::timed_out);
         });
         fiber::TerminateRuntime();
         _exit(0);

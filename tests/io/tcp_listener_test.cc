@@ -101,7 +101,7 @@ TEST_P(TcpListenerTest, AcceptGivesUpAtItsDeadline) {
   InFiberAndInThread([&] {
     TcpStream stream;
     const auto begin = Steady::now();
-    EXPECT_EQ(listener.Accept(&stream, Deadline::After(5ms)), std::errc::timed_out);
+    EXPECT_EQ(listener.Accept(&stream, 5ms), std::errc::timed_out);
     EXPECT_GE(Steady::now() - begin, 5ms);
     EXPECT_FALSE(stream.IsOpen());
   });
@@ -180,7 +180,7 @@ TEST_P(TcpListenerTest, OutOfDescriptorsConnectionsWait) {
     std::atomic<bool> gave_up{false};
     NoMoreDescriptors none;
     Actor acceptor(in_fiber, [&] {
-      EXPECT_EQ(listener.Accept(&server, Deadline::After(300ms)), std::errc::timed_out);
+      EXPECT_EQ(listener.Accept(&server, 300ms), std::errc::timed_out);
       gave_up = true;
       EXPECT_FALSE(listener.Accept(&server, Soon()));
     });
@@ -209,7 +209,7 @@ TEST_P(TcpListenerTest, CloseEndsAcceptThatIsOutOfDescriptors) {
     for (int i = 0; i < 3; ++i) {
       acceptors.emplace_back(in_fiber, [&] {
         TcpStream server;
-        EXPECT_EQ(listener.Accept(&server, Deadline::After(10ms)), std::errc::timed_out);
+        EXPECT_EQ(listener.Accept(&server, 10ms), std::errc::timed_out);
         ++given_up;
         EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
       });

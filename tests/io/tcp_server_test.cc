@@ -71,7 +71,7 @@ TEST_P(TcpServerTest, ServesManyConnections) {
   EXPECT_EQ(server.counts().accepted, 50u);
   EXPECT_EQ(server.counts().refused, 0u);
   EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
-  server.Stop(Deadline::After(30s));
+  server.Stop(30s);
 }
 
 TEST_P(TcpServerTest, WhenAHandlerReturnsItsConnectionIsClosed) {
@@ -103,7 +103,7 @@ TEST_P(TcpServerTest, MoreThanMaxConnectionsWaitInTheKernel) {
   TcpStream fourth = Client(server);
   EXPECT_TRUE(fourth.WriteAll("y").ok());
   char byte;
-  EXPECT_EQ(fourth.ReadSome(&byte, 1, Deadline::After(50ms)).error, std::errc::timed_out);
+  EXPECT_EQ(fourth.ReadSome(&byte, 1, 50ms).error, std::errc::timed_out);
   EXPECT_EQ(server.counts().open, 3u);
   first.pop_back();
   EXPECT_EQ(fourth.ReadAll(&byte, 1, Soon()).bytes, 1u);
@@ -170,7 +170,7 @@ TEST_P(TcpServerTest, WithoutFibersConnectionsAreRefused) {
   char byte;
   EXPECT_EQ(client.ReadSome(&byte, 1, Soon()).bytes, 0u);  // Closed.
   EXPECT_TRUE(Reaches([&] { return server.counts().refused == 1; }));
-  server.Stop(Deadline::After(30s));
+  server.Stop(30s);
   EXPECT_FALSE(ran);
   TcpServer second(Listening(), &Echo);
   EXPECT_FALSE(second.Start());
@@ -203,7 +203,7 @@ TEST_P(TcpServerTest, StopAnswersWhatIsInFlightAndEndsTheIdle) {
     in_handler.Wait();
     std::atomic<bool> stopped{false};
     Actor stopper(in_fiber, [&] {
-      server.Stop(Deadline::After(60s));
+      server.Stop(60s);
       stopped = true;
     });
     char byte = 0;
@@ -223,7 +223,7 @@ TEST_P(TcpServerTest, StopAnswersWhatIsInFlightAndEndsTheIdle) {
     EXPECT_EQ(busy.ReadSome(&byte, 1, Soon()).bytes, 0u);
     stopper.Join();
     EXPECT_EQ(server.counts().open, 0u);
-    server.Stop(Deadline::After(1s));  // Once more.
+    server.Stop(1s);  // Once more.
     EXPECT_FALSE(server.Start());
   }
 }
@@ -244,7 +244,7 @@ TEST_P(TcpServerTest, WhenTheDrainTimeIsOverConnectionsAreShutDown) {
   for (int i = 0; i < 3; ++i) clients.push_back(Client(server));
   ASSERT_TRUE(Reaches([&] { return began == 3; }));
   const auto begin = Steady::now();
-  server.Stop(Deadline::After(100ms));
+  server.Stop(100ms);
   EXPECT_GE(Steady::now() - begin, 100ms);
   EXPECT_EQ(failed, 3);
 }
@@ -278,15 +278,15 @@ TEST_P(TcpServerTest, StopWhileConnectionsComeAndGo) {
       clients.emplace_back([&] {
         while (!stop) {
           TcpStream stream;
-          if (stream.Connect(address, Deadline::After(100ms))) continue;
-          (void)stream.WriteAll("x", Deadline::After(100ms));
+          if (stream.Connect(address, 100ms)) continue;
+          (void)stream.WriteAll("x", 100ms);
           char byte;
-          (void)stream.ReadSome(&byte, 1, Deadline::After(100ms));
+          (void)stream.ReadSome(&byte, 1, 100ms);
         }
       });
     }
     EXPECT_TRUE(Reaches([&] { return server->counts().accepted >= 5; }));
-    if (round % 2 == 0) server->Stop(Deadline::After(5s));
+    if (round % 2 == 0) server->Stop(5s);
     server.reset();
     stop = true;
     for (Fiber& client : clients) client.Join();

@@ -58,7 +58,7 @@ void SetSendBuffer(TcpStream& stream, int bytes) {
 void FillUp(TcpStream& stream) {
   SetSendBuffer(stream, 8192);
   const std::string much(65536, 'f');
-  while (stream.WriteSome(much.data(), much.size(), Deadline::After(10ms)).ok()) {
+  while (stream.WriteSome(much.data(), much.size(), 10ms).ok()) {
   }
 }
 
@@ -283,13 +283,12 @@ TEST_P(TcpStreamTest, ConnectGivesUpAtItsDeadline) {
   const SocketAddress address = listener.local_address();
   std::vector<TcpStream> queued(8);
   bool full = false;
-  for (TcpStream& stream : queued)
-    full = full || stream.Connect(address, Deadline::After(50ms)) == std::errc::timed_out;
+  for (TcpStream& stream : queued) full = full || stream.Connect(address, 50ms) == std::errc::timed_out;
   ASSERT_TRUE(full) << "the kernel's queue of a listener with backlog 0 takes 8 connections";
   InFiberAndInThread([&] {
     TcpStream stream;
     const auto begin = Steady::now();
-    EXPECT_EQ(stream.Connect(address, Deadline::After(20ms)), std::errc::timed_out);
+    EXPECT_EQ(stream.Connect(address, 20ms), std::errc::timed_out);
     EXPECT_GE(Steady::now() - begin, 20ms);
     EXPECT_FALSE(stream.IsOpen());
   });
@@ -338,19 +337,19 @@ TEST_P(TcpStreamTest, ReadAndWriteGiveUpAtTheirDeadlines) {
       char buffer[16];
       for (int i = 0; i < 3; ++i) {
         const auto begin = Steady::now();
-        const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), Deadline::After(5ms));
+        const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), 5ms);
         EXPECT_EQ(got.error, std::errc::timed_out);
         EXPECT_GE(Steady::now() - begin, 5ms);
       }
       EXPECT_TRUE(pair.client.WriteAll("abc").ok());
-      const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), Deadline::After(50ms));
+      const IoResult got = pair.server.ReadAll(buffer, sizeof(buffer), 50ms);
       EXPECT_EQ(got.error, std::errc::timed_out);
       EXPECT_EQ(got.bytes, 3u);  // What came before the deadline is told.
 
       FillUp(pair.client);
       for (;;) {
         const auto begin = Steady::now();
-        const IoResult put = pair.client.WriteSome("x", 1, Deadline::After(5ms));
+        const IoResult put = pair.client.WriteSome("x", 1, 5ms);
         if (put.ok()) continue;
         EXPECT_EQ(put.error, std::errc::timed_out);
         EXPECT_GE(Steady::now() - begin, 5ms);
@@ -358,6 +357,26 @@ TEST_P(TcpStreamTest, ReadAndWriteGiveUpAtTheirDeadlines) {
       }
     });
   }
+}
+
+TEST_P(TcpStreamTest, ReadsIntoWhateverIsContiguousUntilADurationOrATimePoint) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    char array[16];
+    std::string string(16, '\0');
+    std::vector<std::byte> bytes(2);
+    EXPECT_EQ(pair.server.ReadSome(array, 1ms).error, std::errc::timed_out);
+    EXPECT_EQ(pair.server.ReadSome(array, 0s).error, std::errc::timed_out);
+    EXPECT_EQ(pair.server.ReadSome(array, std::chrono::system_clock::now()).error, std::errc::timed_out);
+    EXPECT_TRUE(pair.client.WriteAll("abc", 30s).ok());
+    EXPECT_EQ(pair.server.ReadSome(array, 30s).bytes, 3u);
+    EXPECT_EQ(std::string_view(array, 3), "abc");
+    EXPECT_TRUE(pair.client.WriteAll("defg").ok());
+    EXPECT_EQ(pair.server.ReadAll(bytes, Steady::now() + 30s).bytes, 2u);
+    EXPECT_EQ(bytes[1], std::byte{'e'});
+    EXPECT_EQ(pair.server.ReadSome(string).bytes, 2u);
+    EXPECT_EQ(string.substr(0, 2), "fg");
+  });
 }
 
 TEST_P(TcpStreamTest, AnInterruptionEndsAWait) {
@@ -600,7 +619,7 @@ TEST_P(TcpStreamTest, AReadOrAWriteOfNothingDoesNotWait) {
   InFiberAndInThread([] {
     Pair pair = ConnectedPair();
     char buffer[1];
-    const IoResult got = pair.server.ReadSome(buffer, 0, Deadline::After(2s));
+    const IoResult got = pair.server.ReadSome(buffer, 0, 2s);
     EXPECT_TRUE(got.ok());
     EXPECT_EQ(got.bytes, 0u);
     EXPECT_TRUE(pair.server.WriteAll("").ok());
@@ -641,7 +660,7 @@ TEST_P(TcpStreamTest, AThreadReadsOnWhereAFiberHasReadBefore) {
     Fiber writer([&] { EXPECT_TRUE(pair.client.WriteAll("one").ok()); });
     char buffer[16];
     EXPECT_EQ(pair.server.ReadAll(buffer, 3, Soon()).bytes, 3u);
-    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(1ms)).error, std::errc::timed_out);
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), 1ms).error, std::errc::timed_out);
     writer.Join();
     FillUp(pair.client);
   });
@@ -649,14 +668,14 @@ TEST_P(TcpStreamTest, AThreadReadsOnWhereAFiberHasReadBefore) {
   std::string buffer(1 << 20, '\0');
   const double cpu_before = CpuSeconds();
   for (std::size_t some = 1; some != 0;) {
-    const IoResult got = pair.server.ReadSome(buffer.data(), buffer.size(), Deadline::After(50ms));
+    const IoResult got = pair.server.ReadSome(buffer.data(), buffer.size(), 50ms);
     some = got.bytes;
     EXPECT_TRUE(got.ok() || got.error == std::errc::timed_out) << got.error.message();
   }
   EXPECT_TRUE(pair.client.WriteAll("two", Soon()).ok());
   EXPECT_EQ(pair.server.ReadAll(buffer.data(), 3, Soon()).bytes, 3u);
   EXPECT_EQ(buffer.substr(0, 3), "two");
-  EXPECT_EQ(pair.server.ReadSome(buffer.data(), 1, Deadline::After(300ms)).error, std::errc::timed_out);
+  EXPECT_EQ(pair.server.ReadSome(buffer.data(), 1, 300ms).error, std::errc::timed_out);
   const double limit = WEFT_TSAN || WEFT_ASAN ? 2 : 0.2;
   EXPECT_LT(CpuSeconds() - cpu_before, limit);
   pair = Pair();
@@ -669,7 +688,7 @@ TEST_P(TcpStreamTest, AUnixSocketThatWasSentDescriptorsIsReadToItsEnd) {
   InFiber([&] {
     char buffer[64];
     // Registered, and empty.
-    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(1ms)).error, std::errc::timed_out);
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), 1ms).error, std::errc::timed_out);
     for (int round = 0; round < 20; ++round) {
       for (int message = 0; message < 3; ++message) {
         alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -687,7 +706,7 @@ TEST_P(TcpStreamTest, AUnixSocketThatWasSentDescriptorsIsReadToItsEnd) {
         std::memcpy(CMSG_DATA(descriptor), &passed, sizeof(passed));
         EXPECT_EQ(::sendmsg(fd, &header, 0), 3);
       }
-      const IoResult got = pair.server.ReadAll(buffer, 9, Deadline::After(5s));
+      const IoResult got = pair.server.ReadAll(buffer, 9, 5s);
       EXPECT_TRUE(got.ok()) << got.error.message();
       EXPECT_EQ(std::string_view(buffer, got.bytes), "abcabcabc");
       if (!got.ok()) return;
@@ -701,12 +720,12 @@ TEST_P(TcpStreamTest, AStreamWithUrgentDataIsReadToItsEnd) {
   const int fd = pair.client.fd();
   InFiber([&] {
     char buffer[64];
-    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(1ms)).error, std::errc::timed_out);
+    EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), 1ms).error, std::errc::timed_out);
     for (int round = 0; round < 20; ++round) {
       EXPECT_EQ(::send(fd, "abc", 3, 0), 3);
       EXPECT_EQ(::send(fd, "!", 1, MSG_OOB), 1);
       EXPECT_EQ(::send(fd, "def", 3, 0), 3);
-      const IoResult got = pair.server.ReadAll(buffer, 6, Deadline::After(5s));
+      const IoResult got = pair.server.ReadAll(buffer, 6, 5s);
       EXPECT_TRUE(got.ok()) << got.error.message();
       EXPECT_EQ(std::string_view(buffer, got.bytes), "abcdef");
       if (!got.ok()) return;
@@ -719,7 +738,7 @@ TEST_P(TcpStreamTest, TheFirstOfAllTimePointsHasPassed) {
   InFiberAndInThread([] {
     Pair pair = ConnectedPair();
     char byte;
-    const Deadline first = Deadline::At(Deadline::TimePoint::min());
+    const Deadline first = Deadline::TimePoint::min();
     EXPECT_EQ(pair.server.ReadSome(&byte, 1, first).error, std::errc::timed_out);
   });
 }
@@ -731,13 +750,13 @@ TEST_P(TcpStreamTest, ADeadlineThatHasPassedIsALook) {
       Pair pair = ConnectedPair();
       char buffer[64];
       for (int round = 0; round < 20; ++round) {
-        const Deadline past = Deadline::At(Steady::now());
+        const Deadline past = Steady::now();
         EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), past).error, std::errc::timed_out);
         EXPECT_TRUE(pair.client.WriteAll("abc").ok());
         const IoResult got = pair.server.ReadSome(buffer, sizeof(buffer), past);
         EXPECT_TRUE(got.ok()) << got.error.message();
         EXPECT_EQ(std::string_view(buffer, got.bytes), "abc");
-        EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Deadline::After(100us)).error, std::errc::timed_out);
+        EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), 100us).error, std::errc::timed_out);
       }
     });
   }

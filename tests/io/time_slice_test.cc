@@ -27,7 +27,7 @@ namespace {
 // It ends by itself, so that a failed test does not hang.
 template <class Done>
 bool LoopUntil(const Done& done, const std::function<void()>& operation) {
-  const Deadline give_up_at = Deadline::After(std::chrono::seconds(15));
+  const Deadline give_up_at = std::chrono::seconds(15);
   for (;;) {
     for (int i = 0; i < 100; ++i) {
       operation();
@@ -107,7 +107,7 @@ TEST_P(IoTimeSliceTest, AFiberThatOnlyLooksAtDescriptorsLetsOthersRun) {
   const int event = ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
   ASSERT_GE(event, 0);
   // A deadline that has passed: a look.
-  ExpectThatOthersRunBeside([&] { (void)WaitFd(event, POLLIN, Deadline::At(Deadline::TimePoint::min())); });
+  ExpectThatOthersRunBeside([&] { (void)WaitFd(event, POLLIN, Deadline::TimePoint::min()); });
   ::close(event);
 }
 

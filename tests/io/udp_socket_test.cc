@@ -41,7 +41,7 @@ TEST_P(UdpSocketTest, DatagramsComeAsTheyWereSent) {
         std::string got(10'000, '\0');
         SocketAddress from;
         bool truncated = true;
-        const IoResult received = b.ReceiveFrom(got.data(), got.size(), &from, Soon(), &truncated);
+        const IoResult received = b.ReceiveFrom(got.data(), got.size(), &from, &truncated, Soon());
         EXPECT_TRUE(received.ok());
         EXPECT_EQ(got.substr(0, received.bytes), sent);
         EXPECT_FALSE(truncated);
@@ -59,10 +59,10 @@ TEST_P(UdpSocketTest, WhatDoesNotFitIsLostAndTold) {
     EXPECT_TRUE(socket.SendTo("abc", 3, socket.local_address(), Soon()).ok());
     char buffer[4];
     bool truncated = false;
-    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, Soon(), &truncated).bytes, 4u);
+    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, &truncated, Soon()).bytes, 4u);
     EXPECT_TRUE(truncated);
     EXPECT_EQ(std::string_view(buffer, 4), "0123");
-    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, Soon(), &truncated).bytes, 3u);
+    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, &truncated, Soon()).bytes, 3u);
     EXPECT_FALSE(truncated);
   });
 }
@@ -129,7 +129,7 @@ TEST_P(UdpSocketTest, DeadlinesAndClose) {
     Actor receiver(in_fiber, [&] {
       char buffer[1];
       const auto begin = Steady::now();
-      EXPECT_EQ(socket.Receive(buffer, 1, Deadline::After(5ms)).error, std::errc::timed_out);
+      EXPECT_EQ(socket.Receive(buffer, 1, 5ms).error, std::errc::timed_out);
       EXPECT_GE(Steady::now() - begin, 5ms);
       timed_out = true;
       EXPECT_EQ(socket.Receive(buffer, 1, Soon()).error, std::errc::operation_canceled);

@@ -182,7 +182,7 @@ TEST_P(WaitFdTest, ADeadlineEndsIt) {
   InFiberAndInThread([&] {
     for (int i = 0; i < 3; ++i) {
       const auto begin = Steady::now();
-      const WaitFdResult ready = WaitFd(pipe.read, POLLIN, Deadline::After(5ms));
+      const WaitFdResult ready = WaitFd(pipe.read, POLLIN, 5ms);
       EXPECT_EQ(ready.error, std::errc::timed_out);
       EXPECT_EQ(ready.events, 0);
       EXPECT_GE(Steady::now() - begin, 5ms);
@@ -195,7 +195,7 @@ TEST_P(WaitFdTest, ADeadlineEndsIt) {
 
 TEST_P(WaitFdTest, ADeadlineThatHasPassedIsALook) {
   Pipe pipe;
-  const Deadline past = Deadline::At(Steady::now());
+  const Deadline past = Steady::now();
   InFiberAndInThread([&] { EXPECT_EQ(WaitFd(pipe.read, POLLIN, past).error, std::errc::timed_out); });
   pipe.WriteByte();
   InFiberAndInThread([&] {
@@ -208,7 +208,7 @@ TEST_P(WaitFdTest, ADeadlineThatHasPassedIsALook) {
 // What is left until it is not a number of nanoseconds.
 TEST_P(WaitFdTest, TheFirstOfAllTimePointsHasPassed) {
   Pipe pipe;
-  const Deadline first = Deadline::At(Deadline::TimePoint::min());
+  const Deadline first = Deadline::TimePoint::min();
   InFiberAndInThread([&] { EXPECT_EQ(WaitFd(pipe.read, POLLIN, first).error, std::errc::timed_out); });
 }
 
@@ -319,7 +319,7 @@ TEST_P(WaitFdTest, ANumberThatWasClosedBehindOurBackIsAnotherDescriptor) {
   InFiber([] {
     for (int i = 0; i < 20; ++i) {
       const int first = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-      EXPECT_EQ(WaitFd(first, POLLIN, Deadline::After(100us)).error, std::errc::timed_out);
+      EXPECT_EQ(WaitFd(first, POLLIN, 100us).error, std::errc::timed_out);
       ::close(first);
       const int second = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
       EXPECT_EQ(second, first);
@@ -338,7 +338,7 @@ TEST_P(WaitFdTest, ANumberThatWasClosedBehindOurBackIsAnotherDescriptor) {
 TEST_P(WaitFdTest, ADuplicateOfWhatWasClosedDoesNoHarm) {
   InFiber([] {
     const int first = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    EXPECT_EQ(WaitFd(first, POLLIN, Deadline::After(100us)).error, std::errc::timed_out);
+    EXPECT_EQ(WaitFd(first, POLLIN, 100us).error, std::errc::timed_out);
     const int duplicate = ::fcntl(first, F_DUPFD_CLOEXEC, first + 10);
     ::close(first);
     const int second = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -383,7 +383,7 @@ TEST_P(WaitFdTest, WhoIsAwakeWhenItIsClosedDoesNotWaitForTheNextOfThatNumber) {
     entity = nullptr;
     Fiber writer([&] {
       entity = scheduling_group::CurrentFiber();
-      EXPECT_EQ(WaitFd(sockets[0], POLLOUT, Deadline::After(2s)).error, std::errc::operation_canceled);
+      EXPECT_EQ(WaitFd(sockets[0], POLLOUT, 2s).error, std::errc::operation_canceled);
     });
     ASSERT_TRUE(Reaches(waits));
     EXPECT_EQ(::write(sockets[1], "x", 1), 1);
@@ -401,7 +401,7 @@ TEST_P(WaitFdTest, WhatWasReadyBeforeTheDeadlineIsTold) {
   std::atomic<Steady::rep> ready_at{Steady::time_point::max().time_since_epoch().count()};
   Fiber waiter([&] {
     ++begun;
-    const Deadline deadline = Deadline::After(20ms);
+    const Deadline deadline = 20ms;
     const WaitFdResult ready = WaitFd(pipe.read, POLLIN, deadline);
     if (ready_at > deadline.time_point().time_since_epoch().count()) return;  // The workers were not busy in time.
     EXPECT_FALSE(ready.error) << ready.error.message();
@@ -431,7 +431,7 @@ TEST_P(WaitFdTest, WhatNobodyWaitsForAnyMoreIsNotKeptOpen) {
   InFiber([] {
     int sockets[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
-    EXPECT_EQ(WaitFd(sockets[0], POLLIN, Deadline::After(100us)).error, std::errc::timed_out);
+    EXPECT_EQ(WaitFd(sockets[0], POLLIN, 100us).error, std::errc::timed_out);
     ::close(sockets[0]);
     EXPECT_EQ(WaitFd(sockets[1], POLLIN, Soon()).events & POLLIN, POLLIN);
     char byte;
@@ -447,7 +447,7 @@ TEST_P(WaitFdTest, WhatWasWaitedForCanBecomeAStream) {
       int sockets[2];
       ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
       if (in_vain) {
-        EXPECT_EQ(WaitFd(sockets[0], POLLIN, Deadline::After(100us)).error, std::errc::timed_out);
+        EXPECT_EQ(WaitFd(sockets[0], POLLIN, 100us).error, std::errc::timed_out);
       } else {
         EXPECT_EQ(WaitFd(sockets[0], POLLOUT, Soon()).events, POLLOUT);
       }
@@ -545,7 +545,7 @@ TEST_P(WaitFdTest, ManyFibersAndManyDescriptors) {
         int bytes = 0;
         while (bytes < rounds / 2) {
           const bool short_wait = random() % 4 == 0;
-          const WaitFdResult ready = WaitFd(pipe.read, POLLIN, short_wait ? Deadline::After(50us) : Soon());
+          const WaitFdResult ready = WaitFd(pipe.read, POLLIN, short_wait ? Deadline(50us) : Soon());
           if (short_wait && ready.error == std::errc::timed_out) continue;
           if (ready.error || (ready.events & POLLIN) == 0) {
             ADD_FAILURE() << "wait: " << ready.error.message() << ", events " << ready.events;

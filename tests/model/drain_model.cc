@@ -22,7 +22,7 @@ struct World {
     waiter.Tell();
   }
   void Wait() {
-    MODEL_CHECK(waiter.Wait(base::Deadline::Infinite(), [this] { return alive.load(std::memory_order_acquire) == 0; }),
+    MODEL_CHECK(waiter.Wait(Deadline::None(), [this] { return alive.load(std::memory_order_acquire) == 0; }),
                 "there is no deadline");
   }
 };

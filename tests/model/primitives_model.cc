@@ -280,7 +280,7 @@ TEST(FiberLatchModel, TwoWaiters) {
               shared->data.Read();
             });
             world.Fiber("waiter 1", Timers::kYes, [=] {
-              if (shared->latch.WaitFor(kSoon)) shared->data.Read();
+              if (shared->latch.Wait(kSoon)) shared->data.Read();
             });
           });
 }
@@ -299,7 +299,7 @@ TEST(FiberEventModel, TheWaiterSeesAllAndMayDestroyIt) {
               shared->event.Set();
             });
             world.Fiber("waiter", Timers::kYes, [=] {
-              if (!shared->event.WaitFor(kSoon)) shared->event.Wait();
+              if (!shared->event.Wait(kSoon)) shared->event.Wait();
               MODEL_CHECK(shared->data.Read() == 1, "sees what was done before");
               delete shared;
             });

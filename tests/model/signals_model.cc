@@ -191,7 +191,7 @@ TEST(FiberEventModel, ATimeOutAgainstSet) {
   Explore({.name = "event: time-out", .preemptions = 4, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
     auto* event = new FiberEvent;
     world.Fiber("waiter", Timers::kYes, [=] {
-      if (!event->WaitFor(kSoon)) event->Wait();
+      if (!event->Wait(kSoon)) event->Wait();
       delete event;
     });
     world.Thread("setter", [=] { event->Set(); });
@@ -232,7 +232,7 @@ TEST(FiberEventModel, SetLetsAllThrough) {
             };
             auto* shared = new Shared;
             world.Fiber("timed", Timers::kYes, [=] {
-              if (!shared->event.WaitFor(kSoon)) shared->event.Wait();
+              if (!shared->event.Wait(kSoon)) shared->event.Wait();
               shared->Leave();
             });
             world.Fiber("fiber", Timers::kNo, [=] {

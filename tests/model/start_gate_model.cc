@@ -35,7 +35,7 @@ struct World {
   }
   // True: it pushed. False: refused.
   bool Start() {
-    while (gate.WaitForCapacity(base::Deadline::Infinite(), [this] { return Full(); })) {
+    while (gate.WaitForCapacity(Deadline::None(), [this] { return Full(); })) {
       if (TryPush()) return true;
     }
     return false;

@@ -30,7 +30,7 @@ namespace {
 // A counting semaphore, as simple as can be.
 class Gate {
  public:
-  WaitResult Acquire(base::Deadline deadline, Interruptible interruptible) {
+  WaitResult Acquire(Deadline deadline, Interruptible interruptible) {
     queue_.lock();
     if (permits_.Read() > 0) {
       permits_.Write(permits_.Read() - 1);
@@ -74,7 +74,7 @@ struct Party {
   int timed_out = 0;
   int interrupted = 0;
 
-  void Wait(Gate* gate, base::Deadline deadline, Interruptible interruptible) {
+  void Wait(Gate* gate, Deadline deadline, Interruptible interruptible) {
     switch (gate->Acquire(deadline, interruptible)) {
       case WaitResult::kNotified:
         model::Note("acquired");
@@ -92,8 +92,8 @@ struct Party {
   }
 };
 
-base::Deadline Never() { return base::Deadline::Infinite(); }
-base::Deadline Soon() { return base::Deadline::After(std::chrono::hours(1)); }  // Time is the model's.
+Deadline Never() { return Deadline::None(); }
+Deadline Soon() { return Deadline(std::chrono::hours(1)); }  // Time is the model's.
 
 // A gate and those who use it.
 class World {
@@ -117,10 +117,9 @@ class World {
   }
 
   // Waits once for each of `deadlines`.
-  void Fiber(int party, std::initializer_list<base::Deadline> deadlines,
-             Interruptible interruptible = Interruptible::kNo) {
+  void Fiber(int party, std::initializer_list<Deadline> deadlines, Interruptible interruptible = Interruptible::kNo) {
     bool timed = false;
-    for (const base::Deadline& deadline : deadlines) timed |= !deadline.is_infinite();
+    for (const Deadline& deadline : deadlines) timed |= !deadline.is_none();
     Fiber(party, timed, Waits(deadlines, interruptible));
   }
 
@@ -132,7 +131,7 @@ class World {
         FiberWorld::End::kMayWaitForEver);
   }
 
-  void Thread(int party, std::initializer_list<base::Deadline> deadlines) {
+  void Thread(int party, std::initializer_list<Deadline> deadlines) {
     static constexpr const char* kNames[kMaxParties] = {"thread 0", "thread 1", "thread 2"};
     fibers_.Thread(kNames[party],
                    [p = &state_->parties[party], body = Waits(deadlines, Interruptible::kNo)] { body(p); });
@@ -176,8 +175,8 @@ class World {
     }
   };
 
-  std::function<void(Party*)> Waits(std::initializer_list<base::Deadline> deadlines, Interruptible interruptible) {
-    std::array<base::Deadline, 2> copy{};
+  std::function<void(Party*)> Waits(std::initializer_list<Deadline> deadlines, Interruptible interruptible) {
+    std::array<Deadline, 2> copy{};
     std::copy(deadlines.begin(), deadlines.end(), copy.begin());
     return [gate = gate(), copy, count = deadlines.size(), interruptible](Party* party) {
       for (std::size_t i = 0; i < count; ++i) party->Wait(gate, copy[i], interruptible);

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/park.h"
@@ -145,7 +145,7 @@ TEST_F(HandOffSlotTest, EachFiberIsTakenOnceByItsWorkerOrByAnotherOne) {
         out[next].store(0, std::memory_order_relaxed);
       } else if (random() % 10'000 == 0) {
         // It runs a long fiber.
-        const auto end = base::Deadline::After(std::chrono::microseconds(random() % 20));
+        const Deadline end = std::chrono::microseconds(random() % 20);
         while (!end.expired()) base::CpuRelax();
       }
       taken(slot().Take());
@@ -158,7 +158,7 @@ TEST_F(HandOffSlotTest, EachFiberIsTakenOnceByItsWorkerOrByAnotherOne) {
       SpinMemory own;
       while (!stop.load(std::memory_order_relaxed)) {
         own.Forget();
-        const auto end = base::Deadline::After(std::chrono::microseconds(random() % 100));
+        const Deadline end = std::chrono::microseconds(random() % 100);
         bool found = false;
         while (!found && !end.expired()) {
           found = taken(TakeNeglectedHandOff(std::span<WorkerQueues>(worker_queues), worker,
@@ -169,7 +169,7 @@ TEST_F(HandOffSlotTest, EachFiberIsTakenOnceByItsWorkerOrByAnotherOne) {
       }
     });
   }
-  const auto limit = base::Deadline::After(seconds(60));
+  const Deadline limit = seconds(60);
   while ((neglected.load() < 100 || taken_by_others.load() < 100) && !limit.expired() && !HasFailure()) {
     std::this_thread::sleep_for(milliseconds(10));
   }
@@ -216,7 +216,7 @@ TEST(HandOffSlotInAGroup, AFiberThatIsLeftInItsSlotAfterPingPongIsRunByTheOtherW
     std::atomic<bool> pong_ran{false};
     testing::Countdown ended(2);
     ASSERT_TRUE(group.Start([&] {
-      const auto end = base::Deadline::After(milliseconds(5));
+      const Deadline end = milliseconds(5);
       while (!end.expired()) {
         for (int i = 0; i < 100; ++i) {
           pong.Wake();
@@ -225,7 +225,7 @@ TEST(HandOffSlotInAGroup, AFiberThatIsLeftInItsSlotAfterPingPongIsRunByTheOtherW
       }
       over = true;
       pong.Wake();
-      const auto limit = base::Deadline::After(seconds(30));
+      const Deadline limit = seconds(30);
       while (round % 2 == 0 && !pong_ran.load() && !limit.expired()) base::CpuRelax();
       EXPECT_TRUE(round % 2 != 0 || pong_ran.load()) << "round " << round;
       ended.Done();

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/log.h"
 #include "weft/base/spin_lock.h"
 #include "weft/numa/affinity.h"
@@ -533,7 +533,7 @@ TEST(SchedulingGroup, AtTheEndOfEachTimeSliceAWorkerLooksForInputAndOutput) {
     short_turns = false;
     running = 2;
     const int asked = poller->asked;
-    const auto limit = base::Deadline::After(30s);
+    const Deadline limit = 30s;
     while (slices < kSlices && !limit.expired()) run(2);
     EXPECT_GE(slices, kSlices) << "the slices do not end";
     EXPECT_GE(poller->asked - asked, kSlices) << "looks in the time of " << slices << " slices";

@@ -65,7 +65,7 @@ class Groups {
 
   SchedulingGroup& operator[](std::size_t index) { return *groups_[index]; }
 
-  bool Drain() { return WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))); }
+  bool Drain() { return WaitUntilNoFibers(std::chrono::seconds(60)); }
 
   void WaitUntilAllSleep() {
     for (const auto& group : groups_) {
@@ -405,7 +405,7 @@ TEST(StealRequest, AreMadeAfterARestartWithNeighbours) {
   WorkerTeam team(&group), others_team(&other);
   ASSERT_TRUE(team.Start());
   for (int i = 0; i < 10; ++i) StartIn(group, [] {});
-  ASSERT_TRUE(WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))));
+  ASSERT_TRUE(WaitUntilNoFibers(std::chrono::seconds(60)));
   group.Stop();
   team.Join();
   group.Close();
@@ -419,7 +419,7 @@ TEST(StealRequest, AreMadeAfterARestartWithNeighbours) {
     StartIn(group, [&] { ran = true; });
     SpinUntil([&] { return ran.load(); });
   }
-  EXPECT_TRUE(WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))));
+  EXPECT_TRUE(WaitUntilNoFibers(std::chrono::seconds(60)));
   for (SchedulingGroup* each : {&group, &other}) each->Stop();
   team.Join();
   others_team.Join();

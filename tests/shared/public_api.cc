@@ -53,8 +53,9 @@ void UsePrimitives() {
   seqlock.WriteSeqUnlock();
   Expect(seqlock.ReadSeqRetry(seqlock.ReadSeqBegin()) == 0, "FiberSeqLock");
   weft::FiberEvent event;
+  const weft::Deadline deadline = 5s;
   event.Set();
-  event.Wait();
+  Expect(event.Wait(deadline), "FiberEvent");
   weft::FiberSemaphore semaphore(1);
   semaphore.acquire();
   semaphore.release();
@@ -73,7 +74,7 @@ void UseLocalsAndTimers() {
   context->Execute([&] { *execution_local = 6; });
   weft::FiberLatch fired(2);
   const auto soon = std::chrono::steady_clock::now() + 1ms;
-  weft::SetFiberTimer(soon, [&] { fired.CountDown(); });
+  weft::SetFiberTimer(1ms, [&] { fired.CountDown(); });
   const auto tick = weft::SetFiberTimer(soon, 1ms, [&, counted = false](std::uint64_t) mutable {
     if (!std::exchange(counted, true)) fired.CountDown();
   });
@@ -99,11 +100,11 @@ void UseIo() {
   char byte = 'x';
   Expect(stream.WriteAll(&byte, 1).ok() && stream.ReadAll(&byte, 1).ok() && byte == 'x', "TcpStream");
   stream.Reset();
-  server.Stop(weft::base::Deadline::After(5s));
+  server.Stop(5s);
   int ends[2];
   if (pipe(ends) != 0) return;
   weft::Fiber writer([&] { Expect(write(ends[1], "x", 1) == 1, "write"); });
-  Expect(!weft::io::WaitFd(ends[0], POLLIN, weft::base::Deadline::After(5s)).error, "WaitFd");
+  Expect(!weft::io::WaitFd(ends[0], POLLIN, 5s).error, "WaitFd");
   writer.Join();
   close(ends[0]);
   close(ends[1]);

@@ -40,7 +40,6 @@ namespace weft::io {
 namespace {
 
 using namespace std::chrono_literals;
-using base::Deadline;
 using std::chrono::steady_clock;
 
 constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
@@ -73,7 +72,7 @@ class Soak {
 
   // Errors that random closes and deadlines may bring.
   bool Expected(std::error_code error, Deadline deadline) {
-    if (!deadline.is_infinite() && steady_clock::now() > deadline.time_point() + kLateAtMost) tally.late.fetch_add(1);
+    if (!deadline.is_none() && steady_clock::now() > deadline.time_point() + kLateAtMost) tally.late.fetch_add(1);
     if (error == std::errc::timed_out) return tally.timeouts.fetch_add(1), true;
     if (error == std::errc::operation_canceled) return tally.canceled.fetch_add(1), true;
     if (error == std::errc::connection_reset || error == std::errc::broken_pipe) return tally.resets.fetch_add(1), true;
@@ -88,12 +87,11 @@ class Soak {
     std::minstd_rand random(static_cast<unsigned>(tally.connections.load() + 7));
     std::vector<char> buffer(1 + random() % 9000);
     for (;;) {
-      const auto deadline =
-          random() % 8 == 0 ? Deadline::After(std::chrono::microseconds(random() % 3000)) : Deadline();
+      const auto deadline = random() % 8 == 0 ? Deadline(std::chrono::microseconds(1 + random() % 3000)) : Deadline();
       const IoResult read = stream.ReadSome(buffer.data(), buffer.size(), deadline);
       if (!read.ok() || read.bytes == 0) return static_cast<void>(Expected(read.error, deadline));
       if (random() % 256 == 0) return stream.Reset();
-      const IoResult written = stream.WriteAll(buffer.data(), read.bytes, Deadline::After(kLong));
+      const IoResult written = stream.WriteAll(buffer.data(), read.bytes, kLong);
       if (!written.ok()) return static_cast<void>(Expected(written.error, Deadline()));
     }
   }
@@ -101,14 +99,14 @@ class Soak {
   // One connection of a client.
   void Visit(const SocketAddress& server, std::minstd_rand& random) {
     TcpStream stream;
-    const auto connect_by = Deadline::After(random() % 16 == 0 ? std::chrono::microseconds(random() % 500) : kLong);
+    const Deadline connect_by = random() % 16 == 0 ? std::chrono::microseconds(1 + random() % 500) : kLong;
     if (const auto error = stream.Connect(server, connect_by)) return static_cast<void>(Expected(error, connect_by));
     tally.connections.fetch_add(1);
     // Now and then somebody else closes it under way.
     FiberEvent closed;
     const bool will_be_closed = random() % 8 == 0;
     if (will_be_closed) {
-      const auto after = std::chrono::microseconds(random() % 2000);
+      const auto after = std::chrono::microseconds(1 + random() % 2000);
       ASSERT_TRUE(StartFiberDetached([&stream, &closed, after] {
         FiberSleepFor(after);
         stream.Close();
@@ -137,7 +135,7 @@ class Soak {
     const std::size_t size = random() % 16 == 0 ? random() % 300'000 : 1 + random() % 600;
     const unsigned seed = static_cast<unsigned>(random());
     const auto deadline =
-        random() % 8 == 0 ? Deadline::After(std::chrono::microseconds(random() % 2000)) : Deadline::After(kLong);
+        random() % 8 == 0 ? Deadline(std::chrono::microseconds(1 + random() % 2000)) : Deadline(kLong);
     std::string sent(size, '\0');
     std::minstd_rand content(seed);
     for (char& c : sent) c = static_cast<char>(content());
@@ -170,7 +168,7 @@ class Soak {
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
     const auto write_after = std::chrono::microseconds(random() % 1500);
-    const auto deadline = Deadline::After(std::chrono::microseconds(random() % 1500));
+    const Deadline deadline = std::chrono::microseconds(1 + random() % 1500);
     const bool close_it = random() % 4 == 0;
     FiberLatch done(1);
     ASSERT_TRUE(StartFiberDetached([&, fd = ends[1]] {
@@ -189,7 +187,7 @@ class Soak {
       EXPECT_NE(ready.events & (POLLIN | POLLHUP), 0);
     }
     done.Wait();
-    EXPECT_FALSE(WaitFd(ends[0], POLLIN, Deadline::After(kLong)).error);  // It is written or closed by now.
+    EXPECT_FALSE(WaitFd(ends[0], POLLIN, kLong).error);  // It is written or closed by now.
     EXPECT_FALSE(CloseFd(ends[0]));
     tally.pipes.fetch_add(1);
   }
@@ -260,8 +258,8 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
     done.Wait();
     // Nobody waits for his deadline only because a wake-up was lost.
     EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
-    local_server.Stop(Deadline::After(kLong));
-    tcp_server.Stop(Deadline::After(kLong));
+    local_server.Stop(kLong);
+    tcp_server.Stop(kLong);
     EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
 
     const Tally& tally = soak.tally;

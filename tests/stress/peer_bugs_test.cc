@@ -69,7 +69,7 @@ TEST_P(LostWakeUp, BetweenPushAndSleep) {
   for (Rounds rounds(200'000); rounds.Next(); ++i) {
     FiberEvent ran;
     ASSERT_TRUE(StartFiberDetached([&ran] { ran.Set(); }));
-    ASSERT_TRUE(ran.WaitFor(kForever)) << "after " << i << " starts";
+    ASSERT_TRUE(ran.Wait(kForever)) << "after " << i << " starts";
     // From no pause to longer than a worker spins before it sleeps.
     for (int pause = i % 128; pause > 0; --pause) base::CpuRelax();
   }
@@ -90,7 +90,7 @@ TEST_P(LostWakeUp, OfAParkedFiber) {
   int i = 0;
   for (Rounds rounds(100'000); rounds.Next(); ++i) {
     ping.Set();
-    ASSERT_TRUE(pong.WaitFor(kForever)) << "after " << i << " rounds";
+    ASSERT_TRUE(pong.Wait(kForever)) << "after " << i << " rounds";
     pong.Reset();
     for (int pause = i % 128; pause > 0; --pause) base::CpuRelax();
   }
@@ -154,7 +154,7 @@ TEST(Stealing, BetweenGroupsOfOneNodeIsOn) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(StartFiberDetached({.scheduling_group = 0}, [&] { ran.CountDown(); }));
   }
-  EXPECT_TRUE(ran.WaitFor(kForever));
+  EXPECT_TRUE(ran.Wait(kForever));
   hog.Stop();
   ran.Wait();
 }
@@ -168,7 +168,7 @@ TEST(Stealing, WakesWorkersThatSleepAlready) {
     FiberSleepFor(2ms);
     auto ran = std::make_shared<FiberEvent>();
     ASSERT_TRUE(StartFiberDetached({.scheduling_group = 0}, [ran] { ran->Set(); }));
-    ASSERT_TRUE(ran->WaitFor(kForever)) << "nobody helped the loaded group";
+    ASSERT_TRUE(ran->Wait(kForever)) << "nobody helped the loaded group";
   }
   hog.Stop();
 }
@@ -188,7 +188,7 @@ TEST(Stealing, GoesPastLocalFibersAtTheHeadOfTheQueue) {
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(StartFiberDetached({.scheduling_group = 0}, [&] { ran.CountDown(); }));
   }
-  EXPECT_TRUE(ran.WaitFor(kForever));
+  EXPECT_TRUE(ran.Wait(kForever));
   hog.Stop();
   ran.Wait();
   for (Fiber& local : locals) local.Join();
@@ -250,7 +250,7 @@ TEST(FullQueue, WakingAFiberIntoItNeitherSpinsNorLosesIt) {
   Fiber([&] {
     for (FiberEvent& event : events) event.Set();
   }).Join();
-  for (Fiber& fiber : fibers) ASSERT_TRUE(fiber.JoinFor(kForever));
+  for (Fiber& fiber : fibers) ASSERT_TRUE(fiber.Join(kForever));
 }
 
 // --- Planning ---
@@ -435,7 +435,7 @@ TEST(BoundedQueue, StopWakesAllAndDropsNothing) {
   });
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(queue.Push(1));
   queue.Stop();
-  for (Fiber& popper : poppers) ASSERT_TRUE(popper.JoinFor(kForever));
+  for (Fiber& popper : poppers) ASSERT_TRUE(popper.Join(kForever));
   thread.join();
   EXPECT_EQ(got, 100);
 }
@@ -490,10 +490,10 @@ TEST(Stacks, AHundredThousandParkedFibersDoNotExhaustTheMappings) {
       done.CountDown();
     }));
   }
-  ASSERT_TRUE(waiting.WaitFor(kForever));
+  ASSERT_TRUE(waiting.Wait(kForever));
   EXPECT_GE(GetFiberCount(), static_cast<std::size_t>(kFibers));
   go.Set();
-  ASSERT_TRUE(done.WaitFor(kForever));
+  ASSERT_TRUE(done.Wait(kForever));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(Restart, SixtyFourGroupsWithFibersOfAllStackSizesRunThemAll) {
       ASSERT_TRUE(StartFiberDetached(attributes, [&] { latch.CountDown(); }));
     }
   }
-  EXPECT_TRUE(latch.WaitFor(60s));
+  EXPECT_TRUE(latch.Wait(60s));
 }
 
 }  // namespace

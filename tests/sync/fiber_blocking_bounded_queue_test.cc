@@ -218,7 +218,7 @@ TEST_P(FiberBlockingBoundedQueueTest, ACopyThatThrowsLeavesItsTargetAsItWas) {
 // Somebody is to be woken. If not the test fails before it hangs.
 template <class Condition>
 void YieldUntilWoken(Condition condition) {
-  const auto late = base::Deadline::After(std::chrono::seconds(15));
+  const Deadline late = std::chrono::seconds(15);
   YieldUntil([&] { return condition() || late.expired(); });
   EXPECT_TRUE(condition()) << "nobody was woken";
 }

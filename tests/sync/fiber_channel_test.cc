@@ -96,17 +96,17 @@ TEST_P(FiberChannelTest, TimedFormsTimeOutAndLeaveTheItemAlone) {
   crew.Add([&] {
     std::string item;
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_FALSE(channel.GetFor(&item, 2ms));
+    EXPECT_FALSE(channel.Get(&item, 2ms));
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
-    EXPECT_FALSE(channel.GetUntil(&item, std::chrono::system_clock::now() + 1ms));
-    ASSERT_TRUE(channel.PutFor("first", 1ms));
+    EXPECT_FALSE(channel.Get(&item, std::chrono::system_clock::now() + 1ms));
+    ASSERT_TRUE(channel.Put("first", 1ms));
     std::string second = "second";
-    EXPECT_FALSE(channel.PutFor(std::move(second), 2ms));
-    EXPECT_FALSE(channel.PutUntil(std::move(second), std::chrono::steady_clock::now()));
+    EXPECT_FALSE(channel.Put(std::move(second), 2ms));
+    EXPECT_FALSE(channel.Put(std::move(second), std::chrono::steady_clock::now()));
     EXPECT_FALSE(channel.TryPut(std::move(second)));
     EXPECT_EQ(second, "second");
     EXPECT_FALSE(channel.IsClosed());
-    ASSERT_TRUE(channel.GetFor(&item, 0s));
+    ASSERT_TRUE(channel.Get(&item, 0s));
     EXPECT_EQ(item, "first");
   });
   crew.Join();
@@ -147,7 +147,7 @@ TEST_P(FiberChannelTest, CloseWakesAllGetters) {
     if (me % 2 == 0) {
       EXPECT_FALSE(channel.Get(&item));
     } else {
-      EXPECT_FALSE(channel.GetFor(&item, 1h));
+      EXPECT_FALSE(channel.Get(&item, 1h));
     }
   });
   crew.Add([&] { channel.Close(); });
@@ -178,7 +178,7 @@ TEST_P(FiberChannelTest, TimeOutsNeitherLoseNorDoubleItems) {
     crew.AddMany(2, [&](int) {
       for (int i = 1; i <= each; ++i) {
         std::string item = std::to_string(i);
-        if (channel.PutFor(std::move(item), std::chrono::microseconds(i % 30))) {
+        if (channel.Put(std::move(item), std::chrono::microseconds(i % 30))) {
           put += i;
         } else {
           EXPECT_EQ(item, std::to_string(i));
@@ -189,7 +189,7 @@ TEST_P(FiberChannelTest, TimeOutsNeitherLoseNorDoubleItems) {
     crew.AddMany(2, [&](int me) {
       std::string item;
       for (int i = 0;; ++i) {
-        if (channel.GetFor(&item, std::chrono::microseconds((i + me) % 30))) {
+        if (channel.Get(&item, std::chrono::microseconds((i + me) % 30))) {
           got += std::stoi(item);
         } else if (channel.IsClosed()) {
           if (!channel.TryGet(&item)) break;

@@ -321,7 +321,7 @@ TEST_P(FiberConditionVariableTest, AnInterruptionEndsAnInterruptibleWaitWithTheM
     std::unique_lock lock(mutex);
     EXPECT_EQ(changed.WaitInterruptibly(lock), synchronization::WaitResult::kInterrupted);
     EXPECT_TRUE(lock.owns_lock());
-    EXPECT_EQ(changed.WaitInterruptibly(lock, base::Deadline::After(1ms)), synchronization::WaitResult::kTimedOut);
+    EXPECT_EQ(changed.WaitInterruptibly(lock, 1ms), synchronization::WaitResult::kTimedOut);
   });
   crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
   crew.Join();

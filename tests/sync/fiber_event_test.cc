@@ -51,13 +51,13 @@ TEST_P(FiberEventTest, TimedWaitsTimeOutOrSucceed) {
   Crew crew = MakeCrew();
   crew.AddMany(3, [&](int) {
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_FALSE(event.WaitFor(2ms));
+    EXPECT_FALSE(event.Wait(2ms));
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
-    EXPECT_FALSE(event.WaitUntil(std::chrono::system_clock::now() + 1ms));
-    EXPECT_FALSE(event.WaitFor(0ms));
+    EXPECT_FALSE(event.Wait(std::chrono::system_clock::now() + 1ms));
+    EXPECT_FALSE(event.Wait(0ms));
     ++timed_out;
-    EXPECT_TRUE(event.WaitFor(std::chrono::hours::max()));
-    EXPECT_TRUE(event.WaitUntil(std::chrono::steady_clock::now()));
+    EXPECT_TRUE(event.Wait(std::chrono::hours::max()));
+    EXPECT_TRUE(event.Wait(std::chrono::steady_clock::now()));
   });
   crew.Add([&] {
     YieldUntil([&] { return timed_out == 3; });
@@ -128,7 +128,7 @@ TEST_P(FiberEventTest, MayBeDestroyedAsSoonAsWaitHasReturned) {
           event->Wait();
           break;
         case 1:
-          EXPECT_TRUE(event->WaitFor(1h));
+          EXPECT_TRUE(event->Wait(1h));
           break;
         case 2:
           YieldUntil([&] { return event->IsSet(); });
@@ -155,7 +155,7 @@ TEST_P(FiberEventTest, TimeOutsRaceWithSet) {
     for (int i = 0; i < rounds; ++i) {
       FiberEvent event;
       offer = &event;
-      if (!event.WaitFor(std::chrono::microseconds(i % 40))) event.Wait();
+      if (!event.Wait(std::chrono::microseconds(i % 40))) event.Wait();
       EXPECT_TRUE(event.IsSet());
       YieldUntil([&] { return acknowledged == i + 1; });
     }
@@ -182,7 +182,7 @@ TEST(FiberEvent, CanBeInterrupted) {
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
     EXPECT_EQ(event.WaitInterruptibly(), synchronization::WaitResult::kInterrupted);
-    EXPECT_EQ(event.WaitInterruptibly(base::Deadline::After(1ms)), synchronization::WaitResult::kTimedOut);
+    EXPECT_EQ(event.WaitInterruptibly(1ms), synchronization::WaitResult::kTimedOut);
     event.Set();
     EXPECT_EQ(event.WaitInterruptibly(), synchronization::WaitResult::kNotified);
   });
@@ -195,7 +195,7 @@ TEST(FiberEvent, WakesPlainThreadsWithoutARuntime) {
   std::thread waiter([&] { event.Wait(); });
   event.Set();
   waiter.join();
-  EXPECT_FALSE(FiberEvent().WaitFor(1ms));
+  EXPECT_FALSE(FiberEvent().Wait(1ms));
 }
 
 }  // namespace

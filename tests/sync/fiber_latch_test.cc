@@ -66,13 +66,13 @@ TEST_P(FiberLatchTest, TimedWaitsTimeOutOrSucceed) {
   Crew crew = MakeCrew();
   crew.AddMany(3, [&](int) {
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_FALSE(latch.WaitFor(2ms));
+    EXPECT_FALSE(latch.Wait(2ms));
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
-    EXPECT_FALSE(latch.WaitUntil(std::chrono::system_clock::now() + 1ms));
-    EXPECT_FALSE(latch.WaitFor(0ms));
+    EXPECT_FALSE(latch.Wait(std::chrono::system_clock::now() + 1ms));
+    EXPECT_FALSE(latch.Wait(0ms));
     ++timed_out;
-    EXPECT_TRUE(latch.WaitFor(std::chrono::hours::max()));
-    EXPECT_TRUE(latch.WaitUntil(std::chrono::steady_clock::now()));
+    EXPECT_TRUE(latch.Wait(std::chrono::hours::max()));
+    EXPECT_TRUE(latch.Wait(std::chrono::steady_clock::now()));
   });
   crew.Add([&] {
     YieldUntil([&] { return timed_out == 3; });
@@ -116,7 +116,7 @@ TEST_P(FiberLatchTest, LatchMayBeDestroyedWhileBeingSignalled) {
           latch->Wait();
           break;
         case 1:
-          EXPECT_TRUE(latch->WaitFor(1h));
+          EXPECT_TRUE(latch->Wait(1h));
           break;
         case 2:
           YieldUntil([&] { return latch->TryWait(); });
@@ -142,7 +142,7 @@ TEST_P(FiberLatchTest, TimeOutsRaceWithTheLastCountDown) {
     for (int i = 0; i < rounds; ++i) {
       FiberLatch latch(1);
       offer = &latch;
-      if (!latch.WaitFor(std::chrono::microseconds(i % 40))) latch.Wait();
+      if (!latch.Wait(std::chrono::microseconds(i % 40))) latch.Wait();
       EXPECT_TRUE(latch.TryWait());
     }
   });
@@ -163,7 +163,7 @@ TEST(FiberLatch, OfZeroIsOpen) {
   const FiberLatch latch(0);
   EXPECT_TRUE(latch.TryWait());
   latch.Wait();
-  EXPECT_TRUE(latch.WaitFor(0s));
+  EXPECT_TRUE(latch.Wait(0s));
 }
 
 TEST(FiberLatch, CanBeInterrupted) {

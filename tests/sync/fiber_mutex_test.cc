@@ -78,7 +78,7 @@ TEST_P(FiberMutexTest, ExcludesOthersWhileItsOwnerSleeps) {
     for (int i = 0; i < 3; ++i) {
       std::scoped_lock lock(mutex);
       const int seen = counter;
-      synchronization::SleepUntil(base::Deadline::After(200us), synchronization::Interruptible::kNo);
+      synchronization::SleepUntil(200us, synchronization::Interruptible::kNo);
       counter = seen + 1;
     }
   });

@@ -127,7 +127,7 @@ TEST_P(FiberSharedMutexTest, AWriterThatTimesOutLetsTheReadersBehindItIn) {
   });
   crew.Add([&] {
     YieldUntil([&] { return reads.load(); });
-    synchronization::SleepUntil(base::Deadline::After(5ms),
+    synchronization::SleepUntil(5ms,
                                 synchronization::Interruptible::kNo);  // Behind the writer, very likely.
     std::shared_lock lock(mutex);
     other_is_in = true;

@@ -133,7 +133,7 @@ const Operation kOperations[] = {
     {"FiberSemaphoreTryAcquireUntil",
      [] {
        return Looping(std::make_shared<FiberSemaphore>(1), [](FiberSemaphore& semaphore) {
-         if (semaphore.try_acquire_until(std::chrono::steady_clock::time_point::max())) semaphore.release();
+         if (semaphore.try_acquire_until(std::chrono::steady_clock::now() + 1h)) semaphore.release();
        });
      }},
     {"FiberSemaphoreAcquireInterruptibly",
@@ -143,12 +143,7 @@ const Operation kOperations[] = {
        });
      }},
     {"FiberEventWait", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(); }); }},
-    {"FiberEventWaitFor", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.WaitFor(1h); }); }},
-    {"FiberEventWaitUntil",
-     [] {
-       return Looping(SetEvent(),
-                      [](FiberEvent& event) { event.WaitUntil(std::chrono::steady_clock::time_point::max()); });
-     }},
+    {"FiberEventWaitWithDeadline", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(1h); }); }},
     {"FiberEventWaitInterruptibly",
      [] { return Looping(SetEvent(), [](FiberEvent& event) { static_cast<void>(event.WaitInterruptibly()); }); }},
     {"FiberLatchWait",
@@ -192,7 +187,7 @@ const Operation kOperations[] = {
      [] {
        return Looping(std::make_shared<FiberChannel<int>>(1), [](FiberChannel<int>& channel) {
          int item;
-         EXPECT_FALSE(channel.GetFor(&item, 0s));
+         EXPECT_FALSE(channel.Get(&item, 0s));
        });
      }},
     {"FiberBlockingBoundedQueue",
@@ -434,7 +429,7 @@ TEST(TimeSlice, NobodyYieldsForTheTimeOfAnother) {
 TEST(TimeSlice, AnIdleProcessIsNotMonitoredAndAFiberThatLoopsAfterAQuietTimeIs) {
   TimedGroup group(2);
   scheduling_group::SliceMonitor& monitor = scheduling_group::SliceMonitor::Get();
-  const auto limit = base::Deadline::After(60s);
+  const Deadline limit = 60s;
   std::uint64_t checks;
   do {
     ASSERT_FALSE(limit.expired()) << "the monitor goes on";

@@ -21,15 +21,14 @@ using testing::Crew;
 using testing::Scaled;
 using testing::YieldUntil;
 
-constexpr base::Deadline kNever = base::Deadline::Infinite();
+constexpr Deadline kNever = Deadline::None();
 
 // The simplest primitive there is: counts notifications that found nobody.
 struct Gate {
   WaitQueue queue;
   int tokens WEFT_GUARDED_BY(queue) = 0;
 
-  WaitResult Enter(base::Deadline deadline,
-                   Interruptible interruptible = Interruptible::kNo) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  WaitResult Enter(Deadline deadline, Interruptible interruptible = Interruptible::kNo) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     Waiter waiter;
     queue.lock();
     if (tokens > 0) {
@@ -109,7 +108,7 @@ TEST_P(WaitQueueTest, AWaitTimesOutAndNeverTooEarly) {
   crew.AddMany(4, [&](int i) {
     const auto begin = std::chrono::steady_clock::now();
     const auto timeout = std::chrono::milliseconds(1 + 3 * i);
-    EXPECT_EQ(gate.Enter(base::Deadline::After(timeout, begin)), WaitResult::kTimedOut);
+    EXPECT_EQ(gate.Enter(Deadline::After(timeout, begin)), WaitResult::kTimedOut);
     EXPECT_GE(std::chrono::steady_clock::now() - begin, timeout);
   });
   crew.Join();
@@ -119,16 +118,14 @@ TEST_P(WaitQueueTest, AWaitTimesOutAndNeverTooEarly) {
 TEST_P(WaitQueueTest, ADeadlineInThePastTimesOutAtOnce) {
   Gate gate;
   Crew crew = MakeCrew();
-  crew.AddMany(2, [&](int) {
-    EXPECT_EQ(gate.Enter(base::Deadline::At(std::chrono::steady_clock::now() - 1s)), WaitResult::kTimedOut);
-  });
+  crew.AddMany(2, [&](int) { EXPECT_EQ(gate.Enter(std::chrono::steady_clock::now() - 1s), WaitResult::kTimedOut); });
   crew.Join();
 }
 
 TEST_P(WaitQueueTest, ANotificationBeforeTheDeadlineEndsATimedWait) {
   Gate gate;
   Crew crew = MakeCrew();
-  crew.Add([&] { EXPECT_EQ(gate.Enter(base::Deadline::After(1h)), WaitResult::kNotified); });
+  crew.Add([&] { EXPECT_EQ(gate.Enter(1h), WaitResult::kNotified); });
   crew.Add([&] {
     YieldUntil([&] { return gate.HasWaiter(); });
     EXPECT_TRUE(gate.NotifyOne());
@@ -151,7 +148,7 @@ TEST_P(WaitQueueTest, NoNotificationIsSwallowedByATimedOutWaiter) {
     while (!stop) {
       random = random * 1664525 + 1013904223;
       const auto timeout = std::chrono::microseconds(random >> 24);
-      if (gate.Enter(base::Deadline::After(timeout)) == WaitResult::kNotified) ++received;
+      if (gate.Enter(timeout) == WaitResult::kNotified) ++received;
     }
   });
   crew.Add([&] {
@@ -171,7 +168,7 @@ TEST_P(WaitQueueTest, SleepsForAtLeastTheTime) {
   Crew crew = MakeCrew();
   crew.AddMany(8, [&](int i) {
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(SleepUntil(base::Deadline::After(std::chrono::milliseconds(i), begin), Interruptible::kNo),
+    EXPECT_EQ(SleepUntil(Deadline::After(std::chrono::milliseconds(i), begin), Interruptible::kNo),
               WaitResult::kTimedOut);
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(i));
   });
@@ -212,8 +209,8 @@ TEST_P(InterruptionTest, EndsATimedWaitAndASleep) {
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(gate.Enter(base::Deadline::After(1h), Interruptible::kYes), WaitResult::kInterrupted);
-    EXPECT_EQ(SleepUntil(base::Deadline::After(1h), Interruptible::kYes), WaitResult::kInterrupted);
+    EXPECT_EQ(gate.Enter(1h, Interruptible::kYes), WaitResult::kInterrupted);
+    EXPECT_EQ(SleepUntil(1h, Interruptible::kYes), WaitResult::kInterrupted);
     EXPECT_EQ(SleepUntil(kNever, Interruptible::kYes), WaitResult::kInterrupted);
     done = true;
   });
@@ -235,7 +232,7 @@ TEST_P(InterruptionTest, DoesNothingToAWaitThatIsNotInterruptible) {
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
     EXPECT_EQ(gate.Enter(kNever, Interruptible::kNo), WaitResult::kNotified);
-    EXPECT_EQ(gate.Enter(base::Deadline::After(1h), Interruptible::kNo), WaitResult::kNotified);
+    EXPECT_EQ(gate.Enter(1h, Interruptible::kNo), WaitResult::kNotified);
   });
   crew.Add([&] {
     for (int wait = 0; wait < 2; ++wait) {
@@ -263,7 +260,7 @@ TEST_P(InterruptionTest, RacesWithNotificationAndTimeOut) {
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
     for (int i = 0; i < rounds; ++i) {
-      const auto deadline = i % 2 == 0 ? base::Deadline::After(std::chrono::microseconds(i % 70)) : kNever;
+      const auto deadline = i % 2 == 0 ? Deadline(std::chrono::microseconds(i % 70)) : kNever;
       switch (gate.Enter(deadline, Interruptible::kYes)) {
         case WaitResult::kNotified:
           ++received;
@@ -315,7 +312,7 @@ TEST_P(WaitQueueTest, MayBeDestroyedAsSoonAsTheWaitHasReturned) {
     for (int i = 0; i < rounds; ++i) {
       auto gate = std::make_unique<Gate>();
       current = gate.get();
-      ASSERT_EQ(gate->Enter(i % 2 == 0 ? kNever : base::Deadline::After(1h)), WaitResult::kNotified);
+      ASSERT_EQ(gate->Enter(i % 2 == 0 ? kNever : Deadline(1h)), WaitResult::kNotified);
     }
   });
   crew.Add([&] {
@@ -343,7 +340,7 @@ TEST_P(WaitQueueTest, DrainWaitsForWaitersThatWerePassedOver) {
     for (int i = 0; i < rounds; ++i) {
       Round* round = nullptr;
       YieldUntil([&] { return (round = offers[me].exchange(nullptr)) != nullptr; });
-      const auto deadline = base::Deadline::After(std::chrono::microseconds(20 * (me + 1)));
+      const Deadline deadline = std::chrono::microseconds(20 * (me + 1));
       Waiter waiter;
       WaitQueue& queue = round->gate.queue;
       queue.lock();

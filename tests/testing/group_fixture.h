@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
@@ -48,7 +48,7 @@ class TimedGroup {
 
   // All fibers must be over soon.
   ~TimedGroup() {
-    if (!scheduling_group::WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60)))) {
+    if (!scheduling_group::WaitUntilNoFibers(std::chrono::seconds(60))) {
       std::fprintf(stderr, "TimedGroup: fibers are left\n");
       std::abort();
     }
@@ -162,7 +162,7 @@ class Crew {
 
   // Until all have ended. A plain thread.
   void Join() {
-    const auto limit = base::Deadline::After(std::chrono::seconds(90));
+    const Deadline limit = std::chrono::seconds(90);
     while (alive_->load(std::memory_order_acquire) != 0) {
       if (limit.expired()) {
         std::fprintf(stderr, "Crew::Join: %d actors do not end\n", alive_->load());

@@ -6,7 +6,7 @@
 #ifndef WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 #define WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/fire_context.h"
@@ -15,7 +15,7 @@
 namespace weft::testing {
 
 // The running fiber. Returns at the deadline, never before, maybe on another thread.
-inline void TimerSleepUntil(base::Deadline deadline) {
+inline void TimerSleepUntil(Deadline deadline) {
   struct Sleeper : timer::WaitTimer {
     scheduling_group::FiberEntity* fiber;
   };

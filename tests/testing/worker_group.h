@@ -43,7 +43,7 @@ class WorkerGroup {
   }
 
   void Drain() {
-    EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(std::chrono::seconds(60))))
+    EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(std::chrono::seconds(60)))
         << scheduling_group::EntityPool::LiveFibers() << " fibers are left";
   }
 

@@ -126,7 +126,7 @@ TEST_F(CallbackRunnerDeathTest, WithoutAGroupNoTimerMayNeedAFiber) {
 
 // Against the definition, by trial in numbers that are wide enough.
 TEST(NextExpiry, IsTheFirstMomentOfTheRhythmAfterNowAndAfterTheFormer) {
-  using Wide = base::clock_internal::Int128;
+  using Wide = base::Int128;
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kHour = 3'600'000'000'000;

@@ -24,10 +24,11 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/base/log.h"
 #include "weft/base/parker.h"
+#include "weft/base/saturating_nanoseconds.h"
 #include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/drain.h"
@@ -72,7 +73,7 @@ class Token {
   std::atomic<int>* alive_;
 };
 
-void SleepFiber(steady_clock::duration duration) { testing::TimerSleepUntil(base::Deadline::After(duration)); }
+void SleepFiber(steady_clock::duration duration) { testing::TimerSleepUntil(duration); }
 
 class FiberTimer : public ::testing::TestWithParam<unsigned> {
  protected:
@@ -142,6 +143,48 @@ TEST_P(FiberTimer, AnyClockWillDo) {
   DetachFiberTimer(
       SetFiberTimer(std::chrono::time_point_cast<milliseconds>(steady_clock::now()), [&] { done.Done(); }));
   EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(FiberTimer, ADurationCountsFromNowInAllForms) {
+  Countdown done(7);
+  const auto begin = steady_clock::now();
+  const auto run = [&] {
+    EXPECT_GE(steady_clock::now(), begin + milliseconds(2));
+    done.Done();
+  };
+  const auto run_and_kill = [run](std::uint64_t id) {
+    run();
+    KillFiberTimer(id);
+  };
+  DetachFiberTimer(SetFiberTimer(milliseconds(2), run));
+  DetachFiberTimer(SetFiberTimer(std::chrono::duration<double>(0.002), hours(1), run_and_kill));
+  EXPECT_TRUE(SetFiberDetachedTimer(milliseconds(2), run));
+  EXPECT_TRUE(SetFiberDetachedTimer(milliseconds(2), hours(1), run_and_kill));
+  EnableFiberTimer(CreateFiberTimer(milliseconds(2), run));
+  EnableFiberTimer(CreateFiberTimer(milliseconds(2), hours(1), run_and_kill));
+  DetachFiberTimer(SetFiberTimer(Deadline(milliseconds(2)), run));
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(FiberTimer, ADurationOfZeroFiresAtOnce) {
+  Countdown done(2);
+  DetachFiberTimer(SetFiberTimer(seconds(0), [&] { done.Done(); }));
+  DetachFiberTimer(SetFiberTimer(-hours(1), [&] { done.Done(); }));
+  EXPECT_TRUE(done.Wait());
+}
+
+// The deadline of such a duration is the first of all time points, and the rhythm would be that point's.
+TEST_P(FiberTimer, APeriodicTimerOfADurationOfZeroHasTheRhythmOfItsSetting) {
+  for (const milliseconds interval : {milliseconds(11), milliseconds(13), milliseconds(17), milliseconds(19)}) {
+    Countdown done(2);
+    const auto begin = steady_clock::now();
+    FiberTimerKiller killer(SetFiberTimer(seconds(0), interval, [&] {
+      if (done.left() == 1) EXPECT_GE(steady_clock::now(), begin + interval);
+      if (done.left() != 0) done.Done();
+    }));
+    EXPECT_TRUE(done.Wait());
+    killer.KillAndWait();
+  }
 }
 
 TEST_P(FiberTimer, APeriodicTimerFiresAgainAndAgainInItsRhythm) {
@@ -328,7 +371,7 @@ void SetCallablesOfEverySize(int times, Set&& set) {
       (set(Bytes<i + 1>()), ...);
     }
     const auto all_arrived = [times] { return ((Bytes<i + 1>::arrived >= 2 * kRounds * times) && ...); };
-    const auto limit = base::Deadline::After(std::chrono::seconds(30));
+    const Deadline limit = std::chrono::seconds(30);
     while (!all_arrived() && !limit.expired()) SleepOrYield();
     EXPECT_TRUE(all_arrived());
   }
@@ -550,7 +593,7 @@ TEST_P(FiberTimer, ThreadsAndFibersSetAndKillAtRandomAndNoCallbackIsLostOrDestro
   for (auto& slot : ids) {
     if (KillFiberTimerAndWait(slot.load())) prevented.fetch_add(1);
   }
-  const auto limit = base::Deadline::After(seconds(30));
+  const Deadline limit = seconds(30);
   while (alive != 0 && !limit.expired()) std::this_thread::yield();
   EXPECT_EQ(alive, 0);
   EXPECT_EQ(set, fired + prevented);
@@ -676,7 +719,7 @@ TEST(FiberTimerAtStop, APeriodicTimerThatRunsMeanwhileEndsAfterThisRun) {
     }));
     while (!inside) std::this_thread::yield();
     EXPECT_EQ(group.timers().DropCallbacks(), 1u);
-    EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+    EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(seconds(30)));
     EXPECT_EQ(alive, 0);
   }
   EXPECT_EQ(runs, 1);
@@ -732,7 +775,7 @@ TEST(FiberTimerAtStop, ACallbackWhoseFiberHasNotRunYetDoesNotRunAfterIt) {
 
   scheduling_group::WorkerTeam team(&group);
   ASSERT_TRUE(team.Start());
-  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(seconds(30)));
   EXPECT_EQ(alive, 0);
   timers.Stop();
   group.Stop();
@@ -812,7 +855,7 @@ TEST(FiberTimerWithFullQueue, ARefusedFiberIsTriedAgainAndTheTimerThreadGoesOn) 
   scheduling_group::WorkerTeam team(&group);
   ASSERT_TRUE(team.Start());
   EXPECT_TRUE(done.Wait());
-  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(seconds(30)));
   EXPECT_EQ(alive, 0);
   timers.Stop();
   group.Stop();
@@ -847,7 +890,7 @@ TEST(FiberTimerWithFullQueue, ACallbackThatStartsFibersThereDoesNotStopTheTimers
 
   scheduling_group::WorkerTeam team(&group);
   ASSERT_TRUE(team.Start());
-  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(seconds(30)));
   EXPECT_EQ(ran, 5);
   timers.Stop();
   group.Stop();
@@ -974,7 +1017,7 @@ TEST(FiberTimerWithoutMemory, ARefusedFiberIsTriedAgainSeldomTheReasonIsNamedAnd
   const auto limit = steady_clock::now() + seconds(60);
   while (ran != kCount + 1 && steady_clock::now() < limit) std::this_thread::yield();
   EXPECT_EQ(ran, kCount + 1);
-  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(base::Deadline::After(seconds(30))));
+  EXPECT_TRUE(scheduling_group::WaitUntilNoFibers(seconds(30)));
   timers.Stop();
   group.Stop();
   team.Join();
@@ -1111,7 +1154,7 @@ TEST(FiberTimerMemory, AfterABurstItGoesBackToTheSystem) {
     };
     EXPECT_GE(chunks_in_memory(), 4u);
     for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));
-    const auto limit = base::Deadline::After(seconds(30));
+    const Deadline limit = seconds(30);
     while (chunks_in_memory() > 1 && !limit.expired()) std::this_thread::sleep_for(milliseconds(5));
     EXPECT_LE(chunks_in_memory(), 1u);
   }

@@ -20,6 +20,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
@@ -56,7 +57,7 @@ struct Probe : WaitTimer {
   Countdown* countdown = nullptr;
 };
 
-base::Deadline At(ManualClock::TimePoint when) { return base::Deadline::At(when); }
+Deadline At(ManualClock::TimePoint when) { return Deadline(when); }
 
 // --- Without a thread, on a clock that the test moves ---
 
@@ -117,7 +118,7 @@ TEST_F(ManualTimerWorker, ANodeCanBeArmedAgain) {
 
 TEST_F(ManualTimerWorker, ATimerWithoutADeadlineIsArmedAndNeverFires) {
   Probe probe;
-  timers_.Arm(&probe, base::Deadline::Infinite());
+  timers_.Arm(&probe, Deadline::None());
   clock_.Advance(std::chrono::hours(24 * 365 * 100));
   timers_.RunDue();
   EXPECT_EQ(probe.times, 0);
@@ -186,7 +187,7 @@ TEST_F(ThreadedTimerWorker, NeverFiresEarly) {
   for (Probe& probe : probes) {
     probe.countdown = &done;
     deadlines.push_back(steady_clock::now() + microseconds(random() % 200000));
-    timers_.Arm(&probe, base::Deadline::At(deadlines.back()));
+    timers_.Arm(&probe, deadlines.back());
   }
   ASSERT_TRUE(done.Wait());
   for (std::size_t i = 0; i < probes.size(); ++i) {
@@ -202,9 +203,9 @@ TEST_F(ThreadedTimerWorker, AnEarlierDeadlineWakesItAndALaterOneDoesNot) {
   Probe later;
   Probe soon;
   soon.countdown = &done;
-  timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));
-  timers_.Arm(&later, base::Deadline::After(std::chrono::hours(2)));
-  timers_.Arm(&soon, base::Deadline::After(milliseconds(5)));
+  timers_.Arm(&far, std::chrono::hours(1));
+  timers_.Arm(&later, std::chrono::hours(2));
+  timers_.Arm(&soon, milliseconds(5));
   ASSERT_TRUE(done.Wait(seconds(30))) << "it slept on, for an hour";
   EXPECT_TRUE(TimerWorker::Disarm(&far));
   EXPECT_TRUE(TimerWorker::Disarm(&later));
@@ -213,12 +214,12 @@ TEST_F(ThreadedTimerWorker, AnEarlierDeadlineWakesItAndALaterOneDoesNot) {
 // Counts wake-ups of the thread, not time: an idle process must be left alone.
 TEST_F(ThreadedTimerWorker, AnIdleOneIsNotWokenAndOneTimerFarAheadCostsOneWakeUp) {
   Probe far;
-  timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));
+  timers_.Arm(&far, std::chrono::hours(1));
   // One that fires proves that the thread has seen all that came before.
   Countdown done(1);
   Probe probe;
   probe.countdown = &done;
-  timers_.Arm(&probe, base::Deadline::After(milliseconds(1)));
+  timers_.Arm(&probe, milliseconds(1));
   ASSERT_TRUE(done.Wait());
   const std::uint64_t before = timers_.wake_ups();
   std::this_thread::sleep_for(milliseconds(300));
@@ -231,13 +232,13 @@ TEST_F(ThreadedTimerWorker, TimeOutsThatDoNotHappenDoNotWakeIt) {
   Countdown done(1);
   Probe probe;
   probe.countdown = &done;
-  timers_.Arm(&probe, base::Deadline::After(milliseconds(1)));
+  timers_.Arm(&probe, milliseconds(1));
   ASSERT_TRUE(done.Wait());
   const std::uint64_t before = timers_.wake_ups();
   WaitTimer node;
   node.fire = [](TimerNode*, FireContext*) { FAIL(); };
   for (int i = 0; i < 100000; ++i) {
-    timers_.Arm(&node, base::Deadline::After(std::chrono::minutes(10)));
+    timers_.Arm(&node, std::chrono::minutes(10));
     ASSERT_TRUE(TimerWorker::Disarm(&node));
   }
   // The first one is earlier than what the thread slept for; the others are later than that one.
@@ -261,7 +262,7 @@ TEST_F(ThreadedTimerWorker, DisarmReturnsOnlyWhenFireIsOver) {
         ASSERT_TRUE(checked->alive);
         ++*checked->counter;
       };
-      timers_.Arm(&node, base::Deadline::After(microseconds(i % 100)));
+      timers_.Arm(&node, microseconds(i % 100));
       if (i % 4 == 0) std::this_thread::sleep_for(microseconds(i % 100));
       const bool prevented = TimerWorker::Disarm(&node);
       // Plain accesses: a `fire` that still ran would be a race.
@@ -307,7 +308,7 @@ TEST_F(ThreadedTimerWorker, EachTimerFiresOnceOrIsDisarmed) {
           node.has_fired.store(false, std::memory_order_relaxed);
           node.in_use = false;
         } else {
-          timers_.Arm(&node, base::Deadline::After(microseconds(random() % 50)));
+          timers_.Arm(&node, microseconds(random() % 50));
           armed.fetch_add(1, std::memory_order_relaxed);
           node.in_use = true;
         }
@@ -328,12 +329,12 @@ TEST_F(ThreadedTimerWorker, EachTimerFiresOnceOrIsDisarmed) {
 // it.
 TEST_F(ThreadedTimerWorker, NoWakeUpIsLostBetweenArmingAndSleeping) {
   Probe far;
-  timers_.Arm(&far, base::Deadline::After(std::chrono::hours(1)));
+  timers_.Arm(&far, std::chrono::hours(1));
   for (int i = 0; i < Scaled(3000); ++i) {
     Countdown done(1);
     Probe probe;
     probe.countdown = &done;
-    timers_.Arm(&probe, base::Deadline::After(microseconds(i % 70)));
+    timers_.Arm(&probe, microseconds(i % 70));
     ASSERT_TRUE(done.Wait(seconds(30))) << "lost in round " << i;
     TimerWorker::Disarm(&probe);
   }
@@ -346,7 +347,7 @@ TEST(TimerWorker, ARuntimeThatIsRestartedUsesTheSameMemory) {
     TimerWorker timers{TimerWorker::Options()};
     ASSERT_TRUE(timers.Start());
     Probe probe;
-    timers.Arm(&probe, base::Deadline::After(std::chrono::hours(1)));
+    timers.Arm(&probe, std::chrono::hours(1));
     if (i == 0) shard = probe.shard;
     EXPECT_EQ(probe.shard, shard);
     EXPECT_EQ(timers.Stop().waits, 1u);
@@ -366,7 +367,7 @@ TEST_P(TimedGroupTest, AFiberSleepsUntilItsDeadlineAndNotLess) {
   TimedGroup group(GetParam());
   group.Run([] {
     for (int i = 0; i < 20; ++i) {
-      const auto deadline = base::Deadline::After(microseconds(500 * i));
+      const Deadline deadline = microseconds(500 * i);
       testing::TimerSleepUntil(deadline);
       EXPECT_GE(steady_clock::now(), deadline.time_point());
     }
@@ -381,7 +382,7 @@ TEST_P(TimedGroupTest, AHundredThousandSleepersAllWakeUp) {
   group.Run([&] {
     for (std::int64_t& late : late_ns) {
       group.Start([&late, &done] {
-        const auto deadline = base::Deadline::After(milliseconds(100));
+        const Deadline deadline = milliseconds(100);
         testing::TimerSleepUntil(deadline);
         late = (steady_clock::now() - deadline.time_point()).count();
         done.Done();
@@ -406,7 +407,7 @@ TEST_P(TimedGroupTest, FibersThatYieldAllTheTimeDoNotStarveTimers) {
   }
   for (int i = 0; i < 80; ++i) {
     group.Start([&] {
-      testing::TimerSleepUntil(base::Deadline::After(milliseconds(10)));
+      testing::TimerSleepUntil(milliseconds(10));
       if (sleeps_left.fetch_sub(1) == 1) stop = true;
       all_done.Done();
     });
@@ -450,7 +451,7 @@ TEST(TimerWorkerThread, HasShortTimeSlicesAndItsCreatorsNiceness) {
     };
     TimerWorker timers({});
     ASSERT_TRUE(timers.Start());
-    timers.Arm(&asker, base::Deadline::After(milliseconds(0)));
+    timers.Arm(&asker, milliseconds(0));
     ASSERT_TRUE(asker.done.Wait());
     EXPECT_EQ(asker.schedule.nice, own.nice);
     EXPECT_EQ(asker.schedule.policy, own.policy);

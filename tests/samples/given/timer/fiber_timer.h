@@ -3,5 +3,4 @@
 
 // What the samples of the header of this name use: see ../../compile_samples.py.
 
-const auto deadline = std::chrono::steady_clock::now() + 1s;
 void OnTimeout();

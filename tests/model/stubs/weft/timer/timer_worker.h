@@ -6,7 +6,7 @@
 #ifndef WEFT_TIMER_TIMER_WORKER_H_
 #define WEFT_TIMER_TIMER_WORKER_H_
 
-#include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/tests/testing/interleave.h"
@@ -32,7 +32,7 @@ class TimerWorker {
  public:
   static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept { return group->timers; }
 
-  void Arm(WaitTimer* node, base::Deadline) noexcept {
+  void Arm(WaitTimer* node, Deadline) noexcept {
     {
       base::SpinLockGuard guard(lock_);
       MODEL_CHECK(armed_.Read() == nullptr, "armed twice");
