@@ -18,6 +18,7 @@
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
