@@ -89,9 +89,9 @@ class EntityCache {
 // there is no memory.
 WEFT_TLS_ACCESSOR EntityCache* LocalEntityCache();
 
-// Fibers taken and not given back, over all threads. A thread without a cache counts what
-// it gives back by CountGivenBackWithoutCache().
+// Fibers taken and not given back, over all threads.
 std::size_t CountLiveFibers();
+// What a thread gives back that has no cache.
 void CountGivenBackWithoutCache();
 
 }  // namespace weft::scheduling_group
