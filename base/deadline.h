@@ -8,7 +8,7 @@
 //   if (!event.Wait(std::chrono::system_clock::now() + 1h)) return;   // a time point
 //   event.Wait();                                                     // no deadline
 //   const Deadline deadline = 2s;                                     // one for several waits:
-//   while (!Enough() && channel.Get(&item, deadline)) Use(item);      // two seconds for all of them
+//   while (!Enough() && channel.Get(&item, deadline)) Use(item);      // waits two seconds at most
 //
 // What converts to what
 //   nothing, None()            No deadline: it never expires.

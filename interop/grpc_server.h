@@ -300,8 +300,9 @@ requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
 // to confirm that they have seen the end.
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   using SystemTime = std::chrono::system_clock::time_point;
-  const SystemTime now = std::chrono::system_clock::now();
+  // The steady clock first: what passes between the two looks makes it late, not early.
   const std::chrono::nanoseconds left = drain_until.remaining();
+  const SystemTime now = std::chrono::system_clock::now();
   const SystemTime deadline = left > SystemTime::max() - now ? SystemTime::max() : now + left;
   if (!IsRunningInFiberWorker()) {
     server.Shutdown(deadline);

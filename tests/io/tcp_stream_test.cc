@@ -210,6 +210,17 @@ TEST_P(TcpStreamTest, ReadAllEndsWithThePeer) {
   });
 }
 
+// The reactor has not told of it yet: nobody has registered the descriptor.
+TEST_P(TcpStreamTest, WaitReadableSeesWhatHasComeThoughItsDeadlineHasPassed) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    EXPECT_EQ(pair.server.WaitReadable(std::chrono::seconds(0)), std::errc::timed_out);
+    Pair other = ConnectedPair();
+    EXPECT_TRUE(other.client.WriteAll("x").ok());
+    EXPECT_FALSE(other.server.WaitReadable(std::chrono::seconds(0)));
+  });
+}
+
 TEST_P(TcpStreamTest, HalfClosedTheOtherHalfGoesOn) {
   InFiberAndInThread([] {
     Pair pair = ConnectedPair();

@@ -180,7 +180,9 @@ TEST_P(FiberTimer, APeriodicTimerOfADurationOfZeroHasTheRhythmOfItsSetting) {
     Countdown done(2);
     const auto begin = steady_clock::now();
     FiberTimerKiller killer(SetFiberTimer(seconds(0), interval, [&] {
-      if (done.left() == 1) EXPECT_GE(steady_clock::now(), begin + interval);
+      if (done.left() == 1) {
+        EXPECT_GE(steady_clock::now(), begin + interval);
+      }
       if (done.left() != 0) done.Done();
     }));
     EXPECT_TRUE(done.Wait());
