@@ -9,6 +9,7 @@
 #include <atomic>
 #include <map>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/base/cpu.h"
@@ -90,20 +91,24 @@ TEST_P(PolicyTest, AHandOffSlotIsNothingForThieves) {
   EXPECT_FALSE(policy.HasStealable());
 }
 
+// HS3. Neither the shared queue nor what the worker keeps.
 TEST_P(PolicyTest, PingPongThroughTheSlotDoesNotStarveTheQueue) {
-  SchedulingPolicy& policy = Make(2, 16);
-  FiberEntity* ping = New();
-  FiberEntity* queued = New();
-  policy.Push(queued, kStarted, kNoWorker);
-  int hand_offs = 0;
-  for (;;) {
-    policy.Push(ping, kWoken, 0);
-    FiberEntity* next = Pop(policy, 0);
-    if (next == queued) break;
-    ASSERT_EQ(next, ping);
-    ASSERT_LT(++hand_offs, 100) << "the queued fiber starves";
+  const std::pair<ReadyReason, int> kWaiting[] = {{kStarted, kNoWorker}, {kStarted, 0}, {kYielded, 0}};
+  for (const auto& [reason, worker] : kWaiting) {
+    SchedulingPolicy& policy = Make(2, 16);
+    FiberEntity* ping = New();
+    FiberEntity* queued = New();
+    policy.Push(queued, reason, worker);
+    int hand_offs = 0;
+    for (;;) {
+      policy.Push(ping, kWoken, 0);
+      FiberEntity* next = Pop(policy, 0);
+      if (next == queued) break;
+      ASSERT_EQ(next, ping);
+      ASSERT_LT(++hand_offs, 100) << "the queued fiber starves";
+    }
+    EXPECT_EQ(Pop(policy, 0), ping);
   }
-  EXPECT_EQ(Pop(policy, 0), ping);
 }
 
 // In the peers a group-local fiber at the head of the queue stops all stealing.
