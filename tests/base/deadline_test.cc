@@ -191,7 +191,7 @@ struct FineClock {
   using period = std::pico;
   using duration = std::chrono::duration<rep, period>;
   using time_point = std::chrono::time_point<FineClock>;
-  static constexpr bool is_steady = true;
+  [[maybe_unused]] static constexpr bool is_steady = true;
   static time_point now() noexcept { return time_point(duration(present)); }
   static inline std::int64_t present = 0;
 };
