@@ -53,11 +53,11 @@ class Deadline {
   static constexpr Deadline None() noexcept { return Deadline(); }
 
   template <class Rep, class Period>
-  Deadline(std::chrono::duration<Rep, Period> from_now) noexcept
+  Deadline(std::chrono::duration<Rep, Period> from_now) noexcept  // NOLINT: implicit.
       : when_(FromNow(base::SaturatingNanoseconds(from_now))) {}
 
   template <class Clock, class Duration, class = decltype(Clock::now())>
-  constexpr Deadline(std::chrono::time_point<Clock, Duration> at) noexcept : when_(OnSteadyClock(at)) {}
+  constexpr Deadline(std::chrono::time_point<Clock, Duration> at) noexcept : when_(OnSteadyClock(at)) {}  // NOLINT
 
   // `duration` from `now`, for a caller that knows the time.
   template <class Rep, class Period>
@@ -90,7 +90,7 @@ class Deadline {
   constexpr TimePoint time_point() const noexcept { return when_; }
 
   // The earlier one is less; none is the greatest.
-  friend constexpr auto operator<=>(const Deadline&, const Deadline&) noexcept = default;
+  friend constexpr auto operator<=>(const Deadline&, const Deadline&) noexcept = default;  // NOLINT
 
  private:
   static_assert(std::is_same_v<TimePoint::duration, std::chrono::nanoseconds>);
