@@ -17,13 +17,13 @@
 //   a steady_clock time point  That time point; expired if it has passed.
 //   another clock's            Converted once, by its distance from that clock's present. Setting the clock later does
 //                              not move the deadline (only FiberSleepUntil() asks the clock again).
-//   what is too far away       The maximum of a duration or a clock, and anything beyond the steady clock's last time
+//   a value too far away       The maximum of a duration or a clock, and anything beyond the steady clock's last time
 //                              point in 292 years: no deadline.
 //
 // Invariants
 //   DL1  A deadline is never early. Fractions of a nanosecond are rounded up; another clock is read before the steady
 //        clock.
-//   DL2  No arithmetic overflows. What does not fit is no deadline, or an expired one.
+//   DL2  No arithmetic overflows. A value that does not fit is no deadline, or an expired one.
 //
 // Cost: 8 bytes, passed in a register. Converting a duration above 0 reads the steady clock, even if the function then
 // need not wait; converting another clock's time point reads both clocks. Nothing else reads a clock. The standard's

@@ -7,7 +7,7 @@
 // go, else there is none. Then the guard's place is ordinary memory, a canary: it must still be zero when the stack
 // comes back, or the process ends with a message; one warning says so. The kind only ever goes down this list.
 //
-// Any thread. What is noted about a stack goes to other threads together with the stack.
+// Any thread. The notes about a stack pass to another thread together with the stack.
 
 #ifndef WEFT_CONTEXT_STACK_GUARDS_H_
 #define WEFT_CONTEXT_STACK_GUARDS_H_

@@ -5,7 +5,7 @@
 
 #include "weft/bench/count/counted_entity_pool.h"
 
-// All that the files below include: what comes after the #define is to be they alone.
+// Everything that the files below include, so that the #define affects these files alone.
 #include <sys/mman.h>
 #include <unistd.h>
 
