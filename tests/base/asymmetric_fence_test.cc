@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "weft/base/build_mode.h"
 #include "weft/base/cpu.h"
 
 namespace weft::base {
@@ -66,12 +67,14 @@ TEST(AsymmetricFence, OneOfTwoThreadsSeesTheOthersStore) {
 }
 
 // What the test above sees is not that the two never meet.
+#if !WEFT_TSAN  // Its call between the store and the load lets nearly every store become visible before the load.
 TEST(AsymmetricFence, WithTwoLightOnesTheyMissEachOtherNowAndThen) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one CPU";
   int misses = 0;
   for (int i = 0; i < 50 && misses == 0; ++i) misses = MissesOfEachOther(100'000, &LightFence, &LightFence);
   EXPECT_GT(misses, 0);
 }
+#endif
 
 // --- Where the kernel refuses it: in processes of their own ---
 
