@@ -24,7 +24,7 @@
 // holds one.
 //
 // Lock order: all are leaves, no two are held at once. A primitive's queue lock (sync/); timer shard
-// (timer/timer_shard.h); fibers without a stack (scheduling_group/scheduling_group.h); overflow list
+// (timer/timer_shard.h); fibers without a stack (scheduling_group/stack_wait_list.h); overflow list
 // (scheduling_group/overflow_list.h); overload detector (scheduling_group/overload_detector.h, only tried); entity pool
 // (scheduling_group/node_arena.h; scheduling_group/entity_chunks.cc and entity_cache.cc, their tables); stack pool
 // (context/stack_pool.h); stack registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool

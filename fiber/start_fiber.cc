@@ -15,6 +15,7 @@
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/group_stacks.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
@@ -24,6 +25,7 @@ namespace {
 
 using scheduling_group::DiscardFiber;
 using scheduling_group::FiberEntity;
+using scheduling_group::GroupStacks;
 using scheduling_group::SchedulingGroup;
 
 // `refusals` counts RefuseFiberStarts by one each, and this for plain threads.
@@ -31,7 +33,7 @@ constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
 
 // Smaller ones than this overflow in the first call into libc.
 constexpr std::size_t kMinStackSize = 16 * 1024;
-constexpr std::size_t kMaxStackSize = scheduling_group::SchedulingGroup::kMaxStackSize;
+constexpr std::size_t kMaxStackSize = GroupStacks::kMaxStackSize;
 
 // There is no group. A test that has all starts refused (RefuseFiberStarts) need not start a runtime.
 void CheckMayRefuse(const char* caller) {
@@ -105,10 +107,10 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
              attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
   WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
              " bytes is too large, ", kMaxStackSize, " is the most");
-  WEFT_CHECK(attributes.stack_guard_size == 0 || (attributes.stack_guard_size >= SchedulingGroup::kMinGuardSize &&
-                                                  attributes.stack_guard_size <= SchedulingGroup::kMaxGuardSize),
+  WEFT_CHECK(attributes.stack_guard_size == 0 || (attributes.stack_guard_size >= GroupStacks::kMinGuardSize &&
+                                                  attributes.stack_guard_size <= GroupStacks::kMaxGuardSize),
              caller, ": a stack guard of ", attributes.stack_guard_size, " bytes, must be in ",
-             SchedulingGroup::kMinGuardSize, "..", SchedulingGroup::kMaxGuardSize);
+             GroupStacks::kMinGuardSize, "..", GroupStacks::kMaxGuardSize);
   StartPlan plan;
   plan.group = FindGroup(caller, attributes.scheduling_group);
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).

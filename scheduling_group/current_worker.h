@@ -53,6 +53,10 @@ WEFT_ALWAYS_INLINE WorkerBase* CurrentWorker() noexcept {
 #else
 WEFT_TLS_ACCESSOR WorkerBase* CurrentWorker() noexcept;
 #endif
+// Of the pushes of the calling thread. worker: CurrentWorker().
+WEFT_ALWAYS_INLINE PushCountdown& PushCountdownOf(WorkerBase* worker) noexcept {
+  return worker != nullptr ? worker->push_countdown : ThisThreadsPushSampler().countdown;
+}
 // A worker, when its thread starts and ends.
 WEFT_TLS_ACCESSOR void SetCurrentWorker(WorkerBase* worker) noexcept;
 

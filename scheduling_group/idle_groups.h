@@ -139,6 +139,26 @@ class IdleGroupSlots {
   std::array<base::Atomic<bool>, IdleGroups::kMaxSlots> taken_{};
 };
 
+// A group's bits, as long as the group lives. kNoSlot: it has none.
+class IdleGroupSlot {
+ public:
+  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots) noexcept
+      : groups_(groups), slots_(slots), slot_(slots.Take()) {}
+  IdleGroupSlot(const IdleGroupSlot&) = delete;
+  IdleGroupSlot& operator=(const IdleGroupSlot&) = delete;
+  ~IdleGroupSlot() {
+    if (slot_ == IdleGroups::kNoSlot) return;
+    groups_.Forget(slot_);
+    slots_.Return(slot_);
+  }
+  int Get() const noexcept { return slot_; }
+
+ private:
+  IdleGroups& groups_;
+  IdleGroupSlots& slots_;
+  const int slot_;
+};
+
 }  // namespace weft::scheduling_group
 
 #endif  // WEFT_SCHEDULING_GROUP_IDLE_GROUPS_H_

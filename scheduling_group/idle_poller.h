@@ -20,7 +20,9 @@
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 
 namespace weft::scheduling_group {
 
@@ -42,6 +44,32 @@ class IdlePoller {
 
   // Any thread. The Wait() that is under way, or the next one, returns.
   virtual void Interrupt() = 0;
+};
+
+// Where a group has its poller. Any thread.
+class IdlePollerOwner {
+ public:
+  IdlePollerOwner() = default;
+  IdlePollerOwner(const IdlePollerOwner&) = delete;
+  IdlePollerOwner& operator=(const IdlePollerOwner&) = delete;
+  ~IdlePollerOwner() { delete Get(); }
+
+  // nullptr: there is none yet. acquire: the object. Pairs with the release in Set().
+  IdlePoller* Get() const noexcept { return poller_.load(std::memory_order_acquire); }
+
+  // False: there is one already, and `poller` was destroyed.
+  bool Set(std::unique_ptr<IdlePoller> poller) noexcept {
+    IdlePoller* none = nullptr;
+    // release: the object. Pairs with the acquire in Get().
+    if (!poller_.compare_exchange_strong(none, poller.get(), std::memory_order_release, std::memory_order_relaxed)) {
+      return false;
+    }
+    (void)poller.release();
+    return true;
+  }
+
+ private:
+  std::atomic<IdlePoller*> poller_{nullptr};
 };
 
 }  // namespace weft::scheduling_group

@@ -60,11 +60,10 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
-  // As their namesakes, and a full fence: after a push into the queue that costs nothing.
-  void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
-  bool TryPushNewAndFence(FiberEntity* fiber, int worker);
-  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
-  bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept {
+  // After a push into the queue the fence costs nothing.
+  void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) override;
+  bool TryPushNewAndFence(FiberEntity* fiber, int worker) override;
+  bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept override {
     return workers_ > 1 && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
   }
   FiberEntity* Pop(unsigned worker, bool* must_notify) override;
@@ -126,7 +125,7 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   const numa::NodeArray<WorkerQueues> worker_queues_;
 };
 
-// Inline: see the end of scheduling_group.h.
+// Inline: see policy_dispatch.h.
 
 WEFT_ALWAYS_INLINE bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) const noexcept {
   if (worker == kNoWorker) return false;

@@ -81,6 +81,15 @@ class PushCountdown {
     return true;
   }
 
+  // The same for all of them: calls sample(i), which calls PushSampler::Take(), for each that is a sample.
+  template <class Sample>
+  void CountEach(std::size_t count, Sample sample) noexcept {
+    std::size_t begin = 0;
+    for (std::size_t which = 0; begin < count && CountMany(count - begin, &which); begin += which + 1) {
+      sample(begin + which);
+    }
+  }
+
   void Set(std::uint32_t pushes) noexcept { left_ = pushes; }
 
  private:

@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "weft/base/atomic.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/spin_memory.h"
 
@@ -64,6 +65,24 @@ class SchedulingPolicy {
 
   // As Push of a new fiber, but false if the bounded queue is full: the place for back-pressure.
   [[nodiscard]] virtual bool TryPushNew(FiberEntity* fiber, int worker) = 0;
+
+  // As their namesakes, and a full fence after the push (SP1): what the group calls. A policy whose push is a fence by
+  // itself overrides them.
+  virtual void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
+    Push(fiber, reason, worker);
+    base::ThreadFence(std::memory_order_seq_cst);
+  }
+  [[nodiscard]] virtual bool TryPushNewAndFence(FiberEntity* fiber, int worker) {
+    if (!TryPushNew(fiber, worker)) return false;
+    base::ThreadFence(std::memory_order_seq_cst);
+    return true;
+  }
+  // A fiber that one of `worker`, the caller, has woken: as PushAndFence(), to where that worker looks first. False:
+  // there is no such place, or it is taken; PushAndFence() follows.
+  [[nodiscard]] virtual bool TryHandOffAndFence([[maybe_unused]] FiberEntity* fiber,
+                                                [[maybe_unused]] unsigned worker) noexcept {
+    return false;
+  }
 
   // By `worker`, after a push: whether one since the last call had hidden other ready fibers from others for a
   // moment. The group then tells other groups of them, though what was pushed is not for these.

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The idle loop (scheduling_group/idle_loop.h) of workers of several groups that send each other steal requests
-// (steal_request.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that are one
-// word each. When nothing moves any more, no stealable fiber waits in a group whose workers are busy while a worker of
-// another one sleeps, whatever group-local fibers wait beside it.
+// (notify.h, steal_request.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that
+// are one word each. When nothing moves any more, no stealable fiber waits in a group whose workers are busy while a
+// worker of another one sleeps, whatever group-local fibers wait beside it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,6 +17,7 @@
 #include "weft/scheduling_group/idle_groups.h"
 #include "weft/scheduling_group/idle_loop.h"
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/notify.h"
 #include "weft/scheduling_group/steal_request.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -39,7 +40,7 @@ class Group {
     for (int i = 0; i < kItems; ++i) locals_ |= items[i].local ? 1u << i : 0;
   }
 
-  // --- What steal_request.h and idle_loop.h ask for ---
+  // --- What notify.h, steal_request.h and idle_loop.h ask for ---
   IdleWorkers& idle() { return idle_; }
   IdleGroups& idle_groups() { return *all_; }
   int slot() const { return slot_; }
@@ -66,18 +67,11 @@ class Group {
     }
   }
 
-  // As SchedulingGroup::ReadyBy() and Notify().
+  // As SchedulingGroup::ReadyBy().
   void Push(Item* item) {
     queue_.fetch_or(1u << (item - items_), std::memory_order_relaxed);
-    Notify(item->local);
-  }
-  void Notify(bool local) {
-    const int worker = idle_.ClaimWorkerToWake();  // With the fence.
-    if (worker != IdleWorkers::kNobody) {
-      Send(static_cast<unsigned>(worker), this);
-    } else if (!local) {
-      RequestSteal(*this);
-    }
+    base::ThreadFence(std::memory_order_seq_cst);
+    NotifyAfterFence(*this, item->local, [] { return false; });
   }
 
   void AddPartner(Group* group) {
@@ -115,7 +109,7 @@ class IdleSide {
   Item* Find() { return group_.Pop(/*steal=*/false); }
   Item* Spin() { return Find(); }
   bool HasWork() const { return group_.HasWork(); }
-  void Notify() { group_.Notify(/*local=*/false); }
+  void Notify() { NotifyAfterPush(group_); }
   Item* StealNowAndThen() { return nullptr; }  // The rate never comes.
   Item* StealFrom(Group& victim) { return victim.Pop(/*steal=*/true); }
   bool MaySeeLess(const Group&) const { return false; }

@@ -1,0 +1,48 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// GroupOptions: what a SchedulingGroup is made from.
+#ifndef WEFT_SCHEDULING_GROUP_GROUP_OPTIONS_H_
+#define WEFT_SCHEDULING_GROUP_GROUP_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/context/stack_pool.h"
+
+namespace weft::scheduling_group {
+
+inline constexpr unsigned kMaxWorkersPerGroup = 64;
+
+struct GroupOptions {
+  int id = 0;
+  unsigned workers = 1;  // 1..64
+  std::string policy = "v1";
+  std::size_t run_queue_size = 131072;  // a power of two
+  std::size_t stack_size = 131072;      // bytes
+  bool guard_pages = true;
+  std::size_t guard_size = 65536;            // bytes, if guard_pages
+  int node = -1;                             // NUMA node of its memory (of the group itself: OnNode); -1: any
+  std::vector<int> cpus{};                   // where its workers may run; empty: anywhere
+  std::vector<int> worker_cpus{};            // worker i on this one only; empty, or -1: on `cpus`
+  std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
+  std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
+  std::size_t warm_stacks = 1024;              // TrimIdleMemory() keeps so many free stacks with their memory
+  std::string io_engine = "epoll";             // for whoever makes its idle poller
+  context::StackPool::Options stacks{};        // stack_size, guard and node above win
+  std::chrono::nanoseconds max_ready_wait{0};  // beyond it the group is overloaded (overload_detector.h); 0: never
+  const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
+};
+
+// Aborts on an option out of range (the runtime has checked what users give).
+void CheckGroupOptions(const GroupOptions& options);
+
+// Of the group's own stacks. owner: the group.
+context::StackPool::Options StackPoolOptions(const GroupOptions& options, void* owner);
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_GROUP_OPTIONS_H_

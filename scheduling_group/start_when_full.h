@@ -1,0 +1,81 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a start does that finds the group's bounded queue full. It depends on who starts:
+//
+//   a fiber of the group        the new fiber runs at once on the caller's worker, which goes on when that one waits or
+//                               ends: no worker is blocked, a fiber that starts millions goes on as fast as they are
+//                               run, and a tree of fibers is run depth first (Worker::RunInstead)
+//   a fiber of another group    yields until there is room, up to `start_timeout`
+//   a plain thread              waits until the queue is half empty (start_gate.h), up to `start_timeout`
+//   an on_exit hook, a timer's  may do none of that: the fiber goes to the unbounded overflow list
+//   callback on its thread
+//
+// Invariants
+//   SF1  The fiber was pushed or runs, and a worker was notified if it was pushed; or the answer is false, and it is
+//        still the caller's.
+//   SF2  A batch is never refused for want of room by a fiber: it yields once, so that it is slowed down to the pace of
+//        those who run fibers. (To wait until there is room would never end where many do the same, since they queue
+//        themselves.)
+//
+// A Group has id(), options(), policy(), Ready(), Notify(), WaitForCapacity(deadline), which blocks the thread,
+// RestartWait(fiber), and WorkerOf(caller, group): the caller's index in it. SchedulingGroup, and that of
+// tests/scheduling_group/start_when_full_test.cc.
+#ifndef WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_
+#define WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_
+
+#include "weft/base/deadline.h"
+#include "weft/base/log.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/scheduling_policy.h"
+#include "weft/scheduling_group/thread_may_wait.h"
+
+namespace weft::scheduling_group {
+
+template <class Group>
+bool StartWhenFull(Group& group, FiberEntity* fiber) {
+  WorkerBase* caller = CurrentWorker();
+  const bool is_of_group = WorkerOf(caller, &group) != SchedulingPolicy::kNoWorker;
+  const bool may_wait = caller != nullptr ? !caller->must_not_switch : ThreadMayWait();
+  if (is_of_group && may_wait && caller->current != nullptr) {
+    caller->run_instead_of_current(caller, fiber);
+    return true;
+  }
+  if (is_of_group || !may_wait) {
+    group.Ready(fiber, ReadyReason::kStarted);
+    return true;
+  }
+  const Deadline deadline = group.options().start_timeout;
+  for (;;) {
+    if (caller != nullptr && caller->current != nullptr) {
+      caller->yield_current(caller);
+      caller = CurrentWorker();  // It may have moved.
+    } else if (!group.WaitForCapacity(deadline)) {
+      return false;
+    }
+    group.RestartWait(fiber);
+    if (group.policy().TryPushNew(fiber, WorkerOf(caller, &group))) break;
+    if (deadline.expired()) {
+      WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", group.id(), ": refused to start a fiber, the run queue of ",
+                            group.options().run_queue_size, " was full for ",
+                            group.options().start_timeout.count() / 1000000,
+                            " ms; consider a larger --fiber_run_queue_size");
+      return false;
+    }
+  }
+  group.Notify();
+  return true;
+}
+
+// Before the push of a batch. False: there is no room, and the batch is refused.
+template <class Group>
+[[nodiscard]] bool WaitBeforeBatch(Group& group) {
+  WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(group.options().start_timeout);
+  if (caller->current != nullptr && !caller->must_not_switch) caller->yield_current(caller);  // SF2
+  return true;
+}
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_

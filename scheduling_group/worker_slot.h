@@ -1,0 +1,31 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerSlot: what a group keeps for one worker: where it sleeps, what others tell it, and what it counts.
+#ifndef WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_
+#define WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_
+
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+#include "weft/base/parker.h"
+#include "weft/scheduling_group/poll_pace.h"
+#include "weft/scheduling_group/push_sampler.h"
+#include "weft/scheduling_group/worker_counters.h"
+
+namespace weft::scheduling_group {
+
+class SchedulingGroup;
+
+struct alignas(base::kCacheLineSize) WorkerSlot {
+  base::Parker parker;
+  // With a claim of the sleeping worker: where it is to look (idle_loop.h).
+  base::Atomic<SchedulingGroup*> sent_to{nullptr};
+  // The worker's own, what follows.
+  PollPace poll_pace;
+  PushSampler push_sampler;
+  WorkerCounters counters;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_

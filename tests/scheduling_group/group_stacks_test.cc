@@ -1,0 +1,86 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/group_stacks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+namespace weft::scheduling_group {
+namespace {
+
+class GroupStacksTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kStackSize = 65'536;
+
+  static context::StackPool::Options Options(void* owner) {
+    context::StackPool::Options options;
+    options.stack_size = kStackSize;
+    options.owner = owner;
+    return options;
+  }
+
+  int owner_ = 0;
+  GroupStacks stacks_{Options(&owner_)};
+};
+
+TEST_F(GroupStacksTest, ThePoolIsOfTheGroupsSizeAndCustomPoolsAreOthers) {
+  EXPECT_GE(stacks_.pool().usable_size(), kStackSize - 4096);
+  EXPECT_NE(stacks_.OfSize(kStackSize, 0), &stacks_.pool());
+}
+
+// CP1, CP2
+TEST_F(GroupStacksTest, SizesThatRoundToTheSamePowerOfTwoShareAPool) {
+  std::set<context::StackPool*> pools;
+  for (std::size_t size = GroupStacks::kMinStackSize; size <= (std::size_t{1} << 24); size *= 2) {
+    context::StackPool* pool = stacks_.OfSize(size, 0);
+    ASSERT_NE(pool, nullptr);
+    EXPECT_GE(pool->usable_size(), size - 4096);
+    EXPECT_LE(pool->usable_size(), size);
+    EXPECT_EQ(stacks_.OfSize(size - 1, 0), pool);
+    EXPECT_EQ(stacks_.OfSize(size / 2 + 1, 0), pool);
+    EXPECT_TRUE(pools.insert(pool).second) << size;
+  }
+  EXPECT_EQ(stacks_.OfSize(1, 0), stacks_.OfSize(GroupStacks::kMinStackSize, 0));
+}
+
+TEST_F(GroupStacksTest, EachGuardHasItsPools) {
+  std::set<context::StackPool*> pools{stacks_.OfSize(kStackSize, 0)};
+  for (std::size_t guard = GroupStacks::kMinGuardSize; guard <= GroupStacks::kMaxGuardSize; guard *= 2) {
+    context::StackPool* pool = stacks_.OfSize(kStackSize, guard);
+    ASSERT_NE(pool, nullptr);
+    EXPECT_EQ(stacks_.OfSize(kStackSize, guard - 1), pool);
+    EXPECT_TRUE(pools.insert(pool).second) << guard;
+  }
+  // The largest guard of a size is not the first pool of the next size.
+  EXPECT_TRUE(pools.insert(stacks_.OfSize(2 * kStackSize, 0)).second);
+}
+
+TEST_F(GroupStacksTest, APoolBelongsToTheGroupToWhichItsStacksAreGivenBack) {
+  EXPECT_EQ(stacks_.pool().owner(), &owner_);
+  EXPECT_EQ(stacks_.OfSize(4 * kStackSize, 0)->owner(), &owner_);
+}
+
+TEST_F(GroupStacksTest, TrimKeepsSomeStacksOfTheGroupsSizeAndNoneOfOthers) {
+  context::StackPool& custom = *stacks_.OfSize(4 * kStackSize, 0);
+  for (context::StackPool* pool : {&stacks_.pool(), &custom}) {
+    std::vector<void*> tops(4);
+    ASSERT_EQ(pool->AcquireBatch(tops.data(), tops.size()), tops.size());
+    for (void* top : tops) std::memset(static_cast<char*>(top) - 1024, 1, 1024);
+    pool->ReleaseBatch(tops.data(), tops.size());
+  }
+  EXPECT_EQ(stacks_.Trim(/*keep_warm=*/2), 0u);
+  EXPECT_EQ(stacks_.pool().statistics().free_warm, 2u);
+  EXPECT_EQ(custom.statistics().free_warm, 0u);
+}
+
+TEST_F(GroupStacksTest, SizesBeyondTheLargestAbort) {
+  EXPECT_DEATH((void)stacks_.OfSize(GroupStacks::kMaxStackSize + 1, 0), "is the most");
+  EXPECT_DEATH((void)stacks_.OfSize(kStackSize, GroupStacks::kMaxGuardSize + 1), "is the most");
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

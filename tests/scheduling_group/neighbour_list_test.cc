@@ -1,0 +1,103 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// On groups that have nothing but a slot.
+
+#include "weft/scheduling_group/neighbour_list.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace weft::scheduling_group {
+namespace {
+
+struct Group {
+  int slot() const { return slot_; }
+  int slot_;
+};
+using List = NeighbourList<Group>;
+
+class NeighbourListTest : public ::testing::Test {
+ protected:
+  Group near_{1};
+  Group far_{200};
+  Group never_{2};
+  Group without_slot_{IdleGroups::kNoSlot};
+  const List list_{{{&near_, 16}, {&never_, 0}, {&without_slot_, 4}, {&far_, 64, 21}}, 2};
+  IdleGroups idle_;
+};
+
+TEST_F(NeighbourListTest, PartnersAreThoseThatItStealsFromAndThatHaveASlotNearestFirst) {
+  EXPECT_EQ(list_.partners, (std::vector<Group*>{&near_, &far_}));
+  EXPECT_EQ(list_.all.size(), 4u);
+}
+
+TEST_F(NeighbourListTest, TheMaskIsOfThePartners) {
+  idle_.Announce(never_.slot());
+  EXPECT_FALSE(idle_.MayIdle(list_.partner_mask));
+  idle_.Announce(far_.slot());
+  EXPECT_TRUE(idle_.MayIdle(list_.partner_mask));
+  idle_.Forget(far_.slot());
+  idle_.Announce(near_.slot());
+  EXPECT_TRUE(idle_.MayIdle(list_.partner_mask));
+}
+
+// NL3
+TEST_F(NeighbourListTest, ItMayStealFromNeighboursWithARateOnly) {
+  const Group stranger{3};
+  EXPECT_TRUE(list_.MayStealFrom(near_));
+  EXPECT_TRUE(list_.MayStealFrom(far_));
+  EXPECT_TRUE(list_.MayStealFrom(without_slot_));
+  EXPECT_FALSE(list_.MayStealFrom(never_));
+  EXPECT_FALSE(list_.MayStealFrom(stranger));
+}
+
+TEST_F(NeighbourListTest, EachWorkerHasACounterForEachNeighbour) {
+  std::vector<StealCounters*> counters;
+  for (unsigned w = 0; w < 2; ++w) {
+    for (std::size_t n = 0; n < list_.all.size(); ++n) {
+      StealCounters& one = list_.counters(w, n);
+      for (StealCounters* other : counters) EXPECT_NE(&one, other);
+      EXPECT_EQ(one.attempts.load(), 0u);
+      counters.push_back(&one);
+    }
+  }
+}
+
+// NL2
+TEST_F(NeighbourListTest, AGroupHasNoNeighboursUntilTheListIsPublished) {
+  Neighbours<Group> neighbours(2);
+  EXPECT_TRUE(neighbours.Get().all.empty());
+  EXPECT_TRUE(neighbours.Get().partner_mask.Empty());
+  neighbours.Publish({{&near_, 16}});
+  EXPECT_EQ(neighbours.Get().all, (std::vector<List::Neighbour>{{&near_, 16}}));
+  EXPECT_DEATH(neighbours.Publish({}), "SetNeighbours: once");
+}
+
+TEST(IdleGroupSlot, AGroupThatEndsReturnsItsBits) {
+  IdleGroups idle;
+  IdleGroupSlots slots;
+  IdleGroups::Mask first;
+  first.Add(0);
+  {
+    const IdleGroupSlot slot(idle, slots);
+    ASSERT_EQ(slot.Get(), 0);
+    EXPECT_EQ(IdleGroupSlot(idle, slots).Get(), 1);
+    idle.Announce(slot.Get());
+    EXPECT_TRUE(idle.MayIdle(first));
+  }
+  EXPECT_FALSE(idle.MayIdle(first));
+  EXPECT_EQ(IdleGroupSlot(idle, slots).Get(), 0);
+}
+
+TEST(IdleGroupSlot, WhenAllAreTakenAGroupHasNone) {
+  IdleGroups idle;
+  IdleGroupSlots slots;
+  for (int i = 0; i < IdleGroups::kMaxSlots; ++i) ASSERT_EQ(slots.Take(), i);
+  { EXPECT_EQ(IdleGroupSlot(idle, slots).Get(), IdleGroups::kNoSlot); }
+  EXPECT_EQ(slots.Take(), IdleGroups::kNoSlot);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
