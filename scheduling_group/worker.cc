@@ -298,10 +298,9 @@ FiberEntity* Worker::SpinForFiber() {
 
 FiberEntity* Worker::StealFromOtherGroups() {
   const auto& neighbours = group->neighbours();
-  ++idle_searches_;
   WorkerCounters::Add(counters().idle_searches);
   for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
-    if (neighbours.all[i].steal_every_n == 0 || idle_searches_ < next_steal_search_[i]) continue;
+    if (neighbours.all[i].steal_every_n == 0 || idle_searches() < next_steal_search_[i]) continue;
     FiberEntity* fiber = StealFrom(i);
     if (fiber == nullptr) continue;
     // No fiber needs this request (RS4); it wakes a worker that naps because it had not seen all (MaySeeLess()).
@@ -328,7 +327,7 @@ FiberEntity* Worker::StealFrom(std::size_t neighbour) {
   WorkerCounters::Add(counters.attempts);
   FiberEntity* fiber = victim->PopForSteal(distance);
   // After a success the next search tries again at once, until nothing waits there.
-  next_steal_search_[neighbour] = idle_searches_ + (fiber != nullptr ? 1 : every_n);
+  next_steal_search_[neighbour] = idle_searches() + (fiber != nullptr ? 1 : every_n);
   if (fiber == nullptr) return nullptr;
   WorkerCounters::Add(counters.stolen_in);
   if (fiber->ready_stamp) [[unlikely]] {

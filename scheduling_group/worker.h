@@ -91,6 +91,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void Retire(FiberEntity* fiber);
 
   WorkerCounters& counters() { return *counters_; }
+  // The clock of steal_every_n (SG5).
+  std::uint64_t idle_searches() const { return counters_->idle_searches.load(std::memory_order_relaxed); }
 
   FiberEntity* left_ = nullptr;
   SwitchReason switch_reason_ = SwitchReason::kNothing;
@@ -104,7 +106,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   std::uint64_t loop_left_ = 0;
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
   bool stealing_ = false;                                 // the last attempt to steal brought a fiber
-  std::uint64_t idle_searches_ = 0;                       // the clock of steal_every_n
   std::vector<std::uint64_t> next_steal_search_;          // by neighbour
   SliceMonitor::MonitoredWorker slice_;                   // Last: the monitor reads it.
 };

@@ -26,24 +26,12 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   static void Add(std::atomic<std::uint64_t>& counter) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // While no worker runs.
-  void Clear() noexcept {
-    for (auto* counter : {&begun, &finished, &switches, &spins, &sleeps, &wakes, &idle_searches, &peer_takes}) {
-      counter->store(0, std::memory_order_relaxed);
-    }
-  }
 };
 
 // Of one worker and one victim. As WorkerCounters.
 struct alignas(base::kCacheLineSize) StealCounters {
   std::atomic<std::uint64_t> attempts{0};
   std::atomic<std::uint64_t> stolen_in{0};
-
-  // While no worker runs.
-  void Clear() noexcept {
-    attempts.store(0, std::memory_order_relaxed);
-    stolen_in.store(0, std::memory_order_relaxed);
-  }
 };
 
 }  // namespace weft::scheduling_group
