@@ -15,6 +15,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/spin_policy.h"
 #include "weft/scheduling_group/steal_request.h"
 #include "weft/scheduling_group/thread_may_wait.h"
 
@@ -26,15 +27,6 @@ constexpr std::size_t kStacksPerTrim = 16384;
 
 constexpr std::size_t kFirstArenaOfOtherSize = std::size_t{16} << 20;
 
-// A spinner must stay long enough to see that a busy worker's hand-off slot does not change (HS2 in hand_off_slot.h).
-constexpr std::chrono::nanoseconds kMinSpin{4'000};
-
-// Some 200 ns to 800 ns, by the processor: a small part of what the wake-up costs, however many workers there are. With
-// 2 workers on 2 CPUs starts from two threads (spawn_ext) take 0.90 to 0.99 of the time that they take without. Whether
-// it is 4 pauses or 16 makes no difference on an Intel Xeon; on an AMD EPYC 16 take 0.89 (v1)
-// and 0.93 (v2) of the time of 4.
-constexpr int kPausesBeforeWake = 16;
-
 constinit IdleGroupSlots slots;
 
 std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& options) {
@@ -42,8 +34,8 @@ std::unique_ptr<SchedulingPolicy> MakePolicy(const SchedulingGroup::Options& opt
              kMaxWorkersPerGroup, ", is ", options.workers);
   auto policy = CreateSchedulingPolicy(
       options.policy, {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node});
-  WEFT_CHECK(options.spin_for >= kMinSpin, "SchedulingGroup: spin_for must be at least ", kMinSpin.count(), " ns, is ",
-             options.spin_for.count());
+  WEFT_CHECK(options.spin_for >= SpinPolicy::kMinSpin, "SchedulingGroup: spin_for must be at least ",
+             SpinPolicy::kMinSpin.count(), " ns, is ", options.spin_for.count());
   WEFT_CHECK(policy != nullptr, "SchedulingGroup: no scheduling policy is called \"", options.policy, '"');
   return policy;
 }
@@ -184,7 +176,7 @@ void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, 
 // too, which the kernel gives to the worker at once. If another worker is up it may come first: it ends a short fiber,
 // takes the new one, and spins.
 void SchedulingGroup::PauseBeforeWake() const noexcept {
-  for (int i = kPausesBeforeWake; i > 0; --i) {
+  for (int i = SpinPolicy::kPausesBeforeWake; i > 0; --i) {
     if (idle_.NobodyToWakeAfterFence() || idle_.sleepers().Count() == size()) return;
     base::CpuRelax();
   }
