@@ -35,7 +35,7 @@
 //   Sleep(briefly)            until it is unparked, or not that long; GetUp() afterwards
 //   TakeOrder(), Park()       what was sent with a claim, or nullptr; wait for the parker's token
 //   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
-//   SearchAgainAfter(nap)     a search has failed, though there is work; nap: not 0 if the worker should sleep for a moment
+//   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
 

@@ -46,8 +46,8 @@ class SpinPolicy {
   // Between two searches of the queue, the clock and the other workers' slots: about 0.2 us.
   static constexpr int kPausesPerSearch = 4;
   // The same where the workers hand fibers to each other: each search takes lines from them.
-  // (bench/workload --workload=mutex_yield --workers=2: 134 to 155 ns; 166 to 169 with searches 0.2 us apart; 130 to 147
-  // with 1 us.)
+  // (bench/workload --workload=mutex_yield --workers=2: 134 to 155 ns; 166 to 169 with searches 0.2 us apart; 130 to
+  // 147 with 1 us.)
   static constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
   static_assert(kPauseBesideHandOffs < kHandOffPatience,
                 "a search comes late by a part of what a slot's fiber may wait (HS2)");
@@ -60,8 +60,8 @@ class SpinPolicy {
   static constexpr std::uint32_t kSearchesBeforeNap = 16;
   static constexpr std::chrono::microseconds kNap{50};
   // By a plain thread that has started a fiber, before it wakes a worker: some 200 ns to 800 ns, by the processor, a
-  // small part of what the wake-up costs. If another worker is up it may come first, end a short fiber, take the new one
-  // and spin. With 2 workers on 2 CPUs starts from two threads (spawn_ext) take 0.90 to 0.99 of the time without. 4
+  // small part of what the wake-up costs. If another worker is up it may come first, end a short fiber, take the new
+  // one and spin. With 2 workers on 2 CPUs starts from two threads (spawn_ext) take 0.90 to 0.99 of the time without. 4
   // pauses are as good on an Intel Xeon; on an AMD EPYC 16 take 0.89 (v1) and 0.93 (v2) of the time of 4.
   static constexpr int kPausesBeforeWake = 16;
 
@@ -92,8 +92,8 @@ class SpinPolicy {
 
   void EndSpin(bool found) noexcept { failed_spins_ = found ? 0 : failed_spins_ + 1; }
 
-  // A worker that is about to sleep has seen work, and its search has failed. The nap that it takes before the next one;
-  // 0: none.
+  // A worker that is about to sleep has seen work, and its search has failed. Returns the nap that it takes before the
+  // next one; 0: none.
   [[nodiscard]] std::chrono::nanoseconds NapAfterFailedSearch() noexcept {
     return ++failed_searches_ % kSearchesBeforeNap == 0 ? kNap : std::chrono::nanoseconds(0);
   }

@@ -4,8 +4,8 @@
 // WorkerTeam: the worker threads of one group, from Start() to Join().
 //
 // Invariants
-//   WT1  After Start() each worker of the group has a thread, or none has: where the system refuses one, those that have
-//        started are stopped and joined.
+//   WT1  After Start() each worker of the group has a thread, or none has: where the system refuses one, those that
+//        have started are stopped and joined.
 //   WT2  While the threads run the slice monitor (slice_monitor.h) runs, too.
 //
 // One thread, which may not be a worker of the group, calls all of it.
