@@ -50,7 +50,7 @@
 #include "weft/scheduling_group/counters.h"
 #include "weft/scheduling_group/group_plan.h"
 #include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker.h"
+#include "weft/scheduling_group/worker_team.h"
 #include "weft/timer/timer_worker.h"
 
 namespace weft::fiber::detail {

@@ -33,6 +33,7 @@ struct WorkerBase : context::ThreadState {
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
+  void (*yield_after_slice)(WorkerBase*) = nullptr;                     // as yield_current, if its slice is over
 };
 
 #if defined(__x86_64__) && defined(__LP64__)

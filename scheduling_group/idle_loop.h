@@ -34,12 +34,14 @@
 //   NothingFound()            before it announces that it sleeps
 //   Sleep(briefly)            until it is unparked, or not that long; GetUp() afterwards
 //   TakeOrder(), Park()       what was sent with a claim, or nullptr; wait for the parker's token
-//   SearchAgain(failed)       so many searches have failed, though there is work
+//   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
+//   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
 
 #include "weft/scheduling_group/idle_groups.h"
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/spin_policy.h"
 #include "weft/scheduling_group/steal_request.h"
 
 namespace weft::scheduling_group {
@@ -128,7 +130,9 @@ template <class Worker>
 typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
   typename Worker::Group& group = worker.group();
   Order<typename Worker::Group> order;
-  for (int failed_searches = 0;;) {
+  SpinPolicy& spin = worker.spin_policy();
+  spin.ForgetFailedSearches();
+  for (;;) {
     if (worker.Stopping()) {
       ForwardOrder(worker, order);
       return nullptr;
@@ -139,7 +143,8 @@ typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
     if (group.slot() != IdleGroups::kNoSlot) group.idle_groups().Announce(group.slot());
     if (worker.HasWork() || worker.Stopping()) {
       order = GetUp(worker);
-      if (!order.counted_as_spinner && order.steal_from == nullptr) worker.SearchAgain(++failed_searches);
+      const bool claimed = order.counted_as_spinner || order.steal_from != nullptr;
+      if (!claimed) worker.SearchAgainAfter(spin.NapAfterFailedSearch());
       continue;
     }
     bool not_all = false;
@@ -148,7 +153,7 @@ typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
       return fiber;
     }
     order = worker.Sleep(/*briefly=*/not_all);
-    failed_searches = 0;
+    spin.ForgetFailedSearches();
   }
 }
 

@@ -17,21 +17,16 @@
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/idle_groups.h"
 #include "weft/scheduling_group/idle_workers.h"
+#include "weft/scheduling_group/spin_policy.h"
 #include "weft/scheduling_group/steal_request.h"
 
 namespace weft::scheduling_group {
-
-// Some 200 ns to 800 ns, by the processor: a small part of what the wake-up costs, however many workers there are. With
-// 2 workers on 2 CPUs starts from two threads (spawn_ext) take 0.90 to 0.99 of the time that they take without. Whether
-// it is 4 pauses or 16 makes no difference on an Intel Xeon; on an AMD EPYC 16 take 0.89 (v1)
-// and 0.93 (v2) of the time of 4.
-inline constexpr int kPausesBeforeWake = 16;
 
 // Between a push with a full fence, by a plain thread, and NotifyAfterFence(). To wake a worker costs the thread a
 // system call, and where CPUs are scarce its CPU too, which the kernel gives to the worker at once. If another worker
 // is up it may come first: it ends a short fiber, takes the new one, and spins. workers: how many the group has.
 inline void PauseBeforeWake(const IdleWorkers& idle, unsigned workers) noexcept {
-  for (int i = kPausesBeforeWake; i > 0; --i) {
+  for (int i = SpinPolicy::kPausesBeforeWake; i > 0; --i) {
     if (idle.NobodyToWakeAfterFence() || idle.sleepers().Count() == workers) return;
     base::CpuRelax();
   }

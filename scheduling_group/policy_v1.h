@@ -40,19 +40,42 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/global_queue.h"
 #include "weft/scheduling_group/hand_off_slot.h"
 #include "weft/scheduling_group/local_ring.h"
+#include "weft/scheduling_group/policy_base.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {
 
-class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
+// Of one worker.
+struct WorkerQueuesV1 {
+  static constexpr std::uint32_t kMaxBatch = 16;
+  using Ring = LocalRing<kMaxBatch>;
+
+  bool Empty() const noexcept { return pop_buffer.Empty() && push_buffer.Empty(); }
+  std::size_t Size() const noexcept { return pop_buffer.Size() + push_buffer.Size(); }
+
+  HandOffSlot slot;
+  Ring pop_buffer;
+  Ring push_buffer;
+  // Its worker's alone.
+  alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
+  std::uint32_t batch = 1;  // fibers per visit to the queue
+  std::uint32_t taken = 0;  // fibers that the last visit brought
+  std::uint32_t visits = 0;
+  std::uint32_t shares = 0;                 // GlobalQueue's to count
+  bool must_notify = false;                 // in a push (V6)
+  std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck workers
+  QueueCounters counts;
+};
+
+class PolicyV1 final : public PolicyBase<WorkerQueuesV1> {
  public:
   explicit PolicyV1(const Options& options);
   ~PolicyV1() override;
@@ -63,26 +86,15 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   // After a push into the queue the fence costs nothing.
   void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) override;
   bool TryPushNewAndFence(FiberEntity* fiber, int worker) override;
-  bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept override {
-    return workers_ > 1 && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
-  }
   FiberEntity* Pop(unsigned worker, bool* must_notify) override;
   FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
   FiberEntity* Steal(bool* must_notify) override;
-  bool MustNotify(unsigned worker) override { return std::exchange(worker_queues_[worker].must_notify, false); }
-  bool HasWork() const override;
-  bool HasStealable() const override;
-  bool Full() const override;
-  bool HalfEmpty() const override;
-  std::size_t Size() const override;
-  std::size_t OverflowCount() const override;
-  QueueCounts CountsOf(unsigned worker) const override {
-    return worker_queues_[static_cast<std::size_t>(worker)].counts.Read();
-  }
   std::vector<std::span<const std::byte>> Memory() const override;
 
  private:
-  static constexpr std::uint32_t kMaxBatch = 16;
+  using WorkerQueues = WorkerQueuesV1;
+  using Ring = WorkerQueues::Ring;
+  static constexpr std::uint32_t kMaxBatch = WorkerQueues::kMaxBatch;
   // About what it costs to wake a worker on another core: waiting that long behind others is no worse.
   static constexpr std::chrono::microseconds kBatchTime{20};
   // A visit takes some microseconds when there is much to do: so about every 100 us; and a worker is stuck when it has
@@ -90,27 +102,8 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   static constexpr std::uint32_t kRescueEvery = 16;
   static constexpr std::chrono::microseconds kStuckAfter{100};
 
-  using Ring = LocalRing<kMaxBatch>;
-
-  struct WorkerQueues {
-    HandOffSlot slot;
-    Ring pop_buffer;
-    Ring push_buffer;
-    // Its worker's alone.
-    alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
-    std::uint32_t batch = 1;  // fibers per visit to the queue
-    std::uint32_t taken = 0;  // fibers that the last visit brought
-    std::uint32_t visits = 0;
-    std::uint32_t shares = 0;                 // GlobalQueue's to count
-    bool must_notify = false;                 // in a push (V6)
-    std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck workers
-    QueueCounters counts;
-  };
-
   bool MayUseSlot(ReadyReason reason, int worker) const noexcept;
-  bool Batches(int worker) const noexcept {
-    return worker != kNoWorker && worker_queues_[static_cast<std::size_t>(worker)].batch > 1;
-  }
+  bool Batches(int worker) const noexcept { return worker != kNoWorker && QueuesOf(worker).batch > 1; }
   void PushRarelyAndFence(FiberEntity* fiber, ReadyReason reason, int worker);
   bool PushBehindBuffer(WorkerQueues& queues, FiberEntity* fiber);
   void FlushPushBuffer(WorkerQueues& queues);
@@ -119,10 +112,6 @@ class PolicyV1 final : public SchedulingPolicy, public numa::NodeAllocated {
   void AdaptBatch(WorkerQueues& queues, std::int64_t now);
   FiberEntity* TakeFromBuffers(WorkerQueues& from, WorkerQueues& own);
   FiberEntity* TakeFromStuckWorker(WorkerQueues& own, std::int64_t now);
-
-  GlobalQueue queue_;
-  const unsigned workers_;
-  const numa::NodeArray<WorkerQueues> worker_queues_;
 };
 
 // Inline: see policy_dispatch.h.
@@ -134,44 +123,38 @@ WEFT_ALWAYS_INLINE bool PolicyV1::MayUseSlot(ReadyReason reason, int worker) con
 
 WEFT_ALWAYS_INLINE void PolicyV1::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (WokenFromOutside(reason, worker)) {
-    queue_.PushWoken(fiber);
+    global_.PushWoken(fiber);
     return;
   }
-  if (MayUseSlot(reason, worker) && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFill(fiber)) return;
-  if (!TryPushNew(fiber, worker)) queue_.Push(fiber);
+  if (MayUseSlot(reason, worker) && QueuesOf(worker).slot.TryFill(fiber)) return;
+  if (!TryPushNew(fiber, worker)) global_.Push(fiber);
 }
 
 WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNew(FiberEntity* fiber, int worker) {
-  if (!Batches(worker)) return queue_.TryPush(fiber);
-  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  if (!Batches(worker)) return global_.TryPush(fiber);
+  WorkerQueues& queues = QueuesOf(worker);
   return queues.push_buffer.Push(fiber) || PushBehindBuffer(queues, fiber);
 }
 
 WEFT_ALWAYS_INLINE void PolicyV1::PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (WokenFromOutside(reason, worker)) {
-    queue_.PushWokenAndFence(fiber);
+    global_.PushWokenAndFence(fiber);
   } else if (reason == ReadyReason::kDisplaced || !TryPushNewAndFence(fiber, worker)) {
     PushRarelyAndFence(fiber, reason, worker);
   }
 }
 
 WEFT_ALWAYS_INLINE bool PolicyV1::TryPushNewAndFence(FiberEntity* fiber, int worker) {
-  if (!Batches(worker)) return queue_.TryPushAndFence(fiber);
+  if (!Batches(worker)) return global_.TryPushAndFence(fiber);
   if (!TryPushNew(fiber, worker)) return false;
   base::ThreadFence(std::memory_order_seq_cst);
   return true;
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* PolicyV1::Pop(unsigned worker, bool* must_notify) {
-  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
-  if (queues.hand_offs_in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = queues.slot.Take()) {
-      ++queues.hand_offs_in_a_row;
-      return fiber;
-    }
-  }
-  queues.hand_offs_in_a_row = 0;
-  FiberEntity* fiber = workers_ == 1 ? queue_.PopAlone() : queues.pop_buffer.Pop();
+  WorkerQueues& queues = QueuesOf(worker);
+  if (FiberEntity* fiber = TakeHandOff(queues)) return fiber;
+  FiberEntity* fiber = workers_ == 1 ? global_.PopAlone() : queues.pop_buffer.Pop();
   if (fiber == nullptr && workers_ > 1) fiber = VisitQueue(queues, must_notify);
   return fiber != nullptr ? fiber : queues.slot.Take();
 }

@@ -18,23 +18,13 @@ constexpr std::size_t kUnusedCapacity = 2;
 }  // namespace
 
 PolicyV2::PolicyV2(const Options& options, const base::Clock& clock)
-    : global_(options.run_queue_size, options.workers, options.node),
+    : PolicyBase(options),
       clock_(clock),
-      workers_(options.workers),
-      worker_queues_(options.workers, options.node),
       yielded_slots_(options.workers > 1 ? std::min(options.run_queue_size, kYieldedCapacity) : kUnusedCapacity,
                      options.node),
       yielded_(yielded_slots_.objects().size(), yielded_slots_.objects().data()) {}
 
 PolicyV2::~PolicyV2() = default;
-
-void PolicyV2::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) {
-  if (WokenFromOutside(reason, worker)) {
-    global_.PushWoken(fibers, count);
-  } else {
-    global_.Push(fibers, count);
-  }
-}
 
 WEFT_NOINLINE void PolicyV2::YieldForAll(WorkerQueues& queues, FiberEntity* fiber) {
   --queues.yields_for_all;
@@ -220,12 +210,7 @@ FiberEntity* PolicyV2::TakeFromStuckWorker(WorkerQueues& own, std::int64_t now) 
 }
 
 FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
-  if (workers_ == 1) return nullptr;
-  WorkerQueues& own = worker_queues_[worker];
-  for (unsigned step = 1; step < workers_; ++step) {
-    if (FiberEntity* fiber = TakeHalf(worker_queues_[(worker + step) % workers_], own)) return fiber;
-  }
-  return TakeNeglectedHandOff(worker_queues_.objects(), worker, std::chrono::steady_clock::now(), memory);
+  return PopFromOthers(worker, memory, [this](WorkerQueues& from, WorkerQueues& own) { return TakeHalf(from, own); });
 }
 
 // Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched
@@ -236,53 +221,17 @@ FiberEntity* PolicyV2::Steal(bool* must_notify) {
   for (std::size_t tries = GlobalQueue::kMostTries; tries != 0; --tries) {
     FiberEntity* fiber = yielded_.TryPop();
     if (fiber == nullptr) break;
-    if (FiberEntity* found = FirstForOthers(fiber, must_notify)) return found;
+    if (FiberEntity* found = IfForOthers(fiber, must_notify)) return found;
   }
   for (WorkerQueues& queues : worker_queues_.objects()) {
     for (std::size_t tries = 0; tries < GlobalQueue::kMostTries; ++tries) {
       FiberEntity* fiber = queues.lifo.Steal();
       if (fiber == nullptr) fiber = queues.fifo.Pop();
       if (fiber == nullptr) break;
-      if (FiberEntity* found = FirstForOthers(fiber, must_notify)) return found;
+      if (FiberEntity* found = IfForOthers(fiber, must_notify)) return found;
     }
   }
   return nullptr;
-}
-
-FiberEntity* PolicyV2::FirstForOthers(FiberEntity* fiber, bool* must_notify) {
-  if (!fiber->group_local()) return fiber;
-  global_.Push(fiber);
-  *must_notify = true;  // P4
-  return nullptr;
-}
-
-// The callers' fences order it (SP1).
-bool PolicyV2::HasWork() const {
-  if (global_.HasWork() || !yielded_.Empty()) return true;
-  for (const WorkerQueues& queues : worker_queues_.objects()) {
-    if (queues.slot.Full() || !queues.fifo.Empty() || !queues.lifo.Empty()) return true;
-  }
-  return false;
-}
-
-bool PolicyV2::HasStealable() const {
-  if (global_.HasWork() || !yielded_.Empty()) return true;
-  for (const WorkerQueues& queues : worker_queues_.objects()) {
-    if (!queues.fifo.Empty() || !queues.lifo.Empty()) return true;
-  }
-  return false;
-}
-
-bool PolicyV2::Full() const { return global_.Full(); }
-
-bool PolicyV2::HalfEmpty() const { return global_.HalfEmpty(); }
-
-std::size_t PolicyV2::Size() const {
-  std::size_t size = global_.Size() + yielded_.Size();
-  for (const WorkerQueues& queues : worker_queues_.objects()) {
-    size += queues.fifo.Size() + queues.lifo.Size() + (queues.slot.Full() ? 1 : 0);
-  }
-  return size;
 }
 
 std::vector<std::span<const std::byte>> PolicyV2::Memory() const {
@@ -290,7 +239,5 @@ std::vector<std::span<const std::byte>> PolicyV2::Memory() const {
   return {std::as_bytes(std::span(this, 1)), normal, woken, std::as_bytes(yielded_slots_.objects()),
           std::as_bytes(worker_queues_.objects())};
 }
-
-std::size_t PolicyV2::OverflowCount() const { return global_.overflow_count(); }
 
 }  // namespace weft::scheduling_group

@@ -42,23 +42,15 @@
 //       them has had a slice, and then, before all else, one of `yielded`: so fibers that loop have half of the time
 //       where others wait, however many those are, and wait no longer than that where the others loop, too.
 //
-// Rejected
-//   new fibers first in first out, or the newest one in a slot and the others in the ring, as Go has it: a tree of
-//     fibers is then run breadth first, each level waiting with its stacks (bench/workload --workload=skynet_1m);
-//   each yielding fiber to a queue that all share: its lines move between the workers at each yield (--workload=yield);
-//   yielding fibers into the level of the global queue where new ones are: what comes from outside then waits for a
-//     round of all that yield;
-//   N by the last check alone: a few short fibers in a row then looked like a worker that has no long ones;
-//   the oldest of `lifo` at every sixteenth check: see kOldestEvery;
-//   a check after a fixed number of ticks: with fibers that run for 100 us, 61 ticks are 6 ms.
+// Rejected: other orders, and other ways to choose N, see docs/decisions/013.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_V2_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_V2_H_
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "weft/base/clock.h"
@@ -67,60 +59,90 @@
 #include "weft/scheduling_group/hand_off_slot.h"
 #include "weft/scheduling_group/local_deque.h"
 #include "weft/scheduling_group/local_ring.h"
+#include "weft/scheduling_group/policy_base.h"
 #include "weft/scheduling_group/run_queue.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {
 
-class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
- public:
-  explicit PolicyV2(const Options& options, const base::Clock& clock = base::SteadyClock::Get());
-  ~PolicyV2() override;
-
-  void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
-  void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
-  bool TryPushNew(FiberEntity* fiber, int worker) override;
-  // After a push into the queue the fence costs nothing.
-  void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) override;
-  bool TryPushNewAndFence(FiberEntity* fiber, int worker) override;
-  bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept override {
-    return workers_ > 1 && worker_queues_[static_cast<std::size_t>(worker)].slot.TryFillAndFence(fiber);
-  }
-  FiberEntity* Pop(unsigned worker, bool* must_notify) override;
-  FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
-  FiberEntity* Steal(bool* must_notify) override;
-  void SliceIsOver(unsigned worker) override {
-    WorkerQueues& queues = worker_queues_[worker];
-    queues.slice_is_over = true;
-    queues.local_next = queues.check_was_last && queues.ticks_until_check == queues.ticks;
-    queues.ticks_until_check = 1;
-  }
-  bool MustNotify(unsigned worker) override { return std::exchange(worker_queues_[worker].must_notify, false); }
-  bool HasWork() const override;
-  bool HasStealable() const override;
-  bool Full() const override;
-  bool HalfEmpty() const override;
-  std::size_t Size() const override;
-  std::size_t OverflowCount() const override;
-  QueueCounts CountsOf(unsigned worker) const override {
-    return worker_queues_[static_cast<std::size_t>(worker)].counts.Read();
-  }
-  std::vector<std::span<const std::byte>> Memory() const override;
-
- private:
+// Of one worker.
+struct WorkerQueuesV2 {
   // Depth-first trees need their depth times their width: skynet 54.
   static constexpr std::uint32_t kLifoCapacity = 256;
   // So that what goes around does so here: with 1,000 fibers that yield on two workers 15 ns each, against 24 with 256
   // (bench/workload --workload=yield).
   static constexpr std::uint32_t kFifoCapacity = 1024;
+  static constexpr std::uint32_t kMinTicks = 2;  // What is local has a share too.
+
+  bool Empty() const noexcept { return fifo.Empty() && lifo.Empty(); }
+  std::size_t Size() const noexcept { return fifo.Size() + lifo.Size(); }
+
+  HandOffSlot slot;
+  LocalRing<kFifoCapacity> fifo;
+  LocalDeque<kLifoCapacity> lifo;
+  // Its worker's alone.
+  alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
+  std::uint32_t ticks_until_check = 1;
+  std::uint32_t ticks = kMinTicks;  // from check to check
+  std::uint32_t checks = 0;
+  std::uint32_t shares = 0;          // GlobalQueue's to count
+  std::uint32_t yields_for_all = 0;  // so many fibers that yield next go to `yielded`
+  bool lifo_next = false;
+  bool idled = true;  // since the last check
+  bool oldest_next = false;
+  bool must_notify = false;           // in a push (P4)
+  unsigned visit_next = 0;            // a worker's index
+  std::int64_t checked_stuck_at = 0;  // ns of steady_clock, both
+  std::int64_t served_oldest_at = 0;
+  std::int64_t yielded_for_all_at = 0;
+  bool slice_is_over = false;  // of a fiber, since the last check
+  bool others_first = false;   // than `yielded`, as of the last check; P8
+  std::int64_t others_first_until = 0;
+  bool yielded_next = false;        // at the next check that brings nothing from other workers
+  bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
+  bool check_was_last = false;      // as of the last check: it brought a fiber
+  bool local_next = false;          // A slice makes it check again at once; what is local has a share too (P1).
+  // Of the last kMemory: how long it was busy, in ns, and how many ticks it made meanwhile, in 1/256.
+  std::uint64_t busy_for = 0;
+  std::uint64_t busy_ticks = 0;
+  std::atomic<std::int64_t> checked_at{0};  // ns of steady_clock; read by others that look for stuck workers
+  QueueCounters counts;
+};
+
+class PolicyV2 final : public PolicyBase<WorkerQueuesV2> {
+ public:
+  explicit PolicyV2(const Options& options, const base::Clock& clock = base::SteadyClock::Get());
+  ~PolicyV2() override;
+
+  void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
+  bool TryPushNew(FiberEntity* fiber, int worker) override;
+  // After a push into the queue the fence costs nothing.
+  void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) override;
+  bool TryPushNewAndFence(FiberEntity* fiber, int worker) override;
+  FiberEntity* Pop(unsigned worker, bool* must_notify) override;
+  FiberEntity* PopFromBusyWorkers(unsigned worker, SpinMemory* memory) override;
+  FiberEntity* Steal(bool* must_notify) override;
+  void SliceIsOver(unsigned worker) override {
+    WorkerQueues& queues = QueuesOf(worker);
+    queues.slice_is_over = true;
+    queues.local_next = queues.check_was_last && queues.ticks_until_check == queues.ticks;
+    queues.ticks_until_check = 1;
+  }
+  bool HasWork() const override { return !yielded_.Empty() || PolicyBase::HasWork(); }
+  bool HasStealable() const override { return !yielded_.Empty() || PolicyBase::HasStealable(); }
+  std::size_t Size() const override { return yielded_.Size() + PolicyBase::Size(); }
+  std::vector<std::span<const std::byte>> Memory() const override;
+
+ private:
+  using WorkerQueues = WorkerQueuesV2;
+  static constexpr std::uint32_t kMinTicks = WorkerQueues::kMinTicks;
   // Moved in one step, half of `lifo`: an array of a kibibyte on the stack of the fiber that finds its place full.
-  static constexpr std::uint32_t kMaxMoved = kLifoCapacity / 2;
+  static constexpr std::uint32_t kMaxMoved = WorkerQueues::kLifoCapacity / 2;
   // A tenth of the millisecond within which a fiber from outside shall run when all workers are busy.
   static constexpr std::chrono::microseconds kCheckEvery{100};
   // A check costs about 30 ns, mostly for the time: half a nanosecond per tick. As in Go a prime, so that it does not
   // keep step with a program that does the same things over and over.
   static constexpr std::uint32_t kMaxTicks = 61;
-  static constexpr std::uint32_t kMinTicks = 2;  // What is local has a share too.
   // Of the fibers that yield so many go where others take them, every kCheckEvery. In a drive of the policy with eight
   // unequal workers, half of the fibers short and half of 20 us, the most turns were 117 times the least with none, 18
   // times with one, twice with four (WhereverTheyAre in policy_v2_test.cc). It costs half a percent of the time; of 64
@@ -148,42 +170,6 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   // one of them every 25 us.
   static constexpr unsigned kWorkersPerVisit = 8;
 
-  using Fifo = LocalRing<kFifoCapacity>;
-  using Lifo = LocalDeque<kLifoCapacity>;
-
-  struct WorkerQueues {
-    HandOffSlot slot;
-    Fifo fifo;
-    Lifo lifo;
-    // Its worker's alone.
-    alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
-    std::uint32_t ticks_until_check = 1;
-    std::uint32_t ticks = kMinTicks;  // from check to check
-    std::uint32_t checks = 0;
-    std::uint32_t shares = 0;          // GlobalQueue's to count
-    std::uint32_t yields_for_all = 0;  // so many fibers that yield next go to `yielded`
-    bool lifo_next = false;
-    bool idled = true;  // since the last check
-    bool oldest_next = false;
-    bool must_notify = false;           // in a push (P4)
-    unsigned visit_next = 0;            // a worker's index
-    std::int64_t checked_stuck_at = 0;  // ns of steady_clock, both
-    std::int64_t served_oldest_at = 0;
-    std::int64_t yielded_for_all_at = 0;
-    bool slice_is_over = false;  // of a fiber, since the last check
-    bool others_first = false;   // than `yielded`, as of the last check; P8
-    std::int64_t others_first_until = 0;
-    bool yielded_next = false;        // at the next check that brings nothing from other workers
-    bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
-    bool check_was_last = false;      // as of the last check: it brought a fiber
-    bool local_next = false;          // A slice makes it check again at once; what is local has a share too (P1).
-    // Of the last kMemory: how long it was busy, in ns, and how many ticks it made meanwhile, in 1/256.
-    std::uint64_t busy_for = 0;
-    std::uint64_t busy_ticks = 0;
-    std::atomic<std::int64_t> checked_at{0};  // ns of steady_clock; read by others that look for stuck workers
-    QueueCounters counts;
-  };
-
   void PushFifo(WorkerQueues& queues, FiberEntity* fiber);
   void YieldForAll(WorkerQueues& queues, FiberEntity* fiber);
   void SpillFifo(WorkerQueues& queues);
@@ -201,12 +187,8 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
   FiberEntity* Patrol(WorkerQueues& queues, std::int64_t now);
   FiberEntity* TakeHalf(WorkerQueues& from, WorkerQueues& own, std::size_t at_least = 1);
   FiberEntity* TakeFromStuckWorker(WorkerQueues& own, std::int64_t now);
-  FiberEntity* FirstForOthers(FiberEntity* fiber, bool* must_notify);
 
-  GlobalQueue global_;
   const base::Clock& clock_;
-  const unsigned workers_;
-  const numa::NodeArray<WorkerQueues> worker_queues_;
   const numa::NodeArray<RunQueue::Slot> yielded_slots_;
   RunQueue yielded_;
 };
@@ -215,7 +197,7 @@ class PolicyV2 final : public SchedulingPolicy, public numa::NodeAllocated {
 
 WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, int worker) {
   if (worker != kNoWorker) {
-    WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+    WorkerQueues& queues = QueuesOf(worker);
     if (reason == ReadyReason::kDisplaced && queues.slot.TryFill(fiber)) return;
     if (workers_ > 1) {
       if (reason == ReadyReason::kWoken && queues.slot.TryFill(fiber)) return;
@@ -236,7 +218,7 @@ WEFT_ALWAYS_INLINE void PolicyV2::Push(FiberEntity* fiber, ReadyReason reason, i
 
 WEFT_ALWAYS_INLINE bool PolicyV2::TryPushNew(FiberEntity* fiber, int worker) {
   if (worker == kNoWorker || workers_ == 1) return global_.TryPush(fiber);
-  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  WorkerQueues& queues = QueuesOf(worker);
   return queues.lifo.Push(fiber) || (SpillLifo(queues) && queues.lifo.Push(fiber));
 }
 
@@ -267,17 +249,11 @@ WEFT_ALWAYS_INLINE void PolicyV2::PushFifo(WorkerQueues& queues, FiberEntity* fi
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* must_notify) {
-  WorkerQueues& queues = worker_queues_[static_cast<std::size_t>(worker)];
+  WorkerQueues& queues = QueuesOf(worker);
   if (workers_ > 1 && --queues.ticks_until_check == 0) [[unlikely]] {
     if (FiberEntity* fiber = Check(queues, must_notify)) return fiber;
   }
-  if (queues.hand_offs_in_a_row < kMaxHandOffs) {
-    if (FiberEntity* fiber = queues.slot.Take()) {
-      ++queues.hand_offs_in_a_row;
-      return fiber;
-    }
-  }
-  queues.hand_offs_in_a_row = 0;
+  if (FiberEntity* fiber = TakeHandOff(queues)) return fiber;
   FiberEntity* fiber;
   if (workers_ == 1) {
     fiber = global_.PopAlone();

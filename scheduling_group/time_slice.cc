@@ -24,4 +24,8 @@ std::atomic<bool>* TimeSliceFlag() noexcept {
 bool TimeSliceIsOver() noexcept { return TimeSliceFlag()->load(std::memory_order_relaxed); }
 #endif
 
+void YieldAfterSlice() noexcept {
+  if (WorkerBase* worker = CurrentWorker()) worker->yield_after_slice(worker);
+}
+
 }  // namespace weft::scheduling_group

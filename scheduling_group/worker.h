@@ -29,18 +29,21 @@
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_H_
 
-#include <memory>
-#include <thread>
+#include <chrono>
+#include <cstdint>
 #include <vector>
 
+#include "weft/base/check.h"
 #include "weft/context/context.h"
-#include "weft/context/overflow_handler.h"
 #include "weft/context/stack_cache.h"
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/prefetch_fiber.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/slice_monitor.h"
+#include "weft/scheduling_group/spin_memory.h"
+#include "weft/scheduling_group/spin_policy.h"
 
 namespace weft::scheduling_group {
 
@@ -70,18 +73,23 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
+  void YieldCurrent();
+
+  // worker_idle.cc
   FiberEntity* NextFiber();  // ready to be entered; blocks; nullptr: stop
+  FiberEntity* Spin();
+  FiberEntity* SpinForFiber();
+  FiberEntity* PopFromBusyWorkers();
+  FiberEntity* StealFromOtherGroups();
+  FiberEntity* StealFromGroup(SchedulingGroup* victim);
+  FiberEntity* StealFrom(std::size_t neighbour);
+
   // Ready to be entered, or nullptr.
   WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
   FiberEntity* FindFiber();
   WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
   bool GiveStack(FiberEntity* fiber);
-  FiberEntity* Spin();
-  FiberEntity* SpinForFiber();
   void CheckOverflowHandlerAtTimes();
-  FiberEntity* StealFromOtherGroups();
-  FiberEntity* StealFromGroup(SchedulingGroup* victim);
-  FiberEntity* StealFrom(std::size_t neighbour);
 
   WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();
@@ -102,7 +110,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   context::Context loop_;
   context::StackCache stacks_;
   SpinMemory spin_memory_;
-  std::uint32_t failed_spins_ = 0;  // in a row
+  SpinPolicy spin_policy_;
   std::uint64_t loop_left_ = 0;
   std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
   bool stealing_ = false;                                 // the last attempt to steal brought a fiber
@@ -110,22 +118,71 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   SliceMonitor::MonitoredWorker slice_;                   // Last: the monitor reads it.
 };
 
-// The worker threads of one group.
-class WorkerTeam {
- public:
-  explicit WorkerTeam(SchedulingGroup* group) : group_(group) {}
-  ~WorkerTeam();  // Stop() and Join() must have been called, or Start() not
+// Inline: park.cc.
 
-  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system gave
-  // no thread; those that had started are joined again.
-  [[nodiscard]] bool Start();
-  void Join();  // after SchedulingGroup::Stop()
+WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
+  fiber->state_.OnAcquired();
+  if (!fiber->has_stack() && !GiveStack(fiber)) return false;
+  if (fiber->ready_stamp) [[unlikely]] {
+    PrefetchStack(fiber);  // While the clock is read.
+    group->RecordReadyWait(index, fiber);
+  }
+  return true;
+}
 
- private:
-  SchedulingGroup* const group_;
-  bool monitored_ = false;  // by SliceMonitor
-  std::vector<std::thread> threads_;
-};
+// Inline: in Park() and Yield().
+WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
+  while (FiberEntity* fiber = group->PopFor(index)) {
+    if (PrepareToEnter(fiber)) return fiber;
+  }
+  return nullptr;
+}
+
+// `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
+WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next) {
+  WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
+  left_ = self;
+  switch_reason_ = how;
+  current = next;
+  WorkerCounters::Add(counters().switches);
+  context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
+                                                      next != nullptr ? &next->context : &loop_, this);
+  Of(here)->FinishSwitch();  // Not `this`: W3.
+}
+
+WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
+  FiberEntity* fiber = left_;
+  if (switch_reason_ == SwitchReason::kParked) {
+    if (fiber->state_.OnSwitchedOut() == SwitchOutResult::kParked) [[likely]] {
+      return;
+    }
+  } else if (switch_reason_ == SwitchReason::kPublished) {
+    fiber->state_.OnLeftUnseen();
+    if (publish_(publish_argument_)) [[likely]] {
+      return;
+    }
+  } else if (switch_reason_ == SwitchReason::kYielded) {
+    fiber->state_.OnYielded();
+    group->ReadyBy(this, static_cast<int>(index), fiber, ReadyReason::kYielded);
+    return;
+  }
+  FinishRareSwitch(fiber);
+}
+
+WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, SwitchReason::kParked, TryNextFiber()); }
+
+WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) {
+  FiberEntity* next = TryNextFiber();
+  publish_ = publish;
+  publish_argument_ = argument;
+  SwitchTo(self, SwitchReason::kPublished, next);
+}
+
+WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
+  FiberEntity* next = TryNextFiber();
+  if (next == nullptr && !group->stopping()) return;
+  SwitchTo(self, SwitchReason::kYielded, next);
+}
 
 }  // namespace weft::scheduling_group
 

@@ -37,7 +37,7 @@
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker.h"
+#include "weft/scheduling_group/worker_team.h"
 #include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/fiber_timer.h"
 #include "weft/timer/timer_worker.h"

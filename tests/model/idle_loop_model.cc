@@ -9,6 +9,7 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -116,7 +117,8 @@ class IdleSide {
   void NothingFound() {}
   Group* TakeOrder() { return group_.TakeOrder(index_); }
   void Park() { group_.parker(index_).Park(); }
-  void SearchAgain(int) { model::SpinHint(); }
+  SpinPolicy& spin_policy() { return spin_policy_; }
+  void SearchAgainAfter(std::chrono::nanoseconds) { model::SpinHint(); }
   Order<Group> Sleep(bool) {
     Park();
     return GetUp(*this);
@@ -125,6 +127,7 @@ class IdleSide {
  private:
   Group& group_;
   const unsigned index_;
+  SpinPolicy spin_policy_;
 };
 
 struct World {

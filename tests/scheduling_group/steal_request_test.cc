@@ -22,7 +22,7 @@
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker.h"
+#include "weft/scheduling_group/worker_team.h"
 
 #include "testing/worker_group.h"
 

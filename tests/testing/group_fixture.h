@@ -30,7 +30,7 @@
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker.h"
+#include "weft/scheduling_group/worker_team.h"
 #include "weft/timer/timer_worker.h"
 
 #include "testing/policy.h"

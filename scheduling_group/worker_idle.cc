@@ -1,0 +1,217 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of a worker that is without a fiber: it spins, steals and sleeps, as idle_loop.h says.
+
+#include <algorithm>
+#include <chrono>
+
+#include "weft/context/overflow_handler.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/idle_loop.h"
+#include "weft/scheduling_group/worker.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often workers look again for fibers that found no stack, if no fiber ends meanwhile.
+constexpr std::chrono::milliseconds kRetryStackEvery{10};
+
+// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (RS3):
+// who makes a fiber ready wakes it, and what had come just before waits for so long at most.
+constexpr std::chrono::milliseconds kBriefly{1};
+
+// Returns the time when it is over.
+Clock::time_point PauseBetweenSearches(std::chrono::nanoseconds at_least) noexcept {
+  const auto until = at_least.count() != 0 ? Clock::now() + at_least : Clock::time_point::min();
+  for (;;) {
+    for (int i = SpinPolicy::kPausesPerSearch; i > 0; --i) base::CpuRelax();
+    if (const auto now = Clock::now(); now >= until) return now;
+  }
+}
+
+}  // namespace
+
+// For idle_loop.h.
+class Worker::IdleSide {
+ public:
+  using Fiber = FiberEntity;
+  using Group = SchedulingGroup;
+
+  explicit IdleSide(scheduling_group::Worker* worker)
+      : worker_(*worker), worker_slot_(worker->group->worker_slot(worker->index)) {}
+
+  Group& group() const { return *worker_.group; }
+  unsigned index() const { return worker_.index; }
+  bool Stopping() const { return group().stopping(); }
+  Fiber* Find() { return worker_.FindFiber(); }
+  Fiber* Spin() { return worker_.Spin(); }
+  bool HasWork() const { return group().policy().HasWork(); }
+  void Notify() { group().Notify(); }
+  Fiber* StealNowAndThen() { return worker_.StealFromOtherGroups(); }
+  Fiber* StealFrom(Group& victim) { return worker_.StealFromGroup(&victim); }
+  // The half: the size is an estimate, and may be too small by as many as are pushing.
+  bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries / 2; }
+  void NothingFound() {
+    TellDrainWaiter();
+    WorkerCounters::Add(worker_.counters().sleeps);
+  }
+  Group* TakeOrder() { return TakeOrderFrom(worker_slot_.sent_to); }
+  void Park() { worker_slot_.parker.Park(); }
+  SpinPolicy& spin_policy() { return worker_.spin_policy_; }
+  void SearchAgainAfter(std::chrono::nanoseconds nap) {
+    if (nap.count() != 0) {
+      worker_slot_.parker.Nap(Clock::now() + nap);
+    } else {
+      base::CpuRelax();
+    }
+  }
+
+  Order<Group> Sleep(bool briefly) {
+    group().CallIdleHook();
+    const SliceMonitor::MonitoredWorker::Asleep asleep(&worker_.slice_);
+    if (group().HasFibersWithoutStack()) {
+      SleepUntilRetry();
+    } else if (briefly) {
+      (void)worker_slot_.parker.ParkUntil(Clock::now() + kBriefly);
+    } else if (IdlePoller* poller = group().idle_poller(); poller != nullptr && poller->TryEnter()) {
+      return SleepInPoll(poller);
+    } else {
+      worker_slot_.parker.Park();
+    }
+    return CountedGetUp();
+  }
+
+ private:
+  Order<Group> CountedGetUp() {
+    context::CheckOverflowHandlerNowAndThen();
+    const Order<Group> order = GetUp(*this);
+    if (order.counted_as_spinner || order.steal_from != nullptr) WorkerCounters::Add(worker_.counters().wakes);
+    return order;
+  }
+
+  void SleepUntilRetry() {
+    worker_.stacks_.Clear();  // Others may need them.
+    (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
+    const auto now = Clock::now();
+    if (now >= worker_.retry_stack_at_) {
+      worker_.retry_stack_at_ = now + kRetryStackEvery;
+      group().StackGivenBack();
+    }
+  }
+
+  Order<Group> SleepInPoll(IdlePoller* poller) {
+    IdleWorkers& idle = group().idle();
+    idle.SetInPoll(index(), true);
+    if (worker_slot_.parker.BeginWaitElsewhere()) {
+      poller->Wait();
+      (void)worker_slot_.parker.EndWaitElsewhere();
+    }
+    idle.SetInPoll(index(), false);
+    Order<Group> order = CountedGetUp();
+    // Whoever readies a fiber is to see that somebody searches: we. Others are woken when we have taken one and more
+    // are left.
+    if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
+    poller->LeaveAfterDispatch();
+    return order;
+  }
+
+  scheduling_group::Worker& worker_;
+  SchedulingGroup::WorkerSlot& worker_slot_;
+};
+
+FiberEntity* Worker::NextFiber() {
+  if (stealing_) {
+    // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
+    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
+    FiberEntity* fiber = FindFiber();
+    if (fiber == nullptr && !group->policy().HasWork()) fiber = StealFromOtherGroups();
+    if (fiber != nullptr) return fiber;
+  }
+  IdleSide side(this);
+  return NextFiberWhenIdle(side);
+}
+
+FiberEntity* Worker::Spin() {
+  WorkerCounters::Add(counters().spins);
+  // Who was woken for a fiber finds it at once: without a look at the clock.
+  if (FiberEntity* fiber = FindFiber()) return fiber;
+  spin_memory_.Forget();
+  spin_policy_.BeginSpin(Clock::now(), group->options().spin_for);
+  FiberEntity* fiber = SpinForFiber();
+  spin_policy_.EndSpin(fiber != nullptr);
+  return fiber;
+}
+
+// nullptr: there was nothing.
+FiberEntity* Worker::SpinForFiber() {
+  IdlePoller* poller = group->idle_poller();
+  while (!group->stopping()) {
+    FiberEntity* fiber = FindFiber();
+    if (fiber == nullptr) fiber = PopFromBusyWorkers();
+    if (fiber != nullptr) return fiber;
+    if (poller != nullptr) poller->TryPoll();
+    // What waits at a busy worker is only got by a long spin (HS2).
+    const bool hand_offs = spin_memory_.active;
+    if (!spin_policy_.GoesOn(hand_offs, [this] { return group->policy().HasWork(); })) break;
+    const auto now = PauseBetweenSearches(SpinPolicy::PauseTime(hand_offs));
+    if (spin_policy_.IsOver(now, hand_offs, group->idle().spinners() == 1)) break;
+  }
+  return nullptr;
+}
+
+FiberEntity* Worker::PopFromBusyWorkers() {
+  FiberEntity* fiber = group->policy().PopFromBusyWorkers(index, &spin_memory_);
+  if (fiber == nullptr) return nullptr;
+  WorkerCounters::Add(counters().peer_takes);
+  return PrepareToEnter(fiber) ? fiber : nullptr;
+}
+
+FiberEntity* Worker::StealFromOtherGroups() {
+  const auto& neighbours = group->neighbours();
+  WorkerCounters::Add(counters().idle_searches);
+  for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
+    if (neighbours.all[i].steal_every_n == 0 || idle_searches() < next_steal_search_[i]) continue;
+    FiberEntity* fiber = StealFrom(i);
+    if (fiber == nullptr) continue;
+    // No fiber needs this request (RS4); it wakes a worker that naps because it had not seen all (MaySeeLess()).
+    RequestSteal(*neighbours.all[i].group);
+    return fiber;
+  }
+  stealing_ = false;
+  return nullptr;
+}
+
+// Now, whatever the rate; nothing if it may not.
+FiberEntity* Worker::StealFromGroup(SchedulingGroup* victim) {
+  const auto& all = group->neighbours().all;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [victim](const auto& other) { return other.group == victim; });
+  if (found == all.end() || found->steal_every_n == 0) return nullptr;
+  return StealFrom(static_cast<std::size_t>(found - all.begin()));
+}
+
+FiberEntity* Worker::StealFrom(std::size_t neighbour) {
+  const auto& neighbours = group->neighbours();
+  const auto [victim, every_n, distance] = neighbours.all[neighbour];
+  StealCounters& counters = neighbours.counters(index, neighbour);
+  WorkerCounters::Add(counters.attempts);
+  FiberEntity* fiber = victim->PopForSteal(distance);
+  // After a success the next search tries again at once, until nothing waits there.
+  next_steal_search_[neighbour] = idle_searches() + (fiber != nullptr ? 1 : every_n);
+  if (fiber == nullptr) return nullptr;
+  WorkerCounters::Add(counters.stolen_in);
+  if (fiber->ready_stamp) [[unlikely]] {
+    group->RecordStolenWait(index, fiber);
+  }
+  // Its stack goes home in the end.
+  if (fiber->has_stack() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
+  fiber->set_group(group);
+  if (!PrepareToEnter(fiber)) return nullptr;
+  stealing_ = true;
+  return fiber;
+}
+
+}  // namespace weft::scheduling_group

@@ -1,0 +1,69 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/worker_team.h"
+
+#include <pthread.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/context/overflow_handler.h"
+#include "weft/numa/affinity.h"
+#include "weft/numa/cpu_list.h"
+#include "weft/scheduling_group/slice_monitor.h"
+#include "weft/scheduling_group/worker.h"
+
+namespace weft::scheduling_group {
+
+WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed without Join()"); }
+
+bool WorkerTeam::Start() {
+  const SchedulingGroup::Options& options = group_->options();
+  threads_.reserve(group_->size());
+  monitored_ = SliceMonitor::Get().AddTeam();
+  if (!monitored_) {
+    group_->Stop();
+    return false;
+  }
+  for (unsigned w = 0; w < group_->size(); ++w) {
+    std::vector<int> cpus = options.cpus;
+    if (w < options.worker_cpus.size() && options.worker_cpus[w] >= 0) cpus = {options.worker_cpus[w]};
+    try {
+      threads_.emplace_back([this, w, cpus = std::move(cpus)] { RunWorker(w, cpus); });
+    } catch (const std::exception& error) {  // No thread, or no memory.
+      group_->Stop();
+      Join();
+      WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());
+      return false;
+    }
+  }
+  return true;
+}
+
+void WorkerTeam::RunWorker(unsigned index, const std::vector<int>& cpus) const {
+  const std::string name = "FiberWorker_" + std::to_string(group_->id()) + "_" + std::to_string(index);
+  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+  if (!cpus.empty()) {
+    if (const std::error_code error = numa::BindThread(cpus)) {
+      WEFT_LOG(WARNING, name, ": the kernel refuses to bind it to CPU ", numa::FormatCpuList(cpus), ": ",
+               error.message(), "; it may run where the process may");
+    }
+  }
+  context::AlternateSignalStack signal_stack;
+  const std::unique_ptr<Worker> worker(new (numa::OnNode{group_->node()}) Worker(group_, index));
+  worker->Run();
+}
+
+void WorkerTeam::Join() {
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  if (std::exchange(monitored_, false)) SliceMonitor::Get().RemoveTeam();
+}
+
+}  // namespace weft::scheduling_group

@@ -1,0 +1,44 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerTeam: the worker threads of one group, from Start() to Join().
+//
+// Invariants
+//   WT1  After Start() each worker of the group has a thread, or none has: where the system refuses one, those that
+//        have started are stopped and joined.
+//   WT2  While the threads run the slice monitor (slice_monitor.h) runs, too.
+//
+// One thread, which may not be a worker of the group, calls all of it.
+#ifndef WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
+#define WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
+
+#include <thread>
+#include <vector>
+
+#include "weft/scheduling_group/scheduling_group.h"
+
+namespace weft::scheduling_group {
+
+class WorkerTeam {
+ public:
+  explicit WorkerTeam(SchedulingGroup* group) : group_(group) {}
+  ~WorkerTeam();  // Stop() and Join() must have been called, or Start() not
+  WorkerTeam(const WorkerTeam&) = delete;
+  WorkerTeam& operator=(const WorkerTeam&) = delete;
+
+  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system gave
+  // no thread; those that had started are joined again (WT1).
+  [[nodiscard]] bool Start();
+  void Join();  // after SchedulingGroup::Stop()
+
+ private:
+  void RunWorker(unsigned index, const std::vector<int>& cpus) const;  // the body of a thread
+
+  SchedulingGroup* const group_;
+  bool monitored_ = false;  // by SliceMonitor
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_

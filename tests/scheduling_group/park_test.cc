@@ -1,0 +1,149 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/park.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "weft/scheduling_group/current_worker.h"
+
+#include "testing/worker_group.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using weft::testing::Countdown;
+using weft::testing::WorkerGroup;
+
+// Runs `f` in a fiber of a group of one worker and waits for its end.
+template <class F>
+void RunAlone(F&& f) {
+  WorkerGroup group(1);
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] {
+    f(group);
+    done.Done();
+  }));
+  ASSERT_TRUE(done.Wait());
+}
+
+std::uint64_t Switches(WorkerGroup& group) { return group.group().counters(0).switches.load(); }
+
+TEST(Park, AnUnparkThatComesFirstLetsTheFiberGoOnWithoutASwitch) {
+  RunAlone([](WorkerGroup& group) {
+    for (int i = 0; i < 3; ++i) {
+      const std::uint64_t before = Switches(group);
+      PrepareToPark(CurrentFiber());
+      Unpark(CurrentFiber());
+      ParkPrepared(CurrentFiber());
+      EXPECT_EQ(Switches(group), before);
+    }
+  });
+}
+
+TEST(Park, AYieldReturnsAtOnceIfNobodyIsReady) {
+  RunAlone([](WorkerGroup& group) {
+    const std::uint64_t before = Switches(group);
+    YieldCurrentFiber();
+    EXPECT_EQ(Switches(group), before);
+    bool ran = false;
+    ASSERT_TRUE(group.Start([&] { ran = true; }));
+    YieldCurrentFiber();
+    EXPECT_TRUE(ran);
+  });
+}
+
+struct Published {
+  FiberEntity* self = nullptr;
+  std::atomic<FiberEntity*> known{nullptr};
+  std::atomic<FiberEntity*> running{nullptr};  // when it was made known
+  bool accept = true;
+};
+
+bool Publish(void* argument) noexcept {
+  auto* published = static_cast<Published*>(argument);
+  published->running = CurrentFiber();
+  if (!published->accept) return false;
+  published->known.store(published->self, std::memory_order_release);
+  return true;
+}
+
+class ParkTest : public ::testing::TestWithParam<unsigned> {};
+
+INSTANTIATE_TEST_SUITE_P(Workers, ParkTest, ::testing::Values(1u, 2u, 4u));
+
+TEST_P(ParkTest, AFiberIsMadeKnownWhenItHasLeftItsStack) {
+  WorkerGroup group(GetParam());
+  constexpr int kRounds = 1'000;
+  Published published;
+  Countdown done(1);
+  std::atomic<int> woken{0};
+  ASSERT_TRUE(group.Start([&] {
+    published.self = CurrentFiber();
+    for (int i = 0; i < kRounds; ++i) {
+      ParkAndPublish(published.self, &Publish, &published);
+      EXPECT_NE(published.running.load(), published.self);
+      ++woken;
+    }
+    done.Done();
+  }));
+  for (int i = 0; i < kRounds; ++i) {
+    FiberEntity* fiber;
+    while ((fiber = published.known.exchange(nullptr, std::memory_order_acquire)) == nullptr) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(woken, i);
+    UnparkPublished(fiber);
+  }
+  EXPECT_TRUE(done.Wait());
+}
+
+TEST_P(ParkTest, AFiberThatIsNotMadeKnownGoesOn) {
+  WorkerGroup group(GetParam());
+  Published published;
+  published.accept = false;
+  Countdown done(1);
+  ASSERT_TRUE(group.Start([&] {
+    published.self = CurrentFiber();
+    for (int i = 0; i < 1'000; ++i) ParkAndPublish(published.self, &Publish, &published);
+    done.Done();
+  }));
+  EXPECT_TRUE(done.Wait());
+  EXPECT_EQ(published.known.load(), nullptr);
+}
+
+// By turns, so that each batch is one fiber; then in rows of more than one pass takes.
+TEST_P(ParkTest, ABatchOfFibersOfTwoGroupsIsWokenWhole) {
+  constexpr std::size_t kFibers = 150;
+  for (const bool by_turns : {true, false}) {
+    WorkerGroup groups[2] = {WorkerGroup(GetParam()), WorkerGroup(GetParam())};
+    std::vector<std::atomic<FiberEntity*>> parked(2 * kFibers);
+    std::vector<std::atomic<int>> runs(2 * kFibers);
+    Countdown all_parked(2 * kFibers);
+    Countdown done(2 * kFibers);
+    for (std::size_t i = 0; i < 2 * kFibers; ++i) {
+      ASSERT_TRUE(groups[by_turns ? i % 2 : i / kFibers].Start([&, i] {
+        FiberEntity* self = CurrentFiber();
+        PrepareToPark(self);
+        parked[i] = self;
+        all_parked.Done();
+        ParkPrepared(self);
+        ++runs[i];
+        done.Done();
+      }));
+    }
+    ASSERT_TRUE(all_parked.Wait());
+    const std::vector<FiberEntity*> fibers(parked.begin(), parked.end());
+    UnparkRemote(fibers.data(), fibers.size());
+    ASSERT_TRUE(done.Wait());
+    for (const auto& n : runs) EXPECT_EQ(n.load(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

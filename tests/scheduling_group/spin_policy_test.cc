@@ -1,0 +1,124 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/spin_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace weft::scheduling_group {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SpinPolicyTest : public ::testing::Test {
+ protected:
+  static constexpr std::chrono::nanoseconds kSpinFor = 5us;
+
+  // Whether the worker goes on after a search that finds nothing, where nobody hands fibers to others.
+  bool GoesOn(bool hand_offs = false) {
+    return policy_.GoesOn(hand_offs, [this] {
+      ++asked_;
+      return has_work_;
+    });
+  }
+  bool NextSpinIsLong() {
+    policy_.BeginSpin(now_, kSpinFor);
+    return GoesOn();
+  }
+  void SpinInVain(std::uint32_t times) {
+    for (std::uint32_t i = 0; i < times; ++i) {
+      policy_.BeginSpin(now_, kSpinFor);
+      policy_.EndSpin(/*found=*/false);
+    }
+  }
+
+  SpinPolicy policy_;
+  SpinPolicy::TimePoint now_{1h};
+  bool has_work_ = false;
+  int asked_ = 0;
+};
+
+TEST_F(SpinPolicyTest, ALongSpinLastsForItsTime) {
+  policy_.BeginSpin(now_, kSpinFor);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_EQ(asked_, 0) << "a long spin goes on anyway";
+  EXPECT_FALSE(policy_.IsOver(now_ + kSpinFor - 1ns, false, true));
+  EXPECT_TRUE(policy_.IsOver(now_ + kSpinFor, false, true));
+}
+
+TEST_F(SpinPolicyTest, AWorkerThatHasSpunInVainSearchesOnceMostTimes) {
+  SpinInVain(SpinPolicy::kFailedSpins - 1);
+  EXPECT_TRUE(NextSpinIsLong());
+  SpinInVain(1);
+  std::uint32_t long_ones = 0;
+  for (std::uint32_t i = 0; i < 10 * SpinPolicy::kLongSpinEvery; ++i) {
+    long_ones += NextSpinIsLong() ? 1 : 0;
+    policy_.EndSpin(/*found=*/false);
+  }
+  EXPECT_EQ(long_ones, 10u);
+}
+
+TEST_F(SpinPolicyTest, AfterASpinThatFoundAFiberTheNextOnesAreLong) {
+  SpinInVain(SpinPolicy::kFailedSpins);
+  EXPECT_FALSE(NextSpinIsLong());
+  policy_.EndSpin(/*found=*/true);
+  for (std::uint32_t i = 0; i < SpinPolicy::kFailedSpins; ++i) {
+    EXPECT_TRUE(NextSpinIsLong()) << i;
+    policy_.EndSpin(/*found=*/false);
+  }
+  EXPECT_FALSE(NextSpinIsLong());
+}
+
+TEST_F(SpinPolicyTest, AShortSpinBecomesLongWhereThereIsWorkOrFibersAreHandedOn) {
+  SpinInVain(SpinPolicy::kFailedSpins);
+  policy_.BeginSpin(now_, kSpinFor);
+  EXPECT_TRUE(GoesOn(/*hand_offs=*/true));
+  EXPECT_EQ(asked_, 0);
+  EXPECT_TRUE(GoesOn()) << "it stays long";
+
+  policy_.BeginSpin(now_, kSpinFor);
+  has_work_ = true;
+  EXPECT_TRUE(GoesOn());
+  EXPECT_FALSE(policy_.IsOver(now_ + kSpinFor - 1ns, false, true));
+  has_work_ = false;
+  EXPECT_TRUE(GoesOn());
+
+  EXPECT_FALSE(NextSpinIsLong());
+}
+
+// Both would be awake for as long as two fibers play ping-pong.
+TEST_F(SpinPolicyTest, BesideHandOffsTheOnlySpinnerStaysAndASecondOneDoesNot) {
+  policy_.BeginSpin(now_, kSpinFor);
+  for (int i = 0; i < 100; ++i) {
+    now_ += kSpinFor;
+    EXPECT_FALSE(policy_.IsOver(now_, /*hand_offs=*/true, /*alone=*/true));
+  }
+  // From the last hand-off on as long as ever.
+  EXPECT_FALSE(policy_.IsOver(now_ + kSpinFor - 1ns, /*hand_offs=*/false, /*alone=*/true));
+  EXPECT_TRUE(policy_.IsOver(now_ + kSpinFor, /*hand_offs=*/false, /*alone=*/true));
+
+  policy_.BeginSpin(now_, kSpinFor);
+  EXPECT_TRUE(policy_.IsOver(now_ + kSpinFor, /*hand_offs=*/true, /*alone=*/false));
+}
+
+TEST_F(SpinPolicyTest, SearchesAreRarerBesideHandOffs) {
+  EXPECT_EQ(SpinPolicy::PauseTime(/*hand_offs=*/false), 0ns);
+  EXPECT_EQ(SpinPolicy::PauseTime(/*hand_offs=*/true), SpinPolicy::kPauseBesideHandOffs);
+}
+
+TEST_F(SpinPolicyTest, AWorkerNapsAfterSoManySearchesThatSawWorkInVain) {
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint32_t i = 1; i < SpinPolicy::kSearchesBeforeNap; ++i) {
+      EXPECT_EQ(policy_.NapAfterFailedSearch(), 0ns);
+    }
+    EXPECT_EQ(policy_.NapAfterFailedSearch(), SpinPolicy::kNap);
+  }
+  for (std::uint32_t i = 1; i < SpinPolicy::kSearchesBeforeNap; ++i) (void)policy_.NapAfterFailedSearch();
+  policy_.ForgetFailedSearches();
+  EXPECT_EQ(policy_.NapAfterFailedSearch(), 0ns);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group

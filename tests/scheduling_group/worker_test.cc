@@ -1,0 +1,128 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a worker goes from fiber to fiber. In a group of one, where the order is known.
+
+#include "weft/scheduling_group/worker.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/time_slice.h"
+
+#include "testing/worker_group.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+using weft::testing::Countdown;
+using weft::testing::WorkerGroup;
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  const WorkerCounters& counters() { return group_.group().counters(0); }
+
+  template <class F>
+  void Run(F&& f) {
+    Countdown done(1);
+    ASSERT_TRUE(group_.Start([&] {
+      f();
+      done.Done();
+    }));
+    ASSERT_TRUE(done.Wait());
+    group_.Drain();
+  }
+
+  WorkerGroup group_{1};
+};
+
+TEST_F(WorkerTest, AFiberThatEndsLeavesItsStackToTheNextWithoutASwitch) {
+  constexpr int kFibers = 10;
+  std::vector<std::uint64_t> switches;
+  std::vector<const void*> frames;
+  Run([&] {
+    for (int i = 0; i < kFibers; ++i) {
+      ASSERT_TRUE(group_.Start([&] {
+        switches.push_back(counters().switches);
+        frames.push_back(__builtin_frame_address(0));
+      }));
+    }
+  });
+  EXPECT_EQ(switches, std::vector<std::uint64_t>(kFibers, switches.at(0)));
+  EXPECT_EQ(frames, std::vector<const void*>(kFibers, frames.at(0)));
+}
+
+TEST_F(WorkerTest, AStackOfAnotherSizeIsNotTakenOver) {
+  std::vector<std::uint64_t> switches;
+  Run([&] {
+    for (const std::size_t stack_size : {0, 1 << 16, 0}) {
+      ASSERT_TRUE(group_.Start([&] { switches.push_back(counters().switches); }, {.stack_size = stack_size}));
+    }
+  });
+  ASSERT_EQ(switches.size(), 3u);
+  EXPECT_EQ(switches[1], switches[0] + 1) << "it asked for a stack of its own";
+  EXPECT_EQ(switches[2], switches[1] + 1) << "the stack before it is too small";
+}
+
+TEST_F(WorkerTest, AFiberThatWaitsIsLeftForTheNextInOneSwitch) {
+  FiberEntity* first = nullptr;
+  std::uint64_t before = 0;
+  std::uint64_t after = 0;
+  Run([&] {
+    ASSERT_TRUE(group_.Start([&] {
+      after = counters().switches;
+      Unpark(first);
+    }));
+    first = CurrentFiber();
+    PrepareToPark(first);
+    before = counters().switches;
+    ParkPrepared(first);
+  });
+  EXPECT_EQ(after, before + 1) << "not by way of the loop";
+}
+
+TEST_F(WorkerTest, AFlagThatWasRaisedForAnEarlierFiberEndsNoSlice) {
+  bool other_ran = false;
+  Run([&] {
+    ASSERT_TRUE(group_.Start([&] { other_ran = true; }));
+    TimeSliceFlag()->store(true);
+    YieldIfSliceIsOver();
+    EXPECT_FALSE(other_ran);
+    EXPECT_FALSE(TimeSliceIsOver()) << "the flag is lowered";
+  });
+}
+
+TEST_F(WorkerTest, AThreadThatIsNoWorkerHasNoSlice) {
+  YieldAfterSlice();
+  EXPECT_EQ(CurrentWorker(), nullptr);
+}
+
+TEST_F(WorkerTest, WhatAnExitHookStartsRunsAfterIt) {
+  struct World {
+    WorkerGroup* group;
+    std::atomic<bool> hook_is_over{false};
+    std::atomic<bool> ran_after{false};
+    Countdown done{1};
+  } world{&group_};
+  const auto hook = [](void* arg) {
+    auto* w = static_cast<World*>(arg);
+    EXPECT_TRUE(CurrentWorker()->must_not_switch);
+    ASSERT_TRUE(w->group->Start([w] {
+      w->ran_after = w->hook_is_over.load();
+      EXPECT_FALSE(CurrentWorker()->must_not_switch);
+      w->done.Done();
+    }));
+    w->hook_is_over = true;
+  };
+  ASSERT_TRUE(group_.Start([] {}, {.on_exit = hook, .on_exit_arg = &world}));
+  ASSERT_TRUE(world.done.Wait());
+  EXPECT_TRUE(world.ran_after);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
