@@ -202,8 +202,7 @@ template <class F>
   if (WEFT_UNLIKELY(!fibers.Reserve(procedures.size()))) return false;
   for (F& procedure : procedures) {
     CheckNotEmpty(caller, procedure);
-    scheduling_group::FiberEntity* const fiber =
-        scheduling_group::NewFiber(plan.group, options, std::move(procedure));
+    scheduling_group::FiberEntity* const fiber = scheduling_group::NewFiber(plan.group, options, std::move(procedure));
     if (WEFT_UNLIKELY(fiber == nullptr)) return false;
     fibers.Add(fiber);
   }

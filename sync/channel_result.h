@@ -24,11 +24,11 @@ template <class T>
 class FiberBlockingBoundedQueue;
 
 // No `if (channel.Put(item))`: it would not say which of these is true.
-enum class [[nodiscard]] ChannelResult : std::uint8_t {
-  kOk,          // The item has been put, or got.
-  kClosed,      // Put: closed. Get: closed, and nothing is left in it.
-  kTimedOut,    // The deadline has passed.
-  kWouldBlock,  // TryPut(), TryGet() only: Put() or Get() would have to wait.
+enum class [[nodiscard]] ChannelResult : std::uint8_t{
+    kOk,          // The item has been put, or got.
+    kClosed,      // Put: closed. Get: closed, and nothing is left in it.
+    kTimedOut,    // The deadline has passed.
+    kWouldBlock,  // TryPut(), TryGet() only: Put() or Get() would have to wait.
 };
 
 // An item, or none and the reason.

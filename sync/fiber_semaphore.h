@@ -105,7 +105,7 @@ class FiberSemaphore {
   [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(Deadline deadline = {}) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return TryAcquire() ? synchronization::WaitResult::kNotified
-                         : AcquireSlow(deadline, synchronization::Interruptible::kYes);
+                        : AcquireSlow(deadline, synchronization::Interruptible::kYes);
   }
 
   // 0: does nothing.

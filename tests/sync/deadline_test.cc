@@ -84,12 +84,11 @@ void ForEachWaitInVain(Visit visit) {
   visit("FiberChannel::Get", [&](auto until) { return empty.Get(until).result() == ChannelResult::kTimedOut; });
   FiberChannel<int> full(0);
   visit("FiberChannel::Put", [&](auto until) { return full.Put(1, until) == ChannelResult::kTimedOut; });
-  visit("FiberChannel::Put, copy", 
+  visit("FiberChannel::Put, copy",
         [&](auto until) { return full.Put(std::as_const(item), until) == ChannelResult::kTimedOut; });
 
   FiberBlockingBoundedQueue<int> queue(0);
-  visit("FiberBlockingBoundedQueue::Put",
-        [&](auto until) { return queue.Put(1, until) == ChannelResult::kTimedOut; });
+  visit("FiberBlockingBoundedQueue::Put", [&](auto until) { return queue.Put(1, until) == ChannelResult::kTimedOut; });
   visit("FiberBlockingBoundedQueue::Get",
         [&](auto until) { return queue.Get(until).result() == ChannelResult::kTimedOut; });
   visit("FiberBlockingBoundedQueue::Push", [&](auto until) { return !queue.Push(1, until); });

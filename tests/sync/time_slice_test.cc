@@ -168,7 +168,8 @@ const Operation kOperations[] = {
      [] {
        auto channel = std::make_shared<FiberChannel<int>>(1);
        channel->Close();
-       return Looping(std::move(channel), [](FiberChannel<int>& closed) { EXPECT_EQ(closed.Put(1), ChannelResult::kClosed); });
+       return Looping(std::move(channel),
+                      [](FiberChannel<int>& closed) { EXPECT_EQ(closed.Put(1), ChannelResult::kClosed); });
      }},
     {"FiberChannelGet",
      [] {
