@@ -143,7 +143,8 @@ const Operation kOperations[] = {
        });
      }},
     {"FiberEventWait", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(); }); }},
-    {"FiberEventWaitWithDeadline", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(1h); }); }},
+    {"FiberEventWaitWithDeadline",
+     [] { return Looping(SetEvent(), [](FiberEvent& event) { EXPECT_TRUE(event.Wait(1h)); }); }},
     {"FiberEventWaitInterruptibly",
      [] { return Looping(SetEvent(), [](FiberEvent& event) { static_cast<void>(event.WaitInterruptibly()); }); }},
     {"FiberLatchWait",
