@@ -25,9 +25,9 @@
 // A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be
 // changed, and T may throw when moved.
 // If T throws: a Put() has left the queue as it was, and the item as T's move constructor leaves it. A Get() has taken
-// nothing; the oldest item is as T's move constructor leaves it (Pop(): move assignment; so is the caller's). A copy has left its target as it
-// was. The exception reaches the caller; another that waits gets the room or the item instead. (A loop over
-// the queue moves an item a second time, after it was taken.)
+// nothing; the oldest item is as T's move constructor leaves it (Pop(): move assignment; so is the caller's). A copy
+// has left its target as it was. The exception reaches the caller; another that waits gets the room or the item
+// instead. (A loop over the queue moves an item a second time, after it was taken.)
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 

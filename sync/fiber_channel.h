@@ -17,8 +17,8 @@
 //
 // Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block);
 // Close(), CloseNow() and the try forms do not wait for items or room.
-// Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, a Put()'s item is still the
-// caller's, unchanged.
+// Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, the item of a Put() is
+// still the caller's, unchanged.
 //   TryPut, TryGet                  kOk, kClosed, kWouldBlock
 //   Put, Get                        kOk, kClosed; with a deadline also kTimedOut
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0
