@@ -87,7 +87,7 @@ TEST_P(FiberBlockingTest, TheCallableIsTakenByValueAndLentByARef) {
     EXPECT_EQ(counter(), 3);
     EXPECT_EQ(calls, 6);
 
-    const auto item = std::make_shared<int>(1);
+    auto item = std::make_shared<int>(1);
     auto holds = [item] { return item.use_count(); };
     EXPECT_EQ(FiberBlocking(holds), 3);
     EXPECT_EQ(FiberBlocking(holds, 1h), 3);
