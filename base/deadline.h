@@ -8,7 +8,7 @@
 //   if (!event.Wait(std::chrono::system_clock::now() + 1h)) return;   // a time point
 //   event.Wait();                                                     // no deadline
 //   const Deadline deadline = 2s;                                     // one for several waits:
-//   while (!Enough() && channel.Get(&item, deadline)) Use(item);      // waits two seconds at most
+//   while (auto item = channel.Get(deadline)) Use(*item);             // waits two seconds at most
 //
 // What converts to what
 //   nothing, None()            No deadline: it never expires.
@@ -26,8 +26,8 @@
 //   DL2  No arithmetic overflows. A value that does not fit is no deadline, or an expired one.
 //
 // Cost: 8 bytes, passed in a register. Converting a duration above 0 reads the steady clock, even if the function then
-// need not wait; converting another clock's time point reads both clocks. Nothing else reads a clock. The standard's
-// timed forms of locks and semaphores (try_lock_for, try_acquire_for) read it only if they have to wait.
+// need not wait; converting another clock's time point reads both clocks. Nothing else reads a clock. try_lock_for() of
+// the mutexes and FiberSemaphore::Acquire(duration) read it only if they have to wait.
 //
 // Rejected: a deadline that keeps the duration and reads the clock when the wait begins. `const Deadline deadline = 2s`
 // would begin anew with each wait, and two deadlines could not be compared.
@@ -62,7 +62,9 @@ class Deadline {
   // `duration` from `now`, for a caller that knows the time.
   template <class Rep, class Period>
   static constexpr Deadline After(std::chrono::duration<Rep, Period> duration, TimePoint now) noexcept {
-    return Deadline(Later(now, base::SaturatingNanoseconds(duration)));
+    const std::chrono::nanoseconds by = base::SaturatingNanoseconds(duration);
+    if (by == std::chrono::nanoseconds::max()) return None();  // Also before the clock's epoch.
+    return Deadline(Later(now, by));
   }
 
   constexpr bool is_none() const noexcept { return when_ == TimePoint::max(); }

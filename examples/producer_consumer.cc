@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <thread>
 #include <vector>
@@ -23,13 +24,14 @@ constexpr int kItemsEach = 10'000;
 using Queue = weft::FiberBlockingBoundedQueue<int>;
 
 void Produce(Queue& queue) {
-  for (int i = 1; i <= kItemsEach; ++i) queue.Push(int{i});
+  for (int i = 1; i <= kItemsEach; ++i) {
+    if (queue.Put(int{i}) != weft::ChannelResult::kOk) std::abort();  // Stopped too early.
+  }
 }
 
 std::int64_t Consume(Queue& queue) {
   std::int64_t sum = 0;
-  int item = 0;
-  while (queue.Pop(item)) sum += item;  // false: stopped, and empty.
+  for (const int item : queue) sum += item;  // until it is stopped, and empty
   return sum;
 }
 

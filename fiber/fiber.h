@@ -17,6 +17,9 @@
 //        returned.
 //   FB3  refused means not run: the callable is destroyed in the caller.
 //
+// A fiber inherits its spawner's FiberExecutionContext, in whatever way it was started, unless its attributes give it
+// another one (execution_context.h).
+//
 // Start functions: any thread and any fiber, while the runtime runs.  A fiber that starts too many is made to yield; a
 // plain thread waits (--fiber_start_timeout_ms) and is then refused.  An exception that leaves a start procedure ends
 // the process.
@@ -182,7 +185,14 @@ bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {
-  return fiber::detail::StartBatch("BatchStartFiberDetached", std::move(start_procedures));
+  return fiber::detail::StartBatch("BatchStartFiberDetached", nullptr, std::move(start_procedures));
+}
+
+// The attributes are those of each fiber. Dispatch is Post: the caller goes on.
+template <class F>
+requires fiber::detail::StartProcedure<F>
+bool BatchStartFiberDetached(const Fiber::Attributes& attributes, std::vector<F>&& start_procedures) {
+  return fiber::detail::StartBatch("BatchStartFiberDetached", &attributes, std::move(start_procedures));
 }
 
 }  // namespace weft

@@ -34,7 +34,7 @@
 // IsOverloaded() abort; when one has ended they refuse.
 //
 // Rejected: an admission that is given back when the work is done (neither limit counts them, and a limit on work in
-// progress is a FiberSemaphore with try_acquire()); refusing every start (see above); the length of the ready queue
+// progress is a FiberSemaphore with TryAcquire()); refusing every start (see above); the length of the ready queue
 // (what it means depends on how long fibers run); a thread that looks every so often (wakes an idle process, and looks
 // late on a loaded one).
 

@@ -148,7 +148,9 @@ void NewFibers::DiscardAll() noexcept {
 }
 
 bool NewFibers::Submit(const StartPlan& plan) {
-  if (FiberExecutionContext* const context = FiberExecutionContext::Current(); WEFT_UNLIKELY(context != nullptr)) {
+  auto* context = static_cast<FiberExecutionContext*>(plan.options.execution_context);
+  if (WEFT_LIKELY(context == nullptr)) context = FiberExecutionContext::Current();
+  if (WEFT_UNLIKELY(context != nullptr)) {
     for (FiberEntity* fiber : fibers_) Inherit(fiber, context);
   }
   if (!plan.group->StartBatch(fibers_.data(), fibers_.size())) return false;

@@ -123,7 +123,7 @@ class NewFibers {
 
   [[nodiscard]] bool Reserve(std::size_t count) noexcept;                                // false: there is no memory
   void Add(scheduling_group::FiberEntity* fiber) noexcept { fibers_.push_back(fiber); }  // there is room
-  // All of them, at least one, or none and false.
+  // All of them, at least one, in the plan's execution context or else the caller's; or none and false.
   [[nodiscard]] bool Submit(const StartPlan& plan);
 
  private:
@@ -189,17 +189,20 @@ template <class F>
   return SubmitPlain(group, scheduling_group::NewFiber(group, kPlain, std::forward<F>(f)));
 }
 
+// `attributes`: nullptr: none.
 template <class F>
-[[nodiscard]] bool StartBatch(const char* caller, std::vector<F>&& procedures) {
+[[nodiscard]] bool StartBatch(const char* caller, const FiberAttributes* attributes, std::vector<F>&& procedures) {
   if (procedures.empty()) return true;
-  const StartPlan plan = PlanStart(caller);
+  const StartPlan plan = attributes == nullptr ? PlanStart(caller) : PlanStart(caller, *attributes);
   if (WEFT_UNLIKELY(plan.refused)) return false;
+  // Submit() gives each fiber a reference to the context; the plan has only one (ST2).
+  scheduling_group::StartOptions options = plan.options;
+  options.execution_context = nullptr;
   NewFibers fibers;
   if (WEFT_UNLIKELY(!fibers.Reserve(procedures.size()))) return false;
   for (F& procedure : procedures) {
     CheckNotEmpty(caller, procedure);
-    scheduling_group::FiberEntity* const fiber =
-        scheduling_group::NewFiber(plan.group, plan.options, std::move(procedure));
+    scheduling_group::FiberEntity* const fiber = scheduling_group::NewFiber(plan.group, options, std::move(procedure));
     if (WEFT_UNLIKELY(fiber == nullptr)) return false;
     fibers.Add(fiber);
   }

@@ -102,7 +102,7 @@ WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible
 }
 
 WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline deadline) noexcept {
-  if (capacity_.try_acquire()) return WaitResult::kNotified;
+  if (capacity_.TryAcquire()) return WaitResult::kNotified;
   WEFT_LOG_EVERY_SECOND(WARNING, "blocking calls have to wait for room: ", options_.queue_size, " wait for one of the ",
                         options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
   // relaxed: statistics.
@@ -110,7 +110,7 @@ WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline d
   WaitResult result = WaitResult::kNotified;
   if (interruptible == Interruptible::kYes) {
     result = capacity_.AcquireInterruptibly(deadline);
-  } else if (!capacity_.acquire(deadline)) {
+  } else if (!capacity_.Acquire(deadline)) {
     result = WaitResult::kTimedOut;
   }
   waiting_for_capacity_.fetch_sub(1, std::memory_order_relaxed);
@@ -138,7 +138,7 @@ bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
     }
   }
   if (call == nullptr) {
-    capacity_.release();
+    capacity_.Release();
     return false;
   }
   if (idle != nullptr) idle->parker.Unpark();
@@ -155,7 +155,7 @@ WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
       queue_.erase(call);
       --queued_;
       lock_.unlock();
-      capacity_.release();
+      capacity_.Release();
       call->Drop();
       return why;
     case BlockingCall::Fate::kRunning:
@@ -230,7 +230,7 @@ void BlockingPool::OnThreadRefused(const char* why) noexcept {
                           " that there are go on");
   }
   if (idle != nullptr) idle->parker.Unpark();
-  capacity_.release(rejected_count);
+  capacity_.Release(rejected_count);
   while (BlockingCall* const call = rejected.pop_front()) call->settled_.Set();
 }
 
@@ -253,7 +253,7 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
       ++busy_;
       ++calls_;
       lock_.unlock();
-      capacity_.release();
+      capacity_.Release();
       return call;
     }
     if (stopping_) break;

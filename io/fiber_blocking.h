@@ -8,12 +8,16 @@
 //   auto row = FiberBlocking([&] { return database.Fetch(key); });              // exceptions arrive here
 //   std::optional<Answer> answer = FiberBlocking([q = std::move(query)] { return Ask(q); }, 2s);  // owns q
 //
+// f is taken by value, moved or copied, as by std::thread and std::async, and called once; std::ref(f) lends it. The
+// call owns it until f has ended. What f refers to is the caller's business:
+//
 //                          FiberBlocking(f)                   FiberBlocking(f, deadline), FiberBlockingInterruptibly()
-//      returns when        f has returned or thrown           the same, or the time is up
-//      f and its result    stay with the caller: f may        are moved to the heap: f owns what it uses, because it
-//                          refer to its locals                may still run when the caller has gone
+//      returns when        f has ended, always                f has ended, or the time is up
+//      f may refer to      the caller's locals                what lives on when the caller has gone: f may run on
+//                                                             (capture by value, or a std::shared_ptr)
 //      result              f's: void, a reference, move-only  optional (bool if f returns nothing): no value: given up
 //      in a plain thread   runs f in place                    waits for a thread of the pool, as a fiber does
+//      f is kept           on the caller's stack              on the heap
 //
 // A call that is given up before it has begun never runs. One that runs cannot be stopped: it goes on, on its thread of
 // the pool, and its result is destroyed there (an exception is logged). As many such calls as there are threads stop
@@ -103,31 +107,32 @@ class CallResult {
   std::exception_ptr exception_;
 };
 
-// Refers to what its caller has.
+// On the stack of its caller, who waits until it has run.
 template <class F>
-class BorrowedCall final : public BlockingCall {
+class StackCall final : public BlockingCall {
  public:
   using Result = std::invoke_result_t<F>;
 
-  explicit BorrowedCall(F&& f) : f_(std::forward<F>(f)) {}
+  explicit StackCall(F&& f) : f_(std::move(f)) {}
+  explicit StackCall(const F& f) : f_(f) {}
   Result Take() { return result_.Take(); }
 
  private:
-  void Run() noexcept override { result_.FillFrom(std::forward<F>(f_)); }
+  void Run() noexcept override { result_.FillFrom(std::move(f_)); }
   void Drop() noexcept override { WEFT_FATAL("a call whose caller waits without limit was given up"); }
 
-  F&& f_;
+  F f_;
   CallResult<Result> result_;
 };
 
-// Owns all that it needs.
+// On the heap: it may run when its caller has gone.
 template <class F>
-class OwningCall final : public BlockingCall {
+class HeapCall final : public BlockingCall {
  public:
   using Result = std::invoke_result_t<F>;
 
-  explicit OwningCall(F&& f) : f_(std::move(f)) {}
-  explicit OwningCall(const F& f) : f_(f) {}
+  explicit HeapCall(F&& f) : f_(std::move(f)) {}
+  explicit HeapCall(const F& f) : f_(f) {}
   Result Take() { return result_.Take(); }
 
  private:
@@ -154,8 +159,8 @@ using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
 // The calls below, in a given pool. For tests and for other pools than the process's.
 
 template <class F>
-std::invoke_result_t<F> RunBlocking(BlockingPool& pool, F&& f) {
-  detail::BorrowedCall<F> call(std::forward<F>(f));
+detail::OwnedResult<F> RunBlocking(BlockingPool& pool, F&& f) {
+  detail::StackCall<std::decay_t<F>> call(std::forward<F>(f));
   static_cast<void>(pool.Execute(&call, synchronization::Interruptible::kNo, Deadline::None()));
   return call.Take();
 }
@@ -167,7 +172,7 @@ template <class F>
   static_assert(!std::is_reference_v<detail::OwnedResult<F>>,
                 "a call that may be given up cannot return a reference: what it refers to may be gone. Return a value "
                 "or a std::shared_ptr");
-  using Call = detail::OwningCall<std::decay_t<F>>;
+  using Call = detail::HeapCall<std::decay_t<F>>;
   auto call = std::make_unique<Call>(std::forward<F>(f));
   const synchronization::WaitResult waited = pool.Execute(call.get(), interruptible, deadline);
   if (waited != synchronization::WaitResult::kNotified) {
@@ -185,12 +190,15 @@ template <class F>
 
 // Runs f() where it may block, and returns what it returns.
 template <class F>
-std::invoke_result_t<F> FiberBlocking(F&& f) {
-  if (!IsRunningInFiberWorker()) return std::invoke(std::forward<F>(f));
+io::detail::OwnedResult<F> FiberBlocking(F&& f) {
+  if (!IsRunningInFiberWorker()) {
+    std::decay_t<F> owned(std::forward<F>(f));
+    return std::invoke(std::move(owned));
+  }
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up when the deadline passes; see above for what becomes of f, which has to own what it uses. No
+// The same, but gives up when the deadline passes: f may then run on, and must not refer to the caller's locals. No
 // value (false, if f returns nothing): given up.
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {

@@ -54,8 +54,8 @@ ResolveResult Ask(const std::string& host, const std::string& service, ResolveOp
 
 }  // namespace
 
-ResolveResult ResolveHost(const std::string& host, const std::string& service, ResolveOptions options,
-                          Deadline deadline) {
+ResolveResult detail::Resolve(const std::string& host, const std::string& service, ResolveOptions options,
+                              Deadline deadline) {
   std::optional<ResolveResult> result;
   // Copies: the thread may still ask when the caller has gone.
   const auto ask = [=] { return Ask(host, service, options); };
@@ -69,6 +69,10 @@ ResolveResult ResolveHost(const std::string& host, const std::string& service, R
       return {std::make_error_code(std::errc::interrupted), {}};
   }
   return {};  // Not reached.
+}
+
+ResolveResult ResolveHost(const std::string& host, const std::string& service, Deadline deadline) {
+  return detail::Resolve(host, service, ResolveOptions(), deadline);
 }
 
 const std::error_category& ResolveCategory() {

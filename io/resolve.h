@@ -22,6 +22,7 @@
 
 #include <sys/socket.h>
 
+#include <concepts>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -43,12 +44,19 @@ struct ResolveResult {
   bool ok() const noexcept { return !error; }
 };
 
+namespace detail {
+[[nodiscard]] ResolveResult Resolve(const std::string& host, const std::string& service, ResolveOptions options,
+                                    Deadline deadline);
+}  // namespace detail
+
 // `host`: a name, or an address as text. `service`: a port as text, a name of /etc/services, or empty for port 0.
-[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, ResolveOptions options,
-                                        Deadline deadline = {});
-[[nodiscard]] inline ResolveResult ResolveHost(const std::string& host, const std::string& service,
-                                               Deadline deadline = {}) {
-  return ResolveHost(host, service, ResolveOptions(), deadline);
+[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, Deadline deadline = {});
+
+// A template, so that `{}` alone is not ambiguous: it is no deadline, and the options are the default ones either way.
+template <std::same_as<ResolveOptions> Options = ResolveOptions>
+[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, Options options,
+                                        Deadline deadline = {}) {
+  return detail::Resolve(host, service, options, deadline);
 }
 
 // The category of the EAI_ numbers of <netdb.h>.

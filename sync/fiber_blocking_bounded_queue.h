@@ -4,38 +4,43 @@
 // FiberBlockingBoundedQueue<T>: a first-in-first-out queue whose capacity is counted in weights (each item 1 unless a
 // function says otherwise).
 //
-// Who may call: any fiber and any thread. Push() and Pop() may switch (a thread: block). All others lock a FiberMutex
-// and so may, too, while somebody copies a large item in or out.
-// Results
-//   Push          true: it is in the queue. False: no room in time, or stopped; the item is still the caller's.
-//   TryPush       false: no room, or stopped.
-//   Pop           true: `item` is the oldest. False: nothing in time, or stopped and empty; `item` is unchanged.
-//   TryPop        false: empty.
+// Who may call: any fiber and any thread. Put(), Get(), the loop over the queue, Push() and Pop() may switch (a thread:
+// block). All others lock a FiberMutex and so may, too, while somebody copies a large item in or out.
+// Results: a ChannelResult (channel_result.h), of a Get() beside the item; "closed" is stopped. Unless it is kOk, a
+// Put()'s item is still the caller's.
+//   TryPut, TryGet       kOk, kClosed, kWouldBlock
+//   Put, Get             kOk, kClosed; with a deadline also kTimedOut
+// tRPC-Cpp's forms say true for kOk, false for the rest:
+//   Push, TryPush        Put, TryPut
+//   Pop, TryPop          Get, TryGet; the item is assigned, or unchanged
 // Capacity: an item goes in when its weight and the weight of what is in the queue are together not above the capacity.
-// So capacity 0 is a closed gate, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
+// So capacity 0 lets nothing in, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
 // room for it.
 // Stop(): wakes all. What is in the queue can still be popped; nothing is dropped. Final.
 // All that is as in tRPC-Cpp, but for what it does after Stop(): its Push() says true and drops the item, its Pop()
 // says true and gives none, what is in the queue is lost, and only one waiter is woken.
-// Memory ordering: what X did before the Push() of an item is visible to Y after the Pop() of that item.
+// Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
 // A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be
 // changed, and T may throw when moved.
-// If T throws: a Push() has left the queue as it was, and the item as T's move constructor leaves it. A Pop() has taken
-// nothing; the oldest item and the caller's are as T's move assignment leaves them. A copy has left its target as it
-// was. The exception reaches the caller; another that waits gets the room or the item instead.
+// If T throws: a Put() has left the queue as it was, and the item as T's move constructor leaves it. A Get() has taken
+// nothing; the oldest item is as T's move constructor leaves it (Pop(): move assignment; so is the caller's). A copy
+// has left its target as it was. The exception reaches the caller; another that waits gets the room or the item
+// instead. (A loop over the queue moves an item a second time, after it was taken.)
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 
 #include <cstddef>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "weft/base/deadline.h"
 #include "weft/base/unique_function.h"
+#include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -44,6 +49,7 @@ namespace weft {
 template <class T>
 class FiberBlockingBoundedQueue {
  public:
+  using value_type = T;
   using WeightFunction = base::UniqueFunction<std::size_t(const T&)>;
 
   // Without a function each item weighs 1. The function is called by all that push, several at a time.
@@ -74,47 +80,53 @@ class FiberBlockingBoundedQueue {
     return *this;
   }
 
-  bool Push(T&& item, Deadline deadline = {}) {
+  ChannelResult Put(T&& item, Deadline deadline = {}) {
     const std::size_t weight = Weigh(item);
     {
       std::unique_lock lock(mutex_);
       const auto may_go_on = [&] { return stopped_ || HasCapacityFor(weight); };
-      if (!not_full_.wait(lock, may_go_on, deadline) || stopped_) return false;
+      if (!not_full_.wait(lock, may_go_on, deadline)) return ChannelResult::kTimedOut;
+      if (stopped_) return ChannelResult::kClosed;
       Append(std::move(item), weight);
     }
     NotifyItem();
-    return true;
+    return ChannelResult::kOk;
   }
-  [[nodiscard]] bool TryPush(T&& item) {
+  ChannelResult TryPut(T&& item) {
     const std::size_t weight = Weigh(item);
     {
       std::scoped_lock lock(mutex_);
-      if (stopped_ || !HasCapacityFor(weight)) return false;
+      if (stopped_) return ChannelResult::kClosed;
+      if (!HasCapacityFor(weight)) return ChannelResult::kWouldBlock;
       Append(std::move(item), weight);
     }
     NotifyItem();
-    return true;
+    return ChannelResult::kOk;
   }
 
+  ChannelItem<T> Get(Deadline deadline = {}) {
+    ChannelItem<T> item;
+    item.result_ = AwaitFirst([&](T&& first) { item.emplace(std::move(first)); }, deadline);
+    return item;
+  }
+  ChannelItem<T> TryGet() {
+    ChannelItem<T> item;
+    item.result_ = AttemptFirst([&](T&& first) { item.emplace(std::move(first)); });
+    return item;
+  }
+
+  // Gets items until the queue is stopped and empty.
+  ChannelIterator<FiberBlockingBoundedQueue> begin() { return ChannelIterator<FiberBlockingBoundedQueue>(this); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+  // tRPC-Cpp's forms.
+  bool Push(T&& item, Deadline deadline = {}) { return Put(std::move(item), deadline) == ChannelResult::kOk; }
+  [[nodiscard]] bool TryPush(T&& item) { return TryPut(std::move(item)) == ChannelResult::kOk; }
   bool Pop(T& item, Deadline deadline = {}) {
-    {
-      std::unique_lock lock(mutex_);
-      not_empty_.wait(
-          lock, [&] { return stopped_ || !entries_.empty(); }, deadline);
-      if (entries_.empty()) return false;
-      TakeFirst(item);
-    }
-    NotifyCapacity();
-    return true;
+    return AwaitFirst([&](T&& first) { item = std::move(first); }, deadline) == ChannelResult::kOk;
   }
   [[nodiscard]] bool TryPop(T& item) {
-    {
-      std::scoped_lock lock(mutex_);
-      if (entries_.empty()) return false;
-      TakeFirst(item);
-    }
-    NotifyCapacity();
-    return true;
+    return AttemptFirst([&](T&& first) { item = std::move(first); }) == ChannelResult::kOk;
   }
 
   // The weight of what is in it.
@@ -168,6 +180,30 @@ class FiberBlockingBoundedQueue {
     void (FiberBlockingBoundedQueue::*notify_)();
   };
 
+  // take(T&&) moves the oldest item away.
+  template <class Take>
+  ChannelResult AwaitFirst(Take take, Deadline deadline) {
+    {
+      std::unique_lock lock(mutex_);
+      not_empty_.wait(
+          lock, [&] { return stopped_ || !entries_.empty(); }, deadline);
+      if (entries_.empty()) return stopped_ ? ChannelResult::kClosed : ChannelResult::kTimedOut;
+      TakeFirst(take);
+    }
+    NotifyCapacity();
+    return ChannelResult::kOk;
+  }
+  template <class Take>
+  ChannelResult AttemptFirst(Take take) {
+    {
+      std::scoped_lock lock(mutex_);
+      if (entries_.empty()) return stopped_ ? ChannelResult::kClosed : ChannelResult::kWouldBlock;
+      TakeFirst(take);
+    }
+    NotifyCapacity();
+    return ChannelResult::kOk;
+  }
+
   // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
   bool HasCapacityFor(std::size_t weight) const { return weight_ <= capacity_ && weight <= capacity_ - weight_; }
   void Append(T&& item, std::size_t weight) {
@@ -176,10 +212,11 @@ class FiberBlockingBoundedQueue {
     guard.Done();
     weight_ += weight;
   }
-  void TakeFirst(T& item) {
+  template <class Take>
+  void TakeFirst(Take& take) {
     Entry& first = entries_.front();
     WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyItem);
-    item = std::move(first.item);
+    take(std::move(first.item));
     guard.Done();
     weight_ -= first.weight;
     entries_.pop_front();

@@ -4,12 +4,23 @@
 // FiberChannel<T>: passes items from fibers and threads to fibers and threads, in order; of bounded capacity. With
 // capacity 0 a Put() meets a Get() (rendezvous).
 //
-// Who may call: any fiber and any thread. Put() and Get() may switch (a thread: block); Close(), CloseNow() and the try
-// forms do not wait for items or room.
-// Results: true: done. False: not done, and a Put()'s item is still the caller's, unchanged (it is moved from only when
-// true). False means
-//   TryPut, TryGet                  full, empty, or closed
-//   Put, Get                        closed (Get: and empty), or the deadline has passed: IsClosed() tells
+// Sample:
+//   FiberChannel<int> channel(16);
+//   Fiber producer([&] {
+//     for (int i = 0; i < 100; ++i) {
+//       if (channel.Put(i) != ChannelResult::kOk) break;    // closed
+//     }
+//     channel.Close();
+//   });
+//   for (const int item : channel) Use(item);               // to the end: closed, and nothing left in it
+//   producer.Join();
+//
+// Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block);
+// Close(), CloseNow() and the try forms do not wait for items or room.
+// Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, the item of a Put() is
+// still the caller's, unchanged.
+//   TryPut, TryGet                  kOk, kClosed, kWouldBlock
+//   Put, Get                        kOk, kClosed; with a deadline also kTimedOut
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0
 // also what Y did before that Get() to X after the Put().
 // Closing: Close() is the graceful end: further and waiting Put()s fail, what is in the channel can still be got, then
@@ -36,6 +47,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -48,6 +60,7 @@
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"
 
@@ -59,6 +72,8 @@ class FiberChannel {
                 "an item that cannot be moved without an exception could be lost on the way");
 
  public:
+  using value_type = T;
+
   explicit FiberChannel(std::size_t capacity) : capacity_(capacity), slots_(new Slot[capacity]) {}
   FiberChannel(const FiberChannel&) = delete;
   FiberChannel& operator=(const FiberChannel&) = delete;
@@ -75,45 +90,48 @@ class FiberChannel {
     return closed_;
   }
 
-  bool Put(T&& item) noexcept { return DoPut(&item, Deadline::None()); }
-  bool Put(const T& item) { return Put(T(item)); }
-  [[nodiscard]] bool Put(T&& item, Deadline deadline) noexcept { return DoPut(&item, deadline); }
-  [[nodiscard]] bool Put(const T& item, Deadline deadline) { return Put(T(item), deadline); }
-  // With capacity 0: succeeds if a getter waits.
-  [[nodiscard]] bool TryPut(T&& item) noexcept { return AttemptPut(&item) == Attempt::kDone; }
-  [[nodiscard]] bool TryPut(const T& item) { return TryPut(T(item)); }
+  ChannelResult Put(T&& item, Deadline deadline = {}) noexcept {
+    ChannelResult result;
+    static_cast<void>(DoPut(&item, deadline, synchronization::Interruptible::kNo, &result));
+    return result;
+  }
+  ChannelResult Put(const T& item, Deadline deadline = {}) { return Put(T(item), deadline); }
+  // With capacity 0: kOk if a getter waits.
+  ChannelResult TryPut(T&& item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    const ChannelResult result = TryPutLocked(&item);
+    if (result == ChannelResult::kWouldBlock) lock_.unlock();
+    return result;
+  }
+  ChannelResult TryPut(const T& item) { return TryPut(T(item)); }
 
-  bool Get(T* item) noexcept { return DoGet(item, Deadline::None()); }
-  [[nodiscard]] bool Get(T* item, Deadline deadline) noexcept { return DoGet(item, deadline); }
-  // With capacity 0: succeeds if a putter waits.
-  [[nodiscard]] bool TryGet(T* item) noexcept {
-    std::optional<T> got;
-    if (AttemptGet(&got) != Attempt::kDone) return false;
-    *item = std::move(*got);
-    return true;
+  // `while (auto item = channel.Get())` is the loop over the channel, too.
+  ChannelItem<T> Get(Deadline deadline = {}) noexcept {
+    ChannelItem<T> item;
+    static_cast<void>(DoGet(&item, deadline, synchronization::Interruptible::kNo));
+    return item;
+  }
+  // With capacity 0: kOk if a putter waits.
+  ChannelItem<T> TryGet() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    ChannelItem<T> item;
+    item.result_ = TryGetLocked(item.optional());
+    if (item.result_ == ChannelResult::kWouldBlock) lock_.unlock();
+    return item;
   }
 
-  // For a T without an assignment, and for `while (auto item = channel.Get())`.
-  std::optional<T> Get(Deadline deadline = {}) noexcept {
-    std::optional<T> got;
-    static_cast<void>(DoGet(&got, deadline, synchronization::Interruptible::kNo));
-    return got;
-  }
-  [[nodiscard]] std::optional<T> TryGet() noexcept {
-    std::optional<T> got;
-    static_cast<void>(AttemptGet(&got));
-    return got;
-  }
+  // Gets items until the channel is closed and empty.
+  ChannelIterator<FiberChannel> begin() { return ChannelIterator<FiberChannel>(this); }
+  std::default_sentinel_t end() const noexcept { return {}; }
 
   void Close() noexcept { Close(/*drop_items=*/false); }
   void CloseNow() noexcept { Close(/*drop_items=*/true); }
 
-  // For the layers above: waits that synchronization::InterruptWait() can end. kNotified: true is in `*done` as Put()
-  // and Get() return it.
-  [[nodiscard]] synchronization::WaitResult PutInterruptibly(T&& item, bool* done, Deadline deadline = {}) noexcept {
-    return DoPut(&item, deadline, synchronization::Interruptible::kYes, done);
+  // For the layers above: waits that synchronization::InterruptWait() can end. Unless that was it (kInterrupted),
+  // `*result` and the item say what Put() and Get() would.
+  [[nodiscard]] synchronization::WaitResult PutInterruptibly(T&& item, ChannelResult* result,
+                                                             Deadline deadline = {}) noexcept {
+    return DoPut(&item, deadline, synchronization::Interruptible::kYes, result);
   }
-  [[nodiscard]] synchronization::WaitResult GetInterruptibly(std::optional<T>* item, Deadline deadline = {}) noexcept {
+  [[nodiscard]] synchronization::WaitResult GetInterruptibly(ChannelItem<T>* item, Deadline deadline = {}) noexcept {
     return DoGet(item, deadline, synchronization::Interruptible::kYes);
   }
 
@@ -137,8 +155,6 @@ class FiberChannel {
     T* item() noexcept { return std::launder(reinterpret_cast<T*>(bytes)); }
   };
 
-  enum class Attempt { kDone, kClosed, kMustWait };
-
   // --- The ring ---
 
   void PushItem(T* item) noexcept WEFT_REQUIRES(lock_) {
@@ -155,30 +171,30 @@ class FiberChannel {
     --count_;
   }
 
-  // --- Attempts: lock, and unlock unless they say kMustWait ---
+  // --- Attempts: lock, and unlock unless they say kWouldBlock ---
 
-  Attempt TryPutLocked(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  ChannelResult TryPutLocked(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     lock_.lock();
     if (closed_) {
       lock_.unlock();
-      return Attempt::kClosed;
+      return ChannelResult::kClosed;
     }
     if (synchronization::Waiter* getter = ClaimFirst(&getters_)) {
       lock_.unlock();
       static_cast<std::optional<T>*>(getter->argument)->emplace(std::move(*item));  // CH3
       getter->granted = true;
       getter->Wake();
-      return Attempt::kDone;
+      return ChannelResult::kOk;
     }
     if (count_ < capacity_) {
       PushItem(item);
       lock_.unlock();
-      return Attempt::kDone;
+      return ChannelResult::kOk;
     }
-    return Attempt::kMustWait;
+    return ChannelResult::kWouldBlock;
   }
 
-  Attempt TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  ChannelResult TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     lock_.lock();
     synchronization::Waiter* putter = nullptr;
     if (count_ != 0) {
@@ -189,9 +205,9 @@ class FiberChannel {
     } else {
       putter = ClaimFirst(&putters_);
       if (putter == nullptr) {
-        if (!closed_) return Attempt::kMustWait;
+        if (!closed_) return ChannelResult::kWouldBlock;
         lock_.unlock();
-        return Attempt::kClosed;
+        return ChannelResult::kClosed;
       }
       lock_.unlock();
       item->emplace(std::move(*static_cast<T*>(putter->argument)));  // CH3
@@ -200,56 +216,31 @@ class FiberChannel {
       putter->granted = true;
       putter->Wake();
     }
-    return Attempt::kDone;
-  }
-
-  Attempt AttemptPut(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    const Attempt attempt = TryPutLocked(item);
-    if (attempt == Attempt::kMustWait) lock_.unlock();
-    return attempt;
-  }
-  Attempt AttemptGet(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    const Attempt attempt = TryGetLocked(item);
-    if (attempt == Attempt::kMustWait) lock_.unlock();
-    return attempt;
+    return ChannelResult::kOk;
   }
 
   // --- Waiting ---
 
-  bool DoPut(T* item, Deadline deadline) noexcept {
-    bool done = false;
-    static_cast<void>(DoPut(item, deadline, synchronization::Interruptible::kNo, &done));
-    return done;
-  }
-  bool DoGet(T* item, Deadline deadline) noexcept {
-    static_assert(std::is_nothrow_move_assignable_v<T>, "use the form that returns std::optional<T>");
-    std::optional<T> got;
-    static_cast<void>(DoGet(&got, deadline, synchronization::Interruptible::kNo));
-    if (!got) return false;
-    *item = std::move(*got);
-    return true;
-  }
-
   synchronization::WaitResult DoPut(T* item, Deadline deadline, synchronization::Interruptible interruptible,
-                                    bool* done) noexcept {
+                                    ChannelResult* result) noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    const Attempt attempt = TryPutLocked(item);
-    *done = attempt == Attempt::kDone;
-    if (attempt != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
-    return Await(&putters_, item, deadline, interruptible, done);
+    *result = TryPutLocked(item);
+    if (*result != ChannelResult::kWouldBlock) return synchronization::WaitResult::kNotified;
+    return Await(&putters_, item, deadline, interruptible, result);
   }
-  synchronization::WaitResult DoGet(std::optional<T>* item, Deadline deadline,
+  synchronization::WaitResult DoGet(ChannelItem<T>* item, Deadline deadline,
                                     synchronization::Interruptible interruptible) noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    bool done = false;
-    if (TryGetLocked(item) != Attempt::kMustWait) return synchronization::WaitResult::kNotified;
-    return Await(&getters_, item, deadline, interruptible, &done);
+    item->result_ = TryGetLocked(item->optional());
+    if (item->result_ != ChannelResult::kWouldBlock) return synchronization::WaitResult::kNotified;
+    return Await(&getters_, item->optional(), deadline, interruptible, &item->result_);
   }
 
   // With the lock, which it gives up.
   synchronization::WaitResult Await(synchronization::WaitList* list, void* argument, Deadline deadline,
                                     synchronization::Interruptible interruptible,
-                                    bool* done) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+                                    ChannelResult* result) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    *result = ChannelResult::kTimedOut;
     if (!deadline.is_none() && deadline.expired()) {
       lock_.unlock();
       return synchronization::WaitResult::kTimedOut;
@@ -259,13 +250,14 @@ class FiberChannel {
     waiter.Prepare(deadline, interruptible);
     list->PushBack(&waiter);
     lock_.unlock();
-    const synchronization::WaitResult result = waiter.Await(deadline);
-    if (result != synchronization::WaitResult::kNotified) {
+    const synchronization::WaitResult ended = waiter.Await(deadline);
+    if (ended == synchronization::WaitResult::kNotified) {
+      *result = waiter.granted ? ChannelResult::kOk : ChannelResult::kClosed;
+    } else {
       Guard guard(lock_);
       if (waiter.linked()) list->Remove(&waiter);
     }
-    *done = waiter.granted;  // Not if the channel was closed.
-    return result;
+    return ended;
   }
 
   static synchronization::Waiter* ClaimFirst(synchronization::WaitList* list) noexcept {

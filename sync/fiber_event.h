@@ -74,7 +74,7 @@ class FiberEvent {
   }
 
   // False: not set in time.
-  bool Wait(Deadline deadline) noexcept {
+  [[nodiscard]] bool Wait(Deadline deadline) noexcept {
     if (deadline.is_none()) return Wait(), true;
     scheduling_group::YieldIfSliceIsOver();
     return IsSet() || WaitSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;

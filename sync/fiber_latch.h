@@ -73,7 +73,7 @@ class FiberLatch {
   }
 
   // False: not open in time.
-  bool Wait(Deadline deadline) const noexcept {
+  [[nodiscard]] bool Wait(Deadline deadline) const noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return TryWait() ||
            WaitSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
@@ -84,7 +84,7 @@ class FiberLatch {
     Wait();
   }
   // False: not open in time. What was counted down stays so.
-  bool ArriveAndWait(std::ptrdiff_t n, Deadline deadline) noexcept {
+  [[nodiscard]] bool ArriveAndWait(std::ptrdiff_t n, Deadline deadline) noexcept {
     CountDown(n);
     return Wait(deadline);
   }

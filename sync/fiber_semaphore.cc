@@ -29,7 +29,7 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((word & kQueued) == 0) {
     const bool take = HasUnit(word);
-    // relaxed on the way to the bit: who sees it takes the lock. acquire with a unit: as in try_acquire().
+    // relaxed on the way to the bit: who sees it takes the lock. acquire with a unit: as in TryAcquire().
     const std::uintptr_t next = take ? word - Word(1) : word | kQueued;
     if (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     if (!take) break;
@@ -49,9 +49,9 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
 WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexcept {
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   do {
-    if (!HasWaiter(word)) return release(units);  // They have gone since we looked.
+    if (!HasWaiter(word)) return Release(units);  // They have gone since we looked.
     if ((word & kQueued) != 0) return ReleaseToQueue(units);
-    // release: as in release(). acquire: the sole waiter. Pairs with the release in AcquireAsSole().
+    // release: as in Release(). acquire: the sole waiter. Pairs with the release in AcquireAsSole().
   } while (!word_.compare_exchange_weak(word, Word(units - 1), std::memory_order_acq_rel,
                                         std::memory_order_relaxed));  // SE3
   SoleOf(word)->Wake();
@@ -65,7 +65,7 @@ void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   const std::uintptr_t word = word_.load(std::memory_order_acquire);
   if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
     queue_.unlock();
-    return release(units);
+    return Release(units);
   }
   SoleWaiter* sole = SoleOf(word);
   if (sole != nullptr) --units;  // SE4: it was first.
@@ -75,7 +75,7 @@ void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
     claimed.PushBack(waiter);
     --units;
   }
-  // release: as in release(). A plain store: SE1.
+  // release: as in Release(). A plain store: SE1.
   word_.store(queue_.empty() ? Word(units) : kQueued, std::memory_order_release);
   queue_.unlock();  // SE3
   if (sole != nullptr) sole->Wake();

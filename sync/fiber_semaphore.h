@@ -4,11 +4,17 @@
 // FiberSemaphore: a number of units; who takes one that is not there waits. As std::counting_semaphore, first come,
 // first served.
 //
-// Who may call: any fiber and any thread. acquire() and the timed forms may switch (a thread: block); release() and
-// try_acquire() never do.
-// Memory ordering: what X did before release() is visible to Y after the acquire() that took a unit of that or a later
-// release().
-// Lifetime: may be destroyed as soon as all acquires have returned, even if the release() that let them through has
+// Sample:
+//   FiberSemaphore connections(16);
+//   connections.Acquire();                       // waits as long as it takes
+//   connections.Release();
+//   if (!connections.Acquire(5ms)) return;       // no unit in time
+//   connections.Release();
+//
+// Who may call: any fiber and any thread. Acquire() may switch (a thread: block); Release() and TryAcquire() never do.
+// Memory ordering: what X did before Release() is visible to Y after the Acquire() that took a unit of that or a later
+// Release().
+// Lifetime: may be destroyed as soon as all acquires have returned, even if the Release() that let them through has
 // not.
 //
 // One word:
@@ -24,7 +30,7 @@
 // Invariants
 //   SE1  While kQueued is set no unit is free, and the word changes under the queue's lock only.
 //   SE2  kQueued is set while the queue has a waiter (as seen by a holder of the lock).
-//   SE3  release() touches the semaphore last in its compare-and-swap, or, if it finds kQueued set under the lock, in
+//   SE3  Release() touches the semaphore last in its compare-and-swap, or, if it finds kQueued set under the lock, in
 //        the unlock. There is a waiter then that has not returned, and who comes past that unlock only: it is woken
 //        after it, or has timed out and is still to take the lock.
 //   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by
@@ -47,10 +53,10 @@ namespace weft {
 
 class FiberSemaphore {
  public:
-  static constexpr std::ptrdiff_t max() noexcept { return PTRDIFF_MAX >> kUnitShift; }
+  static constexpr std::ptrdiff_t Max() noexcept { return PTRDIFF_MAX >> kUnitShift; }
 
   explicit FiberSemaphore(std::ptrdiff_t units) : word_(Word(units)) {
-    WEFT_CHECK(units >= 0 && units <= max(), "FiberSemaphore: bad number of units ", units);
+    WEFT_CHECK(units >= 0 && units <= Max(), "FiberSemaphore: bad number of units ", units);
   }
   FiberSemaphore(const FiberSemaphore&) = delete;
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
@@ -61,17 +67,17 @@ class FiberSemaphore {
     queue_.CheckNobodyWaits("FiberSemaphore");
   }
 
-  void acquire() noexcept {
+  void Acquire() noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    if (try_acquire() || AcquireAsSole()) return;
+    if (TryAcquire() || AcquireAsSole()) return;
     static_cast<void>(AcquireSlow(Deadline::None(), synchronization::Interruptible::kNo));
   }
 
   // False: no unit is free.
-  [[nodiscard]] bool try_acquire() noexcept {
+  [[nodiscard]] bool TryAcquire() noexcept {
     std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     while (HasUnit(word)) {
-      // acquire: what was done before the release() of the unit. Pairs with the releases in release(),
+      // acquire: what was done before the Release() of the unit. Pairs with the releases in Release(),
       // ReleaseToWaiters() and ReleaseToQueue().
       if (word_.compare_exchange_weak(word, word - Word(1), std::memory_order_acquire, std::memory_order_relaxed)) {
         return true;
@@ -81,37 +87,34 @@ class FiberSemaphore {
   }
 
   // False: no unit in time.
-  [[nodiscard]] bool acquire(Deadline deadline) noexcept {
-    if (deadline.is_none()) return acquire(), true;
+  [[nodiscard]] bool Acquire(Deadline deadline) noexcept {
+    if (deadline.is_none()) return Acquire(), true;
     scheduling_group::YieldIfSliceIsOver();
-    return try_acquire() ||
+    return TryAcquire() ||
            AcquireSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
   }
-
-  // The same with the standard's names.
+  // The same; reads the clock only if it has to wait.
   template <class Rep, class Period>
-  [[nodiscard]] bool try_acquire_for(const std::chrono::duration<Rep, Period>& timeout) noexcept {
+  [[nodiscard]] bool Acquire(const std::chrono::duration<Rep, Period>& timeout) noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    // The clock is read only if it has to wait.
-    return try_acquire() ||
+    return TryAcquire() ||
            AcquireSlow(timeout, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
   }
-  [[nodiscard]] bool try_acquire_until(Deadline deadline) noexcept { return acquire(deadline); }
 
-  // For the layers above: an acquire() that synchronization::InterruptWait() can end. kNotified: a unit was taken.
+  // For the layers above: an Acquire() that synchronization::InterruptWait() can end. kNotified: a unit was taken.
   [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(Deadline deadline = {}) noexcept {
     scheduling_group::YieldIfSliceIsOver();
-    return try_acquire() ? synchronization::WaitResult::kNotified
-                         : AcquireSlow(deadline, synchronization::Interruptible::kYes);
+    return TryAcquire() ? synchronization::WaitResult::kNotified
+                        : AcquireSlow(deadline, synchronization::Interruptible::kYes);
   }
 
   // 0: does nothing.
-  void release(std::ptrdiff_t units = 1) noexcept {
-    WEFT_CHECK(units >= 0 && units <= max(), "FiberSemaphore::release: bad number of units ", units);
+  void Release(std::ptrdiff_t units = 1) noexcept {
+    WEFT_CHECK(units >= 0 && units <= Max(), "FiberSemaphore::Release: bad number of units ", units);
     std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     while (!HasWaiter(word)) {
-      WEFT_DCHECK(word + Word(units) <= Word(max()), "FiberSemaphore::release: more than max() units");
-      // release: what the caller did before. Pairs with the acquire in try_acquire().
+      WEFT_DCHECK(word + Word(units) <= Word(Max()), "FiberSemaphore::Release: more than Max() units");
+      // release: what the caller did before. Pairs with the acquire in TryAcquire().
       if (word_.compare_exchange_weak(word, word + Word(units), std::memory_order_release, std::memory_order_relaxed)) {
         return;
       }

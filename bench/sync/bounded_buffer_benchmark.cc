@@ -71,7 +71,7 @@ class Textbook {
 
 class ByChannel {
  public:
-  void Put(int item) { channel_.Put(item); }
+  void Put(int item) { static_cast<void>(channel_.Put(item)); }
   int Take() { return channel_.Get().value_or(0); }
 
  private:

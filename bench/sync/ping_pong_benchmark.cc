@@ -43,8 +43,8 @@ class ByEvent {
 
 class BySemaphore {
  public:
-  void Send(int direction) { semaphores_[direction].release(); }
-  void Receive(int direction) { semaphores_[direction].acquire(); }
+  void Send(int direction) { semaphores_[direction].Release(); }
+  void Receive(int direction) { semaphores_[direction].Acquire(); }
 
  private:
   FiberSemaphore semaphores_[2] = {FiberSemaphore(0), FiberSemaphore(0)};
@@ -52,8 +52,8 @@ class BySemaphore {
 
 class ByRendezvous {
  public:
-  void Send(int direction) { channels_[direction].Put(1); }
-  void Receive(int direction) { (void)channels_[direction].Get(); }
+  void Send(int direction) { static_cast<void>(channels_[direction].Put(1)); }
+  void Receive(int direction) { static_cast<void>(channels_[direction].Get()); }
 
  private:
   FiberChannel<int> channels_[2] = {FiberChannel<int>(0), FiberChannel<int>(0)};

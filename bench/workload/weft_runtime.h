@@ -34,17 +34,21 @@ struct WeftRuntime {
   using ConditionVariable = FiberConditionVariable;
   using Latch = FiberLatch;
   using Event = FiberEvent;
-  using Semaphore = FiberSemaphore;
+  struct Semaphore : private FiberSemaphore {
+    using FiberSemaphore::FiberSemaphore;
+    void acquire() { Acquire(); }
+    void release() { Release(); }
+  };
   using TimerId = std::uint64_t;
 
   class Channel {
    public:
     explicit Channel(std::size_t slots) : channel_(slots) {}
-    void Put(int item) { Require(channel_.Put(item), "an open channel takes an item"); }
+    void Put(int item) { Require(channel_.Put(item) == ChannelResult::kOk, "an open channel takes an item"); }
     int Take() {
-      int item = 0;
-      Require(channel_.Get(&item), "an open channel gives an item");
-      return item;
+      const auto item = channel_.Get();
+      Require(item.has_value(), "an open channel gives an item");
+      return *item;
     }
 
    private:

@@ -114,6 +114,12 @@ TEST(Deadline, OfTheLongestDurationOfAnyUnitIsNoneInsteadOfAnOverflow) {
   EXPECT_TRUE(Deadline::After(nanoseconds::max(), kNow).is_none());
   EXPECT_TRUE(Deadline::After(nanoseconds::min(), TimePoint::min()).expired(TimePoint::min()));
   EXPECT_TRUE(Deadline::After(nanoseconds::max(), TimePoint::max()).is_none());
+  for (const TimePoint before_epoch : {TimePoint(nanoseconds(-1)), TimePoint(-seconds(1'000'000)), TimePoint::min()}) {
+    EXPECT_TRUE(Deadline::After(nanoseconds::max(), before_epoch).is_none());
+    EXPECT_TRUE(Deadline::After(hours::max(), before_epoch).is_none());
+    EXPECT_TRUE(Deadline::After(Real(kInfinity), before_epoch).is_none());
+    EXPECT_FALSE(Deadline::After(nanoseconds::max() - nanoseconds(1), before_epoch).is_none());
+  }
 }
 
 TEST(Deadline, RoundsFractionsOfANanosecondUp) {
@@ -123,7 +129,7 @@ TEST(Deadline, RoundsFractionsOfANanosecondUp) {
   EXPECT_FALSE(Deadline(Picoseconds(1)).time_point() < TimePoint()) << "not taken for 0";
 }
 
-TEST(Deadline, OfAnyDurationAndAnyPresentIsTheSumCutToTheClock) {
+TEST(Deadline, OfAnyDurationAndAnyPresentIsTheSumCutToTheClockAndOfTheLongestNone) {
   std::mt19937_64 random(15);
   const auto any = [&] {
     const auto bits = static_cast<std::int64_t>(random()) >> (random() % 64);
@@ -141,8 +147,10 @@ TEST(Deadline, OfAnyDurationAndAnyPresentIsTheSumCutToTheClock) {
     const std::int64_t duration = any();
     const std::int64_t later = any();
     const Deadline deadline = Deadline::After(nanoseconds(duration), TimePoint(nanoseconds(now)));
-    const std::int64_t sum = base::SaturateToInt64(static_cast<base::Int128>(now) + duration);
-    const bool none = sum == std::numeric_limits<std::int64_t>::max();
+    constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t sum =
+        duration == kForever ? kForever : base::SaturateToInt64(static_cast<base::Int128>(now) + duration);
+    const bool none = sum == kForever;
     ASSERT_EQ(deadline.time_point().time_since_epoch().count(), sum) << now << " + " << duration;
     ASSERT_EQ(deadline.is_none(), none);
     ASSERT_EQ(deadline.expired(TimePoint(nanoseconds(later))), !none && sum <= later);

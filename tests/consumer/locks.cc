@@ -33,9 +33,8 @@ void LockOften(weft::FiberMutex* mutex, weft::FiberSharedMutex* shared, long* co
 }
 
 void ForwardStealRequest(weft::FiberChannel<int>* in, weft::FiberChannel<int>* out) {
-  int item = 0;
-  while (in->Get(&item)) {
-    if (!out->Put(item + 1)) return;
+  for (const int item : *in) {
+    if (out->Put(item + 1) != weft::ChannelResult::kOk) return;
   }
   out->Close();
 }
@@ -58,12 +57,12 @@ int main() {
   weft::FiberChannel<int> second(4);
   fibers.emplace_back([&] { ForwardStealRequest(&first, &second); });
   fibers.emplace_back([&] {
-    for (int i = 0; i < kRounds && first.Put(i); ++i) {
+    for (int i = 0; i < kRounds && first.Put(i) == weft::ChannelResult::kOk; ++i) {
     }
     first.Close();
   });
   long sum = 0;
-  for (int item = 0; second.Get(&item);) sum += item;
+  for (const int item : second) sum += item;
   for (weft::Fiber& fiber : fibers) fiber.Join();
   const bool none_left = weft::fiber::TerminateRuntime() == 0;
   std::printf("%ld and %ld locks, sum %ld\n", count, shared_count, sum);

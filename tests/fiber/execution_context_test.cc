@@ -104,7 +104,7 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
       Fiber(expect_inherited).Join();
       Fiber(fiber::Launch::Dispatch, expect_inherited).Join();
       Fiber({.name = "named"}, expect_inherited).Join();
-      FiberLatch ended(5);
+      FiberLatch ended(8);
       const auto expect_and_count = [&] {
         expect_inherited();
         ended.CountDown();
@@ -112,8 +112,16 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
       EXPECT_TRUE(StartFiberDetached(expect_and_count));
       EXPECT_TRUE(StartFiberDetached({.scheduling_group_local = true}, expect_and_count));
       std::vector<std::function<void()>> batch(3, expect_and_count);
+      EXPECT_TRUE(BatchStartFiberDetached({.name = "named"}, std::vector(batch)));
       EXPECT_TRUE(BatchStartFiberDetached(std::move(batch)));
       ended.Wait();
+      FiberLatch others_ended(3);
+      std::vector<std::function<void()>> others(3, [&] {
+        EXPECT_EQ(FiberExecutionContext::Current(), another.get());
+        others_ended.CountDown();
+      });
+      EXPECT_TRUE(BatchStartFiberDetached({.execution_context = another.get()}, std::move(others)));
+      others_ended.Wait();
       // One of its own.
       Fiber({.execution_context = FiberExecutionContext::Create().get()}, [&] {
         EXPECT_NE(FiberExecutionContext::Current(), context.get());
@@ -134,6 +142,7 @@ TEST_P(ExecutionContextTest, ARefusedFiberGivesTheInheritedContextBack) {
     const fiber::RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([] {}));
     std::vector<std::function<void()>> batch(3, [] {});
+    EXPECT_FALSE(BatchStartFiberDetached({.execution_context = context.get()}, std::vector(batch)));
     EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
   });
   EXPECT_TRUE(context->HasOneRef());

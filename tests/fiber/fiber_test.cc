@@ -439,6 +439,7 @@ TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
     EXPECT_FALSE(StartFiberDetached({.name = "never"}, [shared] { ++*shared; }));
     EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
     std::vector<std::function<void()>> batch(3, [shared] { ++*shared; });
+    EXPECT_FALSE(BatchStartFiberDetached({.name = "refused"}, std::vector(batch)));
     EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
   }
   EXPECT_EQ(shared.use_count(), 1);
@@ -496,6 +497,38 @@ TEST_P(FiberTest, ABatchMayBeOfUniqueFunctionsOrOfLambdas) {
   const auto lambda = [&latch] { latch.CountDown(); };
   ASSERT_TRUE(BatchStartFiberDetached(std::vector(2, lambda)));
   latch.Wait();
+}
+
+TEST_P(FiberTest, EachFiberOfABatchHasItsAttributes) {
+  constexpr int kFibers = 50;
+  const std::size_t last = groups() - 1;
+  FiberLatch latch(kFibers);
+  std::atomic<int> right{0};
+  std::vector<std::function<void()>> batch(kFibers, [&] {
+    // In its group: it may not be stolen. On its stack: twice the size of the others'.
+    volatile char used[192 * 1024];
+    for (std::size_t i = 0; i < sizeof(used); i += 4096) used[i] = 1;
+    if (GetFiberName() == "of a batch" && GetCurrentSchedulingGroupIndex() == last) ++right;
+    latch.CountDown();
+  });
+  ASSERT_TRUE(BatchStartFiberDetached(
+      {.scheduling_group = last, .scheduling_group_local = true, .name = "of a batch", .stack_size = 256 * 1024},
+      std::move(batch)));
+  latch.Wait();
+  EXPECT_EQ(right, kFibers);
+}
+
+TEST_P(FiberTest, ABatchIsPostedAlsoWithThePolicyDispatch) {
+  InFiber([&] {
+    const std::uint64_t mine = GetFiberId();
+    FiberLatch latch(2);
+    std::vector<std::function<void()>> batch(2, [&] {
+      EXPECT_NE(GetFiberId(), mine);
+      latch.CountDown();
+    });
+    ASSERT_TRUE(BatchStartFiberDetached({.launch_policy = fiber::Launch::Dispatch}, std::move(batch)));
+    latch.Wait();
+  });
 }
 
 TEST_P(FiberTest, AnEmptyBatchIsStarted) { EXPECT_TRUE(BatchStartFiberDetached(std::vector<std::function<void()>>())); }

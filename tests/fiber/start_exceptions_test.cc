@@ -229,6 +229,11 @@ TEST_P(StartExceptions, ABatch) {
     std::vector<Touchy<200>> batch(5);
     return BatchStartFiberDetached(std::move(batch));
   });
+  auto context = FiberExecutionContext::Create();
+  EachFailureLeavesNothing([&] {
+    std::vector<Touchy<200>> batch(5);
+    return BatchStartFiberDetached({.execution_context = context.get()}, std::move(batch));
+  });
   EachFailureLeavesNothing([] {
     std::vector<std::function<void()>> batch;
     batch.reserve(5);

@@ -95,7 +95,7 @@ TEST(TrpcPort, ATimerIsSetWithoutALookAtItsId) {
     FiberTimerKiller killer;
     killer.Reset(SetFiberTimer(soon, [&] { latch.CountDown(); }));
     latch.Wait();
-    killed.Wait(60s);
+    EXPECT_TRUE(killed.Wait(60s));
   });
 }
 

@@ -68,6 +68,36 @@ TEST_P(FiberBlockingTest, ReturnsWhatTheCallReturns) {
   });
 }
 
+// Whether the call has a deadline and whether the caller is a fiber makes no difference.
+TEST_P(FiberBlockingTest, TheCallableIsTakenByValueAndLentByARef) {
+  const auto check = [] {
+    int calls = 0;
+    const auto count = [calls = 0]() mutable { return ++calls; };
+    EXPECT_EQ(FiberBlocking(count), 1);
+    EXPECT_EQ(FiberBlocking(count, 1h), 1);
+    auto counter = [&calls, mine = 0]() mutable {
+      ++calls;
+      return ++mine;
+    };
+    EXPECT_EQ(FiberBlocking(counter), 1);
+    EXPECT_EQ(FiberBlocking(counter), 1) << "that was another copy";
+    EXPECT_EQ(FiberBlocking(counter, 1h), 1);
+    EXPECT_EQ(FiberBlocking(std::ref(counter)), 1);
+    EXPECT_EQ(FiberBlocking(std::ref(counter), 1h), 2);
+    EXPECT_EQ(counter(), 3);
+    EXPECT_EQ(calls, 6);
+
+    auto item = std::make_shared<int>(1);
+    auto holds = [item] { return item.use_count(); };
+    EXPECT_EQ(FiberBlocking(holds), 3);
+    EXPECT_EQ(FiberBlocking(holds, 1h), 3);
+    EXPECT_EQ(FiberBlocking(std::move(holds)), 2);
+    EXPECT_EQ(item.use_count(), 1) << "f has ended, and is gone";
+  };
+  InFiber(check);
+  check();
+}
+
 TEST_P(FiberBlockingTest, LimitedCallsReturnWhatTheCallReturns) {
   InFiber([] {
     EXPECT_EQ(FiberBlocking([] { return 1; }, 1h), 1);

@@ -55,6 +55,9 @@ TEST_P(ResolveTest, AddressesAreTakenAsTheyAre) {
     EXPECT_EQ(Texts(ResolveHost("127.0.0.1", "8080")), std::vector<std::string>{"127.0.0.1:8080"});
     EXPECT_EQ(Texts(ResolveHost("::1", "1", 1h)), std::vector<std::string>{"[::1]:1"});
     EXPECT_EQ(Texts(ResolveHost("10.1.2.3", "")), std::vector<std::string>{"10.1.2.3:0"});
+    EXPECT_EQ(Texts(ResolveHost("10.1.2.3", "1", {})), std::vector<std::string>{"10.1.2.3:1"});
+    EXPECT_EQ(Texts(ResolveHost("10.1.2.3", "1", {}, 1h)), std::vector<std::string>{"10.1.2.3:1"});
+    EXPECT_EQ(Texts(ResolveHost("10.1.2.3", "1", ResolveOptions(), {})), std::vector<std::string>{"10.1.2.3:1"});
   });
 }
 

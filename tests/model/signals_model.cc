@@ -44,17 +44,17 @@ struct Guarded {
   model::Data<int> entered{0};
 
   void Enter() {
-    semaphore.acquire();
+    semaphore.Acquire();
     Count();
   }
   void EnterIfInTime() {
-    if (semaphore.try_acquire_for(kSoon)) Count();
+    if (semaphore.Acquire(kSoon)) Count();
   }
 
  private:
   void Count() {
     entered.Write(entered.Read() + 1);
-    semaphore.release();
+    semaphore.Release();
   }
 };
 
@@ -62,8 +62,8 @@ Guarded* NewGuarded(model::Scenario& scenario) {
   auto* guarded = new Guarded;
   scenario.Name(guarded, sizeof(*guarded), "guarded");
   scenario.AtEnd([guarded] {
-    MODEL_CHECK(guarded->semaphore.try_acquire(), "the unit is lost");
-    MODEL_CHECK(!guarded->semaphore.try_acquire(), "there is a unit too many");
+    MODEL_CHECK(guarded->semaphore.TryAcquire(), "the unit is lost");
+    MODEL_CHECK(!guarded->semaphore.TryAcquire(), "there is a unit too many");
   });
   return guarded;
 }
@@ -98,14 +98,14 @@ TEST(FiberSemaphoreModel, WhatWasDoneBeforeAReleaseIsVisibleToAllThatItServes) {
             auto* shared = new Shared;
             for (const char* name : {"fiber 0", "fiber 1"}) {
               world.Fiber(name, Timers::kNo, [=] {
-                shared->semaphore.acquire();
+                shared->semaphore.Acquire();
                 MODEL_CHECK(shared->value.Read() == 1, "what was done before the release is not visible");
                 if (shared->inside.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
               });
             }
             world.Thread("releaser", [=] {
               shared->value.Write(1);
-              shared->semaphore.release(2);
+              shared->semaphore.Release(2);
             });
           });
 }
@@ -120,24 +120,24 @@ TEST(FiberSemaphoreModel, WhoHasAcquiredMayDestroyIt) {
             };
             auto* shared = new Shared;
             world.Fiber("acquirer", Timers::kNo, [=] {
-              shared->semaphore.acquire();
-              shared->semaphore.acquire();
+              shared->semaphore.Acquire();
+              shared->semaphore.Acquire();
               MODEL_CHECK(shared->value.Read() == 1, "what was done before the release is not visible");
               delete shared;
             });
             world.Fiber("releaser", Timers::kNo, [=] {
               shared->value.Write(1);
-              shared->semaphore.release(2);
+              shared->semaphore.Release(2);
             });
           });
   Explore({.name = "semaphore: destroyed after a time-out", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
             auto* semaphore = new FiberSemaphore(0);
             world.Fiber("acquirer", Timers::kYes, [=] {
-              if (!semaphore->try_acquire_for(kSoon)) semaphore->acquire();
+              if (!semaphore->Acquire(kSoon)) semaphore->Acquire();
               delete semaphore;
             });
-            world.Thread("releaser", [=] { semaphore->release(); });
+            world.Thread("releaser", [=] { semaphore->Release(); });
           });
   Explore({.name = "semaphore: destroyed by the last of two", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
@@ -150,14 +150,14 @@ TEST(FiberSemaphoreModel, WhoHasAcquiredMayDestroyIt) {
             };
             auto* shared = new Shared;
             world.Fiber("acquirer", Timers::kNo, [=] {
-              shared->semaphore.acquire();
+              shared->semaphore.Acquire();
               shared->Leave();
             });
             world.Fiber("timed", Timers::kYes, [=] {
-              static_cast<void>(shared->semaphore.try_acquire_for(kSoon));
+              static_cast<void>(shared->semaphore.Acquire(kSoon));
               shared->Leave();
             });
-            world.Thread("releaser", [=] { shared->semaphore.release(2); });
+            world.Thread("releaser", [=] { shared->semaphore.Release(2); });
           });
 }
 

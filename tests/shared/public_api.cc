@@ -57,13 +57,13 @@ void UsePrimitives() {
   event.Set();
   Expect(event.Wait(deadline), "FiberEvent");
   weft::FiberSemaphore semaphore(1);
-  semaphore.acquire();
-  semaphore.release();
+  semaphore.Acquire();
+  semaphore.Release();
   weft::FiberBarrier barrier(1);
   barrier.ArriveAndWait();
   weft::FiberBlockingBoundedQueue<std::unique_ptr<int>> queue(4);
   weft::FiberChannel<std::string> channel(1);
-  Expect(channel.Put("item") && channel.Get() == "item", "FiberChannel");
+  Expect(channel.Put("item") == weft::ChannelResult::kOk && channel.Get() == "item", "FiberChannel");
 }
 
 void UseLocalsAndTimers() {

@@ -180,7 +180,7 @@ inline const auto& AnyTimeCalls() {
       AnyTimeCall{"FiberSemaphore",
                   [] {
                     auto semaphore = std::make_shared<FiberSemaphore>(0);
-                    WakeAFiber([semaphore] { semaphore->acquire(); }, [&] { semaphore->release(); });
+                    WakeAFiber([semaphore] { semaphore->Acquire(); }, [&] { semaphore->Release(); });
                   }},
       AnyTimeCall{"FiberMutex and FiberConditionVariable",
                   [] {

@@ -184,11 +184,11 @@ TEST_P(Mixed, SemaphoreNeverAdmitsMoreThanItsUnits) {
   std::atomic<int> inside{0};
   Crowd(3, 12, [&](int n) {
     for (int i = 0; i < 500 / kScale; ++i) {
-      semaphore.acquire();
+      semaphore.Acquire();
       ASSERT_LE(++inside, 3);
       if ((n + i) % 16 == 0) GiveWay();
       --inside;
-      semaphore.release();
+      semaphore.Release();
     }
   });
 }
@@ -250,10 +250,10 @@ TEST_P(Mixed, ChannelDeliversEachItemOnce) {
     std::atomic<int> producing{kProducers};
     Crowd(4, 6, [&](int n) {
       if (n % 2 == 0) {
-        for (int i = 1; i <= kItems; ++i) ASSERT_TRUE(channel.Put(int{i}));
+        for (int i = 1; i <= kItems; ++i) ASSERT_EQ(channel.Put(i), ChannelResult::kOk);
         if (--producing == 0) channel.Close();
       } else {
-        while (std::optional<int> item = channel.Get()) sum += *item;
+        for (const int item : channel) sum += item;
       }
     });
     EXPECT_EQ(sum, std::int64_t{kProducers} * kItems * (kItems + 1) / 2);

@@ -54,8 +54,8 @@ void ForEachWaitInVain(Visit visit) {
   visit("FiberLatch::ArriveAndWait", [&](auto until) { return !latch.ArriveAndWait(0, until); });
 
   FiberSemaphore semaphore(0);
-  visit("FiberSemaphore::acquire", [&](auto until) { return !semaphore.acquire(until); });
-  visit("FiberSemaphore::try_acquire_until", [&](auto until) { return !semaphore.try_acquire_until(until); });
+  visit("FiberSemaphore::Acquire", [&](auto until) { return !semaphore.Acquire(until); });
+  visit("FiberSemaphore::Acquire, deadline", [&](auto until) { return !semaphore.Acquire(Deadline(until)); });
 
   FiberTimedMutex timed;
   timed.lock();
@@ -81,13 +81,16 @@ void ForEachWaitInVain(Visit visit) {
 
   FiberChannel<int> empty(1);
   int item = 0;
-  visit("FiberChannel::Get", [&](auto until) { return !empty.Get(&item, until); });
-  visit("FiberChannel::Get, optional", [&](auto until) { return !empty.Get(until).has_value(); });
+  visit("FiberChannel::Get", [&](auto until) { return empty.Get(until).result() == ChannelResult::kTimedOut; });
   FiberChannel<int> full(0);
-  visit("FiberChannel::Put", [&](auto until) { return !full.Put(1, until); });
-  visit("FiberChannel::Put, copy", [&](auto until) { return !full.Put(std::as_const(item), until); });
+  visit("FiberChannel::Put", [&](auto until) { return full.Put(1, until) == ChannelResult::kTimedOut; });
+  visit("FiberChannel::Put, copy",
+        [&](auto until) { return full.Put(std::as_const(item), until) == ChannelResult::kTimedOut; });
 
   FiberBlockingBoundedQueue<int> queue(0);
+  visit("FiberBlockingBoundedQueue::Put", [&](auto until) { return queue.Put(1, until) == ChannelResult::kTimedOut; });
+  visit("FiberBlockingBoundedQueue::Get",
+        [&](auto until) { return queue.Get(until).result() == ChannelResult::kTimedOut; });
   visit("FiberBlockingBoundedQueue::Push", [&](auto until) { return !queue.Push(1, until); });
   visit("FiberBlockingBoundedQueue::Pop", [&](auto until) { return !queue.Pop(item, until); });
 
@@ -136,7 +139,7 @@ TEST(DeadlineOfAWait, OfZeroIsOneAttempt) {
   event.Set();
   EXPECT_TRUE(event.Wait(0s));
   EXPECT_TRUE(FiberLatch(0).Wait(0s));
-  EXPECT_TRUE(FiberSemaphore(1).acquire(0s));
+  EXPECT_TRUE(FiberSemaphore(1).Acquire(0s));
   FiberTimedMutex timed;
   if (timed.try_lock_until(0s)) {
     timed.unlock();
@@ -149,12 +152,12 @@ TEST(DeadlineOfAWait, OfZeroIsOneAttempt) {
   EXPECT_TRUE(changed.wait(
       lock, [] { return true; }, 0s));
   FiberChannel<int> channel(1);
-  EXPECT_TRUE(channel.Put(7, 0s));
+  EXPECT_EQ(channel.Put(7, 0s), ChannelResult::kOk);
   EXPECT_EQ(channel.Get(0s), 7);
 }
 
 // A lock that is free costs no look at the clock, whatever the caller would wait.
-TEST(DeadlineOfAWait, OfTheStandardsFormsReadsNoClockWhereNoneNeedWait) {
+TEST(DeadlineOfAWait, OfALockOrASemaphoreThatIsFreeReadsNoClock) {
   FiberTimedMutex timed;
   FiberSharedMutex shared;
   FiberSemaphore semaphore(1);
@@ -162,7 +165,7 @@ TEST(DeadlineOfAWait, OfTheStandardsFormsReadsNoClockWhereNoneNeedWait) {
               if (timed.try_lock_for(1h)) timed.unlock();
               if (shared.try_lock_for(1h)) shared.unlock();
               if (shared.try_lock_shared_for(1h)) shared.unlock_shared();
-              if (semaphore.try_acquire_for(1h)) semaphore.release();
+              if (semaphore.Acquire(1h)) semaphore.Release();
             }),
             0);
 }
@@ -174,13 +177,13 @@ TEST(DeadlineOfAWait, ThatIsNoneWaitsForTheEventAndReadsNoClock) {
   FiberChannel<int> channel(1);
   std::thread other([&] {
     event.Set();
-    semaphore.release();
+    semaphore.Release();
     latch.CountDown();
-    channel.Put(1);
+    EXPECT_EQ(channel.Put(1), ChannelResult::kOk);
   });
   EXPECT_EQ(ClockReadsOf([&] {
               EXPECT_TRUE(event.Wait(Deadline::None()));
-              EXPECT_TRUE(semaphore.acquire(Deadline()));
+              EXPECT_TRUE(semaphore.Acquire(Deadline()));
               EXPECT_TRUE(latch.Wait(steady_clock::time_point::max()));
               EXPECT_TRUE(channel.Get(system_clock::time_point::max()).has_value());
             }),

@@ -108,6 +108,48 @@ TEST_P(FiberBlockingBoundedQueueTest, TimedFormsTimeOutAndLeaveTheItemAlone) {
   crew.Join();
 }
 
+TEST_P(FiberBlockingBoundedQueueTest, PutAndGetSayWhyTheyEnded) {
+  FiberBlockingBoundedQueue<std::string> queue(1);
+  Crew crew = MakeCrew();
+  crew.Add([&] {
+    EXPECT_EQ(queue.Get(2ms).result(), ChannelResult::kTimedOut);
+    EXPECT_EQ(queue.TryGet().result(), ChannelResult::kWouldBlock);
+    std::string item = "first";
+    EXPECT_EQ(queue.Put(std::move(item)), ChannelResult::kOk);
+    item = "second";
+    EXPECT_EQ(queue.Put(std::move(item), 2ms), ChannelResult::kTimedOut);
+    EXPECT_EQ(queue.TryPut(std::move(item)), ChannelResult::kWouldBlock);
+    EXPECT_EQ(queue.Get({}), "first");
+    EXPECT_EQ(queue.TryPut(std::move(item)), ChannelResult::kOk);
+    queue.Stop();
+    item = "third";
+    EXPECT_EQ(queue.Put(std::move(item)), ChannelResult::kClosed);
+    EXPECT_EQ(queue.TryPut(std::move(item)), ChannelResult::kClosed);
+    EXPECT_EQ(item, "third");
+    const ChannelItem<std::string> last = queue.TryGet();
+    EXPECT_EQ(last, "second");
+    EXPECT_EQ(last.result(), ChannelResult::kOk);
+    EXPECT_EQ(queue.Get().result(), ChannelResult::kClosed);
+    EXPECT_EQ(queue.TryGet().result(), ChannelResult::kClosed);
+  });
+  crew.Join();
+}
+
+TEST_P(FiberBlockingBoundedQueueTest, ALoopOverItGetsAllItemsToItsEnd) {
+  FiberBlockingBoundedQueue<std::unique_ptr<int>> queue(3);
+  std::atomic<int> sum{0};
+  Crew crew = MakeCrew();
+  crew.Add([&] {
+    for (int i = 1; i <= 100; ++i) EXPECT_TRUE(queue.Push(std::make_unique<int>(i)));
+    queue.Stop();
+  });
+  crew.AddMany(2, [&](int) {
+    for (const std::unique_ptr<int>& item : queue) sum += *item;
+  });
+  crew.Join();
+  EXPECT_EQ(sum, 5050);
+}
+
 TEST_P(FiberBlockingBoundedQueueTest, WeightsBoundWhatIsInIt) {
   const int each = Scaled(1000);
   FiberBlockingBoundedQueue<int> queue(10, [](int item) { return static_cast<std::size_t>(item); });
@@ -188,6 +230,23 @@ TEST_P(FiberBlockingBoundedQueueTest, AMoveThatThrowsLosesNoItem) {
           }
         }
         EXPECT_EQ(item.value, i);
+      }
+      // As many again, for Get().
+      Brittle::moves_left = 0;
+      for (int i = 1; i <= 4; ++i) EXPECT_TRUE(queue.Push(Brittle(i)));
+      Brittle::moves_left = throws_at;
+      for (int i = 1; i <= 4; ++i) {
+        int got = 0;
+        while (got == 0) {
+          try {
+            const ChannelItem<Brittle> item = i % 2 == 0 ? queue.Get() : queue.TryGet();
+            EXPECT_EQ(item.result(), ChannelResult::kOk);
+            got = item->value;
+          } catch (int) {
+            EXPECT_EQ(queue.Size(), static_cast<std::size_t>(5 - i));
+          }
+        }
+        EXPECT_EQ(got, i);
       }
       Brittle::moves_left = 0;
     });

@@ -7,9 +7,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "testing/group_fixture.h"
@@ -35,7 +39,7 @@ class FiberChannelTest : public testing::OnAnyCrew {
     std::atomic<int> producers{kProducers};
     Crew crew = MakeCrew();
     crew.AddMany(kProducers, [&](int me) {
-      for (int i = 1; i <= each; ++i) ASSERT_TRUE(channel.Put(make(me * each + i)));
+      for (int i = 1; i <= each; ++i) ASSERT_EQ(channel.Put(make(me * each + i)), ChannelResult::kOk);
       if (--producers == 0) channel.Close();
     });
     crew.AddMany(kConsumers, [&](int) {
@@ -72,20 +76,18 @@ TEST_P(FiberChannelTest, PassesEveryObject) {
 TEST_P(FiberChannelTest, ARendezvousEndsForBothTogether) {
   FiberChannel<int> channel(0);
   std::atomic<bool> getting{false};
-  int item = 0;
-  EXPECT_FALSE(channel.TryPut(1)) << "nobody gets";
-  EXPECT_FALSE(channel.TryGet(&item)) << "nobody puts";
+  EXPECT_EQ(channel.TryPut(1), ChannelResult::kWouldBlock) << "nobody gets";
+  EXPECT_EQ(channel.TryGet().result(), ChannelResult::kWouldBlock) << "nobody puts";
   Crew crew = MakeCrew();
   crew.Add([&] {
-    ASSERT_TRUE(channel.Put(2));
+    ASSERT_EQ(channel.Put(2), ChannelResult::kOk);
     EXPECT_TRUE(getting);
   });
   crew.Add([&] {
     for (int i = 0; i < 10; ++i) YieldActor();
     getting = true;
-    ASSERT_TRUE(channel.Get(&item));
-    EXPECT_EQ(item, 2);
-    EXPECT_FALSE(channel.TryGet(&item));
+    EXPECT_EQ(channel.Get(), 2);
+    EXPECT_EQ(channel.TryGet().result(), ChannelResult::kWouldBlock);
   });
   crew.Join();
 }
@@ -94,20 +96,18 @@ TEST_P(FiberChannelTest, TimedFormsTimeOutAndLeaveTheItemAlone) {
   FiberChannel<std::string> channel(1);
   Crew crew = MakeCrew();
   crew.Add([&] {
-    std::string item;
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_FALSE(channel.Get(&item, 2ms));
+    EXPECT_EQ(channel.Get(2ms).result(), ChannelResult::kTimedOut);
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
-    EXPECT_FALSE(channel.Get(&item, std::chrono::system_clock::now() + 1ms));
-    ASSERT_TRUE(channel.Put("first", 1ms));
+    EXPECT_EQ(channel.Get(std::chrono::system_clock::now() + 1ms).result(), ChannelResult::kTimedOut);
+    ASSERT_EQ(channel.Put("first", 1ms), ChannelResult::kOk);
     std::string second = "second";
-    EXPECT_FALSE(channel.Put(std::move(second), 2ms));
-    EXPECT_FALSE(channel.Put(std::move(second), std::chrono::steady_clock::now()));
-    EXPECT_FALSE(channel.TryPut(std::move(second)));
+    EXPECT_EQ(channel.Put(std::move(second), 2ms), ChannelResult::kTimedOut);
+    EXPECT_EQ(channel.Put(std::move(second), std::chrono::steady_clock::now()), ChannelResult::kTimedOut);
+    EXPECT_EQ(channel.TryPut(std::move(second)), ChannelResult::kWouldBlock);
     EXPECT_EQ(second, "second");
     EXPECT_FALSE(channel.IsClosed());
-    ASSERT_TRUE(channel.Get(&item, 0s));
-    EXPECT_EQ(item, "first");
+    EXPECT_EQ(channel.Get(0s), "first");
   });
   crew.Join();
 }
@@ -115,12 +115,12 @@ TEST_P(FiberChannelTest, TimedFormsTimeOutAndLeaveTheItemAlone) {
 TEST_P(FiberChannelTest, CloseFailsPuttersAndLetsGettersTakeWhatIsThere) {
   FiberChannel<std::string> channel(2);
   std::atomic<int> failed{0};
-  ASSERT_TRUE(channel.Put("a"));
-  ASSERT_TRUE(channel.Put("b"));
+  ASSERT_EQ(channel.Put("a"), ChannelResult::kOk);
+  ASSERT_EQ(channel.Put("b"), ChannelResult::kOk);
   Crew crew = MakeCrew();
   crew.AddMany(3, [&](int) {
     std::string item = "c";
-    EXPECT_FALSE(channel.Put(std::move(item)));
+    EXPECT_EQ(channel.Put(std::move(item)), ChannelResult::kClosed);
     EXPECT_EQ(item, "c");
     ++failed;
   });
@@ -134,22 +134,18 @@ TEST_P(FiberChannelTest, CloseFailsPuttersAndLetsGettersTakeWhatIsThere) {
   EXPECT_TRUE(channel.IsClosed());
   EXPECT_EQ(channel.Get(), "a");
   EXPECT_EQ(channel.TryGet(), "b");
-  EXPECT_EQ(channel.Get(), std::nullopt);
-  std::string item;
-  EXPECT_FALSE(channel.Get(&item));
+  EXPECT_EQ(channel.Get().result(), ChannelResult::kClosed);
+  EXPECT_EQ(channel.Get(1h).result(), ChannelResult::kClosed);
+  EXPECT_EQ(channel.TryGet().result(), ChannelResult::kClosed);
+  EXPECT_EQ(channel.Put("d", 1h), ChannelResult::kClosed);
+  EXPECT_EQ(channel.TryPut("d"), ChannelResult::kClosed);
 }
 
 TEST_P(FiberChannelTest, CloseWakesAllGetters) {
   FiberChannel<int> channel(2);
   Crew crew = MakeCrew();
-  crew.AddMany(5, [&](int me) {
-    int item = 0;
-    if (me % 2 == 0) {
-      EXPECT_FALSE(channel.Get(&item));
-    } else {
-      EXPECT_FALSE(channel.Get(&item, 1h));
-    }
-  });
+  crew.AddMany(
+      5, [&](int me) { EXPECT_EQ((me % 2 == 0 ? channel.Get() : channel.Get(1h)).result(), ChannelResult::kClosed); });
   crew.Add([&] { channel.Close(); });
   crew.Join();
 }
@@ -157,14 +153,14 @@ TEST_P(FiberChannelTest, CloseWakesAllGetters) {
 TEST_P(FiberChannelTest, CloseNowDestroysWhatIsInIt) {
   auto item = std::make_shared<int>(1);
   FiberChannel<std::shared_ptr<int>> channel(3);
-  ASSERT_TRUE(channel.Put(item));
-  ASSERT_TRUE(channel.Put(item));
+  ASSERT_EQ(channel.Put(item), ChannelResult::kOk);
+  ASSERT_EQ(channel.Put(item), ChannelResult::kOk);
   EXPECT_EQ(item.use_count(), 3);
   channel.CloseNow();
   EXPECT_EQ(item.use_count(), 1);
   EXPECT_EQ(channel.Size(), 0u);
-  EXPECT_EQ(channel.Get(), std::nullopt);
-  EXPECT_FALSE(channel.Put(item));
+  EXPECT_EQ(channel.Get().result(), ChannelResult::kClosed);
+  EXPECT_EQ(channel.Put(item), ChannelResult::kClosed);
 }
 
 // Items are neither lost nor doubled when puts and gets time out while they are served.
@@ -178,23 +174,22 @@ TEST_P(FiberChannelTest, TimeOutsNeitherLoseNorDoubleItems) {
     crew.AddMany(2, [&](int) {
       for (int i = 1; i <= each; ++i) {
         std::string item = std::to_string(i);
-        if (channel.Put(std::move(item), std::chrono::microseconds(i % 30))) {
+        const ChannelResult result = channel.Put(std::move(item), std::chrono::microseconds(i % 30));
+        if (result == ChannelResult::kOk) {
           put += i;
         } else {
+          EXPECT_EQ(result, ChannelResult::kTimedOut);
           EXPECT_EQ(item, std::to_string(i));
         }
       }
       if (--producers == 0) channel.Close();
     });
     crew.AddMany(2, [&](int me) {
-      std::string item;
       for (int i = 0;; ++i) {
-        if (channel.Get(&item, std::chrono::microseconds((i + me) % 30))) {
-          got += std::stoi(item);
-        } else if (channel.IsClosed()) {
-          if (!channel.TryGet(&item)) break;
-          got += std::stoi(item);
-        }
+        const ChannelItem<std::string> item = channel.Get(std::chrono::microseconds((i + me) % 30));
+        EXPECT_EQ(item.has_value(), item.result() == ChannelResult::kOk);
+        if (item) got += std::stoi(*item);
+        if (item.result() == ChannelResult::kClosed) break;
       }
     });
     crew.Join();
@@ -202,13 +197,112 @@ TEST_P(FiberChannelTest, TimeOutsNeitherLoseNorDoubleItems) {
   }
 }
 
+TEST_P(FiberChannelTest, ALoopOverItGetsAllItemsToItsEnd) {
+  for (const std::size_t capacity : {0, 3}) {
+    FiberChannel<std::unique_ptr<int>> channel(capacity);
+    std::atomic<int> sum{0};
+    Crew crew = MakeCrew();
+    crew.Add([&] {
+      for (int i = 1; i <= 100; ++i) ASSERT_EQ(channel.Put(std::make_unique<int>(i)), ChannelResult::kOk);
+      channel.Close();
+    });
+    crew.AddMany(2, [&](int) {
+      int last = 0;
+      for (std::unique_ptr<int>& item : channel) {
+        const std::unique_ptr<int> mine = std::move(item);
+        EXPECT_GT(*mine, std::exchange(last, *mine));
+        sum += *mine;
+      }
+    });
+    crew.Join();
+    EXPECT_EQ(sum, 5050);
+  }
+}
+
 WEFT_INSTANTIATE_ON_ANY_CREW(FiberChannelTest);
+
+// --- Results ---
+
+// Neither can be taken for the other's meaning, nor be dropped unseen (their types are [[nodiscard]]).
+static_assert(!std::is_convertible_v<ChannelResult, bool> && !std::is_constructible_v<bool, ChannelResult>);
+static_assert(!std::is_convertible_v<ChannelItem<int>, bool> && std::is_constructible_v<bool, ChannelItem<int>>);
+static_assert(std::input_iterator<ChannelIterator<FiberChannel<std::unique_ptr<int>>>>);
+static_assert(std::ranges::input_range<FiberChannel<std::string>>);
+
+TEST(FiberChannel, GetTakesAnEmptyPairOfBracesForNoDeadline) {
+  FiberChannel<int> channel(1);
+  ASSERT_EQ(channel.Put(1, {}), ChannelResult::kOk);
+  EXPECT_EQ(channel.Get({}), 1);
+}
+
+TEST(FiberChannel, AnItemIsAnOptional) {
+  FiberChannel<std::string> channel(1);
+  ASSERT_EQ(channel.Put("a"), ChannelResult::kOk);
+  std::optional<std::string> item = channel.TryGet();
+  EXPECT_EQ(item, "a");
+  item = channel.TryGet();
+  EXPECT_EQ(item, std::nullopt);
+}
+
+TEST(FiberChannel, ALoopMayBeLeftAndTakenUpAgain) {
+  FiberChannel<int> channel(4);
+  for (int i = 1; i <= 4; ++i) ASSERT_EQ(channel.Put(i), ChannelResult::kOk);
+  channel.Close();
+  for (int& item : channel) {
+    EXPECT_EQ(item, 1);
+    break;
+  }
+  int next = 2;
+  for (const int item : channel) EXPECT_EQ(item, next++);
+  EXPECT_EQ(next, 5);
+  for ([[maybe_unused]] int& item : channel) ADD_FAILURE() << "closed and empty";
+}
+
+TEST(FiberChannel, ALoopDestroysAnItemBeforeItWaitsForTheNext) {
+  struct ThreeTimesTheSame {
+    using value_type = std::shared_ptr<int>;
+    ChannelItem<value_type> Get() {
+      EXPECT_EQ(the_item.use_count(), 1);
+      ChannelItem<value_type> item;
+      if (gets++ < 3) item.emplace(the_item);
+      return item;
+    }
+    value_type the_item = std::make_shared<int>(1);
+    int gets = 0;
+  };
+  ThreeTimesTheSame source;
+  int items = 0;
+  for (ChannelIterator item(&source); item != std::default_sentinel; ++item) {
+    EXPECT_EQ(item->use_count(), 2);
+    ++items;
+  }
+  EXPECT_EQ(items, 3);
+}
+
+// Needs no assignment.
+TEST(FiberChannel, ALoopIsForItemsThatCanOnlyBeMoved) {
+  struct Fixed {
+    explicit Fixed(int v) : value(v) {}
+    Fixed(Fixed&&) noexcept = default;
+    Fixed& operator=(Fixed&&) = delete;
+    const int value;
+  };
+  FiberChannel<Fixed> channel(2);
+  ASSERT_EQ(channel.Put(Fixed(1)), ChannelResult::kOk);
+  ASSERT_EQ(channel.Put(Fixed(2)), ChannelResult::kOk);
+  channel.Close();
+  int sum = 0;
+  for (const Fixed& item : channel) sum += item.value;
+  EXPECT_EQ(sum, 3);
+}
+
+// --- Items ---
 
 TEST(FiberChannel, ItemsLeftInItAreDestroyedWithIt) {
   auto item = std::make_shared<int>(1);
   {
     FiberChannel<std::shared_ptr<int>> channel(3);
-    ASSERT_TRUE(channel.Put(item));
+    ASSERT_EQ(channel.Put(item), ChannelResult::kOk);
   }
   EXPECT_EQ(item.use_count(), 1);
 }
@@ -228,7 +322,7 @@ TEST(FiberChannel, AMoveConstructorMaySuspend) {
   int sum = 0;
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.AddMany(3, [&](int me) {
-    for (int i = 0; i < 10; ++i) ASSERT_TRUE(channel.Put(Slow(me)));
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(channel.Put(Slow(me)), ChannelResult::kOk);
   });
   crew.Add([&] {
     for (int i = 0; i < 30; ++i) sum += channel.Get()->value;
@@ -245,15 +339,19 @@ TEST(FiberChannel, CanBeInterrupted) {
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
-    std::optional<int> item;
+    ChannelItem<int> item;
     EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kInterrupted);
     EXPECT_EQ(item, std::nullopt);
-    ASSERT_TRUE(channel.Put(1));
-    bool done = true;
-    EXPECT_EQ(channel.PutInterruptibly(2, &done), synchronization::WaitResult::kInterrupted);
-    EXPECT_FALSE(done);
+    ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
+    ChannelResult result = ChannelResult::kOk;
+    EXPECT_EQ(channel.PutInterruptibly(2, &result), synchronization::WaitResult::kInterrupted);
+    EXPECT_NE(result, ChannelResult::kOk);
     EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
     EXPECT_EQ(item, 1);
+    EXPECT_EQ(item.result(), ChannelResult::kOk);
+    EXPECT_EQ(channel.PutInterruptibly(3, &result), synchronization::WaitResult::kNotified);
+    EXPECT_EQ(result, ChannelResult::kOk);
+    EXPECT_EQ(channel.Get(), 3);
     YieldUntil([&] { return interruptions == 2; });
   });
   crew.Add([&] {

@@ -32,18 +32,18 @@ TEST_P(FiberSemaphoreTest, AdmitsAsManyAsThereAreUnits) {
   Crew crew = MakeCrew();
   crew.AddMany(8, [&](int) {
     for (int i = 0; i < rounds; ++i) {
-      semaphore.acquire();
+      semaphore.Acquire();
       const int now = ++inside;
       EXPECT_LE(now, 3);
       if (now > most) most = now;
       if (i % 16 == 0) YieldActor();
       --inside;
-      semaphore.release();
+      semaphore.Release();
     }
   });
   crew.Join();
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(semaphore.try_acquire());
-  EXPECT_FALSE(semaphore.try_acquire());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(semaphore.TryAcquire());
+  EXPECT_FALSE(semaphore.TryAcquire());
 }
 
 TEST_P(FiberSemaphoreTest, PingPong) {
@@ -54,15 +54,15 @@ TEST_P(FiberSemaphoreTest, PingPong) {
   crew.Add([&] {
     for (int i = 0; i < rounds; ++i) {
       ++token;
-      pong.release();
-      ping.acquire();
+      pong.Release();
+      ping.Acquire();
     }
   });
   crew.Add([&] {
     for (int i = 0; i < rounds; ++i) {
-      pong.acquire();
+      pong.Acquire();
       ++token;
-      ping.release();
+      ping.Release();
     }
   });
   crew.Join();
@@ -74,15 +74,15 @@ TEST_P(FiberSemaphoreTest, ReleaseOfManyWakesAsManyAndKeepsTheRest) {
   std::atomic<int> through{0};
   Crew crew = MakeCrew();
   crew.AddMany(5, [&](int) {
-    semaphore.acquire();
+    semaphore.Acquire();
     ++through;
   });
-  crew.Add([&] { semaphore.release(7); });
+  crew.Add([&] { semaphore.Release(7); });
   crew.Join();
   EXPECT_EQ(through, 5);
-  EXPECT_TRUE(semaphore.try_acquire());
-  EXPECT_TRUE(semaphore.try_acquire());
-  EXPECT_FALSE(semaphore.try_acquire());
+  EXPECT_TRUE(semaphore.TryAcquire());
+  EXPECT_TRUE(semaphore.TryAcquire());
+  EXPECT_FALSE(semaphore.TryAcquire());
 }
 
 TEST_P(FiberSemaphoreTest, TimedFormsTimeOutOrSucceed) {
@@ -91,16 +91,16 @@ TEST_P(FiberSemaphoreTest, TimedFormsTimeOutOrSucceed) {
   Crew crew = MakeCrew();
   crew.AddMany(3, [&](int) {
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_FALSE(semaphore.try_acquire_for(2ms));
+    EXPECT_FALSE(semaphore.Acquire(2ms));
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
-    EXPECT_FALSE(semaphore.try_acquire_until(std::chrono::system_clock::now() + 1ms));
-    EXPECT_FALSE(semaphore.try_acquire_for(0s));
+    EXPECT_FALSE(semaphore.Acquire(std::chrono::system_clock::now() + 1ms));
+    EXPECT_FALSE(semaphore.Acquire(0s));
     ++timed_out;
-    EXPECT_TRUE(semaphore.try_acquire_for(std::chrono::hours::max()));
+    EXPECT_TRUE(semaphore.Acquire(std::chrono::hours::max()));
   });
   crew.Add([&] {
     YieldUntil([&] { return timed_out == 3; });
-    semaphore.release(3);
+    semaphore.Release(3);
   });
   crew.Join();
 }
@@ -115,19 +115,19 @@ TEST_P(FiberSemaphoreTest, TimeOutsNeitherLoseNorMakeUnits) {
   crew.AddMany(6, [&](int me) {
     for (int i = 0; i < rounds; ++i) {
       if (me < 4) {
-        if (!semaphore.try_acquire_for(std::chrono::microseconds((i + me) % 30))) continue;
+        if (!semaphore.Acquire(std::chrono::microseconds((i + me) % 30))) continue;
       } else {
-        semaphore.acquire();  // Hangs if a unit is lost.
+        semaphore.Acquire();  // Hangs if a unit is lost.
       }
       EXPECT_LE(++inside, kUnits);
       if (i % 8 == 0) YieldActor();
       --inside;
-      semaphore.release();
+      semaphore.Release();
     }
   });
   crew.Join();
-  for (int i = 0; i < kUnits; ++i) EXPECT_TRUE(semaphore.try_acquire());
-  EXPECT_FALSE(semaphore.try_acquire());
+  for (int i = 0; i < kUnits; ++i) EXPECT_TRUE(semaphore.TryAcquire());
+  EXPECT_FALSE(semaphore.TryAcquire());
 }
 
 TEST_P(FiberSemaphoreTest, MayBeDestroyedAsSoonAsAcquireHasReturned) {
@@ -140,13 +140,13 @@ TEST_P(FiberSemaphoreTest, MayBeDestroyedAsSoonAsAcquireHasReturned) {
       offer = semaphore.get();
       switch (i % 3) {
         case 0:
-          semaphore->acquire();
+          semaphore->Acquire();
           break;
         case 1:
-          EXPECT_TRUE(semaphore->try_acquire_for(1h));
+          EXPECT_TRUE(semaphore->Acquire(1h));
           break;
         case 2:
-          YieldUntil([&] { return semaphore->try_acquire(); });
+          YieldUntil([&] { return semaphore->TryAcquire(); });
           break;
       }
     }
@@ -155,7 +155,7 @@ TEST_P(FiberSemaphoreTest, MayBeDestroyedAsSoonAsAcquireHasReturned) {
     for (int i = 0; i < rounds; ++i) {
       FiberSemaphore* semaphore = nullptr;
       YieldUntil([&] { return (semaphore = offer.exchange(nullptr)) != nullptr; });
-      semaphore->release();
+      semaphore->Release();
     }
   });
   crew.Join();
@@ -171,14 +171,14 @@ TEST(FiberSemaphore, ServesInTheOrderOfArrival) {
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.AddMany(5, [&](int me) {
     ++arrived;
-    semaphore.acquire();
+    semaphore.Acquire();
     order.push_back(me);
   });
   crew.Add([&] {
     YieldUntil([&] { return arrived == 5; });
     for (int i = 0; i < 5; ++i) {
-      semaphore.release();
-      EXPECT_FALSE(semaphore.try_acquire()) << "nobody overtakes a waiter";
+      semaphore.Release();
+      EXPECT_FALSE(semaphore.TryAcquire()) << "nobody overtakes a waiter";
     }
   });
   crew.Join();
@@ -193,9 +193,9 @@ TEST(FiberSemaphore, CanBeInterrupted) {
   crew.Add([&] {
     fiber = scheduling_group::CurrentFiber();
     EXPECT_EQ(semaphore.AcquireInterruptibly(), synchronization::WaitResult::kInterrupted);
-    semaphore.release();
+    semaphore.Release();
     EXPECT_EQ(semaphore.AcquireInterruptibly(), synchronization::WaitResult::kNotified);
-    EXPECT_FALSE(semaphore.try_acquire());
+    EXPECT_FALSE(semaphore.TryAcquire());
   });
   crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
   crew.Join();
@@ -205,7 +205,7 @@ TEST(FiberSemaphoreDeathTest, BadNumbersEndTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(FiberSemaphore(-1), "bad number of units -1");
   FiberSemaphore semaphore(0);
-  EXPECT_DEATH(semaphore.release(-2), "bad number of units -2");
+  EXPECT_DEATH(semaphore.Release(-2), "bad number of units -2");
 }
 
 }  // namespace

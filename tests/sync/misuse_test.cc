@@ -248,7 +248,7 @@ TEST_F(SyncMisuseDeathTest, ASemaphoreWithAWaiter) {
   EXPECT_DEATH(
       {
         FiberSemaphore semaphore(0);
-        DestroyWaitedFor(&semaphore, [](FiberSemaphore& waited_for) { waited_for.acquire(); });
+        DestroyWaitedFor(&semaphore, [](FiberSemaphore& waited_for) { waited_for.Acquire(); });
       },
       std::string("FiberSemaphore::~FiberSemaphore: ") + kVictim);
 }

@@ -115,35 +115,36 @@ const Operation kOperations[] = {
     {"FiberSemaphoreAcquire",
      [] {
        return Looping(std::make_shared<FiberSemaphore>(1), [](FiberSemaphore& semaphore) {
-         semaphore.acquire();
-         semaphore.release();
+         semaphore.Acquire();
+         semaphore.Release();
        });
      }},
-    {"FiberSemaphoreTryAcquireFor",
+    {"FiberSemaphoreAcquireFor",
      [] {
        return Looping(std::make_shared<FiberSemaphore>(1), [](FiberSemaphore& semaphore) {
-         if (semaphore.try_acquire_for(1h)) semaphore.release();
+         if (semaphore.Acquire(1h)) semaphore.Release();
        });
      }},
-    {"FiberSemaphoreTryAcquireForNoTimeInVain",
+    {"FiberSemaphoreAcquireForNoTimeInVain",
      [] {
        return Looping(std::make_shared<FiberSemaphore>(0),
-                      [](FiberSemaphore& semaphore) { EXPECT_FALSE(semaphore.try_acquire_for(0s)); });
+                      [](FiberSemaphore& semaphore) { EXPECT_FALSE(semaphore.Acquire(0s)); });
      }},
-    {"FiberSemaphoreTryAcquireUntil",
+    {"FiberSemaphoreAcquireUntil",
      [] {
        return Looping(std::make_shared<FiberSemaphore>(1), [](FiberSemaphore& semaphore) {
-         if (semaphore.try_acquire_until(std::chrono::steady_clock::now() + 1h)) semaphore.release();
+         if (semaphore.Acquire(std::chrono::steady_clock::now() + 1h)) semaphore.Release();
        });
      }},
     {"FiberSemaphoreAcquireInterruptibly",
      [] {
        return Looping(std::make_shared<FiberSemaphore>(1), [](FiberSemaphore& semaphore) {
-         if (semaphore.AcquireInterruptibly() == synchronization::WaitResult::kNotified) semaphore.release();
+         if (semaphore.AcquireInterruptibly() == synchronization::WaitResult::kNotified) semaphore.Release();
        });
      }},
     {"FiberEventWait", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(); }); }},
-    {"FiberEventWaitWithDeadline", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(1h); }); }},
+    {"FiberEventWaitWithDeadline",
+     [] { return Looping(SetEvent(), [](FiberEvent& event) { EXPECT_TRUE(event.Wait(1h)); }); }},
     {"FiberEventWaitInterruptibly",
      [] { return Looping(SetEvent(), [](FiberEvent& event) { static_cast<void>(event.WaitInterruptibly()); }); }},
     {"FiberLatchWait",
@@ -168,7 +169,8 @@ const Operation kOperations[] = {
      [] {
        auto channel = std::make_shared<FiberChannel<int>>(1);
        channel->Close();
-       return Looping(std::move(channel), [](FiberChannel<int>& closed) { EXPECT_FALSE(closed.Put(1)); });
+       return Looping(std::move(channel),
+                      [](FiberChannel<int>& closed) { EXPECT_EQ(closed.Put(1), ChannelResult::kClosed); });
      }},
     {"FiberChannelGet",
      [] {
@@ -179,15 +181,14 @@ const Operation kOperations[] = {
     {"FiberChannelPutAndGetOfItemsThatNeedAMutex",
      [] {
        return Looping(std::make_shared<FiberChannel<ANotTrivialItem>>(2), [](FiberChannel<ANotTrivialItem>& channel) {
-         channel.Put(ANotTrivialItem(1));
-         channel.Get();
+         EXPECT_EQ(channel.Put(ANotTrivialItem(1)), ChannelResult::kOk);
+         EXPECT_TRUE(channel.Get().has_value());
        });
      }},
     {"FiberChannelGetForNoTimeInVain",
      [] {
        return Looping(std::make_shared<FiberChannel<int>>(1), [](FiberChannel<int>& channel) {
-         int item;
-         EXPECT_FALSE(channel.Get(&item, 0s));
+         EXPECT_EQ(channel.Get(0s).result(), ChannelResult::kTimedOut);
        });
      }},
     {"FiberBlockingBoundedQueue",
@@ -315,14 +316,14 @@ TEST(TimeSlice, NobodyYieldsWithTheLockThatHeHasJustTaken) {
       {"FiberSharedMutex::lock_shared()", [&] { std::shared_lock lock(shared); }, [&] { return is_free(shared); }},
       {"FiberSharedMutex::try_lock_shared_for()", [&] { std::shared_lock lock(shared, 1h); },
        [&] { return is_free(shared); }},
-      {"FiberSemaphore::acquire()",
+      {"FiberSemaphore::Acquire()",
        [&] {
-         semaphore.acquire();
-         semaphore.release();
+         semaphore.Acquire();
+         semaphore.Release();
        },
        [&] {
-         const bool acquired = semaphore.try_acquire();
-         if (acquired) semaphore.release();
+         const bool acquired = semaphore.TryAcquire();
+         if (acquired) semaphore.Release();
          return acquired;
        }},
   };
@@ -372,14 +373,14 @@ TEST(TimeSlice, WhatNeverSwitchesDoesNotSwitchWhenItIsOver) {
       ASSERT_TRUE(std::unique_lock(mutex, std::try_to_lock).owns_lock());
       ASSERT_TRUE(std::unique_lock(shared, std::try_to_lock).owns_lock());
       ASSERT_TRUE(std::shared_lock(shared, std::try_to_lock).owns_lock());
-      ASSERT_TRUE(semaphore.try_acquire());
-      semaphore.release();
+      ASSERT_TRUE(semaphore.TryAcquire());
+      semaphore.Release();
       event.Set();
       ASSERT_TRUE(event.IsSet());
       event.Reset();
       latch.CountDown(0);
       ASSERT_TRUE(latch.TryWait());
-      ASSERT_TRUE(channel.TryPut(1));
+      ASSERT_EQ(channel.TryPut(1), ChannelResult::kOk);
       ASSERT_TRUE(channel.TryGet().has_value());
     }
     EXPECT_FALSE(other_has_run);

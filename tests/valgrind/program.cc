@@ -25,9 +25,9 @@ constexpr int kRounds = 3;
   if (depth > 0) {
     sum = Descend(depth - 1, turn);
   } else {
-    turn->release();
+    turn->Release();
     weft::FiberYield();
-    turn->acquire();
+    turn->Acquire();
     weft::FiberSleepFor(std::chrono::microseconds(100));
   }
   for (const char byte : frame) sum += byte;

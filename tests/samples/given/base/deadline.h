@@ -5,6 +5,4 @@
 
 FiberEvent event;
 FiberChannel<int> channel(1);
-int item;
-bool Enough();
 void Use(int item);

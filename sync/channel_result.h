@@ -1,0 +1,89 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// ChannelResult, ChannelItem<T>, ChannelIterator: how a Put() and a Get() of FiberChannel and FiberBlockingBoundedQueue
+// end. Why they say it so: docs/decisions/014-results.md.
+// Sample:
+//   const ChannelItem<int> item = channel.Get(5ms);
+//   if (item) Use(*item);                                             // as a std::optional
+//   if (item.result() == ChannelResult::kTimedOut) channel.Close();   // and why there is none
+#ifndef WEFT_SYNC_CHANNEL_RESULT_H_
+#define WEFT_SYNC_CHANNEL_RESULT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace weft {
+
+template <class T>
+class FiberChannel;
+template <class T>
+class FiberBlockingBoundedQueue;
+
+// No `if (channel.Put(item))`: it would not say which of these is true.
+enum class [[nodiscard]] ChannelResult : std::uint8_t{
+    kOk,          // The item has been put, or got.
+    kClosed,      // Put: closed. Get: closed, and nothing is left in it.
+    kTimedOut,    // The deadline has passed.
+    kWouldBlock,  // TryPut(), TryGet() only: Put() or Get() would have to wait.
+};
+
+// An item, or none and the reason.
+template <class T>
+class [[nodiscard]] ChannelItem : public std::optional<T> {
+ public:
+  ChannelItem() = default;
+
+  // How the Get() ended: kOk, with an item, or why there is none.
+  ChannelResult result() const noexcept { return result_; }
+
+ private:
+  friend class FiberChannel<T>;
+  friend class FiberBlockingBoundedQueue<T>;
+
+  std::optional<T>* optional() noexcept { return this; }
+
+  ChannelResult result_ = ChannelResult::kWouldBlock;
+};
+
+// What is got from a channel, one after the other, to its end: `for (auto& item : channel)`. A std::input_iterator. It
+// gets an item when it is made and at each ++, which may switch (a thread: block). The former item is destroyed before
+// that wait.
+template <class Channel>
+class ChannelIterator {
+ public:
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = typename Channel::value_type;
+  using difference_type = std::ptrdiff_t;
+
+  explicit ChannelIterator(Channel* channel) : channel_(channel) { Next(); }
+
+  value_type& operator*() const noexcept { return *item_; }
+  value_type* operator->() const noexcept { return &*item_; }
+  ChannelIterator& operator++() {
+    item_.reset();
+    Next();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+
+  // At the end: the channel is closed, and nothing is left in it.
+  friend bool operator==(const ChannelIterator& iterator, std::default_sentinel_t) noexcept {
+    return !iterator.item_.has_value();
+  }
+
+ private:
+  void Next() {
+    if (ChannelItem<value_type> next = channel_->Get()) item_.emplace(*std::move(next));
+  }
+
+  Channel* channel_;
+  mutable std::optional<value_type> item_;  // mutable: reading does not change which item it is.
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_CHANNEL_RESULT_H_
