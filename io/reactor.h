@@ -7,7 +7,7 @@
 //     descriptors (io/fd_slot.h, io/wait_fd.h)
 //        |  Add, Modify, Remove                 any thread
 //        v
-//     ReadinessEngine: epoll or io_uring
+//     EpollEngine
 //        |  Wait                                 the worker that polls (io/poller_lease.h)
 //        v
 //     EventHandler::OnEvents  ->  waiters are claimed  ->  WakeAll: one wake-up pass for all
@@ -18,11 +18,9 @@
 //   RE2  An idle process makes no wake-ups: the wait has no time-out. Time-outs are the timers' (timer/).
 //   RE3  Input and output do not starve behind fibers that are ready: a worker that is never idle polls each 20 us
 //        (SchedulingGroup::kPollEvery). Nor the reverse: who is woken queues behind those that are ready.
-//   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations and io_uring's rings
-//        are shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
+//   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations are
+//        shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
 //        may have a runtime its groups make engines of their own (RT6 in fiber/retired_groups.h).
-//
-// The engine is chosen by --fiber_io_engine.
 #ifndef WEFT_IO_REACTOR_H_
 #define WEFT_IO_REACTOR_H_
 
@@ -32,10 +30,10 @@
 #include <memory>
 #include <system_error>
 
+#include "weft/io/epoll_engine.h"
 #include "weft/io/event_handler.h"
 #include "weft/io/poll_watchdog.h"
 #include "weft/io/poller_lease.h"
-#include "weft/io/readiness_engine.h"
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
@@ -84,7 +82,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   void Interrupt() override;
 
  private:
-  Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine);
+  Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<EpollEngine> engine);
 
   // The process was forked since it was made (RE4).
   bool IsTheParents() const noexcept;
@@ -94,7 +92,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   void StartWatchdog(std::chrono::nanoseconds after);
 
   scheduling_group::SchedulingGroup* const group_;
-  const std::unique_ptr<ReadinessEngine> engine_;
+  const std::unique_ptr<EpollEngine> engine_;
   const unsigned forks_;  // that had made this process when it was made
   int watchdog_ = -1;
   std::chrono::microseconds watchdog_after_{kNoPollerFor};  // the watchdog's own

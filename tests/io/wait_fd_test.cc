@@ -425,8 +425,7 @@ TEST_P(WaitFdTest, WhatWasReadyBeforeTheDeadlineIsTold) {
   waiter.Join();
 }
 
-// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer was not told, since a
-// poll of io_uring keeps it open.
+// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer is told.
 TEST_P(WaitFdTest, WhatNobodyWaitsForAnyMoreIsNotKeptOpen) {
   InFiber([] {
     int sockets[2];
@@ -479,7 +478,7 @@ TEST_P(WaitFdTest, WhatWasWaitedForCanBecomeAStreamThatDoesNotWait) {
   });
 }
 
-// It took the stream's registration away, with io_uring, and who read waited for ever.
+// It took the stream's registration away, and who read waited for ever.
 TEST_P(WaitFdTest, AStreamIsNotRobbedByAWaitForItsNumber) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
