@@ -65,14 +65,40 @@ std::error_code Reactor::Add(int fd, std::uint32_t events, EventHandler* handler
   return {};
 }
 
-std::error_code Reactor::Modify(int fd, std::uint32_t events, EventHandler* handler) {
-  return engine_->Modify(fd, events, handler);
-}
-
 void Reactor::Remove(int fd) noexcept {
   if (IsTheParents()) return;  // RE4
   engine_->Remove(fd);
   lease_.Unregistered();
+}
+
+std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* handler) {
+  std::error_code error;
+  Reactor* former = reactor_.load(std::memory_order_relaxed);
+  Reactor* reactor = former != nullptr && !former->is_left() ? former : Reactor::OfCurrentGroup(&error);
+  if (reactor == nullptr) return error;
+  if (reactor == former) {
+    error = former->engine_->Modify(fd, events, handler);
+    if (error != std::errc::no_such_file_or_directory) return error;
+    former->lease_.Unregistered();  // RG2: close(2) has removed it.
+    reactor_.store(former = nullptr, std::memory_order_relaxed);
+    reactor = Reactor::OfCurrentGroup(&error);
+    if (reactor == nullptr) return error;
+  }
+  if ((error = reactor->Add(fd, events, handler))) return error;
+  if (former != nullptr && former != reactor) former->Remove(fd);
+  reactor_.store(reactor, std::memory_order_relaxed);
+  return {};
+}
+
+bool Registration::Remove(int fd) noexcept {
+  Reactor* const reactor = reactor_.exchange(nullptr, std::memory_order_relaxed);
+  if (reactor != nullptr) reactor->Remove(fd);
+  return reactor != nullptr;
+}
+
+bool Registration::is_left() const noexcept {
+  const Reactor* const reactor = reactor_.load(std::memory_order_relaxed);
+  return reactor != nullptr && reactor->is_left();
 }
 
 Reactor::Counts Reactor::counts() const noexcept {

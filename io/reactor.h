@@ -5,7 +5,7 @@
 // fibers waits for a descriptor for the first time, and the group's for ever.
 //
 //     descriptors (io/fd_slot.h, io/wait_fd.h)
-//        |  Add, Modify, Remove                 any thread
+//        |  Registration                         any thread
 //        v
 //     EpollEngine
 //        |  Wait                                 the worker that polls (io/poller_lease.h)
@@ -39,6 +39,29 @@
 
 namespace weft::io {
 
+class Reactor;
+
+// The one registration of a descriptor's number: with the reactor of the fiber that waited first. Set, Remove: under a
+// lock of its owner's, which the handler is, too.
+//
+//   RG1  Its events are told by workers that run: Set() moves it from a reactor whose runtime has ended.
+//   RG2  A number that was closed behind our back is another descriptor's: Set() registers that one.
+class Registration {
+ public:
+  // A fiber. `events`, EPOLL... bits, are told to the handler from now on, those that there are already at once.
+  [[nodiscard]] std::error_code Set(int fd, std::uint32_t events, EventHandler* handler);
+  // Before the descriptor is closed. The handler may still be told of what was reported before. False: it was not set.
+  bool Remove(int fd) noexcept;
+
+  bool is_set() const noexcept { return reactor_.load(std::memory_order_relaxed) != nullptr; }
+  // Any thread. Set() is to be called before somebody relies on it (RG1). relaxed: changed before and after, not
+  // meanwhile, where it matters: while no fiber runs.
+  bool is_left() const noexcept;
+
+ private:
+  std::atomic<Reactor*> reactor_{nullptr};
+};
+
 class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog::Client {
  public:
   // How long nobody may poll while a worker sleeps; the watchdog looks less often while the poll is visited.
@@ -49,15 +72,6 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   // operation_not_permitted, which says something else elsewhere: a filter's refusal is function_not_supported.
   static Reactor* OfCurrentGroup(std::error_code* error);
   ~Reactor() override;
-
-  // Any thread; `events` are EPOLL... bits. The handler is told of them from now on.
-  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, EventHandler* handler);
-  // It is there already, with this handler.
-  [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, EventHandler* handler);
-  // Before the descriptor is closed. The handler may still be told of what was reported before.
-  void Remove(int fd) noexcept;
-  // One that was added has been closed by somebody else, which has removed it.
-  void Forget() noexcept { lease_.Unregistered(); }
 
   // Statistics.
   struct Counts {
@@ -82,7 +96,12 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   void Interrupt() override;
 
  private:
+  friend class Registration;
+
   Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<EpollEngine> engine);
+
+  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, EventHandler* handler);
+  void Remove(int fd) noexcept;
 
   // The process was forked since it was made (RE4).
   bool IsTheParents() const noexcept;

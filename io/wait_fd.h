@@ -23,7 +23,8 @@
 //        (WF1).
 //   WF3  A wait is about the descriptor that had the number when it began: CloseFd() ends it, even if it has just been
 //        woken for what others wanted.
-//   WF4  While nobody waits nothing is armed. What its owner reads on another thread wakes nobody.
+//   WF4  While nobody waits nothing is armed. What its owner reads on another thread wakes nobody, and where a duplicate
+//        keeps the registration of a closed descriptor, that is not told of the next one with the number.
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 
