@@ -3,8 +3,8 @@
 //
 // EpollEngine: how the kernel is asked which descriptors are ready.
 //
-// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible to
-// the next (io/poller_lease.h).
+// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible
+// to the next (io/poller_lease.h).
 // Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (each change is told once) and
 // EPOLLONESHOT (told once, then silent until Modify) say how.
 //

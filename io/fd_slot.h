@@ -31,6 +31,8 @@
 //   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for
 //        it, unless its reactor's group runs again.
+// Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/015. Registration (io/reactor.h) is
+// shared.
 // Source: the use count is that of Go's fdMutex, in idea; the drained hint is epoll(7)'s.
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_
