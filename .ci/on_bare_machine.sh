@@ -70,9 +70,6 @@ without() {  # without <package>   An optional one.
   rm -rf build/without
   configures release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
 }
-without_liburing() {
-  without Liburing && cmake --build build/without --target weft_io
-}
 needs() {  # needs <package> <Debian's package>
   rm -rf build/without
   says "apt-get install $2" cmake --preset release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
@@ -104,7 +101,6 @@ done
 for package in gRPC Protobuf OpenSSL Python3 TBB boost_fiber boost_json; do
   step "without $package" without "$package"
 done
-step "without Liburing, built" without_liburing
 while read -r package debian_package; do
   step "without $package: an error" needs "$package" "$debian_package"
 done <<<'Boost libboost-context1.81-dev

@@ -10,8 +10,6 @@
 #       Labels that test.sh knows: no_asan, no_tsan (left out in that sanitizer build; say why beside it).
 #   weft_run_under_policy(<layer> <name> <policy>)
 #       the same program once more, as <layer>.<name>.<policy>: its fixtures take that scheduling policy (tests/testing/policy.h).
-#   weft_run_under_io_engine(<layer> <name> <engine>)
-#       likewise with an engine of io (tests/testing/io_engine.h).
 #   weft_add_benchmark(<layer> <name> SOURCES ... [LIBS ...])
 #       the program <layer>_<name>, linked with weft::<layer> (weft::weft if there is no such layer) and Google Benchmark.
 #   weft_add_example(<name> SOURCES ... [LIBS ...] [DEMO_ARGUMENTS ...])
@@ -180,7 +178,6 @@ function(weft_add_shared_library target)
   weft_find_required(Hwloc libhwloc-dev)
   set(Boost_USE_STATIC_LIBS ON)
   weft_find_required(Boost libboost-context1.81-dev 1.81 COMPONENTS context)
-  find_package(Liburing QUIET)
   add_library(${target} SHARED)
   get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
   foreach(layer IN LISTS layers)
@@ -201,9 +198,6 @@ function(weft_add_shared_library target)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC gflags Threads::Threads PRIVATE glog::glog Hwloc::hwloc Boost::context)
-  if(Liburing_FOUND)
-    target_link_libraries(${target} PRIVATE "${LIBURING_LIBRARY}")
-  endif()
   # Calls inside of the library are direct.
   target_link_options(${target} PRIVATE "LINKER:--version-script=${weft_SOURCE_DIR}/cmake/weft.map,-Bsymbolic-functions")
   if(WEFT_SANITIZE STREQUAL "")
@@ -250,10 +244,6 @@ function(weft_install)
   # For pkg-config.  What uses comes before what is used, as the linker wants static libraries.
   set(WEFT_PC_REQUIRES "libglog gflags hwloc")
   set(WEFT_PC_LIBS "-l:libboost_context.a ")
-  find_package(Liburing QUIET)
-  if(Liburing_FOUND)
-    string(PREPEND WEFT_PC_LIBS "-luring ")
-  endif()
   foreach(layer IN LISTS layers)
     get_target_property(type weft_${layer} TYPE)
     if(type STREQUAL "STATIC_LIBRARY")
@@ -302,10 +292,6 @@ function(weft_run_under_policy layer name policy)
   weft_run_again(${layer} ${name} ${policy} policy_${policy} "WEFT_TEST_POLICY=${policy}")
 endfunction()
 
-function(weft_run_under_io_engine layer name engine)
-  weft_run_again(${layer} ${name} ${engine} engine_${engine} "WEFT_TEST_IO_ENGINE=${engine}")
-endfunction()
-
 # The test <layer>.<name> once more, as <layer>.<name>.<suffix>, with one more label and variable.
 function(weft_run_again layer name suffix label environment)
   if(NOT TEST ${layer}.${name})
@@ -324,7 +310,7 @@ endfunction()
 # have one thread. Two of them run at a time.
 function(weft_tests_need_one_cpu)
   foreach(test IN LISTS ARGN)
-    foreach(run IN ITEMS "${test}" "${test}.v2" "${test}.io_uring")
+    foreach(run IN ITEMS "${test}" "${test}.v2")
       if(TEST ${run})
         set_tests_properties(${run} PROPERTIES PROCESSORS 1)
       endif()

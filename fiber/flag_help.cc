@@ -31,8 +31,7 @@ constexpr Group kGroups[] = {
     {"scheduling", {"scheduling_name", "work_stealing_ratio", "cross_numa_work_stealing_ratio", "run_queue_size"}},
     {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size"}},
     {"input, output and blocking calls",
-     {"reactors_per_scheduling_group", "io_engine", "blocking_threads", "blocking_queue_size",
-      "blocking_idle_timeout_ms"}},
+     {"reactors_per_scheduling_group", "blocking_threads", "blocking_queue_size", "blocking_idle_timeout_ms"}},
     {"start, end and limits", {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers"}},
 };
 

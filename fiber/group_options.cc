@@ -47,7 +47,6 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
       .worker_cpus = options.worker_disallow_cpu_migration ? WorkerCpusHere(planned, here) : std::vector<int>(),
       .start_timeout = options.start_timeout,
       .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
-      .io_engine = options.io_engine,
       .max_ready_wait = options.limit_ready_wait,
   };
 }

@@ -48,7 +48,6 @@ DEFINE_int64(fiber_stack_pool_size, 1024,
 DEFINE_int64(fiber_reactors_per_scheduling_group, 0,
              "Reactors per scheduling group: 1, and 0 means the same."
              " In 0..1.");
-DEFINE_string(fiber_io_engine, "epoll", "How the kernel is asked which descriptors are ready: epoll or io_uring.");
 DEFINE_int64(fiber_blocking_threads, 64,
              "Threads that run FiberBlocking calls, at most; made when needed."
              " In 1..4096.");
@@ -112,7 +111,6 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->stack_guard_size = FLAGS_fiber_stack_guard_size;
   options->stack_pool_size = FLAGS_fiber_stack_pool_size;
   options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
-  options->io_engine = FLAGS_fiber_io_engine;
   options->blocking_threads = FLAGS_fiber_blocking_threads;
   options->blocking_queue_size = FLAGS_fiber_blocking_queue_size;
   options->blocking_idle_timeout = std::chrono::milliseconds(FLAGS_fiber_blocking_idle_timeout_ms);

@@ -102,11 +102,6 @@ std::optional<std::string> CheckBlocking(const Options& options) {
   return CheckRange("blocking_idle_timeout_ms", options.blocking_idle_timeout.count(), 0, kMaxTimeoutMs);
 }
 
-std::optional<std::string> CheckIoEngine(const std::string& name) {
-  if (name == "epoll" || name == "io_uring") return std::nullopt;
-  return Refuse("io_engine", name, "epoll or io_uring");
-}
-
 // "v1 or v2": the policies there are now.
 std::optional<std::string> CheckSchedulingName(const std::string& name) {
   std::string names;
@@ -165,7 +160,6 @@ std::optional<std::string> ValidateOptions(const Options& options) {
       CheckTimeouts,
       CheckLimits,
       [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
-      [](const Options& o) { return CheckIoEngine(o.io_engine); },
       CheckMachine,
   };
   for (const Check check : checks) {

@@ -72,9 +72,6 @@ struct Options {
   // Reactors per scheduling group: one, which its idle workers poll (io/reactor.h).  0: the same.
   std::int64_t reactors_per_scheduling_group = 0;
 
-  // How reactors ask the kernel which descriptors are ready: "epoll" or "io_uring" (io/readiness_engine.h).
-  std::string io_engine = "epoll";
-
   // Threads that run FiberBlocking() calls, at most: so many run at once (io/fiber_blocking.h). Made when needed.
   std::int64_t blocking_threads = 64;
 

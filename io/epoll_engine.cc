@@ -13,7 +13,7 @@
 
 namespace weft::io {
 
-std::unique_ptr<ReadinessEngine> EpollEngine::Make(std::error_code* error) {
+std::unique_ptr<EpollEngine> EpollEngine::Make(std::error_code* error) {
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   const int interrupter = epoll < 0 ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
@@ -23,7 +23,7 @@ std::unique_ptr<ReadinessEngine> EpollEngine::Make(std::error_code* error) {
     if (epoll >= 0) ::close(epoll);
     return nullptr;
   }
-  return std::unique_ptr<ReadinessEngine>(new EpollEngine(epoll, interrupter));
+  return std::unique_ptr<EpollEngine>(new EpollEngine(epoll, interrupter));
 }
 
 EpollEngine::~EpollEngine() {

@@ -1,34 +1,54 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// EpollEngine: readiness by epoll.
+// EpollEngine: how the kernel is asked which descriptors are ready.
+//
+// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible
+// to the next (io/poller_lease.h).
+// Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (each change is told once) and
+// EPOLLONESHOT (told once, then silent until Modify) say how.
 //
 // Interrupt() writes to an eventfd that is registered edge-triggered and never read: each write is told once. (Its
 // count would overflow after 2^64 of them.)
+// Rejected: io_uring, see docs/decisions/015.
 #ifndef WEFT_IO_EPOLL_ENGINE_H_
 #define WEFT_IO_EPOLL_ENGINE_H_
 
 #include <sys/epoll.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-
-#include "weft/io/readiness_engine.h"
+#include <system_error>
 
 namespace weft::io {
 
-class EpollEngine final : public ReadinessEngine {
+class EpollEngine {
  public:
-  // nullptr: *error.
-  static std::unique_ptr<ReadinessEngine> Make(std::error_code* error);
-  ~EpollEngine() override;
+  struct Event {
+    void* tag;
+    std::uint32_t events;
+  };
 
-  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, void* tag) override;
-  [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, void* tag) override;
-  void Remove(int fd) noexcept override;
-  std::size_t Wait(bool block) override;
-  Event event(std::size_t i) const override { return {events_[i].data.ptr, events_[i].events}; }
-  void Interrupt() noexcept override;
+  // nullptr, and *error says why: the system refuses it.
+  static std::unique_ptr<EpollEngine> Make(std::error_code* error);
+  EpollEngine(const EpollEngine&) = delete;
+  EpollEngine& operator=(const EpollEngine&) = delete;
+  ~EpollEngine();
+
+  // file_exists: it was added already, and not removed.
+  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, void* tag);
+  // no_such_file_or_directory: it was not added, or has been closed since.
+  [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, void* tag);
+  void Remove(int fd) noexcept;
+
+  // How many events there are now, 0 too; they stay until the next Wait(). block: until there is one or Interrupt() was
+  // called since the last Wait() that blocked; sometimes without a reason.
+  std::size_t Wait(bool block);
+  Event event(std::size_t i) const { return {events_[i].data.ptr, events_[i].events}; }
+
+  void Interrupt() noexcept;
 
  private:
   // As many at a time; what is left comes with the next Wait(), the kernel goes round.

@@ -17,7 +17,6 @@
 #include "weft/base/spin_lock.h"
 #include "weft/io/io_result.h"
 #include "weft/io/poll_until.h"
-#include "weft/io/reactor.h"
 #include "weft/io/wait_fd.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/park.h"
@@ -76,7 +75,6 @@ class FdSlotPool {
 FdSlot* FdSlot::Take(int fd) {
   FdSlot* slot = FdSlotPool::Get().Take();
   slot->fd_ = fd;
-  slot->reactor_.store(nullptr, std::memory_order_relaxed);
   slot->registered_ = 0;
   for (Side& side : slot->sides_) {
     // Under the lock: an event about the last use may be told just now (FD2).
@@ -133,11 +131,7 @@ void FdSlot::CloseSide(Side* side, WaitList* claimed) noexcept {
 void FdSlot::CloseFd() noexcept {
   {
     std::lock_guard guard(register_mutex_);
-    if (Reactor* reactor = reactor_.exchange(nullptr, std::memory_order_relaxed)) {
-      reactor->Remove(fd_);
-    } else {
-      ForgetFd(fd_);  // As in Register(), which was not needed.
-    }
+    if (!registration_.Remove(fd_)) ForgetFd(fd_);  // As in Register(), which was not needed.
     if (thread_waker_ >= 0) ::close(std::exchange(thread_waker_, -1));
   }
   ::close(fd_);
@@ -191,23 +185,12 @@ void FdSlot::Succeeded(Direction direction) noexcept {
   if (scheduling_group::CurrentFiber() != nullptr) scheduling_group::YieldCurrentFiber();
 }
 
-// FD7. relaxed: changed before and after, not meanwhile, where it matters: while no fiber runs.
-bool FdSlot::IsLeft() const noexcept {
-  const Reactor* reactor = reactor_.load(std::memory_order_relaxed);
-  return reactor != nullptr && reactor->is_left();
-}
-
 std::error_code FdSlot::Register(Direction direction) {
   ForgetFd(fd_);  // Who had it before may have waited for it, and there is one registration of each descriptor.
-  std::error_code error;
   std::lock_guard guard(register_mutex_);
-  Reactor* const former = reactor_.load(std::memory_order_relaxed);
-  Reactor* reactor = former;
-  if (former == nullptr || former->is_left()) reactor = Reactor::OfCurrentGroup(&error);
-  if (reactor == nullptr) return error;
   const std::uint32_t events =
       registered_ | (direction == kRead ? EPOLLIN | EPOLLPRI | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
-  if (events == registered_ && reactor == former) return {};
+  if (events == registered_ && !registration_.is_left()) return {};
   Side& side = sides_[direction];
   if (direction == kRead && !IsTcp(fd_)) {
     side.queue.lock();
@@ -215,9 +198,7 @@ std::error_code FdSlot::Register(Direction direction) {
     side.word.fetch_or(kShortProvesNothing, std::memory_order_relaxed);
     side.queue.unlock();
   }
-  if ((error = reactor == former ? reactor->Modify(fd_, events, this) : reactor->Add(fd_, events, this))) return error;
-  if (former != nullptr && reactor != former) former->Remove(fd_);
-  reactor_.store(reactor, std::memory_order_relaxed);
+  if (const std::error_code error = registration_.Set(fd_, events, this)) return error;
   registered_ = events;
   side.registered.store(true, std::memory_order_relaxed);
   return {};
@@ -226,7 +207,7 @@ std::error_code FdSlot::Register(Direction direction) {
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   Side& side = sides_[direction];
-  if (!side.registered.load(std::memory_order_relaxed) || IsLeft()) [[unlikely]] {
+  if (!side.registered.load(std::memory_order_relaxed) || registration_.is_left()) [[unlikely]] {
     // The kernel tells of what is ready when it is registered, so what came before is not missed.
     if (std::error_code error = Register(direction)) return error;
   }

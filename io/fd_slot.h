@@ -31,6 +31,8 @@
 //   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for
 //        it, unless its reactor's group runs again.
+// Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Registration (io/reactor.h) is
+// shared.
 // Source: the use count is that of Go's fdMutex, in idea; the drained hint is epoll(7)'s.
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_
@@ -43,11 +45,10 @@
 #include "weft/base/atomic.h"
 #include "weft/base/deadline.h"
 #include "weft/io/event_handler.h"
+#include "weft/io/reactor.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft::io {
-
-class Reactor;
 
 class FdSlot final : public EventHandler {
  public:
@@ -131,7 +132,6 @@ class FdSlot final : public EventHandler {
   void SetReady(Side* side, std::uint32_t flags, synchronization::WaitList* claimed) noexcept;
   void CloseSide(Side* side, synchronization::WaitList* claimed) noexcept;
   [[nodiscard]] std::error_code Register(Direction direction);
-  bool IsLeft() const noexcept;
   [[nodiscard]] std::error_code WaitInThread(Direction direction, Deadline deadline) noexcept;
   void CloseFd() noexcept;
   void GiveBack() noexcept;
@@ -139,9 +139,9 @@ class FdSlot final : public EventHandler {
   Side sides_[2];
   std::atomic<std::uint64_t> uses_{0};
   int fd_ = -1;
-  std::atomic<Reactor*> reactor_{nullptr};  // where it is registered; changed under register_mutex_
-  std::uint32_t registered_ = 0;            // for which events; likewise
-  int thread_waker_ = -1;                   // an eventfd, if a thread has ever waited; likewise
+  Registration registration_;     // guarded by register_mutex_, all three
+  std::uint32_t registered_ = 0;  // for which events
+  int thread_waker_ = -1;         // an eventfd, if a thread has ever waited
   std::mutex register_mutex_;
   FdSlot* next_free_ = nullptr;
 };

@@ -10,7 +10,6 @@
 #include <mutex>
 
 #include "weft/base/check.h"
-#include "weft/io/readiness_engines.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
@@ -38,7 +37,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   static std::mutex mutex;
   std::lock_guard guard(mutex);
   if (auto* poller = group->idle_poller()) return static_cast<Reactor*>(poller);
-  std::unique_ptr<ReadinessEngine> engine = MakeReadinessEngineOrEpoll(group->options().io_engine, error);
+  std::unique_ptr<EpollEngine> engine = EpollEngine::Make(error);
   std::unique_ptr<Reactor> reactor;
   if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
   if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
@@ -51,7 +50,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   return made;
 }
 
-Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine)
+Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
     : group_(group), engine_(std::move(engine)), forks_(forks.load(std::memory_order_relaxed)) {}
 
 bool Reactor::IsTheParents() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
@@ -66,14 +65,40 @@ std::error_code Reactor::Add(int fd, std::uint32_t events, EventHandler* handler
   return {};
 }
 
-std::error_code Reactor::Modify(int fd, std::uint32_t events, EventHandler* handler) {
-  return engine_->Modify(fd, events, handler);
-}
-
 void Reactor::Remove(int fd) noexcept {
   if (IsTheParents()) return;  // RE4
   engine_->Remove(fd);
   lease_.Unregistered();
+}
+
+std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* handler) {
+  std::error_code error;
+  Reactor* former = reactor_.load(std::memory_order_relaxed);
+  Reactor* reactor = former != nullptr && !former->is_left() ? former : Reactor::OfCurrentGroup(&error);
+  if (reactor == nullptr) return error;
+  if (reactor == former) {
+    error = former->engine_->Modify(fd, events, handler);
+    if (error != std::errc::no_such_file_or_directory) return error;
+    former->lease_.Unregistered();  // RG2: close(2) has removed it.
+    reactor_.store(former = nullptr, std::memory_order_relaxed);
+    reactor = Reactor::OfCurrentGroup(&error);
+    if (reactor == nullptr) return error;
+  }
+  if ((error = reactor->Add(fd, events, handler))) return error;
+  if (former != nullptr && former != reactor) former->Remove(fd);
+  reactor_.store(reactor, std::memory_order_relaxed);
+  return {};
+}
+
+bool Registration::Remove(int fd) noexcept {
+  Reactor* const reactor = reactor_.exchange(nullptr, std::memory_order_relaxed);
+  if (reactor != nullptr) reactor->Remove(fd);
+  return reactor != nullptr;
+}
+
+bool Registration::is_left() const noexcept {
+  const Reactor* const reactor = reactor_.load(std::memory_order_relaxed);
+  return reactor != nullptr && reactor->is_left();
 }
 
 Reactor::Counts Reactor::counts() const noexcept {
@@ -110,7 +135,7 @@ void Reactor::Wait() {
 void Reactor::LeaveAfterDispatch() {
   synchronization::WaitList claimed;
   for (std::size_t i = 0; i < found_; ++i) {
-    const ReadinessEngine::Event event = engine_->event(i);
+    const EpollEngine::Event event = engine_->event(i);
     if (event.tag != nullptr) static_cast<EventHandler*>(event.tag)->OnEvents(event.events, &claimed);
   }
   if (found_ != 0) events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);

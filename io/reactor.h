@@ -5,9 +5,9 @@
 // fibers waits for a descriptor for the first time, and the group's for ever.
 //
 //     descriptors (io/fd_slot.h, io/wait_fd.h)
-//        |  Add, Modify, Remove                 any thread
+//        |  Registration                         any thread
 //        v
-//     ReadinessEngine: epoll or io_uring
+//     EpollEngine
 //        |  Wait                                 the worker that polls (io/poller_lease.h)
 //        v
 //     EventHandler::OnEvents  ->  waiters are claimed  ->  WakeAll: one wake-up pass for all
@@ -18,11 +18,9 @@
 //   RE2  An idle process makes no wake-ups: the wait has no time-out. Time-outs are the timers' (timer/).
 //   RE3  Input and output do not starve behind fibers that are ready: a worker that is never idle polls each 20 us
 //        (SchedulingGroup::kPollEvery). Nor the reverse: who is woken queues behind those that are ready.
-//   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations and io_uring's rings
-//        are shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
+//   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations are
+//        shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
 //        may have a runtime its groups make engines of their own (RT6 in fiber/retired_groups.h).
-//
-// The engine is chosen by --fiber_io_engine.
 #ifndef WEFT_IO_REACTOR_H_
 #define WEFT_IO_REACTOR_H_
 
@@ -32,14 +30,37 @@
 #include <memory>
 #include <system_error>
 
+#include "weft/io/epoll_engine.h"
 #include "weft/io/event_handler.h"
 #include "weft/io/poll_watchdog.h"
 #include "weft/io/poller_lease.h"
-#include "weft/io/readiness_engine.h"
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::io {
+
+class Reactor;
+
+// The one registration of a descriptor's number: with the reactor of the fiber that waited first. Set, Remove: under a
+// lock of its owner's, which the handler is, too.
+//
+//   RG1  Its events are told by workers that run: Set() moves it from a reactor whose runtime has ended.
+//   RG2  A number that was closed behind our back is another descriptor's: Set() registers that one.
+class Registration {
+ public:
+  // A fiber. `events`, EPOLL... bits, are told to the handler from now on, those that there are already at once.
+  [[nodiscard]] std::error_code Set(int fd, std::uint32_t events, EventHandler* handler);
+  // Before the descriptor is closed. The handler may still be told of what was reported before. False: it was not set.
+  bool Remove(int fd) noexcept;
+
+  bool is_set() const noexcept { return reactor_.load(std::memory_order_relaxed) != nullptr; }
+  // Any thread. Set() is to be called before somebody relies on it (RG1). relaxed: changed before and after, not
+  // meanwhile, where it matters: while no fiber runs.
+  bool is_left() const noexcept;
+
+ private:
+  std::atomic<Reactor*> reactor_{nullptr};
+};
 
 class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog::Client {
  public:
@@ -51,15 +72,6 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   // operation_not_permitted, which says something else elsewhere: a filter's refusal is function_not_supported.
   static Reactor* OfCurrentGroup(std::error_code* error);
   ~Reactor() override;
-
-  // Any thread; `events` are EPOLL... bits. The handler is told of them from now on.
-  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, EventHandler* handler);
-  // It is there already, with this handler.
-  [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, EventHandler* handler);
-  // Before the descriptor is closed. The handler may still be told of what was reported before.
-  void Remove(int fd) noexcept;
-  // One that was added has been closed by somebody else, which has removed it.
-  void Forget() noexcept { lease_.Unregistered(); }
 
   // Statistics.
   struct Counts {
@@ -84,7 +96,12 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   void Interrupt() override;
 
  private:
-  Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<ReadinessEngine> engine);
+  friend class Registration;
+
+  Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<EpollEngine> engine);
+
+  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, EventHandler* handler);
+  void Remove(int fd) noexcept;
 
   // The process was forked since it was made (RE4).
   bool IsTheParents() const noexcept;
@@ -94,7 +111,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   void StartWatchdog(std::chrono::nanoseconds after);
 
   scheduling_group::SchedulingGroup* const group_;
-  const std::unique_ptr<ReadinessEngine> engine_;
+  const std::unique_ptr<EpollEngine> engine_;
   const unsigned forks_;  // that had made this process when it was made
   int watchdog_ = -1;
   std::chrono::microseconds watchdog_after_{kNoPollerFor};  // the watchdog's own

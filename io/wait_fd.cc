@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
-#include <utility>
 
 #include "weft/io/event_handler.h"
 #include "weft/io/io_result.h"
@@ -72,9 +71,9 @@ class ForeignFd final : public EventHandler {
   [[nodiscard]] WaitFdResult LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes);
 
   std::mutex mutex_;
-  Reactor* reactor_ = nullptr;  // guarded by mutex_, all three
-  std::uint32_t waits_ = 0;     // under way
-  std::uint32_t closes_ = 0;    // by Forget(); changed under the queue's lock, too
+  Registration registration_;  // guarded by mutex_, all three
+  std::uint32_t waits_ = 0;    // under way
+  std::uint32_t closes_ = 0;   // by Forget(); changed under the queue's lock, too
   // Guarded by the queue's lock; wanted_ is added to under mutex_ besides.
   synchronization::WaitQueue queue_;
   std::uint32_t count_ = 0;   // of events
@@ -83,26 +82,9 @@ class ForeignFd final : public EventHandler {
 };
 
 std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
-  std::error_code error;
-  if (reactor_ != nullptr && reactor_->is_left() && Reactor::OfCurrentGroup(&error) != reactor_) {
-    reactor_->Remove(fd);  // The workers that polled have ended with their runtime, maybe for ever.
-    reactor_ = nullptr;
-  }
-  if (reactor_ != nullptr) {
-    error = reactor_->Modify(fd, events | EPOLLONESHOT, this);
-    // It was closed behind our back, and the number is another descriptor's now.
-    if (error != std::errc::no_such_file_or_directory) return error;
-    reactor_->Forget();
-    reactor_ = nullptr;
-  }
-  Reactor* reactor = Reactor::OfCurrentGroup(&error);
-  if (reactor == nullptr) return error;
-  if ((error = reactor->Add(fd, events | EPOLLONESHOT, this))) {
-    // There is another handler: ours is not.
-    return error == std::errc::file_exists ? ErrnoCode(EBUSY) : error;
-  }
-  reactor_ = reactor;
-  return {};
+  const std::error_code error = registration_.Set(fd, events | EPOLLONESHOT, this);
+  // There is another handler: ours is not.
+  return error == std::errc::file_exists ? ErrnoCode(EBUSY) : error;
 }
 
 WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, Deadline deadline) {
@@ -119,7 +101,7 @@ WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, Deadline deadline) {
   const bool armed = wanted_ != 0;
   wanted_ = 0;
   queue_.unlock();
-  if (armed && reactor_ != nullptr) std::exchange(reactor_, nullptr)->Remove(fd);  // WF4
+  if (armed) (void)registration_.Remove(fd);  // WF4
   return result;
 }
 
@@ -163,7 +145,7 @@ WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t
 }
 
 void ForeignFd::Forget(int fd, WaitList* claimed) {
-  if (reactor_ != nullptr) std::exchange(reactor_, nullptr)->Remove(fd);
+  (void)registration_.Remove(fd);
   queue_.lock();
   ++closes_;
   queue_.unlock();
@@ -174,7 +156,7 @@ void ForeignFd::Forget(int fd) {
   WaitList claimed;
   {
     std::lock_guard guard(mutex_);
-    if (waits_ == 0 && reactor_ == nullptr) return;
+    if (waits_ == 0 && !registration_.is_set()) return;
     Forget(fd, &claimed);
   }
   synchronization::WakeAll(&claimed);

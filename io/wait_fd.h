@@ -23,7 +23,10 @@
 //        (WF1).
 //   WF3  A wait is about the descriptor that had the number when it began: CloseFd() ends it, even if it has just been
 //        woken for what others wanted.
-//   WF4  While nobody waits nothing is armed: io_uring would keep open what its owner closes.
+//   WF4  While nobody waits nothing is armed. What its owner reads on another thread wakes nobody, and a registration
+//        that a duplicate of a closed descriptor keeps alive is not taken for the next one's with the number.
+// Rejected: one way of waiting with FdSlot (io/fd_slot.h), see docs/decisions/016. They share Registration
+// (io/reactor.h).
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 

@@ -31,7 +31,6 @@ struct GroupOptions {
   std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
   std::size_t warm_stacks = 1024;              // TrimIdleMemory() keeps so many free stacks with their memory
-  std::string io_engine = "epoll";             // for whoever makes its idle poller
   context::StackPool::Options stacks{};        // stack_size, guard and node above win
   std::chrono::nanoseconds max_ready_wait{0};  // beyond it the group is overloaded (overload_detector.h); 0: never
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits

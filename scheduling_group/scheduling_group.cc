@@ -48,7 +48,7 @@ void SchedulingGroup::Close() {
 
 bool SchedulingGroup::CanReopen(const Options& options) const {
   // The poller's, and where the group itself lies. The clock is a test's.
-  return options.id == options_.id && options.node == options_.node && options.io_engine == options_.io_engine;
+  return options.id == options_.id && options.node == options_.node;
 }
 
 void SchedulingGroup::Reopen(const Options& options) {

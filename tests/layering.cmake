@@ -17,9 +17,9 @@ if(NOT layers)
 endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
-set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<liburing" "<grpc")
+set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<grpc")
 set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$)" "^fiber/(runtime_flags|flag_file|flag_help|testing)$" "^base/(log|check)$"
-                      "^io/uring_engine$" "^interop/grpc_")
+                      "^interop/grpc_")
 
 set(offences "")
 set(units "")

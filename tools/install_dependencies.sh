@@ -15,7 +15,7 @@
 set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
-  libgoogle-glog-dev liburing-dev"
+  libgoogle-glog-dev"
 example_packages="libboost-json1.81-dev libssl-dev wrk"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="git libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio

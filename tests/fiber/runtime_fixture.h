@@ -23,7 +23,6 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 
-#include "testing/io_engine.h"
 #include "testing/policy.h"
 
 namespace weft::fiber {
@@ -49,7 +48,6 @@ inline Options OptionsOf(Shape shape) {
   options.concurrency_hint = std::int64_t{shape.workers} * shape.groups;
   options.scheduling_group_size = shape.workers;
   options.scheduling_name = weft::testing::PolicyUnderTest();
-  options.io_engine = weft::testing::IoEngineUnderTest();
   return options;
 }
 

@@ -32,7 +32,6 @@ TcpListener Listening() {
   return listener;
 }
 
-// Once for each engine: io.fork and io.fork.io_uring.
 class IoForkTest : public ::testing::Test {
  protected:
   IoRuntime runtime_{Shape{2, 1}};

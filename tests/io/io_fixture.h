@@ -4,7 +4,7 @@
 // For tests of io: a runtime of a given shape around each test, and afterwards no fiber, no descriptor and no
 // registration may be left.
 //
-// WEFT_TEST_POLICY and WEFT_TEST_IO_ENGINE choose what they run on.
+// WEFT_TEST_POLICY chooses what they run on.
 #ifndef WEFT_TESTS_IO_IO_FIXTURE_H_
 #define WEFT_TESTS_IO_IO_FIXTURE_H_
 

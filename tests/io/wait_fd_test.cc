@@ -334,6 +334,23 @@ TEST_P(WaitFdTest, ANumberThatWasClosedBehindOurBackIsAnotherDescriptor) {
   });
 }
 
+// The same where the first was ready, so that its registration stays (RG2). The second is waited for in each group.
+TEST_P(WaitFdTest, ANumberThatWasReadyAndClosedBehindOurBackIsAnotherDescriptor) {
+  for (std::size_t group = 0; group < fiber::GetSchedulingGroupCount(); ++group) {
+    const int first = ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+    InFiber([first] { EXPECT_EQ(WaitFd(first, POLLIN, Soon()).events, POLLIN); });
+    ::close(first);
+    const int second = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    ASSERT_EQ(second, first);
+    Fiber waiter({.scheduling_group = group, .scheduling_group_local = true},
+                 [second] { EXPECT_EQ(WaitFd(second, POLLIN, Soon()).events, POLLIN); });
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(second, &one, sizeof(one)), 8);
+    waiter.Join();
+    EXPECT_FALSE(CloseFd(second));
+  }
+}
+
 // A duplicate keeps the old one's registration alive in the kernel: its events are about nobody, or a hint to the new.
 TEST_P(WaitFdTest, ADuplicateOfWhatWasClosedDoesNoHarm) {
   InFiber([] {
@@ -425,8 +442,7 @@ TEST_P(WaitFdTest, WhatWasReadyBeforeTheDeadlineIsTold) {
   waiter.Join();
 }
 
-// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer was not told, since a
-// poll of io_uring keeps it open.
+// What was waited for in vain is closed by close(2), as it may be when nobody waits: the peer is told.
 TEST_P(WaitFdTest, WhatNobodyWaitsForAnyMoreIsNotKeptOpen) {
   InFiber([] {
     int sockets[2];
@@ -479,7 +495,7 @@ TEST_P(WaitFdTest, WhatWasWaitedForCanBecomeAStreamThatDoesNotWait) {
   });
 }
 
-// It took the stream's registration away, with io_uring, and who read waited for ever.
+// It took the stream's registration away, and who read waited for ever.
 TEST_P(WaitFdTest, AStreamIsNotRobbedByAWaitForItsNumber) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);

@@ -33,7 +33,6 @@
 #include "weft/io/wait_fd.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/tests/testing/io_engine.h"
 #include "weft/tests/testing/policy.h"
 
 namespace weft::io {
@@ -213,7 +212,6 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
   options.concurrency_hint = GetParam();
   options.scheduling_group_size = GetParam() == 6 ? 3 : 0;  // Two groups.
   options.scheduling_name = testing::PolicyUnderTest();
-  options.io_engine = testing::IoEngineUnderTest();
   fiber::StartRuntime(options);
   std::size_t descriptors_of_weft = 0;
   {

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Reactor relies on, of each engine.
+// What Reactor relies on.
 
-#include "weft/io/readiness_engine.h"
+#include "weft/io/epoll_engine.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,22 +14,19 @@
 
 #include <atomic>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "weft/io/readiness_engines.h"
-
 namespace weft::io {
 namespace {
 
-class ReadinessEngineTest : public ::testing::TestWithParam<std::string> {
+class EpollEngineTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::error_code error;
-    engine = MakeReadinessEngine(GetParam(), &error);
-    if (engine == nullptr) GTEST_SKIP() << "the system refuses " << GetParam() << ": " << error.message();
+    engine = EpollEngine::Make(&error);
+    ASSERT_NE(engine, nullptr) << error.message();
     ASSERT_EQ(::pipe2(pipe, O_NONBLOCK | O_CLOEXEC), 0);
   }
   void TearDown() override {
@@ -56,7 +53,7 @@ class ReadinessEngineTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  std::unique_ptr<ReadinessEngine> engine;
+  std::unique_ptr<EpollEngine> engine;
   int pipe[2] = {-1, -1};
   int tag_ = 0;
   void* const tag = &tag_;
@@ -71,15 +68,7 @@ class ReadinessEngineTest : public ::testing::TestWithParam<std::string> {
   }
 };
 
-#ifdef WEFT_HAVE_LIBURING
-INSTANTIATE_TEST_SUITE_P(Engines, ReadinessEngineTest, ::testing::Values("epoll", "io_uring"),
-                         [](const ::testing::TestParamInfo<std::string>& engine) { return engine.param; });
-#else
-INSTANTIATE_TEST_SUITE_P(Engines, ReadinessEngineTest, ::testing::Values("epoll"),
-                         [](const ::testing::TestParamInfo<std::string>& engine) { return engine.param; });
-#endif
-
-TEST_P(ReadinessEngineTest, EachChangeIsToldOnce) {
+TEST_F(EpollEngineTest, EachChangeIsToldOnce) {
   ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
   EXPECT_EQ(Look(tag), 0u);
   WriteByte();
@@ -90,14 +79,14 @@ TEST_P(ReadinessEngineTest, EachChangeIsToldOnce) {
   engine->Remove(pipe[0]);
 }
 
-TEST_P(ReadinessEngineTest, WhatIsThereAlreadyIsToldWhenItIsAdded) {
+TEST_F(EpollEngineTest, WhatIsThereAlreadyIsToldWhenItIsAdded) {
   WriteByte();
   ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
   EXPECT_EQ(WaitFor(tag) & EPOLLIN, EPOLLIN);
   engine->Remove(pipe[0]);
 }
 
-TEST_P(ReadinessEngineTest, WhatIsThereAlreadyIsToldWhenItIsModified) {
+TEST_F(EpollEngineTest, WhatIsThereAlreadyIsToldWhenItIsModified) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
   ASSERT_FALSE(engine->Add(sockets[0], EPOLLIN | EPOLLET, tag));
@@ -108,7 +97,7 @@ TEST_P(ReadinessEngineTest, WhatIsThereAlreadyIsToldWhenItIsModified) {
   for (const int fd : sockets) ::close(fd);
 }
 
-TEST_P(ReadinessEngineTest, OneShotIsSilentUntilItIsModified) {
+TEST_F(EpollEngineTest, OneShotIsSilentUntilItIsModified) {
   WriteByte();
   ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLONESHOT, tag));
   EXPECT_EQ(WaitFor(tag) & EPOLLIN, EPOLLIN);
@@ -119,39 +108,36 @@ TEST_P(ReadinessEngineTest, OneShotIsSilentUntilItIsModified) {
   engine->Remove(pipe[0]);
 }
 
-TEST_P(ReadinessEngineTest, NothingIsToldAfterRemove) {
+TEST_F(EpollEngineTest, NothingIsToldAfterRemove) {
   ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
   engine->Remove(pipe[0]);
   WriteByte();
   EXPECT_EQ(Look(tag), 0u);
 }
 
-TEST_P(ReadinessEngineTest, TheEndIsTold) {
+TEST_F(EpollEngineTest, TheEndIsTold) {
   ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLRDHUP | EPOLLET, tag));
   ::close(std::exchange(pipe[1], -1));
   EXPECT_EQ(WaitFor(tag) & EPOLLHUP, EPOLLHUP);
   engine->Remove(pipe[0]);
 }
 
-TEST_P(ReadinessEngineTest, ModifyFindsThatTheDescriptorWasClosedAndIsAnotherNow) {
+TEST_F(EpollEngineTest, ModifyFindsThatTheDescriptorWasClosedAndIsAnotherNow) {
   const int first = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   ASSERT_FALSE(engine->Add(first, EPOLLIN | EPOLLONESHOT, tag));
   ::close(first);
   const int second = ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
   ASSERT_EQ(second, first);
   int other = 0;
-  const std::error_code error = engine->Modify(second, EPOLLIN | EPOLLONESHOT, &other);
-  if (error) {
-    EXPECT_EQ(error, std::errc::no_such_file_or_directory);
-    ASSERT_FALSE(engine->Add(second, EPOLLIN | EPOLLONESHOT, &other));
-  }
+  EXPECT_EQ(engine->Modify(second, EPOLLIN | EPOLLONESHOT, &other), std::errc::no_such_file_or_directory);
+  ASSERT_FALSE(engine->Add(second, EPOLLIN | EPOLLONESHOT, &other));
   EXPECT_EQ(WaitFor(&other) & EPOLLIN, EPOLLIN);  // Of the second one.
   engine->Remove(second);
   ::close(second);
 }
 
-// Or the first would wait for ever: io_uring dropped it.
-TEST_P(ReadinessEngineTest, ASecondRegistrationOfADescriptorIsRefused) {
+// Or the first would wait for ever.
+TEST_F(EpollEngineTest, ASecondRegistrationOfADescriptorIsRefused) {
   int other = 0;
   ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
   EXPECT_EQ(engine->Add(pipe[0], EPOLLIN | EPOLLONESHOT, &other), std::errc::file_exists);
@@ -164,21 +150,14 @@ TEST_P(ReadinessEngineTest, ASecondRegistrationOfADescriptorIsRefused) {
   engine->Remove(pipe[0]);
 }
 
-// Its memory is the engine's, and no completion of it is seen any more (LeakSanitizer).
-TEST_P(ReadinessEngineTest, WhatWasRemovedBeforeTheEndIsGivenBack) {
-  ASSERT_FALSE(engine->Add(pipe[0], EPOLLIN | EPOLLET, tag));
-  engine->Remove(pipe[0]);
-  engine.reset();
-}
-
-TEST_P(ReadinessEngineTest, WhatIsNoDescriptorIsRefused) {
+TEST_F(EpollEngineTest, WhatIsNoDescriptorIsRefused) {
   EXPECT_EQ(engine->Add(-1, EPOLLIN, tag), std::errc::bad_file_descriptor);
   const int closed = ::eventfd(0, EFD_CLOEXEC);
   ::close(closed);
   EXPECT_EQ(engine->Add(closed, EPOLLIN, tag), std::errc::bad_file_descriptor);
 }
 
-TEST_P(ReadinessEngineTest, AnInterruptEndsTheWaitThatIsUnderWayOrTheNext) {
+TEST_F(EpollEngineTest, AnInterruptEndsTheWaitThatIsUnderWayOrTheNext) {
   for (int i = 0; i < 100; ++i) {
     engine->Interrupt();
     (void)engine->Wait(/*block=*/true);  // Or it would never return.
@@ -199,7 +178,7 @@ TEST_P(ReadinessEngineTest, AnInterruptEndsTheWaitThatIsUnderWayOrTheNext) {
   waiter.join();
 }
 
-TEST_P(ReadinessEngineTest, ManyAreToldInSeveralRounds) {
+TEST_F(EpollEngineTest, ManyAreToldInSeveralRounds) {
   constexpr int kMany = 600;
   std::vector<int> fds;
   std::vector<int> told(kMany);
@@ -219,11 +198,6 @@ TEST_P(ReadinessEngineTest, ManyAreToldInSeveralRounds) {
     engine->Remove(fd);
     ::close(fd);
   }
-}
-
-TEST(ReadinessEngine, AnUnknownNameIsRefused) {
-  std::error_code error;
-  EXPECT_DEATH((void)MakeReadinessEngine("kqueue", &error), "--fiber_io_engine=kqueue: must be epoll");
 }
 
 }  // namespace
