@@ -15,10 +15,10 @@
 //   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
 //        sides change the word by one read-modify-write, so one of them sees the other.
 //   PK2  Unpark() enters the kernel only if the owner may sleep there.
-//   PK5  An Unpark() between BeginWaitElsewhere() and EndWaitElsewhere() is seen by the latter; the first of them says
-//        true to its caller, who sees all that was done before BeginWaitElsewhere(), and may come late: what ends the
-//        other sleep must do so, too, when it comes before that sleep has begun, and harm nobody when it comes after
-//        its end.
+//   PK5  EndWaitElsewhere() reports any Unpark() since BeginWaitElsewhere(). The first such Unpark() returns true, and
+//        its caller must interrupt the other wait. The interrupt may come before that wait begins (it must still end
+//        it) or after it has ended (it must be harmless). The caller sees what the owner did before
+//        BeginWaitElsewhere().
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
