@@ -50,20 +50,20 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  // Sleeps until then, at the latest, unless an Unpark() has come before. One that comes meanwhile does not end the
-  // nap, and its caller stays out of the kernel (PK2): it is kept for the next Park().
+  // Sleeps until `until` unless an Unpark() has come before. A later one does not end the nap, and its caller stays out
+  // of the kernel (PK2): it is kept for the next Park().
   void Nap(std::chrono::steady_clock::time_point until) noexcept;
 
-  // True: the owner waits elsewhere, and the caller must end that (PK5).  Never, for owners that do not.
+  // True: the owner waits elsewhere, and the caller must end that wait (PK5).
   bool Unpark() noexcept {
     // release: publishes what the caller did (PK4).  Pairs with the acquire in Park(), ParkUntil(), EndWaitElsewhere().
-    // acquire: the caller that is told true sees what the owner did (PK5).  Pairs with BeginWaitElsewhere().
+    // acquire: a caller that gets true sees what the owner did (PK5).  Pairs with BeginWaitElsewhere().
     const std::uint32_t found = word_.exchange(kNotified, std::memory_order_acq_rel);
     if (found == kParked) FutexWake(&word_, 1);
     return found == kElsewhere;
   }
 
-  // False: an Unpark() has come already, and is taken.  True: EndWaitElsewhere() must follow.
+  // False: an Unpark() had come; it is consumed.  True: EndWaitElsewhere() must follow.
   [[nodiscard]] bool BeginWaitElsewhere() noexcept { return !TakeNotificationOrEnter(kElsewhere); }
   // Whether an Unpark() came.
   bool EndWaitElsewhere() noexcept {
