@@ -26,9 +26,9 @@ class Site {
  public:
   explicit Site(const Serving* serving) : serving_(serving) {}
 
-  // Whether answers that are ready should go out first.
+  // Whether ready answers should be sent first.
   static bool MayWait(const Request& request);
-  // Sets all of `response`, which is left over from another.
+  // Sets all of `response`, which holds another's values.
   void Answer(const Request& request, Response* response) const;
   // With {"error":why} as body.
   static void Refuse(int status, std::string_view why, Response* response);
