@@ -25,9 +25,9 @@
 //        clock.
 //   DL2  No arithmetic overflows. A value that does not fit is no deadline, or an expired one.
 //
-// Cost: 8 bytes, passed in a register. Converting a duration above 0 reads the steady clock, even if the call then need
-// not wait; converting another clock's time point reads both clocks. The standard's timed forms (try_lock_for,
-// try_acquire_for) read it only if they have to wait.
+// Cost: 8 bytes, passed in a register. Converting a duration above 0 reads the steady clock, even if the function then
+// need not wait; converting another clock's time point reads both clocks. Nothing else reads a clock. The standard's
+// timed forms of locks and semaphores (try_lock_for, try_acquire_for) read it only if they have to wait.
 //
 // Rejected: a deadline that keeps the duration and reads the clock when the wait begins. `const Deadline deadline = 2s`
 // would begin anew with each wait, and two deadlines could not be compared.

@@ -49,7 +49,7 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
 WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexcept {
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   do {
-    if (!HasWaiter(word)) return release(units);  // The waiters have left since we looked.
+    if (!HasWaiter(word)) return release(units);  // They have gone since we looked.
     if ((word & kQueued) != 0) return ReleaseToQueue(units);
     // release: as in release(). acquire: the sole waiter. Pairs with the release in AcquireAsSole().
   } while (!word_.compare_exchange_weak(word, Word(units - 1), std::memory_order_acq_rel,
@@ -63,7 +63,7 @@ void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   // acquire: the sole waiter. Pairs with the release in AcquireAsSole(). (No test can miss it: the sole waiter came
   // before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
   const std::uintptr_t word = word_.load(std::memory_order_acquire);
-  if ((word & kQueued) == 0) {  // It changes under the lock only: the queued waiters have left since we looked.
+  if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
     queue_.unlock();
     return release(units);
   }
