@@ -7,7 +7,7 @@
 //   yield_*      with eight fibers per worker that yield for ever
 //   pingpong_*   with a pair of fibers per worker that hand off to each other for ever
 //   pool_*       the yardstick: a pool of as many threads with one std::deque under a std::mutex and a condition
-//   variable, busy with eight tasks per thread that post themselves again; it starts a task
+//                variable, busy with eight tasks per thread that post themselves again; it starts a task
 //
 // Percentiles of the time from just before the start to the first instruction, in us. With as many workers as
 // processors they show how often a worker checks for fibers from outside; with more (--workers=8 on two processors),

@@ -6,7 +6,7 @@
 //   proxy --listen=127.0.0.1:8080 --backends=127.0.0.1:8001,127.0.0.1:8002 --deadline_ms=200 --hedge_ms=20
 //
 //   GET /search?q=fibers   asks both shards at the same time, each at another backend first; another backend stands in
-//   for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
+//                          for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
 //   GET /stats             what the proxy and the scheduler have counted, as JSON
 //
 // Each connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more

@@ -10,7 +10,7 @@
 //   }
 //
 // --listen            where; port 0 lets the kernel choose. "<name>: listening on 127.0.0.1:41234" on standard output
-// tells the address, as soon as connections are accepted
+//                     tells the address, as soon as connections are accepted
 // --max_connections   at once; others wait in the kernel
 // --duration          seconds, 0: until SIGINT or SIGTERM
 // --drain             seconds that handlers have to end by themselves afterwards
