@@ -19,10 +19,10 @@
 // google::InstallFailureSignalHandler() after StartRuntime(), replaces ours and mostly runs on the very stack that is
 // exhausted, so the process dies silently. CheckOverflowHandler() checks whether ours is still installed, and if not,
 // puts it in front of the other one again. Each worker calls it before its first fiber and when it was idle for the
-// 2nd, 4th, 8th, ... time. If nobody has for kLookAtHandlersEvery, so does a worker that wakes up, before it runs a
-// fiber, and the slice monitor, while workers are up (scheduling_group/slice_monitor.h). So a handler installed while
-// nothing runs has ours in front of it; after one is installed while fibers run, faults of the next tenth of a second
-// are silent.
+// 2nd, 4th, 8th, ... time. If nobody has called it for kLookAtHandlersEvery, a worker that wakes up does, before it
+// runs a fiber, and so does the slice monitor, while workers are up (scheduling_group/slice_monitor.h). So a handler
+// installed while nothing runs has ours in front of it; after one is installed while fibers run, faults of the next
+// tenth of a second are silent.
 //
 // Invariants
 //   OH1  A fault is passed on to each former action at most once, the latest first: a handler installed over ours may

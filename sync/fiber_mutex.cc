@@ -169,8 +169,8 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOff), std::memory_order_relaxed);
 }
 
-// The waiter was woken, lost, and has no more time. The next unlock() must wake another: it clears kWoken while the
-// mutex is locked (MX2). True: the mutex became free, and is ours after all.
+// The waiter was woken, lost, and has no more time. Clears kWoken while the mutex is locked, so that the next unlock()
+// wakes another (MX2). True: the mutex became free, and is ours after all.
 bool FiberMutex::GiveUpWoken(std::uint32_t tag) noexcept {
   for (;;) {
     if (TakeUnlocked(/*woken=*/true, tag)) return true;

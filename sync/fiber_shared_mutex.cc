@@ -97,7 +97,7 @@ void FiberSharedMutex::OnWaiterLeft(WaitList* chosen) noexcept {
       chosen->PushBack(node);
     }
   }
-  // relaxed: who sees no waiters needs nothing from us.
+  // relaxed: an owner that sees no waiters needs nothing from us.
   if (readers_.empty()) word_.fetch_and(~kWaiters, std::memory_order_relaxed);
 }
 
@@ -119,7 +119,7 @@ bool FiberSharedMutex::HandToWriter(WaitList* chosen) noexcept {
   WaitNode* node = writers_.ClaimFirst(&passed_over);
   if (node == nullptr) return false;
   chosen->PushBack(node);
-  // A plain store: SM2. relaxed: it is that writer's, who gets everything by its wake.
+  // A plain store: SM2. relaxed: that writer gets everything by its wake.
   word_.store(kWriter | (writers_.empty() && readers_.empty() ? 0 : kWaiters), std::memory_order_relaxed);
   return true;
 }

@@ -99,7 +99,7 @@ void ShardSet::Register(int group_id) {
 
 void ShardSet::Unregister(int group_id) {
   std::lock_guard guard(ThePool().mutex);
-  // relaxed: who still finds it finds it closed (SS2).
+  // relaxed: a thread that still finds it finds it closed (SS2).
   by_group[group_id].store(nullptr, std::memory_order_relaxed);
   const unsigned count = running_count.load(std::memory_order_relaxed);
   for (unsigned i = 0; i < count; ++i) {

@@ -103,7 +103,7 @@ std::size_t TimerWorker::DropCallbacks() {
 TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
-  // relaxed: Earliest() looks at it as at a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
+  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
   // sleep for.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);

@@ -24,7 +24,7 @@ from callgrind import Failure, run_process
 HERE = pathlib.Path(__file__).resolve().parent
 WORKERS = (1, 2, 4, 8, 16, 64, 128, 512)
 
-# Workload: (what is counted as one operation, how many by the scale, or the name of the count that says it, scale).
+# Workload: (its operation, how many by the scale, or the name of their count, scale).
 WORKLOADS = {
     "spawn": ("fiber", lambda scale: 1_000_000 * scale, 0.2),
     "spawn_all": ("fiber", "begun", 1),

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Site: what is served, and at which paths.
+// Site: the paths and their answers.
 //
 //   GET /plaintext                        Hello, World!
 //   GET /json                             {"message":"Hello, World!"}

@@ -12,7 +12,7 @@
 //                       data += parser.consumed(), size -= parser.consumed();
 //                     }
 //
-// `data` is what has come and was not consumed. The arguments point into it: nothing is copied. The parser remembers
+// `data` is received and not yet consumed. The arguments point into it: nothing is copied. The parser remembers
 // how far it came in an incomplete request, so it looks at each byte once, however they are split. It keeps offsets
 // only, so the buffer may be moved meanwhile.
 //

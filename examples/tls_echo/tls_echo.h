@@ -37,7 +37,7 @@ struct TlsCounts {
   std::atomic<std::uint64_t> cut_short{0};
 };
 
-// Sets what is common to all connections: TLS 1.2 and later.
+// Sets the options common to all connections: TLS 1.2 and later.
 void Configure(boost::asio::ssl::context* context);
 
 // A fiber. Leaves the stream for its owner to close.

@@ -22,7 +22,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
-#if !WEFT_ASAN && !WEFT_TSAN  // They have their own of what is replaced here.
+#if !WEFT_ASAN && !WEFT_TSAN  // They replace the same functions.
 
 namespace {
 

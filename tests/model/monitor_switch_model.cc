@@ -30,7 +30,7 @@ struct World {
     }
     return true;
   }
-  // Until it was off and was turned on again, or found somebody who is up.
+  // Until it was off and was turned on again, or found a worker that is up.
   void Monitor(int times) {
     for (int i = 0; i < times; ++i) monitor.Off([this] { return AllSleep(); });
   }

@@ -47,7 +47,7 @@ struct World {
     return Note(ring.TryPop());
   }
 
-  // What is left comes out, in the order of the pushes.
+  // The rest comes out, in the order of the pushes.
   void CheckTheRest() {
     for (int last = -1, next = Pop(); next != -1; last = next, next = Pop()) {
       MODEL_CHECK(next > last, "a fiber has overtaken one in the list");

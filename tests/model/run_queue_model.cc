@@ -52,7 +52,7 @@ struct World {
     }
   }
 
-  // The same in one step, as many as there is room for.
+  // The same in one step, as many as fit.
   void ProduceBatch(int producer, int first, int count) {
     FiberEntity* batch[kMaxFibers];
     for (int i = 0; i < count; ++i) batch[i] = Make(first + i, producer);

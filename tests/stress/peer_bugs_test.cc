@@ -417,7 +417,7 @@ TEST(PeriodicTimer, NeverOverlapsItselfAndDoesNotCatchUpInBursts) {
   EXPECT_LE(runs, (Steady::now() - begin) / 10ms + 1);
 }
 
-// Stop() woke one waiter; the others hung, and what was in the queue was lost.
+// Stop() woke one waiter; the others hung, and the queue's items were lost.
 TEST(BoundedQueue, StopWakesAllAndDropsNothing) {
   const RuntimeOf runtime(Shape{2, 1});
   FiberBlockingBoundedQueue<int> queue(4);

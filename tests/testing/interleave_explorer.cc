@@ -235,7 +235,7 @@ void Explorer::SchedulePoint(Status status) {
   JumpTo(&coroutines_[me].context, coroutines_[next].context);
 }
 
-// What it waits for has come.
+// The thread's condition holds.
 bool Explorer::Woken(const Coroutine& thread) const {
   if (thread.status == Status::kParked || thread.status == Status::kTimedPark) return parkers_[thread.parker].token;
   return thread.woken;
