@@ -32,12 +32,12 @@ std::atomic<bool>& Granted() noexcept {
 
 }  // namespace
 
-// relaxed: it stands for itself.
+// relaxed: it carries nothing.
 bool HasHeavyFence() noexcept { return Granted().load(std::memory_order_relaxed); }
 
 void HeavyFence() noexcept {
   const int saved_errno = errno;
-  // Again: a process made by fork() may have to register by itself.
+  // Registers again: a process made by fork() may have to.
   if (!Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) && !(Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))) {
     const int error = errno;
     std::this_thread::sleep_for(kLongerThanAnyStoreTakes);

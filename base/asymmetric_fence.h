@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two halves of a StoreLoad barrier, for protocols in which one side runs a hundred thousand times as often as the
-// other:
+// Two halves of a StoreLoad barrier, for protocols in which one side runs far more often than the other:
 //
 //   often                                rarely
 //   -----                                ------
@@ -11,13 +10,12 @@
 //   load y                               load x
 //
 // At least one of the two loads sees the other side's store, as with a full fence on both sides. LightFence() costs
-// nothing: it keeps the compiler from changing the order. HeavyFence() makes the kernel run a full fence on every CPU
-// on which a thread of this process runs just then; the others have run one when they were switched out. So each access
-// of another thread comes either before that fence, and is visible after HeavyFence(), or after it, and sees what was
-// stored before.
+// nothing: it only keeps the compiler from reordering. HeavyFence() makes the kernel run a full fence on every CPU that
+// runs a thread of this process; switched-out threads have run one already. So each access of another thread comes
+// before that fence, and is visible after HeavyFence(), or after it, and sees what was stored before.
 //
-// What HeavyFence() costs is an interrupt for each of these CPUs: one to five microseconds with two, and more with many
-// or with virtual ones that the host has stopped. Not for paths that run more than a thousand times a second.
+// HeavyFence() interrupts each of these CPUs: one to five microseconds with two, more with many, or with virtual ones
+// that the host has stopped. Not for paths that run more than a thousand times a second.
 //
 // Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED; Dice, Huang, Yang, "Asymmetric Dekker Synchronization"
 // (2001).
@@ -36,13 +34,12 @@ namespace weft::base {
 
 inline void LightFence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Whether the kernel can do it. Any thread. The first call asks the kernel, which may take 10 ms in a process of
-// several threads: to be made early.
+// Whether the kernel supports it. Any thread. The first call may take 10 ms in a process of several threads: make it
+// early.
 bool HasHeavyFence() noexcept;
 
-// Any thread, if HasHeavyFence() was true. Should the kernel refuse it nevertheless (a filter of system calls that was
-// installed later), it sleeps for so long that no processor can hold a store back any more, and HasHeavyFence() is
-// false from then on.
+// Any thread, if HasHeavyFence() was true. If the kernel refuses nevertheless (a system call filter installed later),
+// it sleeps longer than any processor holds back a store, and HasHeavyFence() is false from then on.
 void HeavyFence() noexcept;
 
 }  // namespace weft::base

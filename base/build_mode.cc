@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The symbols that build_mode.h refers to. Every program has this object file for them, so here is also what ends a
-// process that has Weft more than once: linked statically into two of the program and its shared libraries, or
-// statically here and as libweft.so there. Each copy would have workers, thread_locals and a runtime of its own, and a
-// fiber of one that calls the other would be a plain thread to it: locks that block workers, and no word why.
+// The symbols that build_mode.h refers to. They bring this object file into every program, so it also ends a process
+// that has Weft twice: linked statically into two of the program and its shared libraries, or statically here and as
+// libweft.so there. Each copy would have its own workers, thread_locals and runtime, and a fiber of one that calls the
+// other would be a plain thread to it: its locks would block workers.
 //
-// Each copy carries an ELF note, which the loader shows whatever the visibility of symbols is, and looks for all when
-// it is loaded: a few microseconds.
+// Each copy carries an ELF note, which the loader shows whatever the visibility of symbols is. A copy searches for all
+// notes when it is loaded: a few microseconds.
 
 #include "weft/base/build_mode.h"
 
@@ -29,7 +29,6 @@ const char WEFT_SANITIZER_SYMBOL = 0;
 const char WEFT_STANDARD_LIBRARY_SYMBOL = 0;
 }
 
-// The note: sizes of name and content, type, name.
 asm(R"(
   .pushsection .note.weft,"a",%note
   .balign 4
@@ -48,7 +47,7 @@ constexpr char kName[] = "Weft";
 
 std::uintptr_t RoundUp(std::uintptr_t size) { return (size + 3) / 4 * 4; }
 
-// Notes that are aligned to 8 (.note.gnu.property) have a segment of their own, in which ours is not.
+// Notes aligned to 8 (.note.gnu.property) have their own segment, without ours.
 bool HasNote(const char* notes, std::size_t size) {
   while (size >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
@@ -81,7 +80,7 @@ int Look(dl_phdr_info* info, std::size_t /*size*/, void* files) {
   return 0;
 }
 
-// Before all other initialisers: gflags would find its flags defined twice, and blame a flag.
+// Before all other initialisers: else gflags would report a flag that is defined twice.
 __attribute__((constructor(101))) void CheckThatThereIsOneCopy() {
   std::vector<std::string> files;
   dl_iterate_phdr(&Look, &files);

@@ -4,12 +4,12 @@
 // How this is compiled, as far as a program and the library must agree: WEFT_ASAN and WEFT_TSAN (1 or 0), and the C++
 // standard library.
 //
-// A sanitizer changes the layout of Context, and what a switch tells the sanitizer's runtime; another standard library
-// changes every std:: type. Where a program and the library differ, the program does not link, and the name of the
-// missing symbol says why: each object file refers to a symbol that is named after its own mode, and the library has
-// those of its mode only (build_mode.cc). docs/sanitizers.md says how to build a library that fits.
+// A sanitizer changes the layout of Context and what a switch tells the sanitizer's runtime; another standard library
+// changes every std:: type. A program that differs from the library does not link: each object file refers to a symbol
+// named after its own mode, and the library defines those of its mode only (build_mode.cc). docs/sanitizers.md says how
+// to build a library that fits.
 //
-// NDEBUG may differ: no layout depends on it, and what a debug build keeps besides is not relied on.
+// NDEBUG may differ: no layout depends on it.
 
 #ifndef WEFT_BASE_BUILD_MODE_H_
 #define WEFT_BASE_BUILD_MODE_H_
@@ -67,7 +67,7 @@ extern const char WEFT_STANDARD_LIBRARY_SYMBOL;
 
 namespace weft::base {
 
-// Two words in a program; nobody reads them.
+// Two words in a program, never read.
 __attribute__((used)) inline constexpr const char* kBuildMode[] = {&WEFT_SANITIZER_SYMBOL,
                                                                    &WEFT_STANDARD_LIBRARY_SYMBOL};
 

@@ -8,12 +8,11 @@
 //   WEFT_FATAL("bad flag value ", value);    always
 //   WEFT_UNREACHABLE();                      a place that cannot be reached
 //
-// The pieces after the condition are evaluated and streamed (<<) on failure only, out of line: a check that holds costs
-// one branch. They are the message; the condition itself is shown only where there are none: users read the message,
-// and the expression tells them of variables that they do not have. The message goes to the log sink (base/log.h), if
-// one is set, and then to glog's FATAL (stderr, log file, backtrace, abort()), or, where the program has not
-// initialised glog, to stderr, before abort(). What the world refuses (no memory, queue full) is no matter for a check:
-// it is returned.
+// The pieces after the condition are the message. They are evaluated and streamed (<<) on failure only, out of line: a
+// check that holds costs one branch. The condition is shown only if there are no pieces, because it names variables
+// that users do not have. The message goes to the log sink (base/log.h), if one is set, then to glog's FATAL (stderr,
+// log file, backtrace, abort()), or, if the program has not initialised glog, to stderr, before abort(). Refusals by
+// the system or a limit (no memory, queue full) are returned instead.
 
 #ifndef WEFT_BASE_CHECK_H_
 #define WEFT_BASE_CHECK_H_
@@ -48,8 +47,8 @@
 
 namespace weft::base {
 
-// What to add to the message about the caller: the fiber layer gives the running fiber's name and id.  nullptr:
-// nothing. The hook runs in the failing thread, once; it may not fail a check itself.
+// What the message says about the caller: the fiber layer gives the running fiber's name and id. nullptr: nothing. The
+// hook runs once, in the failing thread, and must not fail a check itself.
 using CheckContextHook = std::string (*)();
 void SetCheckContextHook(CheckContextHook hook);
 

@@ -24,7 +24,6 @@ class SteadyClock final : public Clock {
  public:
   TimePoint now() const noexcept override { return std::chrono::steady_clock::now(); }
 
-  // The one that everybody can share.
   static const SteadyClock& Get() noexcept;
 };
 

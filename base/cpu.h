@@ -3,10 +3,10 @@
 //
 // What the code needs to know of the processor and the compiler: size of a cache line, pause, attributes.
 //
-// Thread-local variables and fibers: a fiber may go on in another thread after any suspension, but a compiler takes the
-// address of a thread_local for constant within a function.  Hence each thread_local is read through a function in a
-// .cc file marked WEFT_TLS_ACCESSOR: neither inlined nor analysed (g++ would find it "const" and merge two calls that
-// stand on both sides of a switch, with LTO even over files).
+// Thread-local variables and fibers: a fiber may resume on another thread, but a compiler takes the address of a
+// thread_local for constant within a function. Hence each thread_local is read through a function in a .cc file marked
+// WEFT_TLS_ACCESSOR. It is neither inlined nor analysed: g++ would find it "const" and merge two calls on both sides of
+// a switch, with LTO even across files.
 
 #ifndef WEFT_BASE_CPU_H_
 #define WEFT_BASE_CPU_H_
@@ -30,12 +30,11 @@
 
 namespace weft::base {
 
-// x86-64 and the aarch64 cores of today.  Not std::hardware_destructive_interference_size: it changes with -mtune, and
-// is part of our ABI.
+// x86-64 and the aarch64 cores of today. Not std::hardware_destructive_interference_size: our ABI must not change with
+// -mtune.
 inline constexpr std::size_t kCacheLineSize = 64;
 
-// One turn of a spin loop.  About 40 ns on x86 since Skylake, 5 ns before.
-// In model tests (base/atomic.h) the model may take the turn away instead.
+// One turn of a spin loop. About 40 ns on x86 since Skylake, 5 ns before. A model test may override it (base/atomic.h).
 WEFT_ALWAYS_INLINE void CpuRelax() noexcept {
 #if defined(WEFT_MODEL_CPU_RELAX)
   WEFT_MODEL_CPU_RELAX();
@@ -46,8 +45,7 @@ WEFT_ALWAYS_INLINE void CpuRelax() noexcept {
 #endif
 }
 
-// Asks for the line with the right to write it: a load that is followed by a compare-and-swap then costs one transfer
-// instead of two. Any address.
+// Fetches the line for writing: a load followed by a compare-and-swap then costs one transfer, not two. Any address.
 WEFT_ALWAYS_INLINE void PrefetchForWrite(const volatile void* address) noexcept {
 #if defined(__x86_64__)
   // __builtin_prefetch asks to read only, unless told of a newer CPU; one that has no PREFETCHW takes it as a no-op.
@@ -57,7 +55,7 @@ WEFT_ALWAYS_INLINE void PrefetchForWrite(const volatile void* address) noexcept 
 #endif
 }
 
-// The compiler may not reason over it: for WEFT_TLS_ACCESSOR.
+// The compiler cannot see through it: for WEFT_TLS_ACCESSOR.
 WEFT_ALWAYS_INLINE void OpaqueBarrier() noexcept { asm volatile("" ::: "memory"); }
 
 }  // namespace weft::base

@@ -98,7 +98,6 @@ class IntrusiveList {
   };
 
   constexpr IntrusiveList() noexcept = default;
-  // Moving takes the elements along.
   IntrusiveList(IntrusiveList&& other) noexcept { splice_back(other); }
   IntrusiveList& operator=(IntrusiveList&&) = delete;
   ~IntrusiveList() {
@@ -108,7 +107,6 @@ class IntrusiveList {
 
   bool empty() const noexcept { return head_.next_ == &head_; }
 
-  // nullptr if empty.
   T* front() noexcept { return empty() ? nullptr : ToElement(head_.next_); }
   T* back() noexcept { return empty() ? nullptr : ToElement(head_.prev_); }
 
@@ -119,7 +117,6 @@ class IntrusiveList {
     (element->*kHook).InsertBefore(before.at_);
   }
 
-  // nullptr if empty.
   T* pop_front() noexcept {
     T* element = front();
     if (element != nullptr) (element->*kHook).Unlink();

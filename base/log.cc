@@ -66,7 +66,7 @@ void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_v
     (*sink)(severity, file, line, text);
     return;
   }
-  // Of a fatal line glog learns from FatalError() itself.
+  // FatalError() itself tells glog of a fatal line.
   if (severity == LogSeverity::kFatal) return;
   const int glog_severity = ToGlog(severity);
   if (google::IsGoogleLoggingInitialized()) {
@@ -90,7 +90,7 @@ void WriteToStderr(char severity, const char* file, int line, std::string_view t
                     date.tm_mon + 1, date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec, now.tv_nsec / 1000,
                     static_cast<int>(gettid()), slash != nullptr ? slash + 1 : file, line);
   const auto head_size = std::min<std::size_t>(static_cast<std::size_t>(std::max(length, 0)), sizeof head - 1);
-  // No allocation: the line may be about memory that is exhausted. Whatever is not written nobody can be told.
+  // No allocation: memory may be exhausted. A failed write cannot be reported anywhere.
   char end = '\n';
   const iovec parts[] = {{head, head_size}, {const_cast<char*>(text.data()), text.size()}, {&end, 1}};
   [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, parts, std::size(parts));

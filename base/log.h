@@ -5,14 +5,12 @@
 // WEFT_LOG_EVERY_SECOND.
 //
 // A line is put together on the caller's stack first (the pieces' operator<< may run any code), then handed over in one
-// call: to glog, or to the sink set by SetLogSink().  Nothing of glog is alive while user code runs, so a fiber that is
-// switched away inside an operator<< does no harm.
+// call: to glog, or to the sink set by SetLogSink(). So a fiber may be switched away inside an operator<<.
 //
-// Whether glog is initialised is the program's business.  As long as it is not, lines go to stderr in glog's format,
-// without glog (which would put "Logging before InitGoogleLogging()" before the first one).
+// The program decides whether to initialise glog. Until it does, lines go to stderr in glog's format, without glog
+// (which would print "Logging before InitGoogleLogging()" first).
 //
-// Any thread, any fiber.  Handing over may block the thread for as long as glog (or the sink) takes its own lock: not
-// under a spin lock.
+// Any thread, any fiber. May block the thread on the lock of glog or the sink: not for use under a spin lock.
 
 #ifndef WEFT_BASE_LOG_H_
 #define WEFT_BASE_LOG_H_
@@ -47,12 +45,11 @@ enum class LogSeverity { kInfo, kWarning, kError, kFatal };
 
 using LogSink = std::function<void(LogSeverity severity, const char* file, int line, std::string_view text)>;
 
-// All lines go to `sink` instead of glog from now on; an empty one restores glog.  The sink may be called by several
-// threads at once.  A line that another thread is handing over may still reach the former sink after SetLogSink() has
-// returned.
+// All lines go to `sink` instead of glog from now on; an empty one restores glog. Several threads may call the sink at
+// once, and one that is doing so may still use the former sink after SetLogSink() has returned.
 void SetLogSink(LogSink sink);
 
-// One finished line.  kFatal only passes the line on: it is FatalError() in base/check.h that ends the process.
+// One finished line. kFatal does not end the process: FatalError() in base/check.h does.
 void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_view text);
 
 // The pieces, streamed one after the other.
@@ -77,7 +74,7 @@ class RateLimiter {
  public:
   constexpr RateLimiter() = default;
 
-  // True: log now; *suppressed is how many were refused since the last line.
+  // True: log now; *suppressed is the number refused since the last line.
   bool Admit(std::uint64_t* suppressed) noexcept;
   // The same at a given time, in nanoseconds of any clock that starts above 0.
   bool AdmitAt(std::int64_t now_ns, std::uint64_t* suppressed) noexcept;

@@ -8,10 +8,10 @@ namespace weft::base {
 bool Parker::TakeNotificationOrEnter(std::uint32_t asleep) noexcept {
   std::uint32_t found = kEmpty;
   // acquire (failure): we saw a notification and go on after it (PK4).  Pairs with the release in Unpark().
-  // release (success): for who is to end our other sleep (PK5).  Pairs with the acquire in Unpark().
+  // release (success): for the thread that must end our other wait (PK5).  Pairs with the acquire in Unpark().
   if (word_.compare_exchange_strong(found, asleep, std::memory_order_release, std::memory_order_acquire)) return false;
-  // Only the owner leaves kNotified, so it is still that; but a second Unpark() may have come in between and is merged
-  // with the first. acquire, by an exchange that reads the last one: what its caller did is visible too.
+  // Only the owner leaves kNotified, but a second Unpark() may have come and is merged with the first. acquire, by an
+  // exchange that reads the last one: what its caller did is visible too.
   word_.exchange(kEmpty, std::memory_order_acquire);
   return true;
 }
@@ -43,7 +43,7 @@ bool Parker::ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept 
 }
 
 void Parker::Nap(std::chrono::steady_clock::time_point until) noexcept {
-  // Whatever ends it, the caller goes on to Park(), which looks at the word.
+  // Whatever ends it, the caller goes on to Park(), which checks the word.
   static_cast<void>(FutexWait(&word_, kEmpty, &until));
 }
 

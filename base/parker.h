@@ -15,10 +15,10 @@
 //   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
 //        sides change the word by one read-modify-write, so one of them sees the other.
 //   PK2  Unpark() enters the kernel only if the owner may sleep there.
-//   PK5  An Unpark() between BeginWaitElsewhere() and EndWaitElsewhere() is seen by the latter; the first of them says
-//        true to its caller, who sees all that was done before BeginWaitElsewhere(), and may come late: what ends the
-//        other sleep must do so, too, when it comes before that sleep has begun, and harm nobody when it comes after
-//        its end.
+//   PK5  EndWaitElsewhere() reports any Unpark() since BeginWaitElsewhere(). The first such Unpark() returns true, and
+//        its caller must interrupt the other wait. The interrupt may come before that wait begins (it must still end
+//        it) or after it has ended (it must be harmless). The caller sees what the owner did before
+//        BeginWaitElsewhere().
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
@@ -50,20 +50,20 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  // Sleeps until then, at the latest, unless an Unpark() has come before. One that comes meanwhile does not end the
-  // nap, and its caller stays out of the kernel (PK2): it is kept for the next Park().
+  // Sleeps until `until` unless an Unpark() has come before. A later one does not end the nap, and its caller stays out
+  // of the kernel (PK2): it is kept for the next Park().
   void Nap(std::chrono::steady_clock::time_point until) noexcept;
 
-  // True: the owner waits elsewhere, and the caller must end that (PK5).  Never, for owners that do not.
+  // True: the owner waits elsewhere, and the caller must end that wait (PK5).
   bool Unpark() noexcept {
     // release: publishes what the caller did (PK4).  Pairs with the acquire in Park(), ParkUntil(), EndWaitElsewhere().
-    // acquire: the caller that is told true sees what the owner did (PK5).  Pairs with BeginWaitElsewhere().
+    // acquire: a caller that gets true sees what the owner did (PK5).  Pairs with BeginWaitElsewhere().
     const std::uint32_t found = word_.exchange(kNotified, std::memory_order_acq_rel);
     if (found == kParked) FutexWake(&word_, 1);
     return found == kElsewhere;
   }
 
-  // False: an Unpark() has come already, and is taken.  True: EndWaitElsewhere() must follow.
+  // False: an Unpark() had come; it is consumed.  True: EndWaitElsewhere() must follow.
   [[nodiscard]] bool BeginWaitElsewhere() noexcept { return !TakeNotificationOrEnter(kElsewhere); }
   // Whether an Unpark() came.
   bool EndWaitElsewhere() noexcept {

@@ -20,7 +20,7 @@ struct Search {
 
 _Unwind_Reason_Code LookAtFrame(_Unwind_Context* frame, void* argument) {
   auto* const search = static_cast<Search*>(argument);
-  // A return address may lie behind its function, where that ends in a call that does not return: one byte before.
+  // A return address may lie behind its function, if that ends in a call that does not return: step back one byte.
   const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(frame)) - 1;
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(address), &info) == 0 || info.dli_sname == nullptr ||

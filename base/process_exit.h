@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// IsInExit(): whether the caller was called, directly or not, by exit(), or because main() returned.
+// IsInExit(): whether the caller runs inside exit(), directly or not, or after main() has returned.
 //
-// For destructors that find themselves still in use. An object of static storage is destroyed then while other threads
-// and fibers go on using it: nobody can prevent that, and the process is about to end; it is not to end by an abort.
+// For destructors that find their object still in use. exit() destroys objects of static storage while other threads
+// and fibers go on using them: nobody can prevent that, and it is no reason to abort a process that is about to end.
 //
 // Any thread. Slow (both walk up the stack): ask only when something is wrong.
 
@@ -15,8 +15,8 @@ namespace weft::base {
 
 bool IsInExit() noexcept;
 
-// The same for pthread_exit(), and for the cancellation of the calling thread. False is not certain: after the first
-// destructor that is run on the way out, nothing on the stack tells of it.
+// The same for pthread_exit() and for the cancellation of the calling thread. False is not certain: after the first
+// destructor has run, nothing on the stack shows it.
 bool IsInThreadExit() noexcept;
 
 }  // namespace weft::base

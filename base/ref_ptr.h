@@ -64,7 +64,7 @@ class RefPtr {
   constexpr RefPtr() = default;
   constexpr RefPtr(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::shared_ptr.
 
-  // A further reference to `object`, which is alive (the caller holds one).
+  // A further reference to `object`, of which the caller holds one.
   explicit RefPtr(T* object) noexcept : object_(object) {
     if (object_ != nullptr) object_->AddRef();
   }
@@ -91,12 +91,12 @@ class RefPtr {
   explicit operator bool() const noexcept { return object_ != nullptr; }
   void reset() noexcept { *this = RefPtr(); }
 
-  // The same under tRPC-Cpp's names, and how many references the object has: 0 without an object.
+  // tRPC-Cpp's names; UseCount() is 0 without an object.
   T* Get() const noexcept { return object_; }
   void Reset() noexcept { reset(); }
   std::uint32_t UseCount() const noexcept { return object_ != nullptr ? object_->UseCount() : 0; }
 
-  // Gives the reference to the caller, who will Adopt() it or Release() it.
+  // The caller takes over the reference, and must Adopt() or Release() it.
   [[nodiscard]] T* Leak() noexcept { return std::exchange(object_, nullptr); }
 
   friend bool operator==(const RefPtr& a, const RefPtr& b) noexcept { return a.object_ == b.object_; }

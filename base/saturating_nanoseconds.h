@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SaturatingNanoseconds: any duration in nanoseconds, without overflow. std::chrono::duration_cast overflows where the
-// result does not fit: that of std::chrono::hours::max() does not.
+// SaturatingNanoseconds: any duration in nanoseconds, without overflow (std::chrono::duration_cast overflows for
+// std::chrono::hours::max()).
 #ifndef WEFT_BASE_SATURATING_NANOSECONDS_H_
 #define WEFT_BASE_SATURATING_NANOSECONDS_H_
 
@@ -23,8 +23,7 @@ constexpr std::int64_t SaturateToInt64(Int128 value) noexcept {
 
 enum class Rounding { kUp, kDown };
 
-// At most nanoseconds::max() and at least nanoseconds::min(). A fraction of a nanosecond is rounded as told. Not a
-// number: 0.
+// At most nanoseconds::max(), at least nanoseconds::min(). Rounds fractions of a nanosecond as told. NaN: 0.
 template <Rounding rounding = Rounding::kUp, class Rep, class Period>
 constexpr std::chrono::nanoseconds SaturatingNanoseconds(std::chrono::duration<Rep, Period> duration) noexcept {
   constexpr bool kUp = rounding == Rounding::kUp;

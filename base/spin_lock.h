@@ -4,20 +4,19 @@
 // SpinLock: a lock of 4 bytes for sections of a few dozen instructions.
 //
 // Test-and-test-and-set with exponential backoff (T. Anderson, The Performance of Spin Lock Alternatives for
-// Shared-Memory Multiprocessors, IEEE TPDS 1(1), 1990).  Each look of a waiter takes the lock's line, and mostly the
-// data beside it, from the holder; where threads do little else than enter the lock, looks that are a microsecond apart
-// let the holder enter some dozens of times at the speed of one thread, and the two take turns in rows.  (A
-// FiberChannel<int> between two workers: 139 ns an item without backoff, 42 with it, 28 with one worker.)
-// Who does not get it after a bounded spin sleeps for a moment and looks again, because the holder may have been
-// descheduled (more threads than CPUs, a virtual CPU that was taken away): spinning on would burn the very CPU it
-// needs.
+// Shared-Memory Multiprocessors, IEEE TPDS 1(1), 1990).  Each read by a waiter takes the lock's line, and mostly the
+// data beside it, from the holder. With reads a microsecond apart the holder enters dozens of times at the speed of one
+// thread before the other gets its turn. (A FiberChannel<int> between two workers: 139 ns an item without backoff, 42
+// with it, 28 with one worker.)
+// After a bounded spin a waiter sleeps for a moment and retries: the holder may have been descheduled (more threads
+// than CPUs, a virtual CPU taken away), and may need the very CPU that the waiter would burn.
 //
 //      kFree  --lock-->  kHeld  --unlock-->  kFree
 //
 // Invariants
 //   SL1  The word leaves kFree by a read-modify-write only, so there is one holder.
-//   SL2  unlock()'s only access to the lock is the write that frees it.  Who can know that this was the last section
-//        may destroy the lock.
+//   SL2  unlock()'s only access to the lock is the write that frees it.  A thread that knows that this was the last
+//        section may destroy the lock.
 //   SL3  Nobody wakes a sleeper: it sleeps for kFirstSleep, then for twice as long after each sleep that was not cut
 //        short, up to kLongestSleep.
 // No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
@@ -30,12 +29,12 @@
 // (context/stack_pool.h); stack registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool
 // (io/blocking_pool.h); limits of blocking calls (fiber/blocking_limits.cc).
 //
-// Rejected: sched_yield() instead of the sleep: since Linux 6.6 a thread that yields forfeits its share of the CPU, and
-// then waits for one when it is woken next, wherever it slept. To mark in the word that somebody sleeps, for unlock()
-// to wake it: unlock() then reads the word that lock() has just exchanged, and that load waits for the exchange
-// (BM_LockUnlock: 16.4 ns against 13.4). To mark it beside the word: a sleeper that comes between unlock()'s look and
-// its write is woken by nobody, so it must look again
-// anyhow. Ticket and MCS locks (a descheduled waiter blocks all behind it); std::mutex (40 bytes, about 11 ns).
+// Rejected: sched_yield() instead of the sleep (since Linux 6.6 a thread that yields forfeits its share of the CPU, and
+// waits for one when it is woken next, wherever it slept). A "somebody sleeps" mark in the word, so that unlock() wakes
+// the sleeper: unlock() must then read the word that lock() has just exchanged, and waits for the exchange
+// (BM_LockUnlock: 16.4 ns against 13.4). A mark beside the word: nobody wakes a sleeper that comes between unlock()'s
+// check and its write, so it must retry anyhow. Ticket and MCS locks (a descheduled waiter blocks all behind it).
+// std::mutex (40 bytes, about 11 ns).
 
 #ifndef WEFT_BASE_SPIN_LOCK_H_
 #define WEFT_BASE_SPIN_LOCK_H_
@@ -84,16 +83,16 @@ class WEFT_CAPABILITY("SpinLock") SpinLock {
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  // At least so many pauses before it sleeps: 10 us where one takes 40 ns.  Sections are 200 times shorter, so a longer
-  // wait means that the holder does not run, or bad luck: about one section in 8,000 where threads do nothing but
-  // enter it (7,200 futex calls of 2 threads, 7,400 of 8, in 50 to 65 million sections; strace -f -c, BM_LockUnlock).
+  // At least so many pauses before a sleep: 10 us at 40 ns each. Sections are 200 times shorter, so a longer wait
+  // mostly means that the holder does not run: one section in 8,000 where threads do nothing but enter it (7,200 futex
+  // calls of 2 threads, 7,400 of 8, in 50 to 65 million sections; strace -f -c, BM_LockUnlock).
   static constexpr int kSpins = 256;
-  // Pauses between two looks: at first some sections' length.  The last is a compromise: the longer, the longer the
-  // rows, and the later the waiter sees that the lock is free.
+  // Pauses between two reads, at first as long as some sections. The last is a compromise: longer ones let the holder
+  // enter more often in a row, and find a free lock later.
   static constexpr int kFirstBackoff = 2;
   static constexpr int kLongestBackoff = 32;
-  // SL3.  The first is as long as the kernel's timer slack; the last shorter than a time slice of the holder that was
-  // descheduled.
+  // SL3.  The first is as long as the kernel's timer slack; the last is shorter than the time slice of a descheduled
+  // holder.
   static constexpr std::chrono::microseconds kFirstSleep{50};
   static constexpr std::chrono::microseconds kLongestSleep{1000};
 

@@ -7,7 +7,7 @@ namespace weft::base {
 
 bool ThreadEnd::Arm(void* argument) noexcept {
   static_assert(sizeof(pthread_key_t) == sizeof(std::uint32_t));
-  // relaxed, all: a key is a number, and whoever reads it may use it.
+  // relaxed, all: a key is a number that carries nothing else.
   std::uint32_t key = key_.load(std::memory_order_relaxed);
   if (key == kNoKey) {
     pthread_key_t made;

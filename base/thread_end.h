@@ -1,23 +1,23 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// ThreadEnd: a function that is called when a thread ends, for what the library keeps of each thread.
+// ThreadEnd: calls a function when a thread ends, for what the library keeps for each thread.
 // Sample:
 //   static constinit base::ThreadEnd at_thread_end(&GiveBack);
 //   at_thread_end.Arm(cache);                            // this thread: GiveBack(cache) when it ends
 //
 // The function runs after the destructors of all thread_locals, so these may still use the library. Destructors of
-// pthread keys may run before it or after it, and may use the library, too: who arms it again is called again.
+// pthread keys may run before or after it, and may use the library, too: if one arms it again, it is called again.
 //
 // Invariants
-//   TE1  The function is called once for each Arm() whose argument was not replaced by a later one of the same thread,
-//        except at exit(), for the thread that calls it; when the system has no key left; and for what a destructor of
-//        a pthread key arms in the last of its rounds (PTHREAD_DESTRUCTOR_ITERATIONS). Then what was to be given back
-//        is lost, so its owner must be able to do without.
+//   TE1  The function is called once for each Arm() whose argument was not replaced by a later one of the same thread.
+//        Exceptions: the thread that calls exit(); a system that has no key left; an Arm() by a destructor of a pthread
+//        key in its last round (PTHREAD_DESTRUCTOR_ITERATIONS). What was to be given back is lost then, and its owner
+//        must cope.
 //
 // Any thread; also during static initialization and while the process exits.
-// Rejected: a thread_local with a destructor. Other thread_locals' destructors run after it and would find it gone, and
-// one that a pthread key's destructor makes is never destroyed.
+// Rejected: a thread_local with a destructor. Destructors of other thread_locals run after it and would find it gone,
+// and one that a pthread key's destructor makes is never destroyed.
 #ifndef WEFT_BASE_THREAD_END_H_
 #define WEFT_BASE_THREAD_END_H_
 

@@ -10,7 +10,7 @@
 # Targets that find_package() makes are seen in one directory and below it: include this file wherever weft::grpc is used.
 set(weft_grpc_NOT_FOUND "")
 
-# Each looked for before gRPC: Debian's package of gRPC for CMake stops with an error where one of the programs is not there.
+# Before gRPC: its Debian package for CMake stops with an error if one of the programs is missing.
 find_package(Protobuf QUIET)
 find_package(OpenSSL QUIET)
 find_program(WEFT_GRPC_CPP_PLUGIN grpc_cpp_plugin)
@@ -24,7 +24,7 @@ elseif(NOT TARGET OpenSSL::SSL)
 elseif(NOT WEFT_GRPC_CPP_PLUGIN)
   set(weft_grpc_NOT_FOUND "grpc_cpp_plugin (protobuf-compiler-grpc) was not found")
 else()
-  # Its package puts its own folder into CMAKE_MODULE_PATH, and says what it finds even if it is asked QUIETly.
+  # Its package puts its own folder into CMAKE_MODULE_PATH, and prints what it finds even if asked QUIETly.
   set(weft_grpc_module_path "${CMAKE_MODULE_PATH}")
   find_package(gRPC CONFIG QUIET)
   set(CMAKE_MODULE_PATH "${weft_grpc_module_path}")
@@ -61,7 +61,7 @@ function(weft_add_proto target)
     list(APPEND generated ${outputs})
   endforeach()
   add_library(${target} STATIC ${generated})
-  # SYSTEM: the warnings of generated code are not for whoever includes it.
+  # SYSTEM: no warnings of generated code in its users.
   target_include_directories(${target} SYSTEM PUBLIC "${out}")
   target_link_libraries(${target} PUBLIC weft::grpc)
 endfunction()

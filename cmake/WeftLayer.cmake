@@ -21,10 +21,10 @@
 #       find_package(), and an error that says what to install.
 include_guard(GLOBAL)
 
-# Tests, under a sanitizer, take longer by about this.
+# Tests take longer by about this factor under a sanitizer.
 set(WEFT_SANITIZER_TIMEOUT_FACTOR 4)
 
-# A macro: what find_package() sets is for the caller.
+# A macro: the caller needs the variables that find_package() sets.
 macro(weft_find_required package debian_package)
   find_package(${package} ${ARGN} QUIET)
   if(NOT ${package}_FOUND)
@@ -67,7 +67,7 @@ function(weft_compile_options target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${warnings}>)
 endfunction()
 
-# Of the sources in the list variable, those that are there.  A warning for each that is not; test.sh makes it an error.
+# The sources in the list variable that exist.  Warns of each that does not; test.sh makes that an error.
 function(weft_keep_existing variable)
   set(kept "")
   foreach(source IN LISTS ${variable})
@@ -81,8 +81,8 @@ function(weft_keep_existing variable)
   set(${variable} "${kept}" PARENT_SCOPE)
 endfunction()
 
-# A function whose frame is larger than a page touches each page of it, so that it cannot jump over the guard below a fiber's stack.  For our
-# code, and for that of whoever uses weft::weft.
+# A function whose frame is larger than a page touches each page of it, so it cannot jump over the guard below a fiber's stack.  For our code and
+# that of users of weft::weft.
 set(WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:C,GNU,Clang>:-fstack-clash-protection>
                                 $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-fstack-clash-protection>)
 
@@ -108,15 +108,15 @@ function(weft_add_layer layer)
   endif()
   add_library(weft_${layer} STATIC ${arg_SOURCES})
   add_library(weft::${layer} ALIAS weft_${layer})
-  # Position independent always: a static library that may go into a shared one of the user's.  What that costs in a program is taken back by
-  # -fno-semantic-interposition (else no function that is not inline could be inlined) and the linker, which turns calls over the linkage
-  # table and loads of addresses into direct ones.
+  # Position independent always, because a static library may go into a user's shared one.  -fno-semantic-interposition (else no function that is
+  # not inline could be inlined) and the linker, which makes calls over the linkage table and loads of addresses direct, take back the cost in
+  # programs.
   set_target_properties(weft_${layer} PROPERTIES EXPORT_NAME ${layer} POSITION_INDEPENDENT_CODE ON)
   target_compile_options(weft_${layer} PRIVATE -fno-semantic-interposition)
   weft_compile_options(weft_${layer})
-  # initial-exec: one load instead of a call to __tls_get_addr for each thread_local access in a shared library; in a program the linker makes
-  # it local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's
-  # static surplus (about 1.6 KiB for the process).  Ours are a few pointers, so that works; large thread_local objects may not be added.
+  # initial-exec: one load instead of a call to __tls_get_addr for each thread_local access in a shared library; in a program the linker makes it
+  # local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's static surplus (about
+  # 1.6 KiB for the process).  Ours are a few pointers, so that works; do not add large ones.
   target_compile_options(weft_${layer} PRIVATE -ftls-model=initial-exec ${WEFT_STACK_CLASH_PROTECTION})
   target_include_directories(
     weft_${layer} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -135,7 +135,7 @@ function(weft_add_headers_only_layer layer below libs)
   target_include_directories(
     weft_${layer} INTERFACE $<BUILD_INTERFACE:${weft_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   if(BUILD_SHARED_LIBS)
-    # Not the static ones too: that would be two copies.  Made further below, by weft_add_umbrella().
+    # Not also the static ones: that would be two copies.  weft_add_umbrella() makes it.
     target_link_libraries(weft_${layer} INTERFACE weft_weft)
     set(below "")
   endif()
@@ -146,7 +146,7 @@ function(weft_add_headers_only_layer layer below libs)
   set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
 endfunction()
 
-# weft::weft: all the layers that there are.  weft_layers: the static libraries always, for programs of the tree that use what a shared one hides.
+# weft::weft: all existing layers.  weft_layers: always the static libraries, for programs of the tree that use what a shared one hides.
 function(weft_add_umbrella)
   get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
   add_library(weft_layers INTERFACE)
@@ -170,8 +170,8 @@ function(weft_add_umbrella)
   target_compile_options(weft_weft INTERFACE ${WEFT_STACK_CLASH_PROTECTION})
 endfunction()
 
-# All the layers as one shared library, libweft.so, from the objects of the static ones: weft::weft with BUILD_SHARED_LIBS=ON.
-# Tests of a layer are linked with the static libraries either way: they use what the shared one hides (cmake/weft.map).
+# All layers as one shared library, libweft.so, from the objects of the static ones: weft::weft with BUILD_SHARED_LIBS=ON. Tests of a layer link the
+# static libraries either way: they use what the shared one hides (cmake/weft.map).
 function(weft_add_shared_library target)
   weft_find_required(glog libgoogle-glog-dev)
   weft_find_required(gflags libgflags-dev)
@@ -186,7 +186,7 @@ function(weft_add_shared_library target)
       target_sources(${target} PRIVATE $<TARGET_OBJECTS:weft_${layer}>)
     endif()
   endforeach()
-  # What a program is compiled against may change with the minor version.
+  # The ABI may change with the minor version.
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME weft
@@ -201,7 +201,7 @@ function(weft_add_shared_library target)
   # Calls inside of the library are direct.
   target_link_options(${target} PRIVATE "LINKER:--version-script=${weft_SOURCE_DIR}/cmake/weft.map,-Bsymbolic-functions")
   if(WEFT_SANITIZE STREQUAL "")
-    # What is missing is an error here, not in each program.  (A sanitizer's runtime is in the program.)
+    # A missing symbol is an error here, not in each program.  (A sanitizer's runtime is in the program.)
     target_link_options(${target} PRIVATE "LINKER:-z,defs")
   endif()
 endfunction()
@@ -241,7 +241,7 @@ function(weft_install)
           "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
     DESTINATION "${package_dir}")
 
-  # For pkg-config.  What uses comes before what is used, as the linker wants static libraries.
+  # For pkg-config.  Users come before what they use, as the linker wants static libraries.
   set(WEFT_PC_REQUIRES "libglog gflags hwloc")
   set(WEFT_PC_LIBS "-l:libboost_context.a ")
   foreach(layer IN LISTS layers)
@@ -254,7 +254,7 @@ function(weft_install)
     set(WEFT_PC_REQUIRES "gflags")
     set(WEFT_PC_LIBS "-lweft ")
   endif()
-  # From its folder to the prefix, so that the installed tree may be moved.
+  # Relative to the prefix, so that the installed tree may be moved.
   file(RELATIVE_PATH WEFT_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
   configure_file("${weft_SOURCE_DIR}/cmake/weft.pc.in" "${weft_BINARY_DIR}/weft.pc" @ONLY)
   install(FILES "${weft_BINARY_DIR}/weft.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
@@ -306,8 +306,8 @@ function(weft_run_again layer name suffix label environment)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "${environment}")
 endfunction()
 
-# These tests, and what weft_run_again() made of them, use no more than one CPU on average: they wait for sleepers, time-outs or peers, or
-# have one thread. Two of them run at a time.
+# These tests, and what weft_run_again() made of them, use at most one CPU on average: they wait for sleepers, time-outs or peers, or have one
+# thread. Two of them run at a time.
 function(weft_tests_need_one_cpu)
   foreach(test IN LISTS ARGN)
     foreach(run IN ITEMS "${test}" "${test}.v2")
@@ -318,7 +318,7 @@ function(weft_tests_need_one_cpu)
   endforeach()
 endfunction()
 
-# The environment and the time limit that all our tests run with.  For tests made by add_test() directly.
+# The environment and the time limit of all our tests.  For tests made by add_test() directly.
 function(weft_set_test_properties test)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")
   if(NOT arg_TIMEOUT)
@@ -327,7 +327,7 @@ function(weft_set_test_properties test)
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
-  # Most tests have several threads.  What has one may run beside another test (ctest --parallel).
+  # Most tests have several threads.  One that has a single thread may run beside another test (ctest --parallel).
   set(processors 2)
   foreach(label IN ITEMS model guest matrix layering)
     if(label IN_LIST arg_LABELS)
@@ -335,8 +335,8 @@ function(weft_set_test_properties test)
     endif()
   endforeach()
   set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
-  # atexit_sleep_ms: a process that exits while threads run goes on for so long, to see what they do then; a second
-  # otherwise, for each program that a test runs.
+  # atexit_sleep_ms: a process that exits while threads run goes on for so long, to see what they do then. The default, a second, would cost one for
+  # each program that a test runs.
   set_tests_properties(
     ${test}
     PROPERTIES

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// AddressRing: a bounded double-ended queue of addresses whose memory is reserved once and backed only where it is
+// AddressRing: a bounded double-ended queue of addresses. Its address space is reserved once; memory backs what is
 // used.
 //
 // A pool keeps its warm stacks in one: it pushes and pops at the new end and trims from the old end. Pushing never
@@ -24,7 +24,7 @@ namespace weft::context {
 
 class AddressRing {
  public:
-  // Room for `capacity` addresses; for fewer if that much address space is not to be had: see capacity(). Throws
+  // Room for `capacity` addresses, or fewer if that much address space is not available (capacity() tells). Throws
   // std::bad_alloc if there is none.
   explicit AddressRing(std::size_t capacity) : capacity_(std::bit_ceil(capacity)) {
     void* slots = MAP_FAILED;
@@ -47,7 +47,7 @@ class AddressRing {
     slots_[newest_++ & (capacity_ - 1)] = address;
     high_water_ = std::max(high_water_, newest_);
   }
-  // Both need size() > 0. An empty ring starts again at the front, which is backed by memory already.
+  // Both require size() > 0. An empty ring starts again at the front, which memory backs already.
   void* PopNewest() {
     WEFT_DCHECK(size() > 0);
     void* address = slots_[--newest_ & (capacity_ - 1)];
@@ -61,14 +61,14 @@ class AddressRing {
     return address;
   }
 
-  // Gives back the memory that a larger past needed. One system call, if there was one.
+  // Gives back memory that a larger past needed. One system call at most.
   void Compact() {
     if (high_water_ <= kKept || size() > kKept) return;
     if (oldest_ >= capacity_) {
       oldest_ -= capacity_;
       newest_ -= capacity_;
     }
-    if (newest_ > capacity_) return;  // It wraps just now; another time.
+    if (newest_ > capacity_) return;  // It wraps: try another time.
     std::memmove(slots_, slots_ + oldest_, size() * sizeof(void*));
     newest_ = high_water_ = size();
     oldest_ = 0;

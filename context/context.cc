@@ -16,7 +16,7 @@
 #include "weft/base/check.h"
 #include "weft/context/valgrind.h"
 
-// noipa: the compiler may look into neither direction of a switch (no clones, no "preserves these registers", no
+// noipa: the compiler must not look through a switch in either direction (no clones, no "preserves these registers", no
 // folded results).
 #if defined(__clang__)
 #define WEFT_SWITCH __attribute__((noinline)) WEFT_NO_SANITIZE
@@ -24,11 +24,11 @@
 #define WEFT_SWITCH __attribute__((noipa)) WEFT_NO_SANITIZE
 #endif
 
-// The switch itself is written in assembler on x86-64, for one reason: calls and returns stay paired. jump_fcontext()
-// ends in an indirect jump, so when it is *called* the processor's return predictor keeps an entry too many, and
-// after each switch every return of the resumed flow is mispredicted (bench/context/context_benchmark.cc: 6 ns a
-// switch in BM_Ring, 29 ns in BM_BareRing). Here it is jumped to, with a return address pushed by hand. Sanitizers
-// need their calls right around the jump and take the C++ path.
+// The switch is written in assembler on x86-64 to keep calls and returns paired. jump_fcontext() ends in an indirect
+// jump. When it is *called*, the processor's return predictor keeps an entry too many and mispredicts every return of
+// the resumed flow (bench/context/context_benchmark.cc: 6 ns a switch in BM_Ring, 29 ns in BM_BareRing). Here it is
+// jumped to, with a return address pushed by hand. Sanitizers need their calls right around the jump and take the C++
+// path.
 #if defined(__x86_64__) && !WEFT_ASAN && !WEFT_TSAN
 #define WEFT_ASSEMBLER_SWITCH 1
 #else
@@ -36,7 +36,7 @@
 #endif
 
 extern "C" {
-// The first instructions of every flow. make_fcontext() has us started with the transfer in the first two argument
+// The first instructions of every flow. make_fcontext() starts them with the transfer in the first two argument
 // registers and the stack pointer at (or, on x86-64, one word below) the address given to it, where MakeContext() has
 // left the entry. weft_context_main is called, not jumped to: its return address then lies in here, where the unwind
 // information says that there is no caller.
@@ -177,8 +177,7 @@ struct ContextAccess {
 
 namespace {
 
-// Declared const by the ABI's header, as if there were one answer for ever; out of line and opaque it is asked each
-// time.
+// The ABI's header declares it const; out of line and opaque it is evaluated each time.
 WEFT_TLS_ACCESSOR void* ExceptionGlobals() {
   base::OpaqueBarrier();
   return abi::__cxa_get_globals();
@@ -209,7 +208,7 @@ WEFT_ALWAYS_INLINE ThreadState* Jump(Context* from, Context* to, ThreadState* he
 }
 #endif
 
-// CX2. Kept out of SwitchContext() so that the usual path has no words to keep over the jump.
+// CX2. Separate from SwitchContext(), so that the usual path keeps no words over the jump.
 WEFT_COLD WEFT_SWITCH ThreadState* SwitchWithExceptions(Context* from, Context* to, ThreadState* here) {
   const ExceptionWords saved = *WordsOf(here);
   *WordsOf(here) = ExceptionWords{};
@@ -218,7 +217,7 @@ WEFT_COLD WEFT_SWITCH ThreadState* SwitchWithExceptions(Context* from, Context* 
   return there;
 }
 
-// One line now instead of a control-protection fault at the first switch.
+// Reports in one line now what would be a control-protection fault at the first switch.
 void CheckNoShadowStack() {
 #if defined(__x86_64__)
   constexpr int kArchShstkStatus = 0x5005;     // ARCH_SHSTK_STATUS in <asm/prctl.h> of Linux 6.6 and later

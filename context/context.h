@@ -5,25 +5,22 @@
 //
 // The jump itself is Boost.Context's (callee-saved registers, FP control words, stack pointer). Around it a switch
 // keeps what belongs to the flow but lives in the thread: errno, and the two words in which the C++ runtime keeps the
-// exceptions being thrown and handled (__cxa_get_globals). A flow may be left on one thread and entered on another,
-// so neither may be asked for by name around a switch: __errno_location() and __cxa_get_globals() are declared const,
-// and compilers reuse the first answer over the jump. Their addresses are taken once per thread (InitThreadState) and
-// travel with the thread as a ThreadState*.
+// exceptions being thrown and handled (__cxa_get_globals). A flow may be left on one thread and entered on another, so
+// neither may be looked up around a switch: __errno_location() and __cxa_get_globals() are declared const, and
+// compilers reuse the first result. Their addresses are taken once per thread (InitThreadState) and travel with the
+// thread as a ThreadState*.
 //
 //     thread T1: SwitchContext(&a, &b, &t1)                   a is suspended; T1 goes on in b
 //     thread T2: SwitchContext(&c, &a, &t2)                   T2 goes on in a: the first call returns, on T2, with &t2
 //
 // Invariants
 //   CX1  A Context is entered by one thread at a time, and only after the switch out of it is complete: the flow that
-//        was switched to (not the one that left) lets others know of it. The saved stack pointer is written by the
-//        arriving side.
-//   CX2  At the moment of a jump the thread's exception words are zero. A flow that has exceptions in flight
-//        (suspended inside a catch block, or in a destructor run by unwinding) takes them along on its own stack and
-//        puts them back when it returns. So the usual switch only looks at two words, and a new flow starts with
-//        none.
-//   CX3  After a switch only the returned ThreadState may be used; the one passed in may belong to another thread's
-//        life by now. The same goes for every address of a thread_local taken before it: see WEFT_TLS_ACCESSOR in
-//        base/cpu.h.
+//        is switched to publishes it, not the one that left. The arriving side writes the saved stack pointer.
+//   CX2  At the moment of a jump the thread's exception words are zero. A flow that has exceptions in flight (suspended
+//        inside a catch block, or in a destructor run by unwinding) keeps them on its own stack and restores them when
+//        it returns. So the usual switch only checks two words, and a new flow starts with none.
+//   CX3  After a switch only the returned ThreadState may be used; the one passed in may belong to another thread by
+//        now. The same goes for every address of a thread_local taken before it: see WEFT_TLS_ACCESSOR in base/cpu.h.
 //   CX4  No lock is held over a switch, and no C++ exception leaves an entry function (it never returns either).
 //
 // Who may call: any thread that has called InitThreadState() and InitThreadContext(); MakeContext() any thread at all.
@@ -50,15 +47,14 @@ namespace weft::context {
 
 class Context;
 
-// How the processor rounds, traps and treats denormal numbers (fesetround() and the like), without the flags that tell
-// what has happened.
+// How the processor rounds, traps and treats denormal numbers (fesetround() and the like), without the exception flags.
 struct FloatingPointControl {
   std::uint32_t vector = 0;  // MXCSR, or FPCR.
   std::uint16_t x87 = 0;
 };
 
-// What libc and libstdc++ keep per thread and a flow takes along. Lives as long as the thread switches; a worker
-// derives from it.
+// What libc and libstdc++ keep per thread and a flow takes along. Must outlive the thread's switches; a worker derives
+// from it.
 struct ThreadState {
   int* errno_location = nullptr;
   void* eh_globals = nullptr;
@@ -67,16 +63,16 @@ struct ThreadState {
   FloatingPointControl floating_point;  // What a new flow starts with.
 };
 
-// Fills `state` for the calling thread. Stops the program with one clear line if the thread runs with a shadow stack
-// (CET), which a switch of stacks would trip over.
+// Fills `state` for the calling thread. Ends the program with one line if the thread runs with a shadow stack (CET),
+// which a switch of stacks would violate.
 void InitThreadState(ThreadState* state);
 
 // errno of the thread that the caller runs on at this moment. A function that reads errno on both sides of a switch
-// must read it through this, or include switch_safe_errno.h, which says why.
+// must use this, or include switch_safe_errno.h, which says why.
 int& ThisThreadErrno();
 
-// A flow that begins calls this first: the jump keeps what each flow has set, but a new one would inherit it from
-// whichever flow was left for it, or had its stack before. 2 ns; writes only what differs.
+// A new flow calls this first: the jump keeps what each flow has set, but a new flow would inherit it from the flow
+// left for it, or from the last user of its stack. 2 ns; writes only what differs.
 void BeginFloatingPoint(const ThreadState& here) noexcept;
 
 // The flow's start: `here` is the thread it runs on. Never returns: it ends in LeaveContext().
@@ -119,13 +115,12 @@ void MakeContext(Context* context, void* stack_top, std::size_t stack_size, Cont
 // Gives back what a Context holds besides its stack (TSan's handle). The flow is not running and will not run again.
 void DestroyContext(Context* context);
 
-// Suspends the running flow as `from` and goes on in `to`. Returns when someone switches to `from`, on whichever
-// thread that is, with that thread's ThreadState; errno and the exception state are then `from`'s again. `from` and
-// `to` differ. Happens-before: what is done before the switch is seen by the flow switched to (same thread).
+// Suspends the running flow as `from` and resumes `to`. Returns when some flow switches to `from`, on whichever thread,
+// with that thread's ThreadState; errno and the exception state are `from`'s again. `from` and `to` differ.
+// Happens-before: the flow switched to sees what was done before the switch (same thread).
 ThreadState* SwitchContext(Context* from, Context* to, ThreadState* here) noexcept;
 
-// The last switch of an ending flow. Once `to` runs, from's stack may be given to another; *from keeps nothing of use
-// but must stay writable until `to` runs.
+// The last switch of an ending flow. Once `to` runs, from's stack may be reused; *from must stay writable until then.
 [[noreturn]] void LeaveContext(Context* from, Context* to, ThreadState* here) noexcept;
 
 }  // namespace weft::context

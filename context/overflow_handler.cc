@@ -25,8 +25,8 @@
 namespace weft::context {
 namespace {
 
-// The actions of one signal that were there before ours, in the order in which we found them. Entries below `count` do
-// not change: the handler reads them at any time.
+// The actions of one signal from before ours, in the order in which we found them. The handler reads them at any time:
+// entries below `count` do not change.
 struct FormerActions {
   static constexpr std::size_t kMost = 8;
   std::array<struct sigaction, kMost> actions{};
@@ -35,9 +35,9 @@ struct FormerActions {
 constinit FormerActions g_former_segv;  // Static constructors may start the runtime.
 constinit FormerActions g_former_bus;
 
-// Of the fault that the calling thread handles just now (OH1). A former handler that calls ours passes on what it was
-// given, and does so from within: its frame lies below ours. One that never returned (it left by siglongjmp) has left
-// these behind, and the next fault is no part of that one.
+// Of the fault that the calling thread is handling (OH1). A former handler that calls ours does so from within: its
+// frame lies below ours. A handler that left by siglongjmp() leaves these behind, and the next fault is not part of
+// that one.
 struct Handling {
   const siginfo_t* info = nullptr;
   const void* frame = nullptr;
@@ -61,7 +61,7 @@ class SafeLine {
     return Add("0x").AddNumber(reinterpret_cast<std::uintptr_t>(address), 16);
   }
   void Write() const {
-    // Nothing can be done about a failure.
+    // A failure cannot be reported.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text_.data(), length_);
   }
 
@@ -80,7 +80,7 @@ class SafeLine {
   std::size_t length_ = 0;
 };
 
-// Not strlen(): the name belongs to a fiber whose stack has just run over something.
+// Not strlen(): the stack overflow may have overwritten the name.
 std::string_view BoundedName(const char* name) {
   constexpr std::size_t kMaxName = 128;
   std::size_t length = 0;
@@ -160,7 +160,7 @@ void Report(const siginfo_t& fault, const void* machine_context) {
 
 FormerActions& FormerActionsOf(int signal) { return signal == SIGSEGV ? g_former_segv : g_former_bus; }
 
-// `passed_on`: so many of them have had this fault already.
+// `passed_on`: how many of them have had this fault already.
 void TakeFormerAction(int signal, std::size_t passed_on, siginfo_t* info, void* machine_context) {
   const FormerActions& all = FormerActionsOf(signal);
   // acquire: the entries. Pairs with the release in AddFormerAction().
@@ -178,7 +178,7 @@ void TakeFormerAction(int signal, std::size_t passed_on, siginfo_t* info, void* 
   }
   const bool sent = info->si_code <= 0;  // By kill() and the like, not by a fault.
   if (sent && former.sa_handler == SIG_IGN) return;
-  // A fault is repeated when we return; one that was sent is sent once more.
+  // We return, and the fault is repeated; a signal that was sent is sent once more.
   struct sigaction default_action = {};
   default_action.sa_handler = SIG_DFL;
   sigaction(signal, &default_action, nullptr);
@@ -207,7 +207,7 @@ bool AreTheSame(const struct sigaction& a, const struct sigaction& b) {
          ((a.sa_flags & SA_SIGINFO) != 0 ? a.sa_sigaction == b.sa_sigaction : a.sa_handler == b.sa_handler);
 }
 
-// By one thread at a time. False: there have been too many others.
+// By one thread at a time. False: there are too many others.
 bool AddFormerAction(FormerActions* all, const struct sigaction& former) {
   const std::size_t count = all->count.load(std::memory_order_relaxed);  // Only we write it.
   if (count != 0 && AreTheSame(all->actions[count - 1], former)) return true;
@@ -254,14 +254,14 @@ void InstallOverflowHandler() {
   backtrace(&frame, 1);  // Loads the unwinder now: it allocates.
   PutInFront(SIGSEGV);
   PutInFront(SIGBUS);
-  // relaxed: who reads it takes the mutex before it does anything.
+  // relaxed: a reader takes the mutex before it acts.
   g_installed.store(true, std::memory_order_relaxed);
 }
 
 void CheckOverflowHandler() {
   if (!g_installed.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(InstallMutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return;  // Another thread does it.
+  if (!lock.owns_lock()) return;  // Another thread checks.
   PutInFront(SIGSEGV);
   PutInFront(SIGBUS);
 }
@@ -270,7 +270,7 @@ void CheckOverflowHandlerNowAndThen() {
   timespec time = {};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &time);  // Some milliseconds late, and a third of the other one's cost.
   const std::int64_t now = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-  // relaxed, both: it says nothing about other data, and two that look at once do no harm.
+  // relaxed, both: they carry nothing, and two threads that check at once do no harm.
   if (now - g_looked_at_ms.load(std::memory_order_relaxed) < kLookAtHandlersEvery.count()) return;
   g_looked_at_ms.store(now, std::memory_order_relaxed);
   CheckOverflowHandler();
@@ -278,7 +278,7 @@ void CheckOverflowHandlerNowAndThen() {
 
 AlternateSignalStack::AlternateSignalStack() {
   // The signal frame holds all vector registers (11 KiB with AMX), the unwinder and the symbol look-up need some 10
-  // KiB, a former handler, say a sanitizer's, perhaps more. Memory is only taken if it is used.
+  // KiB, a former handler, say a sanitizer's, perhaps more. Untouched memory costs nothing.
   constexpr std::size_t kStackSize = 256 * 1024;
   const std::size_t guard_size = StackMemory::PageSize();
   void* mapping = mmap(nullptr, kStackSize + guard_size, PROT_READ | PROT_WRITE,

@@ -10,8 +10,8 @@
 //     arriving flow  AsanArrive(own fake stack)                                       just after it
 //
 // A flow that never comes back leaves with a null fake stack pointer, so that ASan frees the fake frames. TSan has a
-// handle per flow; TsanLeave(handle of the target) before the jump is all. Flag 0: the switch is program order on one
-// thread, so it does carry happens-before.
+// handle per flow and needs only TsanLeave(handle of the target) before the jump. Flag 0: the switch is program order
+// on one thread, so it carries happens-before.
 //
 // SAN1  Nothing instrumented runs between the Leave calls and the jump, nor between the jump and AsanArrive(): the
 //       functions that call them are WEFT_NO_SANITIZE.

@@ -1,14 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// SlotBitmap, SlotSet: sets of slot numbers, one bit each. A million free stacks without memory take 128 KiB, where an
-// array of their addresses would take 8 MiB.
+// SlotBitmap, SlotSet: sets of slot numbers, one bit each. A million free stacks without memory take 128 KiB; an array
+// of their addresses would take 8 MiB.
 //
-// The words are given by the owner, who keeps them, and start as zero. Whole words (64 slots) can be looked at and
-// changed at once.
+// The owner provides the words, which start as zero. Whole words (64 slots) can be read and changed at once.
 //
-// SlotBitmap: any thread; who looks at a slot is told of its bit by what told it of the slot (all accesses are
-// relaxed). SlotSet: under the owner's lock.
+// SlotBitmap: any thread; all accesses are relaxed, since a bit becomes known to a thread together with its slot.
+// SlotSet: under the owner's lock.
 
 #ifndef WEFT_CONTEXT_SLOT_BITMAP_H_
 #define WEFT_CONTEXT_SLOT_BITMAP_H_
@@ -66,7 +65,7 @@ class SlotSet {
     ++size_;
   }
 
-  // Needs size() > 0.
+  // Requires size() > 0.
   std::size_t PopLowest() {
     WEFT_DCHECK(size_ > 0);
     while (words_[lowest_word_] == 0) ++lowest_word_;

@@ -3,9 +3,8 @@
 
 // StackArenas: the address space of a StackPool, in pieces ("arenas") that are cut into equal slots.
 //
-// An arena is twice as large as the one before it. Behind its slots lie the bits that say what state each slot is in.
-// The table only grows: an entry is complete before the count covers it, and does not change then, save for what its
-// sets hold.
+// An arena is twice as large as the one before it. The bits that hold each slot's state lie behind its slots. The table
+// only grows: an entry is complete before the count covers it, and only its sets change afterwards.
 //
 // Of(), size(), operator[]: any thread. Add(): one thread at a time.
 
@@ -70,7 +69,7 @@ class StackArenas {
   // StackMemory::Renew(), with the binding to the node.
   [[nodiscard]] bool Renew(char* low, std::size_t size);
 
-  // Gives all address space back; no slot is in use.
+  // Gives all address space back. No slot may be in use.
   void UnmapAll();
 
  private:

@@ -3,7 +3,7 @@
 
 // StackCache: one worker's share of a StackPool, so that a fiber's start and end need no lock.
 //
-// Its stacks count as in use in the pool. Half of it is exchanged with the pool at a time. For its owner only; none of
+// The pool counts its stacks as in use. It exchanges half of them with the pool at a time. For its owner only; none of
 // it switches; Pop() may make system calls.
 
 #ifndef WEFT_CONTEXT_STACK_CACHE_H_
@@ -44,8 +44,7 @@ class StackCache {
   std::size_t size() const { return size_; }
 
  private:
-  // A fork and join of a few fibers stays within the cache. Half of it is exchanged, so that one stack more or less
-  // does not visit the pool each time.
+  // A fork and join of a few fibers stays within the cache.
   static constexpr std::size_t kCapacity = 32;
   static constexpr std::size_t kExchanged = kCapacity / 2;
 

@@ -14,8 +14,8 @@
 
 namespace weft::context {
 
-// relaxed throughout: the kind is a hint, the counts are statistics, and what is noted about a stack goes to other
-// threads together with the stack.
+// relaxed throughout: the kind is a hint, the counts are statistics, and a stack's notes reach other threads together
+// with the stack.
 void StackGuards::Install(void* const* tops, std::size_t n) {
   Kind kind = kind_.load(std::memory_order_relaxed);
   if (kind == Kind::kMadvise) {
@@ -42,7 +42,7 @@ void StackGuards::Install(void* const* tops, std::size_t n) {
   }
 }
 
-// Returns how many of them, from the first on, could be protected.
+// Returns how many of them, from the first on, it has protected.
 std::size_t StackGuards::ProtectEach(void* const* tops, std::size_t n) {
   std::size_t done = 0;
   for (; done < n && memory_->TakeProtectedGuard(); ++done) {
@@ -82,8 +82,8 @@ void StackGuards::ForgetAll() {
   memory_->ReturnProtectedGuards(guarded_by_mprotect_.load(std::memory_order_relaxed));
 }
 
-// The memory in the guard's place was zero, and only an overflowing stack writes there. It is only read: that costs no
-// memory for a page that was never written.
+// The memory in the guard's place was zero, and only an overflowing stack writes there. Reading it costs no memory for
+// a page that was never written.
 void StackGuards::CheckCanarySlow(const void* top) {
   const StackArena& arena = arenas_->Of(top);
   if (!arena.canary.Contains(arena.SlotOf(top))) return;

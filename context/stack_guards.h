@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// StackGuards: what stands below each stack of a pool, so that an overflow does not go unnoticed.
+// StackGuards: what makes an overflow of a pool's stack show.
 //
-// A guard is made by MADV_GUARD_INSTALL (stack_memory.h), else by mprotect() as far as half of the process's mappings
-// go, else there is none. Then the guard's place is ordinary memory, a canary: it must still be zero when the stack
-// comes back, or the process ends with a message; one warning says so. The kind only ever goes down this list.
+// A guard is made by MADV_GUARD_INSTALL (stack_memory.h), else by mprotect() as long as half of the process's mappings
+// suffice, else there is none. Then ordinary memory in the guard's place is a canary: if it is not zero when the stack
+// comes back, the process ends with a message; one warning says so in advance. The kind only ever goes down this list.
 //
 // Any thread. The notes about a stack pass to another thread together with the stack.
 
@@ -23,8 +23,8 @@
 
 namespace weft::context {
 
-// Stacks whose pages or guards are dealt with in one system call: with more it gets no cheaper
-// (bench/context/stack_pool_benchmark.cc, BM_Guards, BM_Discard).
+// Stacks per system call on pages or guards: more get no cheaper (bench/context/stack_pool_benchmark.cc, BM_Guards,
+// BM_Discard).
 inline constexpr std::size_t kStacksPerCall = 64;
 
 class StackGuards {
@@ -38,9 +38,9 @@ class StackGuards {
   // For stacks that no one else has seen yet. n <= kStacksPerCall.
   void Install(void* const* tops, std::size_t n);
 
-  // A stack without guard is looked at when it is given back.
+  // Checks a stack without guard when it is given back.
   WEFT_ALWAYS_INLINE void CheckCanary(const void* top) {
-    // relaxed: set before the first unguarded stack is handed out, by whatever hands stacks from thread to thread.
+    // relaxed: set before the first unguarded stack is handed out, and known to whoever receives one.
     if (WEFT_UNLIKELY(has_canaries_.load(std::memory_order_relaxed))) CheckCanarySlow(top);
   }
 

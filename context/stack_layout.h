@@ -7,9 +7,9 @@
 //               -- increasing addresses -->
 //     | guard | stack 0 ............. top | guard | stack 1 ............ top | ...
 //
-// A stack is named by its top. The top is not the slot's end but up to 960 bytes below it ("colour"), because frames at
-// the same place in each page would meet in the same sets of the L1 and L2 caches: with 1,000 stacks in turn that costs
-// 37 ns a visit instead of 14 (bench/context/stack_pool_benchmark.cc, BM_Colours).
+// A stack is named by its top. The top lies up to 960 bytes below the slot's end ("colour"), because frames at the same
+// place in each page would share a few sets of the L1 and L2 caches: with 1,000 stacks in turn that costs 37 ns a visit
+// instead of 14 (bench/context/stack_pool_benchmark.cc, BM_Colours).
 //
 // Constant; any thread.
 
@@ -62,11 +62,11 @@ class StackLayout {
   }
 
  private:
-  // A parked fiber's hot lines are the topmost few of its stack; without colours they would be at one offset within
-  // each page, so that all stacks shared a few of the 64 sets of the L1 cache, and an eighth of the L2 cache (whose
-  // further index bits are physical and thus random). 16 steps of a line spread them over a third of the sets and leave
-  // 3 KiB of the top page to the fiber. 32 steps are faster still when many lines are hot (1,000 stacks: 10 ns a visit
-  // against 14, and 37 without; BM_Colours), but make a fiber of 2 KiB cost a second page; for a switch alone, 4 lines,
+  // A parked fiber's hot lines are the topmost few of its stack. Without colours all stacks would share a few of the 64
+  // sets of the L1 cache and an eighth of the L2 cache (whose further index bits are physical and thus random). 16
+  // steps of a line spread them over a third of the sets and leave 3 KiB of the top page to the fiber. 32 steps are
+  // faster still when many lines are hot (1,000 stacks: 10 ns a visit against 14, and 37 without; BM_Colours), but make
+  // a fiber of 2 KiB cost a second page; for a switch alone, 4 lines, 16 are as good.
   // 16 are as good.
   static constexpr std::size_t kColours = 16;
   static constexpr std::size_t kColourStep = base::kCacheLineSize;

@@ -33,7 +33,7 @@ void* MapAt(void* low, std::size_t size, int flags) {
   return low;
 }
 
-// False: a range was refused, and those behind it have not been tried.
+// False: a range was refused, and those behind it were not tried.
 bool AdviseOneByOne(std::span<const StackMemory::Range> ranges, int advice) {
   return std::all_of(ranges.begin(), ranges.end(), [advice](const StackMemory::Range& range) {
     return madvise(range.iov_base, range.iov_len, advice) == 0;
@@ -98,7 +98,7 @@ bool StackMemory::TakeProtectedGuard() {
   // relaxed, in the whole function: a bound on a count, nothing is published through it.
   std::size_t limit = max_protected_guards_.load(std::memory_order_relaxed);
   if (limit == 0) {
-    // Each guard is two mappings more: itself and the stack above it.
+    // Each guard adds two mappings: itself and the stack above it.
     limit = std::max<std::size_t>(MaxMapCount() / 4, 1);
     max_protected_guards_.store(limit, std::memory_order_relaxed);
   }

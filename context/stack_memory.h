@@ -1,16 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// StackMemory: the system calls that stacks are made of. The one place that knows what which kernel can do.
+// StackMemory: the system calls that stacks are made of. Only this file knows which kernel supports what.
 //
-// Virtual, so that a test can hand a pool a kernel without guard regions, without mappings left or without memory.
+// Virtual, so that a test can simulate a kernel without guard regions, without mappings left or without memory.
 //
 // Guards: MADV_GUARD_INSTALL (Linux 6.13) marks pages in the page table only. One mapping holds any number of guards,
-// where mprotect() splits it in two for each (a process has 65,530 by default: about 32,000 stacks). The marks
-// survive Discard(). Several ranges go to the kernel in one process_madvise() on ourselves where it takes PIDFD_SELF
+// whereas mprotect() splits it in two for each (a process has 65,530 mappings by default: about 32,000 stacks). The
+// marks survive Discard(). Several ranges go to the kernel in one process_madvise() on ourselves if it takes PIDFD_SELF
 // (Linux 6.14), else one by one. Not by a pidfd of our own: a forked child would inherit it and advise its parent's
-// memory. What that saves: bench/context/stack_pool_benchmark.cc (BM_Guards 200 ns a stack against 290; BM_Discard
-// 300 against 1,300, since the processors' address caches are flushed once for all).
+// memory. The savings: bench/context/stack_pool_benchmark.cc (BM_Guards 200 ns a stack against 290; BM_Discard 300
+// against 1,300, since the processors' address caches are flushed once for all).
 //
 // Any thread, all of it. Does not allocate.
 
@@ -41,12 +41,12 @@ class StackMemory {
   // Readable and writable, zero, nothing of it backed by memory yet, small pages only. nullptr: refused.
   [[nodiscard]] virtual void* Map(std::size_t size);
   virtual void Unmap(void* low, std::size_t size);
-  // The range is as if it had just been returned by Map(): guards and page tables go as well. False: it is lost, and
-  // not mapped at all perhaps.
+  // The range is as if Map() had just returned it: guards and page tables go as well. False: it is lost, and perhaps no
+  // longer mapped.
   [[nodiscard]] virtual bool Renew(void* low, std::size_t size);
 
-  // Touching these ranges is a SIGSEGV from now on. False: this kernel (or this kind of memory) cannot; some may have
-  // been done.
+  // Touching these ranges is a SIGSEGV from now on. False: this kernel or this kind of memory does not support it; some
+  // of them may have their guards.
   [[nodiscard]] virtual bool InstallGuards(std::span<const Range> ranges);
   // The same for one range, by a mapping of its own. False: refused.
   [[nodiscard]] virtual bool Protect(Range range);
@@ -58,7 +58,7 @@ class StackMemory {
   // How many mappings a process may have (vm.max_map_count).
   virtual std::size_t MaxMapCount();
 
-  // At most half of MaxMapCount() goes into guards made by Protect(), for all pools that use this object: the rest is
+  // At most half of MaxMapCount() goes into guards made by Protect(), for all pools that use this object; the rest is
   // left to the program. False: used up.
   [[nodiscard]] bool TakeProtectedGuard();
   void ReturnProtectedGuards(std::size_t count);

@@ -47,7 +47,7 @@ std::size_t StackPool::AcquireBatch(void** tops, std::size_t n) {
   StackArenas::Growth growth = StackArenas::Growth::kDone;
   std::size_t taken = TakeAny(tops, n, &growth);
   if (WEFT_UNLIKELY(taken < n)) {
-    // What Trim() had in its hands just now is no reason to refuse: no one would tell the caller that it is back.
+    // Stacks in the hands of Trim() must not cause a refusal: nobody would tell the caller that they are back.
     std::lock_guard trim(trim_mutex_);
     taken += TakeAny(tops + taken, n - taken, &growth);
   }
@@ -56,7 +56,7 @@ std::size_t StackPool::AcquireBatch(void** tops, std::size_t n) {
       WEFT_LOG_EVERY_SECOND(WARNING, "out of stacks: ", statistics().in_use, " of ", layout_.stack_size(),
                             " bytes are in use, and there are no more: ", StackArenas::WhyNot(growth));
     } catch (const std::bad_alloc&) {
-      // Nor memory for the line.
+      // No memory for the log line either.
     }
   }
   std::reverse(tops, tops + taken);  // They were taken warmest first.
@@ -116,8 +116,7 @@ StackPool::Statistics StackPool::statistics() const {
   return statistics;
 }
 
-// Takes warm stacks, then cold ones. Bare ones get their guards; where there are several cold ones, they get their top
-// pages.
+// Takes warm stacks, then cold ones. Bare ones get their guards; several cold ones also get their top pages.
 std::size_t StackPool::TakeAny(void** tops, std::size_t n, StackArenas::Growth* growth) {
   std::size_t taken = TakeWarm(tops, n);
   while (taken < n) {
@@ -139,7 +138,7 @@ std::size_t StackPool::TakeWarm(void** tops, std::size_t n) {
   return taken;
 }
 
-// The lowest addresses first, so that after a burst the upper ones become bare. n <= kRun.
+// Lowest addresses first, so that the upper ones become bare after a burst. n <= kRun.
 std::size_t StackPool::TakeCold(void** tops, std::size_t n) {
   std::array<void*, kRun> bare;
   std::size_t bare_count = 0;
@@ -232,7 +231,7 @@ void StackPool::MakeBare(StackArena& arena, std::size_t first_word, std::size_t 
   bare_count_ += words * kSlotsPerWord;
 }
 
-// A batch that is about to be run on: one system call for all instead of a page fault each.
+// A batch that will soon run: one system call for all instead of a page fault each.
 void StackPool::PopulateTops(void* const* tops, std::size_t n) {
   std::array<StackMemory::Range, kRun> pages;
   for (std::size_t i = 0; i < n; ++i) {

@@ -3,21 +3,19 @@
 
 // StackPool: the stacks of one scheduling group. Workers take them through a StackCache (stack_cache.h).
 //
-// What a stack costs decides how stacks are kept: one that was used a moment ago is free (its top page is in the
-// caches), one whose memory must come from the OS costs a page fault (1.2 us; up to 10 us where a virtual machine's
-// host must find the memory), one that is new costs its guard besides (0.2 us). Hence: the warmest first, memory is
-// given back late (Trim), and nothing but the flow that runs on it ever touches a stack, so that a shallow one costs
-// one page for its whole life.
+// A stack's price decides how it is kept. One used a moment ago is free (its top page is in the caches); one without
+// memory costs a page fault (1.2 us; up to 10 us where a virtual machine's host must find the memory); a new one costs
+// its guard besides (0.2 us). Hence the warmest go first, Trim() gives memory back late, and only the flow that runs on
+// a stack touches it, so that a shallow stack costs one page for its whole life.
 //
 //     cold, bare  --guard-->  in use  --Release-->  warm  --Trim-->  cold (guarded, no memory)
 //         ^                     ^---------Acquire-----+----------------+        |
 //         +----------------------- 64 neighbours, all cold: Trim ---------------+
 //
-// A bare slot has neither memory nor guard nor page tables (264 bytes a stack): a new one, or one of a burst long past.
+// A bare slot has neither memory nor guard nor page tables (264 bytes a stack): it is new, or from a burst long past.
 //
-// Parts: stack_layout.h says where stacks and guards lie, stack_arenas.h reserves the address space, stack_guards.h
-// puts a guard below each stack. A guard is installed when a stack is first handed out, for a run of stacks in one
-// call, and stays.
+// Parts: stack_layout.h places stacks and guards, stack_arenas.h reserves the address space, stack_guards.h puts a
+// guard below each stack: when it is first handed out, for a run of stacks in one call, for good.
 //
 // Invariants
 //   STK1  A stack is in use, warm, cold (bare or not) or in the hands of Trim(): exactly one of them.
@@ -25,11 +23,11 @@
 //   STK3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
 //
 // Who may call: any thread. None of it switches; Acquire() may make system calls.
-// An empty pool is no error of the program: Acquire() returns nullptr (and logs once a second, with the reason); the
-// caller keeps the fiber queued.
+// An empty pool is no error of the program: Acquire() returns nullptr (and logs the reason once a second); the caller
+// keeps the fiber queued.
 //
 // Rejected: a free list linked through the stacks (a page each, for ever); munmap of surplus stacks (a mapping each,
-// and a lock of the whole address space for every stack); MADV_FREE (RSS stays up, so no one can see what the process
+// and a lock of the whole address space for every stack); MADV_FREE (RSS stays up, so nobody can see what the process
 // holds).
 
 #ifndef WEFT_CONTEXT_STACK_POOL_H_
@@ -56,8 +54,8 @@ class StackPool {
   struct Options {
     std::size_t stack_size = 128 * 1024;  // Rounded up to pages.
     bool guard = true;                    // False: no guard and no canary either.
-    // Rounded up to pages. A frame larger than this can jump over it, unless it was compiled with
-    // -fstack-clash-protection, as users of weft::weft are. More costs address space, and 8 bytes of page table a page.
+    // Rounded up to pages. A larger frame can jump over it, unless it was compiled with -fstack-clash-protection, as
+    // users of weft::weft are. More costs address space, and 8 bytes of page table a page.
     std::size_t guard_size = 65536;
     int node = -1;  // NUMA node the memory should come from; -1: any.
     std::size_t max_stacks = std::size_t{1} << 24;
@@ -79,7 +77,7 @@ class StackPool {
   explicit StackPool(const Options& options);
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
-  // Stacks still in use: their memory is left alone (and lost), with a warning.
+  // Stacks still in use are leaked, with a warning.
   ~StackPool();
 
   // A stack's top, aligned to 16; [top - usable_size(), top) is the stack. nullptr: memory is exhausted.
@@ -88,11 +86,10 @@ class StackPool {
   std::size_t AcquireBatch(void** tops, std::size_t n);
 
   void Release(void* top) { ReleaseBatch(&top, 1); }
-  // The last one is taken for the warmest.
   void ReleaseBatch(void* const* tops, std::size_t n);
 
-  // Gives the memory of free stacks beyond the `keep` warmest back to the OS, at most of `limit` stacks in this call
-  // (about 0.3 us each), and in the end their page tables. Returns how many more there are: 0, nothing is left to do.
+  // Gives the memory of free stacks beyond the `keep` warmest back to the OS, of at most `limit` stacks (about 0.3 us
+  // each), and in the end their page tables. Returns how many remain: 0 means done.
   std::size_t Trim(std::size_t keep, std::size_t limit = std::numeric_limits<std::size_t>::max());
 
   void* owner() const { return owner_; }

@@ -80,7 +80,7 @@ void UnregisterStackRegion(const StackRegion& region) {
   for (Segment* s = &g_first_segment; s != nullptr; s = s->next.load(std::memory_order_relaxed)) {
     for (Entry& entry : s->entries) {
       if (entry.low.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(region.low)) continue;
-      // relaxed: nothing is published; a reader that still sees the entry is SR2.
+      // relaxed: nothing is published; SR2 covers a reader that still sees the entry.
       entry.low.store(0, std::memory_order_relaxed);
       return;
     }

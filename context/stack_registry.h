@@ -12,11 +12,11 @@
 //     |<-------- stride --------->|
 //
 // Invariants
-//   SR1  An entry's `low` is written last when it is filled and cleared first when it is emptied; a reader that finds
-//        it zero passes on.
-//   SR2  A region is removed only when no stack of it is in use, so no one can ask for an address in it meanwhile,
-//        save by accident (a wild pointer); then the worst is a wrong sentence in a crash report. A place is used again
-//        for another region, so a reader may see a mixture of two; that, too, it can only meet by such an accident.
+//   SR1  An entry's `low` is written last when it is filled and cleared first when it is emptied; a reader skips an
+//        entry whose `low` is zero.
+//   SR2  A region is removed only when no stack of it is in use. Only a wild pointer can lead a reader into it then,
+//        and the worst is a wrong sentence in a crash report. The same holds when the entry is reused and a reader sees
+//        a mixture of two regions.
 //
 // RegisterStackRegion(), UnregisterStackRegion(): any thread. FindStack(): any thread, signal handlers.
 

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Valgrind must be told of stacks, so that it takes a switch for a switch and not for an enormous frame (memcheck
-// then reports reads and writes on the stack as invalid). Compiled in where Valgrind's header is installed; out of
-// Valgrind a call is a few instructions, and there is one for each stack that is mapped, none for each switch.
+// Tells Valgrind of stacks, so that it does not take a switch for an enormous frame (memcheck then reports reads and
+// writes on the stack as invalid). Compiled in where Valgrind's header is installed. Outside of Valgrind a call costs a
+// few instructions, once for each stack that is mapped, never at a switch.
 //
-// A stack is not taken back when it is unmapped: a range that nobody's stack pointer is in does no harm.
+// Unmapped stacks stay registered: no stack pointer will be in them, so they do no harm.
 
 #ifndef WEFT_CONTEXT_VALGRIND_H_
 #define WEFT_CONTEXT_VALGRIND_H_

@@ -18,7 +18,7 @@ int main() {
 
   std::string greeting;
   weft::Fiber hello({.name = "hello"}, [&greeting] {
-    // `name` is what dumps, crash messages and the debugger call this fiber.
+    // Dumps, crash messages and the debugger call this fiber by its name.
     greeting = "Hello from fiber '" + std::string(weft::GetFiberName()) + "', which runs on a worker of group " +
                std::to_string(weft::fiber::GetCurrentSchedulingGroupIndex()) + ".";
   });

@@ -3,8 +3,8 @@
 
 // Fan-out and fan-in: ask 1,000 "servers" at once, and wait for all the answers with one FiberLatch.
 //
-// Each question takes 50 ms.  One after the other they would take 50 s, and 1,000 threads would be costly; with fibers
-// the whole takes little more than one question, on as many threads as there are CPUs.
+// Each question takes 50 ms.  One after the other they would take 50 s, and 1,000 threads would be costly; fibers take
+// little more than one question together, on as many threads as there are CPUs.
 
 #include <chrono>
 #include <cstdint>
@@ -34,9 +34,9 @@ std::int64_t AskAll() {
       answers[i] = AskServer(i);  // Each fiber has a place of its own, so no lock is needed.
       all_done.CountDown();
     });
-    if (!started) std::abort();  // Never from a fiber while the runtime runs: it is slowed down instead.
+    if (!started) std::abort();  // Never from a fiber while the runtime runs: it waits instead.
   }
-  all_done.Wait();  // May be a local variable: once Wait() has returned nobody touches it any more.
+  all_done.Wait();  // May be a local variable: nobody touches it after Wait() has returned.
   return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});
 }
 

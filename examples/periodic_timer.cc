@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A periodic timer: something is done each 20 ms until it has been done ten times, then the timer is cancelled.
+// A periodic timer: runs a callback each 20 ms, ten times, and is then cancelled.
 //
-// The callback runs in a new fiber each time, so it may wait, sleep and lock.  It never overlaps itself: the next one
-// is due only when the last one has ended.  FiberTimerKiller cancels in its destructor, so that a timer cannot outlive
+// The callback runs in a new fiber each time, so it may wait, sleep and lock.  It never overlaps itself: the next run
+// is due only after the last one has ended.  FiberTimerKiller cancels in its destructor, so that a timer cannot outlive
 // what its callback uses.
 
 #include <atomic>

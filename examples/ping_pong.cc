@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Ping-pong: two fibers hand a ball back and forth, 100,000 times, and we learn what a hand-off costs.
+// Ping-pong: two fibers pass a ball back and forth, 100,000 times, to measure a hand-off.
 //
 // FiberMutex and FiberConditionVariable are used exactly like their std:: counterparts.  A waiting fiber costs its
 // worker nothing: the worker switches to the other fiber in some tens of nanoseconds, where two threads would need the

@@ -3,8 +3,8 @@
 
 // Producers and consumers: three fibers put numbers into a bounded queue, two others and a plain thread take them out.
 //
-// A full queue makes producers wait, an empty one consumers; Stop() tells the consumers that nothing more comes, and
-// what is still in the queue is delivered first.  Threads may wait at the same queue as fibers: the thread blocks, the
+// A full queue makes producers wait, an empty one consumers. Stop() tells the consumers that nothing more comes; what
+// is still in the queue is delivered first.  Threads may wait at the same queue as fibers: the thread blocks, the
 // fibers' workers do not.
 
 #include <atomic>

@@ -41,7 +41,7 @@ BlockingLimits GetBlockingLimits() {
   return LimitsOf(options);
 }
 
-// relaxed: who finds another number takes the lock.  The fibers of a runtime have its number by their start.
+// relaxed: a reader that finds another number takes the lock.  A runtime's fibers have its number by their start.
 std::uint64_t BlockingLimitsVersion() noexcept { return version.load(std::memory_order_relaxed); }
 
 namespace detail {
@@ -51,7 +51,7 @@ void SetBlockingLimits(const Options& options) {
   if (limits_set && limits == LimitsOf(options)) return;
   limits = LimitsOf(options);
   limits_set = true;
-  version.fetch_add(1, std::memory_order_relaxed);  // Before the unlock: who has the new number finds the new limits.
+  version.fetch_add(1, std::memory_order_relaxed);  // Before the unlock: the new number comes with the new limits.
 }
 
 }  // namespace detail

@@ -21,7 +21,7 @@ WEFT_TLS_ACCESSOR void*& ContextOfThread() {
   return context;
 }
 
-// Where the caller's current context is kept.  Not to be held over a switch.
+// Where the caller's current context is kept.  The reference must not live over a switch.
 void*& ContextOfCaller() {
   scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   return self != nullptr ? self->execution_context : ContextOfThread();
@@ -83,7 +83,8 @@ const void* FiberExecutionContext::Caller() noexcept {
 
 // The caller holds slot.making.
 void FiberExecutionContext::Adopt(Slot& slot, Header* header) {
-  // relaxed: the list is walked only by whoever holds the only reference, which carries all of it (RP2 in ref_ptr.h).
+  // relaxed: only the holder of the last reference walks the list, and that reference carries all of it (RP2 in
+  // ref_ptr.h).
   header->older = youngest_.load(std::memory_order_relaxed);
   while (!youngest_.compare_exchange_weak(header->older, header, std::memory_order_relaxed)) {
   }
@@ -91,7 +92,7 @@ void FiberExecutionContext::Adopt(Slot& slot, Header* header) {
   slot.value.store(header, std::memory_order_release);
 }
 
-// The caller is the only one.  A destructor that makes a value anew gets that one destroyed too.
+// By the last holder.  If a destructor makes a value anew, it is destroyed too.
 void FiberExecutionContext::DestroyValues() {
   for (Chunk* chunk = &first_chunk_; chunk != nullptr; chunk = chunk->next.load(std::memory_order_relaxed)) {
     for (Slot& slot : chunk->slots) slot.value.store(nullptr, std::memory_order_relaxed);

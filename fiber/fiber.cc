@@ -72,10 +72,10 @@ std::string Describe(const fiber::detail::JoinState& state) {
   return scheduling_group::DescribeFiber(state.name, state.id);
 }
 
-// Who is in Join() would find the state gone.
+// A fiber in Join() would find the state gone.
 void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_joined,
                          const fiber::detail::JoinState* state) {
-  // relaxed: a call beside a join is wrong whatever else is seen.
+  // relaxed: a call beside a join is wrong whatever else is visible.
   WEFT_CHECK(state == nullptr || !being_joined.load(std::memory_order_relaxed), function, ": ", Describe(*state),
              " is being joined: another fiber or thread is in Join() of the same Fiber");
 }
@@ -112,7 +112,7 @@ void Fiber::Detach() {
 void Fiber::Join() { static_cast<void>(Join(Deadline::None())); }
 
 bool Fiber::Join(Deadline deadline) {
-  // acquire: what a join that is over has left. Pairs with the releases below.
+  // acquire: the results of a finished join. Pairs with the releases below.
   const bool alone = !being_joined_.exchange(true, std::memory_order_acquire);
   CheckJoinable("Fiber::Join");
   WEFT_CHECK(alone, "Fiber::Join: ", Describe(*state_),

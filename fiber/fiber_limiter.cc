@@ -26,7 +26,7 @@ namespace {
 using scheduling_group::EntityPool;
 using scheduling_group::SchedulingGroup;
 
-// Where a thread counts its admissions.  All is relaxed here: statistics, and when to count fibers again.
+// Where a thread counts its admissions.  All is relaxed here: statistics, and the time of the next count of fibers.
 struct alignas(base::kCacheLineSize) Shard {
   std::atomic<std::uint64_t> admitted{0};
   std::atomic<std::uint64_t> refused_ready_wait{0};
@@ -35,12 +35,12 @@ struct alignas(base::kCacheLineSize) Shard {
 };
 
 constexpr std::size_t kShards = 64;
-// A look is a walk over all threads' counters, some nanoseconds for each: with this many admissions it is lost in them.
+// A count walks over all threads' counters, some nanoseconds each; over this many admissions that is negligible.
 constexpr std::uint64_t kMaxAdmissionsPerLook = 256;
-// Who is refused looks again after so long: few enough looks not to be noticed, and little time lost when fibers end.
+// A refused caller counts again after this time: seldom enough not to cost, soon enough when fibers end.
 constexpr std::chrono::nanoseconds kLookAgainAfter{1'000'000};
 
-// The last one is for all threads that find no other: they add atomically, which costs some 6 ns.
+// The last one serves all threads that find no other: they add atomically, which costs some 6 ns.
 constinit std::array<Shard, kShards> shards;
 constexpr std::uint64_t kOwnShards = (std::uint64_t{1} << (kShards - 1)) - 1;
 constinit std::atomic<std::uint64_t> owned{0};  // a bit for each shard that is a thread's own
@@ -63,7 +63,7 @@ WEFT_TLS_ACCESSOR void SetShardOfThread(Shard* shard) {
 void GiveShardBack(void* shard) {
   SetShardOfThread(nullptr);
   const auto index = static_cast<std::size_t>(static_cast<Shard*>(shard) - shards.data());
-  // release: the next owner goes on with our counts.  Pairs with the acquire in TakeShard().
+  // release: the next owner continues our counts.  Pairs with the acquire in TakeShard().
   owned.fetch_and(~(std::uint64_t{1} << index), std::memory_order_release);
 }
 
@@ -78,7 +78,7 @@ WEFT_NOINLINE Shard& TakeShard() {
     if (owned.compare_exchange_weak(found, found | std::uint64_t{1} << index, std::memory_order_acquire,
                                     std::memory_order_relaxed)) {
       shard = &shards[index];
-      (void)at_thread_end.Arm(shard);  // Else it is lost, and its counts stay.
+      (void)at_thread_end.Arm(shard);  // On failure it is lost, and its counts stay.
       break;
     }
   }
@@ -110,7 +110,7 @@ WEFT_NOINLINE bool LookAtFibers(Shard& shard, std::size_t most) {
   return reached;
 }
 
-// Who finds it reached and the last look old takes the next look upon itself.
+// A caller that finds the limit reached and the last count old counts again.
 WEFT_NOINLINE bool StillTooManyFibers(Shard& shard, std::size_t most) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   std::int64_t looked_at = limit.looked_at.load(std::memory_order_relaxed);

@@ -21,7 +21,7 @@ namespace weft::fiber::detail {
 
 namespace {
 
-// The table of a plain thread; trivial, so that it can be found to the end of the thread.
+// The table of a plain thread; trivial, so that it exists until the end of the thread.
 constinit thread_local FiberLocalTable* table_of_thread = nullptr;
 
 WEFT_TLS_ACCESSOR FiberLocalTable* TableOfThread() {
@@ -29,7 +29,7 @@ WEFT_TLS_ACCESSOR FiberLocalTable* TableOfThread() {
   return table_of_thread;
 }
 
-// The values end with the thread, while the table can still be found.
+// The values end with the thread, while the table still exists.
 void EndTableOfThread() {
   if (table_of_thread == nullptr) return;
   DestroyFiberLocalTable(table_of_thread);
@@ -38,9 +38,9 @@ void EndTableOfThread() {
 
 constinit base::ThreadEnd at_thread_end([](void*) { EndTableOfThread(); });
 
-// For the thread that calls exit() when the process ends, where TE1 of thread_end.h has its exception. Not for all
-// threads: one that is made when the thread_locals of its thread have been destroyed, by a pthread key's destructor, is
-// never destroyed, and glibc's record of it leaks.
+// For the thread that calls exit() at the end of the process (TE1's exception in thread_end.h). Not for all threads: if
+// a pthread key's destructor makes one after its thread's thread_locals are gone, it is never destroyed, and glibc's
+// record of it leaks.
 struct EndsWithThreadLocals {
   ~EndsWithThreadLocals() { EndTableOfThread(); }
 };
@@ -79,7 +79,7 @@ FiberLocalTable::~FiberLocalTable() {
   while (youngest_ != nullptr) {
     FiberLocalHeader* const header = youngest_;
     youngest_ = header->older;
-    slots_[header->index] = nullptr;  // Before its destructor: one that touches its own FiberLocal gets a new value.
+    slots_[header->index] = nullptr;  // Before its destructor: if that touches its own FiberLocal, it gets a new value.
     Destroy(header);
   }
 }
@@ -102,7 +102,7 @@ FiberLocalHeader* FiberLocalTable::Allocate(std::size_t size, std::size_t alignm
 }
 
 void FiberLocalTable::Abandon(FiberLocalHeader* header) {
-  if (!header->on_heap) return;  // Its room is lost until the table ends.
+  if (!header->on_heap) return;  // Its memory stays unused until the table ends.
   ::operator delete (static_cast<void*>(header), std::align_val_t{std::size_t{1} << header->log2_alignment});
 }
 
@@ -122,7 +122,7 @@ void FiberLocalTable::Destroy(FiberLocalHeader* header) {
   Abandon(header);
 }
 
-// The value in slot `index` belongs to a FiberLocal that is gone.
+// The value in slot `index` belongs to a destroyed FiberLocal.
 void FiberLocalTable::DestroyLeftOver(std::uint32_t index) {
   FiberLocalHeader* const header = slots_[index];
   FiberLocalHeader** link = &youngest_;

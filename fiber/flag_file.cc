@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // CheckFlagFiles().  A flag file of gflags has comments (#), empty lines, flags (-name or --name, =value), and lines
-// with the names of programs, as patterns: what follows counts for these programs only.
+// with patterns of program names: the lines that follow apply to these programs only.
 
 #include <fnmatch.h>
 #include <gflags/gflags.h>
@@ -21,7 +21,7 @@ namespace weft::fiber {
 
 namespace {
 
-// Files that name each other end here.
+// Stops files that include each other.
 constexpr int kDeepest = 16;
 
 using Refusal = std::optional<std::string>;
@@ -101,7 +101,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // A flag without its dashes would be taken for a program, and all that follows would count for that one.
+  // gflags would take a flag without dashes for a program, and apply all that follows to that one.
   static Refusal CheckNames(const std::string& line, bool* counts) {
     std::istringstream stream(line);
     for (std::string name; stream >> name;) {

@@ -23,7 +23,7 @@ struct Group {
   std::initializer_list<const char*> flags;  // without "fiber_"
 };
 
-// The order of fiber::Options as far as can be; tests/fiber/runtime_flags_test.cc: each flag is in one group.
+// In the order of fiber::Options where possible; tests/fiber/runtime_flags_test.cc: each flag is in one group.
 constexpr Group kGroups[] = {
     {"workers and scheduling groups",
      {"concurrency_hint", "scheduling_group_size", "numa_aware", "worker_accessible_cpus",
@@ -56,7 +56,7 @@ bool IsVersionWanted(const char* /*flag*/, bool value) {
 
 void InstallFlagHelp() {
   gflags::CommandLineFlagInfo info;
-  // Linked statically, gflags may define its own flags later than this: then they stay as they are.
+  // Linked statically, gflags may define its own flags later than this: then they stay unchanged.
   if (!gflags::GetCommandLineFlagInfo("helpshort", &info) || !gflags::GetCommandLineFlagInfo("version", &info)) return;
   gflags::RegisterFlagValidator(&FLAGS_helpshort, &IsHelpWanted);
   gflags::RegisterFlagValidator(&FLAGS_version, &IsVersionWanted);

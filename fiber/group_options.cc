@@ -13,15 +13,14 @@ namespace {
 using scheduling_group::PlannedGroup;
 using scheduling_group::SchedulingGroup;
 
-// A plan for another machine (--fiber_topology) can be tried out anywhere. These are the CPUs of the plan that this
-// machine has,
+// A plan for another machine (--fiber_topology) can be tried out anywhere. These are its CPUs that this machine has,
 std::vector<int> CpusHere(const PlannedGroup& planned, const numa::Topology& here) {
   std::vector<int> cpus = planned.cpus;
   std::erase_if(cpus, [&](int cpu) { return here.FindCpu(cpu) == nullptr; });
   return cpus;
 }
 
-// and this is the CPU of each worker, -1 where it is not here.
+// and this is the CPU of each worker, -1 if it is not here.
 std::vector<int> WorkerCpusHere(const PlannedGroup& planned, const numa::Topology& here) {
   std::vector<int> cpus = planned.worker_cpus;
   for (int& cpu : cpus) {

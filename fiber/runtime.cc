@@ -1,17 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The one runtime of the process: who may start and end it, and the questions that may be asked of it.
+// The one runtime of the process: starts and ends it, and answers questions about it. runtime_instance.h has its parts
+// and the order in which they start and end.
 //
-// What it consists of, and the order in which that starts and ends: runtime_instance.h.
+// Functions for any thread may be called at any time: while the runtime starts, runs, ends, and after its end. (Before
+// the first runtime they abort with a message.) They use the runtime in an OutsideSection (outside_section.h).
+// tests/stress/any_time_calls.h lists these functions; the tests any_time and exit beside it call them all through
+// restarts and exits.
 //
-// All other threads may call whatever is said to be for any thread at any time: while the runtime starts, runs, ends,
-// and when it has ended (but before the first one they are told to start it, by an abort). They look at it in an
-// OutsideSection (outside_section.h). Which functions these are is listed in tests/stress/any_time_calls.h; the tests
-// any_time and exit beside it call them all through restarts and exits.
-//
-// exit(), and the return from main(), need no TerminateRuntime(): workers and other threads go on until the process is
-// gone, and nothing that they use has a destructor (tests/no_destructors.cmake).
+// exit(), and the return from main(), need no TerminateRuntime(): workers and other threads continue until the process
+// is gone, and nothing that they use has a destructor (tests/no_destructors.cmake).
 //
 // Invariants
 //   RT1  at most one runtime runs; starting and terminating do not overlap (`phase` admits one caller).
@@ -74,7 +73,7 @@ enum class Phase { kStopped, kChanging, kRunning };
 
 constinit std::atomic<Phase> phase{Phase::kStopped};
 
-// Where no runtime ran, the child may have one of its own.
+// If no runtime ran, the child may have one of its own.
 void AfterForkInChild() {
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
     scheduling_group::ForgetOtherThreadsSections();
@@ -88,7 +87,7 @@ void AfterForkInChild() {
   phase.store(Phase::kStopped, std::memory_order_relaxed);
 }
 
-// The answer of `ask`; `if_none` when there is no runtime any more.
+// The result of `ask`; `if_none` if there is no runtime any more.
 template <class Answer, class Ask>
 Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
   const scheduling_group::OutsideSection section;
@@ -108,7 +107,7 @@ namespace {
 
 enum class Started {
   kYes,
-  kImpossible,  // as the options want it on this machine
+  kImpossible,  // what the options ask for, on this machine
   kRefused,     // by the system, or because of what runs already
 };
 Started TryStart(const Options& options, std::string* error);
@@ -131,7 +130,7 @@ void StartRuntime() {
         WEFT_FATAL("StartRuntime: ", error);
     }
   }
-  // The user's mistake, not the program's: a line and the exit code of a wrong use, no core.
+  // The user's mistake: one line and the exit code for wrong usage, no core.
   std::fprintf(stderr, "StartRuntime: %s\n", wrong->c_str());
   std::exit(2);
 }
@@ -145,7 +144,7 @@ bool TryStartRuntime(const Options& options, std::string* error) { return TrySta
 
 namespace {
 
-// What `start` returns, or false with what it has thrown.
+// Returns start()'s result; false, with the exception's text, if it throws.
 template <class Start>
 bool WithoutExceptions(std::string* error, Start start) noexcept {
   try {

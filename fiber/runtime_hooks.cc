@@ -29,7 +29,7 @@ void DestroyFiberLocals(FiberEntity* self) {
   self->fiber_local_slots = nullptr;
 }
 
-// May run on the stack of the fiber that ends, or on that of a caller whose start was refused.
+// May run on the stack of the fiber that ends, or of a caller whose start was refused.
 void ReleaseExecutionContext(FiberEntity* fiber) {
   auto* const context = static_cast<FiberExecutionContext*>(std::exchange(fiber->execution_context, nullptr));
   context->Release();
@@ -69,7 +69,7 @@ void InstallRuntimeHooks(void (*after_fork_in_child)()) {
   context::SetDescribeRunningFiber(&DescribeForOverflow);
   context::InstallOverflowHandler();
   PrepareForLeakChecker();
-  // It fails without memory: a child is then not told why nothing works, which is no reason not to start.
+  // It fails without memory: a child then gets no explanation, but the runtime may start.
   (void)::pthread_atfork(nullptr, nullptr, after_fork_in_child);
 }
 

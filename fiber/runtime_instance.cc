@@ -29,7 +29,7 @@ constinit std::atomic<RuntimeInstance*> the_runtime{nullptr};
 
 bool RuntimeInstance::Start(const Options& options, RuntimePlan planned, std::string* error) {
   plan_ = std::move(planned.plan);
-  // Before there are threads: with several the kernel takes 10 ms to grant it.
+  // Before there are threads: in a process of several the kernel takes 10 ms.
   scheduling_group::UseHeavyFenceForOutsideSections();
   MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
@@ -114,7 +114,7 @@ RuntimeInstance::~RuntimeInstance() {
   Retire(/*unfinished=*/0);
 }
 
-// Waits for the end of all fibers but those of former runtimes that are unfinished already; false: the time is up.
+// Waits for the end of all fibers except former runtimes' unfinished ones; false: the time is up.
 bool RuntimeInstance::Drain() {
   return scheduling_group::WaitUntilNoFibers(drain_deadline_, RetiredGroups::Get().unfinished_fibers());
 }

@@ -22,11 +22,11 @@ namespace {
 constexpr std::int64_t kMaxGroupSize = 64;
 constexpr std::int64_t kMaxWorkers = 64 * 64;
 
-// A ring of 16 is what the overflow tests run with; one of 2^24 slots is a quarter of a GiB.
+// The overflow tests use a ring of 16; one of 2^24 slots takes a quarter of a GiB.
 constexpr std::int64_t kMinRunQueueSize = 16;
 constexpr std::int64_t kMaxRunQueueSize = std::int64_t{1} << 24;
 
-// Below 16 KiB glibc's printf and the unwinder overflow; above 1 GiB an arena could not hold one.
+// Below 16 KiB glibc's printf and the unwinder overflow; an arena could not hold one above 1 GiB.
 constexpr std::int64_t kMinStackSize = 16 * 1024;
 constexpr std::int64_t kMaxStackSize = std::int64_t{1} << 30;
 
@@ -35,7 +35,7 @@ constexpr std::int64_t kMaxStackGuardSize = std::int64_t{16} << 20;
 
 constexpr std::int64_t kMaxRatio = 1'000'000;
 constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
-// Longer waits are outside of what is measured (scheduling_group/wait_histogram.h).
+// The histogram does not measure longer waits (scheduling_group/wait_histogram.h).
 constexpr std::int64_t kMaxReadyWaitMs = 60'000;
 constexpr std::int64_t kMaxFibers = 1'000'000'000;
 // A thread takes 8 MiB of address space and a process number: beyond this neither is a sane wish.
@@ -52,7 +52,7 @@ std::string Refuse(std::string_view flag, std::string_view value, std::string_vi
   return line;
 }
 
-// Ranges are written by the check itself, so that text and check cannot disagree.
+// The check itself writes the ranges, so that text and check cannot disagree.
 std::optional<std::string> CheckRange(std::string_view flag, std::int64_t value, std::int64_t low, std::int64_t high,
                                       std::string_view what = "") {
   if (value >= low && value <= high) return std::nullopt;

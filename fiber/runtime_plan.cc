@@ -21,7 +21,7 @@ scheduling_group::PlanWishes Wishes(const Options& options) {
       .numa = options.numa_aware == NumaAware::kOn    ? Numa::kOn
               : options.numa_aware == NumaAware::kOff ? Numa::kOff
                                                       : Numa::kAuto,
-      // Of another machine we are nowhere.
+      // We have no place on another machine.
       .near_cpu = options.topology.empty() ? numa::CurrentCpu() : -1,
   };
 }

@@ -28,14 +28,14 @@ using scheduling_group::FiberEntity;
 using scheduling_group::GroupStacks;
 using scheduling_group::SchedulingGroup;
 
-// `refusals` counts RefuseFiberStarts by one each, and this for plain threads.
+// Each RefuseFiberStarts adds one to `refusals`; this bit refuses plain threads.
 constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
 
-// Smaller ones than this overflow in the first call into libc.
+// Smaller ones overflow in the first call into libc.
 constexpr std::size_t kMinStackSize = 16 * 1024;
 constexpr std::size_t kMaxStackSize = GroupStacks::kMaxStackSize;
 
-// There is no group. A test that has all starts refused (RefuseFiberStarts) need not start a runtime.
+// There is no group. A test that refuses all starts (RefuseFiberStarts) need not start a runtime.
 void CheckMayRefuse(const char* caller) {
   if ((refusals.load(std::memory_order_relaxed) & ~kOutsidersRefused) != 0) return;  // As in PlanStart(caller).
   scheduling_group::CheckMayBeRefused(caller);
@@ -56,19 +56,18 @@ SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   return groups[wanted];
 }
 
-// A plain thread is near to none.
+// A plain thread has no nearest group.
 bool WantsAnyGroup(std::size_t wanted) {
   return wanted == kUnspecifiedSchedulingGroup ||
          (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
 }
 
-// A fiber that is given no context has its spawner's. `context` is that one.
+// A fiber without a context of its own gets its spawner's, `context`.
 void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
   fiber->execution_context = base::RefPtr<FiberExecutionContext>(context).Leak();
 }
 
-// Dispatch makes the new fiber the next one on the caller's worker: only for a caller that is a fiber of that very
-// group.
+// Dispatch makes the new fiber the next one on the caller's worker, so the caller must be a fiber of that group.
 bool CanDispatchTo(const SchedulingGroup* group) {
   return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
 }
@@ -89,7 +88,7 @@ bool StartIsRefused() {
   return found != 0 && scheduling_group::CurrentWorker() == nullptr;
 }
 
-// relaxed: who forbids and who starts are the same thread, or order themselves.
+// relaxed: the thread that forbids also starts, or the two synchronise.
 void ForbidStarts() { refusals.fetch_add(1, std::memory_order_relaxed); }
 void AllowStarts() { refusals.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -160,7 +159,7 @@ bool NewFibers::Submit(const StartPlan& plan) {
 
 bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
   if (WEFT_UNLIKELY(fiber == nullptr)) return false;
-  // Not FiberExecutionContext::Current(): of a fiber it is found at once.
+  // Not FiberExecutionContext::Current(): a fiber's is found at once.
   const FiberEntity* const spawner = scheduling_group::CurrentFiber();
   if (WEFT_UNLIKELY(spawner == nullptr) || WEFT_UNLIKELY(spawner->execution_context != nullptr)) {
     if (FiberExecutionContext* const context = FiberExecutionContext::Current()) Inherit(fiber, context);

@@ -49,7 +49,7 @@ std::string_view GetFiberName() noexcept {
 }
 
 std::size_t GetFiberCount() {
-  // A lock of the pool may be held by a thread that is not in the child.
+  // A thread that is not in the child may hold a lock of the pool.
   return scheduling_group::IsForkedChild() ? 0 : scheduling_group::EntityPool::LiveFibers();
 }
 

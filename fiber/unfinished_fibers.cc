@@ -32,7 +32,7 @@ using scheduling_group::FiberEntity;
 using scheduling_group::FiberPhase;
 using scheduling_group::SchedulingGroup;
 
-// More would hide what is logged beside it.
+// More would hide other log lines.
 constexpr std::size_t kMostLines = 100;
 
 bool IsOneOf(const SchedulingGroup* group, const std::vector<SchedulingGroup*>& groups) {
@@ -61,20 +61,20 @@ const char* WhatItDoes(const FiberEntity& fiber) {
   return "is in an unknown state";
 }
 
-// The leak checker does not look into fibers' stacks by itself.
+// The leak checker does not search fibers' stacks by itself.
 void ShowStackToLeakChecker([[maybe_unused]] const FiberEntity& fiber) {
 #if WEFT_ASAN
   const char* low = static_cast<const char*>(fiber.context.saved_stack_pointer());
   context::StackBounds bounds;
   if (!fiber.has_stack() || !context::FindStack(low, &bounds)) return;
-  // Where a running one's stack pointer is nobody knows.
+  // Nobody knows a running one's stack pointer.
   if (fiber.state().Load() == FiberPhase::kRunning) low = bounds.low;
   __lsan_register_root_region(low, static_cast<std::size_t>(bounds.high - low));
 #endif
 }
 
 #if WEFT_ASAN
-// Fibers may run, start and end meanwhile: what is shown may be too much then, which hides a leak but invents none.
+// Fibers may run, start and end meanwhile: showing too much hides a leak but invents none.
 void ShowAllStacksToLeakChecker() {
   EntityPool::ForEach([](FiberEntity* fiber) {
     if (fiber->state().Load() != FiberPhase::kDead) ShowStackToLeakChecker(*fiber);
@@ -86,7 +86,7 @@ void ShowAllStacksToLeakChecker() {
 
 void PrepareForLeakChecker() {
 #if WEFT_ASAN
-  // Before the checker, which registered itself when the program began.
+  // After the checker in registration, hence before it at exit: it registered when the program began.
   static_cast<void>(std::atexit(&ShowAllStacksToLeakChecker));
 #endif
 }

@@ -13,13 +13,13 @@
 //   while (reader.Read(&answer)) Use(answer);
 //   grpc::Status status = reader.Finish();
 //
-// The stub's callback interface (stub.async()) starts the call on the caller's stack, which never suspends the fiber;
-// one of gRPC's threads sees its end and wakes the fiber.  A mock of StubInterface works as well: then the method is
+// The stub's callback interface (stub.async()) starts the call on the caller's stack and never suspends the fiber. One
+// of gRPC's threads sees its end and wakes the fiber.  A mock of StubInterface works as well: then the method is
 // &pb::Greeter::StubInterface::async_interface::Greet.
 //
 // Who may call: any fiber and any thread (which is blocked).  All may switch.  A call ends by its answer, its deadline
-// (context.set_deadline), or context.TryCancel() from anywhere: set a deadline.
-// What is said in grpc_server.h on gRPC inside fibers holds here too.
+// (context.set_deadline), or context.TryCancel() from anywhere: set a deadline. The notes on gRPC inside fibers in
+// grpc_server.h hold here too.
 //
 // Rejected: the stub's PrepareAsync interface with a completion queue and a polling thread of ours (the callback
 // interface has both).
@@ -62,7 +62,7 @@ grpc::Status CallUnary(Stub& stub,
 
 // One call of a server-streaming method.  One fiber at a time.
 //
-// A hold (ClientReadReactor::AddHold) keeps gRPC from ending the call between two reads; Finish() gives it up.
+// A hold (ClientReadReactor::AddHold) keeps gRPC from ending the call between two reads; Finish() releases it.
 template <class Response>
 class FiberClientReader final : private grpc::ClientReadReactor<Response> {
  public:
@@ -84,7 +84,7 @@ class FiberClientReader final : private grpc::ClientReadReactor<Response> {
     if (!finished_) static_cast<void>(Finish());
   }
 
-  // Parks until the next message is there.  False: there is none any more; Finish() says why.
+  // Parks until the next message is there.  False: there are no more; Finish() says why.
   [[nodiscard]] bool Read(Response* response) {
     WEFT_CHECK(!finished_, "FiberClientReader::Read: after Finish()");
     if (at_end_) return false;
@@ -94,8 +94,8 @@ class FiberClientReader final : private grpc::ClientReadReactor<Response> {
     return !at_end_;
   }
 
-  // Parks until the call is over, and says how it ended.  Once.  If Read() has not returned false yet, the call is
-  // cancelled first: gRPC does not end a call while messages of it are unread.
+  // Parks until the call is over, and returns how it ended.  Call it once.  If Read() has not returned false yet, it
+  // cancels the call first: gRPC does not end a call that has unread messages.
   grpc::Status Finish() {
     WEFT_CHECK(!finished_, "FiberClientReader::Finish: called twice");
     finished_ = true;

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// GrpcCompletion: one operation after the other that gRPC carries out in its own threads, and whose end a fiber (or
-// thread) waits for.  What the adapter's reactors are made of (grpc_server.h, grpc_client.h).
+// GrpcCompletion: a fiber or thread waits for one operation of gRPC after the other; gRPC carries them out in its own
+// threads.  The adapter's reactors are made of it (grpc_server.h, grpc_client.h).
 //
 //     Begin()   the waiter, before it asks gRPC for the operation
 //     End(ok)   gRPC's callback
@@ -10,12 +10,12 @@
 //
 // Invariants
 //   GC1  Begin, End, Await follow each other in this order; the next Begin comes after Await has returned.
-//   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack it may lie on, can
-//        be gone as soon as Await() has returned (FiberEvent's rule on its lifetime).
+//   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack that it may lie on,
+//        may be gone as soon as Await() has returned (FiberEvent's rule on its lifetime).
 //
-// Memory ordering: what is done before Begin() is visible to who calls End(), what is done before End() is visible
-// after Await(). gRPC orders the first pair too, as a matter of course; it is ordered here once more because gRPC's
-// libraries are not instrumented, so that ThreadSanitizer can check the adapter.
+// Memory ordering: what is done before Begin() is visible to the thread that calls End(); what is done before End() is
+// visible after Await(). gRPC orders the first pair, too. It is ordered here once more so that ThreadSanitizer can
+// check the adapter: gRPC's libraries are not instrumented.
 
 #ifndef WEFT_INTEROP_GRPC_COMPLETION_H_
 #define WEFT_INTEROP_GRPC_COMPLETION_H_
@@ -36,8 +36,8 @@ class GrpcCompletion {
 
   // `caller` names itself in the message if two fibers use one call at a time.
   void Begin(const char* caller) {
-    // acq_rel: release hands what the waiter did to End(); acquire pairs with Await() of the fiber before, if another
-    // fiber goes on with the call.
+    // acq_rel: release hands what the waiter did to End(); acquire pairs with the Await() of another fiber that used
+    // the call before.
     const bool was_under_way = under_way_.exchange(true, std::memory_order_acq_rel);
     WEFT_CHECK(!was_under_way, caller, ": another fiber is in it already; a call is used by one fiber at a time");
     ended_.Reset();

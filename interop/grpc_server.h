@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // gRPC services whose handlers run in fibers: ServeUnary, ServeServerStream, FiberServerContext, FiberServerWriter,
-// ShutdownServer.  For programs that have gRPC for C++ (tested with 1.51): the CMake target weft::grpc. Weft itself
-// needs none.
+// ShutdownServer.  For programs that have gRPC for C++ (tested with 1.51), by the CMake target weft::grpc.
 // Sample:
 //   class Greeter final : public pb::Greeter::CallbackService {  // what protoc's gRPC plugin generates
 //     grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext* context, const pb::Ask* ask,
@@ -27,41 +26,41 @@
 //   };
 //
 // How it works.  gRPC's callback API: gRPC polls and parses in threads of its own and calls the generated method there;
-// that starts a fiber and returns. The fiber runs the handler and hands gRPC the answer, which is serialised and, as a
-// rule, written to the socket right there. The call's object lives until gRPC says that all is over (OnDone), in one of
-// its threads.
+// that starts a fiber and returns. The fiber runs the handler and hands gRPC the answer, which is serialised and mostly
+// written to the socket right there. The call's object lives until gRPC says that all is over (OnDone), in one of its
+// threads.
 //
 //     gRPC's threads   method -> Start ---------------------- OnWriteDone, OnCancel ----------- OnDone: delete
 //                                  |                             ^             |                   ^
 //     fiber                        +--> handler ... Write -------+       woken +---> ... Finish ---+
 //
 // Invariants
-//   GS1  Finish is called exactly once for each call: at the end of its fiber, or where the start was refused.
+//   GS1  Finish is called exactly once for each call: at the end of its fiber, or by a refused start.
 //   GS2  After Finish the fiber touches nothing of the call; the handler, and what it captured, has been destroyed
-//        before. So when grpc::Server::Shutdown() has returned no fiber uses the service any more (one may still be on
-//        its way out: TerminateRuntime() waits for it).
-//   GS3  Nothing that runs in gRPC's threads waits for a fiber. (Starting one may wait for room in the run queue, up to
-//        --fiber_start_timeout_ms, as in any plain thread.)
+//        before. So when grpc::Server::Shutdown() has returned no fiber uses the service any more (one may still be
+//        ending: TerminateRuntime() waits for it).
+//   GS3  Nothing that runs in gRPC's threads waits for a fiber. (Starting one may wait for capacity of the run queue,
+//        up to --fiber_start_timeout_ms, as in any plain thread.)
 //
-// Errors.  A start that is refused (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED,
-// and the handler does not run. A handler that throws answers UNKNOWN, as gRPC's own do; what it threw is logged and
-// not sent. A call whose peer has gone, or whose deadline is over, is cancelled: FiberServerContext says so, writes
-// fail, and the handler goes on until it returns.
+// Errors.  A refused start (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED, and the
+// handler does not run. A handler that throws answers UNKNOWN, as gRPC's own do; the exception is logged, not sent. A
+// call whose peer has gone, or whose deadline has passed, is cancelled: FiberServerContext says so, writes fail, and
+// the handler goes on until it returns.
 //
 // Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime(). A
 // call that comes in without a runtime ends the process.
 //
 // gRPC inside fibers: a call into gRPC runs on the fiber's stack and never suspends the fiber, so its thread-local
-// variables are safe; but code that gRPC calls back from within (interceptors, credentials plugins) may not wait for
-// anything. Build servers and channels in plain threads: gRPC starts its threads then, and a thread that is started
-// from a worker inherits the worker's CPUs.
+// variables are safe. Code that gRPC calls back from within (interceptors, credentials plugins) must not wait. Build
+// servers and channels in plain threads: gRPC starts its threads then, and a thread started by a worker inherits the
+// worker's CPUs.
 //
 // Memory ordering: what gRPC's thread did before it called the method is visible to the handler; what the handler did
 // is visible to OnDone by gRPC's own order (tests/interop/grpc_reactors_test.cc).
 //
-// Rejected: the completion queue API with a polling thread of ours (slots to post for each method, a shutdown order to
-// keep between server, queue and thread; gRPC does all that behind the callback API).  Handlers in gRPC's synchronous
-// threads (a thread for each call is what fibers are to spare).
+// Rejected: the completion queue API with a polling thread of ours (slots to post for each method, a shutdown order
+// between server, queue and thread: the callback API does all that). Handlers in gRPC's synchronous threads (a thread
+// for each call, which fibers avoid).
 
 #ifndef WEFT_INTEROP_GRPC_SERVER_H_
 #define WEFT_INTEROP_GRPC_SERVER_H_
@@ -96,18 +95,18 @@ template <class Request, class Response, class Handler>
 class ServerStreamCall;
 }  // namespace detail
 
-// What a handler knows of its call.  Lives as long as the handler runs; any fiber and any thread may use it so long.
+// What a handler knows of its call.  Lives as long as the handler runs, for any fiber and any thread.
 class FiberServerContext {
  public:
   FiberServerContext(const FiberServerContext&) = delete;
   FiberServerContext& operator=(const FiberServerContext&) = delete;
 
-  // True: the peer has gone or has cancelled, the deadline is over, or the server is being shut down and the time it
-  // leaves its calls is over.  Nobody will read the answer.
+  // True: the peer has gone or has cancelled, the deadline has passed, or the server is shutting down and its calls'
+  // time is over.  Nobody will read the answer.
   bool IsCancelled() const noexcept { return cancelled_.IsSet(); }
 
-  // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the time is
-  // over, the call is not cancelled.
+  // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the deadline
+  // passed.
   void WaitCancelled() noexcept { cancelled_.Wait(); }
   [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) noexcept { return cancelled_.Wait(deadline); }
 
@@ -120,7 +119,6 @@ class FiberServerContext {
     return grpc::ClientContext::FromCallbackServerContext(*context_);
   }
 
-  // Metadata, peer, compression and all else.
   grpc::CallbackServerContext& grpc_context() const noexcept { return *context_; }
 
  private:
@@ -139,8 +137,8 @@ class FiberServerWriter {
   FiberServerWriter(const FiberServerWriter&) = delete;
   FiberServerWriter& operator=(const FiberServerWriter&) = delete;
 
-  // Parks until gRPC has taken the message (it takes as much as the client's flow control lets through).  False: the
-  // call is cancelled or broken, and all further writes will fail too.
+  // Parks until gRPC has taken the message (as much as the client's flow control lets through).  False: the call is
+  // cancelled or broken, and all further writes will fail too.
   [[nodiscard]] bool Write(const Response& response, grpc::WriteOptions options = grpc::WriteOptions()) {
     written_.Begin("FiberServerWriter::Write");
     reactor_.StartWrite(&response, options);
@@ -247,7 +245,7 @@ class ServerStreamCall final : public ServerCall<grpc::ServerWriteReactor<Respon
 }  // namespace detail
 
 // Runs handler(FiberServerContext&, const Request&, Response*) -> grpc::Status in a fiber. For the generated method, in
-// gRPC's thread, which returns the result. `attributes`: what the fiber shall be (its name, its stack).
+// gRPC's thread, which returns the result. `attributes`: of the fiber (name, stack).
 template <class Request, class Response, class Handler>
 requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
 &, FiberServerContext&, const Request&,
@@ -294,13 +292,13 @@ requires std::is_invocable_r_v < grpc::Status, std::decay_t<Handler>
   return ServeServerStream<Response>(FiberAttributes(), context, request, std::forward<Handler>(handler));
 }
 
-// Ends the server: it takes no more calls, those under way may go on until `drain_until` and are then cancelled;
-// returns when the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would
+// Ends the server: it takes no more calls; those under way may go on until `drain_until` and are then cancelled.
+// Returns when the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would
 // block its worker), but no handler of this server: it would wait for itself.  gRPC also waits, until then, for clients
 // to confirm that they have seen the end.
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   using SystemTime = std::chrono::system_clock::time_point;
-  // The steady clock first: what passes between the two looks makes it late, not early.
+  // The steady clock first: time that passes between the two reads makes it late, not early.
   const std::chrono::nanoseconds left = drain_until.remaining();
   const SystemTime now = std::chrono::system_clock::now();
   const SystemTime deadline = left > SystemTime::max() - now ? SystemTime::max() : now + left;
@@ -314,7 +312,7 @@ inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}
     over.Set();
   });
   over.Wait();
-  thread.join();  // It has nothing left to do.
+  thread.join();  // It is over already.
 }
 
 }  // namespace weft::interop

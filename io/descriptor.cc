@@ -25,7 +25,7 @@ std::error_code Descriptor::WaitReady(FdSlot::Direction direction, Deadline dead
   if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);
   std::error_code error;
   if (!slot->TicketOf(direction).ready() || !slot->IsRegistered(direction)) error = slot->Wait(direction, deadline);
-  // The reactor may not have told yet what has come: as in RetryInUse(), the last word is the kernel's.
+  // The reactor may not have reported the latest events: as in RetryInUse(), the kernel has the last word.
   if (error.value() == ETIMEDOUT && IsReadyNow(slot->fd(), direction)) error = {};
   if (slot->TicketOf(direction).closed()) error = ErrnoCode(ECANCELED);
   slot->EndUse();

@@ -19,7 +19,7 @@ namespace io {
 
 namespace {
 
-// Never destroyed: threads of it may be in a call when the process exits, and static destructors may make calls.
+// Never destroyed: its threads may be in a call when the process exits, and static destructors may make calls.
 struct ProcessPool {
   explicit ProcessPool(const fiber::BlockingLimits& the_limits)
       : limits(the_limits),
@@ -29,18 +29,18 @@ struct ProcessPool {
               .make_thread = nullptr}) {}
 
   const fiber::BlockingLimits limits;
-  // The newest that stands for these limits. relaxed, always: a wrong one makes a caller choose anew, no more.
+  // The newest one for these limits. relaxed, always: a wrong one only makes a caller choose anew.
   std::atomic<std::uint64_t> version{0};
   BlockingPool pool;
   ProcessPool* next = nullptr;
 };
 
-// Without locks, which a fork() could find held. The pools that there are: one for each set of limits that was ever in
-// force when it was needed (a second one, after a race of two makers, does no harm).
+// Without locks, which a fork() could find held. The existing pools: one for each set of limits that was in force when
+// a pool was needed (a duplicate, after a race of two makers, does no harm).
 constinit std::atomic<ProcessPool*> pools{nullptr};
 constinit std::atomic<ProcessPool*> current{nullptr};
 
-// The threads of the parent are not in the child, and a pool's lock may be held by one of them.
+// The parent's threads are not in the child, and one of them may hold a pool's lock.
 void ForgetThePools() {
   current.store(nullptr, std::memory_order_relaxed);
   pools.store(nullptr, std::memory_order_relaxed);

@@ -18,7 +18,7 @@
 namespace weft::io {
 namespace {
 
-// What a file of unknown size (/proc) is read by.
+// The read size for a file of unknown size (/proc).
 constexpr std::size_t kPiece = 64 * 1024;
 
 class OpenFile {
@@ -29,7 +29,7 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 
   int get() const { return fd_; }
-  // Says whether all that was written has arrived (NFS, quotas). Not tried again after EINTR: Linux has closed it.
+  // Reports whether all written data has arrived (NFS, quotas). Not repeated after EINTR: Linux has closed it.
   std::error_code Close() {
     const int fd = std::exchange(fd_, -1);
     if (fd < 0 || ::close(fd) == 0 || errno == EINTR) return {};
@@ -48,7 +48,7 @@ int Open(const char* path, int flags, mode_t mode) {
   return fd;
 }
 
-// Repeats `transfer(done)`, which is as read() or write(), until `size` bytes are done, nothing comes, or an error.
+// Repeats `transfer(done)`, which is read() or write(), until `size` bytes are done, nothing comes, or an error.
 template <class Transfer>
 IoResult TransferAll(std::size_t size, Transfer transfer) {
   IoResult result;
@@ -81,7 +81,7 @@ ReadFileResult ReadFileHere(const char* path, std::size_t max_size) {
   }
 
   ReadFileResult result;
-  // One byte more than it has, to see its end in the same turn; it may also have grown, or not say its size.
+  // One byte more than its size, to see its end in the same call; it may also have grown, or not report its size.
   std::size_t piece = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : kPiece;
   for (;;) {
     const std::size_t before = result.data.size();

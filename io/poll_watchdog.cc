@@ -24,8 +24,8 @@
 namespace weft::io {
 namespace {
 
-// The thread is made by whoever does input first, maybe a worker that is bound to its CPU. It may run where the process
-// may, as its first thread does.
+// The first I/O makes the thread, perhaps on a worker that is bound to its CPU. It may run where the process's first
+// thread may.
 void BindWhereTheProcessMayRun() {
   cpu_set_t cpus;
   if (::sched_getaffinity(::getpid(), sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(0, sizeof(cpus), &cpus);
@@ -40,7 +40,7 @@ struct State {
 // The process's; never destroyed. nullptr: not made yet.
 constinit std::atomic<State*> state{nullptr};
 
-// The thread of the parent is not in the child, and may hold the lock.
+// The parent's thread is not in the child, and may hold the lock.
 void ForgetTheState() { state.store(nullptr, std::memory_order_relaxed); }
 
 [[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetTheState);
@@ -68,7 +68,7 @@ void RunWatchdog(State* of_process, int epoll) {
   }
 }
 
-// The epoll descriptor that the thread sleeps in; -1: *error.
+// Returns the epoll descriptor that the thread sleeps in; -1: *error.
 int StartThread(State* of_process, std::error_code* error) {
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) {
@@ -93,7 +93,7 @@ bool PollWatchdog::Add(Client* client, int* watchdog, std::error_code* error) {
   if (of_process.epoll < 0) of_process.epoll = StartThread(&of_process, error);
   if (of_process.epoll < 0) return false;
   const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-  // Edge-triggered: each expiry is told once, nobody reads the timer.
+  // Edge-triggered: each expiry is reported once, and nobody reads the timer.
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.fd = timer}};
   if (timer >= 0 && ::epoll_ctl(of_process.epoll, EPOLL_CTL_ADD, timer, &event) == 0) {
     of_process.clients[timer] = client;

@@ -20,7 +20,7 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     if (!asked) {
       asked = true;
       const int connected = ::connect(fd, address.data(), address.size());
-      // An interrupted connect() goes on by itself. A Unix socket that finds no room in the queue does not: EAGAIN.
+      // An interrupted connect() continues. A Unix socket that finds the queue full does not: EAGAIN.
       if (connected == 0 || (errno != EINTR && errno != EINPROGRESS)) {
         if (connected != 0 && errno == EAGAIN) errno = ECONNREFUSED;
         return connected;

@@ -18,11 +18,11 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 
-// So many connections that are gone, one after the other, are followed by a pause. A filter of system calls may say the
-// same of every call, and then nothing else would end the loop.
+// After so many aborted connections in a row comes a pause: a system call filter may fail every call in this way, and
+// nothing else would end the loop.
 constexpr unsigned kGonePerPause = 64;
 
-// accept(2): these are about the connection, not about us.
+// accept(2): these errors concern the connection, not us.
 bool ConnectionIsGone(int error) {
   switch (error) {
     case ECONNABORTED:

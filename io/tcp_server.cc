@@ -98,7 +98,7 @@ void TcpServer::End(Connection* connection) {
 }
 
 void TcpServer::Stop(Deadline drain_until) {
-  // Nobody is there who could end them, and to shut a socket down would do so to the parent's, too.
+  // The child has nobody to end them, and a shutdown of a socket would also hit the parent's.
   if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild("TcpServer::Stop");
   std::unique_lock lock(mutex_);
   if (!stopping_) {
@@ -106,7 +106,7 @@ void TcpServer::Stop(Deadline drain_until) {
     listener_.Close();
     changed_.notify_all();
   }
-  // Once more for those that are accepted meanwhile: there are none, stopping_ is looked at under the lock.
+  // No more are accepted meanwhile: stopping_ is checked under the lock.
   for (Connection& connection : connections_) connection.stream.ShutdownRead();
   const auto all_ended = [this] { return AllEnded(); };
   if (!changed_.wait(lock, all_ended, drain_until)) {

@@ -20,7 +20,7 @@ std::size_t Total(const iovec* parts, std::size_t count) {
   return total;
 }
 
-// The kernel takes no more at once; the rest is for the next call.
+// The kernel takes no more at once; the next call sends the rest.
 std::size_t AtOnce(std::size_t count) { return std::min<std::size_t>(count, IOV_MAX); }
 
 }  // namespace
@@ -52,7 +52,7 @@ IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, Deadline dea
   return descriptor_.Retry(FdSlot::kRead, size, receive, deadline);
 }
 
-// The kernel would say EAGAIN as long as there are no data.
+// The kernel would return EAGAIN without data.
 IoResult TcpStream::OfNothing() const { return {0, IsOpen() ? std::error_code() : ErrnoCode(ECANCELED)}; }
 
 IoResult TcpStream::ReadAll(void* data, std::size_t size, Deadline deadline) {

@@ -97,7 +97,7 @@ std::error_code BindMemory(void* address, std::size_t length, int node) {
       1;  // MPOL_PREFERRED of <linux/mempolicy.h>.  Not MPOL_BIND: a full node must not kill us.
   std::vector<unsigned long> mask(static_cast<std::size_t>(node) / kBits + 1);
   mask[static_cast<std::size_t>(node) / kBits] = 1UL << (static_cast<std::size_t>(node) % kBits);
-  // + 1: the kernel takes one bit less than it is told.
+  // + 1: the kernel uses one bit less than it is told.
   if (syscall(SYS_mbind, address, length, kPreferred, mask.data(), mask.size() * kBits + 1, 0) != 0) {
     const std::error_code error(errno, std::generic_category());
     if (error != std::errc::invalid_argument) return error;

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a thread may run and where memory comes from.
+// Where threads may run and where memory comes from.
 //
-// A refusal of the kernel (a CPU that is offline or not ours, a seccomp filter) is returned: the caller goes on unbound
-// and logs it. NUMA nodes are named by the kernel's number (Topology::Node::os_id), which need not be dense; -1 is
+// A refusal of the kernel (a CPU that is offline or not ours, a seccomp filter) is returned; the caller logs it and
+// goes on unbound. A NUMA node is named by the kernel's number (Topology::Node::os_id), which need not be dense; -1 is
 // "any".
 
 #ifndef WEFT_NUMA_AFFINITY_H_
@@ -20,8 +20,8 @@ namespace weft::numa {
 // The calling thread runs on these CPUs only, from the return on.
 [[nodiscard]] std::error_code BindThread(std::span<const int> cpus);
 
-// The CPUs that the calling thread may run on: sorted; empty if the kernel does not say.  A cgroup's cpuset is already
-// taken into account by the kernel.
+// The CPUs that the calling thread may run on, by its mask and its cgroup's cpuset: sorted; empty if the kernel does
+// not say.
 std::vector<int> ThreadCpus();
 
 // The CPU that the calling thread runs on just now; -1 if the kernel does not say.
@@ -30,13 +30,12 @@ int CurrentCpu();
 // Whether the kernel has more than one NUMA node.
 bool HasSeveralNodes();
 
-// The nodes that this process may have memory from: those that have memory, and are in the cgroup's cpuset. Sorted;
-// empty if the kernel does not say.
+// The nodes that have memory and lie in the cgroup's cpuset. Sorted; empty if the kernel does not say.
 std::vector<int> MemoryNodes();
 
-// Pages of [address, address + length) that are touched for the first time from now on come from `node` as long as it
-// has memory, else from the nearest one.  `address` is on a page boundary.  Nothing to do, and no error, if node < 0,
-// if the machine has one node only, or if the process may have no memory from this node: then it comes from the nearest
+// Pages of [address, address + length) that are first touched from now on come from `node` as long as it has memory,
+// else from the nearest one.  `address` is on a page boundary.  No-op without error if node < 0, if the machine has one
+// node only, or if the process may have no memory from this node (the kernel then takes the nearest).
 // one by itself.
 [[nodiscard]] std::error_code BindMemory(void* address, std::size_t length, int node);
 

@@ -100,7 +100,7 @@ std::string PathBelowMount(const Hierarchy& hierarchy) {
       (group.size() == mount_root.size() || group[mount_root.size()] == '/')) {
     group.erase(0, mount_root.size());
   }
-  // "/../x": a group outside of our cgroup namespace; what is mounted here is all that we can see.
+  // "/../x": a group outside of our cgroup namespace; we can see only what is mounted here.
   if (group.starts_with("/..")) group.clear();
   return group;
 }

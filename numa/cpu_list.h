@@ -14,11 +14,11 @@
 
 namespace weft::numa {
 
-// No machine has more; a larger number in a list is a typing error.
+// No machine has more: a larger number is a typing error.
 inline constexpr int kMaxCpuId = 65535;
 
-// The ids, sorted, each once.  White space around an item is allowed; an empty list is not.
-// nullopt: *error (if given) is one line that names the list and what is wrong with it.
+// The ids, sorted, each once.  White space around an item is allowed; an empty list is not. nullopt: *error (if given)
+// is one line that names the list and the mistake.
 std::optional<std::vector<int>> ParseCpuList(std::string_view text, std::string* error = nullptr);
 
 // "0-4,6,7" of ids that are sorted.

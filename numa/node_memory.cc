@@ -26,10 +26,10 @@ std::size_t PageSize() {
   return size;
 }
 
-// Where the next piece begins in its first page (NM2): each line of it in turn, five lines apart.
+// Where the next piece begins in its first page (NM2): at each line in turn, five lines apart.
 std::size_t NextColour() {
   static std::atomic<std::size_t> next{0};
-  // relaxed: a number, nothing else.
+  // relaxed: it carries nothing.
   return next.fetch_add(1, std::memory_order_relaxed) * 5 * base::kCacheLineSize % PageSize();
 }
 
@@ -46,7 +46,7 @@ void* AllocateOnNode(std::size_t bytes, int node) {
     WEFT_LOG_EVERY_SECOND(WARNING, "memory meant for node ", node, " comes from anywhere: ", error.message());
   }
 #if WEFT_ASAN
-  __lsan_register_root_region(memory, size);  // What only such an object refers to is no leak.
+  __lsan_register_root_region(memory, size);  // Objects referred to from here only are no leak.
 #endif
   return static_cast<std::byte*>(memory) + colour;
 }

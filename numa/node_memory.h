@@ -1,19 +1,19 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory on a chosen NUMA node, for what lives long and is touched by the workers of one node all the time.
+// Memory on a chosen NUMA node, for long-lived objects that the workers of one node touch all the time.
 //
 //   AllocateOnNode(), FreeOnNode()   whole pages
 //   NodeArray<T>                     a fixed number of objects
 //   OnNode, NodeAllocated            single objects: class X : NodeAllocated ... new (OnNode{node}) X(...)
 //
-// Each piece is a mapping of its own, so a piece costs a page at least: not for small things in numbers. The heap
-// cannot do this: it hands out pages that were touched before, and these are where their first user ran.
+// Each piece is a mapping of its own and costs at least a page: not for many small objects. The heap cannot do this: it
+// hands out pages that were touched before, and these lie where their first user ran.
 //
-//   NM1  Who uses a piece need not care where it is: if the node has no memory left, or the kernel refuses to bind, it
-//        lies elsewhere (BindMemory() in affinity.h; one line in the log a second).
-//   NM2  Pieces begin at different places in their pages: what each has at its beginning is hot, and lines at one place
-//        of all pages would meet in the same few sets of the L1 cache.
+//   NM1  The node is a preference: if it has no memory left, or the kernel refuses to bind, the piece lies elsewhere
+//        (BindMemory() in affinity.h; one line in the log a second).
+//   NM2  Pieces begin at different places in their pages. Each is hot at its beginning, and lines at the same place of
+//        all pages would share a few sets of the L1 cache.
 // Any thread.
 //
 // Rejected: set_mempolicy() around the construction of the objects (the heap's used pages again); libnuma (the same
@@ -41,8 +41,8 @@ struct OnNode {
 };
 
 // A base for classes whose objects may be put on a node. Plain new puts them anywhere; objects on the stack or within
-// others are as ever. delete needs the size of what was allocated: an object is deleted as what it is, or through a
-// virtual destructor. Aligned to a cache line, no more. If a constructor throws, the memory stays mapped.
+// others are as ever. delete needs the size that was allocated: delete an object as its own type, or through a virtual
+// destructor. Aligned to a cache line, no more. If a constructor throws, the memory stays mapped.
 class NodeAllocated {
  public:
   static void* operator new(std::size_t bytes) { return AllocateOnNode(bytes, -1); }

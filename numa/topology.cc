@@ -26,7 +26,7 @@ namespace weft::numa {
 
 namespace {
 
-// As in the ACPI table, where nothing better is known.
+// As in the ACPI table; used if nothing better is known.
 constexpr int kLocalDistance = 10;
 constexpr int kRemoteDistance = 20;
 
@@ -41,7 +41,7 @@ HwlocTopology NewHwloc() {
   return HwlocTopology(topology);
 }
 
-// Dense numbers for things, in the order in which they are first asked for.
+// Numbers things densely, in the order in which they are first asked for.
 class Numbering {
  public:
   int operator[](const void* thing) {
@@ -52,7 +52,7 @@ class Numbering {
   std::map<const void*, int> numbers_;
 };
 
-// The nearest ancestor of the first of these types that there is, or the whole machine.
+// The nearest ancestor of the first of these types that exists, or the whole machine.
 hwloc_obj_t AncestorOf(hwloc_topology_t topology, hwloc_obj_t pu, std::initializer_list<hwloc_obj_type_t> types) {
   for (hwloc_obj_type_t type : types) {
     if (hwloc_obj_t found = hwloc_get_ancestor_obj_by_type(topology, type, pu)) return found;
@@ -60,9 +60,9 @@ hwloc_obj_t AncestorOf(hwloc_topology_t topology, hwloc_obj_t pu, std::initializ
   return hwloc_get_root_obj(topology);
 }
 
-// The node that is beside the CPU: of those whose CPUs it is one of, the one that has the fewest. (Memory without CPUs,
-// as a CXL expander, is beside all CPUs of a package or of the machine, whatever its number.) Among equals, as DRAM and
-// HBM, the lowest: that is the DRAM. A CPU beside none: the first node there is.
+// The node beside the CPU: of the nodes that list it, the one with the fewest CPUs. (Memory without CPUs, as a CXL
+// expander, lists all CPUs of a package or of the machine, whatever its number.) Among equals, as DRAM and HBM, the
+// lowest: that is the DRAM. A CPU that no node lists: the first node.
 int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
   int best = -1;
   int fewest = 0;
@@ -80,11 +80,11 @@ int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
   return any == nullptr ? 0 : static_cast<int>(any->os_index);
 }
 
-// A machine of 65,536 CPUs takes hwloc 5 s, and its memory grows with the number; the largest real ones have 2,000.
+// hwloc takes 5 s for a machine of 65,536 CPUs, and memory in proportion; the largest real ones have 2,000.
 constexpr double kMostCpus = 16'384;
 
 // How many CPUs a synthetic description has, before hwloc makes them: the product of the counts ("core:4", or "4"),
-// without what is in brackets (memory) and parentheses (attributes).
+// without brackets (memory) and parentheses (attributes).
 double CountCpus(const std::string& description) {
   double product = 1;
   int depth = 0;
@@ -203,8 +203,8 @@ Topology Topology::Detect() {
   if (allowed.empty()) allowed.push_back(0);  // Where even this fails, one thread can still run.
   Topology topology;
   const HwlocTopology source = NewHwloc();
-  // With the nodes whose memory we may not use (cpuset.mems): our CPUs are beside them all the same. (Of CPUs we take
-  // those of the mask only.)
+  // With the nodes whose memory we may not use (cpuset.mems), because our CPUs are beside them all the same. (CPUs
+  // outside of the mask are dropped.)
   if (source != nullptr) hwloc_topology_set_flags(source.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (source != nullptr && hwloc_topology_load(source.get()) == 0) {
     const std::set<int> filter(allowed.begin(), allowed.end());
@@ -237,7 +237,7 @@ std::optional<Topology> Topology::FromString(const std::string& description, std
         "it is no synthetic description of hwloc (e.g. \"numa:2 l3:2 core:4 pu:2\"), nor the path of an XML file");
   }
   if (hwloc_topology_load(source.get()) != 0) {
-    // Which of the two calls notices depends on the XML parser that hwloc was installed with.
+    // It depends on hwloc's XML parser which of the two calls notices.
     return fail(is_path ? "it is no XML file of hwloc" : "hwloc cannot load it");
   }
   Topology topology = Convert(source.get(), nullptr);

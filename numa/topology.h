@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topology: the CPUs that this process may use, and how they hang together.  Plain data: tests fill one in by hand.
+// Topology: the CPUs that this process may use, and how they are connected.  Plain data: tests fill one in by hand.
 //
-// Detect() looks at the machine, FromString() at a description: an hwloc synthetic one ("numa:2 l3:2 core:4 pu:2") or
-// an XML file written by hwloc's lstopo.  topology.cc is the only file with hwloc.
+// Detect() reads the machine, FromString() a description: an hwloc synthetic one ("numa:2 l3:2 core:4 pu:2") or an XML
+// file written by hwloc's lstopo.  Only topology.cc uses hwloc.
 //
 // Invariants
 //   TP1  cpus is sorted by os_id; it has only CPUs that may be used, and at least one.
@@ -14,8 +14,8 @@
 //        is only used for distances.  The two are never mixed.
 //   TP4  l3, package and core are dense numbers, equal for CPUs that share that thing; two CPUs of one core share l3,
 //        package and node.
-//   TP5  memory_nodes is sorted by os_id, too; it has the nodes that are beside CPUs of ours without being the node of
-//        any CPU of the machine. Nothing is planned for them: they are shown.
+//   TP5  memory_nodes is sorted by os_id, too; it has the nodes beside CPUs of ours that are not the node of any CPU of
+//        the machine. They are shown, but nothing is planned for them.
 
 #ifndef WEFT_NUMA_TOPOLOGY_H_
 #define WEFT_NUMA_TOPOLOGY_H_
@@ -60,13 +60,13 @@ struct Topology {
   std::optional<double> cpu_quota;  // Of the control groups, in CPUs.
 
   // This machine: the CPUs of the calling thread's affinity mask (which respects the cpuset of a control group), and
-  // the quota. Where hwloc fails, one node with those CPUs, and a warning.
+  // the quota. If hwloc fails: one node with those CPUs, and a warning.
   static Topology Detect();
 
   // A description, or the path of an XML file.  No quota.  nullopt: *error is one line that says why.
   static std::optional<Topology> FromString(const std::string& description, std::string* error);
 
-  // How many threads are worth having: the CPUs, cut by the quota (rounded up); at least 1.
+  // How many threads are useful: the CPUs, cut by the quota (rounded up); at least 1.
   unsigned UsableCpuCount() const;
 
   // nullptr: no such CPU, or not ours.
@@ -77,7 +77,7 @@ struct Topology {
   // Between two nodes, by os_id.  Both exist.
   int Distance(int from_os_id, int to_os_id) const;
 
-  // Leaves only these CPUs (and their nodes).  nullopt: one of them is not there, *error says which.
+  // Keeps only these CPUs and their nodes.  nullopt: one of them does not exist; *error says which.
   std::optional<Topology> Restrict(const std::vector<int>& cpu_os_ids, std::string* error) const;
 
   // For people: a line for each node.

@@ -4,19 +4,20 @@
 // IdlePoller: how the workers of a group look after input and output. io/reactor.h is one; the scheduler knows no more
 // of it than this.
 //
-// Workers poll, there is no thread of its own for it: what becomes ready can be run by a worker only, so it is early
-// enough to hear of it when a worker is about to choose its next fiber.
+// There is no poller thread. Only a worker can run what I/O makes ready, so polling when a worker picks its next fiber
+// is early enough.
 //
 //   a worker has chosen fibers for some 20 us    PollIfDue(): one poll without waiting
 //   a worker spins                               TryPoll(): the same, at each of its searches
 //   a worker goes to sleep                       TryEnter(): one of them waits in the poll instead of on its parker
 //
 // One worker at a time polls: it holds the lease from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to
-// run while others sleep, nobody polls for the moment: a watchdog has a sleeper woken when nobody has come
-// back after a while (io/poller_lease.h).
+// run while others sleep, nobody polls for the moment. If nobody has polled after a while, a watchdog wakes a sleeper
+// (io/poller_lease.h).
 //
-// Who wakes a worker that waits in the poll calls Interrupt(), which ends that wait, be it about to begin (PK5 in
-// base/parker.h).
+// A thread that wakes a worker learns from Parker::Unpark() that the worker waits in the poll, and then calls
+// Interrupt(). That ends the wait, also one that has not quite begun (PK5 in base/parker.h); epoll gets an event by an
+// eventfd.
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
 

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// IdleWorkers: which workers of a group look for work (spin), which sleep, and whom to wake. No wake-up is lost.
+// IdleWorkers: which workers of a group search for work (spin), which sleep, and which to wake. No wake-up is lost.
 //
 // A worker is busy, spinning (counted in `spinners_`, at most `max_spinners`), or sleeping (its bit in `sleepers_`).
-// A producer makes sure that somebody searches: if nobody spins it turns the lowest-numbered sleeper into a spinner and
-// wakes it. The lowest first keeps the same caches warm at low load. A spinner that found work and sees more asks for
-// its replacement, so that a burst wakes one worker after the other, each by one that was woken before, and never more
-// of them than there is work for: one system call per worker woken, none per fiber.
+// A producer makes sure that somebody searches: if nobody spins, it turns the lowest-numbered sleeper into a spinner
+// and wakes it. The lowest first keeps the same caches warm at low load. A spinner that found work and sees more
+// requests its replacement. So a burst wakes one worker after the other, never more than there is work for, and each is
+// woken by one that was woken before: one system call per worker woken, none per fiber.
 //
 //   producer                               worker
 //   --------                               ------
@@ -16,16 +16,16 @@
 //   look at spinners_, sleepers_           look for fibers once more
 //
 // Invariants
-//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last search of a worker that was counted as a
-//        spinner then, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full
-//        fence, search.)
-//   IW2  A worker's sleeper bit is set by itself and cleared once: by itself, by the producer that claims it (and then
-//        counts it as a spinner and unparks it), or by one that claims it for another group (and does not count it).
+//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last search of a worker that was then counted as a
+//        spinner, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full fence,
+//        search.)
+//   IW2  A worker sets its sleeper bit itself. One thread clears it: the worker, the producer that claims it (and then
+//        counts it as a spinner and unparks it), or a thread that claims it for another group (and does not count it).
 //   IW3  spinners_ <= max_spinners + producers between their claim and its undoing; a claim is made at zero only. So at
 //        most max_spinners (two) workers spin.
-//   IW4  Who removes a spinner from the count (StopSpinning, or a claim undone) looks for work after its fence: fibers
-//        whose producers had trusted in that spinner.
-//   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others; it is claimed last, so that one
+//   IW4  A thread that removes a spinner from the count (StopSpinning, or a claim undone) searches after its fence: for
+//        fibers whose producers relied on that spinner.
+//   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others. It is claimed last, so that one
 //        stays in the poll while there are others.
 //
 // ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker named, on its own thread.
@@ -110,7 +110,7 @@ class IdleWorkers {
 
   // The caller must look for work once more afterwards, then sleep or CancelSleep().
   void PrepareSleep(unsigned worker) noexcept {
-    // release: for who claims us. Pairs with the acquire in CancelSleep().
+    // release: for the claimer. Pairs with the acquire in CancelSleep().
     sleepers_.fetch_or(Bit(worker), std::memory_order_release);
     // StoreLoad: either a producer sees our bit or our last search sees its fiber (IW1). Pairs as above.
     base::ThreadFence(std::memory_order_seq_cst);

@@ -3,36 +3,36 @@
 //
 // OverloadDetector: whether the ready fibers of a group wait so long that new work had better be refused.
 //
-// A burst makes fibers wait too, and is over soon; refusing then would only lose work. What tells overload from a burst
-// is that no pause comes, which is the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue,
-// 2012). Time is divided into slots of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it
-// had waited longer than `max_ready_wait`:
+// A burst makes fibers wait too, but is over soon; refusing then would only lose work. Overload differs from a burst in
+// that no pause comes: the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). Time is
+// divided into slots of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it had waited
+// longer than `max_ready_wait`:
 //
 //                 bad slots for kInterval, or one within kRelapse after the last overload
 //         calm  --------------------------------------------------------------------------->  overloaded
 //               <---------------------------------------------------------------------------
 //                 a slot that is not bad; or nothing is ready any more
 //
-// CoDel looks at the shortest wait of an interval. Here that would say nothing: a fiber that is woken by a running one
-// is handed the worker ahead of the queue, up to kMaxHandOffs = 16 times in a row (hand_off_slot.h), and v2 runs the
-// newest fiber first. So one fiber in 17 may be the only one that comes from the queue; hence kTolerated = 20.
+// CoDel uses the shortest wait of an interval. Here that says nothing: a fiber woken by a running one overtakes the
+// queue, up to kMaxHandOffs = 16 times in a row (hand_off_slot.h), and v2 runs the newest fiber first. So one fiber in
+// 17 may be the only one that comes from the queue; hence kTolerated = 20.
 //
-// Nothing runs in the background. Samples of waits (push_sampler.h) end the slots, on the workers that take them; a
-// worker that goes to sleep says that nothing is ready; and who is about to be refused looks whether samples still
-// come: fibers that are all refused make no samples.
+// Nothing runs in the background. Samples of waits (push_sampler.h) end the slots, on the workers that take them. A
+// worker going to sleep reports an empty queue. A caller about to be refused checks that samples still arrive: when
+// every fiber is refused, there are none.
 //
 // Invariants
-//   OD1  It is left by itself: within kInterval after the last sample each StillOverloaded() that is told that nothing
-//        is ready says false.
+//   OD1  Overload ends by itself: within kInterval after the last sample, StillOverloaded() returns false if nothing is
+//        ready.
 //   OD2  overloaded() is one load of a line that is written when the answer changes.
 //
-// Any thread, except where said otherwise. All is relaxed but for the lock: each of the variables is looked at by
-// itself, and the worst that a late look does is one slot more or less of refusals.
+// Any thread, unless noted otherwise. All but the lock is relaxed: each variable is read by itself, and a stale read
+// costs at most one slot more or less of refusals.
 //
-// Rejected: an average of the waits, weighted exponentially (bursts of long waits keep it up after they are gone, and
-// its weights have no unit of time if samples come at any rate); the length of the queue (what wait that means depends
-// on how long fibers run); refusing a part of the work, as much as is too much (needs a model of the work that comes);
-// a periodic look by the timer thread (wakes an idle process).
+// Rejected: an exponentially weighted average of the waits (bursts of long waits outlast themselves in it, and its
+// weights have no unit of time if samples come at any rate); the length of the queue (the wait that it means depends on
+// how long fibers run); refusing only the excess (needs a model of the arriving work); a periodic check by the timer
+// thread (wakes an idle process).
 #ifndef WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
 #define WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
 

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// StartGate: where plain threads wait that want to start fibers while the run queue is full (SG3 in
-// scheduling_group.h), and where they are refused when the runtime ends.
+// StartGate: plain threads that start fibers wait here while the run queue is full (SG3 in scheduling_group.h), and are
+// refused here when the runtime ends.
 //
-//   spawner                              worker, after each pop            who ends the runtime
-//   -------                              ------------------------          --------------------
+//   spawner                              worker, after each pop            the thread that ends the runtime
+//   -------                              ------------------------          --------------------------------
 //   counts itself in `waiting_`          if somebody waits and the queue   refuses
 //   reads the epoch, clears `told_`      is half empty: sets `told_`,      a new epoch, wakes all
 //   full fence                           and if it was not set: a new
@@ -13,14 +13,14 @@
 //   sleeps while the epoch is the same
 //
 // Invariants
-//   GA1  Each check follows the read of the epoch that the sleep compares: what frees capacity or refuses after that
-//        check makes a new epoch, which keeps the spawner awake or wakes it.
-//   GA2  Of the pops that race with the last check some may not see the spawner in `waiting_`; those that follow do.
-//        The queue is at least 16 long, half of it is popped before it is half empty, and the other half after that.
-//   GA3  Only the first pop wakes, the others see that it did. A spawner that goes to wait clears `told_` before its
-//        last check, by an exchange: if a pop has set it before, the check sees what was popped.
+//   GA1  A spawner reads the epoch, which its sleep compares, before each check. Capacity freed, or a refusal, after
+//        that check makes a new epoch, which keeps the spawner awake or wakes it.
+//   GA2  Pops that race with the last check may miss the spawner in `waiting_`; later ones see it. The queue has at
+//        least 16 slots: half of it is popped before it is half empty, and the other half after that.
+//   GA3  The first pop wakes all spawners; the others see that it did. A spawner about to wait clears `told_` before
+//        its last check, by an exchange: if a pop has set it, the check sees what was popped.
 //
-// WaitForCapacity(): plain threads. CapacityFreed(): workers. Refuse(), Open(): who ends and starts the runtime.
+// WaitForCapacity(): plain threads. CapacityFreed(): workers. Refuse(), Open(): when the runtime ends, and starts.
 // Checked in tests/model/start_gate_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_START_GATE_H_
 #define WEFT_SCHEDULING_GROUP_START_GATE_H_
@@ -37,7 +37,7 @@ namespace weft::scheduling_group {
 
 class StartGate {
  public:
-  // relaxed: who starts while the runtime stops may come before or after it.
+  // relaxed: a start while the runtime stops may come before or after it.
   bool refusing() const noexcept { return refusing_.load(std::memory_order_relaxed); }
 
   // Waits while full(). False: refused, or the deadline has passed.

@@ -1,27 +1,27 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a group whose workers are all busy gets a sleeping worker of another group: by a steal request.
+// Steal requests: a group whose workers are all busy gets a sleeping worker of another group.
 //
 //   RequestSteal(loaded)          claims the nearest sleeper, tells it `loaded`, wakes it
 //   ServeStealRequest(loaded)     by that worker, first thing: steals a fiber there; if more wait, requests another
-//   ForwardStealRequest(loaded)   by a worker that was sent and has something else to do: sends another one
+//   ForwardStealRequest(loaded)   by a worker that was sent but has other work: sends another worker
 //
-// One worker at a time is on its way for a group (`steal_requested`), like a spinner within a group: who makes fibers
-// ready meanwhile trusts in it, so that a burst wakes one worker after the other.
+// One worker at a time is on its way for a group (`steal_requested`), like a spinner within a group. Producers
+// meanwhile rely on it, so that a burst wakes one worker after the other.
 //
 // Invariants
-//   RS1  A stealable fiber made ready, full fence, RequestSteal(): is seen by the steal of the worker that is on its
-//        way, or by the last search of a worker that goes to sleep, or a sleeper is claimed for it, or no worker of a
-//        partner sleeps, or somebody in the fiber's own group searches (IW1).
-//   RS2  steal_requested is set by one who then claims a sleeper or clears it again; and cleared by the worker that was
-//        sent, before it steals. Who clears it makes a full fence, then searches: for those who trusted in it.
+//   RS1  After a stealable fiber was made ready, a full fence and RequestSteal(), one of these holds: the worker on its
+//        way sees it by its steal; a worker that goes to sleep sees it by its last search; a sleeper is claimed for it;
+//        no worker of a partner sleeps; or somebody in the fiber's own group searches (IW1).
+//   RS2  A thread that sets steal_requested then claims a sleeper or clears it again. The worker that was sent clears
+//        it before it steals. After clearing it a thread makes a full fence, then searches, for those who relied on it.
 //   RS3  A worker's last search before it sleeps is a steal from each partner in which nobody searches, made after it
 //        has announced itself. A steal finds what was made ready before the fence: an estimate (HasStealable(), which
 //        group-local fibers turn on) only spares it.
-//   RS4  A worker that was sent and has stolen a fiber requests another steal if more wait, of its own group as of
-//        any other: so all sleepers are reached though nobody pushes any more. (Other thieves do it too, to no harm:
-//        where nobody was sent, nobody sleeps without having searched.)
+//   RS4  A worker that was sent and has stolen a fiber requests another steal if more fibers wait, of its own group as
+//        of any other: so all sleepers are reached even if nobody pushes any more. (Other thieves do it too,
+//        harmlessly: if nobody was sent, nobody sleeps without having searched.)
 //
 // A Group has idle(): IdleWorkers, idle_groups(), slot(), partners(): the groups that it steals from and sends requests
 // to, nearest first, partner_mask(), steal_requested(): an atomic flag, HasStealable(), MayStealFrom(loaded): it steals

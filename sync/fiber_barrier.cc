@@ -41,7 +41,7 @@ void FiberBarrier::ArriveAndDrop() noexcept {
   if (last) CompletePhase();
 }
 
-// The last of the phase: all others wait, and nobody else may arrive.
+// The last arrival of the phase: all others wait, and nobody else may arrive.
 void FiberBarrier::CompletePhase() noexcept {
   if (completion_) completion_();
   WaitList claimed;

@@ -47,7 +47,7 @@ void FiberConditionVariable::NotifyOneSlow() noexcept {
   Waiter* waiter = queue_.ClaimFirst();
   queue_.unlock();
   if (waiter == nullptr) return;
-  // We have won it and not woken it: it, and the mutex that it is going to lock, live on.
+  // We have claimed it and not woken it, so it lives on, and so does the mutex that it will lock.
   auto* mutex = static_cast<FiberMutex*>(waiter->argument);
   if (!mutex->locked_hint()) {
     waiter->Wake();

@@ -35,7 +35,7 @@ void FiberEvent::SetSlow() noexcept {
   WakeAll(&claimed);
 }
 
-// In the word. False: it is set, or somebody else is there.
+// In the word. False: it is set, or another waiter is there.
 bool FiberEvent::WaitAsSole() noexcept {
   if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return false;  // Saves a switch.
   SoleWaiter waiter(this);

@@ -21,14 +21,14 @@ using synchronization::WaitResult;
 
 namespace {
 
-// Where one CPU runs everything, the owner cannot run while we spin.
+// On a single CPU the owner cannot run while we spin.
 bool HasSeveralCpus() noexcept {
   static const bool several = std::thread::hardware_concurrency() > 1;
   return several;
 }
 
-// For how long a woken waiter has lost. A look at the clock (20 ns) is dear beside a loss (60 ns, a switch there and
-// back), so it looks at the 1st, 2nd, 4th, 8th and each further 16th loss.
+// For how long a woken waiter has lost. Reading the clock (20 ns) is expensive beside a loss (60 ns, a switch there and
+// back), so it is read at the 1st, 2nd, 4th, 8th and each further 16th loss.
 class Patience {
  public:
   // One more loss. True: it has lost for `limit`.
@@ -52,22 +52,22 @@ class Patience {
 }  // namespace
 
 WEFT_NOINLINE std::uint32_t FiberMutex::CallerTag() noexcept {
-  // Fibers have even tags, threads odd ones. 27 bits of the id: two fibers that live at once and are 134 million fibers
-  // apart would be taken for one.
+  // Fibers have even tags, threads odd ones. 27 bits of the id: two live fibers that were started 134 million fibers
+  // apart have the same tag.
   const scheduling_group::FiberEntity* fiber = scheduling_group::CurrentFiber();
   if (fiber != nullptr) return (static_cast<std::uint32_t>(fiber->id()) << 1 | 0) << kTagShift;
   static thread_local const auto id = static_cast<std::uint32_t>(gettid());  // Of a plain thread: no switch in here.
   return (id << 1 | 1) << kTagShift;
 }
 
-// Who unlocks: `word` was read while it owned the mutex.
+// By the thread or fiber that unlocks: `word` was read while it owned the mutex.
 void FiberMutex::CheckOwner(std::uint32_t word) const noexcept {
   WEFT_CHECK((word & kLocked) != 0, "FiberMutex::unlock: not locked");
   WEFT_DCHECK((word & ~kFlags) == 0 || (word & ~kFlags) == OwnerTag(),
               "FiberMutex::unlock: the caller is not the owner (it was locked by another fiber or thread)");
 }
 
-// Who finds it locked.
+// By a caller that finds the mutex locked.
 void FiberMutex::CheckNotRecursive(std::uint32_t word) const noexcept {
   WEFT_DCHECK((word & kLocked) == 0 || (word & ~kFlags) == 0 || (word & ~kFlags) != OwnerTag(),
               "FiberMutex::lock: the caller owns it already (it is not recursive)");
@@ -89,14 +89,13 @@ WEFT_NOINLINE bool FiberMutex::LockSlow(Deadline deadline, std::uint32_t tag) no
   Waiter waiter;
   waiter.tag = tag;
   if (SpinForIt(waiter.fiber() != nullptr, tag)) return true;
-  // Each time before a wait that costs ten times as much.
+  // Cheap: the wait that follows costs ten times as much.
   WEFT_CHECK(!deadline.is_none() || !owner_.IsCaller(),
              "FiberMutex::lock: the caller owns it already, and would wait for itself (it is not recursive)");
   return Contend(&waiter, /*woken=*/false, deadline);
 }
 
-// A section is often over sooner than a wait: but only a running owner comes to its end, and where others are queued it
-// has more customers than us.
+// A section is often over sooner than a wait. But only a running owner finishes it, and queued waiters come first.
 bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
   // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us
   // (bench/base/parker_benchmark.cc).
@@ -122,7 +121,7 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept
     std::uint16_t hand_offs = 0;  // to ask for
     if (woken) {
       if (patience.IsOverAfterLoss(kPatience)) hand_offs = 1;  // MX6
-      // Who woke it left its worker in `argument`, UnlockSlow(); a thread is on none.
+      // UnlockSlow() left the waker's worker in `argument`; a thread has none.
       const void* worker = scheduling_group::CurrentWorker();
       losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
       if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
@@ -160,7 +159,7 @@ bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, De
   return true;
 }
 
-// It timed out.
+// The waiter timed out.
 void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   if (!waiter->linked()) return;  // An unlock() passed over it, and has set the bits.
@@ -170,8 +169,8 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOff), std::memory_order_relaxed);
 }
 
-// It was woken, lost, and has no more time. The next unlock() must wake another: kWoken goes, while the mutex is locked
-// (MX2). True: it came free meanwhile, and is ours after all.
+// The waiter was woken, lost, and has no more time. Clears kWoken while the mutex is locked, so that the next unlock()
+// wakes another (MX2). True: the mutex became free, and is ours after all.
 bool FiberMutex::GiveUpWoken(std::uint32_t tag) noexcept {
   for (;;) {
     if (TakeUnlocked(/*woken=*/true, tag)) return true;
@@ -185,7 +184,7 @@ bool FiberMutex::GiveUpWoken(std::uint32_t tag) noexcept {
   }
 }
 
-// The owner, while nobody needs to be woken: gives it free. False: somebody does; `*word` is what it found.
+// By the owner, while nobody must be woken: frees the mutex. False: somebody must; `*word` is what it found.
 bool FiberMutex::Release(std::uint32_t* word) noexcept {
   *word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((*word & (kQueued | kHandOff)) == 0 || (*word & (kWoken | kHandOff)) == kWoken) {
@@ -245,7 +244,8 @@ void FiberMutex::Adopt(WaitList* claimed) noexcept {
     std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     std::uint32_t next;
     do {
-      // If it is locked, its unlock() will wake the first; if one is under way, that one's unlock() will (MX2).
+      // If it is locked, its unlock() will wake the first waiter; if a woken one is under way, that one's unlock() will
+      // (MX2).
       const bool others_will = (word & (kLocked | kWoken)) != 0;
       next = others_will ? word | kQueued : word | kWoken | (several ? kQueued : 0);
       // relaxed: as in QueueUp().

@@ -15,15 +15,15 @@
 // Not a cancellation point: waiting for a mutex cannot be interrupted.
 // lock() lets others run when the caller's time slice is over, though the mutex may be free (time_slice.h).
 //
-// How it works. Barging with a bound: unlock() gives the mutex free and wakes the first waiter, which must then win it
-// like anybody who comes by. Who runs, goes on running: handing the mutex to the sleeper would make each lock cost a
-// switch (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience asks for a
-// hand-off: the next unlock() makes it the owner.
+// How it works. Barging with a bound: unlock() frees the mutex and wakes the first waiter, which must then win it like
+// any other. A running owner goes on running: handing the mutex to the sleeper would make each lock cost a switch
+// (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience requests a hand-off:
+// the next unlock() makes it the owner.
 //
-// Owners that switch in their sections turn that round: who is woken runs while the owner waits for its turn, loses and
-// sleeps again, two switches for each lock. Its sign is a waiter that loses on the worker on which it was woken,
-// several times in a row: its waker, who seldom leaves that worker otherwise, is likely the owner. Such a waiter asks
-// for a row of hand-offs, to itself and those behind it (BM_ContendedWhileYielding).
+// If owners suspend inside the critical section, barging backfires: the woken waiter runs while the owner is queued,
+// loses, and sleeps again, at two switches a lock. The symptom is a waiter that loses several times in a row on the
+// worker that woke it. It then requests a row of hand-offs, for itself and those behind it, kHandOffsInARow at most
+// (BM_ContendedWhileYielding).
 //
 //      word_   bit 0        kLocked     somebody owns it
 //              bit 1        kQueued     waiters_ is not empty

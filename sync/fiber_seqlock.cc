@@ -6,7 +6,7 @@
 namespace weft {
 
 WEFT_NOINLINE unsigned FiberSeqLock::ReadSeqBeginSlow() noexcept {
-  // A section is a few stores: over in less than this, unless the writer does not run.
+  // A section is a few stores and ends sooner than this, unless the writer does not run.
   constexpr int kSpins = 32;
   for (int spins = 0; spins < kSpins; ++spins) {
     // acquire: as in ReadSeqBegin().
@@ -14,7 +14,7 @@ WEFT_NOINLINE unsigned FiberSeqLock::ReadSeqBeginSlow() noexcept {
     if ((sequence & 1) == 0) return sequence;
     base::CpuRelax();
   }
-  // Wait where the writers wait: until this one is done.
+  // Wait as the writers do, until this one is done.
   writer_.lock();
   const unsigned sequence = sequence_.load(std::memory_order_relaxed);  // Even: SQ1.
   writer_.unlock();

@@ -29,7 +29,7 @@ void FiberSharedMutex::CheckNotOwnedByCaller(const char* function) const noexcep
              ": the caller owns it already, as the writer, and would wait for itself (it is not recursive)");
 }
 
-// A writer that waits without a deadline (WS6) waits for us, and we for it.
+// A writer without a deadline (WS6) would wait for us, and we for it.
 void FiberSharedMutex::CheckNoReadBehindWriter() const noexcept {
   if (writers_.empty() || writers_.front()->word() != nullptr || !last_reader_.IsCaller()) return;
   WEFT_FATAL("FiberSharedMutex::lock_shared: the caller owns it already, as a reader, while a writer waits for it to ",
@@ -66,7 +66,7 @@ WEFT_NOINLINE bool FiberSharedMutex::LockSharedSlow(Deadline deadline) noexcept 
   return Await(&readers_, deadline);
 }
 
-// Queues up, unlocks, waits. True: it was handed off.
+// Queues up, unlocks, waits. True: it got the mutex by hand-off.
 bool FiberSharedMutex::Await(WaitList* list, Deadline deadline) noexcept {
   Waiter waiter;
   const bool too_late = !deadline.is_none() && deadline.expired();
@@ -89,15 +89,15 @@ void FiberSharedMutex::OnWaiterLeft(WaitList* chosen) noexcept {
   if (!writers_.empty()) return;
   // acquire: what the last writer did is handed on to the readers that enter. Pairs with the release in GiveUpWriter().
   if ((word_.load(std::memory_order_acquire) & kWriter) == 0) {
-    // SM3: there is no writer before them any more. Readers that own it may leave meanwhile, hence read-modify-writes;
-    // not the last of them, if kWaiters is set (it needs our lock).
+    // SM3: no writer is before them any more. Reading owners may leave meanwhile, hence read-modify-writes; the last of
+    // them may not while kWaiters is set (it needs our lock).
     std::uint32_t passed_over = 0;
     while (WaitNode* node = readers_.ClaimFirst(&passed_over)) {
       word_.fetch_add(kOneReader, std::memory_order_relaxed);
       chosen->PushBack(node);
     }
   }
-  // relaxed: who sees no waiters needs nothing from us.
+  // relaxed: an owner that sees no waiters needs nothing from us.
   if (readers_.empty()) word_.fetch_and(~kWaiters, std::memory_order_relaxed);
 }
 
@@ -119,7 +119,7 @@ bool FiberSharedMutex::HandToWriter(WaitList* chosen) noexcept {
   WaitNode* node = writers_.ClaimFirst(&passed_over);
   if (node == nullptr) return false;
   chosen->PushBack(node);
-  // A plain store: SM2. relaxed: it is that writer's, who gets everything by its wake.
+  // A plain store: SM2. relaxed: that writer gets everything by its wake.
   word_.store(kWriter | (writers_.empty() && readers_.empty() ? 0 : kWaiters), std::memory_order_relaxed);
   return true;
 }

@@ -12,6 +12,8 @@
 // try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the
 // deadline passed, and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter
 // whose deadline passes while it is being woken takes the mutex if it is free at that moment (true, a little late).
+// The timer that ends a wait never touches the mutex (WQ4). The waiter then leaves the queue itself, inside its call,
+// and until that returns the mutex must live.
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 

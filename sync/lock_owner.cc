@@ -24,7 +24,7 @@ struct Range {
   std::uintptr_t high = 0;
 };
 
-// Empty where pthreads does not know it.
+// Empty if pthreads does not know it.
 Range FindStackOfThread() noexcept {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
@@ -42,7 +42,7 @@ WEFT_TLS_ACCESSOR Range StackOfThread() noexcept {
   return range;
 }
 
-// At least so much of it was asked for.
+// At least the size that was asked for.
 Range StackOf(const FiberEntity& fiber) noexcept {
   const auto top = reinterpret_cast<std::uintptr_t>(fiber.stack_top());
   const std::size_t size = fiber.stack_size() != 0 ? fiber.stack_size() : fiber.group()->options().stack_size;

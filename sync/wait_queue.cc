@@ -20,12 +20,11 @@ namespace weft::synchronization {
 
 namespace {
 
-// How many fibers WakeAll() collects before it hands them over: enough to share one wake-up pass, little on a fiber's
-// stack.
+// How many fibers WakeAll() collects for one wake-up pass: enough to share it, little on a fiber's stack.
 constexpr std::size_t kWakeBatch = 32;
 
-// A fiber's time-out, in its entity while it waits: the timer thread finds time-outs beside what it must touch anyhow
-// to wake the fibers, and entities beside each other; it touches no stack (fiber_entity.h).
+// A fiber's time-out. It lies in the entity, which the timer thread must touch anyhow to wake the fiber; entities lie
+// beside each other, and no stack is touched (fiber_entity.h).
 struct TimeOut : timer::WaitTimer {
   TimeOut(FiberEntity* the_fiber, WaitNode* the_wait) : word(the_wait->word()), wait(the_wait), fiber(the_fiber) {
     fire = &Fire;
@@ -34,7 +33,7 @@ struct TimeOut : timer::WaitTimer {
   static void Fire(timer::TimerNode* node, timer::FireContext* context) {
     auto* self = static_cast<TimeOut*>(node);
     if (!WaitNode::ClaimUnseen(self->word, self->wait)) return;
-    self->wait = nullptr;  // The wake publishes it to the owner.
+    self->wait = nullptr;  // The wake publishes this to the owner.
     context->Ready(self->fiber);
   }
 
@@ -53,7 +52,7 @@ static_assert(std::is_trivially_destructible_v<TimeOut>, "what lies in a fiber's
 Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 
 void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
-  // Before anybody can claim: who has claimed may unpark.
+  // Before anybody can claim: a claimer may unpark at once.
   if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
   if (fiber_ != nullptr && interruptible == Interruptible::kYes) {
     Begin(&fiber_->current_wait);
@@ -72,14 +71,14 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
     return result();
   }
   auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, this);
-  // The worker of this moment: the fiber may wake up in another group.
+  // By the present group: the fiber may wake up in another.
   timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
   WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
   timers->Arm(time_out, deadline);
   scheduling_group::ParkPrepared(fiber_);
-  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the fiber was made ready after
-  // `fire` had returned, and the timer thread, which may hold the lock for hundreds of others, touches the node no
-  // more.
+  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: `fire` returned before the
+  // fiber was made ready, and the timer thread, which may still hold the lock for hundreds of others, does not touch
+  // the node any more.
   if (time_out->has_ended_the_wait()) return WaitResult::kTimedOut;
   timers->Disarm(time_out);
   return result();
@@ -90,7 +89,7 @@ WaitResult Waiter::AwaitThread(Deadline deadline) noexcept {
     parker_.Park();
   } else if (!parker_.ParkUntil(deadline.time_point())) {
     if (Claim(WaitResult::kTimedOut)) return result();
-    parker_.Park();  // A notifier was faster: its wake is on the way.
+    parker_.Park();  // A notifier was faster: its wake is coming.
   }
   return result();
 }
@@ -119,7 +118,7 @@ bool SoleWaiter::Await(bool (*publish)(SoleWaiter* self, void* argument) noexcep
 bool SoleWaiter::Publish(void* self) noexcept {
   auto* waiter = static_cast<SoleWaiter*>(self);
   if (waiter->publish_(waiter, waiter->argument_)) return true;
-  waiter->published_ = false;  // It is still its owner's alone.
+  waiter->published_ = false;  // The owner still has it alone.
   return false;
 }
 
@@ -143,7 +142,7 @@ WEFT_COLD void FailWaitedFor(const char* primitive, const FiberEntity* waiter) n
 void WakeAll(WaitList* claimed) noexcept {
   FiberEntity* fibers[kWakeBatch];
   std::size_t count = 0;
-  // PopFront() touches the neighbours: they are still ours.
+  // PopFront() touches the neighbours, which we still own.
   while (auto* waiter = static_cast<Waiter*>(claimed->PopFront())) {
     if (waiter->fiber_ == nullptr) {
       waiter->parker_.Unpark();
@@ -155,7 +154,7 @@ void WakeAll(WaitList* claimed) noexcept {
       count = 0;
     }
   }
-  // One alone may be handed off to on this worker, as it wakes up the cheapest.
+  // A single fiber may be handed off to on this worker: the cheapest wake-up.
   if (count == 1) {
     scheduling_group::Unpark(fibers[0]);
   } else if (count != 0) {
@@ -172,7 +171,7 @@ bool InterruptWait(FiberEntity* fiber) noexcept {
 
 namespace {
 
-// A loop of sleeps that are over already lets others run, too.
+// A loop of sleeps that are over at once lets others run, too.
 WaitResult SleepIsOver() noexcept {
   YieldFiberOrThread();
   return WaitResult::kTimedOut;
@@ -180,7 +179,7 @@ WaitResult SleepIsOver() noexcept {
 
 WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
-  // In no list: no one but its time-out and an interrupter can find it.
+  // In no list: only its time-out and an interrupter can find it.
   waiter.Prepare(deadline, interruptible);
   return waiter.Await(deadline);
 }
@@ -233,7 +232,7 @@ void WaitQueue::Drain(const char* primitive) noexcept {
       const auto* const first = static_cast<Waiter*>(waiters_.front());
       if (first != nullptr && !first->decided()) FailWaitedFor(primitive, first->fiber());
     }
-    // While the process ends, those that are to leave may never run again.
+    // While the process ends, the waiters that should leave may never run again.
     if (base::IsInExit()) return;
     YieldFiberOrThread();
   }

@@ -1,10 +1,10 @@
 # cmake -DBUILD=<Weft's build tree> -DSANITIZE=<its WEFT_SANITIZE> -DCONSUMER= -DSCRATCH= -DGENERATOR= -DCXX_COMPILER= -DBUILD_TYPE=
 #       -P consumer_mode_test.cmake
 #
-# Installs the build tree, and builds a program with it that is compiled otherwise than the library:
-#   with another sanitizer, or with one where the library has none, or without    it does not link, and the linker's message says why
-#   with the same                                                                 it runs
-#   with NDEBUG where the library has none, or the reverse                        it runs
+# Installs the build tree, and builds a program with it in another mode than the library:
+#   with another sanitizer, or only one of the two with a sanitizer   it does not link, and the linker's message says why
+#   with the same                                                     it runs
+#   with NDEBUG if the library has none, or the reverse               it runs
 file(REMOVE_RECURSE "${SCRATCH}")
 set(prefix "${SCRATCH}/prefix")
 execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${prefix}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

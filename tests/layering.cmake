@@ -80,7 +80,7 @@ if(unit_count EQUAL 0)
   message(FATAL_ERROR "no sources in the layers of ${ROOT}")
 endif()
 
-# (2) Take away what needs nothing that is left, until nothing changes.  What is left is a cycle or needs one.
+# (2) Remove units that need no remaining unit, until nothing changes.  A remaining one is in a cycle or needs one that is.
 set(left ${units})
 set(changed TRUE)
 while(changed)
@@ -100,7 +100,7 @@ while(changed)
   endforeach()
 endwhile()
 if(left)
-  # Walk along what is needed until a file comes again.
+  # Follow the needs until a unit comes again.
   list(GET left 0 unit)
   set(path "")
   while(NOT unit IN_LIST path)

@@ -1,6 +1,6 @@
 # cmake -DSCRATCH=<directory> -P layering_test.cmake
 #
-# layering.cmake accepts a good tree and names each offence that is planted in it.
+# layering.cmake accepts a good tree and names each planted offence.
 cmake_minimum_required(VERSION 3.22)
 set(check "${CMAKE_CURRENT_LIST_DIR}/layering.cmake")
 

@@ -1,4 +1,4 @@
-# Nothing of the library is destroyed when the process exits: workers, timer threads and the users' own threads go on until it is gone.
+# Nothing of the library is destroyed when the process exits: workers, timer threads and the users' own threads continue until it is gone.
 #   cmake -DNM=<nm> "-DLIBRARIES=<lib>|<lib>..." -P no_destructors.cmake
 # An object file that registers a destructor refers to __cxa_atexit (static storage duration) or __cxa_thread_atexit (thread_local).
 cmake_minimum_required(VERSION 3.22)

@@ -14,10 +14,9 @@
 // Invariants
 //   AL1  No wake-up is lost. Of the two fences one comes first: if the thread's, the armer sees sleeping_until_; if the
 //        armer's, the thread's second look sees the timer.
-//   AL2  One armer in need of an earlier wake-up makes the system call, however many there are: who changes
-//        sleeping_until_ to kAwake unparks. Those who then find kAwake may leave: they read it from the claim, which
-//        the thread's next publication overwrites; hence their fence came before that publication's, and AL1 holds
-//        for it.
+//   AL2  However many threads arm an earlier timer, one makes the system call: the one whose compare-and-swap sets
+//        kAwake. The others read kAwake from that write, hence their fences precede the timer thread's next
+//        publication, and AL1 covers them.
 //   AL3  An armer whose timer is due after `until` costs the thread nothing, and itself one fence and one load.
 //   AL4  With nothing to wait for the thread sleeps for good: no periodic wake-up.
 // Sleep(): the timer thread. Announce(): any thread, after it published what it announces.

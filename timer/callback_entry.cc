@@ -17,7 +17,7 @@ namespace {
 using scheduling_group::CurrentFiber;
 using scheduling_group::FiberEntity;
 
-// A fiber or thread that waits for the end of a timer; on its stack. `next` links the list that begins at the entry's
+// A fiber or thread, on its stack, that waits for the end of a timer. `next` links the list that begins at the entry's
 // `prev`.
 struct EndWaiter : TimerLink {
   FiberEntity* fiber = nullptr;  // nullptr: a thread, which sleeps on `parker`
@@ -75,7 +75,7 @@ void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) 
   EndWaiter waiter;
   waiter.fiber = CurrentFiber();
   waiter.next = entry->prev;
-  // These two in any order: the thread that wakes us has had the lock after us.
+  // In either order: the thread that wakes us has had the lock after us.
   if (waiter.fiber != nullptr) PrepareToPark(waiter.fiber);
   entry->prev = &waiter;
   shard->lock.unlock();

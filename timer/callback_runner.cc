@@ -49,7 +49,7 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   if (announce) shard->Announce(tick);
 }
 
-// No fiber was started for it, or one that was has been dropped before it ran.
+// No fiber was started for it, or its fiber was dropped before it ran.
 void FireAgain(TimerEntry* entry, Tick tick) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
@@ -75,11 +75,11 @@ void LogRefusal(Refusal refusal, const SchedulingGroup* group) noexcept {
                             "moment");
     }
   } catch (const std::bad_alloc&) {
-    // The line must do without memory too: it is left out.
+    // No memory for the log line either.
   }
 }
 
-// What a timer's fiber runs. Whatever becomes of the fiber, the entry gets its due.
+// What a timer's fiber runs. It settles the entry even if the fiber is dropped.
 class CallbackRun {
  public:
   explicit CallbackRun(TimerEntry* entry) noexcept : entry_(entry) {}
@@ -98,7 +98,7 @@ class CallbackRun {
 // nullptr: no memory; the entry is still the caller's.
 FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
   scheduling_group::StartOptions options;
-  // The entry is ours, kFiring: nobody writes this flag of its word, nor the context.
+  // The entry is ours, kFiring: nobody else writes this flag or the context.
   if ((WordOf(entry) & TimerEntry::kHasContext) != 0) {
     options.execution_context = execution_context_hooks.add_reference(Wide(entry)->execution_context);
   }
@@ -155,8 +155,8 @@ void CallbackRunner::RunDue(TimerEntry* const* entries, std::size_t count) {
     if (first && refusal == Refusal::kNoMemory) pace_.OnNoMemory(now);
   }
   if (WEFT_UNLIKELY(refusal != Refusal::kNone)) LogRefusal(refusal, group_);
-  // SchedulingGroup::Start would wait for room (CB4). What others take of it between our look and the push is made up
-  // for by the overflow list. From here on the fibers' entries may be gone.
+  // Not SchedulingGroup::Start(), which would wait for capacity (CB4). If others fill the queue between our check and
+  // the push, the overflow list takes the rest. From here on the fibers' entries may be gone.
   if (fiber_count != 0) {
     group_->ReadyBatch(fibers, fiber_count, scheduling_group::ReadyReason::kStarted);
     pace_.OnStarted();
@@ -170,7 +170,7 @@ void CallbackRunner::RunDue(TimerEntry* const* entries, std::size_t count) {
 }
 
 std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept {
-  // In 128 bits: the first expiry may be any time point, and from the first of all to now is more than 63 bits.
+  // In 128 bits: the first expiry may be any time point, so the span up to now may exceed 63 bits.
   using base::Int128;
   const Int128 late_ns = Int128{now.time_since_epoch().count()} - expires_ns;
   const Int128 runs_missed = late_ns > 0 ? late_ns / interval_ns : 0;

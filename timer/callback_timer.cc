@@ -25,7 +25,7 @@ EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
   return fits ? EntryWidth::kNarrow : EntryWidth::kWide;
 }
 
-// The entry that `id` is, with its shard locked; nullptr, and no lock, if it is gone.
+// The entry with this id, its shard locked; nullptr, and no lock, if it is gone.
 TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = TimerSlab::Find(id);
   // relaxed: a check that saves the lock. The id was made after the generation it is compared with, and brought that
@@ -69,7 +69,7 @@ TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->l
   return nullptr;
 }
 
-// A whole entry takes its place: kArmed or kCreated. Returns its id.
+// A complete entry becomes kArmed or kCreated. Returns its id.
 std::uint64_t Place(TimerShard* shard, TimerEntry* entry, Tick tick, bool enable) WEFT_RELEASE(shard->lock) {
   const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
   bool announce = false;
@@ -140,8 +140,8 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
 
 enum class Killed { kAtOnce, kLater, kNothingToKill };
 
-// Kills what FindAndLock() found. kAtOnce: it is gone and the lock was dropped. Else the fiber or thread that has it in
-// hand will end it.
+// Kills what FindAndLock() found. kAtOnce: it is gone and the lock was dropped. Otherwise the fiber or thread that
+// works on it will end it.
 Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint64_t word = WordOf(entry);
   const bool killed_before = (word & TimerEntry::kKilled) != 0;
@@ -162,7 +162,7 @@ Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_AN
       const bool more_to_come = (word & TimerEntry::kPeriodic) != 0 && !killed_before;
       return more_to_come ? Killed::kLater : Killed::kNothingToKill;
     }
-    default:  // kEnding; kFree, if the id was made up.
+    default:  // kEnding; kFree, if the id is invalid.
       return Killed::kNothingToKill;
   }
 }

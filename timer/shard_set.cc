@@ -17,7 +17,7 @@
 namespace weft::timer {
 namespace {
 
-// The sets of the running groups: by group id, and without gaps for threads that belong to no group.
+// The sets of the running groups: by group id, and densely for threads that belong to no group.
 std::atomic<ShardSet*> by_group[ShardSet::kMaxGroups];
 std::atomic<ShardSet*> running[ShardSet::kMaxGroups];
 std::atomic<unsigned> running_count{0};
@@ -99,7 +99,7 @@ void ShardSet::Register(int group_id) {
 
 void ShardSet::Unregister(int group_id) {
   std::lock_guard guard(ThePool().mutex);
-  // relaxed: who still finds it finds it closed (SS2).
+  // relaxed: a thread that still finds it finds it closed (SS2).
   by_group[group_id].store(nullptr, std::memory_order_relaxed);
   const unsigned count = running_count.load(std::memory_order_relaxed);
   for (unsigned i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ void ShardSet::Unregister(int group_id) {
 
 TimerShard* ShardSet::ShardFor(const scheduling_group::WorkerBase* caller) noexcept {
   if (WEFT_LIKELY(caller != nullptr)) {
-    // Not its own set if a worker sets a timer in another group: any shard will do.
+    // Not its own set if a worker sets a timer in another group; any shard will do.
     return &shards_[caller->index < workers_ ? caller->index : 0];
   }
   return &shards_[workers_ + OrdinalOfThread() % kOutsideShards];

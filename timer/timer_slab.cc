@@ -17,7 +17,7 @@
 
 namespace weft::timer {
 
-// In the .bss: the pages of numbers that are not given out cost nothing.
+// In the .bss: pages of unused numbers cost nothing.
 std::atomic<TimerChunk*> weft_timer_chunks[kMaxTimerChunks];
 
 namespace {
@@ -25,7 +25,7 @@ namespace {
 std::atomic<std::uint32_t> next_chunk_number{0};
 
 constexpr std::uint32_t kPlacesPerPage = 4096 / sizeof(TimerEntry);
-// 16 KiB: 5 us where the system has pages at hand, and ten times that where the machine below must find them first.
+// 16 KiB: 5 us if the kernel has free pages, ten times that if a virtual machine's host must find them first.
 constexpr std::uint32_t kPlacesPerStep = 4 * kPlacesPerPage;
 
 // An aligned piece of fresh memory, or nullptr.
@@ -36,7 +36,7 @@ void* MapChunk() {
   if (mapping == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<std::uintptr_t>(mapping);
   const std::uintptr_t aligned = (begin + kTimerChunkBytes - 1) & ~(kTimerChunkBytes - 1);
-  // What does not succeed here costs address space only.
+  // A failure costs only address space.
   if (aligned != begin) munmap(mapping, aligned - begin);
   munmap(reinterpret_cast<void*>(aligned + kTimerChunkBytes), begin + kTimerChunkBytes - aligned);
   return reinterpret_cast<void*>(aligned);
@@ -60,8 +60,7 @@ TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, int node) n
   if (const std::error_code error = numa::BindMemory(memory, kTimerChunkBytes, node)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "timers of node ", node, " are kept elsewhere: ", error.message());
   }
-  // Where the system gives huge pages unasked the setter would stand still for one, too. Advice: if it is not taken,
-  // that is all.
+  // Otherwise the setter would stand still for a huge page. Advice only: a refusal does no harm.
   madvise(memory, kTimerChunkBytes, MADV_NOHUGEPAGE);
 #if WEFT_ASAN
   __lsan_register_root_region(memory, kTimerChunkBytes);  // Callbacks own heap memory.
@@ -81,7 +80,7 @@ std::uint32_t TimerSlab::NextStep(std::uint32_t populated) noexcept {
 }
 
 void TimerSlab::Populate(TimerChunk* chunk, std::uint32_t from, std::uint32_t to) noexcept {
-  // Advice again: before Linux 5.14, or without memory, it fails, and what is touched first finds out.
+  // Advice again: it fails before Linux 5.14 and without memory; then the first touch does the work.
   madvise(chunk->entry(from), (to - from) * sizeof(TimerEntry), MADV_POPULATE_WRITE);
 }
 
@@ -147,7 +146,7 @@ TimerChunk* TimerSlab::TakeUnused() noexcept {
 }
 
 void TimerSlab::ReturnMemory(TimerChunk* chunk) noexcept {
-  // The first page stays: the header is in it, and what entries there hold is overwritten by their next use.
+  // The first page stays: it holds the header, and the next use of its entries overwrites them.
   constexpr std::size_t kKept = kPlacesPerPage * sizeof(TimerEntry);
   if (madvise(reinterpret_cast<std::byte*>(chunk) + kKept, kTimerChunkBytes - kKept, MADV_DONTNEED) != 0) {
     WEFT_LOG_EVERY_SECOND(WARNING, "memory of timers could not be given back to the system");

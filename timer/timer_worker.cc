@@ -33,13 +33,13 @@ namespace {
 
 std::atomic<TimerWorker*> by_group[ShardSet::kMaxGroups];
 
-// Shards for callers when there is no group: tests.
+// Shards for callers when there is no group (tests).
 constexpr unsigned kShardsWithoutGroup = 1;
 
-// Linux 6.12 and later let a thread say how long it wants to run at a time; who says less waits less for its turn. With
-// eight busy workers on two CPUs half the p99 (bench/workload --workload=sleepers --workers=8, first round: 3.3 ms
-// instead of 8.1, v2 5.0 instead of 9.4). Former kernels ignore it, and a filter of system calls may refuse it: then
-// timers wait for a CPU like everybody else.
+// Since Linux 6.12 a thread may ask for a shorter time slice, and then waits less for its turn. With eight busy workers
+// on two CPUs this halves the p99 (bench/workload --workload=sleepers --workers=8, first round: 3.3 ms instead of 8.1,
+// v2 5.0 instead of 9.4). Older kernels ignore it, and a system call filter may refuse it: timers then wait for a CPU
+// like all threads.
 void AskForShortTimeSlices() {
   constexpr std::uint64_t kShortestSlice = 100'000;  // ns; the kernel grants no less
   struct {                                           // sched_attr, which the C library does not have
@@ -52,7 +52,7 @@ void AskForShortTimeSlices() {
     std::uint64_t deadline;
     std::uint64_t period;
   } attributes{};  // Valgrind does not know that the first call fills it.
-  // What it has from its creator stays as it is.
+  // All else stays as inherited.
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER) return;
   attributes.runtime = kShortestSlice;
@@ -94,7 +94,7 @@ bool TimerWorker::Start() {
 
 std::size_t TimerWorker::DropCallbacks() {
   std::size_t count = 0;
-  // First all, then none is left: a callback's destructor may set a timer.
+  // Close all before dropping any: a callback's destructor may set a timer.
   for (unsigned i = 0; i < set_->size(); ++i) set_->shard(i)->CloseToCallbacks();
   for (unsigned i = 0; i < set_->size(); ++i) count += DropCallbackTimers(set_->shard(i));
   return count;
@@ -103,7 +103,7 @@ std::size_t TimerWorker::DropCallbacks() {
 TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
-  // relaxed: Earliest() looks at it as at a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
+  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
   // sleep for.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
@@ -179,7 +179,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   std::size_t fired = 0;
   {
     base::SpinLockGuard guard(shard->lock);
-    // kMore is no news: next() says so.
+    // kMore is redundant: next() says so.
     static_cast<void>(shard->Advance(now, FireContext::kCapacity, [&](TimerNode* node) {
       ++fired;
       node->fire(node, &context);
@@ -218,7 +218,7 @@ void TimerWorker::ThreadMain() {
       WEFT_LOG(WARNING, "the timers of scheduling group ", group_id_, " are not bound to its CPUs: ", error.message());
     }
   }
-  // The kernel may delay a sleeper's time-out by 50 us otherwise, to save wake-ups; ours are few.
+  // Otherwise the kernel may delay a sleeper's time-out by 50 us to merge wake-ups; ours are few.
   prctl(PR_SET_TIMERSLACK, 1UL);
   AskForShortTimeSlices();
   thread_id_.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);  // For the log.

@@ -61,7 +61,7 @@ machine=$(mktemp -d "${TMPDIR:-/tmp}/weft-bare-machine.XXXXXX")
 root=$machine/root
 child=""
 clean_up() {
-  # SIGKILL for unshare takes its namespace's first process with it, and that one all the others; the mounts go with them.
+  # SIGKILL for unshare takes its namespace's first process with it, and that one all others; the mounts go with them.
   [ -z "$child" ] || { kill -KILL "$child" 2>/dev/null && wait "$child"; } || true
   if [ "$keep" = yes ]; then
     echo "bare machine: kept in $root"
@@ -90,12 +90,12 @@ fi
 
 echo "$sources" >"$root/etc/apt/sources.list"
 apt-config dump | grep -E '^Acquire::(http|https|Check-[A-Za-z-]*)(::[A-Za-z-]+)* ' >"$root/etc/apt/apt.conf.d/90host" || true
-# The machine is thrown away: its packages need not survive a loss of power.
+# The machine is thrown away: its packages need not survive a power loss.
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/90unsafe-io"
 cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
-# Hard links: they cost nothing, and apt's lock on the folder stays the machine's own. On another file system: fetched anew.
+# Hard links cost nothing, and the machine keeps its own lock on the folder. On another file system: fetched anew.
 cp --link --no-clobber "$fetched"/*.deb "$root$fetched/" 2>/dev/null || true
-# "*": under sudo the checkout is not root's, and git asks whether that is meant.
+# "*": under sudo the checkout is not root's, and git refuses it.
 GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' git clone --quiet . "$root/root/weft"
 [ -z "$(git -c safe.directory='*' status --porcelain 2>/dev/null)" ] || echo "bare machine: what is not committed is not in it"
 

@@ -64,7 +64,7 @@ install_packages() {
   # shellcheck disable=SC2086
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $1
 }
-# The package lists of a fresh image are empty, those of an old one may name versions that are gone.
+# The package lists of a fresh image are empty; those of an old one may name versions that are gone.
 install_with_fresh_lists() {
   echo "installing:$1"
   install_packages "$1" || { $as_root apt-get update --quiet && install_packages "$1"; }

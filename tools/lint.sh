@@ -7,7 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A tree that is configured but never built.  Without the tests: model tests compile some of the layers' files many times over.
+# A tree that is configured but never built.  Without the tests: model tests compile some of the layers' files many
+# times.
 build=build/lint
 cmake --preset clang -B "$build" -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCHMARKS=OFF >/dev/null
 clang_tidy=$(command -v clang-tidy-14 || command -v clang-tidy)

@@ -34,7 +34,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TREE = ROOT / "build" / "mutants" / "tree"
-# As in a work tree: ccache knows what was built there, for relative paths are the same.
+# As in a work tree: ccache knows the same relative paths.
 BUILD = TREE / "build" / "release"
 RUN_LIMIT = 60  # Seconds.  Tests of mutants take a few: less for one that is known to.
 
@@ -151,7 +151,7 @@ def environment():
 
 
 def configure():
-    # No mutant changes what CMake reads: that need not be looked at again with each.
+    # No mutant changes what CMake reads, so CMake need not check it for each.
     subprocess.run(
         ["cmake", "--preset", "release", "-DWEFT_BUILD_EXAMPLES=OFF", "-DCMAKE_SUPPRESS_REGENERATION=ON"],
         cwd=TREE, env=environment(), check=True, stdout=subprocess.DEVNULL)
@@ -170,7 +170,7 @@ def command_of(mutant):
 
 def run(mutant, limit=RUN_LIMIT, output=subprocess.DEVNULL):
     """None if the test passes, else what became of it."""
-    # The first failure is enough: after it a test may well hang.
+    # The first failure is enough: after it a test may hang.
     environment = {**os.environ, "GTEST_FAIL_FAST": "1", "GTEST_BREAK_ON_FAILURE": "1"}
     command = f"ulimit -c 0; {command_of(mutant)}"
     process = subprocess.Popen(command, shell=True, cwd=BUILD, env=environment, stdout=output,

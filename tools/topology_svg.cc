@@ -44,7 +44,7 @@ struct Point {
   double y = 0;
 };
 
-// A box with boxes in it, or (an L3 domain) with cores; at its foot nodes with memory only.
+// A box with boxes in it, or (an L3 domain) with cores; nodes with memory only are at its foot.
 struct Box {
   std::string name;
   std::vector<Box> inside{};
@@ -197,7 +197,7 @@ Box Drawing::MakeTree() const {
   for (auto& [package, nodes] : tree) {
     Box package_box{.name = "package " + std::to_string(package), .depth = 1};
     package_box.memory_nodes = MemoryNodesBeside(picture_.machine, {package});
-    // What is beside CPUs of several packages stays with the machine.
+    // Memory beside CPUs of several packages stays with the machine.
     for (int node : package_box.memory_nodes) std::erase(machine.memory_nodes, node);
     for (auto& [node, l3s] : nodes) {
       Box node_box{.name = "node " + std::to_string(node), .node = node, .depth = 2};
@@ -216,7 +216,7 @@ Box Drawing::MakeTree() const {
   return machine;
 }
 
-// Up to 8 cores in one row; more in rows of 8 to 16, cut through as few groups as possible.
+// Up to 8 cores in one row; more in rows of 8 to 16 that split as few groups as possible.
 void Drawing::ArrangeCores(Box* box) const {
   const std::size_t count = box->cores.size();
   std::size_t threads = 1;
@@ -392,7 +392,7 @@ void Drawing::DrawCell(const Topology::Cpu& cpu, Point at) {
   Label({at.x + kCellWidth / 2, at.y + 19.5}, workers, "class=\"worker\"");
 }
 
-// Between names side by side a flat arc above them, else around the boxes.
+// Between names side by side a flat arc above them, otherwise around the boxes.
 void Drawing::DrawArrow(const Anchor& from, const Anchor& to, bool both_ways, const char* kind) {
   const auto point = [](Point p) { return Number(p.x) + ' ' + Number(p.y); };
   std::string path = "M";
@@ -455,8 +455,8 @@ std::string Drawing::Around(const Anchor& from, const Anchor& to) const {
   return path.str();
 }
 
-// In a node: from each group to the one it steals from first; where there are few groups, also to the first one of
-// another L3 domain.  Between nodes: from each node to the one that its groups steal from first.
+// In a node: from each group to its first victim; if there are few groups, also to its first victim in another L3
+// domain. Between nodes: from each node to the first victim of its groups.
 void Drawing::DrawArrows() {
   const auto& groups = picture_.plan.groups;
   std::set<std::pair<int, int>> wanted;

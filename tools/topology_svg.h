@@ -1,10 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The picture of a plan: packages, nodes and L3 domains as nested boxes, a column of cells for each core with one cell
-// for each of its CPUs, in the colour of the group whose worker runs there; arrows show whom a group steals from first.
+// The picture of a plan: packages, nodes and L3 domains as nested boxes; for each core a column of cells, one for each
+// of its CPUs, in the colour of the group whose worker runs there; arrows from a group to the one that it steals from
+// first.
 //
-// The same plan always gives the same text, so that pictures in the repository can be compared (tools/pictures.sh).
+// The same plan always gives the same text, so that tools/pictures.sh can compare pictures in the repository.
 #ifndef WEFT_TOOLS_TOPOLOGY_SVG_H_
 #define WEFT_TOOLS_TOPOLOGY_SVG_H_
 

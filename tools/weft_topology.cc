@@ -8,7 +8,7 @@
 //   weft_topology --fiber_topology="numa:2 l3:4 core:8 pu:2"         another machine (hwloc synthetic or XML)
 //   weft_topology --svg=plan.svg --title="our server"                the picture too
 //
-// Exit code 2: a flag, a flag file or an argument that cannot be, as of other programs (StartRuntime()). 1: the picture
+// Exit code 2: a flag, a flag file or an argument is impossible, as in other programs (StartRuntime()). 1: the picture
 // cannot be written.
 
 #include <gflags/gflags.h>

@@ -4,14 +4,13 @@
 // How to read the figures
 //
 // BM_WakeSleeper: the time from just before the wake to the first instruction of a thread that sleeps in the kernel,
-//   both threads bound to one core or to two. It is the floor under every wake of an idle worker. `call_us` is what the
-//   waker itself pays for the call (on one core that includes whatever the kernel lets the sleeper run first).
-//   The numbers that Weft derives from it: how long a worker should spin before it sleeps (about one wake), and that a
-//   wake costs as much as several dozen switches.
-// BM_Trickle: a thread wakes a sleeper every 100 us, and nothing else: `cpu_ms_per_s` of both is the floor under
-//   `workload --workload=trickle` of any runtime whose workers sleep.
+// both threads bound to one core or to two. It is the floor under every wake of an idle worker. `call_us` is what the
+// waker pays for the call (on one core that includes whatever the kernel lets the sleeper run first). Weft derives from
+// it that a worker should spin for about one wake before it sleeps, and that a wake costs as much as several dozen
+// switches.
+// BM_Trickle: a thread only wakes a sleeper every 100 us: `cpu_ms_per_s` of both is the floor under `workload
+// --workload=trickle` of any runtime whose workers sleep.
 // BM_NotifyNobody: the same call when nobody sleeps. It must not enter the kernel.
-//
 // Twins: std::condition_variable with its mutex, and std::binary_semaphore.
 
 #include <benchmark/benchmark.h>

@@ -3,10 +3,9 @@
 
 // How to read the figures
 //
-// BM_LockUnlock: one lock, ++counter, unlock, by 1, 2 and 8 threads. With one thread it is the price of a lock that
-// nobody
-//   contends for: one atomic read-modify-write and one store. With two it is a cache line handed back and forth. With
-//   more threads than cores the holder gets descheduled at times; a lock that only spins would show milliseconds here.
+// BM_LockUnlock: one lock, ++counter, unlock, by 1, 2 and 8 threads. With one thread it is the price of an uncontended
+// lock: one atomic read-modify-write and one store. With two it is a cache line handed back and forth. With more
+// threads than cores the holder gets descheduled at times; a lock that only spins would show milliseconds here.
 //
 // Twin: std::mutex.
 

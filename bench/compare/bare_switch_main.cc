@@ -1,9 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// weft_bare_switch <switches>: two flows take turns by Boost.Context's jump_fcontext() alone, which is the floor under
-// every switch. The row `switch` of the comparison counts its instructions (for two numbers of switches: the difference
-// is the switches' own).
+// weft_bare_switch <switches>: two flows take turns by Boost.Context's jump_fcontext() alone: the floor under every
+// switch. The row `switch` of the comparison counts its instructions, as the difference of two runs.
 
 #include <boost/context/detail/fcontext.hpp>
 #include <cstdio>

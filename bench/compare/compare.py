@@ -34,7 +34,7 @@ from callgrind import Failure, run_process
 from figures import Results, parse_output
 from rows import BASE_WORKERS, OTHER_WORKERS, ROWS, RUNTIMES, SWITCH, TARGETS, WEFT, WORKLOADS
 
-# Seconds. A peer whose process takes longer is measured in the first run only, unless a target compares with it.
+# Seconds. A slower peer is measured in the first run only, unless a target compares with it.
 PATIENCE = 15
 SKIPPED = 77  # The exit status by which ctest knows a skipped test.
 HERE = pathlib.Path(__file__).resolve().parent

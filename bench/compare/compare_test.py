@@ -46,7 +46,7 @@ class Output(unittest.TestCase):
 
 class Ratios(unittest.TestCase):
     def test_a_ratio_is_taken_within_a_run_before_the_median(self):
-        # The machine is ten times slower in run 1: medians of all would say 55 / 20.
+        # The machine is ten times slower in run 1: medians of all would give 55 / 20.
         results = results_of(*both(0, 10, 20), *both(1, 100, 200), *both(2, 30, 20))
         found, met = results.judge(Target("spawn", 0.5, "go"), "weft_v1", 2, BY_KEY)
         self.assertEqual(found, Spread(0.5, 0.5, 1.5, 3))

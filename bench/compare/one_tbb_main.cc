@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // workload_one_tbb: the fork-join workloads of bench/workload on oneTBB's tasks, as one would write them for oneTBB.
-// Its tasks have no stack of their own: a task that waits runs others on top of itself, so there is nothing that could
-// yield or block, and no other workload makes sense.
+// Its tasks have no stack of their own: a task that waits runs others on top of itself, so none can yield or block, and
+// no other workload makes sense.
 
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
@@ -26,8 +26,7 @@ namespace {
 
 namespace tbb = oneapi::tbb;
 
-// In the process of each workload. The arena has a slot for each worker, one of them for the thread that calls
-// execute().
+// In each workload's process. The arena has a slot for each worker, one of them for the thread that calls execute().
 std::optional<tbb::global_control> parallelism;
 std::optional<tbb::task_arena> arena;
 

@@ -75,13 +75,13 @@ class Row:
     label: str
     unit: str
     source: Source
-    # Which of a process's rounds count: the "median" of them, the "first" (cold), the median of those after the second
-    # ("warm": in the first one fibers end while others are still to begin, so stacks are left for the second to make).
+    # Which of a process's rounds count: the "median", the "first" (cold), or the median of those after the second
+    # ("warm": in the first one fibers end while others are still to begin, so the second makes the missing stacks).
     rounds: str = "median"
-    # Where Weft's figure stands instead, and one that its process measures for a peer beside it.
+    # Where Weft's figure is taken from instead, and one that its process measures for a peer beside it.
     weft_source: Optional[Source] = None
     beside: Optional[tuple] = None  # (runtime, Source)
-    # In the plot of throughput: millions of operations a second are this, divided by the figure.
+    # In the plot of throughput: millions of operations a second are this divided by the figure.
     millions_per_second: Optional[float] = None
     # In the plot of latencies.
     latency: bool = False
@@ -114,7 +114,7 @@ ROWS = [
     Row("skynet_1m", "skynet, 1,000,000 leaves", "ms", Source("skynet_1m", "ms_1m"), millions_per_second=1111.111),
     _time_each("yield", "yield", "yield", "ns_per_yield"),
     _time_each("pingpong", "ping-pong, event", "pingpong", "ns_per_roundtrip"),
-    # A peer's figure is that of the same row before: what blocks at the least cost there.
+    # A peer's figure is that of the row above: its cheapest blocking primitive.
     Row("pingpong_semaphore", "ping-pong, semaphore", "ns", Source("pingpong", "ns_per_roundtrip"),
         weft_source=Source("pingpong_semaphore", "ns_per_roundtrip_semaphore"), millions_per_second=1e3),
     _time_each("pingpong_cv", "ping-pong, mutex and cv", "pingpong_cv", "ns_per_roundtrip_cv"),
@@ -157,7 +157,7 @@ class Target:
     bound: float
     peer: Optional[str] = None
     policies: tuple = WEFT
-    # The peer's own row, if it is another one.
+    # The peer's own row, if it differs.
     peer_row: Optional[str] = None
 
 
@@ -205,7 +205,7 @@ TARGETS = [
     Target("switch_yield", 4.0, SAME, peer_row="switch_bare"),
 ]
 
-# No row worse, at other numbers of workers, than this times its figure at two.
+# No row may be worse, at other numbers of workers, than this times its figure at two.
 BASE_WORKERS = 2
 OTHER_WORKERS = (1, 8)
 WORKERS_BOUND = 2.5

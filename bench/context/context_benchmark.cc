@@ -3,12 +3,11 @@
 
 // What a switch costs beside the bare jump of Boost.Context.
 //
-// How to read the figures: `each` is the CPU time of one switch, everything included. In BM_BareJump and
-// BM_SwitchPair two flows take turns, so every switch comes back to another place than the one before: the return at
-// its end is predicted wrong in the second (one branch miss), while the first is a loop around an inlined jump that
-// never returns. In the rings all flows suspend at the same place, three calls deep, as fibers do that all wait in
-// one function: there a switch that keeps calls and returns paired costs no misses, and a called jump_fcontext()
-// makes all three returns miss.
+// How to read the figures: `each` is the CPU time of one switch, everything included. In BM_BareJump and BM_SwitchPair
+// two flows take turns, so every switch returns to another place than the one before: BM_SwitchPair mispredicts its
+// return (one branch miss), BM_BareJump is a loop around an inlined jump that never returns. In the rings all flows
+// suspend at the same place, three calls deep, as fibers do that all wait in one function: there a switch that keeps
+// calls and returns paired costs no misses, and a called jump_fcontext() makes all three returns miss.
 
 #include <benchmark/benchmark.h>
 

@@ -3,10 +3,9 @@
 
 // What stacks cost: warm, cold and new, and the system calls behind that.
 //
-// How to read the figures: `each` is the CPU time of one stack. A new stack costs BM_New: its guard and the first
-// touch of its top page; in a virtual machine whose host has to find the memory first the touch takes up to ten times
-// as long. BM_Guards and BM_Discard show one system call for a run of stacks (argument: how many) against one each
-// (1).
+// How to read the figures: `each` is the CPU time of one stack. A new stack costs BM_New: its guard and the first touch
+// of its top page; in a virtual machine whose host has to find the memory first the touch takes up to ten times as
+// long. BM_Guards and BM_Discard show one system call for a run of stacks (argument: how many) against one each (1).
 
 #include <benchmark/benchmark.h>
 
@@ -190,8 +189,8 @@ void BM_Discard(benchmark::State& state) {
 }
 BENCHMARK(BM_Discard)->ArgName("run")->Arg(1)->Arg(16)->Arg(64)->Arg(512)->Unit(benchmark::kMillisecond);
 
-// Why tops are coloured: the hot lines at the top of `stacks` stacks are visited in turn, as by a scheduler that runs
-// as many fibers. Arguments: how many stacks; colours (1: all tops at the page's end).
+// Why tops are coloured: visits the hot lines at the top of `stacks` stacks in turn, as a scheduler of as many fibers
+// does. Arguments: how many stacks; colours (1: all tops at the page's end).
 void BM_Colours(benchmark::State& state) {
   constexpr std::size_t kHotLines = 8;
   const auto stacks = static_cast<std::size_t>(state.range(0));

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Workloads in which all groups have something to do all the time. None of them ends by itself: counts are of a while
-// in the middle, begun when all are busy.
+// Workloads that keep all groups busy all the time. None of them ends by itself: counts are taken for a while in the
+// middle.
 //
 //   spawn_all       in each group as many fibers as it has workers start 1,000 fibers that do nothing, wait for them,
 //                   and so on
@@ -10,7 +10,7 @@
 //   yield_all       16 fibers for each worker yield
 //   pingpong_all    a pair of fibers for each worker hands off, by events
 //
-// Fibers are started in their group, and may be stolen; those that start others stay.
+// Fibers are started in their group and may be stolen; those that start others stay.
 
 #ifndef WEFT_BENCH_COUNT_ALL_GROUPS_H_
 #define WEFT_BENCH_COUNT_ALL_GROUPS_H_
@@ -57,8 +57,8 @@ class AllGroups {
     Require(StartFiberDetached(attributes, std::forward<F>(f)), "a fiber can be started in each group");
   }
 
-  // All have been started: counts, and tells them to end. The longer the more workers there are, since with more of
-  // them than processors each has its turn.
+  // All have been started: counts, then ends them. More workers take longer: with more than processors each needs its
+  // turn.
   void CountForAWhile() {
     const auto while_all_run = std::chrono::milliseconds(100 + 2 * workers_);
     std::this_thread::sleep_for(while_all_run);
@@ -70,8 +70,8 @@ class AllGroups {
   }
 
  private:
-  // Counts of different groups belong to different times if the kernel stops us in between, which is for a tenth of a
-  // second where hundreds of threads are busy.
+  // If the kernel stops us in between (a tenth of a second where hundreds of threads are busy), counts of different
+  // groups belong to different times.
   static Counts ReadAtOnce() {
     constexpr std::chrono::milliseconds kAtOnce{2};
     for (int tries = 1;; ++tries) {

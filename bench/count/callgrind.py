@@ -25,7 +25,7 @@ import subprocess
 import tempfile
 
 NAMESPACE = "weft::scheduling_group::"
-# Each is a leaf of what is counted: it does not switch and calls no other of them (callgrind flips the counting at the
+# Each is a leaf of what is counted: it neither switches nor calls another of them (callgrind toggles counting at the
 # entry and at the return, and does not count the depth).
 SAMPLER = tuple(f"{NAMESPACE}SchedulingGroup::{name}(*"
                 for name in ("StampFiber", "RecordReadyWait", "RecordStolenWait"))
@@ -82,7 +82,7 @@ def parse(lines):
     file, function, of_callee, positions = None, None, False, None
     for line in lines:
         if line.startswith("0x"):
-            # After `calls=` stands what the callee took: counted where it stands itself.
+            # After `calls=` comes the callee's cost, which is counted at the callee.
             if not of_callee:
                 address, cost = line.split()
                 executed.at[file, int(address, 16)] += int(cost)
@@ -93,7 +93,7 @@ def parse(lines):
         elif line.startswith("ob="):
             file = line[3:].strip()
         elif line.startswith("fn="):
-            # callgrind takes a function that is on another fiber's stack for a recursion, and numbers it.
+            # callgrind takes a function on another fiber's stack for a recursion, and numbers it.
             function = re.sub(r"'\d+$", "", line[3:].strip())
         elif line.startswith("positions:"):
             positions = line.split()[1:]

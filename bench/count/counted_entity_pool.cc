@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The linker takes these functions instead of those in the library, whose object files are then needed by nobody.
+// The linker takes these functions instead of the library's, whose object files then go unused.
 
 #include "weft/bench/count/counted_entity_pool.h"
 
-// Everything that the files below include, so that the #define affects these files alone.
+// Everything that the files below include, so that the #define affects only these files.
 #include <sys/mman.h>
 #include <unistd.h>
 

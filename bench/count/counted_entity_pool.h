@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// How often EntityPool's locks are taken: its source, compiled for one program with a guard that counts.
+// How often EntityPool's locks are taken: its source, compiled for one program with a counting guard.
 
 #ifndef WEFT_BENCH_COUNT_COUNTED_ENTITY_POOL_H_
 #define WEFT_BENCH_COUNT_COUNTED_ENTITY_POOL_H_

@@ -5,11 +5,10 @@
 from dataclasses import dataclass
 
 POLICIES = ("v1", "v2")
-# A group of one worker has one queue and nothing else (policy_v1.h, policy_v2.h); what workers of larger groups do is
-# seen with two.
+# A group of one worker has only one queue (policy_v1.h, policy_v2.h); two show what workers of larger groups do.
 WORKERS = (1, 2)
 
-# callgrind makes a program slower by about this (yield: 2 us instead of 40 ns). See slow_clock.cc.
+# callgrind slows a program down by about this factor (yield: 2 us instead of 40 ns). See slow_clock.cc.
 SLOWER_BY = 50
 
 
@@ -17,22 +16,22 @@ SLOWER_BY = 50
 class Operation:
     key: str
     label: str
-    # bench/workload's name for it, with the number of operations at scale 1 (or a function of the scale); or, if there
-    # is none, it is one of weft_operations.
+    # bench/workload's name for it, with the number of operations at scale 1 (or a function of the scale); without one
+    # it is an operation of weft_operations.
     short: float
     long: float
     at_scale_1: object = None
     workload: str = ""
-    # At full speed, under strace, so many times as long.
+    # At full speed, under strace, it runs so many times as long.
     longer: int = 10
-    # Fibers that have something to do all the time: no system calls.
+    # Fibers are busy all the time: no system calls.
     steady: bool = True
     system_calls: float = 0  # that are its own, of each
     # Waits for times, so the clock must be right.
     timed: bool = False
-    # Nothing of Weft's is in it: neither workers nor policies.
+    # Nothing of Weft is in it: neither workers nor policies.
     floor: bool = False
-    # Its cost is without that of this one, which it contains.
+    # Its cost excludes that of this one, which it contains.
     beyond: str = ""
 
     def operations(self, length):
@@ -76,8 +75,8 @@ OPERATIONS = {operation.key: operation for operation in (
     Operation("futex_wake", "floor: futex wake that wakes nobody", 10_000, 100_000, floor=True, steady=False, longer=1),
 )}
 
-# What CTest holds the hot paths to: (instructions, read-modify-writes, full fences) as found with g++ 12 -O3, by
-# workers and policy. Lower a line when the code has become better: `count.py --found` prints it anew.
+# The bounds that CTest checks: (instructions, read-modify-writes, full fences) as found with g++ 12 -O3, by workers and
+# policy. Lower a line when the code has become better: `count.py --found` prints it anew.
 FOUND = {
     ("spawn", 1, "v1"): (451, 3.04, 0.00),
     ("spawn", 1, "v2"): (444, 3.03, 0.00),
@@ -101,13 +100,13 @@ FOUND = {
     ("timer_set_and_cancel", 1, "v1"): (134, 1.00, 0.00),
 }
 
-# Above what was found, by workers, so that not each changed line of code fails: instructions in parts, atomics in
-# numbers. With one worker the counts are the same in each run, and one more atomic on any of these paths is noticed.
-# With two, valgrind runs one thread at a time, for long; fibers left in a hand-off slot meanwhile are taken by the
-# other worker more often than at full speed: hand-offs were found to take 518 to 652 instructions in runs of one day,
-# before they were made shorter. A start with two is not here: 2.3 to 4.5 read-modify-writes, by who takes what.
+# The slack above what was found, by workers: instructions as a factor, atomics as a number. With one worker the counts
+# are the same in each run, and one more atomic on any of these paths shows. With two, valgrind runs one thread at a
+# time, for long, and the other worker takes fibers from hand-off slots more often than at full speed: before they were
+# made shorter, hand-offs took 518 to 652 instructions in runs of one day. A start with two is not here: 2.3 to 4.5
+# read-modify-writes, by who takes what.
 INSTRUCTIONS_SLACK = {1: 1.15, 2: 1.35}
 ATOMICS_SLACK = {1: 0.45, 2: 1.45}
-# System calls of one operation that is steady. Not zero: the longer run lasts longer, and other threads wake up now
-# and then (housekeeping).
+# System calls of one steady operation. Not zero: the longer run lasts longer, and other threads wake up now and then
+# (housekeeping).
 MOST_SYSTEM_CALLS = 0.001

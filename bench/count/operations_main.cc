@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// weft_operations --operation=<name> --times=<n>: does one operation so many times, for count.py, which runs it in two
-// lengths under a counter and takes the difference. The operations that bench/workload has alone in a workload are
-// counted there; here are those that it has together with others, and the floors.
+// weft_operations --operation=<name> --times=<n>: does one operation so many times. count.py runs it in two lengths
+// under a counter and takes the difference. bench/workload covers operations that have a workload to themselves; here
+// are the others, and the floors.
 //
-// The process ends as soon as the work is done: what it would take to stop the runtime is no part of an operation.
+// The process ends as soon as the work is done, so that stopping the runtime does not count.
 
 #include <gflags/gflags.h>
 #include <linux/futex.h>
@@ -63,7 +63,7 @@ void Channel() {
 std::vector<std::uint64_t> SetTimers() {
   std::vector<std::uint64_t> timers(static_cast<std::size_t>(FLAGS_times));
   const auto now = std::chrono::steady_clock::now();
-  // Due in 100 to 110 s, in no order.
+  // Due in 100 to 110 s, in random order.
   std::uint64_t ahead = 1;
   for (std::uint64_t& timer : timers) {
     ahead = ahead * 48271 % 2147483647;  // minstd

@@ -24,7 +24,7 @@ from callgrind import Failure, run_process
 HERE = pathlib.Path(__file__).resolve().parent
 WORKERS = (1, 2, 4, 8, 16, 64, 128, 512)
 
-# Workload: (what is counted as one operation, how many by the scale, or the name of the count that says it, scale).
+# Workload: (its operation, how many by the scale, or the name of their count, scale).
 WORKLOADS = {
     "spawn": ("fiber", lambda scale: 1_000_000 * scale, 0.2),
     "spawn_all": ("fiber", "begun", 1),
@@ -38,7 +38,7 @@ WORKLOADS = {
     "mutex_yield": ("lock", lambda scale: 80_000 * scale, 0.5),
 }
 
-# Cache lines that go from one core to another at each event: from the code, and from above.
+# Cache lines that move from one core to another at each event: from the code, and from above.
 #   visit    RunQueue's tail_ (the pushes) and head_ (the pop)
 #   fiber    a quarter of a line of slots (16 bytes each), the entity's line, the two lines at the top of its stack
 #   take     a ring's or deque's head or top, its tail or bottom, a line of slots; and the fiber's three
@@ -48,13 +48,13 @@ WORKLOADS = {
 LINES = {"queue_visits": 2, "queue_fibers": 3.25, "peer_takes": 6, "wakes": 3}
 LINES_PER_STEAL = 7
 LINES_PER_POOL_LOCK = 10
-# What several threads do that push one fiber after the other into a queue: its tail_, and three quarters of a line of
-# slots more.
+# Extra lines when several threads push one fiber after the other into a queue: its tail_, and three quarters of a line
+# of slots.
 LINES_OF_PUSHES = {"spawn_ext": 1.75, "spawn_ext_all": 1.75}
 
-# ns for a line to go from core to core, median: https://github.com/nviennot/core-to-core-latency (README.md).
-# inside: among the cores of a group, where it is one group of eight cores that share a cache; node: elsewhere in the
-# socket; across: between the sockets.
+# ns for a line to go from core to core, median: https://github.com/nviennot/core-to-core-latency (README.md). inside:
+# among the cores of a group, here one group of eight cores that share a cache; node: elsewhere in the socket; across:
+# between the sockets.
 MACHINES = {
     "Xeon 8375C": {"inside": 51, "node": 51, "across": 108},
     "EPYC 7R13": {"inside": 23, "node": 107, "across": 197},

@@ -22,7 +22,7 @@ def count(workload, workers, groups, policy="v1"):
 
 class Counts(unittest.TestCase):
     def test_a_thread_that_only_starts_fibers_takes_the_pools_lock_for_each_64(self):
-        # And so does the worker on which they end. What is beyond: the chunks, and the caches' beginnings.
+        # So does the worker on which they end. The rest: the chunks, and the caches' first fills.
         locks = count("spawn_ext", workers=1, groups=1)["pool_locks"]
         self.assertGreater(locks, 1.9 / EXCHANGE)
         self.assertLess(locks, 2.1 / EXCHANGE)

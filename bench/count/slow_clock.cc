@@ -1,10 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A library to preload: CLOCK_MONOTONIC goes on only while the process runs, by its CPU time, and WEFT_SLOW_CLOCK times
-// slower than that. For a program under callgrind, which is slower by about as much: what it does by the clock it then
-// does about as often, by operations, as at full speed, also on a machine that lets it run now and then only. Not for
-// programs that wait for times to come: the kernel's clock is not slowed down.
+// A library to preload: CLOCK_MONOTONIC advances by the process's CPU time, divided by WEFT_SLOW_CLOCK. Under
+// callgrind, which slows a program by about as much, clock-driven work then happens about as often per operation as at
+// full speed, even on a busy machine. Not for programs that wait for a time: the kernel's clock is not slowed down.
 
 #include <sys/syscall.h>
 #include <time.h>

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What it costs to ask whether there is room for new work (fiber_limiter.h).
+// What it costs to ask whether there is capacity for new work (fiber_limiter.h).
 //
 // BM_TryAdmit:            in a fiber, both limits set and far away. limits:0 without them: the difference is the share
 //                         in counting the live fibers.
-// BM_TryAdmitThreads:     by plain threads at once: a line that they shared would show here.
-// BM_TryAdmitNearLimit:   so few fibers are left to limit_fibers that each admission counts them.
+// BM_TryAdmitThreads:     by plain threads at once: a shared line would show here.
+// BM_TryAdmitNearLimit:   so close to limit_fibers that each admission counts the fibers.
 // BM_TryAdmitRefused:     limit_fibers is reached; each refusal reads the clock.
 // BM_IsOverloaded:        as BM_TryAdmit, without counting the answer.
 // BM_StartIfNotOverloaded: a start that asks, with its run and its end; as BM_StartDetached in spawn_benchmark.cc, with

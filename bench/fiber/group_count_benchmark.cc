@@ -3,10 +3,10 @@
 
 // How to read the figures
 //
-// `groups` of one worker each, all of them busy all the time, on processors fewer than that or not: what a yield, and a
-// fiber that a fiber starts, cost of processor time, in ns (`cpu_ns`). With `every_n` (--fiber_work_stealing_ratio) 0
-// groups know nothing of each other. Else each push looks whether another group has a sleeping worker: that is to cost
-// the same however many groups there are (scheduling_group/idle_groups.h), within 5 %.
+// `groups` of one worker each, all busy all the time: the processor time of a yield, and of a fiber that a fiber
+// starts, in ns (`cpu_ns`). With `every_n` (--fiber_work_stealing_ratio) 0 groups know nothing of each other. Otherwise
+// each push checks whether another group has a sleeping worker, which must cost the same for any number of groups
+// (scheduling_group/idle_groups.h), within 5 %.
 //
 // Compare medians of --benchmark_repetitions with --benchmark_enable_random_interleaving.
 
@@ -24,7 +24,7 @@ namespace {
 
 using weft::FiberLatch;
 
-// Of the whole process, so that it does not matter how many processors the workers share.
+// Of the whole process, so that the number of processors does not matter.
 std::int64_t ProcessNanoseconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -38,8 +38,8 @@ struct alignas(64) Group {
   }
 };
 
-// A fiber of each group calls work(group, stop), which counts its operations, and returns when stop is set. Measured is
-// a time in the middle, in which all groups are busy.
+// A fiber of each group calls work(group, stop), which counts its operations and returns when stop is set. The measured
+// time is in the middle, when all groups are busy.
 template <class Work>
 void RunInAllGroups(benchmark::State& state, Work work) {
   constexpr std::chrono::milliseconds kUntilAllAreBusy{200}, kMeasured{200};

@@ -6,10 +6,9 @@
 // One fiber starts another and joins it; time is per pair of start and join.
 //
 // BM_StartAndJoin:     Launch::Post. The spawner blocks, the new fiber runs, its end wakes the spawner: two switches
-// and
-//                      one allocation (the state that the two share). On several workers the new fiber may run
+//                      and one allocation (the state that the two share). On several workers the new fiber may run
 //                      elsewhere, and the figure then contains what it costs to get it there.
-// BM_DispatchAndJoin:  Launch::Dispatch. The new fiber runs at once and the join mostly finds it over.
+// BM_DispatchAndJoin:  Launch::Dispatch. The new fiber runs at once and the join mostly finds it finished.
 //
 // Twin: std::thread.
 

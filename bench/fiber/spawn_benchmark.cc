@@ -6,12 +6,10 @@
 // Time is per fiber, from its start through its run and end to the latch that counts it. A batch is 1,000 fibers.
 //
 // BM_StartDetached:        a fiber starts them one by one. With one worker nothing runs before the spawner waits, so
-// the
-//                          figure is the sum of a start, a run on a warm stack, and an end. With two the second worker
-//                          runs them meanwhile: the gain is bounded by the shared queue.
+//                          the figure is the sum of a start, a run on a warm stack, and an end. With two the second
+//                          worker runs them meanwhile: the shared queue bounds the gain.
 // BM_StartDetachedBatch:   by BatchStartFiberDetached: one push and one wake-up pass. The difference to the former is
-// what
-//                          single pushes and looks for idle workers cost.
+//                          the cost of single pushes and of searches for idle workers.
 // BM_StartDetachedThread:  a plain thread starts them.
 // BM_StartBigCapture:      the callable has 128 bytes of captures, so it needs an allocation.
 //

@@ -4,14 +4,13 @@
 // How to read the figures
 //
 // Two groups of one worker each, 4,000 fibers that compute for some 50 us each.
-// BM_AllInOneGroup: all are started in group 0. The time is to be that of BM_SplitEvenly while stealing is on
-//   (`every_n`: --fiber_work_stealing_ratio), and twice as long with 0, never. `in_group_1` is the part that group 1
-//   ran.
+// BM_AllInOneGroup: all are started in group 0. While stealing is on (`every_n`: --fiber_work_stealing_ratio) it should
+// take the time of BM_SplitEvenly; with 0, never, twice as long. `in_group_1` is the share that group 1 ran.
 // BM_SplitEvenly: a half in each group, to compare with.
-// BM_BothBusy: each group has 100 fibers that do nothing but yield, so there is nothing to gain by stealing: what it
-//   costs is the difference to `every_n` 0.
+// BM_BothBusy: each group has 100 fibers that only yield, so stealing gains nothing: the difference to `every_n` 0 is
+// its cost.
 //
-// Two cores that nothing else uses are needed; compare medians of --benchmark_repetitions.
+// Needs two cores that nothing else uses; compare medians of --benchmark_repetitions.
 
 #include <atomic>
 #include <cstdint>

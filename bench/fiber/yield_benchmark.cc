@@ -3,10 +3,9 @@
 
 // How to read the figures
 //
-// BM_Yield: time per yield when `fibers` fibers do nothing else. It is one push into the run queue, one pop and one
-// switch.
-//   With 2 fibers everything is in the first-level cache; with 1,000 it is not, and the difference is the misses. With
-//   one worker nobody contends for the queue; what more workers add is the queue's lines moving between cores.
+// BM_Yield: time per yield when `fibers` fibers do nothing else: one push into the run queue, one pop and one switch.
+// With 2 fibers everything is in the first-level cache; with 1,000 it is not, and the difference is the misses. With
+// one worker nobody contends for the queue; more workers move the queue's lines between cores.
 // BM_YieldAlone: a fiber that yields while no other is ready.
 //
 // Twin: std::this_thread::yield() by two threads bound to one core.

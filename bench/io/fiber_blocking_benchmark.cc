@@ -3,18 +3,18 @@
 
 // How to read the figures
 //
-// A caller has an empty call made by another thread and waits for it; time per round trip. What must be paid are two
-// wake-ups of a thread: that of the pool, and the worker (which has nothing else to do and sleeps, unless it still
-// spins). BM_TwoThreadWakes is just these, between two threads on base::Parkers.
+// Another thread makes an empty call for a caller, which waits for it; time per round trip. Two wake-ups of a thread
+// are unavoidable: the pool's, and the worker's (which has nothing else to do and sleeps, unless it still spins).
+// BM_TwoThreadWakes is just these, between two threads on base::Parkers.
 //
 // BM_FiberBlocking       one fiber; the call is on its stack, nothing is allocated
 // BM_FiberBlockingUntil  the same with a limit of time: the call is on the heap, and a timer is set
-// BM_FiberBlockingMany   64 fibers at once on a pool of 64 threads: time per call. The threads find further calls when
-//                        they have ended one, and the workers further fibers: most wake-ups are saved.
-// BM_MakeThread          what the caller pays when its call needs a thread that is not there: the time until
-//                        std::thread's constructor has returned
-// Twins: std::async (a new thread each), and a pool of threads on one std::mutex and std::condition_variable whose
-// caller waits on another pair, which is what people write.
+// BM_FiberBlockingMany   64 fibers at once on a pool of 64 threads: time per call. Threads that end a call find further
+//                        ones, and workers further fibers: this saves most wake-ups.
+// BM_MakeThread          what the caller pays when its call needs a new thread: the time until std::thread's
+//                        constructor has returned
+// Twins: std::async (a new thread each), and the pool that people write: threads on one std::mutex and
+// std::condition_variable, whose caller waits on another pair.
 
 #include <benchmark/benchmark.h>
 

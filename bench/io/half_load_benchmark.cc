@@ -1,9 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long fibers that are ready wait while a server has something to do: an echo server, connections of which each
-// sends a request every few milliseconds, and on each worker a fiber that computes all the time and yields every
-// `slice`.
+// How long ready fibers wait while a server is half loaded: an echo server whose connections each send a request every
+// few milliseconds, and on each worker a fiber that computes all the time and yields every `slice`.
 //
 //   ready_p50, ready_p99   us from ready to running, of all fibers (the computing ones, too)
 //   calm_p99, calm         the same over the calm part of the time, and which part that is
@@ -11,13 +10,12 @@
 //   rate                   requests answered per second
 //   write                  us that the system call of such a write takes
 //
-// Calm: on a virtual machine with neighbours the kernel itself is ten times slower for 20 ms now and then. No scheduler
-// can do what takes the whole of its CPUs so long; what waits then waits for the machine. So the time is cut into
-// windows of 20 ms, and a window is calm if in it and in the one before it the requests' writes (which wait for no
-// fiber) took less than three times what they take in the median window.
+// Calm: on a virtual machine with neighbours the kernel itself is ten times slower for 20 ms now and then, and no
+// scheduler can help that. So the time is cut into windows of 20 ms. A window is calm if in it and in the one before it
+// the requests' writes (which wait for no fiber) took less than three times what they take in the median window.
 //
 // BM_MachineAlone shows these moments without Weft: two plain threads write to loopback connections of their own and
-// read what they have written, with pauses of 100 us. Mean time of a write and its read in the windows of 20 ms:
+// read back, with pauses of 100 us. Mean time of a write and its read in the windows of 20 ms:
 //
 //   median, worst          us, of the windows
 //   calm                   which part of them took less than three times the median

@@ -3,11 +3,11 @@
 
 // How to read the figures
 //
-// BM_PushPop: each thread pushes one fiber and pops one, over and over. `threads` as many do so on one queue. With one
-//   thread it is the price of two uncontended read-modify-writes and two slots; what two add is the shared lines
-//   (head, tail, slots) that move between the cores.
+// BM_PushPop: each of `threads` threads pushes one fiber and pops one, over and over, on one queue. With one thread it
+// is the price of two uncontended read-modify-writes and two slots; a second adds the shared lines (head, tail, slots)
+// that move between the cores.
 // BM_PushPopBatch: the same with `batch` fibers a time, as a batch start and a thief do; time is per fiber. The
-//   difference to BM_PushPop is why visits to a shared queue should take several.
+// difference to BM_PushPop is why visits to a shared queue should take several.
 //
 // Twin: a std::deque under a std::mutex.
 
@@ -64,7 +64,7 @@ FiberEntity* AnyFiber() {
   return &fiber;
 }
 
-// A thread that was descheduled between owning a position and filling or emptying its slot makes others fail. Such
+// A thread that is descheduled between owning a position and filling or emptying its slot makes others fail. Such
 // failures are part of the price, so each try is repeated until it succeeds.
 template <class Try>
 void Repeat(Try attempt) {

@@ -3,8 +3,8 @@
 
 // How to read the figures
 //
-// Four producers pass ints to four consumers through 128 slots; time per item. The best case is that they take turns on
-// one core, a hundred items at a time: then an item costs two locks. The worst is that each item wakes somebody.
+// Four producers pass ints to four consumers through 128 slots; time per item. At best they take turns on one core, a
+// hundred items at a time: an item costs two locks. At worst each item wakes somebody.
 //
 // BM_Buffer<Textbook...>: a ring under a mutex, two condition variables; the twin is the same over std::mutex, between
 // threads. BM_Buffer<FiberChannel>, <FiberBlockingBoundedQueue>: ours.

@@ -3,9 +3,8 @@
 
 // How to read the figures
 //
-// What each primitive costs where nobody has to wait, by one thread: a load (0.3 ns), or one or two atomic
-// read-modify-writes (5 ns each). With more threads: the same by several at once on one object, which is the price of a
-// shared cache line, and of waiting.
+// What each primitive costs one thread that need not wait: a load (0.3 ns), or one or two atomic read-modify-writes (5
+// ns each). With several threads on one object it is the price of a shared cache line, and of waiting.
 //
 // Twins: those of the standard library.
 

@@ -5,9 +5,10 @@
 //
 // BM_Uncontended: lock and unlock by one fiber (one thread): two atomic read-modify-writes, about 10 ns.
 // BM_Contended: 64 fibers take the mutex 500 times each for ++counter; time per lock. With one worker it is
-// BM_Uncontended, since fibers are not preempted. With more it tells what contention costs: a mutex that is handed to a
-// sleeper at each unlock shows 100 ns and more here. BM_ContendedWhileYielding: 16 fibers, 100 times each, and the
-// owner yields while it owns the mutex: each lock that follows is a wait.
+// BM_Uncontended, since fibers are not preempted. More workers show the price of contention: a mutex handed to a
+// sleeper at each unlock shows 100 ns and more here.
+// BM_ContendedWhileYielding: 16 fibers, 100 times each; the owner yields while it owns the mutex, so each following
+// lock is a wait.
 //
 // Twins: std::mutex between as many threads.
 

@@ -91,7 +91,7 @@ class ByStdSemaphore {
   std::binary_semaphore semaphores_[2] = {std::binary_semaphore(0), std::binary_semaphore(0)};
 };
 
-// The other side, until `stop` is received with a turn.
+// The other side, until it receives `stop` with a turn.
 template <class Turns>
 void Answer(Turns* turns, const bool* stop) {
   for (;;) {

@@ -4,12 +4,12 @@
 // What setting, killing and firing a timer costs, against what one would build from the standard library.
 //
 // How to read the figures. BM_SetAndKill sets a million one-shot timers that are due in 10 to 20 s, in random order,
-// then kills them in the order in which they were set; set_ns and kill_ns are the setter's CPU time by timers, after a
+// then kills them in the order in which they were set. set_ns and kill_ns are the setter's CPU time per timer, after a
 // first round that pays for the memory. The std twins do the same under one mutex, with a thread on a condition
-// variable: `multimap` erases what is killed, `priority_queue` marks it and keeps it until it is due, as many runtimes
-// do. BM_ArmAndDisarm is a wait with a time-out that does not pass. BM_Fire is the cost of one timer that fires, all
-// included, when 100,000 are due at once. BM_Sleepers is 100,000 fibers that sleep 100 ms each: how late they run
-// again; with two CPUs or fewer it contains the time that 100,000 fibers need to run.
+// variable: `multimap` erases killed timers, `priority_queue` marks them and keeps them until they are due, as many
+// runtimes do. BM_ArmAndDisarm is a wait with a time-out that does not pass. BM_Fire is the cost of one timer that
+// fires, all included, when 100,000 are due at once. BM_Sleepers: how late 100,000 fibers run again that sleep 100 ms
+// each; with two CPUs or fewer this contains the time that they need to run.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -104,7 +104,7 @@ class Runtime {
   std::unique_ptr<scheduling_group::WorkerTeam> team_;
 };
 
-// CPU time of the calling thread: what a phase takes of it, also on a machine that others use.
+// CPU time of the calling thread: what a phase costs, also on a machine that others use.
 nanoseconds ThreadCpuTime() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -115,7 +115,7 @@ double NanosecondsPerTimer(nanoseconds from, nanoseconds to) {
   return static_cast<double>((to - from).count()) / static_cast<double>(kTimers);
 }
 
-// Set and kill, round by round, by whatever `set` and `kill` are.
+// Set and kill, round by round, by `set` and `kill`.
 template <class Id, class Set, class Kill>
 void SetAndKillRounds(benchmark::State& state, Set&& set, Kill&& kill) {
   const std::vector<nanoseconds>& ahead = TenToTwentySeconds();
@@ -251,7 +251,7 @@ class StdPriorityQueueTimers {
     id->killed.store(true, std::memory_order_relaxed);
     id.reset();
   }
-  // Instead of waiting 20 s for what is marked.
+  // Instead of waiting 20 s for the marked ones.
   void Clear() {
     std::lock_guard guard(mutex_);
     queue_ = {};

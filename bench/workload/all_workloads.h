@@ -3,13 +3,18 @@
 
 // The workloads as a table, for any runtime. A runtime is a class without objects that has
 //
-//   kName                                     in the printed lines
-//   kSpawnDivisor, kBlockDivisor, kLiveDivisor  shorten workloads that start, block, keep alive many: 1 unless it is
-//   slow kHasChannel, kHasTimers, kStartsFromThreads, kHasYield, kLightWeight   what it can express Start(workers,
-//   groups), Stop() Spawn(f) -> bool                          a detached fiber; false: refused RunInside(f) a plain
-//   thread runs f in a fiber and waits for it Yield(), SleepFor(duration) Mutex, ConditionVariable, Latch, Event    as
-//   in weft/sync; an Event has Wait, Set and Reset Channel                                   Put(int), Take() -> int;
-//   when kHasChannel TimerId, SetTimer(at, f), CancelTimer(id) when kHasTimers DescribeGuards() a remark on its stacks
+//   kName                                        in the printed lines
+//   kSpawnDivisor, kBlockDivisor, kLiveDivisor   shorten workloads that start, block, keep alive many; 1 unless it is
+//   slow
+//   kHasChannel, kHasTimers, kStartsFromThreads, kHasYield, kLightWeight   what it can express
+//   Start(workers, groups), Stop()
+//   Spawn(f) -> bool                             a detached fiber; false: refused
+//   RunInside(f)                                 a plain thread runs f in a fiber and waits for it
+//   Yield(), SleepFor(duration)
+//   Mutex, ConditionVariable, Latch, Event       as in weft/sync; an Event has Wait, Set and Reset
+//   Channel                                      Put(int), Take() -> int; when kHasChannel
+//   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
+//   DescribeGuards()                             a remark on its stacks
 
 #ifndef WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_
 #define WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_

@@ -3,11 +3,10 @@
 
 // What fibers that compute for long do to others while no worker is idle.
 //
-//   left_behind  eight fibers per worker yield for ever; another one starts 20 short fibers and computes for 20 ms.
-//                last_*: the time until the last of the 20 has begun, in us, of 50 times, 20 ms apart.
-//   fair_turns   100 fibers yield for ever, 100 others compute for 1 ms of CPU time and yield, for 2 s.
-//                turns_ratio: the most turns that a fiber had by the least. gap_ms: the longest that any of them waited
-//                from one turn to the next.
+//   left_behind  eight fibers per worker yield for ever; another one starts 20 short fibers and computes for 20 ms, 50
+//                times. last_*: the time until the last of the 20 has begun, in us.
+//   fair_turns   100 fibers yield for ever, 100 others compute for 1 ms of CPU time and yield, for 2 s. turns_ratio:
+//                the most turns of a fiber divided by the least. gap_ms: the longest wait between two turns.
 
 #ifndef WEFT_BENCH_WORKLOAD_FAIRNESS_H_
 #define WEFT_BENCH_WORKLOAD_FAIRNESS_H_

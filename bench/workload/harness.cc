@@ -47,7 +47,7 @@ void Require(bool condition, std::string_view what) {
 
 namespace {
 
-// Aborts the process when it is not destroyed within `limit`. Sleeps until then: an idle process stays idle.
+// Aborts the process unless it is destroyed within `limit`. Sleeps until then: an idle process stays idle.
 class Watchdog {
  public:
   Watchdog(std::string what, std::chrono::duration<double> limit)
@@ -154,7 +154,7 @@ bool RunOneIsolated(const RuntimeUnderTest& runtime, const Workload& workload) {
   Require(child >= 0, "a process can be forked");
   if (child == 0) {
     RunOne(runtime, workload);
-    std::exit(0);  // Not _Exit(): what goes wrong in destructors of static objects shall be seen.
+    std::exit(0);  // Not _Exit(): errors in destructors of static objects must show.
   }
   int status = 0;
   Require(waitpid(child, &status, 0) == child, "the workload's process can be waited for");

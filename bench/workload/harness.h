@@ -4,20 +4,19 @@
 // What all workload programs share: flags, rounds, the watchdog and the lines they print.
 //
 // A workload is one function that does the work once (a round), checks its own result and reports one or more figures.
-// Each workload runs in a process of its own (forked before any thread exists), so that one neither warms nor litters
-// the next one's memory and a hang or a crash costs one workload only. Within that process the runtime is started
-// once, the rounds follow one another, and the runtime is stopped.
+// Each workload runs in a process of its own (forked before any thread exists), so that it neither warms nor litters
+// the next one's memory, and a hang or a crash costs one workload only. In that process the runtime starts once, the
+// rounds follow one another, and the runtime stops.
 //
 // One line is printed for each figure:
 //
 //     <row> <figure> <value> <unit> workers=<n> groups=<n> best=<v> median=<v> rounds=<n> each=<v,v,..> runtime=<name>
 //
-// where <value> is the best round (every figure here is better when it is lower). Lines that begin with `#` are
-// remarks.
+// where <value> is the best round (lower is always better). Lines that begin with `#` are remarks.
 //
 // Invariants
-//   HA1  a line is printed only after the workload has checked its result; a wrong one prints the reason and exits 1.
-//   HA2  a workload that does not end within its limit is reported and aborted; the program goes on and exits 1.
+//   HA1  A line is printed only after the workload has checked its result; a wrong one prints the reason and exits 1.
+//   HA2  A workload that does not end within its limit is reported and aborted; the program goes on and exits 1.
 
 #ifndef WEFT_BENCH_WORKLOAD_HARNESS_H_
 #define WEFT_BENCH_WORKLOAD_HARNESS_H_
@@ -76,7 +75,7 @@ struct RuntimeUnderTest {
   std::vector<Workload> workloads;
 };
 
-// Ends the process with a message unless `condition` holds: a figure of a wrong result is worth nothing.
+// Ends the process with a message unless `condition` holds: a figure of a wrong result is worthless.
 void Require(bool condition, std::string_view what);
 
 // The body of main(): parses the flags, runs what they select, returns the exit status.

@@ -25,7 +25,7 @@ inline constexpr std::chrono::microseconds kTricklePeriod{100};
 template <class Runtime>
 void RunIdle(Round& round) {
   const std::chrono::milliseconds length(round.Scaled(3'000));
-  // Lets what the start of the runtime set off come to rest.
+  // Lets the aftermath of the runtime's start settle.
   std::this_thread::sleep_for(length / 3);
   Stopwatch watch;
   const double before = ProcessCpuMilliseconds();

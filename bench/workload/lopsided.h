@@ -1,16 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// lopsided: one fiber starts 1,000 fibers that compute for 100 us of CPU time each, and waits for them: with --groups=2
+// lopsided: one fiber starts 1,000 fibers that compute for 100 us of CPU time each, and waits for them; with --groups=2
 // all of them in one group.
 //
-//   alone_ms       nothing else goes on
-//   beside_ms      while as many plain threads as there are processors compute
-//   fed_beside_ms  the same, but no more than three of them are alive, 50 us each; while there are three the fiber that
-//                  starts them sleeps for 50 us at a time: so workers run out of work again and again
+//   alone_ms       nothing else runs
+//   beside_ms      beside as many computing plain threads as there are processors
+//   fed_beside_ms  the same, with at most three fibers alive, of 50 us each; while there are three, the fiber that
+//                  starts them sleeps for 50 us at a time: workers run out of work again and again
 //
-// With w workers that all take part alone_ms is 100 / w, and beside_ms 100 / w * (w + n) / n on n processors, if w <= n
-// and the kernel shares fairly: 50 and 100 ms for two on two. A worker that does not take part, or that the kernel lets
+// If all w workers take part, alone_ms is 100 / w, and beside_ms 100 / w * (w + n) / n on n processors, if w <= n and
+// the kernel shares fairly: 50 and 100 ms for two on two. A worker that does not take part, or that the kernel lets
 // wait, makes it longer. The least for fed_beside_ms is half of beside_ms.
 
 #ifndef WEFT_BENCH_WORKLOAD_LOPSIDED_H_
@@ -28,7 +28,7 @@
 
 namespace weft::bench {
 
-// Of the thread, so that who is preempted has as much to do as others.
+// Of the thread, so that preempted fibers have as much to do as others.
 inline void SpendCpuTime(std::int64_t nanoseconds) {
   const auto now = [] {
     timespec time{};

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the process costs, as the kernel counts it, and percentiles of what was timed.
+// The kernel's account of the process, and percentiles of timed samples.
 
 #ifndef WEFT_BENCH_WORKLOAD_MEASURE_H_
 #define WEFT_BENCH_WORKLOAD_MEASURE_H_

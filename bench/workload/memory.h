@@ -3,8 +3,8 @@
 
 // memory: what 100,000 (1,000,000) parked fibers cost that have each touched 1 KiB of their stack.
 //
-// bytes_per_fiber is growth of the resident set, the page tables' growth is reported beside it and in the sum
-// (bytes_per_fiber_with_page_tables: a page of page table maps 512 pages, so sparse stacks cost more than they touch).
+// bytes_per_fiber is the growth of the resident set. The page tables' growth is reported beside it and in the sum
+// (bytes_per_fiber_with_page_tables): a page of page table maps 512 pages, so sparse stacks cost more than they touch.
 
 #ifndef WEFT_BENCH_WORKLOAD_MEMORY_H_
 #define WEFT_BENCH_WORKLOAD_MEMORY_H_
@@ -28,7 +28,7 @@ namespace weft::bench {
 
 template <class Runtime>
 void RunMemoryOf(Round& round, std::int64_t full_fibers, const std::string& suffix) {
-  // Against the process before its first round: what later rounds reuse counts as well.
+  // Against the process before its first round: memory that later rounds reuse counts as well.
   static const ProcessMemory before = ReadProcessMemory();
   const std::int64_t fibers = round.Scaled(full_fibers, 1, Runtime::kLiveDivisor);
   std::atomic<std::int64_t> parked = 0;

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // mutex:        64 fibers x 20,000 lock, ++counter, unlock.
-// mutex_yield:  16 fibers x 5,000 the same, yielding while they hold it: everyone else must block.
+// mutex_yield:  16 fibers x 5,000 the same, yielding while they hold it: all others must block.
 //
 // ns_per_lock is wall time by locks. A plain counter under the mutex is the check.
 //
-// mutex_yield has several modes, and rounds differ by a factor of ten: the holder goes on alone while a waiter on
-// another worker spins (best), waiters and holder take turns on one worker, or the lock goes back and forth between
-// workers (worst).
+// mutex_yield has several modes, and rounds differ by a factor of ten: the holder runs alone while a waiter on another
+// worker spins (best), waiters and holder take turns on one worker, or the lock moves back and forth between workers
+// (worst).
 
 #ifndef WEFT_BENCH_WORKLOAD_MUTEX_H_
 #define WEFT_BENCH_WORKLOAD_MUTEX_H_

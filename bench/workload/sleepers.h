@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// sleepers: 100,000 fibers sleep 100 ms each. ms is wall time from the first start to the last end; late_* is how much
-// later than its deadline a fiber ran again. A fiber that runs again early is an error.
+// sleepers: 100,000 fibers sleep 100 ms each. ms is wall time from the first start to the last end; late_* is how long
+// after its deadline a fiber ran again. Running early is an error.
 //
-// Every fiber needs a stack of its own here. ms_cold is the first round, whose stacks have never been touched (the
-// kernel makes 100,000 pages while it runs); the other rounds reuse them.
+// Every fiber needs its own stack here. ms_cold is the first round, whose stacks have never been touched (the kernel
+// makes 100,000 pages while it runs); the other rounds reuse them.
 
 #ifndef WEFT_BENCH_WORKLOAD_SLEEPERS_H_
 #define WEFT_BENCH_WORKLOAD_SLEEPERS_H_

@@ -51,7 +51,7 @@ void RunSpawnExternal(Round& round) {
       const std::int64_t target = started + kSpawnBatch;
       for (std::int64_t i = 0; i < kSpawnBatch; ++i) {
         auto no_op = [&count, target] {
-          // The last of a batch wakes the thread: a thread that polled would compete with the workers for the cores.
+          // The last of a batch wakes the thread: polling would compete with the workers for the cores.
           if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == target) count.notify_one();
         };
         Require(Runtime::Spawn(no_op), "a fiber can be started from a plain thread");

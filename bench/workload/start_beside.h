@@ -1,17 +1,17 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// start_beside: a plain thread, 2,000 times: sleeps 100 us, starts a fiber, which notes when it first runs, while all
+// start_beside: 2,000 times, a plain thread sleeps 100 us and starts a fiber, which notes when it first runs. All
 // workers are busy:
 //
 //   yield_*      with eight fibers per worker that yield for ever
 //   pingpong_*   with a pair of fibers per worker that hand off to each other for ever
 //   pool_*       the yardstick: a pool of as many threads with one std::deque under a std::mutex and a condition
-//                variable, busy with eight tasks per thread that post themselves again; what is started is a task
+//                variable, busy with eight tasks per thread that post themselves again; it starts a task
 //
 // Percentiles of the time from just before the start to the first instruction, in us. With as many workers as
-// processors it says how often a worker looks at what comes from outside; with more of them (--workers=8 on two
-// processors) how long a worker that the kernel has stopped holds up the fibers of others.
+// processors they show how often a worker checks for fibers from outside; with more (--workers=8 on two processors),
+// how long a worker that the kernel has stopped holds up the fibers of others.
 
 #ifndef WEFT_BENCH_WORKLOAD_START_BESIDE_H_
 #define WEFT_BENCH_WORKLOAD_START_BESIDE_H_
@@ -32,7 +32,7 @@
 
 namespace weft::bench {
 
-// `start(f)` has f run by a worker that is busy.
+// `start(f)` has f run by a busy worker.
 template <class Start>
 void MeasureStartsBeside(Round& round, const char* prefix, Start start) {
   constexpr std::chrono::microseconds kGap{100};

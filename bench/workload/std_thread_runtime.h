@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// std::thread as a runtime: a thread for each fiber. What starts or blocks often is shortened.
+// std::thread as a runtime: a thread for each fiber. Shortens workloads that start or block often.
 
 #ifndef WEFT_BENCH_WORKLOAD_STD_THREAD_RUNTIME_H_
 #define WEFT_BENCH_WORKLOAD_STD_THREAD_RUNTIME_H_

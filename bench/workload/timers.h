@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // timers: one fiber sets 1,000,000 one-shot timers that are due in 10 to 20 s, then cancels them all. ns_set and
-// ns_cancel are wall time by timers. None may fire.
+// ns_cancel are wall time per timer. None may fire.
 //
 // The first round pays for the memory of the timers, later ones find it warm.
 //
-// timers_stall: the same once, in a fresh process, with a look at the clock after each timer: stall_us is the longest
-// that the setter stood still, for whatever reason (memory, a lock, another thread on its CPU), stall_p9999_us what one
-// in 10,000 exceeds.
+// timers_stall: the same once, in a fresh process, reading the clock after each timer. stall_us is the longest time for
+// which the setter stood still, for whatever reason (memory, a lock, another thread on its CPU); one timer in 10,000
+// exceeds stall_p9999_us.
 
 #ifndef WEFT_BENCH_WORKLOAD_TIMERS_H_
 #define WEFT_BENCH_WORKLOAD_TIMERS_H_

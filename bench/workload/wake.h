@@ -1,20 +1,20 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// wake:       a plain thread, 20,000 times: sleeps 50 us, starts a fiber, which notes when it first runs.
-// wake_park:  the same with a fiber that is parked on an event and set off by it.
-// wake_beside_threads:  both of them, a std::thread that waits on a condition variable, and a task that is posted to a
-//             pool of as many threads as there are workers, 10 x 1,000 of each in turn in one process, so that they
-//             can be compared whatever else the machine does (started_*, parked_*, thread_*, pool_*).
-// wake_beside_busy_thread:  the same four, 4 x 1,000 of each, but the plain thread never sleeps: it keeps a CPU busy,
-//             also while it waits for what it has started, as a thread does that computes, or polls for an answer.
+// wake:       20,000 times, a plain thread sleeps 50 us and starts a fiber, which notes when it first runs.
+// wake_park:  the same, but the thread sets an event on which the fiber is parked.
+// wake_beside_threads:  both of them, a std::thread that waits on a condition variable, and a task posted to a pool of
+//                       as many threads as there are workers, 10 x 1,000 of each in turn in one process, so that they
+//                       can be compared whatever else the machine does (started_*, parked_*, thread_*, pool_*).
+// wake_beside_busy_thread:  the same four, 4 x 1,000 of each, but the plain thread never sleeps: it keeps a CPU busy
+//                           even while it waits, as a thread does that computes or polls for an answer.
 //
-// Of the last two: thread_* and pool_* differ by the noise of the machine and by what a pool adds. Where p999 of the
-// two is far apart, it says nothing of the others either: it is the fourth worst of 4,000. The first 100 starts and
-// posts are not counted: often the kernel leaves the very first wake-ups behind the busy thread until its next tick.
+// In the last two, thread_* and pool_* differ by the machine's noise and the pool's overhead. If their p999 is far
+// apart it says nothing of the others either: it is the fourth worst of 4,000. The first 100 starts and posts do not
+// count: the kernel often leaves the very first wake-ups behind the busy thread until its next tick.
 //
 // Percentiles of the time from just before the start (the set) to the first instruction of the fiber, in us. The
-// workers are idle then, so this is the wake-up of a sleeping thread plus whatever the runtime adds.
+// workers are idle then, so this is the wake-up of a sleeping thread plus the runtime's overhead.
 
 #ifndef WEFT_BENCH_WORKLOAD_WAKE_H_
 #define WEFT_BENCH_WORKLOAD_WAKE_H_
@@ -54,7 +54,7 @@ inline void AwaitGap(Waits how) {
   }
 }
 
-// Waits without a wake-up of its own: the workers shall find nothing to do but what is measured.
+// Waits without a wake-up of its own: the workers must find only the measured work.
 inline void AwaitCount(const std::atomic<std::int64_t>& count, std::int64_t wanted, Waits how = Waits::kAsleep) {
   while (count.load(std::memory_order_acquire) < wanted) {
     if (how == Waits::kAsleep) std::this_thread::sleep_for(kWakeGap);
@@ -89,7 +89,7 @@ void MeasureStarts(std::int64_t wakes, Waits how, std::vector<double>* latency) 
                   [](auto f) { Require(Runtime::Spawn(f), "a fiber can be started from a plain thread"); });
 }
 
-// `sleeper_runs(f)` sets f going in the fiber or thread that is to be woken.
+// `sleeper_runs(f)` runs f in the fiber or thread that is to be woken.
 template <class Event, class SleeperRuns>
 void MeasureSets(std::int64_t wakes, Waits how, std::vector<double>* latency, SleeperRuns sleeper_runs) {
   const std::size_t first = latency->size();
@@ -137,8 +137,8 @@ void RunWakeParked(Round& round) {
   ReportPercentiles(round, "", latency);
 }
 
-// What threads have: a flag under a mutex and a condition variable that is notified after the unlock, by one thread for
-// one thread.
+// The threads' way: a flag under a mutex and a condition variable, notified after the unlock, by one thread for one
+// thread.
 class ThreadEvent {
  public:
   void Wait() {

@@ -56,7 +56,7 @@ struct WeftRuntime {
   };
 
   static void Start(int workers, int groups) {
-    // Only what was asked for on the command line of this program; all else is Weft's default or its own flags.
+    // Only what this program's command line asks for; Weft's own flags and defaults decide the rest.
     google::SetCommandLineOption("fiber_concurrency_hint", std::to_string(workers).c_str());
     google::SetCommandLineOption("fiber_scheduling_group_size",
                                  std::to_string((workers + groups - 1) / groups).c_str());

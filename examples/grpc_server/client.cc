@@ -4,7 +4,7 @@
 // A gRPC client that calls from many fibers at once, and says how many calls it made in a second.
 //
 //   grpc_client --server=127.0.0.1:50051 --fibers=100 --calls=20000
-//   grpc_client                                    without a server: serves itself, to see it work
+//   grpc_client                                    without a server: serves itself
 //
 // First each fiber calls Echo in a loop, then one stream is read.  Every answer is compared with the question.
 
@@ -48,13 +48,13 @@ using weft::examples::Greeter;
 using weft::examples::GreetReply;
 using weft::examples::GreetRequest;
 
-// What all fibers together have seen.
+// The results of all fibers together.
 struct Tally {
   std::atomic<int> next{0};
   std::atomic<int> wrong{0};
   weft::FiberMutex mutex;
   std::string first_error;
-  std::vector<Steady::duration> took;  // By each right answer.
+  std::vector<Steady::duration> took;  // Of right answers.
 
   void Fail(const std::string& what) {
     ++wrong;

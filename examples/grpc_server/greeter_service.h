@@ -68,8 +68,8 @@ class GreeterService final : public Greeter::CallbackService {
   std::atomic<std::uint64_t> cancelled_{0};
 };
 
-// Serves at `address` ("127.0.0.1:0": a free port; "unix:/path").  nullptr if it cannot be had.  *bound is the real
-// address.
+// Serves at `address` ("127.0.0.1:0": a free port; "unix:/path"); *bound is the real address. nullptr: it is not
+// available.
 inline std::unique_ptr<grpc::Server> StartServer(const std::string& address, GreeterService* service,
                                                  std::string* bound) {
   grpc::ServerBuilder builder;

@@ -7,7 +7,7 @@
 //   grpc_server --listen=0.0.0.0:50051              until SIGINT or SIGTERM
 //   grpc_server --listen=127.0.0.1:0 --duration=10  on a free port, which it prints, for ten seconds
 //
-// At its end it takes no more calls, lets those under way go on for --drain_ms, and then cancels them.
+// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
 
 #include <gflags/gflags.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may 
 
 namespace {
 
-// SIGINT and SIGTERM are for WaitForTheEnd() and interrupt nobody else.  To be called before any thread is started.
+// Keeps SIGINT and SIGTERM for WaitForTheEnd(). Call it before any thread starts.
 sigset_t BlockEndSignals() {
   sigset_t signals;
   sigemptyset(&signals);

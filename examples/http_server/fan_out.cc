@@ -13,14 +13,14 @@
 namespace examples {
 namespace {
 
-// What a call shares with the fibers that it started.
+// What a call shares with the fibers that it starts.
 struct Call {
   explicit Call(std::uint32_t n) : open(n), result{.answers = decltype(FanOutResult::answers)(n)} {}
 
   weft::FiberLatch open;
   weft::FiberEvent over;  // the deadline has passed
   weft::FiberMutex mutex;
-  FanOutResult result;    // guarded by the mutex until it is taken
+  FanOutResult result;    // guarded by the mutex until the caller takes it
   bool is_taken = false;  // likewise
 };
 
@@ -52,7 +52,7 @@ FanOutResult AskServices(std::uint32_t n, weft::Deadline deadline) {
   const auto call = std::make_shared<Call>(n);
   for (std::uint32_t service = 0; service < n; ++service) {
     const bool started = weft::StartFiberDetached([call, service] { AskOne(call.get(), service); });
-    if (!started) call->open.CountDown();  // Out of memory for one more: that one is late.
+    if (!started) call->open.CountDown();  // No memory for it: its answer is missing.
   }
   (void)call->open.Wait(deadline);
   call->over.Set();

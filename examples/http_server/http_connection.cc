@@ -32,16 +32,16 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using weft::Deadline;
 
-// Of each buffer, while a connection waits for its next request for longer than a moment: about two of a browser's.
+// The size of each buffer while a connection waits longer than a moment for its next request: about two of a browser's.
 constexpr std::size_t kKeptCapacity = 1024;
 constexpr std::chrono::seconds kMoment{1};
-// A read for a body, or where the last one found no end; also how much is answered before it is written in any case.
+// The size of a read for a body, or after a read that found no end; also the answers after which a write is due anyway.
 constexpr std::size_t kLargeRead = 64 * 1024;
-// What of a refused request is read and thrown away, and for how long.
+// How much of a refused request is read and thrown away, and for how long.
 constexpr std::size_t kDiscardedBytes = 4 * 1024 * 1024;
 constexpr std::chrono::seconds kDiscardFor{2};
 
-// One request. Keeps of it what Request has; string_views of the parser are gone when put() returns.
+// One request. Keeps what Request has; string_views of the parser are gone when put() returns.
 class RequestParser final : public http::basic_parser<true> {
  public:
   RequestParser(const HttpLimits& limits, Request* request) : request_(request) {
@@ -52,7 +52,7 @@ class RequestParser final : public http::basic_parser<true> {
     request_->body.clear();
   }
 
-  // The status with which a failed put() is to be answered.
+  // The status that answers a failed put().
   int StatusOf(const error_code& error) const {
     if (refusal_ != 0) return refusal_;
     if (error == http::error::header_limit) return has_target_ ? 431 : 414;
@@ -60,7 +60,7 @@ class RequestParser final : public http::basic_parser<true> {
     return 400;
   }
   bool is_http10() const { return version_ == 10; }
-  // The peer waits for our word before it sends the body.
+  // The peer waits for our "100 Continue" before it sends the body.
   bool ExpectsContinue() const { return expects_continue_ && !is_done() && !has_body_; }
   void ContinueWasSent() { expects_continue_ = false; }
 
@@ -101,7 +101,7 @@ class RequestParser final : public http::basic_parser<true> {
         ++hosts_;
         break;
       case http::field::transfer_encoding:
-        // HTTP/1.0 has none; what we cannot decode has no end that we know.
+        // HTTP/1.0 has none; a coding that we do not know has no end that we know.
         if (is_http10()) return Refuse(400, http::error::bad_transfer_encoding, error);
         if (!beast::iequals(value, "chunked")) return Refuse(501, http::error::bad_transfer_encoding, error);
         break;
@@ -120,7 +120,7 @@ class RequestParser final : public http::basic_parser<true> {
   }
 
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
-    // No more on a peer's word alone.
+    // No more on the peer's word alone.
     if (length) request_->body.reserve(std::min<std::uint64_t>(*length, kLargeRead));
   }
   std::size_t on_body_impl(beast::string_view part, error_code&) override {
@@ -190,7 +190,7 @@ class HttpConnection {
     request_until_ = Deadline::After(limits_.request_timeout, now_);
   }
 
-  // One before a request, as RFC 9112, 2.2 wants it.
+  // Skips one before a request, as RFC 9112, 2.2 asks.
   void SkipEmptyLine() {
     if (!may_skip_line_ || input_.size() < 2) return;
     may_skip_line_ = false;
@@ -230,7 +230,7 @@ class HttpConnection {
     return Parsed::kRefused;
   }
 
-  // Until the peer has finished, so that it reads our last answer.
+  // Reads until the peer has finished, so that it reads our last answer.
   void Discard() {
     if (tcp_->ShutdownWrite()) return;
     const Deadline until = kDiscardFor;
@@ -243,7 +243,7 @@ class HttpConnection {
     }
   }
 
-  // All answers that are ready. False: the connection ends.
+  // Writes all ready answers. False: the connection ends.
   bool Flush() {
     if (output_.pending().empty()) return true;
     stream_.expires_at(Deadline::After(limits_.request_timeout, now_));
@@ -253,7 +253,7 @@ class HttpConnection {
     return !error;
   }
 
-  // More input, at least a byte. False: the connection ends.
+  // Reads more input, at least a byte. False: the connection ends.
   bool Fill() {
     const bool begun = parser_->got_some() || input_.size() != 0;
     if (!begun) return !serving_->stopping() && AwaitRequest();
@@ -268,7 +268,7 @@ class HttpConnection {
     return !error;
   }
 
-  // The first bytes. Large buffers are kept for a moment: the next of a busy client's requests is as large as the last.
+  // Waits for the first bytes. Keeps large buffers for a moment: a busy client's next request is as large as the last.
   bool AwaitRequest() {
     const Deadline until = Deadline::After(limits_.idle_timeout, now_);
     error_code error;
@@ -299,7 +299,7 @@ class HttpConnection {
       const std::uint64_t left = parser_->content_length_remaining().value_or(kLargeRead);
       wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(left, kKeptCapacity, kLargeRead));
     }
-    // All the room that there is anyway; never nothing (what is in the buffer is below kMostBuffered).
+    // All available room; never zero (the buffer holds less than kMostBuffered).
     return std::max(wanted, input_.capacity() - input_.size());
   }
 
@@ -316,9 +316,9 @@ class HttpConnection {
   }
 
   using Input = beast::flat_buffer;
-  // Nothing that has to be in the buffer as a whole is longer.
+  // Larger than anything that must be in the buffer as a whole.
   static constexpr std::size_t kMostBuffered = kLargeRead;
-  // A counter shared by all connections is worth writing to now and then.
+  // All connections share the counter: write to it only now and then.
   static constexpr std::uint64_t kCountEvery = 64;
 
   weft::io::TcpStream* const tcp_;

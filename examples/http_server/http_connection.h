@@ -4,16 +4,16 @@
 // ServeHttp: one connection, from its first request to its end. HTTP/1.0 and HTTP/1.1: keep-alive, pipelining,
 // Content-Length and chunked bodies, "Expect: 100-continue", HEAD.
 //
-// How it works. A loop of three steps: parse what is in the input buffer; answer each request that is complete into the
-// output buffer; where the input ends, write all answers at once and read. So a request by itself costs one recv() and
-// one send(), and so does a pipeline of them.
-// Parsing is Boost.Beast's http::basic_parser with callbacks of ours that keep what is needed, so that a request
-// allocates nothing: no tree of header fields is made. http_connection.cc is the only file that includes Beast.
+// How it works. A loop of three steps: parse the input buffer; answer each complete request into the output buffer;
+// where the input ends, write all answers at once and read. So a single request costs one recv() and one send(), and so
+// does a pipeline of them.
+// Boost.Beast's http::basic_parser does the parsing. Our callbacks keep what is needed, so a request allocates nothing
+// and makes no tree of header fields. http_connection.cc is the only file that includes Beast.
 //
 // What ends a connection: "Connection: close" (and HTTP/1.0 without keep-alive), a peer that has finished, a request
-// that cannot be served (it is answered first, with a status that says why), an error, a limit below, and
-// Serving::stopping() after the answer that is due. Whoever was refused may still be sending: the rest is read and
-// thrown away for a moment, because closing with unread data would reset the connection before the peer has read why.
+// that cannot be served (after an answer whose status says why), an error, a limit below, and Serving::stopping() after
+// the answer that is due. A refused peer may still be sending: its data is read and thrown away for a moment, because
+// closing with unread data would reset the connection before the peer has read the answer.
 //
 // A connection that waits for a request holds its fiber's touched stack (8 KiB) and an input buffer of 1 KiB.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_
@@ -31,12 +31,12 @@
 namespace examples {
 
 struct HttpLimits {
-  // Request line 414, header fields 431. Twice as many may pass, where a header comes in parts.
+  // Request line 414, header fields 431. Twice as many may pass if a header comes in parts.
   std::uint32_t header_bytes = 8192;
   std::uint64_t body_bytes = 1024 * 1024;  // 413
-  // From the answer to the first byte of the next request: closed without a word.
+  // From the answer to the first byte of the next request. Then the connection is closed silently.
   std::chrono::milliseconds idle_timeout{60'000};
-  // From its first byte to the last of its body: 408. For a slow reader: for all answers that wait to be written.
+  // From the first byte of a request to the last of its body: 408. For a slow reader: for all answers that wait.
   std::chrono::milliseconds request_timeout{30'000};
 };
 

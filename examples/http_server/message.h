@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a handler gets and gives. Both are a connection's, and used again for each of its requests.
+// What a handler gets and gives. A connection reuses both for each of its requests.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
 

@@ -8,7 +8,7 @@
 namespace examples {
 namespace {
 
-// With the header that is the same in all.
+// With the constant part of the header.
 std::string_view HeadOf(int status) {
 #define WEFT_EXAMPLES_HEAD(line) "HTTP/1.1 " line "\r\nServer: weft\r\n"
   switch (status) {
@@ -62,7 +62,7 @@ void ResponseWriter::AppendDate() {
     date_of_ = now.tv_sec;
     tm utc;
     ::gmtime_r(&date_of_, &utc);
-    // The names of days and months are those of the C locale, which nobody changes here.
+    // Names of days and months are those of the C locale, which nobody changes here.
     ::strftime(date_, sizeof(date_), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
   }
   out_.append(date_, sizeof(date_) - 1);

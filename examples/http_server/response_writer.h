@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// ResponseWriter: responses as the bytes that go out, one behind the other in one flat buffer, so that the answers to
-// pipelined requests leave with one write.
+// ResponseWriter: responses as bytes, one behind the other in one flat buffer, so that one write sends the answers to
+// pipelined requests.
 //
-// Date is rendered once in a second, from the coarse clock. Each connection has its own: shared by all it would be a
-// lock, or a timer that wakes an idle process each second.
+// Renders Date once a second, from the coarse clock. Each connection has its own: a shared one would need a lock, or a
+// timer that wakes an idle process each second.
 // Rejected: beast::http::serializer (fields in a tree, a buffer sequence of a dozen parts).
 //
 // Used by one fiber at a time.
@@ -27,7 +27,7 @@ enum class ConnectionHeader { kNone, kKeepAlive, kClose };
 
 class ResponseWriter {
  public:
-  // head_only: Content-Length is that of the body, which is left out.
+  // head_only: Content-Length is that of the body, which is omitted.
   void Append(const Response& response, bool head_only, ConnectionHeader connection);
   // "100 Continue".
   void AppendContinue();

@@ -46,7 +46,7 @@ void AnswerGreeting(Response* response) {
   AnswerJson(greeting, response);
 }
 
-// The number after `name=`; nothing: it is there, but is no number or above `most`.
+// The number after `name=`. Nothing: it is no number or above `most`.
 std::optional<std::uint32_t> Parameter(std::string_view query, std::string_view name, std::uint32_t otherwise,
                                        std::uint32_t most) {
   while (!query.empty()) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Site: what is served, and at which paths.
+// Site: the paths and their answers.
 //
 //   GET /plaintext                        Hello, World!
 //   GET /json                             {"message":"Hello, World!"}
@@ -26,9 +26,9 @@ class Site {
  public:
   explicit Site(const Serving* serving) : serving_(serving) {}
 
-  // Whether answers that are ready should go out first.
+  // Whether ready answers should be sent first.
   static bool MayWait(const Request& request);
-  // Sets all of `response`, which is left over from another.
+  // Sets all of `response`, which holds another's values.
   void Answer(const Request& request, Response* response) const;
   // With {"error":why} as body.
   static void Refuse(int status, std::string_view why, Response* response);

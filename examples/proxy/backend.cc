@@ -5,10 +5,10 @@
 //
 //   backend --listen=127.0.0.1:8001 --delays_us=200:95,1000:4,20000:1
 //
-// Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration seconds. What is found follows
-// from the query alone, so that whoever gets an answer can check it: with hash = 0, then (hash * 31 + byte) % 1000003
-// for each byte of the query, the hits k = 0 ... 4 of shard s have the id (hash + 7919 * (5 * s + k + 1)) % 1000003,
-// the score id % 1000 and the title "document <id>".
+// Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration seconds. The answer follows from
+// the query alone, so that a client can check it: with hash = 0, then (hash * 31 + byte) % 1000003 for each byte of the
+// query, the hits k = 0 ... 4 of shard s have the id (hash + 7919 * (5 * s + k + 1)) % 1000003, the score id % 1000 and
+// the title "document <id>".
 
 #include <gflags/gflags.h>
 
@@ -64,7 +64,7 @@ class Delays {
     return delays;
   }
 
-  // The nth one: scattered, and the same in each run.
+  // The nth one: scattered, but the same in each run.
   std::chrono::microseconds At(std::uint64_t n) const {
     n += 0x9e3779b97f4a7c15;  // splitmix64 (Steele, Lea, Flood 2014): consecutive numbers to well mixed ones.
     n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;

@@ -16,7 +16,7 @@
 
 namespace weft::proxy {
 
-// The attempts at one search.
+// The attempts of one search.
 class HedgedSearch::Race final : public base::RefCounted<Race> {
  public:
   explicit Race(SearchRequest request, Deadline deadline) : request_(std::move(request)), deadline_(deadline) {}
@@ -35,7 +35,7 @@ class HedgedSearch::Race final : public base::RefCounted<Race> {
                                         google::protobuf::NewCallback(&Race::OnEnd, attempt));
   }
 
-  // True: one has answered or all have failed; false: the time has come.
+  // True: one has answered or all have failed; false: the deadline passed.
   bool Wait(Deadline deadline = {}) {
     std::unique_lock lock(mutex_);
     const auto over = [this] { return winner_ != nullptr || running_ == 0; };
@@ -47,7 +47,7 @@ class HedgedSearch::Race final : public base::RefCounted<Race> {
     return winner_ != nullptr;
   }
 
-  // When it is over. `*by`: the number of the attempt that has won.
+  // After the end. `*by`: the number of the winning attempt.
   Result Finish(std::size_t* by) {
     std::vector<Attempt*> losers;
     Result result;

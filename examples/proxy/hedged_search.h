@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// HedgedSearch: asks one of several replicas, and another one too when the first has not answered within the hedge
-// delay, or at once when it has failed. The first answer counts; the other call is cancelled. So a slow or dead replica
-// costs the hedge delay, and a little more work, instead of its own time (Dean and Barroso, "The Tail at Scale", 2013).
+// HedgedSearch: asks one of several replicas. It asks another one too when the first has not answered within the hedge
+// delay, or has failed. The first answer counts; the other call is cancelled. So a slow or dead replica costs the hedge
+// delay and a little more work instead of its own time (Dean and Barroso, "The Tail at Scale", 2013).
 //
-// Each attempt is an asynchronous call; who asks waits for what happens first: an answer, a failure, the hedge delay.
-// The attempts share a state that lives until the last of them has ended, which may be after the answer was given.
+// Each attempt is an asynchronous call; the caller waits for the first of an answer, a failure and the hedge delay. The
+// attempts share a state that lives until the last of them has ended, which may be after the answer was given.
 //
-// Ask(): any fiber, several at once. The channels outlive the attempts: a Channel's destructor sees to that.
+// Ask(): any fiber, several at once. The channels outlive the attempts: a Channel's destructor waits for them.
 #ifndef WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_
 #define WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_
 
@@ -34,7 +34,7 @@ class HedgedSearch {
     SearchAnswer answer;
   };
 
-  // At most two replicas are asked at the same time. Infinite: only when the first has failed.
+  // At most two replicas are asked at the same time. An infinite delay: the second only when the first has failed.
   HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay);
 
   // The replica `first` is asked first, unless only others are healthy.

@@ -5,11 +5,11 @@
 //
 //   proxy --listen=127.0.0.1:8080 --backends=127.0.0.1:8001,127.0.0.1:8002 --deadline_ms=200 --hedge_ms=20
 //
-//   GET /search?q=fibers   asks both shards at the same time, each at another backend first; a backend that is slow or
-//                          dead is made up for by another one (hedged_search.h). The hits of both, best first, as JSON.
+//   GET /search?q=fibers   asks both shards at the same time, each at another backend first; another backend stands in
+//                          for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
 //   GET /stats             what the proxy and the scheduler have counted, as JSON
 //
-// A connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more
+// Each connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more
 // fiber, for the other shard. Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration
 // seconds; then it answers the requests that it has.
 
@@ -75,7 +75,7 @@ std::chrono::microseconds Milliseconds(double ms) {
 
 double Microseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e3; }
 
-// "a%20b+c" to "a b c"; nothing if an escape is none.
+// "a%20b+c" to "a b c"; nothing if an escape is malformed.
 std::optional<std::string> Unescape(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -92,7 +92,7 @@ std::optional<std::string> Unescape(std::string_view text) {
   return plain;
 }
 
-// The value of `name` in "a=1&b=2"; nothing if it is not there or is not well escaped.
+// The value of `name` in "a=1&b=2"; nothing if it is missing or has a malformed escape.
 std::optional<std::string> Parameter(std::string_view query, std::string_view name) {
   while (!query.empty()) {
     const std::string_view item = query.substr(0, query.find('&'));
@@ -122,7 +122,7 @@ class Proxy {
       if (error && (error == http::error::end_of_stream || error.category() != http::make_error_code({}).category())) {
         return;  // The peer has finished, or is gone.
       }
-      // What is no request gets an answer, and the connection ends: where the next one begins is not known.
+      // A malformed request gets an answer, and the connection ends: the start of the next one is unknown.
       http::response<http::string_body> response =
           error ? Failure(http::status::bad_request, error.message()) : Answer(parser.get());
       response.version(error ? 11 : parser.get().version());
@@ -140,7 +140,7 @@ class Proxy {
         << " times\n";
   }
 
-  // Connections end after the request that they have.
+  // Connections end after their present request.
   void Drain() { draining_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -161,7 +161,7 @@ class Proxy {
     if (!query) return Failure(http::status::bad_request, "expected /search?q=<what to search for>");
     searches_.fetch_add(1, std::memory_order_relaxed);
     const Deadline deadline = Milliseconds(FLAGS_deadline_ms);
-    // Shards take turns in who is asked first.
+    // Shards take turns in which backend they ask first.
     HedgedSearch::Result results[kShards];
     const auto ask = [&](std::uint32_t shard) {
       SearchRequest request;

@@ -61,7 +61,7 @@ void Get(Arguments arguments, Session* session) {
   ReplyValue(session->host->store().Get(arguments[1]), session->reply);
 }
 
-// `after` units of `unit` from now. Nothing: no such time can be written down.
+// `after` units of `unit` from now. Nothing: that time cannot be represented.
 std::optional<Store::TimePoint> TimeAfter(std::int64_t after, milliseconds unit) {
   std::int64_t ms = 0;
   const auto now = std::chrono::steady_clock::now();
@@ -304,7 +304,7 @@ void CommandCommand(Arguments arguments, Session* session);
 
 // --- The table ---
 
-// A name as a number, so that it is found by comparing numbers: its bytes, the first the highest. At most eight.
+// A name as a number, so that lookups compare numbers: its bytes, the first the highest. At most eight.
 constexpr std::size_t kLongestName = 8;
 constexpr std::uint64_t PackName(std::string_view name) {
   std::uint64_t packed = 0;
@@ -333,7 +333,7 @@ struct Command {
   std::uint64_t packed_name;
   void (*run)(Arguments, Session*);
   std::string_view name;
-  // With the name; negative: at least.
+  // With the name; negative: at least so many.
   int arity;
   // Where keys are, as COMMAND says it: -1 is the last argument.
   int first_key;
@@ -385,7 +385,7 @@ const Command* FindCommand(std::string_view name) {
   return is_it ? found : nullptr;
 }
 
-// COMMAND [COUNT | DOCS ...]. Of the documentation there is none: redis-cli does without hints then.
+// COMMAND [COUNT | DOCS ...]. There is no documentation: redis-cli then does without hints.
 void CommandCommand(Arguments arguments, Session* session) {
   ReplyWriter* const reply = session->reply;
   if (arguments.size() > 1) {

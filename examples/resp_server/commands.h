@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of the server: what each of a table's names does with a store, and what it answers.
+// The commands of the server: what each does with a store, and what it answers.
 //
-// A new command is a function in commands.cc and a line in its table. Texts of answers, errors included, are those of
+// A new command is a function in commands.cc and a line in its table. The texts of answers and errors are those of
 // Redis 7.0.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_COMMANDS_H_
 #define WEFT_EXAMPLES_RESP_SERVER_COMMANDS_H_
@@ -18,7 +18,7 @@
 
 namespace examples::resp {
 
-// What commands ask of the server that runs them. Any fiber.
+// What commands need from the server that runs them. Any fiber.
 class CommandHost {
  public:
   virtual Store& store() = 0;
@@ -31,7 +31,7 @@ class CommandHost {
   ~CommandHost() = default;
 };
 
-// A connection, to its commands.
+// A connection, as its commands see it.
 struct Session {
   CommandHost* host;
   std::uint64_t id;

@@ -6,8 +6,8 @@
 //   resp_server --listen=127.0.0.1:6380 &
 //   redis-cli -p 6380 set greeting hello
 //
-// What a server of one's own starts from: resp_server.cc has the life of a connection, commands.cc what is answered,
-// store.h what is kept; flags of all servers: serving/serving.h.
+// To start a server of your own from: resp_server.cc has the life of a connection, commands.cc the answers, store.h the
+// data; flags of all servers: serving/serving.h.
 
 #include <gflags/gflags.h>
 

@@ -14,7 +14,7 @@
 
 namespace examples::resp {
 
-// False: it is none. *number is then as it was.
+// False: it is no number. *number is unchanged.
 [[nodiscard]] inline bool ParseNumber(std::string_view text, std::int64_t* number) noexcept {
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   if (digits.empty() || (digits.front() == '0' && text.size() != 1)) return false;

@@ -3,12 +3,11 @@
 //
 // ReplyWriter: answers of the Redis protocol (RESP2), gathered and written together.
 //
-// What is short is copied to a buffer, which is written when the reader of requests has nothing left (Flush()) or when
-// kFlushAt is reached; a long value is written from where it is, together with the buffer. So the memory that a
-// connection's answers take is bounded by kFlushAt whatever it asks for: while the peer does not read, a write parks
-// the connection's fiber, and no more requests are read.
+// Short answers are copied to a buffer, which is written when the reader has no more requests (Flush()) or at kFlushAt.
+// A long value is written from its place, together with the buffer. So kFlushAt bounds the memory of a connection's
+// answers: while the peer does not read, a write parks the connection's fiber, and no more requests are read.
 //
-// One at a time may use it; all but the constructor may switch. After an error of the stream all is discarded.
+// One user at a time; all but the constructor may switch. After an error of the stream it discards everything.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_REPLY_WRITER_H_
 #define WEFT_EXAMPLES_RESP_SERVER_REPLY_WRITER_H_
 
@@ -26,10 +25,10 @@ namespace examples::resp {
 class ReplyWriter {
  public:
   static constexpr std::size_t kFlushAt = std::size_t{64} << 10;
-  // From here on a value is not copied to the buffer.
+  // Larger values are not copied to the buffer.
   static constexpr std::size_t kLongValue = std::size_t{16} << 10;
 
-  // `buffer` is empty; it is lent.
+  // `buffer` is empty, and borrowed.
   ReplyWriter(weft::io::TcpStream* stream, std::string* buffer) : stream_(stream), buffer_(buffer) {}
   ReplyWriter(const ReplyWriter&) = delete;
   ReplyWriter& operator=(const ReplyWriter&) = delete;

@@ -36,7 +36,7 @@ char Unescaped(char c) {
   }
 }
 
-// Words of an inline request. Each is written to where it stands, which it never exceeds.
+// Words of an inline request. Each is unquoted in place; it never gets longer.
 class WordReader {
  public:
   WordReader(char* begin, char* end) : at_(begin), end_(end) {}
@@ -53,7 +53,7 @@ class WordReader {
         *out_++ = c;
         continue;
       }
-      // What follows a quoted part must be apart from it.
+      // A space or the end must follow a quoted part.
       if (!(c == '"' ? ReadDoubleQuoted() : ReadSingleQuoted()) || (at_ != end_ && !IsSpace(*at_))) {
         return Result::kUnbalanced;
       }
@@ -63,7 +63,7 @@ class WordReader {
   }
 
  private:
-  // Behind the opening quote; to behind the closing one.
+  // From behind the opening quote to behind the closing one.
   bool ReadDoubleQuoted() {
     while (at_ != end_) {
       const char c = *at_++;

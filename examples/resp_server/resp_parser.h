@@ -12,14 +12,13 @@
 //                       data += parser.consumed(), size -= parser.consumed();
 //                     }
 //
-// `data` is what has come and was not consumed; the arguments point into it, nothing is copied. Of a request that is
-// incomplete the parser keeps how far it came, so bytes are looked at once, however they are split; the buffer may be
-// moved meanwhile, as only offsets are kept.
+// `data` is received and not yet consumed. The arguments point into it: nothing is copied. The parser remembers
+// how far it came in an incomplete request, so it looks at each byte once, however they are split. It keeps offsets
+// only, so the buffer may be moved meanwhile.
 //
-// What is refused, and in which words, is as in Redis 7.0, but for the number of arguments, which has a limit; after an
-// error the stream has no meaning any more and has to be closed. As there, the two bytes that end a bulk string are
-// passed over unseen.
-// One at a time may use it.
+// Refusals and their texts are Redis 7.0's, except that the number of arguments has a limit. After an error the stream
+// is meaningless and must be closed. As in Redis, the two bytes that end a bulk string are not checked.
+// One user at a time.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_RESP_PARSER_H_
 #define WEFT_EXAMPLES_RESP_SERVER_RESP_PARSER_H_
 
@@ -49,10 +48,10 @@ class RespParser {
   RespParser() = default;
   explicit RespParser(const Limits& limits) : limits_(limits) {}
 
-  // May write to `data`: what is quoted in an inline request is unquoted in place.
+  // May write to `data`: quoted parts of an inline request are unquoted in place.
   [[nodiscard]] Result Parse(char* data, std::size_t size);
 
-  // Of the last request, until Parse() is called again or the bytes are moved.
+  // Of the last request, until the next Parse() or a move of the bytes.
   std::span<const std::string_view> arguments() const { return arguments_; }
   std::size_t consumed() const { return position_; }
   // At least so many bytes more are needed.

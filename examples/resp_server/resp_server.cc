@@ -17,8 +17,8 @@
 namespace examples::resp {
 namespace {
 
-// To close while unread bytes are there makes the kernel reset the connection, and the peer may lose the last answer.
-// So the peer is told that it was the last, and gets a little time to close.
+// Closing with unread bytes makes the kernel reset the connection, and the peer may lose the last answer. So tell the
+// peer that it was the last, and give it a little time to close.
 void CloseGently(weft::io::TcpStream* stream) {
   constexpr std::chrono::milliseconds kPatience{500};
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
@@ -100,7 +100,7 @@ void RespServer::Sweep() {
   while (store_.RemoveExpired(kSweepBatch) >= kSweepBatch) weft::FiberYield();
 }
 
-// As a signal would, and in the same way: main() waits for them.
+// As a signal would, for which main() waits.
 void RespServer::Shutdown() { ::kill(::getpid(), SIGTERM); }
 
 std::string RespServer::Info() {

@@ -5,8 +5,8 @@
 //
 //     wait, holding nothing  ->  read  ->  run all requests that came  ->  write all answers
 //
-// One read and one write for what came together, however many requests it is. A connection that waits is its fiber's
-// parked stack and its descriptor.
+// One read and one write for all requests that came together. A waiting connection is its fiber's parked stack and its
+// descriptor.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 #define WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 
@@ -32,7 +32,7 @@ class RespServer final : private CommandHost {
     std::size_t request_bytes = std::size_t{1} << 30;
   };
 
-  // It must outlive the runtime, as it sets a timer (of which the runtime's end disposes).
+  // Must outlive the runtime, because it sets a timer (which ends with the runtime).
   RespServer(const Limits& limits, const Serving* serving);
 
   // A fiber for each connection.
@@ -47,7 +47,7 @@ class RespServer final : private CommandHost {
   std::string Info() override;
   void Shutdown() override;
 
-  // From bytes that are ready until all requests are answered. False: the connection ends.
+  // Answers all requests whose bytes are ready. False: the connection ends.
   bool ServeReady(weft::io::TcpStream* stream, std::uint64_t id);
   // False: the connection ends.
   bool AnswerAll(Workspace* workspace, Session* session);
@@ -58,7 +58,7 @@ class RespServer final : private CommandHost {
   const std::chrono::steady_clock::time_point started_at_;
   Store store_;
   WorkspacePool workspaces_;
-  // relaxed, both: nothing else is told by them.
+  // relaxed, both: they carry nothing else.
   std::atomic<std::uint64_t> last_id_{0};
   std::atomic<std::uint64_t> commands_{0};
 };

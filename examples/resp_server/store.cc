@@ -13,7 +13,7 @@
 
 namespace examples::resp {
 
-// The shards of some keys, locked. (Which ones they are is beyond the analysis.)
+// The shards of some keys, locked. (The analysis cannot tell which.)
 class Store::ShardSet {
  public:
   ShardSet(Store* store, Keys keys) WEFT_NO_THREAD_SAFETY_ANALYSIS : shards_(store->shards_.get()) {
@@ -35,7 +35,7 @@ Store::Store(const weft::base::Clock* clock) : clock_(clock), shards_(new Shard[
 
 Store::~Store() = default;
 
-// By the high bits: the map takes the low ones.
+// By the high bits: the map uses the low ones.
 std::size_t Store::IndexOf(std::string_view key) {
   static_assert(kShards == 64 && sizeof(std::size_t) == 8);
   return Hash()(key) >> 58;
@@ -97,7 +97,7 @@ std::size_t Store::CountExisting(Keys keys) {
 }
 
 bool Store::Set(std::string_view key, ValueRef value, const SetOptions& options) {
-  ValueRef old;  // Given up behind the lock (KV2).
+  ValueRef old;  // Released after the unlock (KV2).
   Shard& shard = ShardOf(key);
   const std::lock_guard guard(shard.mutex);
   Item* item = Find(&shard, key);
@@ -132,7 +132,7 @@ Store::AddResult Store::Add(std::string_view key, std::int64_t number, std::int6
 }
 
 std::size_t Store::Erase(Keys keys) {
-  std::vector<ValueRef> old;  // Given up behind the locks (KV2).
+  std::vector<ValueRef> old;  // Released after the unlock (KV2).
   old.reserve(keys.size());
   const ShardSet locked(this, keys);
   for (const std::string_view key : keys) {
@@ -169,7 +169,7 @@ std::optional<weft::Deadline> Store::ExpiryOf(std::string_view key) {
 void Store::Clear() {
   for (std::size_t i = 0; i < kShards; ++i) {
     Shard& shard = shards_[i];
-    Map map;  // Destroyed behind the lock (KV2).
+    Map map;  // Destroyed after the unlock (KV2).
     ExpiryQueue expiries;
     const std::lock_guard guard(shard.mutex);
     shard.map.swap(map);

@@ -4,19 +4,18 @@
 // Store: keys with values, some of which expire.
 //
 // Sharded by the key's hash: each shard is a hash map with a FiberMutex. A call on several keys locks their shards in
-// the order of their indices, so it is atomic as in Redis and no two calls wait for each other.
-// Keys that have expired are gone for every call at once; their memory is freed by the next call that meets them, or by
-// RemoveExpired(), which knows them by a queue in each shard, ordered by time.
+// the order of their indices, so it is atomic as in Redis and no two calls deadlock.
+// Expired keys are gone for every call at once. Their memory is freed by the next call that meets them, or by
+// RemoveExpired(), which finds them by a queue in each shard, ordered by time.
 //
 // Invariants
 //   KV1  An entry is in its shard's queue, once, exactly while it expires; `Entry::expiry` is its place there.
-//   KV2  Values are made and freed, and large maps destroyed, outside of the locks, but for what a counter makes.
+//   KV2  Values are made and freed, and large maps destroyed, outside of the locks, except for the values of counters.
 // Any fiber and any thread; a call may switch (FiberMutex). Times are the clock's.
 //
-// A FiberMutex and not a spin lock: an insertion allocates, and now and then makes the whole map larger; those who wait
-// then should not spin. The price is an atomic instruction more at each unlock, about a thirtieth of what a request of
-// a pipeline takes.
-// The hash is std::hash, which has no secret: who may choose the keys of strangers can make them collide.
+// A FiberMutex, not a spin lock: an insertion allocates, and now and then grows the whole map; waiters should not spin
+// then. The price is one more atomic instruction at each unlock, about a thirtieth of a pipelined request.
+// The hash is std::hash, which has no secret: an attacker who chooses keys can make them collide.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_STORE_H_
 #define WEFT_EXAMPLES_RESP_SERVER_STORE_H_
 
@@ -80,18 +79,18 @@ class Store {
   void Set(std::string_view key, ValueRef value) { (void)Set(key, std::move(value), SetOptions()); }
   // As many values as keys. Of a repeated key the last value stays.
   void Set(Keys keys, std::span<ValueRef> values);
-  // The value is a decimal number, "0" if there is none; *sum is what it has become.
+  // The value is a decimal number, "0" if there is none; *sum is its new value.
   [[nodiscard]] AddResult Add(std::string_view key, std::int64_t number, std::int64_t* sum);
 
-  // How many there were.
+  // Returns how many there were.
   std::size_t Erase(Keys keys);
-  // A time that has passed erases it. False: there is no such key.
+  // A time in the past erases it. False: there is no such key.
   bool ExpireAt(std::string_view key, TimePoint at);
   // Nothing: there is no such key; Deadline::None(): it does not expire.
   std::optional<weft::Deadline> ExpiryOf(std::string_view key);
 
   void Clear();
-  // At most about `most` of each shard that has any; how many in all.
+  // At most about `most` of each shard; returns how many in all.
   std::size_t RemoveExpired(std::size_t most);
   Counts counts();
 
@@ -100,7 +99,7 @@ class Store {
 
   struct Hash {
     using is_transparent = void;
-    // Not noexcept: libstdc++ keeps the hash in the node then, and neither a growing map nor a chain computes it again.
+    // Not noexcept: libstdc++ then keeps the hash in the node, and neither a growing map nor a chain computes it again.
     std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
   };
   struct Entry;

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Value: bytes that do not change, shared by the store and by those who send them. One allocation.
+// Value: immutable bytes, shared by the store and by those who send them. One allocation.
 //
-// A reader takes a reference under its shard's lock and sends the bytes without it: a slow client keeps a value alive
-// that has been overwritten since, but holds up nobody.
+// A reader takes a reference under its shard's lock and sends the bytes without it: a slow client keeps an overwritten
+// value alive, but holds up nobody.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_VALUE_H_
 #define WEFT_EXAMPLES_RESP_SERVER_VALUE_H_
 

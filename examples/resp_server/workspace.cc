@@ -13,7 +13,7 @@ namespace examples::resp {
 
 std::span<char> ReadBuffer::Room(std::size_t missing) {
   if (begin_ == end_) begin_ = end_ = 0;
-  // What is left of a request goes to the front, unless there is room enough behind it.
+  // The rest of a request moves to the front, unless there is enough room behind it.
   if (begin_ != 0 && capacity_ - end_ < std::max(missing, capacity_ / 2)) {
     std::memmove(bytes_.get(), bytes_.get() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
@@ -43,7 +43,7 @@ std::unique_ptr<Workspace> WorkspacePool::Take() {
 }
 
 void WorkspacePool::Put(std::unique_ptr<Workspace> workspace) {
-  // What a long request or answer has made large is not kept.
+  // Memory that a long request or answer has taken is not kept.
   if (workspace->input.capacity() > ReadBuffer::kBytes || workspace->output.capacity() > 2 * ReplyWriter::kFlushAt) {
     return;
   }

@@ -1,9 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workspace: what a connection needs while it has something to do: room to read to, the parser, room for answers. A
-// connection that waits for its next request has none; the few that work at the same time share the pool's, which stay
-// in the cache.
+// Workspace: what a connection needs while it works: an input buffer, the parser, an output buffer. A connection that
+// waits for its next request has none; the few that work at the same time share the pool's, which stay in the cache.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_WORKSPACE_H_
 #define WEFT_EXAMPLES_RESP_SERVER_WORKSPACE_H_
 
@@ -29,7 +28,7 @@ class ReadBuffer {
   std::span<char> unread() { return {bytes_.get() + begin_, end_ - begin_}; }
   bool empty() const { return begin_ == end_; }
   void Consume(std::size_t size) { begin_ += size; }
-  // Where to read to: at least a byte, for `missing` ones if they need no more memory than twice what has come.
+  // Where to read to: at least a byte, and `missing` ones if they need no more memory than twice what has come.
   // Invalidates unread().
   std::span<char> Room(std::size_t missing);
   void Filled(std::size_t size) { end_ += size; }

@@ -15,7 +15,7 @@
 namespace weft::rpc {
 namespace {
 
-// Never read or written: an address that is no frame's.
+// Only its address is used: it is no frame's.
 OutFrame taken{.next = nullptr, .size = 0};
 OutFrame* const kTaken = &taken;
 
@@ -35,8 +35,8 @@ bool BatchWriter::Write(OutFramePtr frame) {
   OutFrame* head = head_.load(std::memory_order_relaxed);
   do {
     mine->next = head == kTaken ? nullptr : head;
-    // release: the frame. Pairs with the acquire in TakeAll(). acquire, for one who becomes the writer: to_do_ and its
-    // neighbours as the last writer left them; pairs with the release in TryEnd().
+    // release: the frame. Pairs with the acquire in TakeAll(). acquire, for a new writer: to_do_ and its neighbours as
+    // the last writer left them; pairs with the release in TryEnd().
   } while (!head_.compare_exchange_weak(head, mine, std::memory_order_acq_rel, std::memory_order_relaxed));
   if (head != nullptr) return true;  // The writer will see it (BW1).
   owner_->BeginUse();                // The caller holds one.
@@ -93,7 +93,7 @@ bool BatchWriter::TryEnd() {
   return head_.compare_exchange_strong(expected, nullptr, std::memory_order_release, std::memory_order_relaxed);
 }
 
-// False: the kernel does not take more now, and the deadline was AtOnce().
+// False: the kernel takes no more now, and the deadline was AtOnce().
 bool BatchWriter::WriteToDo(Deadline deadline) {
   while (to_do_ != nullptr) {
     iovec parts[kMaxParts];
@@ -121,7 +121,7 @@ void BatchWriter::Sent(std::size_t bytes) {
     FrameDeleter()(std::exchange(to_do_, to_do_->next));
   }
   sent_of_first_ = left;
-  // relaxed: who waits for room learns of it by the event.
+  // relaxed: a waiter for room learns of it by the event.
   const std::size_t before = unsent_.fetch_sub(bytes, std::memory_order_relaxed);
   if (before > options_.max_unsent && before - bytes <= options_.max_unsent) room_.Set();
 }
@@ -132,7 +132,7 @@ void BatchWriter::HandOff() {
 }
 
 void BatchWriter::Fail() {
-  failed_.store(true, std::memory_order_relaxed);  // Who misses it gives a frame to the list, where it is dropped.
+  failed_.store(true, std::memory_order_relaxed);  // A missed failure only adds a frame to the list, which drops it.
   static_cast<void>(stream_->Shutdown());
   DropToDo();
   room_.Set();
@@ -150,7 +150,7 @@ void BatchWriter::DropToDo() {
 
 void BatchWriter::WaitForRoom() {
   while (TooMuchUnsent() && !failed()) {
-    room_.Reset();  // What was sent before a Set() that this undoes, we see below (EV3 in fiber_event.h).
+    room_.Reset();  // The loop sees frames sent before a Set() that this undoes (EV3 in fiber_event.h).
     if (TooMuchUnsent() && !failed()) room_.Wait();
   }
 }

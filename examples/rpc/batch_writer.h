@@ -3,13 +3,12 @@
 //
 // BatchWriter: many fibers send frames over one connection, and share the system calls.
 //
-// Who finds nobody writing becomes the writer: it lets the fibers that are ready run first (a yield), so that answers
-// and requests that are about to be sent come along, and then writes all that has been given since with one call. A
-// writer never waits on behalf of others: what the kernel does not take at once, and what came meanwhile, is written by
-// a fiber that is started for it.
+// A fiber that finds no writer becomes the writer. It first lets the ready fibers run (a yield), so that their answers
+// and requests come along, and then writes everything with one call. A writer never waits on behalf of others: a fiber
+// started for it writes what the kernel did not take at once, and what came meanwhile.
 //
-// So a frame waits once behind what is ready. Where that takes long, because handlers compute, sharing is worth less
-// than the time: a writer that was held up for more than kMaxHold lets the next kAtOnce go without.
+// So a frame waits once behind the ready fibers. If handlers compute for long, that time is worth more than the saving:
+// a writer that was held up for more than kMaxHold lets the next kAtOnce go without a yield.
 //
 //      head_   nullptr --Write: the caller is the writer--> a list, newest frame first
 //              a list  --the writer takes it--> kTaken
@@ -18,9 +17,9 @@
 // Invariants
 //   BW1  There is at most one writer, and while there is a frame in the list there is one.
 //   BW2  Frames go out in the order in which Write() put them into the list.
-//   BW3  After a failure nothing more is sent, and the connection is shut down, so that who reads from it learns of it.
-//   BW4  The writer holds a use of the owner, and its last touch is to give that back: so the owner, which outlives its
-//        uses, outlives the writer.
+//   BW3  After a failure nothing more is sent, and the connection is shut down, so that its reader learns of it.
+//   BW4  The writer holds a use of the owner, and gives it back as its last touch. The owner outlives its uses, hence
+//        the writer.
 // Rejected: a buffer under a mutex (messages are serialised under it, one after the other); one fiber that writes all
 // the time (a wake and two switches more where there is one caller).
 #ifndef WEFT_EXAMPLES_RPC_BATCH_WRITER_H_
@@ -40,7 +39,7 @@ namespace weft::rpc {
 
 class BatchWriter {
  public:
-  // Whose connection it is. Uses may be begun and ended by any fiber or thread.
+  // The owner of the connection. Any fiber or thread may begin and end uses.
   class Owner {
    public:
     virtual void BeginUse() noexcept = 0;
@@ -84,12 +83,12 @@ class BatchWriter {
   }
 
  private:
-  // What a writer does in the fiber that called Write(), before it leaves the rest to a fiber of its own.
+  // What a writer does in the fiber that called Write(), before it leaves the rest to its own fiber.
   static constexpr int kRoundsForOthers = 1;
   static constexpr std::size_t kMaxParts = 128;
   // Some hundred short handlers, or callers that take their answer and call again.
   static constexpr std::chrono::microseconds kMaxHold{500};
-  // Then it is tried again: at worst the answers to one of 33 batches are held up.
+  // Afterwards it yields again: at worst the answers to one of 33 batches are held up.
   static constexpr int kAtOnce = 32;
 
   // The writer. `borrowed`: in a caller's fiber.

@@ -102,7 +102,7 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
       call.code = refusal;
       call.text = why;
     } else {
-      call.ended.Wait();  // CC1: somebody else is about to say how it ended.
+      call.ended.Wait();  // CC1: another thread is about to say how it ended.
     }
   }
   controller->EndCall();

@@ -13,10 +13,10 @@
 // A caller waits in its fiber; a call lives on its stack.
 //
 // Invariants
-//   CC1  Who takes a call out of the table, and only he, says how it ended, and then sets its event. So the reader, a
-//        deadline and a cancellation that come at the same time do not meet.
-//   CC2  An id is never used again on the connection, so that an answer that comes after its call's end is nobody's.
-//   CC3  When the table is closed each call in it is ended, and no other enters: none waits for a dead connection.
+//   CC1  Only the thread that takes a call out of the table says how it ended, and then sets its event. So the reader,
+//        a deadline and a cancellation that come at the same time do not collide.
+//   CC2  An id is never used again on the connection, so an answer that comes after its call's end matches no call.
+//   CC3  Closing the table ends each call in it, and no other enters: none waits for a dead connection.
 // Call(), CancelCall(): any fiber and any thread. ReadAll(): one fiber.
 #ifndef WEFT_EXAMPLES_RPC_CLIENT_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_CLIENT_CONNECTION_H_
@@ -46,14 +46,14 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   ClientConnection(io::TcpStream stream, const FrameLimits& limits, const BatchWriter::Options& writing)
       : stream_(std::move(stream)), limits_(limits), writer_(this, &stream_, writing) {}
 
-  // Makes a call, until the controller's deadline; how it went is in the controller. Switches.
+  // Makes a call, until the controller's deadline; the controller gets the outcome. Switches.
   void Call(const google::protobuf::MethodDescriptor* method, Controller* controller,
             const google::protobuf::Message& request, google::protobuf::Message* answer);
-  // Who holds a reference. The call ends with CANCELED, unless it has ended.
+  // By a holder of a reference. The call ends with CANCELED, unless it has ended.
   void CancelCall(std::uint64_t id);
 
-  // Reads until the connection ends, and ends all calls. `on_farewell` is called when the server wants no more
-  // requests: they would be answered with UNAVAILABLE.
+  // Reads until the connection ends, and ends all calls. Calls `on_farewell` when the server wants no more requests: it
+  // would answer them with UNAVAILABLE.
   template <class F>
   void ReadAll(F&& on_farewell) {
     while (ReadOnce()) {
@@ -68,7 +68,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   void Shutdown() { static_cast<void>(stream_.Shutdown()); }
 
   BatchWriter::Counts write_counts() const { return writer_.counts(); }
-  // Answers that came, and reads that brought something.
+  // Answers received, and reads that brought something.
   std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
   std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A benchmark of the RPC: --callers fibers call EchoService, each the next time when it has its answer.
+// A benchmark of the RPC: --callers fibers call EchoService, each again as soon as it has its answer.
 //
 //   echo_server --listen=127.0.0.1:8000 --fiber_concurrency_hint=1 &
 //   echo_client --server=127.0.0.1:8000 --fiber_concurrency_hint=1 --callers=50 --connections=1 --rounds=5
 //
 // Each round prints calls per second and the time of a call; the last line the best and the median round. Every answer
-// is compared with what was sent; a wrong or failed one ends the program with status 1.
+// is compared with the question; a wrong or failed one ends the program with status 1.
 
 #include <gflags/gflags.h>
 
@@ -57,7 +57,7 @@ void Fail(const std::string& text) {
   if (failed_calls.fetch_add(1) == 0) std::cerr << "a call failed: " << text << "\n";
 }
 
-// Calls until the time is over; each call's time in nanoseconds.
+// Calls until then; returns each call's time in nanoseconds.
 std::vector<std::uint32_t> Call(Channel& channel, int caller, Steady::time_point until) {
   weft::rpc::EchoService::Stub stub(&channel);
   std::vector<std::uint32_t> times;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// EchoServiceImpl: answers with what it was sent, after sleep_us.
+// EchoServiceImpl: sends back the request's payload, after sleep_us.
 #ifndef WEFT_EXAMPLES_RPC_ECHO_SERVICE_H_
 #define WEFT_EXAMPLES_RPC_ECHO_SERVICE_H_
 

@@ -55,12 +55,12 @@ std::span<char> FrameReader::Room() {
   const std::size_t wanted = std::max(frame_size_, FrameHeader::kSize);  // by the frame at begin_
   if (block_ && have == 0) {
     if (block_->size() > kBlockSize) {
-      block_.reset();  // It was for a large frame.
+      block_.reset();  // It held a large frame.
     } else if (block_->HasOneRef()) {
       begin_ = end_ = 0;  // FR1: all its frames have gone.
     }
   }
-  // A new block also where little is left of the old one, so that a read brings many frames.
+  // A new block also if little of the old one remains, so that a read brings many frames.
   const bool fits = block_ && begin_ + wanted <= block_->size();
   if (!fits || (frame_size_ == 0 && block_->size() - end_ < kBlockSize / 8)) {
     auto next = base::MakeRefCounted<ReadBlock>(std::max(wanted, kBlockSize));

@@ -15,14 +15,14 @@
 // All numbers are little-endian. Answers may come in any order. A cancellation and a farewell have neither meta nor
 // body; a farewell's id is 0.
 //
-// FrameReader cuts what is read into frames. It reads into blocks that are shared by the frames that lie in them, so
-// that nothing is copied between the kernel and the parser: a block lives until the last of its frames has gone. Only
-// the beginning of a frame that did not fit is copied, to the next block.
+// FrameReader cuts the bytes that it reads into frames. The frames share the blocks that they were read into, so
+// nothing is copied between the kernel and the parser: a block lives until the last of its frames has gone. Only the
+// beginning of a frame that did not fit is copied, to the next block.
 //
 // Invariants
-//   FR1  Bytes of a block that belong to a frame given out are not written any more.
-//   FR2  Memory is taken for a frame only after its header was found good, and never more than the limits allow.
-//   FR3  After an error nothing more is read: where the next frame begins is not known.
+//   FR1  Bytes of a block that belong to a returned frame are not written any more.
+//   FR2  Memory is allocated for a frame only after its header was found valid, and never beyond the limits.
+//   FR3  After an error nothing more is read: the start of the next frame is unknown.
 // FrameReader: one user at a time. Frame: any thread; each has its own.
 #ifndef WEFT_EXAMPLES_RPC_FRAME_H_
 #define WEFT_EXAMPLES_RPC_FRAME_H_
@@ -61,7 +61,7 @@ struct FrameLimits {
   std::uint32_t max_body = 4 << 20;
 };
 
-// Bytes on their way from a connection to those who parse them.
+// Bytes on their way from a connection to its parsers.
 class ReadBlock final : public base::RefCounted<ReadBlock> {
  public:
   explicit ReadBlock(std::size_t size) : size_(size), data_(new char[size]) {}  // Not zeroed.
@@ -77,7 +77,7 @@ class ReadBlock final : public base::RefCounted<ReadBlock> {
   const std::unique_ptr<char[]> data_;
 };
 
-// One that was received.
+// A received frame.
 struct Frame {
   FrameHeader header;
   std::string_view meta;
@@ -96,18 +96,18 @@ class FrameReader {
 
   explicit FrameReader(const FrameLimits& limits) : limits_(limits) {}
 
-  // Where the next bytes go, at least one. Then Filled() says how many came.
+  // Where the next bytes go, at least one. Then Filled() tells how many came.
   std::span<char> Room();
   void Filled(std::size_t bytes) { end_ += bytes; }
 
-  // The next frame of what has come. Not to be called again after an error.
+  // The next complete frame. Not to be called again after an error.
   [[nodiscard]] Result Next(Frame* frame);
   const std::string& error() const { return error_; }
-  // No bytes of a frame that is not complete.
+  // No bytes of an incomplete frame.
   bool AtBoundary() const { return begin_ == end_; }
 
  private:
-  // A request of 100 bytes comes with some hundred others when there is much to do.
+  // Requests of 100 bytes come a few hundred at a time under load.
   static constexpr std::size_t kBlockSize = 64 << 10;
 
   Result Fail(std::string error);
@@ -120,7 +120,7 @@ class FrameReader {
   std::string error_;
 };
 
-// One to be sent. Freed by FreeFrame(), or by the BatchWriter that it was given to.
+// A frame to be sent. FreeFrame(), or the BatchWriter that it was given to, frees it.
 struct OutFrame {
   OutFrame* next;
   std::size_t size;
@@ -133,7 +133,7 @@ struct FrameDeleter {
 };
 using OutFramePtr = std::unique_ptr<OutFrame, FrameDeleter>;
 
-// `meta` and `body` may be nullptr; each is below 2 GiB, which is what protobuf serialises.
+// `meta` and `body` may be nullptr; each is below 2 GiB, protobuf's limit.
 OutFramePtr MakeFrame(FrameKind kind, std::uint64_t correlation_id, const google::protobuf::MessageLite* meta,
                       const google::protobuf::MessageLite* body);
 

@@ -70,7 +70,7 @@ void Channel::Keep(Slot* slot) {
         base::MakeRefCounted<ClientConnection>(std::move(stream), options_.limits, options_.writing);
     Enter(slot, connection);
     connection->ReadAll([&] { SetState(slot, State::kBroken, "the server is stopping"); });
-    // One that has worked is made again at once; who accepts and closes is left alone for a while.
+    // A connection that has worked is made again at once; a server that accepts and closes is left alone for a while.
     const bool worked = connection->answers() != 0;
     Leave(slot, worked ? State::kConnecting : State::kBroken);
     if (worked) {
@@ -83,7 +83,7 @@ void Channel::Keep(Slot* slot) {
   const std::scoped_lock lock(mutex_);
   slot->state = State::kBroken;
   --users_;
-  changed_.notify_all();  // Under the lock: the destructor goes on when it is free.
+  changed_.notify_all();  // Under the lock: then the destructor may go on.
 }
 
 void Channel::Enter(Slot* slot, base::RefPtr<ClientConnection> connection) {

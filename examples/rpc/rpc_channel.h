@@ -10,11 +10,11 @@
 //     stub.Echo(&controller, &request, &answer, done);           returns at once; done->Run() in a fiber, at the end
 //
 // Each connection has a fiber that makes it, reads from it, and makes it anew when it is lost: at once the first time,
-// then after a pause that doubles from backoff_least to backoff_most. Calls take the connections in turn. While none is
-// there they fail with UNAVAILABLE, unless one is being made for the first time or again after it has worked: then they
-// wait for it.
+// then after a pause that doubles from backoff_least to backoff_most. Calls take the connections in turn. Without a
+// connection they fail with UNAVAILABLE, unless one is being made for the first time or again after it has worked: then
+// they wait for it.
 //
-// What is larger than limits.max_body is not sent (TOO_LARGE). A server that sends more than that, or what is no frame,
+// Messages above limits.max_body are not sent (TOO_LARGE). A server that sends a larger one, or a malformed frame,
 // loses its connection, with the calls on it (CONNECTION_LOST).
 //
 // CallMethod(): any fiber and any thread, between Start() and Stop(). An asynchronous call is a blocking one in a fiber
@@ -48,7 +48,7 @@ class Channel final : public google::protobuf::RpcChannel {
  public:
   struct Options {
     std::size_t connections = 1;
-    // For calls whose controller has none.
+    // For calls whose controller sets none.
     std::chrono::nanoseconds timeout = std::chrono::nanoseconds::max();
     std::chrono::milliseconds connect_timeout{1000};
     std::chrono::milliseconds backoff_least{10};
@@ -63,8 +63,8 @@ class Channel final : public google::protobuf::RpcChannel {
 
   // Once. False: no fibers can be started.
   [[nodiscard]] bool Start();
-  // Calls in flight end with CONNECTION_LOST, others with UNAVAILABLE. Asynchronous calls may end later than this
-  // returns, but before the destructor does.
+  // Calls in flight end with CONNECTION_LOST, others with UNAVAILABLE. Asynchronous calls may end after this returns,
+  // but before the destructor does.
   void Stop();
 
   // The controller is a Controller.

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Controller: what belongs to one call besides its messages, on the client's side and on the server's: the time that it
-// may take, how it failed, whether it is cancelled.
+// Controller: what belongs to one call besides its messages, for client and server: its deadline, how it failed,
+// whether it is cancelled.
 //
 //     client    Controller controller;
 //               controller.set_timeout(50ms);
@@ -13,8 +13,8 @@
 //                 if (controller->deadline() ...) or controller->SetFailed("...");
 //                 done->Run();
 //
-// One call at a time; between calls it may be used again after Reset(). While a call goes on any fiber and any thread
-// may call StartCancel() and IsCanceled(); all else is for the caller, or for the handler.
+// One call at a time; reusable after Reset(). During a call any fiber and any thread may call StartCancel() and
+// IsCanceled(); all else is for the caller, or for the handler.
 #ifndef WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_
 #define WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_
 
@@ -41,8 +41,8 @@ class Controller final : public google::protobuf::RpcController {
   ~Controller() override;
 
   // --- Both sides ---
-  // Client: of the call that goes on or was the last. Server: when nobody waits for the answer any more. For calls that
-  // the handler makes itself: set_deadline(controller->deadline()).
+  // Client: of the present or last call. Server: when nobody waits for the answer any more. For calls that the handler
+  // makes itself: set_deadline(controller->deadline()).
   Deadline deadline() const { return deadline_; }
   bool Failed() const override { return code_ != OK; }
   std::string ErrorText() const override { return text_; }
@@ -52,17 +52,17 @@ class Controller final : public google::protobuf::RpcController {
 
   // --- Client ---
   void Reset() override;
-  // Of each call, from its start (else: the channel's); and a time that none goes on beyond.
+  // Of each call, from its start (default: the channel's); and a point in time that bounds all calls.
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_ = timeout; }
   void set_deadline(Deadline deadline) { latest_ = deadline; }
   // The call ends with CANCELED at once, unless it has ended; before a call: the next one does. The server is told. A
-  // call that waits for a connection to be made notices when that is over.
+  // call that waits for a connection notices only when that wait is over.
   void StartCancel() override;
 
   // --- Server ---
   void SetFailed(const std::string& reason) override { SetFailed(FAILED, reason); }
   void SetFailed(ErrorCode code, std::string reason);
-  // `callback` runs in a fiber: when the call is cancelled, or at once if it is already; else after its end.
+  // `callback` runs in a fiber: when the call is cancelled, or at once if it is already; otherwise after its end.
   void NotifyOnCancel(google::protobuf::Closure* callback) override;
 
  private:
@@ -74,7 +74,7 @@ class Controller final : public google::protobuf::RpcController {
   bool BeginCall(ClientConnection* connection, std::uint64_t id);
   void EndCall();
   void ResolveDeadline(std::chrono::nanoseconds default_timeout);
-  // Server. What is to be run, or nullptr.
+  // Server. Returns the callback that the caller must run, or nullptr.
   google::protobuf::Closure* MarkCanceled();
   google::protobuf::Closure* MarkEnded();
 

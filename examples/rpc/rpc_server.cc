@@ -48,7 +48,7 @@ std::error_code Server::Start(const io::SocketAddress& address) {
 std::vector<ServerConnection*> Server::UseAllConnections() {
   std::vector<ServerConnection*> connections;
   for (ServerConnection* c = first_connection_; c != nullptr; c = c->next_) {
-    c->BeginUse();  // It is in the list, so its reader has not given up its own.
+    c->BeginUse();  // It is in the list, so its reader still has its use.
     connections.push_back(c);
   }
   return connections;
@@ -57,7 +57,7 @@ std::vector<ServerConnection*> Server::UseAllConnections() {
 void Server::Stop(Deadline drain_until) {
   if (listening_ == nullptr) return;
   std::unique_lock lock(mutex_);
-  // Enter() looks at it under the lock, EndCall() without.
+  // Enter() reads it under the lock, EndCall() without.
   draining_.store(true, std::memory_order_seq_cst);
   std::vector<ServerConnection*> connections = UseAllConnections();
   lock.unlock();

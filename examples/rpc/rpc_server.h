@@ -10,18 +10,18 @@
 //     ...
 //     server.Stop(5s);
 //
-// A connection has a fiber that reads: it cuts what came into frames and starts the fibers for them, all of one read at
-// once. A handler may take as long as it likes and call `done` from anywhere; answers go out in the order in which they
-// are ready, those that are ready at the same time by one system call (batch_writer.h). Handlers throw nothing: an
+// A connection has a fiber that reads. It cuts the bytes into frames and starts the fibers for them, all of one read at
+// once. A handler may take as long as it likes and call `done` from anywhere. Answers go out in the order in which they
+// are ready; one system call sends those that are ready at the same time (batch_writer.h). Handlers throw nothing: an
 // exception that leaves one ends the process, as in any fiber.
 //
-// What is answered without calling the handler: requests over the limits (OVERLOADED: max_in_flight, admit); requests
-// whose time is over when their turn comes (DEADLINE_EXCEEDED); what cannot be parsed or is for nobody; all, while the
-// server stops (UNAVAILABLE). What is no frame ends the connection, after the answers to what came before; a frame that
-// is too large is told so first.
+// The server answers without calling the handler: requests over the limits (OVERLOADED: max_in_flight, admit); requests
+// whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service; all,
+// while the server stops (UNAVAILABLE). A malformed frame ends the connection, after the answers to what came before; a
+// frame that is too large is answered first.
 //
-// When a client has gone its calls are cancelled (RpcController::IsCanceled, NotifyOnCancel), as those that it cancels
-// itself.
+// When a client has gone, its calls are cancelled (RpcController::IsCanceled, NotifyOnCancel), like those that it
+// cancels itself.
 //
 // AddService(): before Start(). Start(), Stop(), the destructor: one fiber or thread, not a handler. counts(): anyone.
 #ifndef WEFT_EXAMPLES_RPC_RPC_SERVER_H_
@@ -57,9 +57,9 @@ class ServerConnection;
 class Server {
  public:
   struct Options {
-    // Requests that have come and are not answered. 0: no limit.
+    // Requests received and not yet answered. 0: no limit.
     std::size_t max_in_flight = 0;
-    // Asked for each request, in the fiber that reads; false: it is answered with OVERLOADED. Empty: all are taken.
+    // Called for each request, in the fiber that reads; false: the answer is OVERLOADED. Empty: all are taken.
     std::function<bool()> admit{};
     FrameLimits limits{};
     BatchWriter::Options writing{};
@@ -75,14 +75,14 @@ class Server {
   // Outlives the server.
   void AddService(google::protobuf::Service* service);
   [[nodiscard]] std::error_code Start(const io::SocketAddress& address);
-  // Graceful: no connection is accepted, clients are told to send no more, what they have sent before they learn of it
-  // is answered with UNAVAILABLE, what is in flight is answered. At the deadline connections are cut, and calls
-  // cancelled. Returns when the last handler has ended.
+  // Graceful: accepts no connection, tells clients to send no more, answers what they sent before they learned of it
+  // with UNAVAILABLE, and answers what is in flight. At the deadline it cuts connections and cancels calls. Returns
+  // when the last handler has ended.
   void Stop(Deadline drain_until);
 
   io::SocketAddress local_address() const { return listening_->local_address(); }
 
-  // Stop() has been called: requests that come are not begun.
+  // Stop() has been called: new requests are not begun.
   bool draining() const { return draining_.load(std::memory_order_relaxed); }
 
   struct Counts {
@@ -107,13 +107,13 @@ class Server {
 
   // By the readers.
   [[nodiscard]] bool BeginCall();
-  // Whether a connection that ends was ended by us.
+  // Whether we, not the peer, ended a connection.
   bool cut() const { return cut_.load(std::memory_order_relaxed); }
   void EndCall();
   void Enter(ServerConnection* connection);
   void Leave(ServerConnection* connection);
   void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
-  // With the lock; each use is to be ended.
+  // Under the lock; the caller must end each use.
   std::vector<ServerConnection*> UseAllConnections();
   google::protobuf::Service* FindService(const std::string& name) const;
 

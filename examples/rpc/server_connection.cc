@@ -21,7 +21,7 @@ using google::protobuf::Closure;
 
 namespace {
 
-// Far below what a client takes for a meta.
+// Far below a client's limit for a meta.
 constexpr std::size_t kMaxErrorText = 4096;
 
 }  // namespace
@@ -118,7 +118,7 @@ void ServerConnection::BeginUse() noexcept {
 }
 
 void ServerConnection::EndUse() noexcept {
-  // acq_rel: the last one hands all that the others did to Serve().
+  // acq_rel: the last one hands Serve() what all others did.
   if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) unused_.Set();
 }
 
@@ -127,7 +127,7 @@ void ServerConnection::Serve() {
   Next next = Next::kReadOn;
   while (next == Next::kReadOn) next = ReadOnce();
   if (next == Next::kEnd && !server_->cut()) CancelAll();
-  server_->Leave(this);  // While we have a use: who finds us there may begin one.
+  server_->Leave(this);  // While we have a use: a thread that finds us there may begin one.
   EndUse();
   unused_.Wait();
   if (next == Next::kEndAfterError) Linger();
@@ -201,7 +201,7 @@ void ServerConnection::Cancel(std::uint64_t id) {
       if (call.id() == id) callback = call.Cancel();
     }
   }
-  // In a fiber: it is the handler's code, and we have to read on.
+  // In a fiber: it is the handler's code, and we must read on.
   if (callback != nullptr && !StartFiberDetached([callback] { callback->Run(); })) callback->Run();
 }
 
@@ -227,15 +227,15 @@ void ServerConnection::Answer(std::uint64_t id, ErrorCode code, const std::strin
   AnswerMeta meta;
   meta.set_error_code(code);
   meta.set_error_text(text);
-  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kAnswer, id, &meta, nullptr)));  // Failed: nobody to tell.
+  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kAnswer, id, &meta, nullptr)));  // Failed: the client has gone.
 }
 
 void ServerConnection::SayFarewell() {
   static_cast<void>(writer_.Write(MakeFrame(FrameKind::kFarewell, 0, nullptr, nullptr)));
 }
 
-// To close a socket in which bytes are unread resets the connection, and the peer may lose our answer. So we read what
-// comes, without looking at it, until the peer has read that we are through.
+// Closing a socket with unread bytes resets the connection, and the peer may lose our answer. So read and discard until
+// the peer has read our end.
 void ServerConnection::Linger() {
   static_cast<void>(stream_->ShutdownWrite());
   const Deadline until = kLingerFor;

@@ -12,8 +12,8 @@
 //   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns
 //        when none is left, and the stream lives until then.
 //   SC2  A call is answered once: by its `done`, which deletes it.
-//   SC3  Who cancels finds a call under the connection's lock, and takes what is to be run out of it; it runs when the
-//        call may be gone.
+//   SC3  A canceller finds a call under the connection's lock and takes the callback out of it; the callback may run
+//        after the call is gone.
 #ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 
@@ -52,10 +52,10 @@ class ServerCall final : public google::protobuf::Closure {
   void Begin();
   // `done`.
   void Run() override;
-  // In place of Begin().
+  // Instead of Begin().
   void Refuse(ErrorCode code, const std::string& text);
 
-  // Under the connection's lock. What is to be run without it, or nullptr.
+  // Under the connection's lock. Returns the callback to be run without it, or nullptr.
   Closure* Cancel() { return controller_.MarkCanceled(); }
 
   std::uint64_t id() const { return id_; }
@@ -63,7 +63,7 @@ class ServerCall final : public google::protobuf::Closure {
  private:
   friend class ServerConnection;
 
-  // False: it cannot be, and the controller says why.
+  // False: the controller says why.
   bool Prepare();
 
   ServerConnection* const connection_;
@@ -82,9 +82,9 @@ class ServerConnection final : private BatchWriter::Owner {
  public:
   ServerConnection(Server* server, io::TcpStream* stream);
 
-  // Until the connection ends, and all its calls have.
+  // Returns when the connection and all its calls have ended.
   void Serve();
-  // Tells the client to send no more. Who has begun a use, or the reader.
+  // Tells the client to send no more. By the reader, or a holder of a use.
   void SayFarewell();
 
   void BeginUse() noexcept override;
@@ -94,7 +94,7 @@ class ServerConnection final : private BatchWriter::Owner {
   friend class Server;
   friend class ServerCall;
 
-  // What a fiber runs. A type, so that there are vectors of it.
+  // What a fiber runs. A type of its own, for vectors of it.
   struct BeginCall {
     ServerCall* call;
     void operator()() const { call->Begin(); }

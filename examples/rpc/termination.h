@@ -1,9 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TerminationSignals: for a program that runs until it is told to end. SIGTERM and SIGINT are blocked from the
-// constructor on, in the threads that are started later too, and wait for Wait(). The main thread, before the runtime
-// starts.
+// TerminationSignals: for a program that runs until it is told to end. Its constructor blocks SIGTERM and SIGINT in
+// this thread and those started later, and keeps them for Wait(). The main thread, before the runtime starts.
 #ifndef WEFT_EXAMPLES_RPC_TERMINATION_H_
 #define WEFT_EXAMPLES_RPC_TERMINATION_H_
 
@@ -27,7 +26,7 @@ class TerminationSignals {
     int number = 0;
     sigwait(&set_, &number);
   }
-  // ... or the time is over. 0: no limit.
+  // Until a signal comes or the time is over. 0: no limit.
   void WaitFor(double seconds) const {
     if (seconds <= 0) return Wait();
     timespec left{};

@@ -31,15 +31,15 @@ namespace {
 
 using weft::Deadline;
 
-// The soft limit is low so that select() keeps working; nobody selects here.
+// The soft limit is low for the sake of select(), which nobody uses here.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // Else with what there is: the listener says so when it is not enough.
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // On failure the listener reports when descriptors run out.
 }
 
-// The signals that end us, blocked in this thread and in those that it starts, so that only AwaitEnd() gets them.
+// Blocks the end signals in this thread and in those that it starts, so that only AwaitEnd() gets them.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);

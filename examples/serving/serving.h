@@ -10,14 +10,14 @@
 //   }
 //
 // --listen            where; port 0 lets the kernel choose. "<name>: listening on 127.0.0.1:41234" on standard output
-//                     says where that is, as soon as connections are accepted
+//                     tells the address, as soon as connections are accepted
 // --max_connections   at once; others wait in the kernel
 // --duration          seconds, 0: until SIGINT or SIGTERM
 // --drain             seconds that handlers have to end by themselves afterwards
-// and those of the runtime (--fiber_concurrency_hint ...).
+// and the flags of the runtime (--fiber_concurrency_hint ...).
 //
-// Run() raises the limit of descriptors to what the process may have. It returns what main() returns: 0 after a regular
-// end, 1 if it could not listen, 2 for flags that cannot be.
+// Run() raises the limit of descriptors to the process's maximum. It returns main()'s status: 0 after a regular end, 1
+// if it could not listen, 2 for impossible flags.
 #ifndef WEFT_EXAMPLES_SERVING_SERVING_H_
 #define WEFT_EXAMPLES_SERVING_SERVING_H_
 
@@ -38,7 +38,7 @@ class Serving {
   int Run(std::function<void(weft::io::TcpStream&)> handler);
 
   // --- By the handlers ---
-  // Nothing more is accepted: whoever would wait for another request ends instead.
+  // Nothing more is accepted: a handler that would wait for another request must end instead.
   bool stopping() const noexcept { return stopping_.load(std::memory_order_relaxed); }  // A hint: the streams end too.
   weft::io::TcpServer::Counts counts() const { return server_->counts(); }
 

@@ -11,8 +11,8 @@
 
 namespace examples {
 
-// Makes an EC key on P-256 and a certificate for `name` that is good for a day, and gives both to `context`.
-// False, and *error says why: OpenSSL refused.
+// Makes an EC key on P-256 and a certificate for `name` that is valid for a day, and gives both to `context`. False,
+// with *error: OpenSSL refused.
 [[nodiscard]] bool UseNewCertificate(SSL_CTX* context, const std::string& name, std::string* error);
 
 }  // namespace examples

@@ -22,12 +22,12 @@ using boost::system::error_code;
 
 using TlsStream = asio::ssl::stream<weft::io::AsioStream>;
 
-// On the fiber's stack. A record of TLS has at most 16 KiB; a larger one comes in parts.
+// On the fiber's stack. A TLS record has at most 16 KiB; a larger one comes in parts.
 constexpr std::size_t kReadSize = 4096;
 
 void CountUp(std::atomic<std::uint64_t>* count) { count->fetch_add(1, std::memory_order_relaxed); }  // Statistics.
 
-// Until the peer ends, or something does. The error says what: eof is the peer's close_notify.
+// Until the peer ends or an error. The error eof is the peer's close_notify.
 error_code Echo(TlsStream* tls, const TlsTimeouts& timeouts) {
   for (;;) {
     char data[kReadSize];
@@ -73,7 +73,7 @@ void EchoTls(weft::io::TcpStream* stream, asio::ssl::context* context, const Ser
   } else if (error == asio::error::timed_out) {
     CountUp(&counts->timed_out);
     Shutdown(&tls, timeouts);
-  } else if (serving.stopping()) {  // That ends reads as a peer does that has gone.
+  } else if (serving.stopping()) {  // The stop ends reads as a peer does that has gone.
     CountUp(&counts->stopped);
     Shutdown(&tls, timeouts);
   } else {

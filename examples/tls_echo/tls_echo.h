@@ -1,15 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// EchoTls: a TLS connection from its handshake to its close_notify; what comes goes back.
+// EchoTls: a TLS connection from its handshake to its close_notify; it sends back what it receives.
 //
-// boost::asio::ssl::stream over Weft's AsioStream: where the stream would block, the fiber is parked. One that waits
-// keeps no buffers of OpenSSL's (SSL_MODE_RELEASE_BUFFERS); two of 17 KiB each are Asio's.
+// boost::asio::ssl::stream over Weft's AsioStream: where the stream would block, the fiber parks. A waiting one keeps
+// no buffers of OpenSSL's (SSL_MODE_RELEASE_BUFFERS); Asio keeps two of 17 KiB each.
 //
-// How it ends: the peer's close_notify is answered by ours. A peer that just closes its connection has cut the stream
-// short (a truncation attack looks the same); there is nothing left to tell it. A peer that is silent for longer than
-// the idle timeout, and all when the server stops, are sent our close_notify. A handshake that takes too long, or that
-// fails, is the end at once.
+// How it ends: our close_notify answers the peer's. A peer that just closes its connection has cut the stream short (a
+// truncation attack looks the same) and gets nothing. A peer that is silent for longer than the idle timeout gets our
+// close_notify; so do all when the server stops. A handshake that fails or takes too long ends the connection at once.
 #ifndef WEFT_EXAMPLES_TLS_ECHO_TLS_ECHO_H_
 #define WEFT_EXAMPLES_TLS_ECHO_TLS_ECHO_H_
 
@@ -38,7 +37,7 @@ struct TlsCounts {
   std::atomic<std::uint64_t> cut_short{0};
 };
 
-// Sets what is common to all connections: TLS 1.2 and later.
+// Sets the options common to all connections: TLS 1.2 and later.
 void Configure(boost::asio::ssl::context* context);
 
 // A fiber. Leaves the stream for its owner to close.

@@ -24,7 +24,7 @@
 namespace weft::base {
 namespace {
 
-// Two threads that store, each into its own variable, and then look at the other's. How often neither saw the other's
+// Two threads each store into their own variable and then load the other's. Counts how often neither saw the other's
 // store.
 template <class Fence>
 int MissesOfEachOther(int rounds, Fence often, Fence rarely) {
@@ -66,7 +66,7 @@ TEST(AsymmetricFence, OneOfTwoThreadsSeesTheOthersStore) {
   EXPECT_EQ(MissesOfEachOther(100'000, &LightFence, &HeavyFence), 0);
 }
 
-// What the test above sees is not that the two never meet.
+// Shows that the test above does not pass only because the two never meet.
 #if !WEFT_TSAN  // Its call between the store and the load lets nearly every store become visible before the load.
 TEST(AsymmetricFence, WithTwoLightOnesTheyMissEachOtherNowAndThen) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one CPU";

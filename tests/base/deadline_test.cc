@@ -178,7 +178,7 @@ TEST(Deadline, ConvertsTimePointsOfAnotherClockByTheirDistanceFromItsPresent) {
   const auto before = steady_clock::now();
   const Deadline deadline = system_clock::now() + seconds(100);
   const auto after = steady_clock::now();
-  // The two clocks are read one after the other: allow for the thread being away in between.
+  // The two clocks are read one after the other: allow for the thread being descheduled in between.
   EXPECT_GE(deadline.time_point(), before + seconds(99));
   EXPECT_LE(deadline.time_point(), after + seconds(101));
 }
@@ -193,7 +193,7 @@ TEST(Deadline, SaturatesTimePointsOfAnotherClock) {
   EXPECT_TRUE(Deadline(system_clock::time_point()).expired());
 }
 
-// Stands still at a time that has a fraction of a nanosecond, so that rounding it up would make deadlines early.
+// Stands still at a time with a fraction of a nanosecond: rounding it up would make deadlines early.
 struct FineClock {
   using rep = std::int64_t;
   using period = std::pico;
@@ -205,7 +205,7 @@ struct FineClock {
 };
 
 TEST(Deadline, OfAnotherClockIsNeverEarly) {
-  const testing::ClockStandsStill still;  // Or the time that passes would hide half a nanosecond.
+  const testing::ClockStandsStill still;  // Else passing time would hide half a nanosecond.
   FineClock::present = 1'000'500;
   const auto before = steady_clock::now();
   // 4,999,000.5 ns ahead; half a nanosecond less if the present were rounded up.

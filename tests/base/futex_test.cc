@@ -58,7 +58,7 @@ TEST(Futex, WakeSaysHowManyItWoke) {
   std::thread waiter([&] {
     while (word.load() == 1) static_cast<void>(FutexWait(&word, 1));
   });
-  while (FutexWake(&word, 1) == 0) std::this_thread::yield();  // It is asleep at some time.
+  while (FutexWake(&word, 1) == 0) std::this_thread::yield();  // It sleeps at some time.
   word.store(2);
   FutexWake(&word, 1);
   waiter.join();

@@ -20,7 +20,7 @@ struct Line {
   std::string text;
 };
 
-// Catches what is logged during a test.
+// Catches log lines during a test.
 class Log : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -23,7 +23,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Sanitizers make a system call and an atomic dearer by about this.
+// Sanitizers slow down a system call and an atomic by about this factor.
 constexpr int kSlower = WEFT_TSAN || WEFT_ASAN ? 10 : 1;
 
 TEST(Parker, AnUnparkBeforeTheParkIsKept) {
@@ -130,7 +130,8 @@ TEST(Parker, LosesNoWakeUpOfManyProducers) {
   for (std::thread& producer : producers) producer.join();
 }
 
-// Each round the one Unpark() comes about when the time-out does.  Swallowed by it, it would be missed for ever.
+// Each round the one Unpark() comes about when the time-out does.  If the time-out swallowed it, it would be missed for
+// ever.
 TEST(Parker, LosesNoUnparkThatComesTogetherWithATimeOut) {
   constexpr int kRounds = 1000;
   const auto give_up = steady_clock::now() + std::chrono::seconds(60);
@@ -140,7 +141,7 @@ TEST(Parker, LosesNoUnparkThatComesTogetherWithATimeOut) {
   std::thread waker([&] {
     for (int i = 0; i < kRounds; ++i) {
       while (round.load() <= i && steady_clock::now() < give_up) std::this_thread::yield();
-      // The kernel is late by its timer slack (50 us) and by the time that it takes to get a CPU.
+      // The kernel is late by its timer slack (50 us) and by the wait for a CPU.
       const auto when = time_out.load() + microseconds(i % 120);
       while (steady_clock::now() < when) CpuRelax();
       parker.Unpark();
@@ -193,7 +194,7 @@ TEST(Parker, SleepsOnOverSignals) {
   for (int i = 0; i < 200; ++i) {
     handled = 0;
     ASSERT_EQ(pthread_kill(sleeper.native_handle(), SIGUSR1), 0);
-    while (handled == 0 && !returned) std::this_thread::yield();  // It has a CPU, so it comes back to its sleep.
+    while (handled == 0 && !returned) std::this_thread::yield();  // It has a CPU, so it returns to its sleep.
     ASSERT_FALSE(returned);
   }
   parker.Unpark();

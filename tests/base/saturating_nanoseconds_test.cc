@@ -62,7 +62,7 @@ TEST(SaturatingNanoseconds, RoundsDownWhereItIsTold) {
   EXPECT_EQ(SaturatingNanoseconds<Rounding::kDown>(hours::min()), nanoseconds::min());
 }
 
-// Against a division that rounds down, and one more if something is left.
+// Compares with a division that rounds down, plus one if there is a remainder.
 template <class Duration>
 class SaturatingNanosecondsOf : public ::testing::Test {};
 

@@ -46,7 +46,7 @@ TEST(SpinLock, WorksWithTheStandardGuards) {
 
 class SpinLockContended : public ::testing::TestWithParam<int> {};
 
-// More threads than CPUs: those that are descheduled as holders make the others sleep.
+// More threads than CPUs: descheduled holders make the others sleep.
 TEST_P(SpinLockContended, ExcludesAndPublishes) {
   const int threads_count = GetParam();
   const int rounds = 400'000 / threads_count / kSlower;
@@ -86,7 +86,7 @@ TEST(SpinLock, SleepsInsteadOfBurningTheCpuWhileTheHolderDoesNotRun) {
   });
   while (!waiting) std::this_thread::yield();
   const auto held = std::chrono::milliseconds(200);
-  std::this_thread::sleep_for(held);  // The test is of the time that passes.
+  std::this_thread::sleep_for(held);  // The test is about passing time.
   lock.unlock();
   waiter.join();
   EXPECT_LT(burnt, held / 2);
@@ -114,7 +114,7 @@ TEST(SpinLock, AllSleepersGetItInTheEnd) {
   EXPECT_EQ(had_it, 20 * kThreads);
 }
 
-// The last of the holders destroys it: unlock() may touch it no more after it is free (SL2).
+// The last holder destroys it: unlock() may not touch it after it is free (SL2).
 TEST(SpinLock, MayBeDestroyedByTheLastHolder) {
   struct Shared {
     SpinLock lock;

@@ -56,7 +56,7 @@ TEST(ThreadEnd, AThreadLocalsDestructorMayArmIt) {
   EXPECT_EQ(Events(), "thread_local second ");
 }
 
-// Arms itself again, as a destructor that uses the library once more does.
+// Arms itself again, as a destructor that uses the library again does.
 constinit ThreadEnd twice([](void* what) {
   Events() += static_cast<const char*>(what);
   if (what == first) append_at_end.Arm(second);

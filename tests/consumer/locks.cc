@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is partly in headers and partly in the library, under contention: a program compiled with NDEBUG on a library
-// without, and the reverse.
+// Code that is partly in headers and partly in the library, under contention: a program compiled with NDEBUG on a
+// library without, and the reverse.
 
 #include <cstdio>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kFibers = 16;
 constexpr int kRounds = 2000;
 
-// Even: the lock is held over a switch now and then, so that others queue up.
+// Even: holds the lock over a switch now and then, so that others queue up.
 void LockOften(weft::FiberMutex* mutex, weft::FiberSharedMutex* shared, long* count, long* shared_count) {
   for (int i = 0; i < kRounds; ++i) {
     {

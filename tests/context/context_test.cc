@@ -125,7 +125,7 @@ TEST_F(ContextTest, AThousandFlowsUseOneStackOneAfterTheOther) {
 TEST_F(ContextTest, AFlowStartsWithAnAlignedStack) {
   bool aligned = false;
   Flow flow([&](Flow&) {
-    // What the ABI promises to a function; movaps on its frame relies on it.
+    // The ABI's promise to a function; movaps on its frame relies on it.
     aligned = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) % 16 == 0;
   });
   flow.Resume(&here_);
@@ -133,7 +133,7 @@ TEST_F(ContextTest, AFlowStartsWithAnAlignedStack) {
 }
 
 #if defined(__x86_64__)
-// Calls function(argument) with rbx, rbp, r12..r15 set to values made of `seed`; how many of them came back changed.
+// Calls function(argument) with rbx, rbp, r12..r15 set to values made of `seed`; returns how many of them changed.
 extern "C" int CallWithPatterns(void (*function)(void*), void* argument, std::uint64_t seed);
 asm(R"(
   .text

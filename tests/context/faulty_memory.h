@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of stacks: a kernel that refuses what a test wants it to refuse.
+// For tests of stacks: a kernel that refuses on request.
 #ifndef WEFT_TESTS_CONTEXT_FAULTY_MEMORY_H_
 #define WEFT_TESTS_CONTEXT_FAULTY_MEMORY_H_
 

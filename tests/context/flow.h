@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Flow: the smallest coroutine on top of Context, for tests. TestThread: a thread that resumes flows on request, so
-// that a test can say which thread a flow goes on in.
+// that a test chooses the thread.
 
 #ifndef WEFT_TESTS_CONTEXT_FLOW_H_
 #define WEFT_TESTS_CONTEXT_FLOW_H_
@@ -47,16 +47,16 @@ class Flow {
     std::free(stack_);
   }
 
-  // Goes on in the flow until it suspends or ends.
+  // Resumes the flow until it suspends or ends.
   void Resume(Carrier* carrier) {
     carrier->running = this;
     SwitchContext(&carrier->own, &context_, carrier);
   }
 
-  // In the flow: back to whoever resumed it.
+  // In the flow: returns to the thread that resumed it.
   void Suspend() { carrier_ = static_cast<Carrier*>(SwitchContext(&context_, &carrier_->own, carrier_)); }
 
-  // In the flow: straight to another flow, as one fiber does that blocks.
+  // In the flow: switches straight to another flow, as a fiber does that blocks.
   void SwitchTo(Flow* next) {
     carrier_->running = next;
     next->carrier_ = carrier_;
@@ -85,7 +85,7 @@ class Flow {
   bool done_ = false;
 };
 
-// Runs one function at a time on its own thread; Run() returns when it has been run.
+// Runs one function at a time on its own thread; Run() returns after it.
 class TestThread {
  public:
   TestThread() : thread_([this] { Loop(); }) {}

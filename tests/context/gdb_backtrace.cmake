@@ -1,6 +1,5 @@
-# gdb's `bt` inside a flow ends at the entry trampoline, before and after the flow was suspended.  So does one of the
-# suspended flow, seen from outside through its saved stack pointer: where the registers lie there is Boost's affair,
-# which this test pins down for debugger scripts.
+# gdb's `bt` inside a flow ends at the entry trampoline, before and after the flow was suspended.  So does one of the suspended flow, from outside,
+# through its saved stack pointer: Boost decides where the registers lie there, and this test pins that down for debugger scripts.
 #   cmake -DPROGRAM=... -DPROCESSOR=... -P gdb_backtrace.cmake
 # Prints "skipped: ..." where gdb may not trace a process.
 find_program(GDB gdb REQUIRED)

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A flow a few functions deep, for gdb_backtrace.cmake to look at: gdb stops in StopHere(), and in StopOutside()
-// while the flow is suspended.
+// A flow a few functions deep for gdb_backtrace.cmake: gdb stops in StopHere(), and in StopOutside() while the flow is
+// suspended.
 
 #include "weft/base/cpu.h"
 

@@ -153,8 +153,8 @@ TEST(OverflowHandlerDeathTest, TheFormerHandlerComesAfterTheReport) {
       testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
 }
 
-// As google::InstallFailureSignalHandler() after StartRuntime(): it replaced ours, and could not even run on the stack
-// that was used up.
+// As google::InstallFailureSignalHandler() after StartRuntime(): it replaced ours, and could not even run on the
+// exhausted stack.
 TEST(OverflowHandlerDeathTest, AHandlerThatWasInstalledLaterComesAfterTheReport) {
   EXPECT_EXIT(
       {
@@ -174,7 +174,7 @@ void HandleAndPassOn(int signal, siginfo_t* info, void* machine_context) {
   g_replaced.sa_sigaction(signal, info, machine_context);
 }
 
-// It calls what it has replaced, which is ours, which calls it ...
+// It calls the handler that it has replaced, which is ours, which calls it ...
 TEST(OverflowHandlerDeathTest, AHandlerThatCallsOursIsNotCalledInARing) {
   EXPECT_EXIT(
       {

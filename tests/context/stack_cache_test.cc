@@ -39,7 +39,7 @@ TEST(StackCache, ExchangesHalfOfItselfWithThePool) {
     for (void* each : tops) cache.Push(each);
     EXPECT_LE(cache.size(), 32u);
     EXPECT_GE(cache.size(), 16u);
-    // The ones that stay are the warmest.
+    // The remaining ones are the warmest.
     for (int i = 39; i >= 30; --i) EXPECT_EQ(cache.Pop(), tops[static_cast<std::size_t>(i)]);
     for (int i = 30; i <= 39; ++i) cache.Push(tops[static_cast<std::size_t>(i)]);
     cache.Clear();

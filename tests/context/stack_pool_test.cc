@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// Collects what is logged.
+// Collects log lines.
 class LogCapture {
  public:
   LogCapture() {

@@ -44,7 +44,7 @@ TEST(StackRegistry, PlacesThatWereGivenUpAreUsedAgain) {
   }
 }
 
-// There was room for 1,024; the next pool that needed one was told that there is no memory.
+// There was space for 1,024; the next pool that needed one was told that there is no memory.
 TEST(StackRegistry, HasRoomForThousandsOfRegions) {
   constexpr std::size_t kRegions = 5000;
   for (std::size_t i = 0; i < kRegions; ++i) ASSERT_TRUE(RegisterStackRegion(RegionAt(i))) << i;

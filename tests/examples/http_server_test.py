@@ -566,7 +566,7 @@ class Many(unittest.TestCase):
             self.assertEqual(stats(server)["fibers"], fibers + total)
             self.assertEqual(server.descriptors(), descriptors + total)
             each = (server.resident_bytes() - resident) / total
-            # The workers look for work for a moment before they sleep, and stacks are handed back.
+            # The workers search for a moment before they sleep, and stacks are given back.
             used = []
             for _ in range(
                 3
@@ -582,7 +582,7 @@ class Many(unittest.TestCase):
             )
             self.assertLess(min(used), 0.002)
             if not SANITIZED:
-                # Two pages of stack, one for the buffer and the fiber, and a little of tables.
+                # Two pages of stack, one for the buffer and the fiber, and some tables.
                 self.assertLess(each, 20_000)
             # All of them still work.
             for connection in connections[:: max(1, total // 100)]:
@@ -612,7 +612,7 @@ class Many(unittest.TestCase):
             first = grow()
             self.assertGreater(first, 100 * len(body))
             time.sleep(2)  # They are given back after one second. The connections stay open.
-            # Not nothing: the heap is not reused to the last hole. Were nothing given back it would be all of it.
+            # Not nothing: the heap does not reuse every hole. If nothing were given back it would be everything.
             self.assertLess(grow(), 0.75 * first)
 
     @unittest.skipIf(
@@ -623,7 +623,7 @@ class Many(unittest.TestCase):
             connections = [server.connect() for _ in range(150)]
             for connection in connections:
                 connection.sendall(GET)
-            # As many as there are descriptors; the rest waits in the kernel.
+            # As many as there are descriptors; the others wait in the kernel.
             served = 0
             wait_for(lambda: "has to wait" in server.read_log(), "a line in the log")
             while True:

@@ -40,8 +40,8 @@ std::ostream& operator<<(std::ostream& out, const Parsed& parsed) {
   return out << "error '" << parsed.error << "', left " << parsed.left;
 }
 
-// Feeds `text` in pieces whose sizes `next_size` says. The bytes that are there are given in a buffer of exactly their
-// size, another one each time: a parser that looks behind it, or keeps an address, is found by AddressSanitizer.
+// Feeds `text` in pieces of the sizes that `next_size` returns. The bytes lie in a buffer of exactly their size, each
+// time another one: AddressSanitizer finds a parser that reads behind it, or keeps an address.
 template <class NextSize>
 Parsed ParseInPieces(std::string_view text, const RespParser::Limits& limits, NextSize&& next_size) {
   RespParser parser(limits);
@@ -217,8 +217,8 @@ TEST(RespParser, HowTheBytesAreSplitMakesNoDifference) {
   }
 }
 
-// Streams that are nearly valid: whatever they mean, they mean the same however they are split, and no byte outside of
-// the buffer is looked at (AddressSanitizer).
+// Streams that are nearly valid: they mean the same however they are split, and no byte outside of the buffer is read
+// (AddressSanitizer).
 TEST(RespParser, MalformedBytesMeanTheSameHoweverTheyAreSplit) {
   std::mt19937_64 random(20260102);
   constexpr std::string_view kInteresting = "*$\r\n\"'\\x0123456789-+ :\0\xff"sv;

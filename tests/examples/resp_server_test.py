@@ -20,7 +20,7 @@ import unittest
 from server_process import LIMIT, Server, read_to_end, reset, wait_for
 
 PROGRAM = sys.argv.pop(1)
-# Under a sanitizer everything takes longer, and memory says nothing.
+# Under a sanitizer everything takes longer, and memory figures mean nothing.
 SANITIZED = "--sanitized" in sys.argv and not sys.argv.remove("--sanitized")
 
 
@@ -159,7 +159,7 @@ class Benchmark(WithServer):
     def test_redis_benchmark_has_no_errors(self):
         requests = "5000"
         for pipeline in ("1", "16"):
-            # It ends with an error at the first answer that is one.
+            # It ends with an error at the first answer that is an error.
             got = run_tool(
                 *("redis-benchmark", "-p", str(self.server.port), "-q", "-P", pipeline, "-c", "50", "-n", requests),
                 *("-r", "1000", "-t", "ping,set,get,incr,mset"),
@@ -202,7 +202,7 @@ class Pipelines(WithServer):
             resident = self.server.resident_bytes()
             for _ in range(20):
                 self.assertEqual(ask_and_quit(self.server, b"PING\r\n"), b"+PONG\r\n+OK\r\n")
-            # 200 MB of answers are not kept anywhere: the value is sent from where it is.
+            # 200 MB of answers are kept nowhere: the value is sent from its place.
             if not SANITIZED:
                 self.assertLess(self.server.resident_bytes() - resident, 50_000_000)
             for _ in range(count):
@@ -233,7 +233,7 @@ class Misbehaviour(WithServer):
             with self.subTest(request[:20]):
                 expected = b"-ERR Protocol error: " + error + b"\r\n"
                 self.assertEqual(ask(self.server, request), expected)
-                # What stood before it is answered, what comes after it is not looked at.
+                # Requests before it are answered, bytes after it are not read.
                 self.assertEqual(
                     ask(self.server, b"PING\r\n" + request + b"\r\nPING\r\n" * 1000), b"+PONG\r\n" + expected
                 )
@@ -248,7 +248,7 @@ class Misbehaviour(WithServer):
             try:
                 self.assertEqual(read_to_end(connection), b"-ERR Protocol error: too big request\r\n")
             except ConnectionResetError:
-                pass  # The rest that it sent was more than the server cared to read.
+                pass  # It sent more than the server would read.
 
     def test_pipelined_garbage_ends_only_its_connection(self):
         random_bytes = random.Random(2)

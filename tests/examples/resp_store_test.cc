@@ -176,7 +176,7 @@ TEST_F(StoreTest, ClearLeavesNothing) {
   EXPECT_EQ(Get("k1"), "w");
 }
 
-// Against a plain map, with few keys, so that all meets all.
+// Against a plain map, with few keys, so that calls collide.
 TEST_F(StoreTest, AgreesWithAPlainMapOverRandomCalls) {
   struct Expected {
     std::string value;
@@ -281,8 +281,8 @@ TEST_P(StoreInFibers, NoIncrementIsLost) {
   EXPECT_EQ(total, 16 * 2000);
 }
 
-// Writers set all keys to one value at once, in orders of their own; readers must never see two values. That they end
-// shows that the order of the shards' locks holds.
+// Writers set all keys to one value at once, in different orders; readers must never see two values. The test ends only
+// if the order of the shards' locks holds.
 TEST_P(StoreInFibers, SeveralKeysAreSetAndReadAtOnce) {
   constexpr int kKeys = 20;
   std::vector<std::string> names;

@@ -163,7 +163,7 @@ class TlsEcho(unittest.TestCase):
         with serve() as server:
             with secure(server.connect()) as tls:
                 self.assertEqual(echo(tls, b"hello"), b"hello")
-                # Threads have the name of the one that starts them until they have set their own: Asio's would keep it.
+                # A thread has its starter's name until it sets its own: Asio's would keep it.
                 deadline = time.monotonic() + 10
                 while len(set(names := worker_names(server.pid))) != len(names) and time.monotonic() < deadline:
                     time.sleep(0.01)

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a fiber shares with its Fiber is given back by whoever comes last, and not touched after that: also in builds
+// The last of a fiber and its Fiber frees what they share, and nobody touches it after that: also checked in builds
 // without AddressSanitizer.
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kMaxBlocks = 100'000;
 
-// While it is on, memory that is given back is cleared and kept.
+// While it is on, freed memory is cleared and kept.
 struct Quarantine {
   std::atomic<bool> on{false};
   std::atomic<std::size_t> count{0};

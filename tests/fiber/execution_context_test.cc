@@ -315,7 +315,7 @@ TEST_P(ExecutionContextTest, ADestructorOfAContextValueMayUseFiberLocals) {
   auto context = FiberExecutionContext::Create();
   Fiber fiber({.execution_context = context.get()}, [&] { user.Get(); });
   context.reset();
-  fiber.Join();  // The leak checker sees whether the string went.
+  fiber.Join();  // The leak checker sees whether the string is gone.
 }
 
 }  // namespace

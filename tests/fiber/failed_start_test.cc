@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// TryStartRuntime() when the system gives no memory or no threads: an error in words, nothing has changed, and the next
-// start works (RT5 in fiber/runtime_instance.h).
+// TryStartRuntime() without memory or threads: it returns an error in words, changes nothing, and the next start works
+// (RT5 in fiber/runtime_instance.h).
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
-#if !WEFT_ASAN && !WEFT_TSAN  // They have their own of what is replaced here.
+#if !WEFT_ASAN && !WEFT_TSAN  // They replace the same functions.
 
 namespace {
 
@@ -82,7 +82,7 @@ class FailedStart : public ::testing::Test {
  protected:
   FailedStart() {
     base::SetLogSink([](base::LogSeverity, const char*, int, std::string_view) {});  // A line for each thread refused.
-    EXPECT_EQ(TerminateOnce(), std::size_t{0});  // What is made once in a process is made.
+    EXPECT_EQ(TerminateOnce(), std::size_t{0});  // Makes what is made once in a process.
     threads_ = Threads();
   }
   ~FailedStart() override { base::SetLogSink(nullptr); }

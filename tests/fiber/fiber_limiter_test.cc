@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 const Fiber::Attributes kUnlessOverloaded{.refuse_if_overloaded = true};
 
-// Waits for what must come; the test's time limit is the limit.
+// Waits for a certain event; the test's time limit is the limit.
 template <class F>
 void Until(F&& f) {
   while (!f()) std::this_thread::yield();
@@ -140,7 +140,7 @@ TEST_P(FiberLimiterTest, ThreadsTogetherKeepToTheLimitOfFibers) {
   EXPECT_LE(waiters.count(), kLimit + kLimit / 8 + kThreads);
 }
 
-// Threads have counters of their own; those of threads that are gone, and of too many threads at once, count too.
+// Threads have counters of their own. Those of ended threads, and of too many threads at once, count too.
 TEST_P(FiberLimiterTest, NoAnswerIsLostWhicheverThreadAsks) {
   const RuntimeOf runtime(WithLimits(0ms, 1'000'000));
   constexpr std::size_t kThreads = 100;
@@ -161,7 +161,7 @@ TEST_P(FiberLimiterTest, NoAnswerIsLostWhicheverThreadAsks) {
   }
 }
 
-// Fibers that always have something to do, so many that each waits for ten times the limit.
+// Fibers that are always ready, so many that each waits for ten times the limit.
 class Burners {
  public:
   void Start(std::size_t count, const Fiber::Attributes& attributes = {}) {
@@ -210,7 +210,7 @@ TEST_P(FiberLimiterTest, WhatAsksIsRefusedWhileReadyFibersWaitTooLong) {
   }));
   Until([&] { return refused.load(); });
   burners.Stop();
-  // FL1: nothing was asked for by anybody else meanwhile, so no fiber brings it to an end.
+  // FL1: nobody else asked meanwhile, so no fiber ends it.
   const auto stopped = std::chrono::steady_clock::now();
   Until([] { return TryAdmit() == Admission::kAdmitted; });
   EXPECT_LT(std::chrono::steady_clock::now() - stopped, 10s) << "of 0.1 s, on a machine that does other things";
@@ -226,7 +226,7 @@ TEST(FiberLimiter, AnOverloadedGroupDoesNotCloseTheOther) {
     return StartFiberDetached({.scheduling_group = group, .refuse_if_overloaded = true}, [] {});
   };
   Until([&] { return !start_in(1); });
-  // Any group will do: each start goes to the one that has time.
+  // Any group will do: each start goes to the one that is free.
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(TryAdmit(), Admission::kAdmitted);
     ASSERT_TRUE(start_in(0));
@@ -286,7 +286,7 @@ TEST(FiberLimiterDeathTest, WithoutARuntimeItAbortsByName) {
   EXPECT_DEATH(static_cast<void>(IsOverloaded()), "IsOverloaded: the runtime does not run");
 }
 
-// What GetSchedulingCounts() says of waits.
+// What GetSchedulingCounts() reports of waits.
 TEST_P(FiberLimiterTest, TheSchedulerTellsHowLongReadyFibersWait) {
   const RuntimeOf runtime(GetParam());
   FiberLatch latch(1000);

@@ -110,7 +110,7 @@ TEST_P(FiberLocalTest, OverAlignedTypesAreAligned) {
   });
 }
 
-// Writes down its end.
+// Writes its end into a log.
 struct Witness {
   ~Witness() {
     if (log != nullptr) log->push_back(tag);
@@ -128,7 +128,7 @@ TEST_P(FiberLocalTest, DestructorsRunYoungestFirst) {
         (*local)->log = &log;
         (*local)->tag = local == &a ? "a" : local == &b ? "b" : "c";
       }
-      a->tag = "a";  // Touched again: its age is that of its making.
+      a->tag = "a";  // Touched again: its age counts from its making.
     };
     if (in_fiber) {
       InFiber(body);
@@ -139,7 +139,7 @@ TEST_P(FiberLocalTest, DestructorsRunYoungestFirst) {
   }
 }
 
-// Looks around while it is destroyed.
+// Reads other fiber-locals while it is destroyed.
 struct Inquisitive {
   ~Inquisitive() {
     if (inquire) inquire();
@@ -147,7 +147,7 @@ struct Inquisitive {
   std::function<void()> inquire;
 };
 
-// Part of what peers get wrong: they run these destructors on the worker's own stack, where nothing may wait.
+// A peer's bug: it runs these destructors on the worker's own stack, where nothing may wait.
 TEST_P(FiberLocalTest, DestructorsRunOnTheFibersOwnStack) {
   FiberLocal<Inquisitive> local;
   char* on_fiber_stack = nullptr;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is not allowed ends the process with a message that says what it was.  Each case dies in a process of its own.
+// Misuse ends the process with a message that names it.  Each case dies in a process of its own.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 class FiberMisuseDeathTest : public ::testing::Test {
  protected:
   FiberMisuseDeathTest() {
-    // The runtime is started in the process that dies: a forked one would have no workers.
+    // The dying process starts the runtime: a forked one would have no workers.
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 
@@ -194,7 +194,7 @@ TEST_F(FiberMisuseDeathTest, TwoJoinsOfOneFiberAtATime) {
                "Fiber::Join: fiber 'shared' \\(id [0-9]+\\) is being joined already");
 }
 
-// The join found the state gone.
+// The join found the state freed.
 TEST_F(FiberMisuseDeathTest, DetachOrMoveBesideAJoin) {
   constexpr auto kBesideAJoin = [](void (*then)(Fiber&)) {
     StartRuntime(OptionsOf({1, 1}));
@@ -277,7 +277,7 @@ TEST_F(FiberMisuseDeathTest, AnExceptionThatLeavesAFiberEndsTheProcess) {
 
 #if !WEFT_TSAN  // It takes a fiber for a thread of its own, and dies by a check of its own.
 TEST_F(FiberMisuseDeathTest, PthreadExitInAFiber) {
-  // clang lets the fiber end in a call of std::terminate() that tells nothing of where it comes from.
+  // clang lets the fiber end in a call of std::terminate() that does not show its origin.
   EXPECT_DEATH(InFiber([] { pthread_exit(nullptr); }), "fiber 'culprit' \\(id [0-9]+\\): .*pthread_exit\\(\\)");
   // Beside an exception that is being handled.
   EXPECT_DEATH(InFiber([] {
@@ -296,7 +296,7 @@ TEST_F(FiberMisuseDeathTest, TerminateWithoutAnException) {
                "fiber 'culprit' \\(id [0-9]+\\): without an exception, std::terminate\\(\\) was called");
 }
 
-// It was called, too, for who set it before the runtime was started.
+// A handler set before the runtime was started used to be called, too.
 TEST_F(FiberMisuseDeathTest, TheProgramsOwnTerminateHandlerGoesOn) {
   EXPECT_EXIT(
       {

@@ -100,7 +100,7 @@ TEST_P(FiberTest, MoveOnlyAndLargeCallablesAreMovedIntoTheFiber) {
   EXPECT_EQ(last, 'x');
 }
 
-// Where the callable lay until the fiber ran, its time-outs lie later.
+// A fiber's time-outs lie where its callable lay until it ran.
 TEST_P(FiberTest, CapturesOutliveWaitsWithATimeOut) {
   std::array<std::uint64_t, 8> captured{};
   for (std::size_t i = 0; i < captured.size(); ++i) captured[i] = 0x0123456789abcdef * (i + 1);
@@ -118,7 +118,7 @@ TEST_P(FiberTest, CapturesOutliveWaitsWithATimeOut) {
   EXPECT_TRUE(intact);
 }
 
-// A fiber that ended, or was left, with other settings handed them on to the one that began after it.
+// A fiber that ended, or was left, with other settings passed them on to the next one that began.
 TEST_P(FiberTest, AFiberStartsWithTheFloatingPointControlOfItsWorker) {
   const auto control = [] {
     std::fenv_t environment;
@@ -298,8 +298,8 @@ TEST_P(FiberTest, DispatchRunsTheNewFiberBeforeTheCallerGoesOn) {
     for (int i = 0; i < 100; ++i) {
       bool ran = false;
       Fiber fiber(Launch::Dispatch, [&ran] { ran = true; });
-      // With one worker the order is certain.  With more, the caller may be taken up by another worker while the new
-      // fiber is in its first instructions; Join then says the same.
+      // With one worker the order is certain.  With more, another worker may resume the caller while the new fiber is
+      // in its first instructions; Join then says the same.
       if (GetConcurrencyHint() == 1) {
         EXPECT_TRUE(ran);
       }
@@ -355,7 +355,7 @@ TEST(FiberTestWithOneWorker, NestedDispatchGoesDepthFirst) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
-// A guarantee, not an accident: programs of one worker may build on it.
+// A guarantee, not an accident: programs of one worker may rely on it.
 TEST(FiberTestWithOneWorker, FibersRunInTheOrderInWhichTheyBecameReady) {
   const RuntimeOf runtime(Shape{1, 1});
   constexpr int kFibers = 100;

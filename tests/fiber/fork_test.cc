@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// fork() beside a runtime: the child is told what it cannot do, and may do the rest.
+// fork() beside a runtime: the child learns what it cannot do, and may do the rest.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of fork(): what a child says and how it ends.
+// For tests of fork(): what a child writes and how it ends.
 
 #ifndef WEFT_TESTS_FIBER_FORKED_CHILD_H_
 #define WEFT_TESTS_FIBER_FORKED_CHILD_H_

@@ -66,7 +66,7 @@ TEST(LateStartDeathTest, ARuntimeFromFlagsInAStaticConstructorSaysWhyNot) {
 std::atomic<int> accepted{0};
 std::atomic<int> run{0};
 
-// All that a plain thread does, for the first time or once more.
+// Everything that a plain thread does, for the first time or again.
 void UseEverything() {
   if (StartFiberDetached([] { run.fetch_add(1); })) accepted.fetch_add(1);
   std::optional<Fiber> fiber = Fiber::TryStart({.refuse_if_overloaded = true}, [] { run.fetch_add(1); });
@@ -96,7 +96,8 @@ struct UsesEverythingAtItsEnd {
 
 class LateStart : public InEachShape {
  protected:
-  // Runs f in threads that end, some of which have used the library before, and checks what their ends have started.
+  // Runs f in threads that end, some of which have used the library before, and checks what f has started at their
+  // ends.
   static void InThreadsThatEnd(void (*f)(), int starts_in_each) {
     accepted = 0;
     run = 0;
@@ -131,7 +132,7 @@ TEST_P(LateStart, APthreadKeysDestructorStartsFibers) {
   InThreadsThatEnd([] { pthread_setspecific(key, &key); }, 3);
 }
 
-// Of plain threads: nothing else of the library has run in them before. Under ASan: nor does anything leak.
+// In plain threads that have run nothing else of the library. Under ASan: nothing leaks, either.
 TEST(LateStartOfFiberLocals, WhatAPthreadKeysDestructorMakesFirstIsDestroyed) {
   struct Counted {
     Counted() { alive().fetch_add(1); }

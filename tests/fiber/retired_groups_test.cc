@@ -21,7 +21,7 @@ SchedulingGroup::Options Group(int id, unsigned workers = 1) {
   return options;
 }
 
-// A group as a runtime leaves it: nobody runs in it.
+// A group as a runtime leaves it: without workers.
 void Retire(RetiredGroups* retired, std::unique_ptr<SchedulingGroup> group, std::size_t unfinished) {
   group->Stop();
   std::vector<std::unique_ptr<SchedulingGroup>> groups;
@@ -68,7 +68,7 @@ TEST(RetiredGroups, AForkedChildUsesNoneOfItsParents) {
   retired.Reserve(1);
   group = retired.ReuseOrMake(Group(0));
   EXPECT_NE(group.get(), parents);
-  // Its own are used again.
+  // It reuses its own.
   const SchedulingGroup* const own = group.get();
   Retire(&retired, std::move(group), /*unfinished=*/0);
   EXPECT_EQ(retired.ReuseOrMake(Group(0)).get(), own);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A test fixture that runs a runtime of a given shape around each test, and sees to it that no fiber is left.
+// A test fixture that runs a runtime of a given shape around each test, and checks that no fiber is left.
 
 #ifndef WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_
 #define WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_
@@ -27,8 +27,8 @@
 
 namespace weft::fiber {
 
-// The kernel's number of the calling thread.  (std::this_thread::get_id() may be kept over a switch: the compiler takes
-// it for constant.)
+// The kernel's number of the calling thread.  (std::this_thread::get_id() may survive a switch: the compiler takes it
+// for constant.)
 WEFT_TLS_ACCESSOR inline pid_t ThreadNumber() {
   base::OpaqueBarrier();
   return static_cast<pid_t>(::syscall(SYS_gettid));

@@ -37,7 +37,7 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-// Catches what is logged while it lives.
+// Catches log lines while it lives.
 class LogCatcher {
  public:
   LogCatcher() {
@@ -133,7 +133,7 @@ TEST_P(RuntimeTest, TerminateRefusesStartsFromPlainThreads) {
   waiting.Join();  // It has ended: needs no runtime.
 }
 
-// A thread that is about to start a fiber, or looks at the groups.
+// A thread that is about to start a fiber, or reads the groups.
 class ThreadInside {
  public:
   ThreadInside() {
@@ -157,7 +157,7 @@ class ThreadInside {
   std::thread thread_;
 };
 
-// As far as can be seen in a while.
+// As far as a while can show.
 template <class Condition>
 bool Stays(Condition condition) {
   const auto end = Steady::now() + 50ms;
@@ -203,7 +203,7 @@ TEST_P(RuntimeTest, TheGroupsStayUntilAThreadHasLookedAtThem) {
   fiber.Join();
 }
 
-// However long that takes: when TerminateRuntime() returns the thread has nothing of the runtime in its hands.
+// However long that takes: when TerminateRuntime() returns, the thread holds nothing of the runtime.
 TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
   struct Shared {
     std::atomic<bool> moving{false};
@@ -217,7 +217,7 @@ TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
     SlowToMove(SlowToMove&& other) noexcept : shared(other.shared) {
       shared->moving = true;
       while (!shared->go_on) std::this_thread::yield();
-      // Time enough for a TerminateRuntime() that does not wait; one that does is not there however long this takes.
+      // Enough time for a TerminateRuntime() that does not wait; one that does passes however long this takes.
       const auto until = Steady::now() + 100ms;
       while (!shared->terminated && Steady::now() < until) std::this_thread::yield();
       shared->terminated_before_the_move_was_over = shared->terminated.load();
@@ -237,7 +237,7 @@ TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
     unfinished = TerminateRuntime();
     shared.terminated = true;
   });
-  // It refuses starts first of all. With that it is on its way.
+  // It refuses starts first: then it is under way.
   while (std::optional<Fiber> fiber = Fiber::TryStart({}, [] {})) fiber->Join();
   shared.go_on = true;
   terminator.join();
@@ -302,7 +302,7 @@ class UnfinishedFibersTest : public ::testing::TestWithParam<Shape> {
     options.terminate_timeout = 30ms;
     return options;
   }
-  // For what unfinished fibers hold on to: they never give it back.
+  // For objects that unfinished fibers hold: they never release them.
   template <class T>
   static T& Immortal() {
     static auto* const list = new std::vector<std::unique_ptr<T>>;
@@ -489,8 +489,8 @@ TEST(RuntimeRestart, FiberLocalsAndWaitsWorkInEachRuntime) {
   }
 }
 
-// A plain thread may wake fibers up to the very end: its Set() may still be under way when the fiber it woke has ended,
-// the runtime has drained and the next one starts.
+// A plain thread may wake fibers up to the very end: its Set() may still be running when the woken fiber has ended, the
+// runtime has drained and the next one starts.
 TEST(RuntimeRestart, AThreadMayStillBeInsideTheWakeUpThatLetTheRuntimeEnd) {
   const int rounds = WEFT_TSAN || WEFT_ASAN ? 60 : 200;
   for (int round = 0; round < rounds; ++round) {

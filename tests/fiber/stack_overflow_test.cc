@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Frames that do not fit into a fiber's stack end the process, with the fiber's name, whatever their size; none is
-// written to another fiber's stack.
+// Frames that exceed a fiber's stack end the process, with the fiber's name, whatever their size; none writes to
+// another fiber's stack.
 
 #include <glog/logging.h>
 #include <gtest/gtest.h>
@@ -36,11 +36,11 @@ bool DiedBySegmentationFault(int status) {
 class StackOverflowDeathTest : public ::testing::Test {
  protected:
   StackOverflowDeathTest() {
-    // The runtime is started in the process that dies: a forked one would have no workers.
+    // The dying process starts the runtime: a forked one would have no workers.
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 
-  // In a fiber, while other fibers are parked on the stacks around it.
+  // In a fiber, while other fibers are parked on the neighbouring stacks.
   template <class F>
   static void AmongOthers(const Fiber::Attributes& attributes, F f) {
     FiberEvent never;
@@ -78,7 +78,7 @@ TEST_F(StackOverflowDeathTest, AFrameLargerThanAnyGuardIsNamed) {
       DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
 }
 
-// In code that was compiled without -fstack-clash-protection, as other libraries' may be, the guard's size counts.
+// The guard's size matters in code compiled without -fstack-clash-protection, as other libraries may be.
 TEST_F(StackOverflowDeathTest, AFrameThatDoesNotProbeButIsNotLargerThanTheGuardIsNamed) {
   EXPECT_EXIT(
       {
@@ -101,7 +101,7 @@ TEST_F(StackOverflowDeathTest, AFiberMayHaveAGuardOfItsOwn) {
       DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
 }
 
-// glog's handler does not call the one that it replaces, and does not run on the alternate stack.
+// glog's handler neither calls the one that it replaces nor runs on the alternate stack.
 TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStart) {
   EXPECT_EXIT(
       {
@@ -116,8 +116,8 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStar
       "weft: stack overflow in fiber culprit[^~]*SIGSEGV");
 }
 
-// Without the monitor, which checks, too, as soon as a worker is up. Several times in a row: a worker looks at its 1st,
-// 2nd, 4th, ... fiber anyway, and housekeeping now and then.
+// Without the monitor, which checks, too, as soon as a worker is up. Several times in a row: a worker checks at its
+// 1st, 2nd, 4th, ... fiber anyway, and housekeeping now and then.
 TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledWhileAllWorkersSlept) {
   EXPECT_EXIT(
       {
@@ -130,7 +130,7 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledWhileAllWork
           google::InstallFailureSignalHandler();
           struct sigaction glogs = {};
           sigaction(SIGSEGV, nullptr, &glogs);
-          // Until the last look is so long ago; the clock that is asked for it may be 10 ms late.
+          // Until the last check is long enough ago; its clock may be 10 ms late.
           std::this_thread::sleep_for(context::kLookAtHandlersEvery + std::chrono::milliseconds(20));
           if (i == 2) Fiber({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); }).Join();
           Fiber([&] {
@@ -146,7 +146,7 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledWhileAllWork
       "weft: stack overflow in fiber culprit[^~]*SIGSEGV");
 }
 
-// Several times: housekeeping looks once.
+// Several times: housekeeping checks once.
 TEST_F(StackOverflowDeathTest, IsNamedThoughHandlersWereInstalledByAFiberThatNeverPauses) {
   EXPECT_EXIT(
       {

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A start that cannot be done leaves nothing behind: copying or moving the callable throws, or memory is exhausted, at
-// each place where that can happen.
+// A failed start leaves nothing behind: copying or moving the callable throws, or memory is exhausted, at each place
+// where that can happen.
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ int throw_at = 0;  // The so-many-th copy or move from now on throws; 0: none do
 
 struct Thrown {};
 
-// Throws as told. kBytes: of its captures. It cannot be moved without a throw, so it goes to the heap.
+// Throws on request. kBytes: of its captures. Its move may throw, so it goes to the heap.
 template <std::size_t kBytes>
 class Touchy {
  public:
@@ -105,7 +105,7 @@ class TouchyCopy {
 class StartExceptions : public InEachShape {
  protected:
   void SetUp() override {
-    // What is made once, by the first start.
+    // Makes what the first start makes once.
     ASSERT_TRUE(OthersRun());
     ASSERT_TRUE(NoneIsLeft());
     ran = 0;
@@ -113,7 +113,7 @@ class StartExceptions : public InEachShape {
 
   static bool NoneIsLeft() { return scheduling_group::WaitUntilNoFibers(std::chrono::seconds(20), 0); }
 
-  // `start` says what it has started, or throws.
+  // `start` returns what it has started, or throws.
   template <class Start>
   void EachFailureLeavesNothing(Start start) {
     for (const bool memory : {false, true}) {
@@ -207,7 +207,7 @@ TEST_P(StartExceptions, AJoinableFiber) {
   });
 }
 
-// The constructor aborts if memory is exhausted; what the callable throws, it throws.
+// The constructor aborts if memory is exhausted, and passes on the callable's exceptions.
 TEST_P(StartExceptions, AFibersConstructor) {
   const Fiber::Attributes attributes = Full();
   for (int n = 1;; ++n) {
@@ -242,7 +242,7 @@ TEST_P(StartExceptions, ABatch) {
   });
 }
 
-// A phantom that was counted made the end of the runtime wait for as long as it may.
+// A phantom fiber in the count made the end of the runtime wait for its full time-out.
 TEST_P(StartExceptions, TheRuntimeEndsAtOnceAfterwards) {
   throw_at = 1;
   const TouchyCopy touchy;

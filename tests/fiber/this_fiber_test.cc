@@ -84,7 +84,7 @@ TEST_P(ThisFiberTest, SleepUntilWorksWithAnyClock) {
   });
 }
 
-// A clock that goes back by an hour, once: the sleeper must not wake before the time has come by that clock.
+// A clock that is set back by an hour, once: the sleeper must not wake before the time has come by that clock.
 struct ClockThatIsSetBack {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What programs written for tRPC-Cpp do, under its header names: replace "trpc/coroutine/" with "weft/fiber/" and
-// trpc:: with weft::, and it works, with all warnings as errors.
+// Programs written for tRPC-Cpp, under its header names: replace "trpc/coroutine/" with "weft/fiber/" and trpc:: with
+// weft::, and they work, with all warnings as errors.
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(TrpcPort, RunAsFiberIsInTheGlobalNamespaceAndNeedsNoTestFramework) {
   EXPECT_FALSE(fiber::IsRuntimeRunning());
 }
 
-// As the user guide does: no look at what the start says.
+// As the user guide does: ignores the result.
 TEST(TrpcPort, AFiberIsStartedWithoutALookAtTheResult) {
   RunAsFiber([] {
     FiberLatch latch(5);
@@ -117,7 +117,7 @@ TEST(TrpcPort, AFiberTakesAGenericLambdaAndAStdRef) {
     EXPECT_EQ(x, 2);
     Fiber([](int& value) { ++value; }, std::ref(x)).Join();
     EXPECT_EQ(x, 3);
-    // As std::thread: who takes the wrapper gets it.
+    // As std::thread: a callable that takes the wrapper gets it.
     Fiber([](auto value) { ++value.get(); }, std::ref(x)).Join();
     EXPECT_EQ(x, 4);
     Fiber(
@@ -208,7 +208,7 @@ TEST(TrpcPortDeathTest, UnsafeInitRefusesASecondObject) {
   EXPECT_DEATH(number.UnsafeInit(nullptr, [](int*) {}), "UnsafeInit: called outside of FiberExecutionContext::Execute");
 }
 
-// Each timed form of the user guide, its arguments in the order they have there.
+// Each timed form of the user guide, with its order of arguments.
 TEST(TrpcPort, TheTimedFormsTakeTheirTimesWhereTheyAlwaysDid) {
   RunAsFiber([] {
     const auto no = [] { return false; };
@@ -275,7 +275,7 @@ TEST(TrpcPort, ATimedMutexIsUnlockedByAnotherFiber) {
     FiberTimedMutex mutex;
     mutex.lock();
     Fiber([&] { mutex.unlock(); }).Join();
-    // Who waits for itself is let in by another.
+    // A fiber that waits for itself is let in by another.
     mutex.lock();
     FiberEvent about_to_wait;
     Fiber other([&] {

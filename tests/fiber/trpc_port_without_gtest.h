@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// For trpc_port_test.cc: what is to compile without GoogleTest, or with few headers.
+// For trpc_port_test.cc: code that must compile without GoogleTest, or with few headers.
 
 #ifndef WEFT_TESTS_FIBER_TRPC_PORT_WITHOUT_GTEST_H_
 #define WEFT_TESTS_FIBER_TRPC_PORT_WITHOUT_GTEST_H_

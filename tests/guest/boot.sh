@@ -39,12 +39,12 @@ as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo --non-interactive "$@"; fi
 }
 
-# The package that the metapackage stands for.
+# The package that the metapackage depends on.
 kernel_package() {
   apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1
 }
 
-# Into <folder>/kernel/vmlinuz, which appears only when it is whole.
+# Into <folder>/kernel/vmlinuz, which appears only when it is complete.
 fetch_kernel() {
   local package scratch
   package=$(kernel_package)
@@ -58,14 +58,14 @@ fetch_kernel() {
   mkdir -p "$scratch"
   (
     cd "$scratch" || exit 1
-    # A package that has been replaced on the server since the lists were read: read them again.
+    # The server has replaced a package since the lists were read: read them again.
     apt-get download "$package" || { as_root apt-get update --quiet && apt-get download "$(kernel_package)"; } || exit 1
     dpkg-deb --extract ./*.deb unpacked && mv unpacked/boot/vmlinuz-* vmlinuz && rm -rf unpacked ./*.deb
   ) || return 1
   mv "$scratch" "$folder/kernel"
 }
 
-# The program with what it needs, at the paths where its loader looks.
+# The program with its libraries, at the paths where its loader searches.
 make_initramfs() {
   local root="$folder/$name.root" library
   rm -rf "$root"

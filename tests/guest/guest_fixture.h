@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A runtime on the guest, and fibers where a test wants them.
+// A runtime on the guest, and fibers in chosen places.
 #ifndef WEFT_TESTS_GUEST_GUEST_FIXTURE_H_
 #define WEFT_TESTS_GUEST_GUEST_FIXTURE_H_
 
@@ -31,12 +31,12 @@ using scheduling_group::SchedulingGroup;
 
 class GuestTest : public ::testing::Test {
  protected:
-  // One group for each node, unless options say otherwise. The fixture's planted violations are made here.
+  // One group for each node, unless options say otherwise. Makes the fixture's planted violations.
   static fiber::Options OneGroupPerNode() {
     fiber::Options options;
     options.numa_aware = Planted("numa_off") ? fiber::NumaAware::kOff : fiber::NumaAware::kOn;
     options.worker_disallow_cpu_migration = true;
-    // The same machine, but each CPU said to be beside another node's memory.
+    // The same machine, but each CPU claims another node's memory.
     if (Planted("wrong_node")) {
       options.topology =
           NodesOfKernel().size() == 2 ? "numa:2(indexes=1,0) core:4 pu:1" : "numa:4(indexes=1,2,3,0) core:2 pu:1";
@@ -60,7 +60,7 @@ class GuestTest : public ::testing::Test {
     return groups;
   }
 
-  // The node that the kernel says the group's CPUs are beside; -1: several.
+  // The kernel's node of the group's CPUs; -1: several.
   static int NodeOf(const SchedulingGroup& group) {
     int node = -1;
     for (int cpu : group.options().cpus) {

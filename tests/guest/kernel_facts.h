@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel says of the machine, of threads and of memory. It asks the kernel itself, with parsers of its own:
-// what it is compared with comes from the library.
+// The kernel's facts about the machine, threads and memory. It asks the kernel itself, with parsers of its own, because
+// the library's answers are compared with them.
 #ifndef WEFT_TESTS_GUEST_KERNEL_FACTS_H_
 #define WEFT_TESTS_GUEST_KERNEL_FACTS_H_
 
@@ -93,8 +93,8 @@ inline int NodeOfCpu(int cpu) {
   return -1;
 }
 
-// The nodes that pages are on; -ENOENT: the page has no memory. One call for many: it makes all CPUs empty their lists
-// of fresh pages first, which takes milliseconds.
+// The nodes that pages are on; -ENOENT: the page has no memory. One call for many: it first makes all CPUs empty their
+// lists of fresh pages, which takes milliseconds.
 inline std::vector<int> NodesOfPages(const std::vector<const void*>& addresses) {
   std::vector<int> status(addresses.size(), -EINVAL);
   // Without a list of nodes move_pages() moves nothing and says where the pages are.
@@ -104,7 +104,7 @@ inline std::vector<int> NodesOfPages(const std::vector<const void*>& addresses) 
   return status;
 }
 
-// How many pages of [begin, begin + bytes) are on each node; those without memory are not counted.
+// How many pages of [begin, begin + bytes) are on each node; pages without memory do not count.
 inline std::map<int, std::size_t> PagesByNode(const void* begin, std::size_t bytes) {
   constexpr std::size_t kPage = 4096;
   std::vector<const void*> pages;
@@ -119,7 +119,7 @@ inline std::map<int, std::size_t> PagesByNode(const void* begin, std::size_t byt
   return count;
 }
 
-// The node that a page is on; another way to ask, quick for a single page, which gets memory by it.
+// The node that a page is on; quick for a single page, which gets memory by it.
 inline int NodeOfPage(const void* address) {
   constexpr unsigned long kNodeOfAddress = 1 | 2;  // MPOL_F_NODE | MPOL_F_ADDR of <linux/mempolicy.h>
   int node = -1;
@@ -139,7 +139,7 @@ inline std::vector<int> CpusOfThread(pid_t thread) {
   return cpus;
 }
 
-// The same, as /proc says, for all threads of this process, by name.
+// The same by /proc, for all threads of this process, by name.
 inline std::multimap<std::string, std::vector<int>> CpusOfThreads() {
   std::multimap<std::string, std::vector<int>> threads;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {

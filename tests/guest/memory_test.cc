@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the memory of each group lies, against what the kernel says (move_pages()): at the start, when fibers have
-// moved between nodes by stealing, and when what they left is used again.
+// Where the memory of each group lies, according to the kernel (move_pages()): at the start, after stealing has moved
+// fibers between nodes, and when their memory is reused.
 
 #include <gtest/gtest.h>
 
@@ -35,17 +35,17 @@ class GuestMemory : public GuestTest {
     for (SchedulingGroup* group : Groups()) ASSERT_NE(NodeOf(*group), -1) << "group " << group->id();
   }
 
-  // One thing of a group, and the node on which the kernel sees it.
+  // An object of a group, and the node on which the kernel sees it.
   struct Place {
     const SchedulingGroup* group;
     const void* address;
     int node;
   };
 
-  // (Where eight processors share two, to wake a thread takes milliseconds: so few fibers, and each takes a lock once.)
+  // (Where eight processors share two, waking a thread takes milliseconds: so few fibers, and each takes a lock once.)
   //
-  // Runs `look` in `count` fibers at a time of each group, which stay there until the kernel has been asked: each has
-  // an entity and a stack of its own. Each may report addresses.
+  // Runs `look` in `count` fibers at a time of each group. They stay until the kernel has been asked, so each has an
+  // entity and a stack of its own. Each may report addresses.
   template <class Look>
   static std::vector<Place> LookInFibers(int count, Look look) {
     std::mutex mutex;
@@ -106,8 +106,8 @@ class GuestMemory : public GuestTest {
     return LookInFibers(fibers, [](auto report) { report(scheduling_group::CurrentFiber()); });
   }
 
-  // Load in one group, of which the others take their parts: fibers that begin here and there, and that change their
-  // group while they run. Returns how many steps were made in another group than the fiber's first one.
+  // Loads one group, from which the others steal: fibers that begin in several groups, and change their group while
+  // they run. Returns how many steps ran in another group than the fiber's first one.
   static int MixFibersByStealing(SchedulingGroup* loaded) {
     constexpr int kFibers = 100;
     std::atomic<int> moved{0};
@@ -136,7 +136,7 @@ TEST_F(GuestMemory, StacksAndFibersOfEachGroupAreOnItsNode) {
   ExpectOnNodesOfGroups(Entities(40), "entities");
 }
 
-// A fiber that is not stolen takes its entity from the arena of its group also when another thread starts it.
+// A fiber that is not stolen takes its entity from its group's arena even if another thread starts it.
 TEST_F(GuestMemory, FibersThatFibersOfAnotherGroupStartAreOnTheirNodeToo) {
   Start(OneGroupPerNode());
   std::mutex mutex;
@@ -199,7 +199,7 @@ TEST_F(GuestMemory, TimersOfEachGroupAreOnItsNode) {
     for (std::uint64_t id : timers) KillFiberTimer(id);
   };
   ExpectOnNodesOfGroups(LookInFibers(10, look), "timers");
-  // Memory of timers that is used again.
+  // Reused timer memory.
   ExpectOnNodesOfGroups(LookInFibers(10, look), "timers used again");
 }
 
@@ -212,13 +212,13 @@ TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {
   EXPECT_GT(moved, 0) << "no fiber changed its group: nothing was tried";
   ExpectOnNodesOfGroups(Stacks(100), "stacks");
   ExpectOnNodesOfGroups(Entities(50), "entities");
-  // All stacks went back to the pools they are of: what is still out is in the workers' caches.
+  // All stacks went back to their pools: the rest is in the workers' caches.
   for (SchedulingGroup* group : Groups()) {
     EXPECT_LE(group->stacks().statistics().in_use, group->size() * 32) << "group " << group->id();
   }
 }
 
-// While it runs in another group a fiber stays where it is: it is its memory that must not be handed on.
+// Its memory stays on its first node; the group in which it runs must not reuse it.
 TEST_F(GuestMemory, AStolenFiberKeepsItsStackAndEntity) {
   fiber::Options options = OneGroupPerNode();
   options.cross_numa_work_stealing_ratio = 1;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where workers may run, against what the kernel says of their threads.
+// Where workers may run, according to the kernel.
 
 #include <gtest/gtest.h>
 #include <sched.h>

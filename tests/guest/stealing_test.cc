@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who takes whose fibers, by the distance that the kernel says: never across nodes if that is off, at the given rates,
-// and so that no group idles while another has too much to do.
+// Which group steals from which, by the kernel's distances: never across nodes if that is off, at the given rates, and
+// so that no group idles while another is overloaded.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -57,7 +57,7 @@ class GuestStealing : public GuestTest {
     return counts;
   }
 
-  // A fiber of the first group starts others there, which call work(). Returns how many ended in which group.
+  // A fiber of the first group starts others there, which call work(). Returns how many ended in each group.
   template <class Work>
   static std::vector<int> LoadTheFirstGroup(int fibers, Work work) {
     const std::vector<SchedulingGroup*> groups = Groups();
@@ -84,8 +84,8 @@ class GuestStealing : public GuestTest {
     while (steps < 300'000) steps = steps + 1;
   }
 
-  // How often the first group looks at others each time it has nothing to do: a fiber of it sleeps again and again, and
-  // the worker that finds nothing then looks at its neighbours. Nobody else does anything, so nobody requests a steal.
+  // How often the first group searches others when it is idle: a fiber of it sleeps again and again, and its idle
+  // worker then searches its neighbours. All else is quiet, so nobody requests a steal.
   static double AttemptsPerSearch() {
     constexpr int kSleeps = 250;
     SchedulingGroup* group = Groups().front();
@@ -147,9 +147,9 @@ TEST_F(GuestStealing, IsNotEvenTriedAcrossNodesIfThatIsOff) {
   for (std::size_t g = 0; g < after.size(); ++g) EXPECT_EQ(after[g].attempts, before[g].attempts) << "group " << g;
 }
 
-// Work conservation, by counting: the processors of this machine are not really there, so time says nothing: at times
-// all of them stand still for seconds. Each fiber keeps its worker until every worker has one: so each worker runs the
-// same number of them, or they wait in vain: a worker sleeps, and still sleeps later.
+// Work conservation, by counting: the processors are emulated, so time says nothing; at times all of them stand still
+// for seconds. Each fiber keeps its worker until every worker has one. So each worker runs the same number of them, or
+// they wait in vain because a worker sleeps for good.
 TEST_F(GuestStealing, EachNodeRunsAFairPartOfWhatIsStartedOnOne) {
   fiber::Options options = OneGroupPerNode();
   options.cross_numa_work_stealing_ratio = Planted("steal_nowhere") ? 0 : 1;

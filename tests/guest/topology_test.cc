@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library reads of the machine, against what the kernel says.
+// The library's view of the machine, compared with the kernel's.
 
 #include "weft/numa/topology.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using numa::Topology;
 
-// Else the tests would pass on any machine.
+// Otherwise the tests would pass on any machine.
 TEST(GuestMachine, IsTheOneThatWasAskedFor) {
   EXPECT_GE(NodesAskedFor().size(), 2U);
   EXPECT_TRUE(NodesOfKernel() == NodesAskedFor());
@@ -65,7 +65,7 @@ TEST(GuestTopology, HasOnlyTheCpusOfTheAffinityMask) {
   EXPECT_EQ(cpus, (std::vector<int>{1, 2, 6}));
 }
 
-// Nearest first; which of two groups that are equally far comes first is the plan's affair.
+// Nearest first; the plan decides between two groups at the same distance.
 class GuestStealOrder : public GuestTest {};
 
 TEST_F(GuestStealOrder, IsByTheDistanceThatTheKernelSays) {

@@ -130,7 +130,7 @@ TEST_P(GrpcClientTest, AStreamThatFailsGivesItsMessagesFirst) {
   });
 }
 
-// A writer that never ends by itself; `left` is set when its handler has seen that nobody reads.
+// A writer that never ends by itself; sets `left` when its handler has seen that nobody reads.
 class EndlessStreamTest : public GrpcClientTest {
  protected:
   EndlessStreamTest() {

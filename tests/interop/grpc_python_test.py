@@ -17,8 +17,8 @@ import threading
 import time
 import unittest
 
-# While no call is under way gRPC for Python looks at its connections each 5 seconds only; so long a server that is shut
-# down would wait for the answer to its farewell.
+# Without calls under way gRPC for Python checks its connections each 5 seconds only; a server that shuts down would
+# wait so long for the answer to its farewell.
 os.environ["GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS"] = "50"
 try:
     import grpc
@@ -27,7 +27,7 @@ except ImportError as error:
     sys.exit(77)
 
 SERVER = sys.argv.pop(1)
-# A machine under load may take its time; nothing here waits so long in the regular case.
+# A loaded machine may be slow; a regular run never waits so long.
 PATIENCE = 60
 
 
@@ -107,7 +107,7 @@ def greet(channel):
 
 class GrpcServerTest(unittest.TestCase):
     def setUp(self):
-        # Longer than any test: a handler that ends at the end of the server has ended by itself.
+        # Longer than any test: a handler that ends with the server has ended by itself.
         self.server = Server("--drain_ms=3600000")
         self.addCleanup(self.server.kill)
         self.channel = self.server.channel()
@@ -188,7 +188,7 @@ class GrpcServerTest(unittest.TestCase):
         self.assertTrue(entered.wait(PATIENCE))
         self.server.terminate()
         self.server.wait_until_drains()
-        # What is under way goes on; the answer counts below say that the server has waited for it.
+        # Calls under way continue; the answer counts below show that the server has waited for them.
         reader.join(PATIENCE)
         self.assertEqual(len(got), 20)
         self.assertEqual(stream.code(), grpc.StatusCode.OK)

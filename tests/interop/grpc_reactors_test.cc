@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The adapter against a gRPC made of plain threads, by the interfaces that gRPC has for mocks. gRPC's libraries are not
-// instrumented, so the tests with the real one cannot run under ThreadSanitizer. These can, and show that what the
-// adapter shares with gRPC's threads is ordered by the adapter, or by what gRPC promises (a callback comes after the
-// operation was asked for; OnDone comes after all else).
+// The adapter against a gRPC made of plain threads, by gRPC's interfaces for mocks. gRPC's libraries are not
+// instrumented, so the tests with the real one cannot run under ThreadSanitizer. These can. They show that the adapter,
+// or a promise of gRPC (a callback comes after its operation was requested; OnDone comes last), orders all that the
+// adapter shares with gRPC's threads.
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
@@ -31,7 +31,7 @@
 namespace weft::interop {
 namespace {
 
-// Stands for gRPC's threads.  The destructor runs what is left.
+// Stands for gRPC's threads.  The destructor runs the remaining work.
 class PollingThreads {
  public:
   PollingThreads() {
@@ -82,7 +82,7 @@ class MockServerCall : public Interface {
   MockServerCall(PollingThreads& threads, FiberLatch& ended) : threads_(threads), ended_(ended) {}
 
   // In one of the threads: what gRPC does with the method's result. The handlers of these tests wait for bound(): until
-  // then the reactor keeps what is asked of it under a mutex of gRPC's library, which ThreadSanitizer does not know.
+  // then the reactor keeps requests under a mutex of gRPC's library, which ThreadSanitizer does not know.
   void Bind(Reactor* reactor) {
     reactor_ = reactor;
     this->BindReactor(reactor);

@@ -192,7 +192,7 @@ TEST_P(GrpcServerTest, WhatAHandlerCapturesIsGoneWhenTheCallIsAnswered) {
     service.one = [captured](FiberServerContext&, const Ask&, Answer*) { return grpc::Status::OK; };
   }
   EXPECT_STATUS_OK(CallOne(0));
-  service.one = nullptr;  // What is left is the copy of the call.
+  service.one = nullptr;  // The call's own copy remains.
   EXPECT_TRUE(watched.expired());
 }
 
@@ -211,7 +211,7 @@ TEST_P(GrpcServerTest, AStreamComesInOrder) {
   });
 }
 
-// The client does not read, so the writer comes to a halt; its worker, the only one perhaps, serves others.
+// The client does not read, so the writer halts; its worker, perhaps the only one, serves others.
 TEST_P(GrpcServerTest, AWriterThatWaitsForTheClientParksOnlyItsFiber) {
   constexpr int kMessages = 128;
   const std::string payload(256 * 1024, 'x');  // 32 MiB in all: more than any window.
@@ -293,7 +293,7 @@ TEST_P(GrpcServerTest, ShutdownFromAFiberLetsCallsUnderWayEnd) {
       ShutdownServer(*server, std::chrono::nanoseconds::max());
       is_down = true;
     });
-    // No connection comes about any more from the moment at which the server takes no more calls.
+    // Once the server takes no more calls, no connection can be made.
     for (grpc::Status status; status.error_code() != grpc::StatusCode::UNAVAILABLE;) {
       const auto prober = Relay::NewStub(NewChannel());
       grpc::ClientContext context;
@@ -339,7 +339,7 @@ std::size_t CountThreads() {
       std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
 }
 
-// gRPC's last threads leave by themselves, soon after the last of its objects has gone.
+// gRPC's last threads end by themselves, soon after the last of its objects is gone.
 bool AwaitEndOfGrpc(std::size_t threads) {
   for (const auto give_up = System::now() + 20s; System::now() < give_up; std::this_thread::yield()) {
     if (grpc_is_initialized() == 0 && CountThreads() <= threads) return true;
@@ -351,7 +351,7 @@ TEST(GrpcServer, LeavesNoFiberAndNoThreadBehind) {
   constexpr std::size_t kThisThread = 1;
   ASSERT_TRUE(AwaitEndOfGrpc(kThisThread)) << CountThreads() << " threads are left of the tests before";
   for (int round = 0; round < 3; ++round) {
-    const fiber::RuntimeOf runtime(fiber::Shape{2, 1});  // Says so if a fiber is left.
+    const fiber::RuntimeOf runtime(fiber::Shape{2, 1});  // Reports a remaining fiber.
     RelayWorld world;
     FiberLatch all_answered(50);
     for (int i = 0; i < 50; ++i) {

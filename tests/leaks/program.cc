@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
       HoldAndWait(&holding, &never, 3);
     }).Detach();
   }
-  // In a queue of its own, a timer, a thread of the pool, and running.
+  // In a queue, a timer, a thread of the pool, and running.
   weft::Fiber([text = std::string(100, 't')] {
     holding.CountDown();
     weft::FiberSleepFor(1h);

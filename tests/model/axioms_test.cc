@@ -4,7 +4,7 @@
 // The explorer's memory machine against the axioms of the C++20 memory model, on random programs of two or three
 // threads.
 //
-// A program is a few loads, stores, exchanges and fences with random orders. Its outcomes are found twice: by the
+// A program is a few loads, stores, exchanges and fences with random orders. Its outcomes are computed twice: by the
 // explorer, and by trying all ways in which loads may read from stores and stores may be ordered, and keeping those
 // that the axioms (RC11, Lahav et al., PLDI 2017, whose seq_cst rules C++20 adopted) allow:
 //
@@ -14,8 +14,7 @@
 //   no thin air po | rf has no cycle              (the machine has no load buffering)
 //
 // The machine may give no outcome that the axioms forbid. Without seq_cst, and with seq_cst fences, it must give all
-// that they allow; with seq_cst accesses it is known to miss some (interleave_memory.h says which): how many is
-// printed.
+// allowed ones. With seq_cst accesses it misses some (interleave_memory.h says which); the test prints how many.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +71,7 @@ Program RandomProgram(std::mt19937& random, int threads, int most_per_thread, Se
       e.thread = t;
       e.location = below(kLocations);
       e.value = ++value;
-      const int fences = sequential == Sequential::kFences ? 7 : 9;  // More of what is to be compared.
+      const int fences = sequential == Sequential::kFences ? 7 : 9;  // More programs that can be compared.
       e.kind = what < 3 ? Event::kLoad : what < 6 ? Event::kStore : what < fences ? Event::kExchange : Event::kFence;
       const bool may_be =
           sequential == Sequential::kEverything || (sequential == Sequential::kFences && e.kind == Event::kFence);
@@ -392,7 +391,7 @@ TEST(Axioms, TwoThreadsWithSeqCst) { Compare(5, 300, 2, 4, Sequential::kEverythi
 
 TEST(Axioms, ThreeThreadsWithSeqCst) { Compare(6, 50, 3, 3, Sequential::kEverything, /*exact=*/false); }
 
-// Leaving out what was reached before in another order loses no outcome.
+// Pruning (skipping points reached before in another order) loses no outcome.
 TEST(Axioms, PruningLosesNothing) {
   std::mt19937 random(5);
   for (int i = 0; i < 60; ++i) {

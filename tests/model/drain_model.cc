@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DrainWaiter of scheduling_group/drain.h through all interleavings: workers count the ends of fibers and tell the
-// waiter, which must not sleep for ever when none is left (a deadlock), and sees what the last fibers did.
+// waiter. It must not sleep for ever when none is left (a deadlock), and must see what the last fibers did.
 #include <gtest/gtest.h>
 
 #include "weft/scheduling_group/drain.h"

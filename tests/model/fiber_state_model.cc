@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/fiber_state.h through all interleavings: workers that run a fiber, wakers that end its parks. In all
-// of them the fiber is run by one worker at a time (its stack is checked for races), sees what its waker did, and comes
-// to its end (a lost wake-up is a deadlock).
+// scheduling_group/fiber_state.h through all interleavings: workers run a fiber, wakers end its parks. One worker at a
+// time runs the fiber (its stack is checked for races); it sees what its waker did, and comes to its end (a lost
+// wake-up is a deadlock).
 #include <gtest/gtest.h>
 
 #include "weft/base/atomic.h"
@@ -15,7 +15,7 @@ namespace {
 
 using model::Data;
 
-// Holds the fiber, or does not: a run queue, or a wait queue.
+// Holds the fiber, or not: a run queue, or a wait queue.
 class Place {
  public:
   void Put() { MODEL_CHECK(token_.Unpark(), "the fiber is put into a queue that holds it already"); }
@@ -25,7 +25,7 @@ class Place {
   model::Parker token_;
 };
 
-// What a fiber does when it goes on.
+// What a fiber does when it resumes.
 enum class Step { kPark, kPublish, kYield, kExit };
 
 struct World {
@@ -33,10 +33,10 @@ struct World {
   Data<int> stack{0};    // what the saved stack holds: the next step
   Data<int> message{0};  // from waker to fiber
   Place run_queue;
-  Place wait_queue;  // who takes the fiber out of it is its waker (FS2)
+  Place wait_queue;  // taking the fiber out of it makes a thread its waker (FS2)
   const Step* program = nullptr;
 
-  // The worker that acquired the fiber: runs it until it has left its stack.
+  // By the worker that acquired the fiber: runs it until it has left its stack.
   void RunFiber() {
     for (;;) {
       const int step = stack.Read();
@@ -96,7 +96,7 @@ struct World {
     if (state.OnWoken() == WakeResult::kEnqueue) run_queue.Put();
   }
 
-  // Ends one that was announced when the stack had been left.
+  // Ends a park that was published after the stack had been left.
   void WakerOfPublished() {
     wait_queue.Take();
     message.Write(1);

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/hand_off_slot.h through all interleavings: a worker that fills and empties its slot, and others that
-// take from it. Each fiber is taken once, with what its worker wrote to it (HS1); a spinner gets what is left in the
-// slot at its second sample (HS2); and no fiber is forgotten when a worker goes to sleep (with idle_workers.h).
+// scheduling_group/hand_off_slot.h through all interleavings: a worker fills and empties its slot, others take from it.
+// Each fiber is taken once, with what its worker wrote to it (HS1). A spinner gets a fiber left in the slot at its
+// second sample (HS2). No fiber is forgotten when a worker goes to sleep (with idle_workers.h).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -71,7 +71,7 @@ struct World {
   void Take(int taker, int times = 1) {
     for (int i = 0; i < times; ++i) Check(taker, slot().Take());
   }
-  // A spinner whose looks are as far apart as its patience asks for.
+  // A spinner whose samples are as far apart as its patience asks for.
   FiberEntity* Look() {
     now += kHandOffPatience;
     return TakeNeglectedHandOff(std::span<WorkerQueues>(worker_queues), kOther, now, &memory);
@@ -144,7 +144,7 @@ TEST(HandOffSlotModel, AFullSlotIsNotFilled) {
   }
 }
 
-// HS2. The owner runs a fiber for long when all is over; whatever the spinner had seen until then.
+// HS2. In the end the owner runs a fiber for long; the spinner may have seen anything until then.
 TEST(HandOffSlotModel, ASpinnerGetsWhatIsLeftInTheSlotAtItsSecondSample) {
   Explore({.name = "hand_off_slot: neglected", .preemptions = model::kUnbounded, .weak_choices = 2},
           [](model::Scenario& scenario) {
@@ -167,7 +167,7 @@ TEST(HandOffSlotModel, ASpinnerGetsWhatIsLeftInTheSlotAtItsSecondSample) {
           });
 }
 
-// The owner fills its slot and then runs a fiber for long, as in SchedulingGroup::ReadyBy(); the spinner goes to sleep,
+// The owner fills its slot and then runs a fiber for long, as in SchedulingGroup::ReadyBy(). The spinner goes to sleep,
 // as in idle_loop.h.
 struct SleepyWorld : World {
   IdleWorkers idle;

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/idle_workers.h through all interleavings: producers that publish work and notify, workers that spin,
-// sleep and search once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
-// wake-up), also where the work published first can only end after the work published last (so a worker that is busy
-// for long does not count as one that will search). And with workers of which one sleeps in the poll for input and
-// output, as in Worker::Sleep(), on the real base::Parker.
+// scheduling_group/idle_workers.h through all interleavings: producers publish work and notify; workers spin, sleep and
+// search once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost wake-up),
+// even if the work published first ends only after the work published last (so a worker that is busy for long does not
+// count as one that will search). Also with one worker that sleeps in the poll for input and output, as in
+// Worker::Sleep(), on the real base::Parker.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ constexpr unsigned kMaxWorkers = 3;
 constexpr int kMaxItems = 4;
 constexpr int kNothing = -1;
 
-// The weakest queue that there could be: one word, relaxed. All that orders it is IdleWorkers.
+// The weakest possible queue: one relaxed word. Only IdleWorkers orders it.
 class RelaxedQueue {
  public:
   void Push(int item) { items_.fetch_or(1u << item, std::memory_order_relaxed); }
@@ -63,7 +63,7 @@ class FiberQueue {
   std::array<FiberEntity, kMaxItems> fibers_;
 };
 
-// The ring of a worker that starts them all and runs none: what it keeps at hand is for the idle ones.
+// The ring of a worker that starts all items and runs none: it leaves them to the idle ones.
 class OneWorkersRing {
  public:
   void Push(int item) { MODEL_CHECK(ring_.Push(&fibers_[item]), "the ring is large enough"); }
@@ -86,7 +86,7 @@ struct Group {
   std::array<model::Parker, kMaxWorkers> parkers;
   std::array<model::Parker, kMaxItems> done;  // of each item: it has run
   std::array<int, kMaxItems> runs{};          // each item is run by one worker
-  int waits_for = kNothing;                   // the item before whose end item 0 does not end
+  int waits_for = kNothing;                   // the item that must end before item 0 may end
   int naps = 0;                               // how often worker 0 sleeps with a time-out
 
   // As SchedulingGroup::Notify().
@@ -109,7 +109,7 @@ struct Group {
     }
   }
 
-  // A claim that comes at the moment of a time-out leaves its token behind, for the next sleep.
+  // A claim at the moment of a time-out leaves its token behind, for the next sleep.
   void Sleep(unsigned worker) {
     if (worker == 0 && naps > 0) {
       --naps;
@@ -163,7 +163,7 @@ struct Group {
   }
 };
 
-// `asleep`: which workers sleep when it begins, bit by bit; the others are about to look for work for the first time.
+// `asleep`: which workers sleep at the beginning, bit by bit; the others are about to search for the first time.
 template <class Queue>
 Group<Queue>* NewGroup(model::Scenario& scenario, unsigned workers, std::uint64_t asleep, int items, int looks = 1) {
   auto* group = scenario.New<Group<Queue>>("group");
@@ -392,7 +392,7 @@ struct PollingGroup {
   }
 };
 
-// `busy_for_ever`: whoever runs item 0 never comes back.
+// `busy_for_ever`: the worker that runs item 0 never comes back.
 PollingGroup* NewPollingGroup(model::Scenario& scenario, unsigned workers, int items, bool busy_for_ever = false) {
   auto* group = scenario.New<PollingGroup>("group");
   static constexpr const char* kNames[kMaxWorkers] = {"worker 0", "worker 1", "worker 2"};
@@ -454,7 +454,7 @@ TEST(IdleWorkersModel, TwoWorkersOfWhichOneIsInThePoll) {
   EXPECT_TRUE(weak.passed) << weak.report;
 }
 
-// What is started while another worker is busy is run by the one that is left, on its parker or in the poll.
+// While another worker is busy, the remaining one runs what is started, whether it sleeps on its parker or in the poll.
 TEST(IdleWorkersModel, WhoIsLeftIsWokenWhereverItSleeps) {
   const model::Result result =
       model::Explore({.name = "idle_workers: poll, 2 workers, one stays busy", .preemptions = 2, .weak_choices = 1},

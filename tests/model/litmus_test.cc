@@ -140,7 +140,7 @@ TEST(Litmus, StoreBufferingNeedsAHeavyFenceAgainstALightOne) {
   EXPECT_EQ(StoreBufferingWithAsymmetricFences("SB light, light", &base::LightFence), all);
 }
 
-// Each of the others makes its fence at a moment of its own: so two that have none miss each other's stores as before.
+// Each other thread fences at a moment of its own, so two threads without fences miss each other's stores as before.
 TEST(Litmus, AHeavyFenceOfAThirdThreadIsAFenceOfTheOthersOnceOnly) {
   const auto outcomes = Explored(
       "SB light, light, and a heavy fence", 2,

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/local_deque.h through all interleavings, at capacities 2 and 4: what its owner pushes is taken once,
-// with what the owner wrote to it before; the owner takes the newest and thieves go upwards; no slot is filled again
-// before the one that took the fiber has read it (mutations/local_deque.common.patch tells us of that); and LD3 with
-// the fences of idle workers.
+// scheduling_group/local_deque.h through all interleavings, at capacities 2 and 4: each fiber that the owner pushes is
+// taken once, with what the owner wrote to it before; the owner takes the newest, thieves the oldest; no slot is filled
+// again before the thread that took its fiber has read it (mutations/local_deque.common.patch reports the reads); and
+// LD3 with the fences of idle workers.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -176,7 +176,7 @@ TEST(LocalDequeModel, TheOwnerAndAThiefMeetAtTheLastOne) {
           });
 }
 
-// What the owner pops from one position and pushes to the same again.
+// What the owner pops from a position and pushes to the same again.
 TEST(LocalDequeModel, TheOwnerGoesDownAndUpAgainWithTwoThieves) {
   Explore({.name = "local_deque: down and up, 2 thieves", .preemptions = 3, .weak_choices = 3},
           [](model::Scenario& scenario) {

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/local_ring.h through all interleavings, at capacities 2 and 4: what its owner pushes is taken once,
-// by each taker oldest first, with what the owner wrote to it before; no slot is filled again before the one that took
-// the fiber has read it (mutations/local_ring.common.patch tells us of that); and LR3 with the fences of idle workers
-// (their whole protocol on a ring: idle_workers_model.cc).
+// scheduling_group/local_ring.h through all interleavings, at capacities 2 and 4: each fiber that the owner pushes is
+// taken once, by each taker oldest first, with what the owner wrote to it before; no slot is filled again before the
+// thread that took its fiber has read it (mutations/local_ring.common.patch reports the reads); and LR3 with the fences
+// of idle workers (the whole protocol on a ring: idle_workers_model.cc).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,9 +29,9 @@ constexpr int kMaxTakers = 3;
 constexpr int kMaxPositions = 8;
 constexpr int kMaxThreads = kMaxTakers + 1;  // and the one that sets up
 
-// LR1, LR2. When a slot is filled again, the read of who took it has happened before: by the memory orders, not just in
-// this interleaving, since the explorer delays no load past a later store, which a processor may do. A taker that
-// comes too late reads what it likes: so each notes its reads for itself, and the one that wins shows its note.
+// LR1, LR2. The taker's read of a slot happens before the slot is filled again: by the memory orders, not just in this
+// interleaving, since the explorer delays no load past a later store, which a processor may do. A taker that loses may
+// read anything: so each notes its reads for itself, and the winner shows its note.
 class SlotReads {
  public:
   void Read() { note().Write(1); }
@@ -134,7 +134,7 @@ struct World {
     }
   }
 
-  // A batch is of neighbours, and nobody takes an older one after a younger one.
+  // A batch is contiguous, and nobody takes an older fiber after a younger one.
   void Check(int taker, FiberEntity* const* batch, std::uint32_t count) {
     MODEL_CHECK(count <= kCapacity, "more than fit into it");
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -284,7 +284,7 @@ TEST(LocalRingModel, HalvesOfALargerRing) {
           });
 }
 
-// It once returned 4 billion: head_ as it is and tail_ as it was.
+// It once returned 4 billion: a new head_ and an old tail_.
 TEST(LocalRingModel, ASizeIsWithinTheCapacity) {
   Explore({.name = "local_ring: size", .preemptions = 4, .weak_choices = 3}, [](model::Scenario& scenario) {
     auto* world = NewWorld<2>(scenario);
@@ -294,7 +294,7 @@ TEST(LocalRingModel, ASizeIsWithinTheCapacity) {
   });
 }
 
-// LR3: who pushed before its full fence is seen by Empty() after a later full fence, as long as nobody took it.
+// LR3: a push before a full fence is seen by Empty() after a later full fence, as long as nobody took the fiber.
 TEST(LocalRingModel, APushBeforeAFenceIsSeenAfterTheFence) {
   struct Fenced : World<2> {
     base::Atomic<int> flag{0};

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // scheduling_group/monitor_switch.h through all interleavings: a monitor that turns itself off, and workers that sleep
-// and get up. While a worker is up for good the monitor does not sleep for ever (a deadlock).
+// and get up. The monitor does not sleep for ever while a worker is up for good (a deadlock).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ struct World {
     }
     return true;
   }
-  // Until it was off and was turned on again, or found somebody who is up.
+  // Until it was off and was turned on again, or found a worker that is up.
   void Monitor(int times) {
     for (int i = 0; i < times; ++i) monitor.Off([this] { return AllSleep(); });
   }

@@ -8,7 +8,7 @@
 #   - <text that occurs exactly once in the file; \n is a new line>
 #   + <what takes its place>
 #
-# It is an error if the text does not occur, or occurs twice: the file has changed, and the patch must be looked at again.
+# It is an error if the text does not occur, or occurs twice: the file has changed, and the patch must be checked.
 cmake_minimum_required(VERSION 3.22)
 
 file(READ "${HEADER}" text)

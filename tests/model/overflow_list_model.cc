@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // scheduling_group/overflow_list.h with run_queue.h through all interleavings, used as QueueLevel does: fibers that
-// move from the list into the ring are seen all the while (GQ2), nobody overtakes them (GQ3), and each comes out once.
+// move from the list into the ring stay visible (GQ2), nobody overtakes them (GQ3), and each comes out once.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -47,7 +47,7 @@ struct World {
     return Note(ring.TryPop());
   }
 
-  // What is left comes out, in the order of the pushes.
+  // The rest comes out, in the order of the pushes.
   void CheckTheRest() {
     for (int last = -1, next = Pop(); next != -1; last = next, next = Pop()) {
       MODEL_CHECK(next > last, "a fiber has overtaken one in the list");

@@ -3,7 +3,7 @@
 //
 // base/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a deadlock),
 // what was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned; likewise for
-// an owner that sleeps elsewhere.
+// an owner that waits elsewhere.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -176,7 +176,7 @@ TEST(ParkerModel, ASleepElsewhereIsEndedByUnpark) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// The waker uses what the owner has told it of the other sleep, e.g. whom to interrupt.
+// The waker uses what the owner has published of the other wait, e.g. which thread to interrupt.
 TEST(ParkerModel, WhoIsToEndASleepElsewhereSeesHow) {
   const model::Result result = model::Explore(
       {.name = "parker: elsewhere, how", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
@@ -215,7 +215,7 @@ TEST(ParkerModel, ASleepElsewhereThatEndsByItselfLosesNoUnpark) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// A waker that was told to end the sleep may come when it is over: in the next sleep it does no harm.
+// A waker that must end the wait may come after its end: in the next wait it does no harm.
 TEST(ParkerModel, ALateEndOfASleepElsewhereDoesNoHarm) {
   const model::Result result = model::Explore({.name = "parker: elsewhere, twice", .preemptions = 3, .weak_choices = 2},
                                               [](model::Scenario& scenario) {
@@ -241,7 +241,7 @@ TEST(ParkerModel, ALateEndOfASleepElsewhereDoesNoHarm) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// Of several wakers the first is told, and one sleep sees what all of them did.
+// The first of several wakers gets true, and one wait sees what all of them did.
 TEST(ParkerModel, OneOfSeveralWakersEndsASleepElsewhere) {
   const model::Result result = model::Explore(
       {.name = "parker: elsewhere, merged", .preemptions = model::kUnbounded, .weak_choices = 3},

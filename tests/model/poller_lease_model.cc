@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/poller_lease.h through all interleavings: workers that go to sleep, in the poll if nobody is there, and leave
-// it with a fiber that never ends; busy ones that look; somebody who registers; the watchdog. At most one polls at a
-// time (PL1). When nothing moves any more and something is waited for, no worker sleeps while nobody polls (PL2: the
-// watchdog has woken it), and the watchdog is off (PL3).
+// io/poller_lease.h through all interleavings: workers go to sleep, in the poll if it is free, and leave it with a
+// fiber that never ends; busy ones poll without waiting; a thread registers a descriptor; the watchdog runs. At most
+// one worker polls at a time (PL1). When nothing moves any more and a descriptor is registered, no worker sleeps while
+// nobody polls (PL2: the watchdog has woken it), and the watchdog is off (PL3).
 //
-// Preemptions are bounded everywhere: a watchdog whose time comes each time just before the worker that it has woken is
-// in the poll again would wake it for ever.
+// Preemptions are bounded everywhere: a watchdog that fires each time just before its worker is in the poll again would
+// wake it for ever.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -47,7 +47,7 @@ struct World {
     if (lease.Registered(SomebodySleeps())) timer.Unpark();
   }
 
-  // As Worker::Sleep(), after PrepareSleep(). Waits in the poll are waits on the parker here: an event is for one
+  // As Worker::Sleep(), after PrepareSleep(). A wait in the poll is a wait on the parker here: an event is for one
   // worker.
   void Sleep(unsigned worker) {
     const bool in_poll = TryEnter();
@@ -184,7 +184,7 @@ TEST(PollerLeaseModel, ABusyWorkerPollsForAMoment) {
                 });
 }
 
-// The watchdog goes out because somebody polls, who leaves just then.
+// The watchdog turns itself off because a worker polls, which leaves just then.
 TEST(PollerLeaseModel, TheWatchdogStopsWhileTheHolderLeaves) {
   EXPECT_PROVEN({.name = "poller_lease: watchdog goes out, leaves, 1 sleeps", .preemptions = 3, .weak_choices = 1},
                 [](model::Scenario& scenario) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FiberMutex, FiberConditionVariable, FiberLatch and FiberEvent through all interleavings of a few fibers and threads:
-// the mutex excludes and forgets nobody, a notification reaches a waiter, and what may be destroyed after a wait may
-// be. The scheduler, the timers and the spin lock are those of tests/model/stubs.
+// the mutex excludes and forgets nobody, a notification reaches a waiter, and an object may be destroyed after a wait
+// that permits it. The scheduler, the timers and the spin lock are those of tests/model/stubs.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -108,7 +108,7 @@ TEST(FiberMutexModel, AFiberThatTimesOutBesideOneThatDoesNot) {
           });
 }
 
-// It has lost, and its time is over: who queues behind it must not wait for it.
+// It has lost, and its time is over: the next in the queue must not wait for it.
 TEST(FiberMutexModel, AWokenFiberThatTimesOut) {
   Explore({.name = "mutex: time-out of a woken fiber", .preemptions = 2, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
@@ -122,7 +122,7 @@ TEST(FiberMutexModel, AWokenFiberThatTimesOut) {
           });
 }
 
-// MX5: who gets the mutex last may destroy it.
+// MX5: the last owner may destroy it.
 TEST(FiberMutexModel, TheLastOwnerMayDestroyIt) {
   Explore({.name = "mutex: destroyed", .preemptions = model::kUnbounded, .weak_choices = 4},
           [](model::Scenario&, FiberWorld& world) {

@@ -52,7 +52,7 @@ struct World {
     }
   }
 
-  // The same in one step, as many as there is room for.
+  // The same in one step, as many as fit.
   void ProduceBatch(int producer, int first, int count) {
     FiberEntity* batch[kMaxFibers];
     for (int i = 0; i < count; ++i) batch[i] = Make(first + i, producer);
@@ -85,7 +85,7 @@ struct World {
     (*last)[producer] = number + 1;
   }
 
-  // At the end: takes out what is left, which is behind all that was popped. Every fiber pushed has come out.
+  // At the end: takes out the rest, which is behind all that was popped. Every fiber pushed has come out.
   void CheckTheRest() {
     LastNumbers last{};
     for (const LastNumbers& of_consumer : popped) {
@@ -194,7 +194,7 @@ TEST(RunQueueModel, BatchesOfTwoProducersInAFullQueue) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// Each interleaving is one in which the kernel has stopped the other one for as long as this one runs.
+// Each interleaving is one in which the kernel has stopped the other thread while this one runs.
 TEST(RunQueueModel, AStoppedProducerHoldsUpNobody) {
   const model::Result result =
       model::Explore({.name = "run_queue: a stopped producer", .preemptions = model::kUnbounded, .weak_choices = 2},
@@ -230,7 +230,7 @@ TEST(RunQueueModel, AStoppedConsumerMakesNoQueueFull) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// RQ4: who pushed before its full fence is seen by Empty() after a later full fence, as long as nobody popped it.
+// RQ4: a push before a full fence is seen by Empty() after a later full fence, as long as nobody popped the fiber.
 struct Fenced : World {
   explicit Fenced(std::size_t capacity) : World(capacity) {}
   base::Atomic<int> flag{0};
@@ -276,7 +276,7 @@ TEST(RunQueueModel, APushBehindAnotherIsSeenAfterTheFence) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// A sleeper whose head is old: what it looks at was popped, and filled anew, and another fiber is there.
+// A sleeper with an old head: its slot was popped and filled anew, so another fiber is there.
 TEST(RunQueueModel, APushIsSeenFromAnOldHead) {
   const model::Result result = model::Explore(
       {.name = "run_queue: Empty() and an old head", .preemptions = model::kUnbounded, .weak_choices = 4},

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/fiber_seqlock.h through all interleavings of a writer and a reader (SQ1, SQ2): what a reader may use was written
-// in one section, and it sees what it was told is over. One writer at a time is FiberMutex's business
-// (primitives_model.cc): with several the mutex would order what the seqlock itself must order.
+// sync/fiber_seqlock.h through all interleavings of a writer and a reader (SQ1, SQ2): a reader uses values of one
+// section only, and sees every section that it knows to be over. FiberMutex excludes writers (primitives_model.cc):
+// with several the mutex would order what the seqlock itself must order.
 #include <gtest/gtest.h>
 
 #include "weft/sync/fiber_seqlock.h"

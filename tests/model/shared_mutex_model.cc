@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberSharedMutex through all interleavings of a few fibers: writers exclude everybody, nobody is forgotten, also when
+// FiberSharedMutex through all interleavings of a few fibers: writers exclude everybody, nobody is forgotten even if
 // waiters time out, and the last owner may destroy it. The scheduler, the timers and the spin lock are those of
 // tests/model/stubs.
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(FiberSharedMutexModel, AReaderThatTimesOut) {
           });
 }
 
-// SM3: the first reader stays until the second one is in, which may have come behind a writer that then gave up.
+// SM3: the first reader stays until the second is in, which may have queued behind a writer that then gave up.
 TEST(FiberSharedMutexModel, AWriterThatTimesOutLetsTheReadersBehindItIn) {
   Explore({.name = "shared mutex: a writer gives up", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {

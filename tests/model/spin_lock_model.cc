@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // base/spin_lock.{h,cc} through all interleavings, on a modelled futex and with a single turn of spinning: one holder
-// at a time, who sees what the former did; nobody waits for ever; who knows that the last section is over may destroy
-// the lock.
+// at a time, which sees what the former did; nobody waits for ever; a thread that knows that the last section is over
+// may destroy the lock.
 #include <gtest/gtest.h>
 
 #include "weft/base/spin_lock.h"
@@ -81,7 +81,7 @@ TEST(SpinLockModel, TheLastOneInMayDestroyIt) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-// Who saw what the holder did, and then sees the lock free, comes after the holder's unlock().
+// A thread that saw what the holder did, and then sees the lock free, comes after the holder's unlock().
 TEST(SpinLockModel, SeenFreeMeansThatTheSectionIsOver) {
   const model::Result result = model::Explore(
       {.name = "spin_lock: is_held", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/start_gate.h through all interleavings: spawners that wait at a full queue, a worker that pops all
-// of it, and somebody who refuses. No spawner sleeps for ever (a deadlock), and what it was let in for is there.
+// scheduling_group/start_gate.h through all interleavings: spawners wait at a full queue, a worker pops all of it, and
+// a thread refuses. No spawner sleeps for ever (a deadlock), and an admitted one finds capacity.
 //
-// One stale read in an execution is allowed: a pop may miss who has just gone to wait, all of them may not (GA2).
+// One stale read in an execution is allowed: a pop may miss a new waiter, all of them may not (GA2).
 #include <gtest/gtest.h>
 
 #include "weft/scheduling_group/start_gate.h"
@@ -20,7 +20,7 @@ struct World {
   base::Atomic<int> queued{kCapacity};
   model::Data<int> written{0};  // before Refuse()
 
-  // By read-modify-writes, which see the newest: a look that misses half a queue of pops is none that a machine makes.
+  // By read-modify-writes, which see the newest: no machine misses half a queue of pops.
   bool Full() { return queued.fetch_add(0, std::memory_order_acq_rel) >= kCapacity; }
   bool HalfEmpty() { return queued.fetch_add(0, std::memory_order_acq_rel) <= kCapacity / 2; }
 
@@ -71,7 +71,7 @@ TEST(StartGateModel, AllSpawnersAreLetIn) {
   });
 }
 
-// It comes back to a queue that others have filled again, and must be told once more.
+// It returns to a queue that others have filled again, and must be told once more.
 TEST(StartGateModel, ASpawnerThatFoundNoCapacityIsToldAgain) {
   Explore({.name = "start_gate: told again", .preemptions = 3, .weak_choices = 1}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");

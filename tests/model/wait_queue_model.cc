@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/wait_state.h and sync/wait_queue.{h,cc} through all interleavings: fibers and threads that wait for a permit;
-// notifiers, time-outs and interrupters that would end their waits. Of these one wins (WS1, WS2); no permit is lost or
-// had twice (WS4); and nobody touches a wait or a queue that may be gone (WS5, WQ2): the fields of a wait are checked
+// sync/wait_state.h and sync/wait_queue.{h,cc} through all interleavings: fibers and threads wait for a permit;
+// notifiers, time-outs and interrupters try to end their waits. One of these wins (WS1, WS2); no permit is lost or
+// given twice (WS4); and nobody touches a wait or a queue that may be gone (WS5, WQ2): the fields of a wait are checked
 // for races, and with them its end. The scheduler, the timers and the spin lock are those of tests/model/stubs.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ extern "C" int sched_yield() noexcept {
 namespace weft::synchronization {
 namespace {
 
-// A counting semaphore, as simple as can be.
+// A minimal counting semaphore.
 class Gate {
  public:
   WaitResult Acquire(Deadline deadline, Interruptible interruptible) {
@@ -67,7 +67,7 @@ class Gate {
   model::Data<int> permits_{0};
 };
 
-// One that waits, as a fiber or as a thread, and what became of it.
+// A waiter, fiber or thread, and the outcome of its wait.
 struct Party {
   FiberEntity* fiber = nullptr;
   int acquired = 0;
@@ -95,10 +95,10 @@ struct Party {
 Deadline Never() { return Deadline::None(); }
 Deadline Soon() { return Deadline(std::chrono::hours(1)); }  // Time is the model's.
 
-// A gate and those who use it.
+// A gate and its users.
 class World {
  public:
-  // It is not destroyed at the end: somebody may still wait.
+  // Not destroyed at the end: somebody may still wait.
   explicit World(model::Scenario& scenario) : scenario_(scenario), fibers_(scenario), state_(new State) {
     scenario.Name(&state_->gate, sizeof(state_->gate), "gate");
     scenario.AtEnd([state = state_] {

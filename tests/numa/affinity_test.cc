@@ -64,8 +64,8 @@ TEST(Affinity, MemoryBoundToANodeIsUsable) {
   void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   EXPECT_FALSE(BindMemory(memory, kSize, -1));
-  // A container's seccomp filter may forbid it on a machine with several nodes: then it says so, and the memory is
-  // usable all the same.
+  // On a machine with several nodes a container's seccomp filter may forbid it: then it returns an error, and the
+  // memory is usable all the same.
   const std::error_code error = BindMemory(memory, kSize, 0);
   EXPECT_TRUE(!error || error == std::errc::operation_not_permitted) << error.message();
   std::fill_n(static_cast<char*>(memory), kSize, 'x');

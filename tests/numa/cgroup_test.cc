@@ -19,7 +19,7 @@ constexpr char kV1Mount[] =
     "31 23 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct\n"
     "32 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
 
-// A directory that looks like / as far as control groups are concerned.
+// A directory that looks like / to the reader of control groups.
 class Cgroup : public ::testing::Test {
  protected:
   Cgroup() {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// On any machine; that the memory lies on its node is checked where there are several (tests/guest/memory_test.cc).
+// On any machine; tests/guest/memory_test.cc checks the node where there are several.
 
 #include "weft/numa/node_memory.h"
 
@@ -23,7 +23,7 @@ std::uintptr_t Address(const void* memory) { return reinterpret_cast<std::uintpt
 
 TEST(NodeMemory, IsZeroedAndAlignedAndAllOfItCanBeWritten) {
   for (std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{100'000}}) {
-    for (int node : {-1, 0, 5}) {  // 5: there is hardly such a node; then it lies elsewhere (NM1).
+    for (int node : {-1, 0, 5}) {  // 5: hardly exists; then it lies elsewhere (NM1).
       auto* memory = static_cast<unsigned char*>(AllocateOnNode(bytes, node));
       EXPECT_EQ(Address(memory) % base::kCacheLineSize, 0U);
       for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], 0);

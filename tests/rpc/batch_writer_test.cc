@@ -39,7 +39,7 @@ class WriterAndPeer final : private BatchWriter::Owner {
     stream_ = io::TcpStream(io::Descriptor(ends[0]));
     peer_ = io::TcpStream(io::Descriptor(ends[1]));
   }
-  // The writer's end may be reached when the last fiber that writes has given up its use.
+  // The writer may end after the last fiber that writes has given up its use.
   ~WriterAndPeer() {
     EndUse();
     unused_.Wait();
@@ -126,7 +126,7 @@ TEST_P(BatchWriterTest, FramesThatAreGivenTogetherShareAWrite) {
     written.Wait();
     char bytes[kFibers * (FrameHeader::kSize + 12)];
     ASSERT_EQ(pair.peer().ReadAll(bytes, sizeof(bytes)).bytes, sizeof(bytes));
-    // With one worker they are all given before the first writer's turn comes again.
+    // With one worker all are given before the first writer's next turn.
     if (workers() == 1) {
       EXPECT_EQ(pair.writer().counts().writes, 1u);
     }

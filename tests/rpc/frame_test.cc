@@ -50,7 +50,7 @@ std::string Bytes(const Sent& sent) {
   return bytes + sent.meta + sent.body;
 }
 
-// Gives `bytes` to the reader in pieces of at most `most` bytes; frames go to `on_frame`. What ended it.
+// Gives `bytes` to the reader in pieces of at most `most` bytes, and its frames to `on_frame`. Returns what ended it.
 template <class F>
 FrameReader::Result Feed(FrameReader& reader, std::string_view bytes, Random& random, std::size_t most, F&& on_frame) {
   while (!bytes.empty()) {
@@ -100,7 +100,7 @@ TEST(FrameReader, FramesComeOutAsTheyWentInHoweverTheyAreSplit) {
     }
     FrameReader reader({.max_meta = 100, .max_body = 200'000});
     std::size_t count = 0;
-    // Each second frame is kept to the end: nothing is written over what was given out.
+    // Keeps each second frame to the end: nothing may overwrite a returned frame.
     std::vector<std::pair<std::size_t, Frame>> kept;
     const auto result = Feed(reader, bytes, random, most, [&](Frame frame) {
       ASSERT_LT(count, sent.size());
@@ -171,8 +171,8 @@ TEST_F(FrameReaderErrors, WhatIsTooLargeIsRefusedByItsHeader) {
   EXPECT_EQ(ResultOf(bytes), FrameReader::Result::kNeedMore);
 }
 
-// Bytes of a good stream are changed, left out or added. Whatever comes out before the first of them is as it was sent,
-// and nothing that comes out exceeds the limits; the sanitizers look at the rest.
+// Bytes of a valid stream are changed, removed or added. Frames before the first of them are as sent, and no frame
+// exceeds the limits; the sanitizers check the rest.
 TEST(FrameReader, DamagedStreamsGiveErrorsOrFramesWithinTheLimits) {
   for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
     Random random(seed);

@@ -39,7 +39,7 @@ using namespace std::chrono_literals;
 using google::protobuf::Closure;
 using Steady = std::chrono::steady_clock;
 
-// Answers as the test says.
+// Answers as the test prescribes.
 class ScriptedService final : public EchoService {
  public:
   using Script = std::function<void(Controller*, const EchoRequest*, EchoAnswer*, Closure*)>;
@@ -78,7 +78,7 @@ class Client {
     EXPECT_TRUE(channel_.Start());
   }
 
-  // The payload of the answer; the controller says how it went.
+  // Returns the answer's payload; the controller has the outcome.
   std::string Echo(Controller* controller, const std::string& payload) {
     EchoRequest request;
     EchoAnswer answer;
@@ -267,7 +267,7 @@ TEST_P(RpcTest, ACallEndsAtItsDeadlineWhateverTheServerDoes) {
     EXPECT_GE(Steady::now() - before, 20ms);
     EXPECT_EQ(controller.error_code(), DEADLINE_EXCEEDED);
     gate.Set();
-    // The answer that comes now is nobody's, and the next call's is right.
+    // The late answer matches no call, and the next call's is right.
     controller.Reset();
     controller.set_timeout(60s);
     client.Echo(&controller, "y");
@@ -450,7 +450,7 @@ TEST_P(RpcTest, MessagesThatAreTooLargeFailTheirCallOnly) {
   });
 }
 
-// Whatever comes, the server answers others, and stops.
+// Whatever bytes come, the server answers others, and stops.
 TEST_P(RpcTest, RandomBytesDoNotHarmTheServer) {
   InFiber([] {
     EchoServiceImpl echo;
@@ -462,7 +462,7 @@ TEST_P(RpcTest, RandomBytesDoNotHarmTheServer) {
       bytes.resize(random() % bytes.size());
       RawClient client(server->local_address());
       client.Send(bytes);
-      // Half of them read what comes, the others are gone.
+      // Half of them read the answers, the others are gone.
       if (seed % 2 == 0) {
         EXPECT_FALSE(client.stream().ShutdownWrite());
         char answer[512];
@@ -604,7 +604,7 @@ TEST_P(RpcTest, RequestsOverTheLimitAreAnsweredAtOnce) {
     EXPECT_EQ(server->counts().overloaded, 1u);
     first.StartCancel();
     caller.Join();
-    // The place is free when the handler has ended.
+    // The slot is free when the handler has ended.
     while (server->counts().in_flight != 0) FiberYield();
     EXPECT_EQ(client.CodeOf("at once"), OK);
   });
@@ -631,7 +631,7 @@ TEST_P(RpcTest, AClientThatDoesNotReadItsAnswersHoldsTheServerUpAndGetsAllInTheE
     Fiber sender([&] {
       for (std::uint64_t id = 1; id <= kRequests; ++id) client.Send(RequestBytes(id, std::string(20'000, 'x')));
     });
-    // More than the server may keep: it has had to wait, and waits still unless the sockets hold all.
+    // More than the server may keep: it had to wait, and still waits unless the sockets hold all.
     while (server->counts().requests < 20) FiberYield();
     std::vector<bool> seen(kRequests + 1, false);
     for (std::uint64_t i = 0; i < kRequests; ++i) {
@@ -671,7 +671,7 @@ TEST_P(RpcTest, StopAnswersWhatIsInFlightAndRefusesTheRest) {
     begun.Wait();
     Fiber stopper([&] { server->Stop(60s); });
     while (!server->draining()) FiberYield();
-    // Until the farewell has come there is a connection, and the server says that it stops.
+    // A connection exists until the farewell has come, and the server says that it stops.
     ErrorCode code = OK;
     while (client.channel().Healthy()) {
       code = client.CodeOf("too late");

@@ -44,7 +44,7 @@ class Sample:
 def samples_of_header(root, path):
     given_file = root / "tests/samples/given" / path.relative_to(root)
     given = given_file.read_text().splitlines() if given_file.exists() else []
-    # The head of the file only says whose it is.
+    # The file's head is only the licence.
     given = [line for line in given if not line.startswith("//")]
     lines = path.read_text().splitlines()
     found = []

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Every public function that is for any thread at any time, and threads that call them all, again and again, while
-// somebody else starts and ends the runtime, or the process.
+// Every public function for any thread at any time, and threads that call them all, again and again, while another
+// starts and ends the runtime, or the process.
 
 #ifndef WEFT_TESTS_STRESS_ANY_TIME_CALLS_H_
 #define WEFT_TESTS_STRESS_ANY_TIME_CALLS_H_
@@ -43,7 +43,7 @@
 
 namespace weft::fiber {
 
-// What is promised of starts: as many have run as have said true.  Leaky: the process may exit under the callers.
+// The promise about starts: as many have run as have returned true.  Leaky: the process may exit under the callers.
 struct AnyTimeCounts {
   std::atomic<std::uint64_t> accepted{0};
   std::atomic<std::uint64_t> refused{0};
@@ -68,7 +68,7 @@ struct AnyTimeCall {
 inline auto Soon() { return std::chrono::steady_clock::now() + std::chrono::microseconds(50); }
 inline auto Later() { return std::chrono::steady_clock::now() + std::chrono::hours(1); }
 
-// A fiber that waits, and a thread that wakes it: what the last wake-up of a runtime is.
+// A fiber that waits, and a thread that wakes it: like the last wake-up of a runtime.
 template <class Wait, class Wake>
 void WakeAFiber(Wait wait, Wake wake) {
   std::optional<Fiber> fiber = Fiber::TryStart({}, [wait] {
@@ -208,7 +208,7 @@ inline const auto& AnyTimeCalls() {
                   [] {
                     int ends[2];
                     if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
-                    // The fiber's wait is ended by this thread, through the reactor of the fiber's group.
+                    // This thread ends the fiber's wait, through the reactor of the fiber's group.
                     const bool started = StartFiberDetached([fd = ends[0]] {
                       static_cast<void>(io::WaitFd(fd, POLLIN));
                       static_cast<void>(io::CloseFd(fd));
@@ -222,7 +222,7 @@ inline const auto& AnyTimeCalls() {
   return kCalls;
 }
 
-// Threads that make all these calls, each beginning with another one, until they are told to stop.
+// Threads that make all these calls, each beginning with another one, until they are stopped.
 class AnyTimeCallers {
  public:
   explicit AnyTimeCallers(unsigned threads) {

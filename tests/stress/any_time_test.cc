@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Threads call whatever they may call at any time while the runtime starts and ends (RT2 and RT3 in
+// Threads call every function for any thread while the runtime starts and ends (RT2 and RT3 in
 // fiber/runtime_instance.h).
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(AnyTime, ThreadsStartWakeSetTimersAndAskWhileTheRuntimeRestarts) {
     const AnyTimeCallers callers(3);
     for (int i = 0; i < kRestarts; ++i) {
       StartRuntime(OptionsOf({.workers = 1 + i % 2, .groups = 1 + i / 2 % 2}));
-      // Ends now at once, now when much is under way.
+      // Ends sometimes at once, sometimes with much under way.
       const std::uint64_t before = callers.rounds();
       if (i % 4 != 0) {
         while (callers.rounds() == before) std::this_thread::yield();

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// C++ exceptions belong to the fiber: thrown, caught, handled and rethrown with suspensions and migrations in between,
-// by many fibers at once, none sees another's.
+// C++ exceptions belong to the fiber: many fibers at once throw, catch, handle and rethrow them with suspensions and
+// migrations in between, and none sees another's.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr int kFibers = 64;
 constexpr int kRounds = WEFT_ASAN || WEFT_TSAN ? 50 : 300;
 
-// Suspends in all the ways there are.
+// Suspends in every way.
 void Wander(int i) {
   switch (i % 3) {
     case 0:

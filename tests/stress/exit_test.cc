@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// exit() without TerminateRuntime(), while threads and fibers are at work: each time in a process of its own, which
-// must end with the exit code that was asked for, and without a report of a sanitizer.
+// exit() without TerminateRuntime(), while threads and fibers work: each time in a process of its own, which must end
+// with the requested exit code and without a sanitizer's report.
 
 #include <gtest/gtest.h>
 

@@ -33,18 +33,18 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-// 100 ms; more where the kernel itself lets threads wait for each other that long: with sanitizers, and with tens of
-// busy workers on each CPU, each of which gets some 3 ms at a time.
+// 100 ms; more if the kernel itself lets threads wait that long: with sanitizers, and with tens of busy workers on each
+// CPU, which get some 3 ms at a time.
 Steady::duration Limit() {
   const std::size_t cpus = numa::Topology::Detect().UsableCpuCount();
   const std::size_t crowd = 1 + GetConcurrencyHint() / (4 * cpus);
   return crowd * (WEFT_ASAN || WEFT_TSAN ? 1000ms : 100ms);
 }
 
-// Limits are for a machine that lets us run; others share it.  What starves does so every time.
+// The limits assume a machine that lets us run; others share it.  A starving fiber exceeds them every time.
 constexpr int kAttempts = 3;
 
-// What the fibers below do, counted by worker of the first group.
+// The turns of the fibers below, by worker of the first group.
 class Turns {
  public:
   static unsigned ThisWorker() { return scheduling_group::CurrentWorker()->index; }
@@ -131,7 +131,7 @@ class Players {
   std::vector<Fiber> fibers_;
 };
 
-// The smallest of what `measure` returns in some attempts; stops when it is below the limit.
+// The smallest result of `measure` in some attempts; stops when it is below the limit.
 template <class F>
 Steady::duration Best(F&& measure, Steady::duration limit = Limit()) {
   Steady::duration best = Steady::duration::max();
@@ -191,16 +191,16 @@ TEST_P(Fairness, YieldingFibersDoNotStarveNewFibersOfFibers) {
 
 // --- A fiber that a plain thread starts while all workers are busy runs within a millisecond ---
 
-// What a policy promises is a number of turns: the fiber waits behind those that were ready before it, and a worker
-// looks at what comes from outside every so often. So the turns are counted that others had, between start and run, on
-// the worker that ran the fiber. The time is judged too, where each worker has a processor and nothing slows it down.
+// A policy promises a number of turns: the fiber waits behind those that were ready before it, and a worker checks for
+// fibers from outside every so often. So the test counts the turns of others between start and run, on the worker that
+// ran the fiber. It judges the time, too, if each worker has a processor and nothing slows it down.
 struct StartDelay {
   std::int64_t turns;
   Steady::duration time;
 };
 
-// The middle of many: a thread that the kernel puts aside between the look and the start, or a worker with the fiber in
-// its hand, says nothing of the policy, and is rare; what the scheduler delays is delayed each time.
+// The median of many: the kernel seldom puts aside the thread between the reading and the start, or a worker with the
+// fiber in hand; a delay by the scheduler comes each time.
 StartDelay MedianStartDelay(const Turns& turns) {
   constexpr std::size_t kStarts = 201;
   const std::size_t workers = GetConcurrencyHint();
@@ -232,10 +232,10 @@ class StartFromOutside : public ::testing::TestWithParam<std::tuple<int, bool>> 
   template <class Load>
   void Judge(const Load& load) {
     const auto workers = static_cast<std::size_t>(std::get<0>(GetParam()));
-    // Each of the load's fibers may be ahead of it once, and may all be run by one worker, where others have no
-    // processor at the time. A worker looks at what is outside every 61 ticks (PolicyV2::kMaxTicks) or after 16
-    // hand-offs (kMaxHandOffs) and 16 others (PolicyV1::kMaxBatch). And some turns pass while the thread is on its way
-    // from its look at the numbers to the push.
+    // Each of the load's fibers may be ahead of it once, and one worker may run them all, if others have no processor
+    // at the time. A worker checks for fibers from outside every 61 ticks (PolicyV2::kMaxTicks) or after 16 hand-offs
+    // (kMaxHandOffs) and 16 others (PolicyV1::kMaxBatch). Some turns also pass between the thread's reading of the
+    // numbers and its push.
     constexpr std::int64_t kTicksPerCheck = 61;
     constexpr std::int64_t kOnTheWay = 50;
     const std::int64_t most_turns = static_cast<std::int64_t>(load.fibers()) + kTicksPerCheck + kOnTheWay;
@@ -318,7 +318,7 @@ TEST_P(Fairness, YieldingLocalFibersOfOneGroupDoNotStarveTheOthers) {
             Limit());
 }
 
-// Two fibers that hand a token to and fro use the hand-off slot; the queue must get its turn all the same.
+// Two fibers that pass a token use the hand-off slot; the queue must get its turn all the same.
 TEST_P(Fairness, PingPongDoesNotStarveQueuedFibers) {
   const Players players;
   EXPECT_LT(Best([] {
@@ -344,8 +344,8 @@ void ComputeForAMillisecond() {
   }
 }
 
-// The second policy left them where they were: the last one began after 20.3 ms, when that fiber was done. The clock is
-// the number of turns that the other worker's fibers have meanwhile: it stands still where that worker has no CPU.
+// The second policy left them in the long fiber's queue: the last one began after 20.3 ms, when that fiber was done.
+// The clock counts the turns of the other worker's fibers: it stands still while that worker has no CPU.
 TEST(FairnessOfLongFibers, WhatALongFiberHasStartedIsRunByAWorkerThatIsBusyToo) {
   const RuntimeOf runtime(Shape{2, 1});
   std::atomic<std::int64_t> turns{0};
@@ -391,8 +391,7 @@ TEST(FairnessOfLongFibers, WhatALongFiberHasStartedIsRunByAWorkerThatIsBusyToo) 
 }
 
 // 8 workers, 100 fibers that yield and as many that compute for a millisecond: under the second policy they had 5 to
-// 597 turns. A wide bound, since the kernel, too, has its say in who has a turn;
-// tests/scheduling_group/policy_v2_test.cc has a narrow one.
+// 597 turns. A wide bound, since the kernel also decides; tests/scheduling_group/policy_v2_test.cc has a narrow one.
 TEST(FairnessOfLongFibers, FibersThatYieldHaveAboutAsManyTurnsAsThoseThatCompute) {
   constexpr std::size_t kOfEach = 40;
   constexpr std::int64_t kTurns = 10;  // on average

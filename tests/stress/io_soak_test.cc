@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections that come and go for a while, with random sizes, deadlines, resets and closes, beside pipes, timers and
-// fibers that compute. All the time what is echoed is what was sent, nobody waits beyond his deadline by much, and in
-// the end no descriptor, fiber or registration is left.
+// Connections come and go for a while, with random sizes, deadlines, resets and closes, beside pipes, timers and fibers
+// that compute. Every echo matches what was sent, no wait exceeds its deadline by much, and in the end no descriptor,
+// fiber or registration is left.
 //
 // WEFT_SOAK_SECONDS says for how long, default 4 (tools/soak.sh: longer).
 #include <fcntl.h>
@@ -42,7 +42,7 @@ using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
 constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
-// Beyond this a wait was forgotten; below it is the machine's business.
+// A longer wait was forgotten; a shorter one is the machine's doing.
 constexpr auto kLateAtMost = 10s;
 constexpr auto kLong = 30s;
 
@@ -69,7 +69,7 @@ class Soak {
 
   bool Over() const { return steady_clock::now() >= end_; }
 
-  // Errors that random closes and deadlines may bring.
+  // Errors that random closes and deadlines may cause.
   bool Expected(std::error_code error, Deadline deadline) {
     if (!deadline.is_none() && steady_clock::now() > deadline.time_point() + kLateAtMost) tally.late.fetch_add(1);
     if (error == std::errc::timed_out) return tally.timeouts.fetch_add(1), true;
@@ -81,7 +81,7 @@ class Soak {
     return false;
   }
 
-  // The server's side: echoes in pieces, and has its whims.
+  // The server's side: echoes in pieces, at random.
   void Serve(TcpStream& stream) {
     std::minstd_rand random(static_cast<unsigned>(tally.connections.load() + 7));
     std::vector<char> buffer(1 + random() % 9000);
@@ -101,7 +101,7 @@ class Soak {
     const Deadline connect_by = random() % 16 == 0 ? std::chrono::microseconds(1 + random() % 500) : kLong;
     if (const auto error = stream.Connect(server, connect_by)) return static_cast<void>(Expected(error, connect_by));
     tally.connections.fetch_add(1);
-    // Now and then somebody else closes it under way.
+    // Now and then another fiber closes it under way.
     FiberEvent closed;
     const bool will_be_closed = random() % 8 == 0;
     if (will_be_closed) {
@@ -162,7 +162,7 @@ class Soak {
     return Expected(written.error, deadline) && Expected(read.error, deadline) && written.ok() && read.bytes == size;
   }
 
-  // A pipe, of which nobody but WaitFd() knows.
+  // A pipe that only WaitFd() knows.
   void UsePipe(std::minstd_rand& random) {
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
@@ -254,7 +254,7 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
       done.CountDown();
     }));
     done.Wait();
-    // Nobody waits for his deadline only because a wake-up was lost.
+    // No wait lasts until its deadline because of a lost wake-up.
     EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
     local_server.Stop(kLong);
     tcp_server.Stop(kLong);
@@ -279,7 +279,7 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
       ASSERT_NE(reactor, nullptr) << error.message();
       EXPECT_EQ(reactor->counts().descriptors, 0u);
     }).Join();
-    // A reactor's own: epoll, eventfd, timerfd; and the watchdog's epoll.
+    // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
     descriptors_of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
   }
   EXPECT_EQ(fiber::TerminateRuntime(), 0u);

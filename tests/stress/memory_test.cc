@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory comes back: after a burst of fibers the process shrinks to what it was, by itself, while nothing happens.
+// Memory comes back: after a burst of fibers the idle process shrinks to its former size by itself.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ std::size_t ResidentBytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// So many fibers at a time, each with 1 KiB of its stack in use.  Returns what the process held meanwhile.
+// Runs so many fibers at a time, each with 1 KiB of its stack in use.  Returns the process's size meanwhile.
 std::size_t Burst(int fibers) {
   FiberLatch waiting(fibers);
   FiberLatch done(fibers);
@@ -56,7 +56,7 @@ std::size_t Burst(int fibers) {
   return resident;
 }
 
-// The smallest size within `limit`, or the first at most `wanted`.
+// The smallest size within `limit`, or the first of at most `wanted`.
 std::size_t SizeAfterIdling(Steady::duration limit, std::size_t wanted) {
   const auto until = Steady::now() + limit;
   std::size_t size = ResidentBytes();
@@ -76,7 +76,7 @@ TEST_P(Memory, FallsToWithinAFifthOfWhatItWasWithinTenSecondsOfIdling) {
   options.start_timeout = 60s;
   options.terminate_timeout = 60s;
   const RuntimeOf runtime(options);
-  // A program that has been at work for a while: as many stacks are warm as the pools keep.
+  // A program that has worked for a while: as many stacks are warm as the pools keep.
   Burst(4 * static_cast<int>(options.stack_pool_size) * GetParam().groups);
   SizeAfterIdling(3s, 0);
 

@@ -52,7 +52,7 @@ class Crowd {
   std::vector<std::thread> threads_;
 };
 
-// Gives way to others, whatever the caller is.
+// Yields to others, whatever the caller is.
 void GiveWay() {
   if (IsRunningInFiberWorker()) {
     FiberYield();

@@ -33,7 +33,7 @@ class Overflow : public ::testing::TestWithParam<Shape> {
   static Options SmallQueue() {
     Options options = OptionsOf(GetParam());
     options.run_queue_size = 16;
-    options.start_timeout = 60s;  // Plain threads are to be slowed down here, not refused.
+    options.start_timeout = 60s;  // Plain threads must be slowed down here, not refused.
     options.terminate_timeout = 60s;
     return options;
   }
@@ -84,7 +84,7 @@ TEST_P(Overflow, StartedByManyFibersAtOnce) {
   tally.ExpectEachOnce();
 }
 
-// Peers deadlock here: all workers stand in a start that waits for room.
+// Peers deadlock here: all workers block in a start that waits for capacity.
 TEST_P(Overflow, StartedByFibersThatStartFibers) {
   Tally tally(kFibers);
   std::atomic<int> next{0};

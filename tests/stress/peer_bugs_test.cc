@@ -41,10 +41,10 @@ using Steady = std::chrono::steady_clock;
 
 constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 10 : 1;
 
-// Long enough that only what hangs reaches it.
+// So long that only a hang reaches it.
 constexpr auto kForever = 20s;
 
-// Rounds of a test that looks for what happens rarely: so many, or as many as go into this time.
+// Rounds of a test for a rare event: so many, or as many as fit into this time.
 class Rounds {
  public:
   explicit Rounds(int most) : left_(most / kScale) {}
@@ -57,8 +57,8 @@ class Rounds {
 
 // --- Scheduling ---
 
-// A push and a look at the sleepers, against announcing to sleep and a look at the queue: without full fences both
-// sides may miss each other (3 times in 542,811 starts on one worker).
+// A push and a check for sleepers, against the announcement of a sleep and a check of the queue: without full fences
+// both sides may miss each other (3 times in 542,811 starts on one worker).
 class LostWakeUp : public ::testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, LostWakeUp, ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{1, 2}),
                          &NameOf);
@@ -105,7 +105,7 @@ TEST(BatchWake, ChoosesWorkersThatSleepAndEnoughOfThem) {
   for (const int workers : {2, 4, 8, 33, 64}) {
     const RuntimeOf runtime(Shape{workers, 1});
     for (int round = 0; round < 20; ++round) {
-      // Each needs a worker of its own: they wait for each other without giving theirs up.
+      // Each needs a worker of its own: they wait for each other and keep theirs.
       const int together = std::min(workers, 8);
       std::atomic<int> arrived{0};
       FiberLatch done(together);
@@ -145,7 +145,7 @@ class Hog {
   Fiber fiber_;
 };
 
-// `return` where `continue` was meant: no group ever stole from another of its node.
+// `return` instead of `continue`: no group ever stole from another of its node.
 TEST(Stealing, BetweenGroupsOfOneNodeIsOn) {
   const RuntimeOf runtime(Shape{1, 2});
   // All fibers are started in group 0, whose only worker is kept busy: group 1 must run them.
@@ -159,7 +159,7 @@ TEST(Stealing, BetweenGroupsOfOneNodeIsOn) {
   ran.Wait();
 }
 
-// Stealing only happened on the way to sleep: once asleep, a group stayed so whatever its neighbour had to do.
+// Stealing only happened on the way to sleep: a sleeping group stayed asleep whatever its neighbour had to do.
 TEST(Stealing, WakesWorkersThatSleepAlready) {
   const RuntimeOf runtime(Shape{1, 2});
   FiberSleepFor(50ms);  // Time for both groups to fall asleep.
@@ -173,7 +173,7 @@ TEST(Stealing, WakesWorkersThatSleepAlready) {
   hog.Stop();
 }
 
-// One local fiber at the head of the queue hid all that could be stolen behind it.
+// One local fiber at the head of the queue hid all stealable ones behind it.
 TEST(Stealing, GoesPastLocalFibersAtTheHeadOfTheQueue) {
   Options options = OptionsOf({1, 2});
   options.work_stealing_ratio = 1;  // A steal is requested for each fiber, not only for the first that waits.
@@ -246,7 +246,7 @@ TEST(FullQueue, WakingAFiberIntoItNeitherSpinsNorLosesIt) {
     });
   }
   waiting.Wait();
-  // Woken by a fiber that does not let them run, so the queue is full for most of them.
+  // A fiber wakes them and does not let them run, so the queue is full for most of them.
   Fiber([&] {
     for (FiberEvent& event : events) event.Set();
   }).Join();
@@ -266,7 +266,7 @@ TEST(Planning, OneNodeWithManyCpusGetsAWorkerForEach) {
   EXPECT_GE(GetSchedulingGroupSize(), 8U);
 }
 
-// Node ordinals were used where the kernel's ids were meant.
+// Node ordinals were used for the kernel's ids.
 TEST(Planning, SparseNodeNumbersAreTheKernels) {
   Options options;
   options.topology = "numa:2(indexes=3,5) core:8 pu:1";
@@ -285,7 +285,7 @@ TEST(Planning, NumaAwareOffIsOff) {
   for (std::size_t i = 0; i < GetSchedulingGroupCount(); ++i) EXPECT_EQ(GetSchedulingGroupAssignedNode(i), -1);
 }
 
-// Caches of CPUs, nodes and groups were filled once per process, so the second runtime worked with the first one's.
+// Caches of CPUs, nodes and groups were filled once per process, so the second runtime used the first one's.
 TEST(Restart, NothingOfTheFormerRuntimeIsKept) {
   for (const int groups : {3, 1, 2}) {
     const RuntimeOf runtime(Shape{1, groups});
@@ -302,7 +302,7 @@ TEST(Restart, NothingOfTheFormerRuntimeIsKept) {
 
 // --- The end ---
 
-// Fibers that had not ended when the program did were leaked without a word, or woken never and waited for always.
+// Fibers that had not ended with the program were leaked silently, or never woken and always waited for.
 TEST(End, FibersLeftParkedAreReportedNotForgotten) {
   std::mutex mutex;
   std::string logged;
@@ -327,7 +327,7 @@ TEST(End, FibersLeftParkedAreReportedNotForgotten) {
 
 // --- Primitives, under the real scheduler ---
 
-// The last CountDown() touched the latch after it had let the waiter go.
+// The last CountDown() touched the latch after it had released the waiter.
 TEST(Lifetime, ALatchMayGoWhileItIsBeingSignalled) {
   const RuntimeOf runtime(Shape{4, 1});
   for (int i = 0; i < 20'000 / kScale; ++i) {
@@ -354,7 +354,7 @@ TEST(ConditionVariable, NotificationsToThreadsAreNotLostAndTimeOutsAreSafe) {
   FiberConditionVariable changed;
   int tickets = 0;
   std::atomic<bool> stop{false};
-  // Notifies without the mutex, right after it let it go.
+  // Notifies without the mutex, right after releasing it.
   Fiber notifier([&] {
     while (!stop) {
       {
@@ -413,11 +413,11 @@ TEST(PeriodicTimer, NeverOverlapsItselfAndDoesNotCatchUpInBursts) {
   five.Wait();
   EXPECT_GE(Steady::now() - begin, 50ms);
   KillFiberTimerAndWait(timer);
-  // Each run takes 10 ms, and they do not overlap, however late this thread gets to look.
+  // Each run takes 10 ms, and they do not overlap, however late this thread checks.
   EXPECT_LE(runs, (Steady::now() - begin) / 10ms + 1);
 }
 
-// Stop() woke one waiter; the others hung, and what was in the queue was lost.
+// Stop() woke one waiter; the others hung, and the queue's items were lost.
 TEST(BoundedQueue, StopWakesAllAndDropsNothing) {
   const RuntimeOf runtime(Shape{2, 1});
   FiberBlockingBoundedQueue<int> queue(4);

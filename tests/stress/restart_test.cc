@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Restarts: whatever the options, a process that starts and ends runtimes needs the memory of one, and the last restart
-// runs as the first.
+// Restarts: whatever the options, a process that starts and ends runtimes needs the memory of one, and the last runtime
+// works like the first.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -88,8 +88,8 @@ void UseRuntime(std::mt19937& random) {
   waker.join();
 }
 
-// Groups with other options than before were kept for ever, 4.3 MB and 388 MB of addresses each; after 1,024 of them no
-// stack was to be had any more. WEFT_TEST_RESTARTS=5000: as many.
+// Groups with other options than before were kept for ever, 4.3 MB and 388 MB of addresses each; after 1,024 of them
+// there was no stack left. WEFT_TEST_RESTARTS=5000: as many.
 TEST(Restart, WithRandomOptionsEachTimeNeedsTheMemoryOfOne) {
   const char* const wanted = std::getenv("WEFT_TEST_RESTARTS");
   const int rounds = wanted != nullptr ? std::atoi(wanted) : WEFT_TSAN || WEFT_ASAN ? 60 : 400;
@@ -104,15 +104,15 @@ TEST(Restart, WithRandomOptionsEachTimeNeedsTheMemoryOfOne) {
     }
   }
   const Footprint in_the_end = Footprint::Now();
-  // The groups' parts are gone between two runtimes; what is left differs by a heap's and a thread stack's whims.
+  // The groups' parts are freed between two runtimes; the rest varies with the heap and thread stacks.
   EXPECT_LE(in_the_end.addresses, at_first.addresses + (std::size_t{256} << 20)) << at_first << " -> " << in_the_end;
   EXPECT_LE(in_the_end.mappings, at_first.mappings + 100) << at_first << " -> " << in_the_end;
   if (WEFT_TSAN || WEFT_ASAN) return;  // Their own memory is more than that.
   EXPECT_LE(in_the_end.resident, at_first.resident + (std::size_t{16} << 20)) << at_first << " -> " << in_the_end;
 }
 
-// A fiber of each of the 17 stack sizes in each of 64 groups: more than 1,024 pieces of address space. AddressSanitizer
-// clears its shadow of each stack, an eighth of it, so there are no large ones.
+// A fiber of each of the 17 stack sizes in each of 64 groups: more than 1,024 pieces of address space. No large ones
+// under AddressSanitizer, which clears its shadow of each stack, an eighth of it.
 TEST(Restart, SixtyFourGroupsWithFibersOfAllStackSizesRunThemAll) {
   if (WEFT_TSAN) GTEST_SKIP() << "ThreadSanitizer has not that many addresses";
   Options options = OptionsOf({1, 64});

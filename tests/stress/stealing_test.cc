@@ -43,7 +43,7 @@ Totals Total(const std::vector<GroupCounts>& groups) {
   return totals;
 }
 
-// Fibers that compute, all started in group 0. How many ran in each group.
+// Fibers that compute, all started in group 0. Returns how many ran in each group.
 std::vector<int> RunInGroupZero(std::size_t groups, int fibers) {
   std::vector<std::atomic<int>> ran(groups);
   FiberLatch done(fibers);
@@ -58,17 +58,17 @@ std::vector<int> RunInGroupZero(std::size_t groups, int fibers) {
   return {ran.begin(), ran.end()};
 }
 
-// A loaded group and an idle one share the work: the idle one is woken, and goes on stealing as long as there is more.
+// A loaded group and an idle one share the work: the idle one is woken, and keeps stealing while there is more.
 TEST(WorkConservation, AnIdleGroupTakesItsShareOfAnothersLoad) {
   const RuntimeOf runtime(Shape{1, 2});
   constexpr int kFibers = 4000;
   const std::vector<int> ran = RunInGroupZero(2, kFibers);
-  // A half each where both have a CPU for themselves; the machine may have other things to do.
+  // A half each if both have a CPU for themselves; the machine may have other things to do.
   EXPECT_GE(ran[1], kFibers / 50);
   EXPECT_LE(ran[1], kFibers * 49 / 50);
 }
 
-// One wake-up pass for all of a batch called nobody else, and nobody pushed afterwards.
+// One wake-up pass for all of a batch requested no steal, and nobody pushed afterwards.
 TEST(WorkConservation, AnIdleGroupTakesItsShareOfABatch) {
   const RuntimeOf runtime(Shape{1, 2});
   constexpr int kFibers = 4000;
@@ -115,7 +115,7 @@ TEST_P(StealingStress, EveryFiberFinishesOnceAndWhatIsStolenInWasStolenOut) {
   }
   done.Wait();
   while (GetFiberCount() != 0) std::this_thread::yield();
-  // (A worker counts the end of a fiber before it gives the fiber back.)
+  // (A worker counts the end of a fiber before it frees the fiber.)
   const Totals after = Total(GetSchedulingCounts());
   EXPECT_EQ(after.begun, static_cast<std::uint64_t>(kFibers));
   EXPECT_EQ(after.finished, static_cast<std::uint64_t>(kFibers));

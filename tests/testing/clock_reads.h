@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts how often the calling thread reads the monotonic clock, std::chrono::steady_clock's, or stops that clock. For
-// one source file of a program: clock_gettime() as it is defined here takes the place of the C library's.
+// Counts the calling thread's reads of the monotonic clock, std::chrono::steady_clock's, or stops that clock. For one
+// source file of a program: its clock_gettime() replaces the C library's.
 #ifndef WEFT_TESTS_TESTING_CLOCK_READS_H_
 #define WEFT_TESTS_TESTING_CLOCK_READS_H_
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of what happens where a container's seccomp filter refuses a system call. There is no way back: in
-// processes of their own (EXPECT_EXIT).
+// For tests of a container's seccomp filter that refuses a system call. It cannot be undone: use processes of their own
+// (EXPECT_EXIT).
 #ifndef WEFT_TESTS_TESTING_FORBID_SYSTEM_CALL_H_
 #define WEFT_TESTS_TESTING_FORBID_SYSTEM_CALL_H_
 
@@ -16,8 +16,7 @@
 
 namespace weft::testing {
 
-// From now on the call fails with `error`, in the calling thread and those that it creates. False: the system has no
-// seccomp.
+// From now on the call fails with `error`, in the calling thread and those that it creates. False: no seccomp here.
 inline bool ForbidSystemCall(long number, int error) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -29,7 +28,7 @@ inline bool ForbidSystemCall(long number, int error) {
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Tried by a child, on a call that nobody makes.
+// A child tries it, on a system call that nobody makes.
 inline bool CanForbidSystemCalls() {
   const pid_t child = fork();
   if (child == 0) _exit(ForbidSystemCall(0x7fff, 1) ? 0 : 1);

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of what fibers and threads do alike, in the layers that do not know the runtime:
+// For tests of fibers and threads alike, in the layers that do not know the runtime:
 //
 //   TimedGroup    a scheduling group with its workers and its TimerWorker
 //   Crew          actors that are fibers of the group, plain threads, or the one and the other in turn
 //   OnAnyCrew     a fixture that runs each test with fibers on 1, 2, 4 and 64 workers, with threads, and mixed
 //
-// Nothing here is built on what it tests: whoever waits for the actors is a thread on a base::Parker, with a limit.
+// Nothing here relies on what it tests: a thread waits for the actors on a base::Parker, with a limit.
 #ifndef WEFT_TESTS_TESTING_GROUP_FIXTURE_H_
 #define WEFT_TESTS_TESTING_GROUP_FIXTURE_H_
 
@@ -46,7 +46,7 @@ class TimedGroup {
     if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
   }
 
-  // All fibers must be over soon.
+  // All fibers must end soon.
   ~TimedGroup() {
     if (!scheduling_group::WaitUntilNoFibers(std::chrono::seconds(60))) {
       std::fprintf(stderr, "TimedGroup: fibers are left\n");
@@ -114,8 +114,7 @@ inline void YieldActor() {
   }
 }
 
-// Waits for a state that another actor is about to reach. Gives up the CPU too: the other may be on a worker that has
-// none.
+// Waits for a state that another actor is about to reach. Gives up the CPU too: the other's worker may have none.
 template <class Condition>
 void YieldUntil(Condition&& condition) {
   while (!condition()) {
@@ -180,7 +179,7 @@ class Crew {
   TimedGroup* const group_;
   const ActorKind kind_;
   int added_ = 0;
-  // Shared: an actor's last touch of it may come after Join() has seen it.
+  // Shared: an actor's last touch may come after Join() has seen it.
   std::shared_ptr<std::atomic<int>> alive_ = std::make_shared<std::atomic<int>>(0);
   std::vector<std::thread> threads_;
 };
@@ -219,7 +218,7 @@ class OnAnyCrew : public ::testing::TestWithParam<CrewKind> {
   TimedGroup group;
 };
 
-// How much work a stress test does: less where a sanitizer makes everything slow, or 64 workers share few CPUs.
+// A stress test does less if a sanitizer slows everything, or 64 workers share few CPUs.
 inline int Scaled(int count) { return WEFT_TSAN || WEFT_ASAN ? count / 10 + 1 : count; }
 
 #define WEFT_INSTANTIATE_ON_ANY_CREW(fixture)                                                         \

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The interleaving explorer: runs a small concurrent scenario under every schedule and every outcome that the C++
-// memory model allows its atomics, within bounds, and reports the first that breaks a check, with the steps that led
-// there.
+// memory model allows its atomics, within bounds. It reports the first execution that breaks a check, with the steps
+// that led there.
 //
 //   const model::Result result = model::Explore({.name = "message passing"}, [](model::Scenario& scenario) {
 //     struct Shared { base::Atomic<int> flag{0}; model::Data<int> data{0}; };
@@ -14,27 +14,25 @@
 //   EXPECT_TRUE(result.passed) << result.report;
 //
 // How it works. A model thread is a coroutine; all of them run in the calling thread, one at a time. Each operation on
-// a base::Atomic (model_atomic.h), each full fence and each blocking operation is a scheduling point, where any thread
-// that can run may go next; a HeavyFence is one for each thread that it makes fence. The explorer walks the tree of
-// these choices depth first, by running the scenario again from the start for each leaf. What an atomic load may return
-// is a choice as well: see interleave_memory.h for the memory model (C++20 without load buffering: weaker than x86-TSO
-// and than what AArch64 does to all but relaxed loads before stores).
+// a base::Atomic (model_atomic.h), each full fence and each blocking operation is a scheduling point, where any
+// runnable thread may go next; a HeavyFence is one for each thread that it makes fence. The explorer walks the tree of
+// these choices depth first, by running the scenario again from the start for each leaf. The value that an atomic load
+// returns is a choice as well: see interleave_memory.h for the memory model (C++20 without load buffering: weaker than
+// x86-TSO and than what AArch64 does to all but relaxed loads before stores).
 //
 // What keeps the tree small
-//   - A point of the execution that was reached before in another order is not explored twice. Two executions are at
-//   the
-//     same point if each thread has performed the same operations and read from the same stores, and every location has
-//     the same modification order: all that the code can have seen is then the same.
+//   - A point that was reached before in another order is not explored twice. Two executions are at the same point if
+//     each thread has performed the same operations and read from the same stores, and every location has the same
+//     modification order: the code can have seen no difference then.
 //   - `preemptions` bounds how often a thread is interrupted that could have gone on (blocking and spinning are free),
-//     `weak_choices` how often an operation does something else than on a sequentially consistent machine (a load that
-//     returns an old value, a store that enters the modification order before the newest). Most faults need one or two
-//     of each; a pass without bounds is a proof for the scenario.
+//     `weak_choices` how often an operation differs from a sequentially consistent machine (a load that returns an old
+//     value, a store that enters the modification order before the newest). Most faults need one or two of each; a pass
+//     without bounds is a proof for the scenario.
 //
 // Rules for a scenario
-//   M1  The body is deterministic: it depends on nothing but its own atomics, Choose(), and what those returned.
+//   M1  The body is deterministic: it depends only on its own atomics, Choose(), and what those returned.
 //   M2  Whatever two model threads share is a base::Atomic, a Data<T> (which is checked for races), a Parker, or a
-//   tally
-//       whose updates commute and which only a check of "never both" or AtEnd() reads.
+//       tally whose updates commute and which only a check of "never both" or AtEnd() reads.
 //   M3  Everything is made anew in the body, by scenario.New<T>() or plain `new`, and nothing is kept: at the end of an
 //       execution its memory is taken back as a whole, and threads may be abandoned in the middle. AtEnd() runs outside
 //       of that memory: what it collects (a set of outcomes) lives on.
@@ -81,11 +79,11 @@ struct Result {
 
 class Explorer;
 
-// Handed to the body of a scenario, which sets it up.
+// The body of a scenario gets one, and sets it up.
 class Scenario {
  public:
-  // An object that lives until the end of the execution, after AtEnd(). Its destructor runs only where the execution
-  // came to its end. `name` is how traces call it.
+  // An object that lives until the end of the execution, after AtEnd(). Its destructor runs only if the execution is
+  // complete. Traces use `name`.
   template <class T, class... Args>
   T* New(const char* name, Args&&... args) {
     void* memory = Allocate(sizeof(T), alignof(T));
@@ -104,10 +102,10 @@ class Scenario {
   // A thread that may be blocked or spinning when all others have ended. The execution is over when nothing moves.
   void Background(const char* name, std::function<void()> body) { Add(name, std::move(body), /*background=*/true); }
 
-  // When the threads have ended; sees all they did. Checks, and outcomes to collect.
+  // After the threads have ended; sees all they did. Checks, and collects outcomes.
   void AtEnd(std::function<void()> check);
 
-  // How traces call the bytes from `address`.
+  // Traces use `name` for the bytes from `address`.
   void Name(const void* address, std::size_t size, const char* name);
 
  private:
@@ -126,7 +124,6 @@ class Scenario {
 //   WEFT_MODEL_SECONDS   a campaign: as far as it comes in this time; what was not exhausted passes too
 //   WEFT_MODEL_RANDOM    a seed: executions at random, without bounds, until the time is over
 //   WEFT_MODEL_REPLAY    <name>:<schedule>: the one execution that a report ended with
-// tools/model_campaign.sh makes use of them.
 Result Explore(const Options& options, const std::function<void(Scenario&)>& body);
 
 // --- To be called from model threads ---
@@ -137,7 +134,7 @@ Result Explore(const Options& options, const std::function<void(Scenario&)>& bod
 // A choice of the scenario itself, 0 .. count - 1 (does the timer fire before? after?).
 int Choose(int count);
 
-// The thread waits for another one: it goes on after somebody else has changed something.
+// The thread waits for another one: it resumes after another has changed something.
 void SpinHint();
 
 // A line in the trace. `text` must live for ever.
@@ -146,11 +143,11 @@ void Note(const char* text);
 // True while a scenario runs.
 bool Exploring();
 
-// Which of the scenario's threads runs: 1 is the first; 0 sets up and checks the end.
+// The number of the running thread: 1 is the first; 0 sets up and checks the end.
 int CurrentThread();
 
-// Blocks while the newest value of `address`, a location of 4 bytes, is `value`: a lock that others hold, as the
-// scheduler of an operating system sees it, without the turns of a spin loop. Orders nothing.
+// Blocks while the newest value of `address`, a location of 4 bytes, is `value`: a held lock, as an operating system's
+// scheduler sees it, without the turns of a spin loop. Orders nothing.
 void BlockWhile(const void* address, std::uint32_t value);
 
 // Blocks while `address`, a location of `size` bytes, holds `expected`: the system call. True unless it returned
@@ -158,7 +155,7 @@ void BlockWhile(const void* address, std::uint32_t value);
 bool FutexWait(const void* address, std::uint32_t expected, bool may_time_out);
 int FutexWake(const void* address, int count);  // how many it woke
 
-// What a sleeping thread is to a protocol: a token that Unpark() leaves and Park() takes.
+// How a thread sleeps in a protocol: Unpark() leaves a token, Park() takes it.
 class Parker {
  public:
   Parker();
@@ -180,8 +177,8 @@ void DataWritten(const void* address);
 void DataDestroyed(const void* address);
 }  // namespace internal
 
-// Plain data, checked: two accesses of which one is a write and neither happens before the other are a data race, and
-// so is any access that does not happen between the construction and the destruction.
+// Plain data, checked. A data race: two accesses, at least one of them a write, neither of which happens before the
+// other; or any access not between the construction and the destruction.
 template <class T>
 class Data {
  public:

@@ -35,7 +35,7 @@ bool Arena::Contains(const void* p) const noexcept {
   return base_ != nullptr && base_ <= at && at < base_ + kSize;
 }
 
-// The size stands in front of each block, for Free().
+// Free() needs the size, which stands in front of each block.
 void* Arena::Allocate(std::size_t size, std::size_t alignment) {
   std::size_t at = used_ + sizeof(std::size_t);
   at = (at + alignment - 1) & ~(alignment - 1);
@@ -73,7 +73,7 @@ void FreeAnywhere(void* memory) {
 
 }  // namespace weft::model
 
-// The whole program's, so that what the code under test allocates is the scenario's too.
+// The whole program's, so that allocations of the code under test are the scenario's, too.
 void* operator new(std::size_t size) { return weft::model::AllocateAnywhere(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return weft::model::AllocateAnywhere(size, static_cast<std::size_t>(alignment));

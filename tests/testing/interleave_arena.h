@@ -1,11 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of one execution of a scenario: all that `new` gives while it runs, taken back as a whole at the end, also
-// where threads were abandoned in the middle. Addresses are the same in each execution.
+// The memory of one execution of a scenario: all that `new` gives while it runs, taken back as a whole at the end, even
+// if threads were abandoned in the middle. Addresses are the same in each execution.
 //
-// The program's operator new and delete are replaced (interleave_arena.cc); outside of scenarios they are malloc and
-// free.
+// Replaces the program's operator new and delete (interleave_arena.cc), which are malloc and free outside of scenarios.
 #ifndef WEFT_TESTS_TESTING_INTERLEAVE_ARENA_H_
 #define WEFT_TESTS_TESTING_INTERLEAVE_ARENA_H_
 
@@ -18,7 +17,7 @@ namespace weft::model {
 
 class Arena {
  public:
-  // Told of blocks that are freed, while it is active.
+  // Called for blocks that are freed while it is active.
   using FreeHook = void (*)(const void* block, std::size_t size);
 
   void Reset();

@@ -53,7 +53,7 @@ void* Explorer::NewStack() {
 void Explorer::JumpTo(Context* save, Context context) {
   leaving_ = save;
   const Transfer from = boost::context::detail::jump_fcontext(context, this);
-  *leaving_ = from.fctx;  // Whoever jumped to us.
+  *leaving_ = from.fctx;  // The flow that jumped to us.
 }
 
 void Explorer::ToController() { JumpTo(&coroutines_[current_].context, controller_); }
@@ -85,7 +85,7 @@ void Explorer::Fail(const std::string& message) {
   Die("an execution was resumed after its violation");
 }
 
-// Thread 0: sets up, and when the threads have ended, checks and tears down.
+// Thread 0: sets up; after the threads have ended, checks and tears down.
 void Explorer::RunSetup() {
   Scenario scenario(this);
   body_(scenario);
@@ -136,7 +136,7 @@ Explorer::Outcome Explorer::RunOnce() {
     preemptions_left_ = preemption_bound_;
     for (int i = 1; i < thread_count_; ++i) memory_.StartThread(i);
     for (int i = 1; i < thread_count_ && outcome_ == Outcome::kNone; ++i) {
-      // Up to its first scheduling point: what comes before concerns nobody else.
+      // Up to its first scheduling point: nobody else sees what comes before.
       make(i);
       coroutines_[i].starting = true;
       resume(i);
@@ -192,7 +192,7 @@ int Explorer::Decide(int count) {
 }
 
 int Explorer::ChooseOutcome(int count) {
-  // While nothing moves, those that spin see the newest values in the end: stores become visible in finite time.
+  // While nothing moves, spinners see the newest values in the end: stores become visible in finite time.
   if (weak_left_ == 0 || quiet_rounds_ > 1) return 0;
   const int choice = Decide(count);
   if (choice != 0 && weak_left_ > 0) --weak_left_;
@@ -214,7 +214,7 @@ int Explorer::Choose(int count) {
 
 // --- Scheduling ---
 
-// The running thread is about to do something that others may see, or cannot go on. Returns when it is to do it.
+// The running thread is about to do something visible to others, or cannot go on. Returns when it may do it.
 void Explorer::SchedulePoint(Status status) {
   if (current_ == 0) return;  // Setting up, or at the end: alone.
   Coroutine& self = coroutines_[current_];
@@ -235,7 +235,7 @@ void Explorer::SchedulePoint(Status status) {
   JumpTo(&coroutines_[me].context, coroutines_[next].context);
 }
 
-// What it waits for has come.
+// The thread's condition holds.
 bool Explorer::Woken(const Coroutine& thread) const {
   if (thread.status == Status::kParked || thread.status == Status::kTimedPark) return parkers_[thread.parker].token;
   return thread.woken;
@@ -263,7 +263,7 @@ bool Explorer::CanRun(const Coroutine& thread) const {
   return false;
 }
 
-// A thread that waits may be left alone without spending a preemption.
+// Interrupting a waiting thread costs no preemption.
 bool Explorer::MayInterrupt(int thread) const {
   const Coroutine& c = coroutines_[thread];
   const bool waits = c.status == Status::kTimedPark || c.status == Status::kTimedFutex;
@@ -289,7 +289,7 @@ int Explorer::CollectRunnable(int* threads) const {
   return count;
 }
 
-// The thread to go next. 0: the execution is over, outcome_ says how.
+// Returns the next thread. 0: the execution is over, for the reason in outcome_.
 int Explorer::PickThread() {
   int threads[kMaxThreads];
   int count = CollectRunnable(threads);
@@ -310,8 +310,8 @@ int Explorer::PickThread() {
   return next;
 }
 
-// The running thread is about to spin, or to wait with a time-out: before it does so again, all others that can run are
-// to have a turn.
+// The running thread is about to spin, or to wait with a time-out: all other runnable threads must have a turn before
+// it does so again.
 void Explorer::GivesTurn() {
   Coroutine& self = coroutines_[current_];
   self.waits_for = 0;
@@ -334,7 +334,7 @@ void Explorer::HasTurn(int thread) {
   }
 }
 
-// Nobody can go on. True: that is the end, outcome_ says which. False: those that spin may look once more.
+// Nobody can go on. True: that is the end, for the reason in outcome_. False: spinners may retry once.
 bool Explorer::QuietEnd() {
   bool spinning = false;
   bool foreground = false;
@@ -376,13 +376,13 @@ void Explorer::PruneIfVisited() {
   }
   for (int i = 0; i < parker_count_; ++i) key += Mix(200 + i, parkers_[i].token_hash);
   key = Mix(key, quiet_rounds_ * 256 + spurious_left_);
-  // Which thread runs matters only to what a preemption is.
+  // The running thread matters only to what a preemption is.
   if (preemption_bound_ >= 0) key = Mix(key, current_);
   OutsideArena outside;
   if (!visited_->Insert(key, {AsBudget(preemptions_left_), AsBudget(weak_left_)})) outcome_ = Outcome::kPruned;
 }
 
-// Something that others may see was changed: who spins may look again.
+// Something visible to others has changed: spinners may retry.
 void Explorer::Changed() {
   quiet_rounds_ = 0;
   for (int i = 1; i < thread_count_; ++i) {
@@ -420,7 +420,7 @@ void Explorer::HeavyFence() {
     const int choice = left > 1 ? Decide(left) : 0;
     const int other = std::exchange(others[choice], others[left - 1]);
     memory_.Fence(other, std::memory_order_seq_cst);
-    // Not to be taken for one of its own.
+    // Distinct from a fence of its own.
     memory_.Happened(other, Mix(/*what=*/13, current_));
     memory_.Happened(current_, Mix(/*what=*/14, other));
     Record({.op = Op::kForcedFence, .a = static_cast<std::uint64_t>(other)});
@@ -507,7 +507,7 @@ int Explorer::FutexWake(const void* address, int count) {
   SchedulePoint(Status::kRunnable);
   memory_.Happened(current_, /*what=*/15);
   Record({.op = Op::kFutexWake, .address = address, .size = sizeof(std::uint32_t)});
-  // Those that wait, in the order of their numbers: the kernel's order is not promised.
+  // In the order of their numbers: the kernel promises no order.
   int woken = 0;
   for (int i = 1; i < thread_count_ && woken < count; ++i) {
     Coroutine& c = coroutines_[i];

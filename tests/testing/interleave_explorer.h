@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The explorer: runs a scenario's threads as coroutines, decides who goes next, and walks the tree of decisions. What
-// it does is told in interleave.h; what a memory operation may do, in interleave_memory.h.
+// The explorer: runs a scenario's threads as coroutines, decides which goes next, and walks the tree of decisions.
+// interleave.h describes it; interleave_memory.h says what a memory operation may do.
 #ifndef WEFT_TESTS_TESTING_INTERLEAVE_EXPLORER_H_
 #define WEFT_TESTS_TESTING_INTERLEAVE_EXPLORER_H_
 

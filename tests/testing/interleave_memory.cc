@@ -19,7 +19,7 @@ constexpr const char* kTooManyData = "the explorer is too small for this scenari
 constexpr const char* kTooManyMessages =
     "the explorer is too small for this scenario: raise kMaxMessages, kMaxMessagesOfLocation";
 
-// What a thread did, as its history counts it.
+// The operations of a thread, as its history counts them.
 enum What : std::uint64_t {
   kLoad = 1,
   kStore = 2,
@@ -370,7 +370,7 @@ void Memory::Fence(int thread, std::memory_order order) {
   Tick(thread, kFence);
   if (Acquires(order)) Join(&t.current, t.on_acquire);
   if (IsSequential(order)) {
-    Happened(thread, global_hash_);  // What it learns: the order of the fences.
+    Happened(thread, global_hash_);  // It learns the order of the fences.
     JoinSeen(&t.current, global_);
     JoinSeen(&global_, t.current);
     RehashGlobal();

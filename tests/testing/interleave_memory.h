@@ -12,22 +12,19 @@
 //                   read-modify-write that replaced it
 //   RMW             reads as a load does, a message that no other RMW has replaced, and enters right behind it
 //   release store   its message carries the thread's view; a relaxed one that of the thread's last release fence; that
-//   of
-//                   an RMW also carries what the replaced message carried (release sequence)
+//                   of an RMW also carries what the replaced message carried (release sequence)
 //   acquire load    the thread's view joins the message's; after a relaxed load the next acquire fence does that
 //   seq_cst fence   the thread's view and one global view are joined and become the join
 //   HeavyFence      a seq_cst fence of the caller, of each other thread (wherever it stands), and of the caller again
 //   seq_cst access  release / acquire, and it does not read behind the global view of its location, which moves up to
-//   it;
-//                   unlike the fence it orders no other access of its thread (as on x86 and AArch64: a relaxed store
-//                   before a seq_cst load may be delayed past it). It comes in the total order of seq_cst operations
-//                   where it is performed; C++20 also lets it come before another that was performed earlier, if only
-//                   relaxed accesses lead from that one to it: these outcomes are missed. Fences miss none
-//                   (axioms_test.cc).
+//                   it. Unlike the fence it orders no other access of its thread (as on x86 and AArch64: a relaxed
+//                   store before a seq_cst load may be delayed past it). It comes in the total order of seq_cst
+//                   operations where it is performed; C++20 also lets it come before another that was performed
+//                   earlier, if only relaxed accesses lead from that one to it: the machine misses these outcomes. With
+//                   fences it misses none (axioms_test.cc).
 //
-// Along with the views travel vector clocks, which are happens-before exactly: a seq_cst fence moves views, not clocks.
-// They decide what is a data race and whether an object is used before its construction or after its destruction is
-// known.
+// Vector clocks travel with the views. They are happens-before exactly: a seq_cst fence moves views, not clocks. They
+// show data races, and uses of an object before its construction or after its destruction.
 //
 // Every outcome of x86-TSO (a store delayed in a store buffer: other threads still read the old message) is an outcome
 // of this machine; it is weaker than TSO, and weaker than AArch64 but for load buffering.
@@ -48,7 +45,7 @@ inline constexpr int kMaxData = 128;
 inline constexpr int kMaxMessages = 4096;  // in one execution
 inline constexpr int kMaxMessagesOfLocation = 256;
 
-// A good mix of two words: what identifies points of executions is built of these.
+// Mixes two words well: identifiers of points of executions are built of these.
 inline std::uint64_t Mix(std::uint64_t a, std::uint64_t b) noexcept {
   std::uint64_t x = a * 0x9E3779B97F4A7C15u + (b ^ (b >> 32)) * 0xD6E8FEB86659FD93u + 0x2545F4914F6CDD1Du;
   x ^= x >> 32;
@@ -58,7 +55,7 @@ inline std::uint64_t Mix(std::uint64_t a, std::uint64_t b) noexcept {
   return x ^ (x >> 32);
 }
 
-// How much of each thread's past is known to have happened before.
+// The part of each thread's past that is known to have happened before.
 struct Clock {
   std::array<std::uint32_t, kMaxThreads> at{};
   void Join(const Clock& other) noexcept {
@@ -70,7 +67,7 @@ struct Clock {
 
 using MessageIndex = std::uint16_t;  // 0: none; older than all
 
-// What a thread knows, or a message carries.
+// The knowledge of a thread, or of a message.
 struct Knowledge {
   Clock clock;
   std::array<MessageIndex, kMaxLocations> seen{};

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened in one execution, step by step, to be read when it was a violation.
+// The steps of one execution, to read after a violation.
 #ifndef WEFT_TESTS_TESTING_INTERLEAVE_TRACE_H_
 #define WEFT_TESTS_TESTING_INTERLEAVE_TRACE_H_
 
@@ -64,12 +64,12 @@ class Trace {
     names_.clear();
   }
 
-  // Allocates nothing. What comes after kMaxEntries is left out.
+  // Allocates nothing. Drops what comes after kMaxEntries.
   void Record(const TraceEntry& entry) {
     if (entries_.size() < kMaxEntries) entries_.push_back(entry);
   }
 
-  // How the bytes from `address` are called. Of several the shortest range counts.
+  // Names the bytes from `address`. Of several names the shortest range's counts.
   void Name(const void* address, std::size_t size, std::string name);
 
   // One line for each step; `threads` are the names of the threads. Steps of thread 0 are left out but for notes.

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The points of executions that were explored, each with the budgets that were left there.
+// The explored points of executions, each with the budgets that were left there.
 //
-// A point is known by a fingerprint of 64 bits. With n points the probability that two have the same is about n^2 /
-// 2^65: one in a million for five million points; a point that is taken for another is not explored.
+// A fingerprint of 64 bits identifies a point. With n points the probability that two have the same is about n^2 /
+// 2^65: one in a million for five million points; the second of two such points is not explored.
 #ifndef WEFT_TESTS_TESTING_INTERLEAVE_VISITED_H_
 #define WEFT_TESTS_TESTING_INTERLEAVE_VISITED_H_
 
@@ -23,7 +23,7 @@ class VisitedSet {
 
   VisitedSet() : entries_(1024) {}
 
-  // False: was visited with budgets at least as large. All that can follow has been, or is being, explored.
+  // False: it was visited with budgets at least as large, so all that can follow has been, or is being, explored.
   bool Insert(std::uint64_t key, Budget budget) {
     if (key == 0) key = 1;
     std::size_t i = key & (entries_.size() - 1);

@@ -21,7 +21,8 @@ class ManualClock final : public base::Clock {
       : now_ns_(start.time_since_epoch().count()) {}
 
   TimePoint now() const noexcept override {
-    // acquire: who sees the new time sees what the test did before it.  Pairs with the release in Set() and Advance().
+    // acquire: a reader of the new time sees what the test did before it.  Pairs with the release in Set() and
+    // Advance().
     return TimePoint(std::chrono::nanoseconds(now_ns_.load(std::memory_order_acquire)));
   }
 

@@ -4,7 +4,7 @@
 // base::Atomic, base::Plain and the fences as the interleaving explorer sees them. base/atomic.h includes this
 // file instead of defining its own under WEFT_MODEL_CHECK.
 //
-// An Atomic<T> has the size and the interface of std::atomic<T>; the location's history is kept by the explorer, found
+// An Atomic<T> has the size and the interface of std::atomic<T>; the explorer keeps the location's history and finds it
 // by address. Outside of an exploration it is a plain variable.
 #ifndef WEFT_TESTS_TESTING_MODEL_ATOMIC_H_
 #define WEFT_TESTS_TESTING_MODEL_ATOMIC_H_
@@ -54,8 +54,8 @@ inline void LightFence() noexcept {}
 inline bool HasHeavyFence() noexcept { return true; }
 inline void HeavyFence() noexcept { model::internal::HeavyFence(); }
 
-// What the headers under test keep beside their atomics, or in an atomic that nobody but one owner at a time is to
-// touch: the patches of the model tests make it Plain, that is, checked for races.
+// Data that the headers under test keep beside their atomics, or in an atomic that only one owner at a time may touch:
+// the patches of the model tests make it Plain, that is, checked for races.
 template <class T>
 class Plain : public model::Data<T> {
  public:
@@ -167,7 +167,7 @@ class Atomic {
   T value_;
 };
 
-// Sleeps are as long as the model likes: a deadline passes at any time.
+// Sleeps last as long as the model likes: a deadline passes at any time.
 inline bool FutexWait(Atomic<std::uint32_t>* word, std::uint32_t expected,
                       const std::chrono::steady_clock::time_point* deadline = nullptr) noexcept {
   return model::FutexWait(word, expected, /*may_time_out=*/deadline != nullptr);

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduling policy that the fixtures ask for: v1, or what the environment says. The same program is run again for
-// another policy (weft_run_under_policy() in cmake/WeftLayer.cmake), which costs no build.
+// The scheduling policy of the fixtures: v1, or what the environment says. weft_run_under_policy()
+// (cmake/WeftLayer.cmake) runs the same program again for another policy, without another build.
 #ifndef WEFT_TESTS_TESTING_POLICY_H_
 #define WEFT_TESTS_TESTING_POLICY_H_
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimerSleepUntil: a fiber parks on a timer node of its own, for tests and benchmarks of the timer layer, which know
-// nothing of sync. Everybody else sleeps by sync/wait_queue.h.
+// TimerSleepUntil: a fiber parks on its own timer node, for tests and benchmarks of the timer layer, which does not
+// know sync. All others sleep by sync/wait_queue.h.
 #ifndef WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 #define WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 
@@ -26,7 +26,7 @@ inline void TimerSleepUntil(Deadline deadline) {
   };
   scheduling_group::PrepareToPark(sleeper.fiber);
   timer::TimerWorker::Of(sleeper.fiber->group())->Arm(&sleeper, deadline);
-  // The node fires before we are woken and is not touched later: nothing to take back.
+  // The node fires before the wake and is not touched later: no need to disarm it.
   scheduling_group::ParkPrepared(sleeper.fiber);
 }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerGroup: a scheduling group with its threads, for tests of the layers that do not know the runtime. No timers.
-// Of the policy under test (policy.h), unless the options name another one than the default.
+// WorkerGroup: a scheduling group with its threads, for tests of the layers that do not know the runtime. No timers. It
+// has the policy under test (policy.h), unless the options name another one than the default.
 #ifndef WEFT_TESTS_TESTING_WORKER_GROUP_H_
 #define WEFT_TESTS_TESTING_WORKER_GROUP_H_
 
@@ -34,7 +34,7 @@ class WorkerGroup {
   explicit WorkerGroup(unsigned workers, std::size_t run_queue_size = 1024)
       : WorkerGroup({.workers = workers, .run_queue_size = run_queue_size}) {}
 
-  // All fibers must be over soon.
+  // All fibers must end soon.
   ~WorkerGroup() {
     Drain();
     group_.Stop();
@@ -67,7 +67,7 @@ class WorkerGroup {
   scheduling_group::WorkerTeam team_;
 };
 
-// A thread waits until a number of things have happened.
+// A thread waits until a number of events have happened.
 class Countdown {
  public:
   explicit Countdown(std::ptrdiff_t count) : left_(count) {}

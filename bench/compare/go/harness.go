@@ -3,8 +3,8 @@
 
 // The workloads of bench/workload in Go: the same work, as one would write it in Go.
 //
-// One line is printed for each figure, of the form that bench/workload/harness.h describes. Every call of this program
-// runs what --workload names in this one process, so whoever compares calls it once for each workload.
+// It prints one line for each figure, in the form of bench/workload/harness.h. A call of this program runs what
+// --workload names in this one process, so a comparison calls it once for each workload.
 package main
 
 import (

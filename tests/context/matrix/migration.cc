@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What must follow a flow from thread to thread, and what must not: compiled in every way a user may compile it
-// (CMakeLists.txt here), because what goes wrong over a switch is what a compiler believes about threads. Each
-// function below does everything in one body, on purpose: the optimiser sees both sides of each switch.
+// What must follow a flow from thread to thread, and what must not. It is compiled in every way a user may compile it
+// (CMakeLists.txt here), because faults over a switch depend on what a compiler assumes about threads. Each function
+// below does everything in one body, on purpose: the optimiser sees both sides of each switch.
 //
-// In the variants with position-independent code this is a shared library with the switch in it; RunMigrationTests()
-// is then called from main.cc's program.
+// In the variants with position-independent code this is a shared library with the switch in it; main.cc's program then
+// calls RunMigrationTests().
 
 #include <cfenv>
 #include <cstdio>
@@ -52,7 +52,7 @@ WEFT_TLS_ACCESSOR void SetThreadNumber(int number) {
   t_number = number;
 }
 
-// Two threads that have different values of all that is per thread.
+// Two threads with different values of all per-thread state.
 struct Threads {
   TestThread thread[2];
 
@@ -65,7 +65,7 @@ struct Threads {
     }
   }
 
-  // Each of them has kept its own after a flow has run on it.
+  // Checks that each of them has kept its own values after a flow has run on it.
   void Resume(int i, Flow& flow) {
     thread[i].Run([i, &flow](Carrier* carrier) {
       ThisThreadErrno() = 1000 + i;

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of scheduling_group/park.h, for model tests of sync (the real transitions are explored in
-// fiber_state_model.cc). Which model thread is which fiber, the scenario says by SetFiber().
+// Replaces scheduling_group/park.h in model tests of sync (fiber_state_model.cc explores the real transitions). The
+// scenario assigns fibers to model threads by SetFiber().
 #ifndef WEFT_SCHEDULING_GROUP_PARK_H_
 #define WEFT_SCHEDULING_GROUP_PARK_H_
 
@@ -23,7 +23,7 @@ inline void SetFiber(int model_thread, FiberEntity* fiber) { model_fibers::of_th
 
 inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[model::CurrentThread()]; }
 
-// Each fiber has a worker of its own, as it seems to sync.
+// To sync, each fiber seems to have a worker of its own.
 inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
 
 inline void PrepareToPark(FiberEntity*) noexcept {}

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the place of sync/lock_owner.h in model tests: there are no stacks to tell owners by.
+// Replaces sync/lock_owner.h in model tests: there are no stacks to identify owners by.
 #ifndef WEFT_SYNC_LOCK_OWNER_H_
 #define WEFT_SYNC_LOCK_OWNER_H_
 
