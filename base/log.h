@@ -20,11 +20,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <sstream>
+#include <ostream>
 #include <string>
 #include <string_view>
 
 #include "weft/base/cpu.h"
+#include "weft/base/str_cat.h"
 
 // severity is INFO, WARNING or ERROR.
 #define WEFT_LOG(severity, ...) \
@@ -54,14 +55,6 @@ void SetLogSink(LogSink sink);
 
 // One finished line.  kFatal only passes the line on: it is FatalError() in base/check.h that ends the process.
 void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_view text);
-
-// The pieces, streamed one after the other.
-template <class... Pieces>
-std::string StrCat(const Pieces&... pieces) {
-  std::ostringstream stream;
-  static_cast<void>((stream << ... << pieces));
-  return std::move(stream).str();
-}
 
 namespace log_internal {
 
