@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "weft/base/log.h"
+
 namespace weft::base {
 
 namespace {

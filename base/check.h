@@ -20,7 +20,7 @@
 #include <string>
 
 #include "weft/base/cpu.h"
-#include "weft/base/log.h"
+#include "weft/base/str_cat.h"
 
 #define WEFT_CHECK(cond, ...)                                                                                    \
   do {                                                                                                           \

@@ -5,7 +5,7 @@
 #ifndef WEFT_BASE_CLOCK_H_
 #define WEFT_BASE_CLOCK_H_
 
-#include <chrono>
+#include "weft/base/clocks.h"
 
 namespace weft::base {
 

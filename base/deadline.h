@@ -34,12 +34,12 @@
 #ifndef WEFT_BASE_DEADLINE_H_
 #define WEFT_BASE_DEADLINE_H_
 
-#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "weft/base/clocks.h"
 #include "weft/base/saturating_nanoseconds.h"
 
 namespace weft {

@@ -9,10 +9,10 @@
 #ifndef WEFT_BASE_FUTEX_H_
 #define WEFT_BASE_FUTEX_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/base/clocks.h"
 
 namespace weft::base {
 

@@ -18,11 +18,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <sstream>
+#include <ostream>
 #include <string>
 #include <string_view>
 
 #include "weft/base/cpu.h"
+#include "weft/base/str_cat.h"
 
 // severity is INFO, WARNING or ERROR.
 #define WEFT_LOG(severity, ...) \
@@ -51,14 +52,6 @@ void SetLogSink(LogSink sink);
 
 // One finished line. kFatal does not end the process: FatalError() in base/check.h does.
 void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_view text);
-
-// The pieces, streamed one after the other.
-template <class... Pieces>
-std::string StrCat(const Pieces&... pieces) {
-  std::ostringstream stream;
-  static_cast<void>((stream << ... << pieces));
-  return std::move(stream).str();
-}
 
 namespace log_internal {
 

@@ -30,10 +30,10 @@
 #ifndef WEFT_BASE_PARKER_H_
 #define WEFT_BASE_PARKER_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/base/clocks.h"
 #include "weft/base/futex.h"
 
 namespace weft::base {

@@ -6,10 +6,11 @@
 #ifndef WEFT_BASE_SATURATING_NANOSECONDS_H_
 #define WEFT_BASE_SATURATING_NANOSECONDS_H_
 
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <ratio>
+
+#include "weft/base/clocks.h"
 
 namespace weft::base {
 

@@ -39,10 +39,10 @@
 #ifndef WEFT_BASE_SPIN_LOCK_H_
 #define WEFT_BASE_SPIN_LOCK_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/base/clocks.h"
 #include "weft/base/cpu.h"
 #include "weft/base/thread_annotations.h"
 

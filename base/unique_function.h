@@ -11,9 +11,8 @@
 #define WEFT_BASE_UNIQUE_FUNCTION_H_
 
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <new>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -21,14 +20,17 @@
 
 namespace weft::base {
 
-namespace unique_function_internal {
+template <class F>
+concept ComparableWithNull = requires(const F& f) {
+  f == nullptr;
+};
 
-template <class D>
-inline constexpr bool kIsStdFunction = false;
-template <class S>
-inline constexpr bool kIsStdFunction<std::function<S>> = true;
-
-}  // namespace unique_function_internal
+// Whether a callable of this type may be empty: a pointer, or a class that can be made from nullptr and compared with
+// it, as std::function and UniqueFunction. (Not named, because <functional> is half of what a user would compile.)
+template <class F>
+inline constexpr bool kMayBeEmpty = std::is_pointer_v<F> || std::is_member_pointer_v<F> ||
+                                    (std::is_class_v<F> && std::is_constructible_v<F, std::nullptr_t> &&
+                                     ComparableWithNull<F>);
 
 template <class Signature>
 class UniqueFunction;
@@ -45,10 +47,8 @@ class UniqueFunction<R(Args...)> {
             class = std::enable_if_t<!std::is_same_v<D, UniqueFunction> && std::is_invocable_r_v<R, D&, Args...>>>
   UniqueFunction(F&& f) {  // NOLINT(google-explicit-constructor): as std::function.
     // A null function pointer or an empty std::function makes an empty one.
-    if constexpr (!std::is_function_v<std::remove_reference_t<F>> &&
-                  (std::is_pointer_v<D> || std::is_member_pointer_v<D> ||
-                   unique_function_internal::kIsStdFunction<D>)) {
-      if (!static_cast<bool>(f)) return;
+    if constexpr (!std::is_function_v<std::remove_reference_t<F>> && kMayBeEmpty<D>) {
+      if (f == nullptr) return;
     }
     if constexpr (kIsInline<D>) {
       ::new (static_cast<void*>(storage_)) D(std::forward<F>(f));
@@ -74,6 +74,7 @@ class UniqueFunction<R(Args...)> {
   ~UniqueFunction() { Reset(); }
 
   explicit operator bool() const noexcept { return invoke_ != nullptr; }
+  friend bool operator==(const UniqueFunction& f, std::nullptr_t) noexcept { return !f; }
 
   R operator()(Args... args) {
     WEFT_CHECK(invoke_ != nullptr, "an empty UniqueFunction was called");
@@ -94,12 +95,22 @@ class UniqueFunction<R(Args...)> {
     }
   }
 
+  // std::invoke without <functional>.
+  template <class D>
+  static decltype(auto) Call(D& target, Args&&... args) {
+    if constexpr (std::is_member_pointer_v<D>) {
+      return std::apply(target, std::tuple<Args&&...>(std::forward<Args>(args)...));
+    } else {
+      return target(std::forward<Args>(args)...);
+    }
+  }
+
   template <class D>
   static R Invoke(void* storage, Args&&... args) {
     if constexpr (std::is_void_v<R>) {
-      static_cast<void>(std::invoke(Target<D>(storage), std::forward<Args>(args)...));
+      static_cast<void>(Call(Target<D>(storage), std::forward<Args>(args)...));
     } else {
-      return std::invoke(Target<D>(storage), std::forward<Args>(args)...);
+      return Call(Target<D>(storage), std::forward<Args>(args)...);
     }
   }
 

@@ -3,6 +3,8 @@
 #   weft_add_layer(<layer> SOURCES a.cc b.cc [BELOW <layers below>] [LIBS <external libraries>])
 #       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.  HEADERS_ONLY instead of SOURCES: no
 #       library file, only its headers and what they need.
+#   weft_compile_for_size(a.cc b.cc)
+#       these sources of the folder's layer run when a runtime starts or ends, or a message is written: small code, not fast.
 #   weft_add_test(<layer> <name> SOURCES x_test.cc... [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
 #       the program <layer>_<name>, linked with weft::<layer> (hence the layers below it, and nothing above) and gtest_main; the CTest test
 #       <layer>.<name>.  The layer's name is a label too.  The time limit is multiplied under a sanitizer.
@@ -125,6 +127,10 @@ function(weft_add_layer layer)
   endforeach()
   target_link_libraries(weft_${layer} PUBLIC ${arg_LIBS})
   set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
+endfunction()
+
+function(weft_compile_for_size)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
 endfunction()
 
 function(weft_add_headers_only_layer layer below libs)

@@ -74,8 +74,11 @@ bool IsRuntimeRunning() noexcept;
 // Scheduling groups.
 std::size_t GetSchedulingGroupCount();
 
-// What the scheduler has counted since the runtime was started, by group (scheduling_group/counters.h). A snapshot.
-std::vector<scheduling_group::GroupCounts> GetSchedulingCounts();
+// What the scheduler of a group has counted; scheduling_group/counters.h describes the fields.
+using GroupCounts = scheduling_group::GroupCounts;
+
+// The counts of each group since the runtime was started. A snapshot.
+std::vector<GroupCounts> GetSchedulingCounts();
 
 // Workers in each group (in the largest, where the last ones are smaller).
 std::size_t GetSchedulingGroupSize();

@@ -16,10 +16,11 @@
 #ifndef WEFT_FIBER_RUNTIME_OPTIONS_H_
 #define WEFT_FIBER_RUNTIME_OPTIONS_H_
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include "weft/base/clocks.h"
 
 namespace weft::fiber {
 

@@ -26,7 +26,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -134,18 +133,11 @@ class NewFibers {
 
 [[noreturn]] void FailEmptyCallable(const char* caller);
 
-template <class F>
-inline constexpr bool kMayBeEmpty = std::is_pointer_v<F>;
-template <class Signature>
-inline constexpr bool kMayBeEmpty<std::function<Signature>> = true;
-template <class Signature>
-inline constexpr bool kMayBeEmpty<base::UniqueFunction<Signature>> = true;
-
 // An empty std::function would throw on the fiber's stack, where nobody knows who started it.
 template <class F>
 void CheckNotEmpty(const char* caller, const F& f) {
-  if constexpr (kMayBeEmpty<F>) {
-    if (WEFT_UNLIKELY(!f)) FailEmptyCallable(caller);
+  if constexpr (base::kMayBeEmpty<F>) {
+    if (WEFT_UNLIKELY(f == nullptr)) FailEmptyCallable(caller);
   }
 }
 

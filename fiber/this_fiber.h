@@ -8,12 +8,12 @@
 #ifndef WEFT_FIBER_THIS_FIBER_H_
 #define WEFT_FIBER_THIS_FIBER_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
 
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/saturating_nanoseconds.h"
 

@@ -47,11 +47,11 @@
 #define WEFT_IO_BLOCKING_POOL_H_
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/base/parker.h"

@@ -32,10 +32,10 @@
 #ifndef WEFT_SCHEDULING_GROUP_PUSH_SAMPLER_H_
 #define WEFT_SCHEDULING_GROUP_PUSH_SAMPLER_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/base/clocks.h"
 #include "weft/base/cpu.h"
 
 namespace weft::scheduling_group {

@@ -30,8 +30,8 @@
 #define WEFT_SCHEDULING_GROUP_TIME_SLICE_H_
 
 #include <atomic>
-#include <chrono>
 
+#include "weft/base/clocks.h"
 #include "weft/base/cpu.h"
 #include "weft/scheduling_group/current_worker.h"
 

@@ -17,10 +17,10 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/base/clocks.h"
 #include "weft/base/cpu.h"
 
 namespace weft::scheduling_group {

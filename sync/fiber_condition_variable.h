@@ -26,12 +26,12 @@
 #ifndef WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_
 #define WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <type_traits>
 #include <utility>
 
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"

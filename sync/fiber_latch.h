@@ -24,12 +24,12 @@
 #ifndef WEFT_SYNC_FIBER_LATCH_H_
 #define WEFT_SYNC_FIBER_LATCH_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
+#include "weft/base/clocks.h"
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"

@@ -35,11 +35,11 @@
 #ifndef WEFT_SYNC_FIBER_SHARED_MUTEX_H_
 #define WEFT_SYNC_FIBER_SHARED_MUTEX_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
+#include "weft/base/clocks.h"
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
 #include "weft/base/spin_lock.h"

@@ -17,8 +17,7 @@
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 
-#include <chrono>
-
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/time_slice.h"

@@ -41,9 +41,9 @@
 #ifndef WEFT_SYNC_WAIT_QUEUE_H_
 #define WEFT_SYNC_WAIT_QUEUE_H_
 
-#include <chrono>
 #include <cstdint>
 
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"

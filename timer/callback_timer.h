@@ -15,11 +15,11 @@
 #ifndef WEFT_TIMER_CALLBACK_TIMER_H_
 #define WEFT_TIMER_CALLBACK_TIMER_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 #include "weft/base/clock.h"
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/timer/timer_entry.h"
 

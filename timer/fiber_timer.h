@@ -38,7 +38,6 @@
 #ifndef WEFT_TIMER_FIBER_TIMER_H_
 #define WEFT_TIMER_FIBER_TIMER_H_
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -46,6 +45,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/timer/callback_timer.h"

@@ -14,8 +14,9 @@
 #ifndef WEFT_TIMER_TICK_H_
 #define WEFT_TIMER_TICK_H_
 
-#include <chrono>
 #include <cstdint>
+
+#include "weft/base/clocks.h"
 
 namespace weft::timer {
 

@@ -102,7 +102,7 @@ json::object Describe(const weft::scheduling_group::WorkerCounts& counts) {
           {"idle_searches", counts.idle_searches}};
 }
 
-json::object Describe(const weft::scheduling_group::GroupCounts& counts) {
+json::object Describe(const weft::fiber::GroupCounts& counts) {
   json::array workers;
   for (const auto& worker : counts.workers) workers.emplace_back(Describe(worker));
   json::array steals;

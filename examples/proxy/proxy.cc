@@ -198,7 +198,7 @@ class Proxy {
   json::object Stats() const {
     const HedgedSearch::Counts hedging = search_.counts();
     json::array groups;
-    for (const scheduling_group::GroupCounts& group : fiber::GetSchedulingCounts()) {
+    for (const fiber::GroupCounts& group : fiber::GetSchedulingCounts()) {
       const scheduling_group::WorkerCounts sum = group.Sum();
       std::uint64_t stolen_in = 0;
       for (const scheduling_group::StealCounts& steals : group.steals) stolen_in += steals.stolen_in;

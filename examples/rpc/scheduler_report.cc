@@ -12,7 +12,7 @@ namespace weft::rpc {
 
 void PrintSchedulerReport(std::ostream& out) {
   using Microseconds = std::chrono::duration<double, std::micro>;
-  for (const scheduling_group::GroupCounts& group : fiber::GetSchedulingCounts()) {
+  for (const fiber::GroupCounts& group : fiber::GetSchedulingCounts()) {
     const scheduling_group::WorkerCounts sum = group.Sum();
     std::uint64_t stolen = 0;
     for (const scheduling_group::StealCounts& steals : group.steals) stolen += steals.stolen_in;

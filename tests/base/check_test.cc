@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "weft/base/log.h"
+
 namespace weft::base {
 namespace {
 

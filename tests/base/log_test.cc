@@ -109,10 +109,5 @@ TEST(RateLimiter, AdmitsOneOfManyThreadsThatComeAtOnce) {
   EXPECT_EQ(admitted, 1);
 }
 
-TEST(StrCat, StreamsItsPieces) {
-  EXPECT_EQ(StrCat("a", 1, 'c', std::string_view("d")), "a1cd");
-  EXPECT_EQ(StrCat(), "");
-}
-
 }  // namespace
 }  // namespace weft::base

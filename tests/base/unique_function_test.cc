@@ -71,6 +71,7 @@ TYPED_TEST(UniqueFunctionOf, KeepsItsCallableOverMovesAndDestroysItOnce) {
 TEST(UniqueFunction, IsEmptyWhenItIsMadeOfNothing) {
   EXPECT_FALSE(Function());
   EXPECT_FALSE(Function(nullptr));
+  EXPECT_FALSE(Function(UniqueFunction<long()>()));
   EXPECT_FALSE(Function(static_cast<int (*)()>(nullptr)));
   EXPECT_FALSE(Function(std::function<int()>()));
   EXPECT_TRUE(Function(std::function<int()>([] { return 1; })));

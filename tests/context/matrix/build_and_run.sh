@@ -26,13 +26,14 @@ case "$compiler $*" in
   clang*-flto*) linker=-fuse-ld=lld ;;
 esac
 
-library="context check log build_mode migration"
+library="context check log str_cat build_mode migration"
 case $pic in
   pic) code=-fPIC ;;
   nopic) code=-fno-pie ;;
 esac
-for source in "$root/context/context.cc" "$root/base/check.cc" "$root/base/log.cc" "$root/base/build_mode.cc" \
-  "$root/tests/context/matrix/migration.cc" "$root/tests/context/matrix/main.cc"; do
+for source in "$root/context/context.cc" "$root/base/check.cc" "$root/base/log.cc" "$root/base/str_cat.cc" \
+  "$root/base/build_mode.cc" "$root/tests/context/matrix/migration.cc" \
+  "$root/tests/context/matrix/main.cc"; do
   compile "$source" "$code" "$@"
 done
 objects=$(for name in $library; do echo "$name.o"; done)
