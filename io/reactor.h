@@ -21,6 +21,9 @@
 //   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations are
 //        shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
 //        may have a runtime its groups make engines of their own (RT6 in fiber/retired_groups.h).
+//   RG1  The events of a Registration are told by workers that run: Set() moves it from a reactor whose runtime has
+//        ended.
+//   RG2  A number that was closed behind our back is another descriptor's: Registration::Set() registers that one.
 #ifndef WEFT_IO_REACTOR_H_
 #define WEFT_IO_REACTOR_H_
 
@@ -43,9 +46,6 @@ class Reactor;
 
 // The one registration of a descriptor's number: with the reactor of the fiber that waited first. Set, Remove: under a
 // lock of its owner's, which the handler is, too.
-//
-//   RG1  Its events are told by workers that run: Set() moves it from a reactor whose runtime has ended.
-//   RG2  A number that was closed behind our back is another descriptor's: Set() registers that one.
 class Registration {
  public:
   // A fiber. `events`, EPOLL... bits, are told to the handler from now on, those that there are already at once.
