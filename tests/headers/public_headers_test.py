@@ -1,0 +1,181 @@
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Public and internal headers are told apart: python3 public_headers_test.py <source tree>
+
+docs/public_headers.md lists the public ones. Every other header of a layer has INTERNAL as the first line of its head
+comment. Public declarations name no type of an internal namespace."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1))
+HEAD = ["// Copyright 2026 The Weft Authors.", "// SPDX-License-Identifier: Apache-2.0", "//"]
+INTERNAL = "// Internal: not promised to users."
+
+# Headers that the servers of examples/ take from Weft's own toolbox; a program of a user has its own.
+EXAMPLES_MAY = {"base/check.h", "base/clock.h", "base/cpu.h", "base/intrusive_list.h", "base/log.h", "base/spin_lock.h",
+                "base/thread_annotations.h"}
+
+INTERNAL_NAMESPACE = r"(?:scheduling_group|context|numa|synchronization|timer|base|detail|\w+_internal)"
+# Functions of public headers that are there for the layers above.
+FOR_LAYERS_ABOVE = re.compile(r"\b(?:\w+Interruptibly|RunBlocking)\(")
+# Public types in such a namespace, and their headers.
+PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_ptr.h",
+                "base::UniqueFunction": "base/unique_function.h"}
+
+# Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
+# LimitedResult<F> is a bool or a std::optional, as F returns.
+EXCEPTIONS = {"fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
+              "io/fiber_blocking.h": {"detail::LimitedResult"}}
+
+
+def layers():
+    return re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
+
+
+def public_headers():
+    text = (ROOT / "docs/public_headers.md").read_text()
+    return set(re.findall(r"^\* `weft/([^`]*)`", text, re.MULTILINE))
+
+
+def layer_headers():
+    return {path.relative_to(ROOT).as_posix() for layer in layers() for path in (ROOT / layer).rglob("*.h")}
+
+
+def included(text):
+    return set(re.findall(r'#\s*include\s*["<]weft/([^">]+)[">]', text))
+
+
+def head_offences(name, text, public):
+    lines = text.splitlines()
+    found = [] if lines[:3] == HEAD else ["does not begin with copyright, licence and an empty comment line"]
+    if (lines[3] == INTERNAL) == public:
+        found.append("is public and marked internal" if public else "is neither public nor marked internal")
+    elif not public and lines[4] != "//":
+        found.append("has no empty comment line below the mark")
+    if not re.match(r"// [\w`\"]", lines[3 if public else 5]):
+        found.append("has no summary")
+    guard = "WEFT_" + re.sub(r"\W", "_", name).upper() + "_"
+    if f"#ifndef {guard}\n#define {guard}\n" not in text or not text.endswith(f"#endif  // {guard}\n"):
+        found.append(f"has no guard {guard}")
+    return [f"{name} {one}" for one in found]
+
+
+def declarations(text):
+    """The public declarations: without comments, bodies, private parts and internal namespaces."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    code = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', code)
+    code = re.sub(r"(?m)^[ \t]*#(?:\\\n|[^\n])*", "", code)
+    shown = []
+    # Of each open brace: "namespace", "class" or "body"; whether what is in it is seen.
+    open_braces = [("namespace", True)]
+    statement = ""
+    parentheses = 0
+    for c in code:
+        kind, seen = open_braces[-1]
+        if c in "()":
+            parentheses += 1 if c == "(" else -1
+        if c == "{" and not parentheses:
+            words = re.sub(r"\s+", " ", statement).strip()
+            opened, visible = "body", False
+            if match := re.match(r"(?:inline )?namespace\s*([\w:]*)", words):
+                inner = match[1].split("::")[-1]
+                opened, visible = "namespace", seen and inner != "detail" and not inner.endswith("_internal") and inner != ""
+            elif re.match(r"(?:template ?<.*> ?)?(?:requires.*)?(?:class|struct|union)\b", words) and kind != "body":
+                opened, visible = "class", seen
+                if words.startswith("class") or re.search(r"> ?class\b", words):
+                    visible = None if seen else False  # Private until `public:`.
+            if seen and kind != "body":
+                # A constructor's initialisers are no declaration.
+                shown.append(re.split(r"\)\s*(?:const|noexcept|\s)*:(?!:)", words)[0] if opened == "body" else words)
+            open_braces.append((opened, visible))
+            statement = ""
+        elif c == "}" and not parentheses:
+            if len(open_braces) > 1:
+                open_braces.pop()
+            statement = ""
+        elif c == ";" and not parentheses:
+            if seen and kind != "body":
+                # Nor is a member's initial value, or the body of an alias's template head.
+                shown.append(re.sub(r"\s+", " ", statement).strip())
+            statement = ""
+        elif c == ":" and (access := re.search(r"\b(public|protected|private)\s*$", statement)) and kind == "class":
+            if seen is not False:
+                open_braces[-1] = (kind, True if access[1] == "public" else None)
+            statement = ""
+        else:
+            statement += c
+    # An alias gives an internal type its public name.
+    return [one for one in shown if not re.match(r"friend class|using \w+ =", one) and not FOR_LAYERS_ABOVE.search(one)]
+
+
+def internal_names(text):
+    found = set()
+    for declaration in declarations(text):
+        for qualified in re.finditer(rf"\b({INTERNAL_NAMESPACE}::)+(\w+)", declaration):
+            if qualified[0] not in PUBLIC_NAMES:
+                found.add(qualified[0])
+    return found
+
+
+class PublicHeaders(unittest.TestCase):
+    def test_each_header_is_listed_or_marked_and_has_the_same_head(self):
+        public = public_headers()
+        headers = layer_headers() | {"weft.h", "version.h"}
+        self.assertGreater(len(public), 40)
+        self.assertEqual(public - headers, set(), "listed, and not there")
+        offences = []
+        for name in sorted(headers):
+            offences += head_offences("weft.h" if name == "weft.h" else name, (ROOT / name).read_text(), name in public)
+        self.assertEqual(offences, [])
+
+    def test_documents_examples_and_samples_name_public_headers_only(self):
+        public = public_headers()
+        internal = layer_headers() - public
+        readme = (ROOT / "README.md").read_text()
+        table = set(re.findall(r"`weft/([\w/]+\.h)`", readme))
+        self.assertGreater(len(table), 10)
+        self.assertEqual(table - public, set())
+        for path in sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md"]:
+            text = path.read_text()
+            named = included(text) | set(re.findall(r"`weft/([\w/]+\.h)`", text))
+            self.assertEqual(named & internal, set(), path)
+        programs = [path for folder in ("examples", "tests/samples", "tests/consumer")
+                    for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cc")]
+        self.assertGreater(len(programs), 20)
+        for path in programs:
+            allowed = EXAMPLES_MAY if path.is_relative_to(ROOT / "examples") else set()
+            self.assertEqual(included(path.read_text()) & internal - allowed, set(), path)
+
+    def test_public_declarations_name_no_internal_type(self):
+        self.assertTrue(set(PUBLIC_NAMES.values()) <= public_headers())
+        found = {}
+        for name in sorted(public_headers()):
+            if names := internal_names((ROOT / name).read_text()) - EXCEPTIONS.get(name, set()):
+                found[name] = names
+        self.assertEqual(found, {})
+        for name, names in EXCEPTIONS.items():
+            self.assertEqual(names - internal_names((ROOT / name).read_text()), set(), f"{name}: no exception any more")
+
+    def test_what_is_wrong_is_found(self):
+        head = "\n".join(HEAD) + "\n"
+        guard = "#ifndef WEFT_A_B_H_\n#define WEFT_A_B_H_\n#endif  // WEFT_A_B_H_\n"
+        self.assertEqual(head_offences("a/b.h", head + "// B: it.\n" + guard, True), [])
+        self.assertEqual(head_offences("a/b.h", head + INTERNAL + "\n//\n// B: it.\n" + guard, False), [])
+        self.assertEqual(len(head_offences("a/b.h", head + "// B: it.\n//\n// More.\n" + guard, False)), 1)
+        self.assertEqual(len(head_offences("a/b.h", head + INTERNAL + "\n//\n// B: it.\n" + guard, True)), 1)
+        self.assertEqual(len(head_offences("a/b.h", head.replace("\n//\n", "\n\n") + "// B: it.\n" + guard, True)), 1)
+        self.assertEqual(len(head_offences("a/c.h", head + "// B: it.\n" + guard, True)), 1)
+        code = "namespace weft { class A { base::X x_; public: %s private: base::Y y_; }; %s }"
+        self.assertEqual(internal_names(code % ("A() : x_(base::Z()) { base::W w; } void F(int);", "void G();")), set())
+        self.assertEqual(internal_names(code % ("base::Z F();", "")), {"base::Z"})
+        self.assertEqual(internal_names(code % ("void F(int, const numa::Z&) { }", "")), {"numa::Z"})
+        self.assertEqual(internal_names(code % ("", "void G(fiber::detail::Z);")), {"detail::Z"})
+        self.assertEqual(internal_names(code % ("", "namespace detail { base::Z z; }")), set())
+        self.assertEqual(internal_names(code % ("", "base::RefPtr<int> G(); using W = base::Y;")), set())
+
+
+if __name__ == "__main__":
+    unittest.main()
