@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // Weft's version, for programs that must know it at compile time:
 //   #if WEFT_VERSION_NUMBER >= 200   // 0.2.0 or later
 // The only place where it stands: CMakeLists.txt reads the three numbers here, for project(VERSION), the package's

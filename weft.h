@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // All that most programs need: fibers, what they wait for, timers, sockets, blocking calls, and the runtime.
 // (weft/fiber/testing.h is for tests and not here.)
 

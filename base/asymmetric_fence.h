@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Two halves of a StoreLoad barrier, for protocols in which one side runs far more often than the other:
 //
 //   often                                rarely

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // base::Atomic<T> and base::ThreadFence: std::atomic<T> and std::atomic_thread_fence, except in model tests.
 //
 // The concurrency protocols (fiber state, idle workers, run queue, wait queue, parker, spin lock) use these names, so

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // How this is compiled, as far as a program and the library must agree: WEFT_ASAN and WEFT_TSAN (1 or 0), and the C++
 // standard library.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Broken invariants and misuse end the process, with a message that says what, where and in which fiber.
 //
 //   WEFT_CHECK(owner_ == self, "FiberMutex::unlock: not the owner (owner ", owner_, ")");   also in release builds

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Clock: where "now" comes from, so that tests can set it.
 #ifndef WEFT_BASE_CLOCK_H_
 #define WEFT_BASE_CLOCK_H_

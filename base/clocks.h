@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // std::chrono's durations, time points and clocks, without its calendars.
 //
 // libstdc++'s <chrono> includes <sstream> and <charconv> for the calendars: 31,000 lines, of which these are 6,000. All

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // What the code needs to know of the processor and the compiler: size of a cache line, pause, attributes.
 //
 // Thread-local variables and fibers: a fiber may resume on another thread, but a compiler takes the address of a

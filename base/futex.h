@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // The two system calls behind all sleeping of threads. Private futexes on a 32-bit atomic.
 //
 // Both are safe on memory that was freed in between: FutexWake() passes the address to the kernel and touches nothing.

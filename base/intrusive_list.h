@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // IntrusiveList: a doubly linked list through a member of its elements.  No allocation; an element is taken out in
 // O(1).
 // Sample:

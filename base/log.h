@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Log lines: WEFT_LOG(WARNING, "queue full: ", n, " fibers wait") and, for what may happen often,
 // WEFT_LOG_EVERY_SECOND.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Parker: one thread sleeps until it is unparked.  An Unpark() that comes before the Park() is kept (one; further ones
 // are merged with it).
 //

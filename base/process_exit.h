@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // IsInExit(): whether the caller runs inside exit(), directly or not, or after main() has returned.
 //
 // For destructors that find their object still in use. exit() destroys objects of static storage while other threads

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SaturatingNanoseconds: any duration in nanoseconds, without overflow (std::chrono::duration_cast overflows for
 // std::chrono::hours::max()).
 #ifndef WEFT_BASE_SATURATING_NANOSECONDS_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SpinLock: a lock of 4 bytes for sections of a few dozen instructions.
 //
 // Test-and-test-and-set with exponential backoff (T. Anderson, The Performance of Spin Lock Alternatives for

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // StrCat("queue full: ", n, " fibers wait"): the pieces of a message, streamed one after the other.
 //
 // Checks stand in headers that users include, so this header includes no stream, and a call of it compiles to the

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Which lock guards what, checked by clang's -Wthread-safety; empty for other compilers.
 
 #ifndef WEFT_BASE_THREAD_ANNOTATIONS_H_

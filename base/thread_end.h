@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // ThreadEnd: calls a function when a thread ends, for what the library keeps for each thread.
 // Sample:
 //   static constinit base::ThreadEnd at_thread_end(&GiveBack);

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TypeName<T>(): the name of T, nearly as in the source, for messages. Needs no RTTI.
 #ifndef WEFT_BASE_TYPE_NAME_H_
 #define WEFT_BASE_TYPE_NAME_H_

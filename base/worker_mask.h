@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // WorkerMask: a set of workers of one scheduling group, numbered 0..63.  A value; all bit tricks are here.
 
 #ifndef WEFT_BASE_WORKER_MASK_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // AddressRing: a bounded double-ended queue of addresses. Its address space is reserved once; memory backs what is
 // used.
 //

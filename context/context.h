@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // Context: a suspended flow of execution, and the switch from one to another.
 //
 // The jump itself is Boost.Context's (callee-saved registers, FP control words, stack pointer). Around it a switch

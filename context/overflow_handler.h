@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // OverflowHandler: reports which fiber overflowed its stack, before the process dies of it.
 //
 // A fault on a guard is an ordinary SIGSEGV. The default action is silent, and a handler could not run on the exhausted

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // What AddressSanitizer and ThreadSanitizer must be told of a switch; empty functions in ordinary builds.
 //
 // ASan keeps the bounds of the running stack (to tell a stack address from a wild one, and to unpoison on noreturn)

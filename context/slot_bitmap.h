@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // SlotBitmap, SlotSet: sets of slot numbers, one bit each. A million free stacks without memory take 128 KiB; an array
 // of their addresses would take 8 MiB.
 //

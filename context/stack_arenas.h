@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackArenas: the address space of a StackPool, in pieces ("arenas") that are cut into equal slots.
 //
 // An arena is twice as large as the one before it. The bits that hold each slot's state lie behind its slots. The table

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackCache: one worker's share of a StackPool, so that a fiber's start and end need no lock.
 //
 // The pool counts its stacks as in use. It exchanges half of them with the pool at a time. For its owner only; none of

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackGuards: what makes an overflow of a pool's stack show.
 //
 // A guard is made by MADV_GUARD_INSTALL (stack_memory.h), else by mprotect() as long as half of the process's mappings

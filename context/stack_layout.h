@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackLayout: how address space is cut into slots, each a guard with a stack above it, and where in its slot a stack's
 // top is.
 //

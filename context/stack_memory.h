@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackMemory: the system calls that stacks are made of. Only this file knows which kernel supports what.
 //
 // Virtual, so that a test can simulate a kernel without guard regions, without mappings left or without memory.

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackPool: the stacks of one scheduling group. Workers take them through a StackCache (stack_cache.h).
 //
 // A stack's price decides how it is kept. One used a moment ago is free (its top page is in the caches); one without

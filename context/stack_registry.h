@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // StackRegistry: which stack does an address belong to?
 //
 // A table of the process's stack regions (one per arena of a pool) that signal handlers can read: no lock, no

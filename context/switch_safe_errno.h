@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // `errno` that is right in a function that suspends: include this after all other headers.
 //
 // errno follows a flow from thread to thread (context.h), but libc declares the function that finds it const: when

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Tells Valgrind of stacks, so that it does not take a switch for an enormous frame (memcheck then reports reads and
 // writes on the stack as invalid). Compiled in where Valgrind's header is installed. Outside of Valgrind a call costs a
 // few instructions, once for each stack that is mapped, never at a switch.

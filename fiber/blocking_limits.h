@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // BlockingLimits: what the options say of blocking calls, where the pool that runs them finds it (io/fiber_blocking.h).
 //
 // That pool serves one runtime after the other, and plain threads before the first and after the last: so the limits

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // FiberExecutionContext: what belongs to one piece of work (a request, say), however many fibers take part in it.
 // FiberExecutionLocal<T>: a variable of which each context has its own.
 // Sample:

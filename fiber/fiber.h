@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // Fiber, StartFiberDetached, BatchStartFiberDetached: how fibers come to be.
 // Sample:
 //   Fiber worker([&] { ... });              // like std::thread: must be joined or detached

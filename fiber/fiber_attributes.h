@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // What may be asked of a new fiber: Fiber::Attributes, under a name that both Fiber and StartFiberDetached can use.
 // Sample:
 //   bool started = StartFiberDetached({.scheduling_group_local = true, .name = "acceptor"}, [] { ... });

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // sync/fiber_event.h under tRPC-Cpp's name: "trpc/coroutine/" becomes "weft/fiber/".
 #ifndef WEFT_FIBER_FIBER_EVENT_H_
 #define WEFT_FIBER_FIBER_EVENT_H_

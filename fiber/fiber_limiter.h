@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // The fiber limiter: whether to take on new work, or to answer "overloaded" at once, while that is still cheap.
 // Sample:
 //   void OnRequest(Request request) {                       // in a fiber, or in the thread that accepts

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // FiberLocal<T>: a variable of which each fiber has its own; `thread_local` for fibers.
 // Sample:
 //   FiberLocal<Buffer> buffer;      // usually static, or a member of something that lives long

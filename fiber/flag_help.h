@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // What --helpshort and --version of a program say of Weft: the runtime's flags by group, and Weft's version.
 //
 // gflags answers both while it parses the command line, and ends the process; --helpshort lists the flags of the

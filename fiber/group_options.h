@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // GroupOptions: from the plan of a scheduling group, and the runtime's options, to the group's options.
 //
 // For runtime_instance.cc.

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // LocalSlot: which place in a table a FiberLocal or FiberExecutionLocal owns.  LocalSlotRegistry gives them out.
 //
 // Indices are used again, lowest first, so that tables stay as long as the variables alive at one time are many.

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // RetiredGroups: the scheduling groups of runtimes that have ended, kept for the runtimes to come.
 //
 // A group that has no unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. What is

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // RunAsFiber: a function in a fiber, with a runtime around it if there is none.  Needs no test framework; testing.h
 // adds what GoogleTest is to know.
 // Sample:

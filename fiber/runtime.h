@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // The runtime: the scheduling groups with their workers and timers, from StartRuntime() to TerminateRuntime().  One per
 // process at a time; after its end it can be started again, with other options, any number of times.
 // Sample:

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // The gflags of the runtime, and the only place that reads them.
 //
 // Each flag is named `fiber_` + the field of fiber::Options it fills (+ `_ms` for a time), and has that field's

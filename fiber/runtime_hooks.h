@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // What the layers below call back in the fiber layer: the end of a fiber's locals and execution context, the
 // description of a fiber in messages, what a forked child does first.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // RuntimeInstance: one runtime, from its start to its end. The composition root: only its source file and runtime.cc
 // know all layers. Read it to see how they are put together.
 //

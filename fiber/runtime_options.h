@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // fiber::Options: all that a runtime can be told when it starts, and the check that refuses what it cannot be told.
 //
 // Each field has a gflag of the same name with `fiber_` before it, and `_ms` after it if it is a time

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // From options to the plan of a runtime: what StartRuntime() does before it makes anything, and what the tool
 // weft_topology shows.
 

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // How a fiber gets started: what Fiber, StartFiberDetached and BatchStartFiberDetached have in common.
 //
 // A start is three steps: PlanStart decides where the fiber goes, before its callable is touched;

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // A handler for std::terminate() that says in which fiber it happened, and why: the exception's type and what(), or
 // that the fiber's thread was to be ended (pthread_exit, pthread_cancel). Then the handler that was there before goes
 // on; the stack is still that of the throw.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // Helpers for the tests of programs that use fibers; for GoogleTest.
 // Sample:
 //   TEST(Cache, MissesOnce) {

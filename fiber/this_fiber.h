@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // What a fiber may do to itself and learn about itself.
 //
 // All but FiberYield may be called from plain threads too: they sleep as a thread does.

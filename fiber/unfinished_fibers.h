@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // Fibers that have not ended when the runtime ends: who they are and what they wait for.
 //
 // For runtime_instance.cc.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // gRPC calls from fibers: CallUnary, FiberClientReader.  They read like gRPC's blocking calls and block the fiber only.
 // For programs that have gRPC: CMake target weft::grpc.
 // Sample:

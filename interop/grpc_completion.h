@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
+// Internal: not promised to users.
+//
 // GrpcCompletion: a fiber or thread waits for one operation of gRPC after the other; gRPC carries them out in its own
 // threads.  The adapter's reactors are made of it (grpc_server.h, grpc_client.h).
 //

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // gRPC services whose handlers run in fibers: ServeUnary, ServeServerStream, FiberServerContext, FiberServerWriter,
 // ShutdownServer.  For programs that have gRPC for C++ (tested with 1.51), by the CMake target weft::grpc.
 // Sample:

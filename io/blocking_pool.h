@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // BlockingPool: plain threads that run calls which block (DNS, files, a client library that knows nothing of fibers),
 // while only the fiber that wants the result waits. What users call is in fiber_blocking.h.
 //

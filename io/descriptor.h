@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Descriptor: owns a non-blocking descriptor that fibers and threads read, write and close at the same time. What
 // sockets are made of; for descriptors of other libraries there is WaitFd() (io/wait_fd.h).
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // EpollEngine: how the kernel is asked which descriptors are ready.
 //
 // Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible

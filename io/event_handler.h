@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // EventHandler: what a reactor tells that a descriptor is ready. Its memory is never given back: an event that the
 // kernel had reported already may be told after the descriptor was closed, and is then about another one or none. So an
 // event is a hint to look again, never a promise.

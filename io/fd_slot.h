@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // FdSlot: a descriptor that fibers and threads use at the same time: who waits for it, whether it is worth a try, and
 // when it may be closed. Users hold it by io/descriptor.h.
 //

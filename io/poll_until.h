@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PollUntil: poll(2) with a deadline, for threads that are no workers. Blocks the thread; a deadline that has passed,
 // however long ago, makes it a look.
 #ifndef WEFT_IO_POLL_UNTIL_H_

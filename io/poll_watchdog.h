@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PollWatchdog: the thread behind PollerLease's watchdog, one for the process. It sleeps until a reactor has started
 // its watchdog and nobody polls that reactor for a while; an idle process never wakes it.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PollerLease: which worker of a group polls (leader and followers), and that none sleeps for long while nobody does.
 //
 // One worker at a time holds the lease, and polls. A worker that goes to sleep tries to take it, and then waits in the

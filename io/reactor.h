@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Reactor: what the fibers of a scheduling group wait for outside of the process. One per group, made when one of its
 // fibers waits for a descriptor for the first time, and the group's for ever.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // What the sockets share.
 #ifndef WEFT_IO_SOCKET_H_
 #define WEFT_IO_SOCKET_H_

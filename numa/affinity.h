@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Where threads may run and where memory comes from.
 //
 // A refusal of the kernel (a CPU that is offline or not ours, a seccomp filter) is returned; the caller logs it and

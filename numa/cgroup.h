@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // How much CPU time the process may use: the quotas of its control groups, of versions 1 and 2 and both at once.
 //
 // A group's quota holds for all groups in it, so the smallest one between our group and the root of the mount counts.

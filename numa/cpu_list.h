@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Lists of CPUs (or NUMA nodes) as Linux writes them: "0-4,6,7".
 
 #ifndef WEFT_NUMA_CPU_LIST_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Memory on a chosen NUMA node, for long-lived objects that the workers of one node touch all the time.
 //
 //   AllocateOnNode(), FreeOnNode()   whole pages

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Topology: the CPUs that this process may use, and how they are connected.  Plain data: tests fill one in by hand.
 //
 // Detect() reads the machine, FromString() a description: an hwloc synthetic one ("numa:2 l3:2 core:4 pu:2") or an XML

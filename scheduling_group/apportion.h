@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Apportion: shares a whole number out in proportion, by the method of the largest remainder.
 #ifndef WEFT_SCHEDULING_GROUP_APPORTION_H_
 #define WEFT_SCHEDULING_GROUP_APPORTION_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PartitionCores: which cores of a pool, with the workers on them, make up a group.
 //
 // The third step of the planner (group_plan.h). The cores lie in a row, L3 domain by L3 domain, and the row is cut by a

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // What the scheduler counts. For users: ReadCounts(), or for all groups of the runtime GetSchedulingCounts() in
 // fiber/runtime.h. Counts begin at 0 when the runtime starts and only grow; rates are differences of two snapshots.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // AssignCpus: on which CPU each worker of a group runs, and which CPUs the group may use besides (GP8).
 //
 // The fourth step of the planner (group_plan.h).

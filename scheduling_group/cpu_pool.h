@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // CpuPool: CPUs that a group may share with each other but not with other pools: those of a NUMA node, or all CPUs
 // where NUMA is off.
 //

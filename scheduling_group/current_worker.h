@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // CurrentWorker(): the worker that the calling thread is, if it is one.
 //
 // A fiber may wake up on another thread after any switch, so the answer is good until the next switch only, and the

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // How a message names a fiber: "fiber 'parser' (id 42)", or "fiber (unnamed) (id 43)".
 #ifndef WEFT_SCHEDULING_GROUP_DESCRIBE_FIBER_H_
 #define WEFT_SCHEDULING_GROUP_DESCRIBE_FIBER_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Waiting until all fibers of the process are over. For the runtime's end.
 //
 //   last worker                            waiter

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // EntityCache: what one thread holds of the free entities, and its part of the pool's counts.
 //
 // For each arena that the thread has met it has a magazine, an array of free entities. A magazine is filled and emptied

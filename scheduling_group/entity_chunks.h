@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Entity chunks: the memory of all fibers' control blocks, in pieces of 256 KiB that are never unmapped.
 //
 // A global table lists the chunks, so that a debugger or a core dump finds every fiber by walking it. A chunk is in the

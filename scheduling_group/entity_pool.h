@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // EntityPool: where fibers' control blocks come from, and the registry of all fibers.
 //
 // Entities lie in chunks (entity_chunks.h), which are never unmapped: a pointer to an entity is always readable, a

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // EntityStack: the free entities of one arena, as pointers, the most recently freed on top. Push() never allocates:
 // whoever adds entities to the arena adds room for as many pointers, so that there is room for all of them.
 //

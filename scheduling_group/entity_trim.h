@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TrimArena: gives the memory of an arena's free entities back to the system, after a burst of fibers.
 //
 // Whole chunks become cold; of a chunk of which some entities are in use, or in a thread's cache, the pages that hold

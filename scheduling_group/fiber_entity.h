@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // FiberEntity: the control block of a fiber, from its creation to its end.
 //
 // A fiber that has not run yet is nothing but this: three cache lines with its callable stored in place (up to 64 bytes

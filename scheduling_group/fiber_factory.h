@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // NewFiber, DiscardFiber: a fiber's control block, from the pool with its options and its callable, and back if it is
 // never started.
 //

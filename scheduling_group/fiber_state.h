@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // The life of a fiber. Only this file knows the values of the state word and writes it: each function below that does
 // so names the one thread that may call it.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // A process that was forked while the runtime ran. fork() copies the calling thread only: the child has the fibers, and
 // nobody who runs them. What it may not do is said in fiber/runtime.h; what needs a worker ends it here, with one line
 // that says why. The line is written by write(2): locks of the log may be held by threads that are not there.

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // GlobalQueue: the queue that all workers of a group share, in two levels, each first in, first out: a bounded
 // lock-free ring (run_queue.h), and behind it, in order, what found the ring full (overflow_list.h).
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // GroupOptions: what a SchedulingGroup is made from.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_OPTIONS_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_OPTIONS_H_

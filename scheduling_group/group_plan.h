@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they steal
 // from.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // The scheduling groups of this process. Filled by fiber/runtime_instance.cc when the runtime has started, emptied when
 // its workers have been joined.
 //

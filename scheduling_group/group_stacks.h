@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // GroupStacks: the stacks of a group's fibers: a pool of those of the group's size, and custom pools for fibers that
 // ask for their own size or guard.
 //

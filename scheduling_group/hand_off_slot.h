@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // HandOffSlot: holds the fiber that a worker runs next, ahead of its queues. A fiber that wakes another one leaves it
 // there, so that message passing stays on one core. A fiber that starts others while the queue is full waits there
 // until the new one lets it go on, so that a tree of fibers larger than the queue is run depth first, with few stacks.

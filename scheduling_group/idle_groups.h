@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // IdleGroups: which groups have sleeping workers, in two bits for each, so that who looks for one (SG4 in
 // scheduling_group.h) reads one cache line however many groups there are. As long as all are busy, or all sleep now and
 // then, nobody writes it.

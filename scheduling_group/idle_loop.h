@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // The idle loop: what a worker does that has no fiber to run, until it has one. A template, so that
 // tests/model/idle_loop_model.cc runs this code and no copy of it.
 //

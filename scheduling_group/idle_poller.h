@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // IdlePoller: how the workers of a group look after input and output. io/reactor.h is one; the scheduler knows no more
 // of it than this.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // LocalDeque: the fibers that a worker's fibers have started: the worker takes the newest, others the oldest.
 //
 // So a tree of fibers is run depth first: what was started last is in the cache, few stacks are in use, and who steals

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // LocalRing: a few ready fibers that a worker keeps at hand, where idle workers can still take them.
 //
 // A bounded ring with one producer, the worker that owns it, and many consumers: the owner and idle workers. The

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // MonitorSwitch: turns a thread that monitors the workers (slice_monitor.h) off while all of them sleep, and on again.
 //
 //   worker that gets up                    monitor

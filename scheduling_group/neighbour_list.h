@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // NeighbourList: the groups that a group may steal from, nearest first. Neighbours: the list that a group has now.
 //
 // A group's partners are the neighbours that it may steal from, and that have a place in IdleGroups: it sends steal

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // OrderNeighbours: in which order each group visits the others to steal (GP9).
 //
 // The last step of the planner (group_plan.h).

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // NodeArena: the free entities of one NUMA node that all threads share: a central stack, and the chunks that it is made
 // of.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // How a fiber that was made ready gets a worker: a sleeping one of its own group is woken, unless another one searches
 // already (idle_workers.h); if all of them are busy, a steal is requested by another group (steal_request.h).
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // OutsideSection: while a plain thread is in one, the runtime that it looks at stays.
 //
 // Threads that are no workers start fibers, wake fibers and ask questions while another thread ends the runtime. The

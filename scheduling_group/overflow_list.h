@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // OverflowList: ready fibers that found the run queue full. Unbounded, allocates nothing (fibers link themselves).
 //
 // Order is kept: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front into

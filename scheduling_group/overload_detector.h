@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // OverloadDetector: whether the ready fibers of a group wait so long that new work had better be refused.
 //
 // A burst makes fibers wait too, but is over soon; refusing then would only lose work. Overload differs from a burst in

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Park: the only door through which the layers above stop, wake and yield fibers.
 //
 //   waiting fiber                          its waker

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PlannedGroup: one scheduling group as the planner wants it (group_plan.h): its workers, their CPUs and its
 // neighbours.
 #ifndef WEFT_SCHEDULING_GROUP_PLANNED_GROUP_H_

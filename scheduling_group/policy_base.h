@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PolicyBase: what v1 and v2 do the same way. Both have a global queue (global_queue.h) behind the queues of each
 // worker, which begin with a hand-off slot (hand_off_slot.h).
 //

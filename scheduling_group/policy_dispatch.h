@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PolicyDispatch: a group's policy, whose functions that each switch and each wake-up runs are called without a virtual
 // call, and inlined, if it is one of the two that are built in. Calls, and what they save and restore, cost as much as
 // all the rest (`bench/compare/run.sh --workloads switch` counts).

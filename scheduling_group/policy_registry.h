@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Scheduling policies by name (`--fiber_scheduling_name`). "v1" and "v2" are built in; others are registered before the
 // runtime that uses them starts.
 //

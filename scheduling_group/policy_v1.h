@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PolicyV1: one shared queue per group. Lowest scheduling delay, fair.
 //
 //   global queue   shared by all workers: first in, first out, but who was woken from outside goes first

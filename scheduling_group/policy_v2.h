@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PolicyV2: each worker keeps what its fibers start and wake, and who has nothing takes half of what another one has.
 // For fork-join and other computation: no line is shared while all are busy.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PollPace: when a worker that is never idle polls for input and output. One for each worker, which alone uses it.
 //
 // A look at the clock costs as much as a short fiber runs, so a worker counts the fibers that it takes and looks once

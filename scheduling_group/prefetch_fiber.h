@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // A fiber's cache lines, asked for some fibers before it runs: they come from another core's cache or from memory
 // (100 ns), and a short fiber runs for 10 to 50 ns.
 //

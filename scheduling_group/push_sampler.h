@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PushSampler: which of the pushes of one thread get a time stamp, so that it is known how long fibers that are ready
 // wait until they run (wait_histogram.h).
 //

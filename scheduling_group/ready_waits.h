@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // ReadyWaits: how long the ready fibers of a group wait until they run, and whether that is too long.
 //
 // push_sampler.h chooses the fibers whose wait is measured. Such a fiber carries a stamp from the push until a worker

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // RunQueue: the ready fibers of one scheduling group.
 //
 // A bounded ring of slots for many producers and many consumers. Positions count up for ever; position p uses slot

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SchedulingGroup: the fibers of one group of workers, and the workers' slots. It puts these parts together:
 //
 //   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)

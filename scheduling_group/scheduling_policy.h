@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by
 // name (`--fiber_scheduling_name`); "v1" and "v2" are built in, others can be registered before the runtime starts.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SliceMonitor: one thread of the process that checks all workers every kCheckEvery, and raises the flag of each whose
 // fiber has had its time slice (time_slice.h).
 //

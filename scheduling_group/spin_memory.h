@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SpinMemory: what a spinning worker remembers between two searches of what the others of its group do.
 #ifndef WEFT_SCHEDULING_GROUP_SPIN_MEMORY_H_
 #define WEFT_SCHEDULING_GROUP_SPIN_MEMORY_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // SpinPolicy: for how long and at what pace a worker without a fiber searches, before it sleeps.
 //
 // It is state only: the worker tells it the time and what it sees, and does what it decides (worker_idle.cc,

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // StackWaitList: the fibers of a group that found no stack (SG2 in scheduling_group.h).
 //
 // Invariants

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // StartGate: plain threads that start fibers wait here while the run queue is full (SG3 in scheduling_group.h), and are
 // refused here when the runtime ends.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // What a start does that finds the group's bounded queue full. It depends on who starts:
 //
 //   a fiber of the group        the new fiber runs at once on the caller's worker, which goes on when that one waits or

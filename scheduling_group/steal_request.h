@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Steal requests: a group whose workers are all busy gets a sleeping worker of another group.
 //
 //   RequestSteal(loaded)          claims the nearest sleeper, tells it `loaded`, wakes it

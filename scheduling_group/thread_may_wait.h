@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Whether the calling thread, which is no worker, may wait for room in a run queue. It may, unless it said otherwise: a
 // timer thread says otherwise, since all timers of its group would wait with it. What such a thread starts while the
 // queue is full goes into the overflow list, as what an on_exit hook starts does.

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Time slices: a fiber that never finds a reason to wait lets others run all the same.
 //
 // A worker runs a fiber until that one waits. One that loops over locks that are free, events that are set and sockets

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // How long fibers that were ready have waited until they ran.
 //
 //   WaitHistogram   a snapshot; for users, in GroupCounts (counters.h)

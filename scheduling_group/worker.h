@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Worker: the thread that runs the fibers of a group.
 //
 //       loop:  while (FiberEntity* f = NextFiber()) enter f

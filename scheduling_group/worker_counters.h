@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // The counters as the scheduler keeps them; what they mean, and how to read them, is in counters.h.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_COUNTERS_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_COUNTERS_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // PlaceWorkers: on which cores of its pool each worker goes.
 //
 // The second step of the planner (group_plan.h). Cores come before siblings (GP5), and L3 domains are filled one after

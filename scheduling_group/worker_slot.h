@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // WorkerSlot: what a group keeps for one worker: where it sleeps, what others tell it, and what it counts.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // WorkerTeam: the worker threads of one group, from Start() to Join().
 //
 // Invariants

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // LockOwner: who owns a lock, at the cost of a plain store each way. Good for one question: is it the caller? Who is
 // about to wait for a lock without a deadline asks it: if the answer is yes it would wait for ever.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // WaitQueue: fibers and threads wait here, in order, until they are notified, run out of time or are interrupted. All
 // primitives of sync wait through this file: it is the only one that knows a fiber from a thread.
 //

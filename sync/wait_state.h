@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // How a wait ends, and who decides it. The decisions of wait_queue.h without fibers, threads and timers: only base is
 // needed, so that tests/model/wait_queue_model.cc can drive this code through all interleavings with a parker of its
 // own.

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Alarm: how the timer thread sleeps until something is due, without missing what becomes due earlier meanwhile.
 //
 //   timer thread: Sleep()                        any thread: arms a timer, then Announce(tick)

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // The life of a TimerEntry: reading and changing its state (timer_entry.h), its end, and waiting for that.
 //
 // Setters and killers (callback_timer.h) and the timer's run (callback_runner.h) share these.

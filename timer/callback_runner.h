@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // CallbackRunner: the run of a callback timer, from the moment it is due until it is armed again or has ended. One for
 // each timer thread.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Callback timers: setting, enabling and killing them, from any thread. The public face, with templates, is
 // fiber_timer.h.
 //

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // FireContext: what TimerNode::fire may ask for. It runs under a shard's lock, so what must be done without it is
 // collected here and done by the timer thread, for all of a batch at once, when the lock has been dropped.
 #ifndef WEFT_TIMER_FIRE_CONTEXT_H_

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Housekeeping: memory goes back to the OS when things have gone quiet, and an idle process is left alone.
 //
 //            Request()             `period` without a Request(), or kPostponeAtMost periods

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // RetryPace: when timers whose fiber was refused are tried again.
 //
 // The first try comes kShortestDelay later. As long as none succeeds the delay doubles, up to kLongestDelay. Many that

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // ShardSet: the timers of one scheduling group: an alarm, a shard per worker, and kOutsideShards for all other threads.
 //
 // A set is made once and never destroyed: when its TimerWorker ends it goes to a list of free ones, and the next

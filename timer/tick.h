@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // Ticks: the time of timers. Tick n begins n * 2^15 ns (32.8 us) after the steady clock's epoch.
 //
 //   TK1  a deadline is rounded up and the present is rounded down, so a timer whose tick has been reached is due: never

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TimerEntry: a timer with a callback (fiber_timer.h), and the id by which its owner knows it.
 //
 // One cache line, or two: a timer whose callable has at most 16 bytes and that is neither periodic nor inherits an

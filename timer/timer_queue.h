@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TimerQueue: what is due when. A hierarchical timing wheel; no lock, no thread and no clock of its own.
 //
 // The near wheel has a slot for each of the next 4096 ticks (134 ms): most sleeps and many time-outs go there at once,

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TimerShard: one lock, and the timers under it: a queue, and the memory of timers with callbacks.
 //
 // A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling

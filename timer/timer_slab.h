@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TimerSlab: the memory of one shard's timer entries of one width.
 //
 // Chunks of 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. Small pages: to clear a huge one takes 0.3

@@ -1,6 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// Internal: not promised to users.
+//
 // TimerWorker: the thread that makes a scheduling group's timers fire.
 //
 //     loop:  fire all that is due; sleep until the next is, or until an earlier one is armed

@@ -1,6 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // fiber/run_as_fiber.h under tRPC-Cpp's name: "trpc/coroutine/" becomes "weft/fiber/".
 // As there, RunAsFiber is in the global namespace too.
 #ifndef WEFT_FIBER_TESTING_FIBER_RUNTIME_H_
