@@ -159,7 +159,7 @@ using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
 // The calls below, in a given pool. For tests and for other pools than the process's.
 
 template <class F>
-detail::OwnedResult<F> RunBlocking(BlockingPool& pool, F&& f) {
+std::invoke_result_t<std::decay_t<F>> RunBlocking(BlockingPool& pool, F&& f) {
   detail::StackCall<std::decay_t<F>> call(std::forward<F>(f));
   static_cast<void>(pool.Execute(&call, synchronization::Interruptible::kNo, Deadline::None()));
   return call.Take();
@@ -190,7 +190,7 @@ template <class F>
 
 // Runs f() where it may block, and returns what it returns.
 template <class F>
-io::detail::OwnedResult<F> FiberBlocking(F&& f) {
+std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   if (!IsRunningInFiberWorker()) {
     std::decay_t<F> owned(std::forward<F>(f));
     return std::invoke(std::move(owned));

@@ -11,8 +11,8 @@ namespace weft::scheduling_group {
 void CheckGroupOptions(const GroupOptions& options) {
   WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
              kMaxWorkersPerGroup, ", is ", options.workers);
-  WEFT_CHECK(options.spin_for >= SpinPolicy::kMinSpin, "SchedulingGroup: spin_for must be at least ", SpinPolicy::kMinSpin.count(), " ns, is ",
-             options.spin_for.count());
+  WEFT_CHECK(options.spin_for >= SpinPolicy::kMinSpin, "SchedulingGroup: spin_for must be at least ",
+             SpinPolicy::kMinSpin.count(), " ns, is ", options.spin_for.count());
 }
 
 context::StackPool::Options StackPoolOptions(const GroupOptions& options, void* owner) {

@@ -1,0 +1,28 @@
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A small program stays small: python3 hello_size_test.py <strip> <hello_fiber, linked with the static libraries>"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+STRIP, HELLO = sys.argv[1:]
+del sys.argv[1:]
+
+# 483,736 with g++ 12 and the preset release.
+MOST_BYTES = 530_000
+
+
+class HelloSize(unittest.TestCase):
+    def test_a_stripped_program_has_few_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stripped = pathlib.Path(folder) / "hello"
+            subprocess.run([STRIP, "-o", stripped, HELLO], check=True)
+            self.assertGreater(stripped.stat().st_size, 50_000, "it is linked with a shared libweft.so")
+            self.assertLess(stripped.stat().st_size, MOST_BYTES)
+
+
+if __name__ == "__main__":
+    unittest.main()
