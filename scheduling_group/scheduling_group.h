@@ -18,14 +18,12 @@
 //
 // Invariants
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
-//   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back puts one of them into the queue
-//        again, and so does an idle worker every kRetryStackEvery (worker.cc). While there is one, workers that go to
-//        sleep give back the stacks they have cached.
+//   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back takes one out of it, and so does
+//        an idle worker at times (worker_idle.cc). Workers that go to sleep meanwhile give back the stacks they cache.
 //   SG3  A spawner that waits for capacity is woken: start_gate.h.
-//   SG4  No worker sleeps while a fiber that it may steal waits in a group whose workers are all busy: whoever made
-//        that fiber ready sends a steal request, or the worker's last search finds the fiber (RS1, RS3). This holds
-//        for any number of groups and nodes; group-local fibers that are in the way delay it (kBriefly in worker.cc).
-//        A hand-off slot is for the group's own workers (HS2).
+//   SG4  No worker sleeps while a fiber that it may steal waits in a group whose workers are all busy, whatever the
+//        groups and nodes (RS1, RS3). Group-local fibers in the way delay it (kBriefly in worker_idle.cc). A hand-off
+//        slot is for the group's own workers (HS2).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 

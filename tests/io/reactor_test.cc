@@ -326,6 +326,37 @@ TEST(ReactorOfSeveralRuntimes, ADescriptorThatOutlivesItsRuntimeIsServedByTheNex
   EXPECT_FALSE(CloseFd(event));
 }
 
+// RG1. The group that they are registered with is not there in the next runtime.
+TEST(ReactorOfSeveralRuntimes, ADescriptorOfAGroupThatIsNoMoreIsServedByAnother) {
+  Pair pair = ConnectedPair();
+  const int event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  for (const std::size_t group : {1, 0}) {
+    const fiber::RuntimeOf runtime(group == 1 ? Shape{1, 2} : Shape{1, 1});
+    (void)MakeReactors();
+    std::atomic<int> asleep{0};
+    const FiberAttributes there{.scheduling_group = group, .scheduling_group_local = true};
+    const auto begin = Steady::now();
+    Fiber waiter(there, [&] {
+      ++asleep;
+      EXPECT_EQ(WaitFd(event, POLLIN, 10s).events, POLLIN);
+    });
+    Fiber reader(there, [&] {
+      char byte;
+      ++asleep;
+      EXPECT_EQ(pair.server.ReadAll(&byte, 1, 10s).bytes, 1u);
+    });
+    ASSERT_TRUE(Reaches([&] { return asleep == 2; }));
+    std::uint64_t count = 1;
+    EXPECT_EQ(::write(event, &count, sizeof(count)), 8);
+    EXPECT_TRUE(pair.client.WriteAll("x").ok());
+    waiter.Join();
+    reader.Join();
+    EXPECT_LT(Steady::now() - begin, 5s);  // Not by the look at the deadline.
+    EXPECT_EQ(::read(event, &count, sizeof(count)), 8);
+  }
+  EXPECT_FALSE(CloseFd(event));
+}
+
 TEST(ReactorOfSeveralRuntimes, ItIsAboutFibers) {
   std::error_code error;
   EXPECT_DEATH((void)Reactor::OfCurrentGroup(&error), "Reactor::OfCurrentGroup: the caller is not a fiber");
