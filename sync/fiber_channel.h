@@ -230,8 +230,8 @@ class FiberChannel {
   }
   synchronization::WaitResult DoGet(ChannelItem<T>* item, Deadline deadline,
                                     synchronization::Interruptible interruptible) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
     item->item_.reset();  // Without the lock: CH4.
+    scheduling_group::YieldIfSliceIsOver();
     item->result_ = TryGetLocked(&item->item_);
     if (item->result_ != ChannelResult::kWouldBlock) return synchronization::WaitResult::kNotified;
     return Await(&getters_, &item->item_, deadline, interruptible, &item->result_);
