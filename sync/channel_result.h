@@ -33,7 +33,8 @@ enum class [[nodiscard]] ChannelResult : std::uint8_t{
 };
 
 // An item, or none and the reason. It is read like a std::optional, and converts to one: `std::optional<T> item =
-// channel.Get()`. It is not one itself: a comparison with one would then be one of its item with an optional.
+// channel.Get()`. It is not one itself: two empty ones would then differ, and a std::optional<bool> be made of whether
+// there is one.
 template <class T>
 class [[nodiscard]] ChannelItem {
  public:
@@ -64,9 +65,14 @@ class [[nodiscard]] ChannelItem {
   operator std::optional<T>() const& requires std::is_copy_constructible_v<T> { return item_; }
   operator std::optional<T>() && { return std::move(item_); }
 
-  // Whether there is an item, and it is equal to `value`.
+  // As of std::optional: with another one, with an optional, with a value.
+  friend bool operator==(const ChannelItem& a, const ChannelItem& b) { return a.item_ == b.item_; }
+  friend bool operator==(const ChannelItem& a, const std::optional<T>& b) { return a.item_ == b; }
   template <class U>
-  requires requires(const T& item, const U& value) { static_cast<bool>(item == value); }
+  requires(!std::is_same_v<U, ChannelItem> && !std::is_same_v<U, std::optional<T>>) &&
+      requires(const T& item, const U& value) {
+    static_cast<bool>(item == value);
+  }
   friend bool operator==(const ChannelItem& item, const U& value) { return item.has_value() && *item == value; }
 
  private:

@@ -244,12 +244,17 @@ TEST(FiberChannel, AnItemConvertsToAnOptional) {
   EXPECT_EQ(item, std::nullopt);
 }
 
-// Two empty ones would be different if ChannelItem were a std::optional; and its conversion to bool is no item.
-template <class T>
-concept ComparesWithOptional = requires(ChannelItem<T> item, std::optional<T> other) {
-  other == item;
-};
-static_assert(!ComparesWithOptional<int>);
+TEST(FiberChannel, TwoItemsThatAreNoneAreEqual) {
+  FiberChannel<int> channel(2);
+  EXPECT_TRUE(channel.TryGet() == std::optional<int>() && std::optional<int>() == channel.TryGet());
+  EXPECT_TRUE(channel.TryGet() == channel.TryGet());
+  ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
+  ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
+  const ChannelItem<int> first = channel.TryGet();
+  const ChannelItem<int> second = channel.TryGet();
+  EXPECT_TRUE(first == second && first == std::optional<int>(1) && std::optional<int>(1) == first && first == 1);
+  EXPECT_FALSE(first == channel.TryGet() || first == 2);
+}
 
 TEST(FiberChannel, AnItemOfBoolIsNotWhetherThereIsOne) {
   FiberChannel<bool> channel(1);
