@@ -4,7 +4,7 @@
 #       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.  HEADERS_ONLY instead of SOURCES: no
 #       library file, only its headers and what they need.
 #   weft_compile_for_size(a.cc b.cc)
-#       these sources of the folder's layer run when a runtime starts or ends, or a message is written: small code, not fast.
+#       these sources of the folder's layer run seldom (a runtime starts or ends, a message is written, memory is trimmed): small code, not fast.
 #   weft_add_test(<layer> <name> SOURCES x_test.cc... [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
 #       the program <layer>_<name>, linked with weft::<layer> (hence the layers below it, and nothing above) and gtest_main; the CTest test
 #       <layer>.<name>.  The layer's name is a label too.  The time limit is multiplied under a sanitizer.

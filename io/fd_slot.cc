@@ -190,7 +190,7 @@ std::error_code FdSlot::Register(Direction direction) {
   std::lock_guard guard(register_mutex_);
   const std::uint32_t events =
       registered_ | (direction == kRead ? EPOLLIN | EPOLLPRI | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
-  if (events == registered_ && !registration_.is_left()) return {};
+  if (events == registered_ && registration_.is_served()) return {};
   Side& side = sides_[direction];
   if (direction == kRead && !IsTcp(fd_)) {
     side.queue.lock();
@@ -207,7 +207,7 @@ std::error_code FdSlot::Register(Direction direction) {
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   Side& side = sides_[direction];
-  if (!side.registered.load(std::memory_order_relaxed) || registration_.is_left()) [[unlikely]] {
+  if (!side.registered.load(std::memory_order_relaxed) || !registration_.is_served()) [[unlikely]] {
     // The kernel tells of what is ready when it is registered, so what came before is not missed.
     if (std::error_code error = Register(direction)) return error;
   }

@@ -47,7 +47,7 @@
 #include "weft/base/atomic.h"
 #include "weft/base/deadline.h"
 #include "weft/io/event_handler.h"
-#include "weft/io/reactor.h"
+#include "weft/io/registration.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft::io {

@@ -15,9 +15,11 @@
 //      returns when        f has ended, always                f has ended, or the time is up
 //      f may refer to      the caller's locals                what lives on when the caller has gone: f may run on
 //                                                             (capture by value, or a std::shared_ptr)
-//      result              f's: void, a reference, move-only  optional (bool if f returns nothing): no value: given up
+//      result              f's: void, move-only, a reference  optional (bool if f returns nothing): no value: given up
 //      in a plain thread   runs f in place                    waits for a thread of the pool, as a fiber does
 //      f is kept           on the caller's stack              on the heap
+//
+// A reference must not be to a part of f, which is gone when the call returns: lend f with std::ref then.
 //
 // A call that is given up before it has begun never runs. One that runs cannot be stopped: it goes on, on its thread of
 // the pool, and its result is destroyed there (an exception is logged). As many such calls as there are threads stop

@@ -96,9 +96,9 @@ bool Registration::Remove(int fd) noexcept {
   return reactor != nullptr;
 }
 
-bool Registration::is_left() const noexcept {
+bool Registration::is_served() const noexcept {
   const Reactor* const reactor = reactor_.load(std::memory_order_relaxed);
-  return reactor != nullptr && reactor->is_left();
+  return reactor != nullptr && !reactor->is_left();
 }
 
 Reactor::Counts Reactor::counts() const noexcept {

@@ -23,9 +23,6 @@
 //   RE4  A forked child leaves an engine alone that it has from its parent: epoll's registrations are
 //        shared with the parent. So a child may close its copies of descriptors, as destructors do at exit(). If it
 //        may have a runtime its groups make engines of their own (RT6 in fiber/retired_groups.h).
-//   RG1  The events of a Registration are told by workers that run: Set() moves it from a reactor whose runtime has
-//        ended.
-//   RG2  A number that was closed behind our back is another descriptor's: Registration::Set() registers that one.
 #ifndef WEFT_IO_REACTOR_H_
 #define WEFT_IO_REACTOR_H_
 
@@ -39,30 +36,11 @@
 #include "weft/io/event_handler.h"
 #include "weft/io/poll_watchdog.h"
 #include "weft/io/poller_lease.h"
+#include "weft/io/registration.h"
 #include "weft/scheduling_group/idle_poller.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::io {
-
-class Reactor;
-
-// The one registration of a descriptor's number: with the reactor of the fiber that waited first. Set, Remove: under a
-// lock of its owner's, which the handler is, too.
-class Registration {
- public:
-  // A fiber. `events`, EPOLL... bits, are told to the handler from now on, those that there are already at once.
-  [[nodiscard]] std::error_code Set(int fd, std::uint32_t events, EventHandler* handler);
-  // Before the descriptor is closed. The handler may still be told of what was reported before. False: it was not set.
-  bool Remove(int fd) noexcept;
-
-  bool is_set() const noexcept { return reactor_.load(std::memory_order_relaxed) != nullptr; }
-  // Any thread. Set() is to be called before somebody relies on it (RG1). relaxed: changed before and after, not
-  // meanwhile, where it matters: while no fiber runs.
-  bool is_left() const noexcept;
-
- private:
-  std::atomic<Reactor*> reactor_{nullptr};
-};
 
 class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog::Client {
  public:

@@ -67,10 +67,10 @@ class SpinPolicy {
   // pauses are as good on an Intel Xeon; on an AMD EPYC 16 take 0.89 (v1) and 0.93 (v2) of the time of 4.
   static constexpr int kPausesBeforeWake = 16;
 
-  void BeginSpin(TimePoint now, std::chrono::nanoseconds spin_for) noexcept {
+  void BeginSpin(std::chrono::nanoseconds spin_for) noexcept {
     spin_for_ = spin_for;
     long_ = failed_spins_ < kFailedSpins || failed_spins_ % kLongSpinEvery == 0;
-    until_ = now + spin_for;
+    timed_ = false;
   }
 
   // A search has found nothing. False: the worker gives up. `hand_offs`: the workers hand fibers to each other.
@@ -86,9 +86,12 @@ class SpinPolicy {
     return hand_offs ? kPauseBesideHandOffs : std::chrono::nanoseconds(0);
   }
 
-  // After the pause. True: the worker gives up. `alone`: it is the only spinner.
-  [[nodiscard]] bool IsOver(TimePoint now, bool hand_offs, bool alone) noexcept {
-    if (hand_offs && alone) until_ = now + spin_for_;
+  // After the pause. True: the worker gives up. `alone`: called if it matters; the worker is the only spinner. The time
+  // of a spin begins here, at the first call: the search and the poll before it may have taken long.
+  template <class Alone>
+  [[nodiscard]] bool IsOver(TimePoint now, bool hand_offs, Alone&& alone) noexcept(noexcept(alone())) {
+    if (!timed_ || (hand_offs && alone())) until_ = now + spin_for_;
+    timed_ = true;
     return now >= until_;
   }
 
@@ -106,6 +109,7 @@ class SpinPolicy {
   std::chrono::nanoseconds spin_for_{0};
   TimePoint until_;
   bool long_ = true;
+  bool timed_ = false;                 // until_ is set
   std::uint32_t failed_spins_ = 0;     // in a row
   std::uint32_t failed_searches_ = 0;  // that saw work, in a row
 };

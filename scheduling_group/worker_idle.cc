@@ -139,7 +139,7 @@ FiberEntity* Worker::Spin() {
   // Who was woken for a fiber finds it at once: without a look at the clock.
   if (FiberEntity* fiber = FindFiber()) return fiber;
   spin_memory_.Forget();
-  spin_policy_.BeginSpin(Clock::now(), group->options().spin_for);
+  spin_policy_.BeginSpin(group->options().spin_for);
   FiberEntity* fiber = SpinForFiber();
   spin_policy_.EndSpin(fiber != nullptr);
   return fiber;
@@ -157,7 +157,7 @@ FiberEntity* Worker::SpinForFiber() {
     const bool hand_offs = spin_memory_.active;
     if (!spin_policy_.GoesOn(hand_offs, [this] { return group->policy().HasWork(); })) break;
     const auto now = PauseBetweenSearches(SpinPolicy::PauseTime(hand_offs));
-    if (spin_policy_.IsOver(now, hand_offs, group->idle().spinners() == 1)) break;
+    if (spin_policy_.IsOver(now, hand_offs, [this] { return group->idle().spinners() == 1; })) break;
   }
   return nullptr;
 }

@@ -5,7 +5,7 @@
 // end. Why they say it so: docs/decisions/014-results.md.
 // Sample:
 //   const ChannelItem<int> item = channel.Get(5ms);
-//   if (item) Use(*item);                                             // as a std::optional
+//   if (item) Use(*item);                                             // like a std::optional
 //   if (item.result() == ChannelResult::kTimedOut) channel.Close();   // and why there is none
 #ifndef WEFT_SYNC_CHANNEL_RESULT_H_
 #define WEFT_SYNC_CHANNEL_RESULT_H_
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace weft {
@@ -31,26 +32,59 @@ enum class [[nodiscard]] ChannelResult : std::uint8_t{
     kWouldBlock,  // TryPut(), TryGet() only: Put() or Get() would have to wait.
 };
 
-// An item, or none and the reason.
+// An item, or none and the reason. It is read like a std::optional, and converts to one: `std::optional<T> item =
+// channel.Get()`. It is not one itself: two empty ones would then differ, and a std::optional<bool> be made of whether
+// there is one.
 template <class T>
-class [[nodiscard]] ChannelItem : public std::optional<T> {
+class [[nodiscard]] ChannelItem {
  public:
   ChannelItem() = default;
 
   // How the Get() ended: kOk, with an item, or why there is none.
   ChannelResult result() const noexcept { return result_; }
 
+  bool has_value() const noexcept { return item_.has_value(); }
+  explicit operator bool() const noexcept { return item_.has_value(); }
+  T& operator*() & noexcept { return *item_; }
+  const T& operator*() const& noexcept { return *item_; }
+  T&& operator*() && noexcept { return *std::move(item_); }
+  T* operator->() noexcept { return &*item_; }
+  const T* operator->() const noexcept { return &*item_; }
+  // Throws std::bad_optional_access if there is none.
+  T& value() & { return item_.value(); }
+  const T& value() const& { return item_.value(); }
+  T&& value() && { return std::move(item_).value(); }
+  template <class U>
+  T value_or(U&& other) const& {
+    return item_.value_or(std::forward<U>(other));
+  }
+  template <class U>
+  T value_or(U&& other) && {
+    return std::move(item_).value_or(std::forward<U>(other));
+  }
+  operator std::optional<T>() const& requires std::is_copy_constructible_v<T> { return item_; }
+  operator std::optional<T>() && { return std::move(item_); }
+
+  // As of std::optional: with another one, with an optional, with a value.
+  friend bool operator==(const ChannelItem& a, const ChannelItem& b) { return a.item_ == b.item_; }
+  friend bool operator==(const ChannelItem& a, const std::optional<T>& b) { return a.item_ == b; }
+  template <class U>
+  requires(!std::is_same_v<U, ChannelItem> && !std::is_same_v<U, std::optional<T>>) &&
+      requires(const T& item, const U& value) {
+    static_cast<bool>(item == value);
+  }
+  friend bool operator==(const ChannelItem& item, const U& value) { return item.has_value() && *item == value; }
+
  private:
   friend class FiberChannel<T>;
   friend class FiberBlockingBoundedQueue<T>;
 
-  std::optional<T>* optional() noexcept { return this; }
-
+  std::optional<T> item_;
   ChannelResult result_ = ChannelResult::kWouldBlock;
 };
 
 // What is got from a channel, one after the other, to its end: `for (auto& item : channel)`. A std::input_iterator. It
-// gets an item when it is made and at each ++, which may switch (a thread: block). The former item is destroyed before
+// gets an item when it is made (so each begin() takes one) and at each ++, which may switch (a thread: block). The former item is destroyed before
 // that wait.
 template <class Channel>
 class ChannelIterator {

@@ -92,6 +92,7 @@ class FiberBlockingBoundedQueue {
     NotifyItem();
     return ChannelResult::kOk;
   }
+  ChannelResult Put(const T& item, Deadline deadline = {}) { return Put(T(item), deadline); }
   ChannelResult TryPut(T&& item) {
     const std::size_t weight = Weigh(item);
     {
@@ -104,14 +105,16 @@ class FiberBlockingBoundedQueue {
     return ChannelResult::kOk;
   }
 
+  ChannelResult TryPut(const T& item) { return TryPut(T(item)); }
+
   ChannelItem<T> Get(Deadline deadline = {}) {
     ChannelItem<T> item;
-    item.result_ = AwaitFirst([&](T&& first) { item.emplace(std::move(first)); }, deadline);
+    item.result_ = AwaitFirst([&](T&& first) { item.item_.emplace(std::move(first)); }, deadline);
     return item;
   }
   ChannelItem<T> TryGet() {
     ChannelItem<T> item;
-    item.result_ = AttemptFirst([&](T&& first) { item.emplace(std::move(first)); });
+    item.result_ = AttemptFirst([&](T&& first) { item.item_.emplace(std::move(first)); });
     return item;
   }
 

@@ -113,7 +113,7 @@ class FiberChannel {
   // With capacity 0: kOk if a putter waits.
   ChannelItem<T> TryGet() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     ChannelItem<T> item;
-    item.result_ = TryGetLocked(item.optional());
+    item.result_ = TryGetLocked(&item.item_);
     if (item.result_ == ChannelResult::kWouldBlock) lock_.unlock();
     return item;
   }
@@ -230,10 +230,11 @@ class FiberChannel {
   }
   synchronization::WaitResult DoGet(ChannelItem<T>* item, Deadline deadline,
                                     synchronization::Interruptible interruptible) noexcept {
+    item->item_.reset();  // Without the lock: CH4.
     scheduling_group::YieldIfSliceIsOver();
-    item->result_ = TryGetLocked(item->optional());
+    item->result_ = TryGetLocked(&item->item_);
     if (item->result_ != ChannelResult::kWouldBlock) return synchronization::WaitResult::kNotified;
-    return Await(&getters_, item->optional(), deadline, interruptible, &item->result_);
+    return Await(&getters_, &item->item_, deadline, interruptible, &item->result_);
   }
 
   // With the lock, which it gives up.

@@ -8,11 +8,11 @@
 //     loop:  fire all that is due; sleep until the next is, or until an earlier one is armed
 //
 // Timers lie in shards (timer_shard.h), one per worker and a few for other threads, so that arming and disarming meet
-// Timers lie in shards (timer_shard.h), one per worker and a few for other threads, so that arming and disarming meet
 // nobody else's lock. The thread reads the shards' next() without their locks. From a shard with something due it takes
 // at most FireContext::kCapacity nodes, drops the lock, and unparks the fibers of that batch with one wake-up pass:
 // UnparkRemote() pushes them into the group's queue and wakes a sleeping worker (idle_workers.h). Then it goes on with
 // the next shard. So locks are held for microseconds, and no shard waits for the end of another's.
+//
 // Invariants
 //   TW1  No timer fires before its deadline (TK1 in tick.h, TQ3 in timer_queue.h).
 //   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than

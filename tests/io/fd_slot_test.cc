@@ -212,6 +212,22 @@ TEST_P(FdSlotTest, AWaitEndsAtItsDeadline) {
   });
 }
 
+// A regular file takes the number, which epoll refuses. The registration is lost then, so the other direction must not
+// rely on it.
+TEST_P(FdSlotTest, EachWaitForANumberThatCannotBeWaitedForAnyMoreSaysSo) {
+  InFiber([] {
+    OpenSlot slot;
+    slot.Drain();
+    EXPECT_EQ(slot->Wait(FdSlot::kRead, 1ms), std::errc::timed_out);
+    const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    ASSERT_EQ(::dup2(file, slot->fd()), slot->fd());
+    ::close(file);
+    EXPECT_EQ(slot->Wait(FdSlot::kWrite, Soon()), std::errc::operation_not_permitted);
+    EXPECT_EQ(slot->Wait(FdSlot::kRead, Soon()), std::errc::operation_not_permitted);
+  });
+}
+
 TEST_P(FdSlotTest, OnlyFibersNeedARegistrationAndTheSlotHasOnePerDirection) {
   OpenSlot slot;
   slot.Drain();

@@ -23,13 +23,16 @@ class SpinPolicyTest : public ::testing::Test {
       return has_work_;
     });
   }
+  bool IsOver(SpinPolicy::TimePoint now, bool hand_offs = false) {
+    return policy_.IsOver(now, hand_offs, [this] { return alone_; });
+  }
   bool NextSpinIsLong() {
-    policy_.BeginSpin(now_, kSpinFor);
+    policy_.BeginSpin(kSpinFor);
     return GoesOn();
   }
   void SpinInVain(std::uint32_t times) {
     for (std::uint32_t i = 0; i < times; ++i) {
-      policy_.BeginSpin(now_, kSpinFor);
+      policy_.BeginSpin(kSpinFor);
       policy_.EndSpin(/*found=*/false);
     }
   }
@@ -37,15 +40,17 @@ class SpinPolicyTest : public ::testing::Test {
   SpinPolicy policy_;
   SpinPolicy::TimePoint now_{1h};
   bool has_work_ = false;
+  bool alone_ = true;
   int asked_ = 0;
 };
 
 TEST_F(SpinPolicyTest, ALongSpinLastsForItsTime) {
-  policy_.BeginSpin(now_, kSpinFor);
+  policy_.BeginSpin(kSpinFor);
   EXPECT_TRUE(GoesOn());
   EXPECT_EQ(asked_, 0) << "a long spin goes on anyway";
-  EXPECT_FALSE(policy_.IsOver(now_ + kSpinFor - 1ns, false, true));
-  EXPECT_TRUE(policy_.IsOver(now_ + kSpinFor, false, true));
+  EXPECT_FALSE(IsOver(now_));
+  EXPECT_FALSE(IsOver(now_ + kSpinFor - 1ns));
+  EXPECT_TRUE(IsOver(now_ + kSpinFor));
 }
 
 TEST_F(SpinPolicyTest, AWorkerThatHasSpunInVainSearchesOnceMostTimes) {
@@ -73,15 +78,15 @@ TEST_F(SpinPolicyTest, AfterASpinThatFoundAFiberTheNextOnesAreLong) {
 
 TEST_F(SpinPolicyTest, AShortSpinBecomesLongWhereThereIsWorkOrFibersAreHandedOn) {
   SpinInVain(SpinPolicy::kFailedSpins);
-  policy_.BeginSpin(now_, kSpinFor);
+  policy_.BeginSpin(kSpinFor);
   EXPECT_TRUE(GoesOn(/*hand_offs=*/true));
   EXPECT_EQ(asked_, 0);
   EXPECT_TRUE(GoesOn()) << "it stays long";
 
-  policy_.BeginSpin(now_, kSpinFor);
+  policy_.BeginSpin(kSpinFor);
   has_work_ = true;
   EXPECT_TRUE(GoesOn());
-  EXPECT_FALSE(policy_.IsOver(now_ + kSpinFor - 1ns, false, true));
+  EXPECT_FALSE(IsOver(now_));
   has_work_ = false;
   EXPECT_TRUE(GoesOn());
 
@@ -90,17 +95,35 @@ TEST_F(SpinPolicyTest, AShortSpinBecomesLongWhereThereIsWorkOrFibersAreHandedOn)
 
 // Both would be awake for as long as two fibers play ping-pong.
 TEST_F(SpinPolicyTest, BesideHandOffsTheOnlySpinnerStaysAndASecondOneDoesNot) {
-  policy_.BeginSpin(now_, kSpinFor);
+  policy_.BeginSpin(kSpinFor);
   for (int i = 0; i < 100; ++i) {
     now_ += kSpinFor;
-    EXPECT_FALSE(policy_.IsOver(now_, /*hand_offs=*/true, /*alone=*/true));
+    EXPECT_FALSE(IsOver(now_, /*hand_offs=*/true));
   }
   // From the last hand-off on as long as ever.
-  EXPECT_FALSE(policy_.IsOver(now_ + kSpinFor - 1ns, /*hand_offs=*/false, /*alone=*/true));
-  EXPECT_TRUE(policy_.IsOver(now_ + kSpinFor, /*hand_offs=*/false, /*alone=*/true));
+  EXPECT_FALSE(IsOver(now_ + kSpinFor - 1ns, /*hand_offs=*/false));
+  EXPECT_TRUE(IsOver(now_ + kSpinFor, /*hand_offs=*/false));
 
-  policy_.BeginSpin(now_, kSpinFor);
-  EXPECT_TRUE(policy_.IsOver(now_ + kSpinFor, /*hand_offs=*/true, /*alone=*/false));
+  alone_ = false;
+  policy_.BeginSpin(kSpinFor);
+  EXPECT_FALSE(IsOver(now_, /*hand_offs=*/true));
+  EXPECT_TRUE(IsOver(now_ + kSpinFor, /*hand_offs=*/true));
+}
+
+// A poll between the first search and the pause may take longer than a spin. The fibers that it made ready are found by
+// the second search.
+TEST_F(SpinPolicyTest, ASpinThatBeginsLateHasAllOfItsTime) {
+  for (const std::uint32_t failed_before : {0u, SpinPolicy::kFailedSpins}) {
+    SpinInVain(failed_before);
+    has_work_ = true;
+    policy_.BeginSpin(kSpinFor);
+    EXPECT_TRUE(GoesOn());
+    now_ += 10 * kSpinFor;
+    EXPECT_FALSE(IsOver(now_));
+    EXPECT_FALSE(IsOver(now_ + kSpinFor - 1ns));
+    EXPECT_TRUE(IsOver(now_ + kSpinFor));
+    policy_.EndSpin(/*found=*/false);
+  }
 }
 
 TEST_F(SpinPolicyTest, SearchesAreRarerBesideHandOffs) {

@@ -235,13 +235,65 @@ TEST(FiberChannel, GetTakesAnEmptyPairOfBracesForNoDeadline) {
   EXPECT_EQ(channel.Get({}), 1);
 }
 
-TEST(FiberChannel, AnItemIsAnOptional) {
+TEST(FiberChannel, AnItemConvertsToAnOptional) {
   FiberChannel<std::string> channel(1);
   ASSERT_EQ(channel.Put("a"), ChannelResult::kOk);
   std::optional<std::string> item = channel.TryGet();
   EXPECT_EQ(item, "a");
   item = channel.TryGet();
   EXPECT_EQ(item, std::nullopt);
+}
+
+TEST(FiberChannel, TwoItemsThatAreNoneAreEqual) {
+  FiberChannel<int> channel(2);
+  EXPECT_TRUE(channel.TryGet() == std::optional<int>() && std::optional<int>() == channel.TryGet());
+  EXPECT_TRUE(channel.TryGet() == channel.TryGet());
+  ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
+  ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
+  const ChannelItem<int> first = channel.TryGet();
+  const ChannelItem<int> second = channel.TryGet();
+  EXPECT_TRUE(first == second && first == std::optional<int>(1) && std::optional<int>(1) == first && first == 1);
+  EXPECT_FALSE(first == channel.TryGet() || first == 2);
+}
+
+TEST(FiberChannel, AnItemOfBoolIsNotWhetherThereIsOne) {
+  FiberChannel<bool> channel(1);
+  ASSERT_EQ(channel.Put(false), ChannelResult::kOk);
+  std::optional<bool> item = channel.TryGet();
+  EXPECT_EQ(item, false);
+  item = channel.TryGet();
+  EXPECT_EQ(item, std::nullopt);
+}
+
+TEST(FiberChannel, AnItemThatIsMovableOnlyMovesOut) {
+  FiberChannel<std::unique_ptr<int>> channel(1);
+  ASSERT_EQ(channel.Put(std::make_unique<int>(5)), ChannelResult::kOk);
+  std::unique_ptr<int> item = channel.Get().value();
+  EXPECT_EQ(*item, 5);
+  EXPECT_THROW(static_cast<void>(channel.TryGet().value()), std::bad_optional_access);
+  EXPECT_EQ(channel.TryGet().value_or(nullptr), nullptr);
+}
+
+TEST(FiberChannel, AnItemThatIsUsedAgainKeepsNothingOfBefore) {
+  testing::TimedGroup group(1);
+  FiberChannel<std::string> channel(2);
+  Crew crew(&group, testing::ActorKind::kFibers);
+  crew.Add([&] {
+    ASSERT_EQ(channel.Put("a"), ChannelResult::kOk);
+    ChannelItem<std::string> item;
+    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
+    EXPECT_EQ(item, "a");
+    EXPECT_EQ(channel.GetInterruptibly(&item, 1ms), synchronization::WaitResult::kTimedOut);
+    EXPECT_FALSE(item);
+    EXPECT_EQ(item.result(), ChannelResult::kTimedOut);
+    ASSERT_EQ(channel.Put("b"), ChannelResult::kOk);
+    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
+    channel.Close();
+    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
+    EXPECT_FALSE(item);
+    EXPECT_EQ(item.result(), ChannelResult::kClosed);
+  });
+  crew.Join();
 }
 
 TEST(FiberChannel, ALoopMayBeLeftAndTakenUpAgain) {
@@ -341,7 +393,7 @@ TEST(FiberChannel, CanBeInterrupted) {
     fiber = scheduling_group::CurrentFiber();
     ChannelItem<int> item;
     EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kInterrupted);
-    EXPECT_EQ(item, std::nullopt);
+    EXPECT_FALSE(item);
     ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
     ChannelResult result = ChannelResult::kOk;
     EXPECT_EQ(channel.PutInterruptibly(2, &result), synchronization::WaitResult::kInterrupted);
