@@ -84,8 +84,8 @@ class [[nodiscard]] ChannelItem {
 };
 
 // What is got from a channel, one after the other, to its end: `for (auto& item : channel)`. A std::input_iterator. It
-// gets an item when it is made (so each begin() takes one) and at each ++, which may switch (a thread: block). The former item is destroyed before
-// that wait.
+// gets an item when it is made (so each begin() takes one) and at each ++, which may switch (a thread: block). The
+// former item is destroyed before that wait.
 template <class Channel>
 class ChannelIterator {
  public:
@@ -111,7 +111,7 @@ class ChannelIterator {
 
  private:
   void Next() {
-    if (ChannelItem<value_type> next = channel_->Get()) item_.emplace(*std::move(next));
+    if (auto next = channel_->Get()) item_.emplace(*std::move(next));
   }
 
   Channel* channel_;

@@ -313,11 +313,9 @@ TEST(FiberChannel, ALoopMayBeLeftAndTakenUpAgain) {
 TEST(FiberChannel, ALoopDestroysAnItemBeforeItWaitsForTheNext) {
   struct ThreeTimesTheSame {
     using value_type = std::shared_ptr<int>;
-    ChannelItem<value_type> Get() {
+    std::optional<value_type> Get() {
       EXPECT_EQ(the_item.use_count(), 1);
-      ChannelItem<value_type> item;
-      if (gets++ < 3) item.emplace(the_item);
-      return item;
+      return gets++ < 3 ? std::optional(the_item) : std::nullopt;
     }
     value_type the_item = std::make_shared<int>(1);
     int gets = 0;
