@@ -78,9 +78,11 @@ std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* ha
   if (reactor == nullptr) return error;
   if (reactor == former) {
     error = former->engine_->Modify(fd, events, handler);
-    if (error != std::errc::no_such_file_or_directory) return error;
+    if (!error) return error;
     former->lease_.Unregistered();  // RG2: close(2) has removed it.
     reactor_.store(former = nullptr, std::memory_order_relaxed);
+    // Else the number is of something that cannot be waited for, or of nothing.
+    if (error != std::errc::no_such_file_or_directory) return error;
     reactor = Reactor::OfCurrentGroup(&error);
     if (reactor == nullptr) return error;
   }
