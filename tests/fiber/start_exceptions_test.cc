@@ -234,6 +234,7 @@ TEST_P(StartExceptions, ABatch) {
     std::vector<Touchy<200>> batch(5);
     return BatchStartFiberDetached({.execution_context = context.get()}, std::move(batch));
   });
+  EXPECT_EQ(context.UseCount(), 1U);
   EachFailureLeavesNothing([] {
     std::vector<std::function<void()>> batch;
     batch.reserve(5);
