@@ -69,7 +69,7 @@ class RateLimiter {
  public:
   constexpr RateLimiter() = default;
 
-  // True: log now; *suppressed is the number refused since the last line.
+  // Returns whether to log now. Then *suppressed is how many lines were refused since the last one.
   bool Admit(std::uint64_t* suppressed) noexcept;
   // The same at a given time, in nanoseconds of any clock that starts above 0.
   bool AdmitAt(std::int64_t now_ns, std::uint64_t* suppressed) noexcept;

@@ -14,7 +14,7 @@
 // Invariants
 //   TE1  The function is called once for each Arm() whose argument was not replaced by a later one of the same thread.
 //        Exceptions: the thread that calls exit(); a system that has no key left; an Arm() by a destructor of a pthread
-//        key in its last round (PTHREAD_DESTRUCTOR_ITERATIONS). What was to be given back is lost then, and its owner
+//        key in its last round (PTHREAD_DESTRUCTOR_ITERATIONS). The argument is not given back then, and its owner
 //        must cope.
 //
 // Any thread; also during static initialization and while the process exits.

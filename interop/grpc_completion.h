@@ -15,8 +15,8 @@
 //   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack that it may lie on,
 //        may be gone as soon as Await() has returned (FiberEvent's rule on its lifetime).
 //
-// Memory ordering: what is done before Begin() is visible to the thread that calls End(); what is done before End() is
-// visible after Await(). gRPC orders the first pair, too. It is ordered here once more so that ThreadSanitizer can
+// Memory ordering: the thread that calls End() sees all that came before Begin(); the waiter sees after Await() all
+// that came before End(). gRPC orders the first pair, too. It is ordered here once more so that ThreadSanitizer can
 // check the adapter: gRPC's libraries are not instrumented.
 
 #ifndef WEFT_INTEROP_GRPC_COMPLETION_H_

@@ -109,7 +109,7 @@ class CallResult {
   std::exception_ptr exception_;
 };
 
-// On the stack of its caller, who waits until it has run.
+// Lies on the stack of its caller, which waits until it has run.
 template <class F>
 class StackCall final : public BlockingCall {
  public:

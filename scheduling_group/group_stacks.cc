@@ -59,6 +59,7 @@ std::size_t GroupStacks::Trim(std::size_t keep_warm) {
   // A stack that keeps its memory costs a page fault less when it is next used.
   std::size_t left = pool_.Trim(keep_warm, kStacksPerTrim);
   for (auto& place : custom_) {
+    // acquire: the pool. Pairs with the release in Make().
     if (context::StackPool* pool = place.load(std::memory_order_acquire)) left += pool->Trim(0, kStacksPerTrim);
   }
   return left;

@@ -74,7 +74,7 @@ struct WorkerQueuesV2 {
   // So that what goes around does so here: with 1,000 fibers that yield on two workers 15 ns each, against 24 with 256
   // (bench/workload --workload=yield).
   static constexpr std::uint32_t kFifoCapacity = 1024;
-  static constexpr std::uint32_t kMinTicks = 2;  // What is local has a share too.
+  static constexpr std::uint32_t kMinTicks = 2;  // Local fibers have a share too.
 
   bool Empty() const noexcept { return fifo.Empty() && lifo.Empty(); }
   std::size_t Size() const noexcept { return fifo.Size() + lifo.Size(); }
@@ -103,7 +103,7 @@ struct WorkerQueuesV2 {
   bool yielded_next = false;        // at the next check that brings nothing from other workers
   bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
   bool check_was_last = false;      // as of the last check: it brought a fiber
-  bool local_next = false;          // A slice makes it check again at once; what is local has a share too (P1).
+  bool local_next = false;          // A slice makes it check again at once; local fibers have a share too (P1).
   // Of the last kMemory: how long it was busy, in ns, and how many ticks it made meanwhile, in 1/256.
   std::uint64_t busy_for = 0;
   std::uint64_t busy_ticks = 0;

@@ -82,7 +82,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
 bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) {
   if (CurrentWorker() == nullptr && start_gate_.refusing()) return false;
   if (policy().Full() && !WaitBeforeBatch(*this)) return false;
-  // What goes beyond the ring's capacity waits in the overflow list: the batch was accepted as a whole.
+  // The batch is accepted as a whole: fibers beyond the ring's capacity wait in the overflow list.
   ReadyBatch(fibers, count, ReadyReason::kStarted);
   return true;
 }

@@ -15,8 +15,8 @@
 // queues; ReadSeqBegin() and WriteSeqLock(); joining a fiber; whatever io/ does that may wait. A fiber that loops over
 // these yields after kTimeSlice at the latest, and then every kTimeSlice; where the machine is busy the monitor
 // (slice_monitor.h) may come later.
-// What does not: whatever never switches (unlock(), Release(), Set(), the try_ forms), and computing. A fiber that only
-// computes, or asks try_lock() again and again, calls FiberYield().
+// Calls that never switch (unlock(), Release(), Set(), the try_ forms) do not yield, nor does computing. A fiber that
+// only computes, or asks try_lock() again and again, calls FiberYield().
 //
 // The switch comes before the operation: a fiber never yields with the lock that it has just taken. Who yields queues
 // behind those that are ready; nothing happens if there are none.

@@ -124,8 +124,8 @@ class Worker::IdleSide {
 
 FiberEntity* Worker::NextFiber() {
   if (stealing_) {
-    // What was stolen last is done, and there is likely more: to spin in between would cost a fifth of the time where
-    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
+    // The fiber stolen last has left the worker, and the victim likely has more. A spin in between would cost a fifth
+    // of the time where fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
     FiberEntity* fiber = FindFiber();
     if (fiber == nullptr && !group->policy().HasWork()) fiber = StealFromOtherGroups();
     if (fiber != nullptr) return fiber;
@@ -136,7 +136,7 @@ FiberEntity* Worker::NextFiber() {
 
 FiberEntity* Worker::Spin() {
   WorkerCounters::Add(counters().spins);
-  // Who was woken for a fiber finds it at once: without a look at the clock.
+  // A worker that was woken for a fiber finds it at once, without reading the clock.
   if (FiberEntity* fiber = FindFiber()) return fiber;
   spin_memory_.Forget();
   spin_policy_.BeginSpin(group->options().spin_for);
@@ -153,7 +153,7 @@ FiberEntity* Worker::SpinForFiber() {
     if (fiber == nullptr) fiber = PopFromBusyWorkers();
     if (fiber != nullptr) return fiber;
     if (poller != nullptr) poller->TryPoll();
-    // What waits at a busy worker is only got by a long spin (HS2).
+    // Only a long spin gets the fiber in the slot of a busy worker (HS2).
     const bool hand_offs = spin_memory_.active;
     if (!spin_policy_.GoesOn(hand_offs, [this] { return group->policy().HasWork(); })) break;
     const auto now = PauseBetweenSearches(SpinPolicy::PauseTime(hand_offs));

@@ -83,9 +83,9 @@ class [[nodiscard]] ChannelItem {
   ChannelResult result_ = ChannelResult::kWouldBlock;
 };
 
-// What is got from a channel, one after the other, to its end: `for (auto& item : channel)`. A std::input_iterator. It
-// gets an item when it is made (so each begin() takes one) and at each ++, which may switch (a thread: block). The
-// former item is destroyed before that wait.
+// The loop `for (auto& item : channel)` gets items until the channel is closed and empty. A std::input_iterator: it
+// gets an item when it is made (so each begin() takes one) and at each ++. Both may switch (a thread: block). ++
+// destroys the former item before it waits.
 template <class Channel>
 class ChannelIterator {
  public:
