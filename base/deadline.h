@@ -12,7 +12,8 @@
 //
 // What converts to what
 //   nothing, None()            No deadline: it never expires.
-//   a duration above 0         That long from the conversion, which is where the argument is evaluated.
+//   a duration above 0         That long from the conversion, which is where the argument is evaluated, by FiberClock
+//                              (fiber_clock.h): the steady clock, or a test's.
 //   a duration of 0 or below   An expired deadline: the function makes one attempt and does not wait. NaN: the same.
 //   a steady_clock time point  That time point; expired if it has passed.
 //   another clock's            Converted once, by its distance from that clock's present. Setting the clock later does
@@ -40,6 +41,7 @@
 #include <type_traits>
 
 #include "weft/base/clocks.h"
+#include "weft/base/fiber_clock.h"
 #include "weft/base/saturating_nanoseconds.h"
 
 namespace weft {
@@ -72,7 +74,7 @@ class Deadline {
   // Whether it has passed, at `now` or at present.
   constexpr bool expired(TimePoint now) const noexcept { return when_ <= now && !is_none(); }
   bool expired() const noexcept {
-    return !is_none() && (when_ == kExpired || when_ <= std::chrono::steady_clock::now());
+    return !is_none() && (when_ == kExpired || when_ <= FiberClock::now());
   }
 
   // How long until it expires: 0 if it has, nanoseconds::max() if it is none.
@@ -85,7 +87,7 @@ class Deadline {
   std::chrono::nanoseconds remaining() const noexcept {
     if (is_none()) return std::chrono::nanoseconds::max();
     if (when_ == kExpired) return std::chrono::nanoseconds(0);
-    return remaining(std::chrono::steady_clock::now());
+    return remaining(FiberClock::now());
   }
 
   // TimePoint::max() for none. TimePoint::min() for a duration of 0 or below.
@@ -111,7 +113,7 @@ class Deadline {
   static TimePoint FromNow(std::chrono::nanoseconds duration) noexcept {
     if (duration.count() <= 0) return kExpired;
     if (duration == std::chrono::nanoseconds::max()) return TimePoint::max();
-    return Later(std::chrono::steady_clock::now(), duration);
+    return Later(FiberClock::now(), duration);
   }
 
   template <class Clock, class Duration>
@@ -125,7 +127,7 @@ class Deadline {
           base::SaturatingNanoseconds<base::Rounding::kDown>(Clock::now().time_since_epoch());
       const auto distance = static_cast<base::Int128>(since_epoch.count()) - now.count();
       // DL1: the steady clock after the other.
-      return Later(std::chrono::steady_clock::now(), std::chrono::nanoseconds(base::SaturateToInt64(distance)));
+      return Later(FiberClock::now(), std::chrono::nanoseconds(base::SaturateToInt64(distance)));
     }
   }
 

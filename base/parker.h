@@ -12,6 +12,7 @@
 //      kEmpty  --BeginWaitElsewhere-->  kElsewhere     the owner sleeps in another way, e.g. in epoll_wait()
 //      kElsewhere  --Unpark says true-->  kNotified    the caller must end that sleep
 //      kElsewhere, kNotified  --EndWaitElsewhere-->  kEmpty
+//      kParked  --Expire-->  kExpired  --ParkUntilExpired returns-->  kEmpty     or an Unpark() comes in between
 //
 // Invariants
 //   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
@@ -24,7 +25,10 @@
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
-// Unpark(): any thread.  The others: the owner, one thread at a time.
+//   PK6  An Expire() while the owner is in ParkUntilExpired() ends it, and takes no Unpark() from it: the word leaves
+//        kParked once, and whoever finds kExpired leaves the waking to Expire().
+// Unpark(): any thread.  Expire(), is_parked(): a thread that keeps the Parker alive.  The others: the owner, one thread
+// at a time.
 // Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
 // condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
 // have gone on).
@@ -52,6 +56,30 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
+  // The same, but the deadline comes by Expire(), which may be called as soon as `parked` has been.  That is called if
+  // there is no Unpark() yet.
+  template <class Parked>
+  [[nodiscard]] bool ParkUntilExpired(Parked&& parked) noexcept {
+    if (TakeNotificationOrEnter(kParked)) return true;
+    parked();
+    // relaxed: the exchange below has the order.
+    while (word_.load(std::memory_order_relaxed) == kParked) static_cast<void>(FutexWait(&word_, kParked));
+    // acquire: pairs with the release in Unpark() (PK4).
+    return word_.exchange(kEmpty, std::memory_order_acquire) == kNotified;
+  }
+
+  // Ends the owner's ParkUntilExpired(). False: it is not in one, or has been woken.
+  bool Expire() noexcept {
+    std::uint32_t parked = kParked;
+    // relaxed: it carries nothing but that the time has come.
+    if (!word_.compare_exchange_strong(parked, kExpired, std::memory_order_relaxed)) return false;
+    FutexWake(&word_, 1);
+    return true;
+  }
+
+  // A snapshot: the owner sleeps, and nothing has ended that.
+  bool is_parked() const noexcept { return word_.load(std::memory_order_relaxed) == kParked; }
+
   // Sleeps until `until` unless an Unpark() has come before. A later one does not end the nap, and its caller stays out
   // of the kernel (PK2): it is kept for the next Park().
   void Nap(std::chrono::steady_clock::time_point until) noexcept;
@@ -78,6 +106,7 @@ class Parker {
   static constexpr std::uint32_t kParked = 1;
   static constexpr std::uint32_t kNotified = 2;
   static constexpr std::uint32_t kElsewhere = 3;
+  static constexpr std::uint32_t kExpired = 4;
 
   // True: it was kNotified, and is kEmpty now.  False: it was kEmpty, and is `asleep`.
   bool TakeNotificationOrEnter(std::uint32_t asleep) noexcept;

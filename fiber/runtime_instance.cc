@@ -12,6 +12,7 @@
 #include "weft/fiber/group_options.h"
 #include "weft/fiber/retired_groups.h"
 #include "weft/fiber/start_fiber.h"
+#include "weft/fiber/test_clock_driver.h"
 #include "weft/fiber/unfinished_fibers.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -71,6 +72,7 @@ bool RuntimeInstance::StartTimers(std::string* error) {
   for (const auto& group : groups_) {
     TimerWorker::Options options;
     options.group = group.get();
+    if ((options.driver = TestClockDriver::Current()) != nullptr) options.clock = &base::the_fiber_time;
     options.trim = [group = group.get()] { return group->TrimIdleMemory(); };
     timers_.push_back(std::make_unique<TimerWorker>(std::move(options)));
     group->SetIdleHook(
@@ -120,6 +122,8 @@ bool RuntimeInstance::Drain() {
 }
 
 std::size_t RuntimeInstance::Terminate() {
+  // Else the deadline below might never come.
+  if (TestClockDriver* const test_clock = TestClockDriver::Current()) test_clock->SetAutoAdvance(true);
   drain_deadline_ = Deadline(terminate_timeout_);
   RefuseOutsiders(true);
   for (const auto& group : groups_) group->RefuseNewFibers();

@@ -21,6 +21,7 @@
 
 #include "weft/fiber/run_as_fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/fiber/test_clock.h"  // IWYU pragma: export
 
 namespace weft::fiber {
 

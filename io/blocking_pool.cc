@@ -14,6 +14,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
+#include "weft/base/test_time.h"
 #include "weft/context/switch_safe_errno.h"
 
 namespace weft::io {
@@ -71,6 +72,7 @@ BlockingCounts BlockingPool::counts() const noexcept {
 // ---- The caller's side ----
 
 WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible, Deadline deadline) noexcept {
+  const base::HoldsTestTime holds;
   call->errno_ = errno;
   call->context_ = FiberExecutionContext::Capture();
   call->asked_at_ = Steady::now();
@@ -260,7 +262,7 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
     idle_.push_front(self);
     ++idle_count_;
     lock_.unlock();
-    const bool unparked = self->parker.ParkUntil(Deadline(options_.idle_timeout).time_point());
+    const bool unparked = self->parker.ParkUntil(Deadline::After(options_.idle_timeout, Steady::now()).time_point());
     if (!unparked) {
       lock_.lock();
       if (self->idle_hook.linked()) {

@@ -3,6 +3,7 @@
 
 #include "weft/io/epoll_engine.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -49,6 +50,16 @@ std::size_t EpollEngine::Wait(bool block) {
   WEFT_CHECK(errno == EINTR, "EpollEngine: epoll_wait fails with error ", errno,
              ": was its descriptor closed by somebody else?");
   return 0;
+}
+
+void EpollEngine::AwaitEvents() noexcept {
+  pollfd epoll{.fd = epoll_, .events = POLLIN, .revents = 0};
+  (void)::poll(&epoll, 1, -1);
+}
+
+bool EpollEngine::HasEvents() noexcept {
+  pollfd epoll{.fd = epoll_, .events = POLLIN, .revents = 0};
+  return ::poll(&epoll, 1, 0) > 0;
 }
 
 void EpollEngine::Interrupt() noexcept {

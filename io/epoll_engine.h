@@ -48,6 +48,10 @@ class EpollEngine {
   // How many events there are now, 0 too; they stay until the next Wait(). block: until there is one or Interrupt() was
   // called since the last Wait() that blocked; sometimes without a reason.
   std::size_t Wait(bool block);
+  // As long as a Wait() that blocks, but finds nothing: the events are left for the next Wait(). Any thread.
+  void AwaitEvents() noexcept;
+  // Whether there are any. Any thread.
+  bool HasEvents() noexcept;
   Event event(std::size_t i) const { return {events_[i].data.ptr, events_[i].events}; }
 
   void Interrupt() noexcept;

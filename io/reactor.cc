@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/fiber_clock.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
@@ -131,10 +133,18 @@ bool Reactor::TryEnter() { return lease_.TryEnter(); }
 
 void Reactor::Wait() {
   waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  found_ = engine_->Wait(/*block=*/true);
+  find_later_ = base::HasTestTime();
+  if (find_later_) {
+    engine_->AwaitEvents();
+  } else {
+    found_ = engine_->Wait(/*block=*/true);
+  }
 }
 
+bool Reactor::HasEvents() { return lease_.waited_for() != 0 && !IsTheParents() && engine_->HasEvents(); }
+
 void Reactor::LeaveAfterDispatch() {
+  if (std::exchange(find_later_, false)) found_ = engine_->Wait(/*block=*/false);
   synchronization::WaitList claimed;
   for (std::size_t i = 0; i < found_; ++i) {
     const EpollEngine::Event event = engine_->event(i);

@@ -21,6 +21,7 @@
 #include "weft/base/atomic.h"
 #include "weft/base/deadline.h"
 #include "weft/base/parker.h"
+#include "weft/base/test_time.h"
 
 namespace weft::scheduling_group {
 
@@ -40,7 +41,7 @@ class DrainWaiter {
       if (deadline.is_none()) {
         parker_.Park();
       } else {
-        (void)parker_.ParkUntil(deadline.time_point());  // Either way we look again.
+        (void)base::ParkUntil(&parker_, deadline.time_point());  // Either way we look again.
       }
     }
     waiting_.store(false, std::memory_order_relaxed);

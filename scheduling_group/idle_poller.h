@@ -40,10 +40,14 @@ class IdlePoller {
   // A worker that has announced its sleep. True: it holds the lease now, and must call Wait() and LeaveAfterDispatch().
   // False: another one does, or there is nothing to wait for.
   [[nodiscard]] virtual bool TryEnter() = 0;
-  // Returns when something is ready or Interrupt() was called; sometimes without a reason.
+  // Returns when something is ready or Interrupt() was called; sometimes without a reason. Under a test clock it takes
+  // nothing from the kernel, as a worker at rest does nothing (TT1 in base/test_time.h).
   virtual void Wait() = 0;
-  // Readies what Wait() has found.
+  // Readies what Wait() has found. Under a test clock: what there is now.
   virtual void LeaveAfterDispatch() = 0;
+
+  // Any thread, under a test clock: whether Wait() would return at once, for something that somebody waits for.
+  virtual bool HasEvents() { return false; }
 
   // Any thread. The Wait() that is under way, or the next one, returns.
   virtual void Interrupt() = 0;

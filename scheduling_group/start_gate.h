@@ -42,7 +42,8 @@ class StartGate {
   // relaxed: a start while the runtime stops may come before or after it.
   bool refusing() const noexcept { return refusing_.load(std::memory_order_relaxed); }
 
-  // Waits while full(). False: refused, or the deadline has passed.
+  // Waits while full(). False: refused, or the deadline has passed, by the steady clock: no test clock moves while the
+  // queue is full.
   template <class Full>
   [[nodiscard]] bool WaitForCapacity(Deadline deadline, Full full) noexcept {
     bool has_capacity = false;
@@ -58,7 +59,7 @@ class StartGate {
         has_capacity = true;
         break;
       }
-      if (deadline.expired()) break;
+      if (deadline.expired(std::chrono::steady_clock::now())) break;
       const auto until = deadline.time_point();
       (void)base::FutexWait(&epoch_, epoch, deadline.is_none() ? nullptr : &until);  // In any case we check again.
     }

@@ -34,6 +34,12 @@
 
 namespace weft::scheduling_group {
 
+// By the steady clock, which a test clock leaves alone.
+template <class Group>
+Deadline StartDeadline(const Group& group) {
+  return Deadline::After(group.options().start_timeout, std::chrono::steady_clock::now());
+}
+
 template <class Group>
 bool StartWhenFull(Group& group, FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
@@ -47,7 +53,7 @@ bool StartWhenFull(Group& group, FiberEntity* fiber) {
     group.Ready(fiber, ReadyReason::kStarted);
     return true;
   }
-  const Deadline deadline = group.options().start_timeout;
+  const Deadline deadline = StartDeadline(group);
   for (;;) {
     if (caller != nullptr && caller->current != nullptr) {
       caller->yield_current(caller);
@@ -57,7 +63,7 @@ bool StartWhenFull(Group& group, FiberEntity* fiber) {
     }
     group.RestartWait(fiber);
     if (group.policy().TryPushNew(fiber, WorkerOf(caller, &group))) break;
-    if (deadline.expired()) {
+    if (deadline.expired(std::chrono::steady_clock::now())) {
       WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", group.id(), ": refused to start a fiber, the run queue of ",
                             group.options().run_queue_size, " was full for ",
                             group.options().start_timeout.count() / 1000000,
@@ -73,7 +79,7 @@ bool StartWhenFull(Group& group, FiberEntity* fiber) {
 template <class Group>
 [[nodiscard]] bool WaitBeforeBatch(Group& group) {
   WorkerBase* caller = CurrentWorker();
-  if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(group.options().start_timeout);
+  if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(StartDeadline(group));
   if (caller->current != nullptr && !caller->must_not_switch) caller->yield_current(caller);  // SF2
   return true;
 }

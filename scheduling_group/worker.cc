@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "weft/base/test_time.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
@@ -28,6 +29,7 @@ void Worker::Run() {
   context::InitThreadState(this);
   context::InitThreadContext(&loop_);
   SetCurrentWorker(this);
+  const base::RunsInTestTime runs;
   while (FiberEntity* fiber = NextFiber()) {
     CheckOverflowHandlerAtTimes();
     SwitchTo(nullptr, SwitchReason::kNothing, fiber);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "weft/base/test_time.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/idle_loop.h"
@@ -79,6 +80,7 @@ class Worker::IdleSide {
     } else if (IdlePoller* poller = group().idle_poller(); poller != nullptr && poller->TryEnter()) {
       return SleepInPoll(poller);
     } else {
+      const base::RestsInTestTime rests;
       worker_slot_.parker.Park();
     }
     return CountedGetUp();
@@ -106,7 +108,10 @@ class Worker::IdleSide {
     IdleWorkers& idle = group().idle();
     idle.SetInPoll(index(), true);
     if (worker_slot_.parker.BeginWaitElsewhere()) {
-      poller->Wait();
+      {
+        const base::RestsInTestTime rests;
+        poller->Wait();
+      }
       (void)worker_slot_.parker.EndWaitElsewhere();
     }
     idle.SetInPoll(index(), false);

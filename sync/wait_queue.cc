@@ -12,6 +12,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/process_exit.h"
+#include "weft/base/test_time.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
@@ -87,7 +88,7 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
 WaitResult Waiter::AwaitThread(Deadline deadline) noexcept {
   if (deadline.is_none()) {
     parker_.Park();
-  } else if (!parker_.ParkUntil(deadline.time_point())) {
+  } else if (!base::ParkUntil(&parker_, deadline.time_point())) {
     if (Claim(WaitResult::kTimedOut)) return result();
     parker_.Park();  // A notifier was faster: its wake is coming.
   }

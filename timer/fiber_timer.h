@@ -47,6 +47,7 @@
 #include "weft/base/check.h"
 #include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/fiber_clock.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/timer/callback_timer.h"
 #include "weft/timer/timer_entry.h"
@@ -169,7 +170,7 @@ inline timer::CallbackTimerOptions Once(const char* function, Deadline at) { ret
 template <class Rep, class Period>
 timer::CallbackTimerOptions Periodic(const char* function, Deadline at, std::chrono::duration<Rep, Period> interval) {
   // Of a duration of 0 or below the deadline knows no time point, but the rhythm needs one.
-  if (at.time_point() == Deadline::TimePoint::min()) at = std::chrono::steady_clock::now();
+  if (at.time_point() == Deadline::TimePoint::min()) at = FiberClock::now();
   timer::CallbackTimerOptions options = Once(function, at);
   options.interval = base::SaturatingNanoseconds(interval);
   WEFT_CHECK(options.interval.count() > 0, function, ": the interval must be above zero");

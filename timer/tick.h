@@ -9,6 +9,8 @@
 //        early, and late by less than one tick plus what the machine adds.
 //   TK2  every time point has a tick: what lies before the epoch is tick 0, and the last tick, kLastTick, begins in 292
 //        years. A deadline in it or after it (Deadline::None()) is as good as never.
+//   TK3  Under a test clock (base/test_time.h) a tick is one nanosecond, and the timers lie in an ExactQueue, which
+//        takes any tick: Deadline::None() is kNever. It is there before the first timer, and until after the last.
 //
 // Why 2^15 ns: a shift converts; it is below what waking a thread by futex costs when the machine is busy, and
 // 8 levels of 64 slots span the whole clock. Rejected: 1 ms (a sleep of 100 us would take ten times as long); 1 us
@@ -19,6 +21,7 @@
 #include <cstdint>
 
 #include "weft/base/clocks.h"
+#include "weft/base/fiber_clock.h"
 
 namespace weft::timer {
 
@@ -35,6 +38,9 @@ inline Tick TickOfDeadline(std::chrono::steady_clock::time_point deadline) noexc
   const std::int64_t nanoseconds =
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
   if (nanoseconds <= 0) return 0;
+  if (base::HasTestTime()) {
+    return deadline == std::chrono::steady_clock::time_point::max() ? kNever : static_cast<Tick>(nanoseconds);
+  }
   const Tick tick = (static_cast<Tick>(nanoseconds) + ((Tick{1} << kTickShift) - 1)) >> kTickShift;
   return tick < kLastTick ? tick : kLastTick;
 }
@@ -42,10 +48,11 @@ inline Tick TickOfDeadline(std::chrono::steady_clock::time_point deadline) noexc
 // The tick that `now` lies in.
 inline Tick TickOfNow(std::chrono::steady_clock::time_point now) noexcept {
   const std::int64_t nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
-  return nanoseconds <= 0 ? 0 : static_cast<Tick>(nanoseconds) >> kTickShift;
+  if (nanoseconds <= 0) return 0;
+  return static_cast<Tick>(nanoseconds) >> (base::HasTestTime() ? 0 : kTickShift);
 }
 
-// When `tick` begins; time_point::max() for kNever.
+// When `tick` begins; time_point::max() for kNever. Not under a test clock.
 inline std::chrono::steady_clock::time_point BeginOfTick(Tick tick) noexcept {
   if (tick > kLastTick) return std::chrono::steady_clock::time_point::max();
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(tick << kTickShift)));

@@ -15,6 +15,8 @@
 //   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no
 //        node: what is armed there is not linked and never fires. One that is open for waits only takes no timer with a
 //        callback.
+//   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises again
+//        when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
 // Shards are never destroyed (shard_set.h): a WaitTimer's or a chunk's `shard` may be locked at any time.
 // Lock order: a leaf. Nothing is called under the lock but TimerNode::fire.
 #ifndef WEFT_TIMER_TIMER_SHARD_H_
@@ -27,8 +29,10 @@
 #include "weft/base/clock.h"
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
+#include "weft/base/test_time.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/timer/alarm.h"
+#include "weft/timer/exact_queue.h"
 #include "weft/timer/housekeeping.h"
 #include "weft/timer/tick.h"
 #include "weft/timer/timer_queue.h"
@@ -64,29 +68,39 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
   [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
-    if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
-    queue_.Add(node, tick);
+    if (WEFT_UNLIKELY(exact_)) {
+      exact_queue_.Add(node, tick);
+    } else {
+      if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
+      queue_.Add(node, tick);
+    }
     if (node->tick >= next_.load(std::memory_order_relaxed)) return false;
     next_.store(node->tick, std::memory_order_relaxed);  // As in next().
     return true;
   }
 
-  void Remove(TimerNode* node) noexcept WEFT_REQUIRES(lock) { queue_.Remove(node); }
+  void Remove(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
+    if (WEFT_UNLIKELY(exact_)) return RemoveExact(node);
+    queue_.Remove(node);
+  }
 
   // As TimerQueue::Advance, with next() brought up to date. The timer thread.
   template <class Sink>
   TimerQueue::Progress Advance(Tick now, std::size_t budget, Sink&& sink) noexcept WEFT_REQUIRES(lock) {
+    if (WEFT_UNLIKELY(exact_)) return AdvanceExact(now, budget, sink);
     const auto progress = queue_.Advance(now, budget, sink);
     next_.store(queue_.NextWakeup(), std::memory_order_relaxed);  // As in next().
     return progress;
   }
 
-  std::size_t size() const noexcept WEFT_REQUIRES(lock) { return queue_.size(); }
+  std::size_t size() const noexcept WEFT_REQUIRES(lock) {
+    return exact_ ? exact_queue_.size() : queue_.size();
+  }
 
   // Unlinks what is left in a closed shard. How many nodes that were.
   std::size_t DropAll() noexcept WEFT_REQUIRES(lock) {
     std::size_t count = 0;
-    while (queue_.PopAny() != nullptr) ++count;
+    while ((exact_ ? exact_queue_.PopDue(kNever) : queue_.PopAny()) != nullptr) ++count;
     next_.store(kNever, std::memory_order_relaxed);  // As in next().
     return count;
   }
@@ -100,7 +114,10 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   // --- Without the lock ---
 
   // What Add() asked for (SH2).
-  void Announce(Tick tick) noexcept { alarm_->Announce(tick); }
+  void Announce(Tick tick) noexcept {
+    alarm_->Announce(tick);
+    if (base::HasTestTime()) base::TestTime::TellDriver();  // TT2 in test_time.h
+  }
 
   // Links `node`, or does nothing if the shard is closed.
   void Arm(WaitTimer* node, Tick tick) noexcept WEFT_EXCLUDES(lock) {
@@ -116,7 +133,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   bool Disarm(WaitTimer* node) noexcept WEFT_EXCLUDES(lock) {
     base::SpinLockGuard guard(lock);
     if (!node->linked()) return false;
-    queue_.Remove(node);
+    Remove(node);
     return true;
   }
 
@@ -135,7 +152,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   }
   void Open(const base::Clock* clock) noexcept WEFT_EXCLUDES(lock) {
     base::SpinLockGuard guard(lock);
-    queue_.Restart(TickOfNow(clock->now()));
+    exact_ = base::HasTestTime();
+    queue_.Restart(exact_ ? 0 : TickOfNow(clock->now()));
     clock_ = clock;
     open_ = true;
     open_to_callbacks_ = true;
@@ -157,6 +175,22 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   // Nodes that CatchUp() may file again. Slots with more than a few are the timer thread's (TimerQueue::NextWakeup).
   static constexpr std::size_t kCatchUpBudget = 32;
 
+  void RemoveExact(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
+    exact_queue_.Remove(node);
+    next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
+  }
+
+  template <class Sink>
+  TimerQueue::Progress AdvanceExact(Tick now, std::size_t budget, Sink& sink) noexcept WEFT_REQUIRES(lock) {
+    for (; budget != 0; --budget) {
+      TimerNode* node = exact_queue_.PopDue(now);
+      if (node == nullptr) break;
+      sink(node);
+    }
+    next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
+    return exact_queue_.First() <= now ? TimerQueue::Progress::kMore : TimerQueue::Progress::kDone;
+  }
+
   void CatchUp() noexcept WEFT_REQUIRES(lock) {
     const Tick now = TickOfNow(clock_->now());
     if (now >= next_.load(std::memory_order_relaxed)) return;  // The timer thread is about to.
@@ -167,6 +201,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   std::atomic<Tick> next_{kNever};
   bool open_ WEFT_GUARDED_BY(lock) = false;
   bool open_to_callbacks_ WEFT_GUARDED_BY(lock) = false;
+  bool exact_ WEFT_GUARDED_BY(lock) = false;  // SH4
   unsigned far_adds_ WEFT_GUARDED_BY(lock) = 0;
   int node_ = -1;
   Alarm* alarm_ = nullptr;
@@ -174,6 +209,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   const base::Clock* clock_ = nullptr;
   TimerSlab narrow_ WEFT_GUARDED_BY(lock){EntryWidth::kNarrow};
   TimerSlab wide_ WEFT_GUARDED_BY(lock){EntryWidth::kWide};
+  ExactQueue exact_queue_ WEFT_GUARDED_BY(lock);
   TimerQueue queue_ WEFT_GUARDED_BY(lock);
 };
 

@@ -82,7 +82,12 @@ TimerWorker::~TimerWorker() {
 }
 
 bool TimerWorker::Start() {
-  WEFT_CHECK(!thread_.joinable() && !stopped_, "TimerWorker::Start: once");
+  WEFT_CHECK(!thread_.joinable() && !driven_ && !stopped_, "TimerWorker::Start: once");
+  if (options_.driver != nullptr) {
+    driven_ = true;
+    options_.driver->Add(this);
+    return true;
+  }
   try {
     thread_ = std::thread([this] { ThreadMain(); });
   } catch (const std::system_error& error) {
@@ -108,6 +113,7 @@ TimerWorker::Dropped TimerWorker::Stop() {
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread();
+  if (driven_) options_.driver->Remove(this);
 
   Dropped dropped;
   dropped.callbacks = DropCallbacks();
@@ -169,7 +175,11 @@ std::size_t TimerWorker::armed() const noexcept {
 
 Tick TimerWorker::Earliest() const noexcept {
   if (stopping_.load(std::memory_order_relaxed)) return 0;
-  Tick earliest = set_->housekeeping().next();
+  return std::min(set_->housekeeping().next(), NextTimer());
+}
+
+Tick TimerWorker::NextTimer() const noexcept {
+  Tick earliest = kNever;
   for (unsigned i = 0; i < set_->size(); ++i) earliest = std::min(earliest, set_->shard(i)->next());
   return earliest;
 }
@@ -208,6 +218,12 @@ Tick TimerWorker::RunDue() {
     const Tick earliest = Earliest();
     if (looked_at_all || earliest == 0) return earliest;
   }
+}
+
+void TimerWorker::RunDueFor() {
+  SetShardSetOfThread(set_);
+  static_cast<void>(RunDue());
+  SetShardSetOfThread(nullptr);
 }
 
 void TimerWorker::ThreadMain() {

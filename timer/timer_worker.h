@@ -55,6 +55,19 @@
 
 namespace weft::timer {
 
+class TimerWorker;
+
+// Fires the timers of TimerWorkers in their threads' stead, by RunDueFor(): a test clock (fiber/test_clock_driver.h).
+class TimerDriver {
+ public:
+  virtual void Add(TimerWorker* timers) = 0;
+  // When it returns the driver is not in RunDueFor() and does not call it again.
+  virtual void Remove(TimerWorker* timers) = 0;
+
+ protected:
+  ~TimerDriver() = default;
+};
+
 class TimerWorker {
  public:
   struct Options {
@@ -69,6 +82,8 @@ class TimerWorker {
     std::chrono::nanoseconds complain_after = std::chrono::seconds(1);
     // Where "now" comes from. One that is not the steady clock needs RunDue() instead of Start().
     const base::Clock* clock = &base::SteadyClock::Get();
+    // nullptr: Start() makes a thread. Else it hands the timers over to this one, and Stop() takes them back.
+    TimerDriver* driver = nullptr;
   };
 
   // Timers may be armed from now on.
@@ -114,6 +129,12 @@ class TimerWorker {
   // something is due next (kNever: nothing is).
   Tick RunDue();
 
+  // The thread of a TimerDriver. The same, on behalf of the timer thread.
+  void RunDueFor();
+  // Any thread. The first tick for which a timer is armed; kNever: none is. Exact under a test clock (SH4).
+  Tick NextTimer() const noexcept;
+  scheduling_group::SchedulingGroup* group() const noexcept { return options_.group; }
+
   // Statistics.
   std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }
   std::uint64_t fired() const noexcept { return fired_.load(std::memory_order_relaxed); }
@@ -133,6 +154,7 @@ class TimerWorker {
   const int group_id_;
   std::atomic<bool> stopping_{false};
   bool stopped_ = false;
+  bool driven_ = false;
   // Written by the timer thread only.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};

@@ -11,6 +11,7 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/process_exit.h"
+#include "weft/base/test_time.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::base {
@@ -25,5 +26,8 @@ void FatalError(const char*, int, const char* function, const std::string& text)
 void EmitLogLine(LogSeverity, const char*, int, std::string_view) {}
 
 bool IsInExit() noexcept { return false; }
+
+// There is no test clock.
+bool ParkInTestTime(Parker*, FiberClock::time_point) noexcept { std::abort(); }
 
 }  // namespace weft::base

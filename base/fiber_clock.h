@@ -1,0 +1,61 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberClock: the time by which Weft waits. It is std::chrono::steady_clock, unless a test has put its own in its place
+// (fiber/test_clock.h): deadlines, sleeps, timers and timed waits then follow that.
+// Sample:
+//   const auto begin = FiberClock::now();
+//   Poll();
+//   const bool slow = FiberClock::now() - begin > 1s;   // also right where a test lets an hour pass at once
+//
+// Its time points are those of std::chrono::steady_clock, so either can be compared with the other and given to a
+// Deadline. A program whose tests use a test clock asks FiberClock where it asked std::chrono::steady_clock.
+//
+// Any thread and any fiber. Never switches.
+//
+// Cost: a load of a word that nobody writes, and a branch, before the steady clock is read: three instructions of some
+// 80 (bench/count/count.py, operations `deadline`).
+// Rejected: a pointer to a clock in each group (a Deadline is made without asking where); an offset that is added to
+// the steady clock (time could not stand still); a second steady clock for tests, by a macro (the library that is
+// tested would not be the one that is shipped).
+#ifndef WEFT_BASE_FIBER_CLOCK_H_
+#define WEFT_BASE_FIBER_CLOCK_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "weft/base/clocks.h"
+#include "weft/base/cpu.h"
+
+namespace weft {
+
+namespace base {
+
+// What the test clock shows, in nanoseconds since the steady clock's epoch; 0: there is none. Written by
+// base/test_time.cc.
+// relaxed, always: a fiber that a timer woke sees the time of that timer by what the wake-up carries.
+inline constinit std::atomic<std::int64_t> test_time_ns{0};
+
+// It changes only while no runtime runs.
+inline bool HasTestTime() noexcept { return WEFT_UNLIKELY(test_time_ns.load(std::memory_order_relaxed) != 0); }
+
+}  // namespace base
+
+class FiberClock {
+ public:
+  using duration = std::chrono::steady_clock::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::steady_clock::time_point;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept {
+    const std::int64_t test_time = base::test_time_ns.load(std::memory_order_relaxed);
+    if (WEFT_LIKELY(test_time == 0)) return std::chrono::steady_clock::now();
+    return time_point(std::chrono::nanoseconds(test_time));
+  }
+};
+
+}  // namespace weft
+
+#endif  // WEFT_BASE_FIBER_CLOCK_H_

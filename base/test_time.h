@@ -1,0 +1,151 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// TestTime: what a test clock (fiber/test_clock.h) must know to move time: whether anybody runs, and who waits for what.
+//
+//   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
+//   holds        blocking calls, which run where nobody sees them: HoldsTestTime
+//   threads      plain threads in a timed wait: ParkUntil()
+//
+// One thread, the driver (fiber/test_clock_driver.h), moves the time:
+//
+//     driver                                        worker
+//     ------                                        ------
+//     lock                                          lock; runners - 1; unlock; wakes the driver if it was the last
+//     no runner, no hold, no work? close the gate   sleeps
+//     unlock                                        is woken: lock; waits while the gate is closed; runners + 1; unlock
+//     move the time, fire what is due
+//     lock, open the gate, unlock
+//
+// Invariants
+//   TT1  Time changes and timers fire only while the gate is closed, and then no worker runs a fiber, nor takes one from
+//        a queue, nor a descriptor's event from the kernel. So a fiber never sees time move while it runs, and one worker
+//        finds what became due together in its queue, in order.
+//   TT2  Whoever makes something that lets time move (rests, ends a hold, waits with a deadline, arms a timer) tells the
+//        driver after it.
+//   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
+//   TT4  A thread in ParkUntil() that was unparked counts as a runner until it has returned.
+// Any thread may call anything that is not marked as the driver's.
+#ifndef WEFT_BASE_TEST_TIME_H_
+#define WEFT_BASE_TEST_TIME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "weft/base/clock.h"
+#include "weft/base/fiber_clock.h"
+#include "weft/base/parker.h"
+
+namespace weft::base {
+
+bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline) noexcept;
+
+// As Parker::ParkUntil(), for a deadline by FiberClock.
+[[nodiscard]] inline bool ParkUntil(Parker* parker, FiberClock::time_point deadline) noexcept {
+  return HasTestTime() ? ParkInTestTime(parker, deadline) : parker->ParkUntil(deadline);
+}
+
+// FiberClock, for who is given a Clock.
+class FiberTime final : public Clock {
+ public:
+  TimePoint now() const noexcept override { return FiberClock::now(); }
+};
+inline constinit FiberTime the_fiber_time;
+
+class TestTime {
+ public:
+  static constexpr FiberClock::time_point kNever = FiberClock::time_point::max();
+
+  TestTime() = delete;
+
+  // The driver: from here on there is a test clock, which shows the steady clock's present; there is none any more.
+  // Neither while a runtime runs.
+  static void Begin() noexcept;
+  static void End() noexcept;
+
+  // Something may let time move (TT2).
+  static void TellDriver() noexcept;
+
+  // --- The driver's ---
+
+  // Until TellDriver(), or a time of the steady clock. False: it has passed.
+  [[nodiscard]] static bool AwaitNews(std::chrono::steady_clock::time_point until) noexcept;
+
+  // How things stand while they are locked.
+  struct Standing {
+    std::size_t runners = 0;
+    std::size_t holds = 0;
+    std::size_t threads = 0;                         // in timed waits
+    FiberClock::time_point next_of_threads = kNever;  // the first of their deadlines
+  };
+  [[nodiscard]] static std::unique_lock<std::mutex> Lock() noexcept;
+  static Standing Look() noexcept;  // Locked.
+  // Locked: no worker gets up, until OpenGate().
+  static void CloseGate() noexcept;
+  static void OpenGate() noexcept;  // Not locked.
+  // While the gate is closed.
+  static void MoveTo(FiberClock::time_point now) noexcept;
+  // The timed waits of threads whose deadline has come end.
+  static void ExpireThreads() noexcept;
+
+  // --- For the classes below ---
+  static void Ran() noexcept;
+  static void Rested() noexcept;
+  static void Held() noexcept;
+  static void Released() noexcept;
+};
+
+// A worker's thread, while it lives.
+class RunsInTestTime {
+ public:
+  RunsInTestTime() noexcept : counted_(HasTestTime()) {
+    if (counted_) TestTime::Ran();
+  }
+  ~RunsInTestTime() {
+    if (counted_) TestTime::Rested();
+  }
+  RunsInTestTime(const RunsInTestTime&) = delete;
+  RunsInTestTime& operator=(const RunsInTestTime&) = delete;
+
+ private:
+  const bool counted_;
+};
+
+// The same worker, while it sleeps: it does nothing, neither to fibers nor to descriptors.
+class RestsInTestTime {
+ public:
+  RestsInTestTime() noexcept : counted_(HasTestTime()) {
+    if (counted_) TestTime::Rested();
+  }
+  ~RestsInTestTime() {
+    if (counted_) TestTime::Ran();
+  }
+  RestsInTestTime(const RestsInTestTime&) = delete;
+  RestsInTestTime& operator=(const RestsInTestTime&) = delete;
+
+ private:
+  const bool counted_;
+};
+
+// While one lives time does not go on by itself. A fiber or a thread; it may end on another thread.
+class HoldsTestTime {
+ public:
+  HoldsTestTime() noexcept : counted_(HasTestTime()) {
+    if (counted_) TestTime::Held();
+  }
+  ~HoldsTestTime() {
+    if (counted_) TestTime::Released();
+  }
+  HoldsTestTime(const HoldsTestTime&) = delete;
+  HoldsTestTime& operator=(const HoldsTestTime&) = delete;
+
+ private:
+  const bool counted_;
+};
+
+}  // namespace weft::base
+
+#endif  // WEFT_BASE_TEST_TIME_H_

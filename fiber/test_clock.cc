@@ -1,0 +1,32 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/test_clock.h"
+
+#include "weft/base/check.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/test_clock_driver.h"
+
+namespace weft::fiber {
+namespace {
+
+std::unique_ptr<detail::TestClockDriver> MakeDriver() {
+  WEFT_CHECK(!IsRuntimeRunning(),
+             "TestClock: it is made while the runtime runs, whose timers follow the steady clock: make it before "
+             "StartRuntime(), or before RunAsFiber() where that starts the runtime (not under WEFT_TEST_MAIN)");
+  return std::make_unique<detail::TestClockDriver>();
+}
+
+}  // namespace
+
+TestClock::TestClock() : driver_(MakeDriver()) {}
+
+TestClock::~TestClock() {
+  WEFT_CHECK(!IsRuntimeRunning(), "TestClock: it is destroyed while the runtime runs: call TerminateRuntime() before");
+}
+
+void TestClock::SetAutoAdvance(bool on) noexcept { driver_->SetAutoAdvance(on); }
+
+void TestClock::AdvanceBy(std::chrono::nanoseconds by) { driver_->Advance(by); }
+
+}  // namespace weft::fiber

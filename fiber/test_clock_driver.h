@@ -1,0 +1,89 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// TestClockDriver: the thread that moves the time of a TestClock, and fires the timers of all groups.
+//
+//     loop:  do workers rest, and is nothing ready?  no: wait for news (TestTime::TellDriver), look again
+//            what is next?  timers and timed waits of threads, or the end of an Advance(), whichever is first
+//            may time go there?  by itself, or because of an Advance(); else wait for news
+//            close the gate, move the time, fire what is due, open the gate
+//
+// Invariants
+//   TD1  All timers of one instant fire in one closing of the gate, group by group. What they start runs, and rests,
+//        before time moves on (TT1 in base/test_time.h).
+//   TD2  An Advance() ends when nothing else is due at its end, or before. What time it is then does not change before
+//        it has returned in a fiber; a thread is not waited for.
+//   TD3  Nothing else changes the time. Without auto-advance it does not go beyond the last end of an Advance().
+//
+// Lock order: mutex_, then TestTime's. User code (callbacks on the timer thread) runs under mutex_, and may call what is
+// public in TestClock.
+#ifndef WEFT_FIBER_TEST_CLOCK_DRIVER_H_
+#define WEFT_FIBER_TEST_CLOCK_DRIVER_H_
+
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "weft/base/clocks.h"
+#include "weft/base/fiber_clock.h"
+#include "weft/base/test_time.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/timer/timer_worker.h"
+
+namespace weft::fiber::detail {
+
+class TestClockDriver final : public timer::TimerDriver {
+ public:
+  using TimePoint = FiberClock::time_point;
+
+  TestClockDriver();
+  ~TestClockDriver();
+  TestClockDriver(const TestClockDriver&) = delete;
+  TestClockDriver& operator=(const TestClockDriver&) = delete;
+
+  // nullptr: there is no test clock. It changes only while no runtime runs.
+  static TestClockDriver* Current() noexcept;
+
+  // Any thread.
+  void SetAutoAdvance(bool on) noexcept;
+  // Any thread and any fiber; see TestClock.
+  void Advance(std::chrono::nanoseconds by);
+
+  // The thread that starts or ends the runtime.
+  void Add(timer::TimerWorker* timers) override;
+  void Remove(timer::TimerWorker* timers) override;
+
+ private:
+  // On its caller's stack.
+  struct Advancing {
+    TimePoint end;
+    FiberEvent done;
+  };
+  enum class Obstacle { kNone, kFibersRun, kFibersAreReady, kEvents, kBlockingCalls, kNothingToWaitFor };
+
+  void ThreadMain();
+  // Obstacle::kNone: it has moved the time, or fired something, or ended an Advance().
+  Obstacle Step();
+  Obstacle ObstacleOfGroups() const;
+  TimePoint NextOfTimers() const;
+  void Fire(TimePoint now);
+  bool EndAdvance(TimePoint now);
+  void Complain(Obstacle obstacle);
+
+  std::atomic<bool> auto_advance_{true};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;                          // held in Step()
+  std::vector<timer::TimerWorker*> timers_;   // guarded by mutex_
+  std::mutex advances_mutex_;                 // a leaf
+  std::list<Advancing*> advances_;            // guarded by advances_mutex_; in the order of their calls
+  bool something_waits_ = false;              // the thread's: there was a deadline to go to
+  std::thread thread_;
+};
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_TEST_CLOCK_DRIVER_H_
