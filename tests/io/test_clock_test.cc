@@ -1,0 +1,180 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// fiber/test_clock.h beside what fibers wait for outside of them: blocking calls and descriptors.
+#include "weft/fiber/test_clock.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <latch>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/fiber.h"
+#include "weft/io/fiber_blocking.h"
+#include "weft/io/wait_fd.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using fiber::Shape;
+
+class TestClockIoTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  template <class F>
+  static void InFiber(F&& f) {
+    Fiber(std::forward<F>(f)).Join();
+  }
+  template <class F>
+  std::chrono::nanoseconds Took(F&& f) {
+    const auto begin = clock_.Now();
+    f();
+    return clock_.Now() - begin;
+  }
+
+  fiber::TestClock clock_;
+  fiber::RuntimeOf runtime_{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, TestClockIoTest,
+                         ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{2, 2}), &fiber::NameOf);
+
+TEST_P(TestClockIoTest, TimeStandsStillWhileABlockingCallRuns) {
+  InFiber([&] {
+    Fiber sleeper([] { FiberSleepFor(1h); });
+    FiberSleepFor(1s);
+    // The call goes on when a thread, which looks at the clock, says so: all workers sleep until then.
+    std::latch runs(1);
+    std::latch go_on(1);
+    const auto begin = clock_.Now();
+    std::thread outside([&] {
+      runs.wait();
+      EXPECT_EQ(clock_.Now(), begin);
+      go_on.count_down();
+    });
+    EXPECT_EQ(Took([&] {
+                FiberBlocking([&] {
+                  runs.count_down();
+                  go_on.wait();
+                });
+              }),
+              0s);
+    outside.join();
+    sleeper.Join();
+    EXPECT_EQ(clock_.Now() - begin, 1h - 1s);
+  });
+}
+
+TEST_P(TestClockIoTest, TheLastOfManyBlockingCallsLetsTimeGoOn) {
+  InFiber([&] {
+    const auto begin = clock_.Now();
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 10; ++i) {
+      fibers.emplace_back([&] {
+        for (int k = 1; k <= 20; ++k) {
+          FiberBlocking([] {});
+          EXPECT_EQ(clock_.Now() - begin, (k - 1) * 1s);
+          FiberSleepFor(1s);
+        }
+      });
+    }
+    for (Fiber& fiber : fibers) fiber.Join();
+    EXPECT_EQ(clock_.Now() - begin, 20s);
+  });
+}
+
+TEST_P(TestClockIoTest, AdvanceLetsABlockingCallRunOutOfTime) {
+  std::latch go_on(1);
+  std::latch ended(1);
+  Fiber caller([&] {
+    EXPECT_EQ(FiberBlocking(
+                  [&] {
+                    go_on.wait();
+                    ended.count_down();
+                    return 1;
+                  },
+                  1min),
+              std::nullopt);
+  });
+  clock_.SetAutoAdvance(false);
+  while (GetFiberBlockingCounts().running == 0) std::this_thread::yield();
+  clock_.Advance(59s);
+  EXPECT_FALSE(caller.Join(Deadline(0s)));
+  clock_.Advance(1s);
+  EXPECT_TRUE(caller.Join(Deadline(0s)));
+  go_on.count_down();
+  ended.wait();
+  // It was given up: its end is not waited for, and time goes on by itself.
+  clock_.SetAutoAdvance(true);
+  FiberSleepFor(1h);
+}
+
+struct SocketPair {
+  SocketPair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()), 0); }
+  ~SocketPair() {
+    for (const int fd : fds) CloseFd(fd);
+  }
+  SocketPair(const SocketPair&) = delete;
+  SocketPair& operator=(const SocketPair&) = delete;
+
+  std::array<int, 2> fds{};
+};
+
+// A worker that is told of an event and has not yet woken the fiber must count as running: else time would jump to the
+// reader's deadline.
+TEST_P(TestClockIoTest, WhatIsReadyComesBeforeAnyTimeOut) {
+  InFiber([&] {
+    const SocketPair pair;
+    const auto play = [&](int side, bool serves) {
+      char ball = 'b';
+      for (int i = 0; i < 500; ++i) {
+        if (serves || i > 0) {
+          if (::write(pair.fds[side], &ball, 1) != 1) return ADD_FAILURE() << "write";
+        }
+        const WaitFdResult ready = WaitFd(pair.fds[side], POLLIN, 1ms);
+        if (ready.error) return ADD_FAILURE() << ready.error.message() << " in round " << i;
+        if (::read(pair.fds[side], &ball, 1) != 1) return ADD_FAILURE() << "read";
+      }
+      if (!serves && ::write(pair.fds[side], &ball, 1) != 1) ADD_FAILURE() << "write";
+    };
+    EXPECT_EQ(Took([&] {
+                Fiber other([&] { play(1, false); });
+                play(0, true);
+                other.Join();
+              }),
+              0s);
+  });
+}
+
+TEST_P(TestClockIoTest, AWaitForADescriptorEndsAtItsDeadline) {
+  InFiber([&] {
+    const SocketPair pair;
+    EXPECT_EQ(Took([&] { EXPECT_EQ(WaitFd(pair.fds[0], POLLIN, 1h).error, std::errc::timed_out); }), 1h);
+    Fiber writer([&] {
+      FiberSleepFor(10min);
+      EXPECT_EQ(::write(pair.fds[1], "x", 1), 1);
+    });
+    EXPECT_EQ(Took([&] { EXPECT_EQ(WaitFd(pair.fds[0], POLLIN, 1h).events, POLLIN); }), 10min);
+    writer.Join();
+  });
+}
+
+TEST_P(TestClockIoTest, AThreadThatWritesIsWaitedForWithoutAutoAdvance) {
+  clock_.SetAutoAdvance(false);
+  const SocketPair pair;
+  Fiber reader([&] { EXPECT_EQ(Took([&] { EXPECT_EQ(WaitFd(pair.fds[0], POLLIN, 1ms).events, POLLIN); }), 0s); });
+  EXPECT_EQ(::write(pair.fds[1], "x", 1), 1);
+  reader.Join();
+  clock_.SetAutoAdvance(true);
+}
+
+}  // namespace
+}  // namespace weft::io
