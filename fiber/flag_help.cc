@@ -32,7 +32,9 @@ constexpr Group kGroups[] = {
     {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size"}},
     {"input, output and blocking calls",
      {"reactors_per_scheduling_group", "blocking_threads", "blocking_queue_size", "blocking_idle_timeout_ms"}},
-    {"start, end and limits", {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers"}},
+    {"start, end and limits",
+     {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers", "slice_warning_ms",
+      "slice_error_ms"}},
 };
 
 // gflags checks values twice.

@@ -71,6 +71,12 @@ DEFINE_int64(fiber_limit_ready_wait_ms, 0,
 DEFINE_int64(fiber_limit_fibers, 0,
              "Refuse new work that asks while more fibers are alive; 0 = off."
              " In 0..1000000000.");
+DEFINE_int64(fiber_slice_warning_ms, 0,
+             "Warn, at most once a second, of a fiber that runs longer than this without suspending; 0 = off."
+             " In ms, 0..86400000.");
+DEFINE_int64(fiber_slice_error_ms, 0,
+             "Log an error, once each time, when a fiber runs longer than this without suspending; 0 = off."
+             " In ms, 0..86400000.");
 
 namespace weft::fiber {
 
@@ -119,6 +125,8 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->terminate_timeout = std::chrono::milliseconds(FLAGS_fiber_terminate_timeout_ms);
   options->limit_ready_wait = std::chrono::milliseconds(FLAGS_fiber_limit_ready_wait_ms);
   options->limit_fibers = FLAGS_fiber_limit_fibers;
+  options->slice_warning = std::chrono::milliseconds(FLAGS_fiber_slice_warning_ms);
+  options->slice_error = std::chrono::milliseconds(FLAGS_fiber_slice_error_ms);
   return std::nullopt;
 }
 

@@ -18,6 +18,7 @@
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
+#include "weft/scheduling_group/slice_limits.h"
 
 namespace weft::fiber::detail {
 
@@ -32,6 +33,7 @@ bool RuntimeInstance::Start(const Options& options, RuntimePlan planned, std::st
   plan_ = std::move(planned.plan);
   // Before there are threads: in a process of several the kernel takes 10 ms.
   scheduling_group::UseHeavyFenceForOutsideSections();
+  scheduling_group::SliceLimits::Set(options.slice_warning, options.slice_error);
   MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
   if (!StartTimers(error) || !StartWorkers(error)) return false;

@@ -148,6 +148,13 @@ std::optional<std::string> CheckLimits(const Options& options) {
   return CheckRange("limit_fibers", options.limit_fibers, 0, kMaxFibers, "0: off");
 }
 
+std::optional<std::string> CheckSlices(const Options& options) {
+  if (auto error = CheckRange("slice_warning_ms", options.slice_warning.count(), 0, kMaxTimeoutMs, "0: off")) {
+    return error;
+  }
+  return CheckRange("slice_error_ms", options.slice_error.count(), 0, kMaxTimeoutMs, "0: off");
+}
+
 }  // namespace
 
 std::optional<std::string> ValidateOptions(const Options& options) {
@@ -159,6 +166,7 @@ std::optional<std::string> ValidateOptions(const Options& options) {
       CheckBlocking,
       CheckTimeouts,
       CheckLimits,
+      CheckSlices,
       [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
       CheckMachine,
   };

@@ -99,6 +99,13 @@ struct Options {
   // How many fibers may be alive before new work is refused; 0: no limit.
   std::int64_t limit_fibers = 0;
 
+  // How long a fiber may run without suspending before the log says so, at most once a second; 0: as long as it likes.
+  // Fibers that loop over operations of Weft's yield after some 30 ms, unless nobody else is ready (slice_limits.h).
+  std::chrono::milliseconds slice_warning{0};
+
+  // The same, for a line of severity ERROR, once for each such run, and for the hook of slice_limits.h; 0: none.
+  std::chrono::milliseconds slice_error{0};
+
   bool operator==(const Options&) const = default;
 };
 

@@ -14,6 +14,8 @@
 
 #include <cstdint>
 
+#include <atomic>
+
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
 #include "weft/scheduling_group/push_sampler.h"
@@ -23,12 +25,30 @@ namespace weft::scheduling_group {
 class FiberEntity;
 class SchedulingGroup;
 
+// Which fiber runs on a worker. Its thread writes and reads it, as a plain pointer.
+class RunningFiber {
+ public:
+  RunningFiber& operator=(FiberEntity* fiber) noexcept {
+    // release: the fiber, as the worker has acquired it. Pairs with the acquire in Look().
+    fiber_.store(fiber, std::memory_order_release);
+    return *this;
+  }
+  operator FiberEntity*() const noexcept { return fiber_.load(std::memory_order_relaxed); }  // NOLINT: as a pointer.
+  FiberEntity* operator->() const noexcept { return *this; }
+
+  // Any thread: a snapshot.
+  FiberEntity* Look() const noexcept { return fiber_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<FiberEntity*> fiber_{nullptr};
+};
+
 // The part of a worker that everybody in this layer may see. Owned by its thread.
 struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
   unsigned index = 0;              // in its group
   PushCountdown push_countdown;    // of the sampler in its worker slot
-  FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
+  RunningFiber current;            // the fiber that runs on it; nullptr: its own loop does
 
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
@@ -66,7 +86,7 @@ WEFT_TLS_ACCESSOR void SetCurrentWorker(WorkerBase* worker) noexcept;
 // Any thread. The fiber that calls; nullptr if the caller is none.
 WEFT_ALWAYS_INLINE FiberEntity* CurrentFiber() noexcept {
   WorkerBase* worker = CurrentWorker();
-  return worker != nullptr ? worker->current : nullptr;
+  return worker != nullptr ? static_cast<FiberEntity*>(worker->current) : nullptr;
 }
 
 }  // namespace weft::scheduling_group

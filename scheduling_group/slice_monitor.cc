@@ -12,12 +12,14 @@
 
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
+#include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/time_slice.h"
 
 namespace weft::scheduling_group {
 
-SliceMonitor::MonitoredWorker::MonitoredWorker(const WorkerCounters* counters)
-    : counters_(counters), is_over_(TimeSliceFlag()) {
+SliceMonitor::MonitoredWorker::MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group,
+                                               unsigned index)
+    : counters_(counters), current_(current), group_(group), index_(index), is_over_(TimeSliceFlag()) {
   if (::pthread_getcpuclockid(::pthread_self(), &cpu_clock_) != 0) cpu_clock_ = CLOCK_MONOTONIC;
   SliceMonitor& monitor = Get();
   {
@@ -46,12 +48,14 @@ bool SliceMonitor::MonitoredWorker::EndSlice() noexcept {
 }
 
 // True: the worker is up.
-bool SliceMonitor::MonitoredWorker::Check() noexcept {
+bool SliceMonitor::MonitoredWorker::Check(TimePoint now) noexcept {
   if (asleep_.load(std::memory_order_relaxed)) return false;  // Late by a look at most.
   const std::uint64_t turn = Turn();
   if (turn != seen_turn_) {
     seen_turn_ = turn;
     seen_cpu_ = kNotRead;
+    seen_at_ = now;
+    error_reported_ = false;
     return true;
   }
   timespec time{};
@@ -65,6 +69,20 @@ bool SliceMonitor::MonitoredWorker::Check() noexcept {
     is_over_->store(true, std::memory_order_release);  // release: the turn. Pairs with the acquire in EndSlice().
   }
   return true;
+}
+
+// Nothing: it has left the fiber.
+std::optional<NamedSlice> SliceMonitor::MonitoredWorker::LookAtFiber(TimePoint now) const {
+  const SliceLimits::NameGuard guard;
+  const FiberEntity* const fiber = current_->Look();
+  if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // SL1
+  NamedSlice slice;
+  slice.fiber_id = fiber->id();
+  slice.name = fiber->name();
+  slice.scheduling_group = group_;
+  slice.worker = index_;
+  slice.ran_for = now - seen_at_;
+  return slice;
 }
 
 SliceMonitor& SliceMonitor::Get() noexcept {
@@ -115,10 +133,44 @@ void SliceMonitor::ThreadMain() noexcept {
 bool SliceMonitor::Check() noexcept {
   checks_.store(checks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.
-  const std::lock_guard guard(workers_lock_);
+  const bool has_limits = SliceLimits::on();
+  const TimePoint now = has_limits ? std::chrono::steady_clock::now() : TimePoint();
   bool somebody_is_up = false;
-  for (MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) somebody_is_up |= worker->Check();
+  Reports reports;
+  {
+    const std::lock_guard guard(workers_lock_);
+    for (MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+      somebody_is_up |= worker->Check(now);
+    }
+    if (has_limits && somebody_is_up) reports = CheckLimits(now);
+  }
+  if (reports.warning.has_value()) SliceLimits::Warn(*std::move(reports.warning), reports.others);
+  if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
   return somebody_is_up;
+}
+
+// One warning and one error at most; the next check finds the others.
+SliceMonitor::Reports SliceMonitor::CheckLimits(TimePoint now) {
+  Reports reports;
+  MonitoredWorker* to_warn_of = nullptr;
+  for (MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+    if (worker->asleep_.load(std::memory_order_relaxed)) continue;  // As in Check().
+    if (worker->IsPast(SliceLimits::warning(), now)) {
+      if (to_warn_of != nullptr) ++reports.others;
+      if (to_warn_of == nullptr || worker->warned_at_ < to_warn_of->warned_at_) to_warn_of = worker;
+    }
+    if (!reports.error.has_value() && !worker->error_reported_ && worker->IsPast(SliceLimits::error(), now)) {
+      reports.error = worker->LookAtFiber(now);
+      worker->error_reported_ = reports.error.has_value();
+    }
+  }
+  if (to_warn_of == nullptr || now < next_warning_at_) return reports;
+  reports.warning = to_warn_of->LookAtFiber(now);
+  if (reports.warning.has_value()) {
+    to_warn_of->warned_at_ = now;
+    next_warning_at_ = now + SliceLimits::kWarnEvery;
+  }
+  return reports;
 }
 
 bool SliceMonitor::AllSleep() noexcept {

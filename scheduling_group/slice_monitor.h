@@ -24,6 +24,8 @@
 //   TM3  The monitor touches a worker's flag and counters under workers_lock_, which the worker takes to enter and to
 //        leave the list, as its thread begins and ends.
 //
+// It also reports turns that last beyond a limit (slice_limits.h), if there is one.
+//
 // Cost: 100 checks a second while workers are busy, each a read of two lines for each worker that is up. That is the
 // same for 64 workers as for 2, but for those reads; beside a busy neighbour checks come late, and slices are longer.
 // Rejected: timers in the kernel for each worker's CPU time (their signals interrupt users' system calls); checks by
@@ -35,12 +37,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "weft/base/atomic.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/monitor_switch.h"
+#include "weft/scheduling_group/slice_limits.h"
 #include "weft/scheduling_group/worker_counters.h"
 
 namespace weft::scheduling_group {
@@ -58,10 +65,13 @@ class SliceMonitor {
   // Half a check: the third check may come a little early.
   static constexpr std::chrono::nanoseconds kMustHaveRun = kCheckEvery / 2;
 
+  using TimePoint = SliceLimits::TimePoint;
+
   // A worker as the monitor sees it. Made, used and destroyed by the worker's thread.
   class MonitoredWorker {
    public:
-    explicit MonitoredWorker(const WorkerCounters* counters);
+    // `current`: of the worker, that has this index in this group.
+    MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group, unsigned index);
     ~MonitoredWorker();
     MonitoredWorker(const MonitoredWorker&) = delete;
     MonitoredWorker& operator=(const MonitoredWorker&) = delete;
@@ -83,6 +93,9 @@ class SliceMonitor {
       MonitoredWorker* const worker_;
     };
 
+    // The worker: its fiber has yielded, and nobody wanted its turn. It begins another one.
+    void BeginTurnAgain() noexcept { WorkerCounters::Add(turns_again_); }
+
     // The worker, whose flag is raised: lowers it. True: it was raised for this turn.
     bool EndSlice() noexcept;
 
@@ -92,11 +105,21 @@ class SliceMonitor {
 
     std::uint64_t Turn() const noexcept {
       // relaxed: the worker's own are exact, and the monitor may be late.
-      return counters_->switches.load(std::memory_order_relaxed) + counters_->finished.load(std::memory_order_relaxed);
+      return counters_->switches.load(std::memory_order_relaxed) + counters_->finished.load(std::memory_order_relaxed) +
+             turns_again_.load(std::memory_order_relaxed);
     }
-    bool Check() noexcept;
+    bool Check(TimePoint now) noexcept;
+    // Past a limit that is above 0, in a fiber's turn.
+    bool IsPast(std::chrono::nanoseconds limit, TimePoint now) const noexcept {
+      return limit.count() != 0 && now - seen_at_ >= limit && current_->Look() != nullptr && Turn() == seen_turn_;
+    }
+    std::optional<NamedSlice> LookAtFiber(TimePoint now) const;
 
     const WorkerCounters* const counters_;
+    const RunningFiber* const current_;
+    const int group_;
+    const unsigned index_;
+    std::atomic<std::uint64_t> turns_again_{0};  // as WorkerCounters
     std::atomic<bool>* const is_over_;  // The thread's flag.
     clockid_t cpu_clock_;
     base::Atomic<bool> asleep_{false};
@@ -104,6 +127,9 @@ class SliceMonitor {
     // The monitor's.
     std::uint64_t seen_turn_ = 0;
     std::chrono::nanoseconds seen_cpu_{kNotRead};
+    TimePoint seen_at_{};    // the turn, first; if there are limits
+    TimePoint warned_at_{};  // of some turn
+    bool error_reported_ = false;
     // Guarded by workers_lock_.
     MonitoredWorker* next_ = nullptr;
     MonitoredWorker* previous_ = nullptr;
@@ -121,8 +147,16 @@ class SliceMonitor {
   bool off() noexcept { return switch_.off() && AllSleep(); }
 
  private:
+  // Told when the lock has been dropped.
+  struct Reports {
+    std::optional<NamedSlice> warning;
+    std::size_t others = 0;  // that are past the warning limit, too
+    std::optional<NamedSlice> error;
+  };
+
   void ThreadMain() noexcept;
   bool Check() noexcept;
+  Reports CheckLimits(TimePoint now);
   bool AllSleep() noexcept;
 
   MonitorSwitch switch_;
@@ -132,6 +166,7 @@ class SliceMonitor {
   unsigned teams_ = 0;  // guarded by teams_lock_, both
   std::thread thread_;
   std::atomic<bool> stopping_{false};
+  TimePoint next_warning_at_{};           // The thread's.
   std::atomic<std::uint64_t> checks_{0};  // Written by the thread only.
 };
 

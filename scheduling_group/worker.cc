@@ -14,7 +14,8 @@
 namespace weft::scheduling_group {
 
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
-    : counters_(&owner->worker_slot(index_in_group).counters), stacks_(&owner->stacks()), slice_(counters_) {
+    : counters_(&owner->worker_slot(index_in_group).counters), stacks_(&owner->stacks()), 
+      slice_(counters_, &current, owner->id(), index_in_group) {
   group = owner;
   index = index_in_group;
   yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldCurrent(); };
@@ -186,7 +187,10 @@ void Worker::Retire(FiberEntity* fiber) {
   fiber->custom_stack_pool_ = nullptr;
   fiber->fiber_local_slots = nullptr;
   fiber->execution_context = nullptr;
-  if (fiber->name_ != nullptr) delete[] std::exchange(fiber->name_, nullptr);
+  if (fiber->name_ != nullptr) {
+    const SliceLimits::NameGuard guard;
+    delete[] std::exchange(fiber->name_, nullptr);
+  }
   auto* on_exit = std::exchange(fiber->on_exit_, nullptr);
   void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
   fiber->state_.OnExited();

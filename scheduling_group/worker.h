@@ -182,7 +182,7 @@ WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish
 
 WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
   FiberEntity* next = TryNextFiber();
-  if (next == nullptr && !group->stopping()) return;
+  if (next == nullptr && !group->stopping()) return slice_.BeginTurnAgain();
   SwitchTo(self, SwitchReason::kYielded, next);
 }
 

@@ -62,6 +62,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_terminate_timeout_ms", "9");
   Set("fiber_limit_ready_wait_ms", "10");
   Set("fiber_limit_fibers", "11");
+  Set("fiber_slice_warning_ms", "13");
+  Set("fiber_slice_error_ms", "14");
   const Options options = Read();
   EXPECT_EQ(options.concurrency_hint, 12);
   EXPECT_EQ(options.scheduling_group_size, 6);
@@ -85,6 +87,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.terminate_timeout, 9ms);
   EXPECT_EQ(options.limit_ready_wait, 10ms);
   EXPECT_EQ(options.limit_fibers, 11);
+  EXPECT_EQ(options.slice_warning, 13ms);
+  EXPECT_EQ(options.slice_error, 14ms);
 }
 
 TEST_F(RuntimeFlagsTest, NegativeNumbersArriveAsThatAndAreRefused) {

@@ -102,6 +102,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "--fiber_limit_ready_wait_ms=-1", "in 0..60000 (0: off)"},
         BadValue{"LimitReadyWaitHuge", [](Options& o) { o.limit_ready_wait = 61s; },
                  "--fiber_limit_ready_wait_ms=61000", "in 0..60000"},
+        BadValue{"SliceWarningNegative", [](Options& o) { o.slice_warning = -1ms; }, "--fiber_slice_warning_ms=-1",
+                 "in 0..86400000 (0: off)"},
+        BadValue{"SliceErrorHuge", [](Options& o) { o.slice_error = 25h; }, "--fiber_slice_error_ms=90000000",
+                 "in 0..86400000 (0: off)"},
         BadValue{"LimitFibersNegative", [](Options& o) { o.limit_fibers = -5; }, "--fiber_limit_fibers=-5",
                  "in 0..1000000000 (0: off)"}),
     [](const auto& info) { return info.param.name; });
@@ -121,6 +125,8 @@ TEST(ValidateOptions, AllowsWhatIsJustInRange) {
       [](Options& o) { o.terminate_timeout = 0ms; },
       [](Options& o) { o.limit_ready_wait = 60s; },
       [](Options& o) { o.limit_fibers = 1; },
+      [](Options& o) { o.slice_warning = 24h; },
+      [](Options& o) { o.slice_error = 1ms; },
       [](Options& o) { o.topology = "numa:4 core:8 pu:2"; },
       [](Options& o) {
         o.topology = "numa:2 core:8 pu:1";
