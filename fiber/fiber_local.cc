@@ -79,7 +79,8 @@ FiberLocalTable::~FiberLocalTable() {
   while (youngest_ != nullptr) {
     FiberLocalHeader* const header = youngest_;
     youngest_ = header->older;
-    slots_[header->index] = nullptr;  // Before its destructor: if that touches its own FiberLocal, it gets a new value.
+    // Before its destructor: if that touches its own FiberLocal, it gets a new value.
+    if (header->index != kNoIndex) slots_[header->index] = nullptr;
     Destroy(header);
   }
 }
@@ -115,6 +116,13 @@ void FiberLocalTable::Adopt(LocalSlot slot, FiberLocalHeader* header) {
   header->older = youngest_;
   youngest_ = header;
   slots_[slot.index] = header;
+}
+
+void FiberLocalTable::AdoptWithoutSlot(FiberLocalHeader* header) {
+  header->serial = 0;
+  header->index = kNoIndex;
+  header->older = youngest_;
+  youngest_ = header;
 }
 
 void FiberLocalTable::Destroy(FiberLocalHeader* header) {

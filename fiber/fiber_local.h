@@ -77,10 +77,13 @@ class FiberLocalTable {
   void Abandon(FiberLocalHeader* header);
   // The value behind `header` has been made: it is the youngest now, and found under `slot`.
   void Adopt(LocalSlot slot, FiberLocalHeader* header);
+  // The same, but found by nobody: it only ends in its turn (fiber_hooks.h).
+  void AdoptWithoutSlot(FiberLocalHeader* header);
 
  private:
   static constexpr std::uint32_t kInlineSlots = 8;
   static constexpr std::size_t kRoom = 320;
+  static constexpr std::uint32_t kNoIndex = ~std::uint32_t{0};
 
   void Destroy(FiberLocalHeader* header);
   void DestroyLeftOver(std::uint32_t index);

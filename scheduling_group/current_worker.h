@@ -12,9 +12,8 @@
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 
-#include <cstdint>
-
 #include <atomic>
+#include <cstdint>
 
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"

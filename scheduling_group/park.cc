@@ -6,15 +6,18 @@
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
+#include "weft/scheduling_group/yield_hooks.h"
 
 namespace weft::scheduling_group {
 
 void ParkPrepared(FiberEntity* self) noexcept {
   if (self->state().ResumedInPlace()) return;
+  RunYieldHooks(self);
   static_cast<Worker*>(CurrentWorker())->Park(self);
 }
 
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+  RunYieldHooks(self);
   static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
 }
 
@@ -68,6 +71,7 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
 
 void YieldCurrentFiber() noexcept {
   WorkerBase* worker = CurrentWorker();
+  RunYieldHooks(worker->current);
   static_cast<Worker*>(worker)->Yield(worker->current);
 }
 

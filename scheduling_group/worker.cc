@@ -10,6 +10,7 @@
 #include "weft/context/overflow_handler.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/scheduling_group/yield_hooks.h"
 
 namespace weft::scheduling_group {
 
@@ -96,7 +97,15 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-WEFT_NOINLINE void Worker::YieldCurrent() { Yield(current); }
+void RunYieldHooksOf(FiberEntity* self) {
+  // acquire: pairs with the release in OnFiberYield(). nullptr: then this fiber has none.
+  if (const YieldHookRunner run = yield_hook_runner.load(std::memory_order_acquire)) run(self);
+}
+
+WEFT_NOINLINE void Worker::YieldCurrent() {
+  RunYieldHooks(current);
+  Yield(current);
+}
 
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
@@ -112,6 +121,7 @@ void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) 
     YieldCurrent();
     return;
   }
+  RunYieldHooks(self);
   SwitchTo(self, how, next);
 }
 

@@ -1,0 +1,209 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/fiber_hooks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/fiber/runtime.h"
+#include "weft/scheduling_group/time_slice.h"
+#include "weft/scheduling_group/yield_hooks.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FiberHooksTest : public InEachShape {};
+INSTANTIATE_TEST_SUITE_P(Shapes, FiberHooksTest,
+                         ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{8, 1}, Shape{2, 2}), &NameOf);
+
+TEST_P(FiberHooksTest, StopHooksRunInTheFiberInReverseOrderBeforeItsJoinReturns) {
+  std::vector<std::string> seen;
+  std::uint64_t id = 0;
+  std::vector<std::uint64_t> ids;
+  Fiber({.name = "stopping"}, [&] {
+    id = GetFiberId();
+    for (const char* name : {"first", "second", "third"}) {
+      OnFiberStop([&, name] {
+        EXPECT_EQ(GetFiberName(), "stopping");
+        ids.push_back(GetFiberId());
+        seen.emplace_back(name);
+      });
+    }
+    FiberYield();
+    EXPECT_EQ(seen.size(), 0U);
+  }).Join();
+  EXPECT_EQ(seen, (std::vector<std::string>{"third", "second", "first"}));
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{id, id, id}));
+}
+
+TEST_P(FiberHooksTest, AStopHookMayWaitAndSetAnother) {
+  FiberEvent go_on;
+  std::vector<int> seen;
+  Fiber fiber([&] {
+    OnFiberStop([&] { seen.push_back(3); });
+    OnFiberStop([&] {
+      FiberSleepFor(1ms);
+      go_on.Wait();
+      seen.push_back(1);
+      OnFiberStop([&] { seen.push_back(2); });
+    });
+  });
+  EXPECT_FALSE(fiber.Join(5ms));
+  go_on.Set();
+  fiber.Join();
+  EXPECT_EQ(seen, (std::vector<int>{1, 2, 3}));
+}
+
+struct Told {
+  ~Told() {
+    if (log != nullptr) log->push_back(name);
+  }
+  std::vector<std::string>* log = nullptr;
+  std::string name;
+};
+
+TEST_P(FiberHooksTest, StopHooksAndFiberLocalsEndInReverseOrder) {
+  static FiberLocal<Told> older;
+  static FiberLocal<Told> younger;
+  std::vector<std::string> log;
+  Fiber([&] {
+    older->log = &log;
+    older->name = "older";
+    OnFiberStop([&] {
+      EXPECT_EQ(older->name, "older");
+      log.emplace_back("hook");
+    });
+    younger->log = &log;
+    younger->name = "younger";
+  }).Join();
+  EXPECT_EQ(log, (std::vector<std::string>{"younger", "hook", "older"}));
+}
+
+TEST_P(FiberHooksTest, WhatAStopHookOwnsIsDestroyedOnce) {
+  auto owned = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = owned;
+  std::atomic<int> runs{0};
+  FiberLatch ended(100);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&, owned]() mutable {
+      OnFiberStop([&, owned = std::move(owned)] {
+        runs += *owned;
+        ended.CountDown();
+      });
+    }));
+  }
+  owned.reset();
+  ended.Wait();
+  EXPECT_EQ(runs, 100);
+  while (!watched.expired()) std::this_thread::yield();  // The last hook is destroyed after its call.
+}
+
+TEST_P(FiberHooksTest, YieldHooksRunBeforeEachWaitOfTheirFiberOnly) {
+  std::vector<std::uint64_t> seen;
+  std::uint64_t id = 0;
+  FiberEvent asked;
+  FiberEvent told;
+  Fiber other([&] {
+    asked.Wait();
+    told.Set();
+  });
+  Fiber([&] {
+    id = GetFiberId();
+    OnFiberYield([&] { seen.push_back(GetFiberId()); });
+    OnFiberYield([&] { seen.push_back(0); });
+    EXPECT_EQ(seen.size(), 0U);
+    FiberYield();
+    EXPECT_EQ(seen, (std::vector<std::uint64_t>{id, 0}));
+    FiberSleepFor(1ms);
+    EXPECT_EQ(seen.size(), 4U);
+    asked.Set();
+    while (!told.Wait(1ms)) {
+    }
+    FiberEvent set;
+    set.Set();
+    const std::size_t before = seen.size();
+    set.Wait();  // It need not wait.
+    EXPECT_EQ(seen.size(), before);
+  }).Join();
+  other.Join();
+  const std::size_t at_its_end = seen.size();
+  Fiber([] { FiberYield(); }).Join();
+  EXPECT_EQ(seen.size(), at_its_end);
+  EXPECT_EQ(scheduling_group::fibers_with_yield_hooks, 0U);
+}
+
+TEST_P(FiberHooksTest, YieldHooksRunBeforeASoleWait) {
+  int yields = 0;
+  FiberEvent event;
+  Fiber waiter([&] {
+    OnFiberYield([&] { ++yields; });
+    event.Wait();
+  });
+  FiberSleepFor(1ms);  // It most likely waits by now; if it does not yet, it need not.
+  event.Set();
+  waiter.Join();
+  EXPECT_LE(yields, 1);
+}
+
+TEST_P(FiberHooksTest, AYieldAtTheEndOfATimeSliceIsOne) {
+  Fiber([&] {
+    int yields = 0;
+    OnFiberYield([&] { ++yields; });
+    FiberMutex mutex;
+    while (!scheduling_group::TimeSliceIsOver()) {
+    }
+    EXPECT_EQ(yields, 0);
+    for (int i = 0; i < 1'000'000'000 && yields == 0; ++i) {
+      const std::scoped_lock lock(mutex);
+    }
+    EXPECT_GE(yields, 1);
+  }).Join();
+}
+
+TEST(FiberHooksDeathTest, AHookThatYieldsEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        RuntimeOf runtime(Shape{1, 1});
+        Fiber([] {
+          OnFiberYield([] { FiberYield(); });
+          FiberYield();
+        }).Join();
+      },
+      "OnFiberYield: a hook waits or yields");
+}
+
+TEST(FiberHooksDeathTest, HooksAreForFibers) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(OnFiberStop([] {}), "OnFiberStop: the caller is not a fiber");
+  EXPECT_DEATH(OnFiberYield([] {}), "OnFiberYield: the caller is not a fiber");
+}
+
+TEST(FiberHooksDeathTest, AnEmptyHookIsRefused) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        RuntimeOf runtime(Shape{1, 1});
+        Fiber([] { OnFiberStop(nullptr); }).Join();
+      },
+      "OnFiberStop: the hook is empty");
+}
+
+}  // namespace
+}  // namespace weft::fiber
