@@ -73,9 +73,7 @@ class Deadline {
 
   // Whether it has passed, at `now` or at present.
   constexpr bool expired(TimePoint now) const noexcept { return when_ <= now && !is_none(); }
-  bool expired() const noexcept {
-    return !is_none() && (when_ == kExpired || when_ <= FiberClock::now());
-  }
+  bool expired() const noexcept { return !is_none() && (when_ == kExpired || when_ <= FiberClock::now()); }
 
   // How long until it expires: 0 if it has, nanoseconds::max() if it is none.
   constexpr std::chrono::nanoseconds remaining(TimePoint now) const noexcept {

@@ -78,7 +78,7 @@ class TestTime {
   struct Standing {
     std::size_t runners = 0;
     std::size_t holds = 0;
-    std::size_t threads = 0;                         // in timed waits
+    std::size_t threads = 0;                          // in timed waits
     FiberClock::time_point next_of_threads = kNever;  // the first of their deadlines
   };
   [[nodiscard]] static std::unique_lock<std::mutex> Lock() noexcept;

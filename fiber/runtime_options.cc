@@ -160,14 +160,10 @@ std::optional<std::string> CheckSlices(const Options& options) {
 std::optional<std::string> ValidateOptions(const Options& options) {
   using Check = std::optional<std::string> (*)(const Options&);
   const Check checks[] = {
-      CheckWorkers,
-      CheckStealing,
-      CheckSizes,
-      CheckBlocking,
-      CheckTimeouts,
-      CheckLimits,
-      CheckSlices,
-      [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
+      CheckWorkers,  CheckStealing,
+      CheckSizes,    CheckBlocking,
+      CheckTimeouts, CheckLimits,
+      CheckSlices,   [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
       CheckMachine,
   };
   for (const Check check : checks) {

@@ -76,11 +76,11 @@ class TestClockDriver final : public timer::TimerDriver {
 
   std::atomic<bool> auto_advance_{true};
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;                          // held in Step()
-  std::vector<timer::TimerWorker*> timers_;   // guarded by mutex_
-  std::mutex advances_mutex_;                 // a leaf
-  std::list<Advancing*> advances_;            // guarded by advances_mutex_; in the order of their calls
-  bool something_waits_ = false;              // the thread's: there was a deadline to go to
+  std::mutex mutex_;                         // held in Step()
+  std::vector<timer::TimerWorker*> timers_;  // guarded by mutex_
+  std::mutex advances_mutex_;                // a leaf
+  std::list<Advancing*> advances_;           // guarded by advances_mutex_; in the order of their calls
+  bool something_waits_ = false;             // the thread's: there was a deadline to go to
   std::thread thread_;
 };
 

@@ -97,8 +97,8 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   int watchdog_ = -1;
   std::chrono::microseconds watchdog_after_{kNoPollerFor};  // the watchdog's own
   PollerLease lease_;
-  std::size_t found_ = 0;      // the holder's, both
-  bool find_later_ = false;    // under a test clock
+  std::size_t found_ = 0;    // the holder's, both
+  bool find_later_ = false;  // under a test clock
   std::atomic<std::chrono::steady_clock::rep> polled_at_{0};
 
   // relaxed, written by the holder; statistics.

@@ -45,9 +45,9 @@ class RunningFiber {
 // The part of a worker that everybody in this layer may see. Owned by its thread.
 struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
-  unsigned index = 0;              // in its group
-  PushCountdown push_countdown;    // of the sampler in its worker slot
-  RunningFiber current;            // the fiber that runs on it; nullptr: its own loop does
+  unsigned index = 0;            // in its group
+  PushCountdown push_countdown;  // of the sampler in its worker slot
+  RunningFiber current;          // the fiber that runs on it; nullptr: its own loop does
 
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 

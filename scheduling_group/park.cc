@@ -10,9 +10,26 @@
 
 namespace weft::scheduling_group {
 
+namespace {
+
+// Out of line, and called last: their callers then keep nothing on their stack.
+
+WEFT_NOINLINE WEFT_COLD void RunHooksAndPark(FiberEntity* self) noexcept {
+  RunYieldHooksOf(self);
+  static_cast<Worker*>(CurrentWorker())->Park(self);
+}
+
+WEFT_NOINLINE WEFT_COLD void RunHooksAndYield() noexcept {
+  WorkerBase* worker = CurrentWorker();
+  RunYieldHooksOf(worker->current);
+  static_cast<Worker*>(worker)->Yield(worker->current);
+}
+
+}  // namespace
+
 void ParkPrepared(FiberEntity* self) noexcept {
   if (self->state().ResumedInPlace()) return;
-  RunYieldHooks(self);
+  if (AnyYieldHooks()) return RunHooksAndPark(self);
   static_cast<Worker*>(CurrentWorker())->Park(self);
 }
 
@@ -70,8 +87,8 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
 }
 
 void YieldCurrentFiber() noexcept {
+  if (AnyYieldHooks()) return RunHooksAndYield();
   WorkerBase* worker = CurrentWorker();
-  RunYieldHooks(worker->current);
   static_cast<Worker*>(worker)->Yield(worker->current);
 }
 

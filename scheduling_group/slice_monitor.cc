@@ -75,7 +75,7 @@ bool SliceMonitor::MonitoredWorker::Check(TimePoint now) noexcept {
 std::optional<NamedSlice> SliceMonitor::MonitoredWorker::LookAtFiber(TimePoint now) const {
   const SliceLimits::NameGuard guard;
   const FiberEntity* const fiber = current_->Look();
-  if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // SL1
+  if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // LS1
   NamedSlice slice;
   slice.fiber_id = fiber->id();
   slice.name = fiber->name();
@@ -118,6 +118,7 @@ void SliceMonitor::RemoveTeam() noexcept {
 void SliceMonitor::ThreadMain() noexcept {
   ::pthread_setname_np(::pthread_self(), "FiberTimeSlices");
   int quiet_checks = 0;
+  next_warning_at_ = {};
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {

@@ -120,7 +120,7 @@ class SliceMonitor {
     const int group_;
     const unsigned index_;
     std::atomic<std::uint64_t> turns_again_{0};  // as WorkerCounters
-    std::atomic<bool>* const is_over_;  // The thread's flag.
+    std::atomic<bool>* const is_over_;           // The thread's flag.
     clockid_t cpu_clock_;
     base::Atomic<bool> asleep_{false};
     std::atomic<std::uint64_t> turn_over_{0};  // The flag was raised for this one.

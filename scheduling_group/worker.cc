@@ -15,7 +15,8 @@
 namespace weft::scheduling_group {
 
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
-    : counters_(&owner->worker_slot(index_in_group).counters), stacks_(&owner->stacks()), 
+    : counters_(&owner->worker_slot(index_in_group).counters),
+      stacks_(&owner->stacks()),
       slice_(counters_, &current, owner->id(), index_in_group) {
   group = owner;
   index = index_in_group;

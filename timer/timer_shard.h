@@ -93,9 +93,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     return progress;
   }
 
-  std::size_t size() const noexcept WEFT_REQUIRES(lock) {
-    return exact_ ? exact_queue_.size() : queue_.size();
-  }
+  std::size_t size() const noexcept WEFT_REQUIRES(lock) { return exact_ ? exact_queue_.size() : queue_.size(); }
 
   // Unlinks what is left in a closed shard. How many nodes that were.
   std::size_t DropAll() noexcept WEFT_REQUIRES(lock) {

@@ -156,7 +156,7 @@ TEST_P(SliceLimitsTest, FibersThatEndMeanwhileAreNamedOrNot) {
     ++calls;
   });
   std::vector<Fiber> fibers;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     fibers.emplace_back(FiberAttributes{.name = "storm"}, [&, i] {
       const auto until = Steady::now() + 5ms + i * 1ms;
       while (Steady::now() < until) {

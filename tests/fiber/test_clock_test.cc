@@ -264,7 +264,8 @@ TEST_P(TestClockTest, ACallbackOnTheTimerThreadFiresInTime) {
 TEST_P(TestClockTest, AKilledTimerIsNoDeadline) {
   InFiber([&] {
     std::vector<std::uint64_t> ids;
-    for (int i = 1; i <= 20; ++i) ids.push_back(SetFiberTimer(Deadline(i * 1min), [](std::uint64_t) { ADD_FAILURE(); }));
+    for (int i = 1; i <= 20; ++i)
+      ids.push_back(SetFiberTimer(Deadline(i * 1min), [](std::uint64_t) { ADD_FAILURE(); }));
     for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));
     EXPECT_EQ(Took([] { FiberSleepFor(1h); }), 1h);
   });

@@ -136,6 +136,51 @@ TEST(ParkerModel, TheOwnerMayDestroyItOnceParkHasReturned) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
+// PK6: the time comes by Expire(), called by who has been told that the owner is parked.
+TEST(ParkerModel, AParkThatExpiresTakesNoUnpark) {
+  const model::Result result = model::Explore(
+      {.name = "parker: expires", .preemptions = model::kUnbounded, .weak_choices = 4}, [](model::Scenario& scenario) {
+        auto* world = scenario.New<World>("world");
+        auto* parked = scenario.New<model::Parker>("parked");
+        scenario.Thread("owner", [=] {
+          bool told = false;
+          const bool unparked = world->parker.ParkUntilExpired([&] {
+            told = true;
+            parked->Unpark();
+          });
+          if (!told) parked->Unpark();
+          if (!unparked) world->parker.Park();
+          MODEL_CHECK(world->data.Read() == 1, "returned without an Unpark()");
+        });
+        scenario.Thread("clock", [=] {
+          parked->Park();
+          static_cast<void>(world->parker.Expire());
+        });
+        scenario.Thread("waker", [=] {
+          world->data.Write(1);
+          world->parker.Unpark();
+        });
+      });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(ParkerModel, ExpireEndsAPark) {
+  const model::Result result =
+      model::Explore({.name = "parker: expires alone", .preemptions = model::kUnbounded, .weak_choices = 4},
+                     [](model::Scenario& scenario) {
+                       auto* world = scenario.New<World>("world");
+                       auto* parked = scenario.New<model::Parker>("parked");
+                       scenario.Thread("owner", [=] {
+                         MODEL_CHECK(!world->parker.ParkUntilExpired([&] { parked->Unpark(); }), "nobody unparks");
+                       });
+                       scenario.Thread("clock", [=] {
+                         parked->Park();
+                         MODEL_CHECK(world->parker.Expire(), "the owner is parked");
+                       });
+                     });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
 // --- PK5: the owner sleeps elsewhere, e.g. in epoll_wait(), which ends for reasons of its own, too. ---
 
 struct Elsewhere : World {
