@@ -9,7 +9,8 @@
 //
 // Both limits are off by default. They are times on the wall, and noticed up to 20 ms late, by a thread that looks at
 // the workers a hundred times a second while one is up; it costs the workers nothing. A fiber that yields has not run
-// for long, even if nobody else was ready.
+// for long, even if nobody else was ready. A worker that waits for a CPU on a busy machine counts as running its fiber:
+// others wait for it just the same.
 #ifndef WEFT_FIBER_SLICE_LIMITS_H_
 #define WEFT_FIBER_SLICE_LIMITS_H_
 

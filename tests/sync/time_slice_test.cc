@@ -217,6 +217,24 @@ const Operation kOperations[] = {
          }
        });
      }},
+    {"FiberEventWaitOutOfTime",
+     [] { return Looping(std::make_shared<FiberEvent>(), [](FiberEvent& event) { EXPECT_FALSE(event.Wait(0s)); }); }},
+    {"FiberSemaphoreAcquireOutOfTime",
+     [] {
+       return Looping(std::make_shared<FiberSemaphore>(0),
+                      [](FiberSemaphore& semaphore) { EXPECT_FALSE(semaphore.Acquire(0s)); });
+     }},
+    {"FiberChannelGetOutOfTime",
+     [] {
+       return Looping(std::make_shared<FiberChannel<int>>(1),
+                      [](FiberChannel<int>& channel) { EXPECT_FALSE(channel.Get(0s).has_value()); });
+     }},
+    {"SleepUntilAPastTime",
+     [] {
+       return Looping(std::make_shared<Deadline>(0s), [](const Deadline& past) {
+         static_cast<void>(synchronization::SleepUntil(past, synchronization::Interruptible::kNo));
+       });
+     }},
     {"FiberSeqLockWrite",
      [] {
        return Looping(std::make_shared<FiberSeqLock>(), [](FiberSeqLock& seqlock) {
