@@ -14,8 +14,8 @@
 //   the error limit     one line for each turn, and the hook
 //
 // Invariant
-//   LS1  A fiber's name is read while it cannot be freed: the reader holds the lock, under which names are freed as long
-//        as there are limits, and then finds the worker still in the fiber's turn. A worker counts the end of a turn
+//   LS1  A fiber's name is read while it cannot be freed: the reader holds the lock, under which names are taken away as
+//        long as there are limits, and then finds the worker still in the fiber's turn. A worker counts the end of a turn
 //        before the fiber may run, and end, elsewhere.
 // Cost where there are no limits: none but a load when a fiber ends that has a name.
 //
@@ -68,7 +68,7 @@ class SliceLimits {
     return std::chrono::nanoseconds(error_ns_.load(std::memory_order_relaxed));
   }
 
-  // While one lives no fiber's name is freed, if there are limits (LS1).
+  // While one lives no fiber's name is taken away, if there are limits (LS1).
   class NameGuard {
    public:
     NameGuard() noexcept : locked_(on()) {

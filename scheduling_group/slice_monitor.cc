@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -16,6 +17,13 @@
 #include "weft/scheduling_group/time_slice.h"
 
 namespace weft::scheduling_group {
+
+namespace {
+
+// Of a name in the log; longer ones are cut.
+constexpr std::size_t kLongestName = 127;
+
+}  // namespace
 
 SliceMonitor::MonitoredWorker::MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group,
                                                unsigned index)
@@ -73,12 +81,18 @@ bool SliceMonitor::MonitoredWorker::Check(TimePoint now) noexcept {
 
 // Nothing: it has left the fiber.
 std::optional<NamedSlice> SliceMonitor::MonitoredWorker::LookAtFiber(TimePoint now) const {
-  const SliceLimits::NameGuard guard;
-  const FiberEntity* const fiber = current_->Look();
-  if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // LS1
   NamedSlice slice;
-  slice.fiber_id = fiber->id();
-  slice.name = fiber->name();
+  char name[kLongestName + 1];
+  {
+    const SliceLimits::NameGuard guard;
+    const FiberEntity* const fiber = current_->Look();
+    if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // LS1
+    slice.fiber_id = fiber->id();
+    const std::size_t length = ::strnlen(fiber->name(), kLongestName);
+    std::memcpy(name, fiber->name(), length);
+    name[length] = '\0';
+  }
+  slice.name = name;
   slice.scheduling_group = group_;
   slice.worker = index_;
   slice.ran_for = now - seen_at_;

@@ -199,8 +199,12 @@ void Worker::Retire(FiberEntity* fiber) {
   fiber->fiber_local_slots = nullptr;
   fiber->execution_context = nullptr;
   if (fiber->name_ != nullptr) {
-    const SliceLimits::NameGuard guard;
-    delete[] std::exchange(fiber->name_, nullptr);
+    const char* name;
+    {
+      const SliceLimits::NameGuard guard;
+      name = std::exchange(fiber->name_, nullptr);
+    }
+    delete[] name;
   }
   auto* on_exit = std::exchange(fiber->on_exit_, nullptr);
   void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
