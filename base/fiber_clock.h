@@ -13,8 +13,8 @@
 //
 // Any thread and any fiber. Never switches.
 //
-// Cost: a load of a word that nobody writes, and a branch, before the steady clock is read. With what timer_shard.h asks
-// setting a timer takes 326 instructions instead of 322, cancelling it 136 instead of 134 (bench/count/count.py).
+// Cost: a load of a word that nobody writes, and a branch, before the steady clock is read. With what timer_shard.h
+// asks setting a timer takes 326 instructions instead of 322, cancelling it 136 instead of 134 (bench/count/count.py).
 // Rejected: a pointer to a clock in each group (a Deadline is made without asking where); an offset that is added to
 // the steady clock (time could not stand still); a second steady clock for tests, by a macro (the library that is
 // tested would not be the one that is shipped).

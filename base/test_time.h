@@ -3,7 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// TestTime: what a test clock (fiber/test_clock.h) must know to move time: whether anybody runs, and who waits for what.
+// TestTime: what a test clock (fiber/test_clock.h) must know to move time: whether anybody runs, and who waits for
+// what.
 //
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime
@@ -20,11 +21,11 @@
 //     lock, open the gate, unlock
 //
 // Invariants
-//   TT1  Time changes and timers fire only while the gate is closed, and then no worker runs a fiber, nor takes one from
-//        a queue, nor a descriptor's event from the kernel. So a fiber never sees time move while it runs, and one worker
-//        finds what became due together in its queue, in order.
-//   TT2  Whoever makes something that lets time move (rests, ends a hold, waits with a deadline, arms a timer) tells the
-//        driver after it.
+//   TT1  Time changes and timers fire only while the gate is closed, and then no worker runs a fiber, nor takes one
+//        from a queue, nor a descriptor's event from the kernel. So a fiber never sees time move while it runs, and one
+//        worker finds what became due together in its queue, in order.
+//   TT2  Whoever makes something that lets time move (rests, ends a hold, waits with a deadline, arms a timer) tells
+//        the driver after it.
 //   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
 //   TT4  A thread in ParkUntil() that was unparked counts as a runner until it has returned.
 // Any thread may call anything that is not marked as the driver's.

@@ -8,13 +8,13 @@
 //
 // OnFiberStop: the hook runs on the fiber's own stack, when its function has returned. Hooks and FiberLocals end in the
 // reverse order of their making: a hook sees the FiberLocals that were there when it was set. It may do all that a
-// fiber may: lock, wait, sleep, set further hooks (which run next). Join() returns after it. A fiber that is left behind
-// unfinished when the runtime ends never runs its hooks.
+// fiber may: lock, wait, sleep, set further hooks (which run next). Join() returns after it. A fiber that is left
+// behind unfinished when the runtime ends never runs its hooks.
 //
-// OnFiberYield: the hooks run, in the order of setting, when the fiber is about to wait, or yields (by itself, or at the
-// end of its time slice), on its own stack; also if it turns out that nobody else is ready. The fiber is half on its
-// way: a hook may not wait, yield or take a lock that others hold; that ends the process, or (where it happens to find
-// the lock free) does not show. Not before a wait that need not wait. Hooks go with the fiber.
+// OnFiberYield: the hooks run, in the order of setting, when the fiber is about to wait, or yields (by itself, or at
+// the end of its time slice), on its own stack; also if it turns out that nobody else is ready. The fiber is half on
+// its way: a hook may not wait, yield or take a lock that others hold; that ends the process, or (where it happens to
+// find the lock free) does not show. Not before a wait that need not wait. Hooks go with the fiber.
 //
 // No exception may leave a hook. Both: a fiber; others end the process. Neither switches.
 // Cost: a fiber that has no hook pays nothing at its end, and a load and a branch before a switch.

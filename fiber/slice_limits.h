@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens when a fiber runs for long without suspending, and so keeps its worker from other fibers: it computes, or
-// calls something that blocks its thread, without FiberYield() or FiberBlocking().
+// What happens when a fiber runs for long without suspending, and so keeps its worker from other fibers: it computes,
+// or calls something that blocks its thread, without FiberYield() or FiberBlocking().
 //
 //   --fiber_slice_warning_ms   a line in the log that names the fiber, at most one a second
 //   --fiber_slice_error_ms     a line of severity ERROR, once for each such run, and a call of the hook below
@@ -23,9 +23,9 @@ namespace weft::fiber {
 // The fiber's id and name, where it runs, and for how long at least; scheduling_group/slice_limits.h has the fields.
 using LongSlice = scheduling_group::LongSlice;
 
-// Called as hook(const LongSlice&) when a fiber passes the error limit, after the log line: e.g. to count it, or to dump
-// stacks. It runs on the thread that watches the slices, and delays it; it may use what plain threads may, but not end
-// the runtime. nullptr: none. Any thread; a call of the former hook may be under way when this returns.
+// Called as hook(const LongSlice&) when a fiber passes the error limit, after the log line: e.g. to count it, or to
+// dump stacks. It runs on the thread that watches the slices, and delays it; it may use what plain threads may, but not
+// end the runtime. nullptr: none. Any thread; a call of the former hook may be under way when this returns.
 template <class Hook>
 void SetSliceErrorHook(Hook&& hook) {
   scheduling_group::SliceLimits::SetHook(std::forward<Hook>(hook));

@@ -16,15 +16,15 @@
 // Made before the runtime starts and destroyed after it has ended; else the process ends with a message. One at a time.
 // The time that it shows is FiberClock::now(); it begins at the steady clock's present.
 //
-// When does time move?  When all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event, no
-// FiberBlocking() call runs, and no plain thread that was woken from a timed wait of Weft's is still on its way. Then it
-// jumps to the first deadline of a sleep, timed wait or timer, of fibers and of threads, and what is due then happens:
-// in the order of deadlines, and of setting where these are equal (with one worker; several set timers side by side).
-// While a fiber runs it sees no time pass.
+// When does time move?  When all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event,
+// no FiberBlocking() call runs, and no plain thread that was woken from a timed wait of Weft's is still on its way.
+// Then it jumps to the first deadline of a sleep, timed wait or timer, of fibers and of threads, and what is due then
+// happens: in the order of deadlines, and of setting where these are equal (with one worker; several set timers side by
+// side). While a fiber runs it sees no time pass.
 //
 //   SetAutoAdvance(false)   time moves by Advance() only
-//   Advance(d)              it moves by d, in steps: at each deadline on the way what is due happens, and runs until all
-//                           workers sleep again. It waits for fibers that run, but not for FiberBlocking() calls.
+//   Advance(d)              it moves by d, in steps: at each deadline on the way what is due happens, and runs until
+//                           all workers sleep again. It waits for fibers that run, but not for FiberBlocking() calls.
 //
 // What follows it: Deadline, FiberClock, FiberSleepFor() and FiberSleepUntil(), timers, the timed waits of all
 // primitives, joins, FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain
@@ -32,7 +32,8 @@
 // What does not: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
 // taken for one of the test clock's, another clock's for as far from now as it is from that clock's present); time-outs
 // in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); gRPC's deadlines;
-// start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness, which are about the machine's time.
+// start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness, which are about the machine's
+// time.
 //
 // Traps
 //   A fiber that waits for another process, or a thread that it has started, is not seen to wait for anything: a

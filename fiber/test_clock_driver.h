@@ -17,8 +17,8 @@
 //        it has returned in a fiber; a thread is not waited for.
 //   TD3  Nothing else changes the time. Without auto-advance it does not go beyond the last end of an Advance().
 //
-// Lock order: mutex_, then TestTime's. User code (callbacks on the timer thread) runs under mutex_, and may call what is
-// public in TestClock.
+// Lock order: mutex_, then TestTime's. User code (callbacks on the timer thread) runs under mutex_, and may call what
+// is public in TestClock.
 #ifndef WEFT_FIBER_TEST_CLOCK_DRIVER_H_
 #define WEFT_FIBER_TEST_CLOCK_DRIVER_H_
 

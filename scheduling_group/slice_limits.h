@@ -14,9 +14,9 @@
 //   the error limit     one line for each turn, and the hook
 //
 // Invariant
-//   LS1  A fiber's name is read while it cannot be freed: the reader holds the lock, under which names are taken away as
-//        long as there are limits, and then finds the worker still in the fiber's turn. A worker counts the end of a turn
-//        before the fiber may run, and end, elsewhere.
+//   LS1  A fiber's name is read while it cannot be freed: the reader holds the lock, under which names are taken away
+//        as long as there are limits, and then finds the worker still in the fiber's turn. A worker counts the end of a
+//        turn before the fiber may run, and end, elsewhere.
 // Cost where there are no limits: none but a load when a fiber ends that has a name.
 //
 // Set(): while no worker runs. SetHook(): any thread. The rest: the monitor, and Retire() in worker.cc.

@@ -10,8 +10,8 @@
 // (bench/count/count.py), as long as no fiber has such a hook; Worker::SwitchTo() knows nothing of it. Only while some
 // fiber has one are others asked whether they do.
 //
-// Rejected: a flag in the entity (line 0 has no room), in the state word (each transition would have to mask it), a test
-// in SwitchTo() (it is also how fibers are entered and left for good).
+// Rejected: a flag in the entity (line 0 has no room), in the state word (each transition would have to mask it), a
+// test in SwitchTo() (it is also how fibers are entered and left for good).
 #ifndef WEFT_SCHEDULING_GROUP_YIELD_HOOKS_H_
 #define WEFT_SCHEDULING_GROUP_YIELD_HOOKS_H_
 

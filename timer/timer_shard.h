@@ -15,8 +15,8 @@
 //   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no
 //        node: what is armed there is not linked and never fires. One that is open for waits only takes no timer with a
 //        callback.
-//   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises again
-//        when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
+//   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises
+//        again when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
 // Shards are never destroyed (shard_set.h): a WaitTimer's or a chunk's `shard` may be locked at any time.
 // Lock order: a leaf. Nothing is called under the lock but TimerNode::fire.
 #ifndef WEFT_TIMER_TIMER_SHARD_H_
