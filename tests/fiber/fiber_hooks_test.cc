@@ -21,6 +21,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
+#include "weft/sync/fiber_semaphore.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {
@@ -114,51 +115,50 @@ TEST_P(FiberHooksTest, WhatAStopHookOwnsIsDestroyedOnce) {
   while (!watched.expired()) std::this_thread::yield();  // The last hook is destroyed after its call.
 }
 
+// The other fiber ends a wait when it has seen the hook run: before the waiter has left, or after.
 TEST_P(FiberHooksTest, YieldHooksRunBeforeEachWaitOfTheirFiberOnly) {
-  std::vector<std::uint64_t> seen;
-  std::uint64_t id = 0;
-  FiberEvent asked;
-  FiberEvent told;
+  std::atomic<int> yields{0};
+  std::atomic<int> waits{0};  // that have been ended
+  FiberEvent sole;
+  FiberSemaphore queued(0);
   Fiber other([&] {
-    asked.Wait();
-    told.Set();
+    for (int wait = 0; wait < 20; ++wait) {
+      while (yields == wait) FiberYield();
+      ++waits;
+      if (wait % 2 == 0) {
+        sole.Set();
+      } else {
+        queued.Release();
+      }
+    }
   });
   Fiber([&] {
-    id = GetFiberId();
-    OnFiberYield([&] { seen.push_back(GetFiberId()); });
-    OnFiberYield([&] { seen.push_back(0); });
-    EXPECT_EQ(seen.size(), 0U);
-    FiberYield();
-    EXPECT_EQ(seen, (std::vector<std::uint64_t>{id, 0}));
-    FiberSleepFor(1ms);
-    EXPECT_EQ(seen.size(), 4U);
-    asked.Set();
-    while (!told.Wait(1ms)) {
+    const std::uint64_t id = GetFiberId();
+    OnFiberYield([&] { EXPECT_EQ(GetFiberId(), id); });
+    OnFiberYield([&] { ++yields; });
+    EXPECT_EQ(yields, 0);
+    for (int wait = 0; wait < 20; ++wait) {
+      if (wait % 2 == 0) {
+        sole.Wait();
+        sole.Reset();
+      } else {
+        EXPECT_TRUE(queued.Acquire(1h));
+      }
+      EXPECT_EQ(yields, wait + 1);
     }
-    FiberEvent set;
-    set.Set();
-    const std::size_t before = seen.size();
-    set.Wait();  // It need not wait.
-    EXPECT_EQ(seen.size(), before);
+    const int before = yields;
+    sole.Set();
+    sole.Wait();  // It need not wait.
+    EXPECT_EQ(yields, before);
+    FiberYield();
+    EXPECT_EQ(yields, before + 1);
   }).Join();
   other.Join();
-  const std::size_t at_its_end = seen.size();
+  EXPECT_EQ(waits, 20);
+  const int at_its_end = yields;
   Fiber([] { FiberYield(); }).Join();
-  EXPECT_EQ(seen.size(), at_its_end);
+  EXPECT_EQ(yields, at_its_end);
   EXPECT_EQ(scheduling_group::fibers_with_yield_hooks, 0U);
-}
-
-TEST_P(FiberHooksTest, YieldHooksRunBeforeASoleWait) {
-  int yields = 0;
-  FiberEvent event;
-  Fiber waiter([&] {
-    OnFiberYield([&] { ++yields; });
-    event.Wait();
-  });
-  FiberSleepFor(1ms);  // It most likely waits by now; if it does not yet, it need not.
-  event.Set();
-  waiter.Join();
-  EXPECT_LE(yields, 1);
 }
 
 TEST_P(FiberHooksTest, AYieldAtTheEndOfATimeSliceIsOne) {
