@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <new>
 #include <string>
 #include <utility>
@@ -14,28 +15,39 @@
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/sync/cancel_node.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft {
 
 namespace fiber::detail {
 
 // Has two owners: the Fiber and the fiber.
-class JoinState : public base::RefCounted<JoinState> {
+class JoinState : public base::RefCounted<JoinState>, public scheduling_group::FiberOwner {
  public:
-  explicit JoinState(std::string fiber_name) : name(std::move(fiber_name)) {}
+  explicit JoinState(std::string fiber_name) : name(std::move(fiber_name)) { on_exit = &OnExit; }
 
-  // FiberEntity's on_exit.
-  static void OnExit(void* arg) {
-    auto* const state = static_cast<JoinState*>(arg);
+  static void OnExit(scheduling_group::FiberOwner* self) {
+    auto* const state = static_cast<JoinState*>(self);
     state->ended.Set();
     state->Release();
+  }
+
+  // StartPlan's.
+  static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept {
+    auto* const state = static_cast<JoinState*>(argument);
+    if (fiber != nullptr) state->id = fiber->id();
+    // release: the fiber's chain of scopes. Pairs with the acquire in synchronization::Cancel().
+    state->scope.owner.store(fiber, std::memory_order_release);
   }
 
   const std::string name;
   // 0 until Submit() knows it.  Written by the spawner before the fiber may run, read by both owners.
   std::uint64_t id = 0;
   FiberEvent ended;
+  synchronization::CancelNode scope;  // the fiber's outermost one
 };
 
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
@@ -46,10 +58,21 @@ JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
     return nullptr;
   }
   state->AddRef();  // The fiber's.
-  plan->options.on_exit = &JoinState::OnExit;
-  plan->options.on_exit_arg = state;
-  plan->id = &state->id;
+  plan->options.owner = state;
+  plan->options.scope = &state->scope;
+  plan->made = &JoinState::OnMade;
+  plan->made_argument = state;
   return state;
+}
+
+void RunCancellable(void (*procedure)(void*), void* argument) {
+  try {
+    procedure(argument);
+  } catch (const FiberCancelled&) {
+    // Fiber::Cancel().
+  }
+  // What the procedure has captured is destroyed undisturbed.
+  scheduling_group::CurrentFiber()->LeaveAllScopes();
 }
 
 void DropJoinState(JoinState* state) {
@@ -120,8 +143,11 @@ bool Fiber::Join(Deadline deadline) {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: ", Describe(*state_), " joins itself");
   if (!state_->ended.IsSet()) scheduling_group::CheckNotForkedChild("Fiber::Join");
-  if (!state_->ended.Wait(deadline)) {
+  const synchronization::WaitResult result =
+      synchronization::WaitAccess::Wait(state_->ended, deadline, synchronization::Interruptible::kYes);
+  if (result != synchronization::WaitResult::kNotified) {
     being_joined_.store(false, std::memory_order_release);
+    synchronization::CheckInterrupted(result);
     return false;
   }
   fiber::detail::JoinState* const state = std::exchange(state_, nullptr);
@@ -129,6 +155,17 @@ bool Fiber::Join(Deadline deadline) {
   being_joined_.store(false, std::memory_order_release);
   state->Release();
   return true;
+}
+
+bool Fiber::Cancel() noexcept {
+  CheckJoinable("Fiber::Cancel");
+  return synchronization::Cancel(&state_->scope);
+}
+
+void Fiber::Interrupt(std::exception_ptr exception) noexcept {
+  CheckJoinable("Fiber::Interrupt");
+  WEFT_CHECK(exception != nullptr, "Fiber::Interrupt: no exception");
+  synchronization::Inject(&state_->scope, std::move(exception));
 }
 
 std::uint64_t Fiber::Id() const noexcept { return state_ != nullptr ? state_->id : 0; }

@@ -37,6 +37,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -58,7 +59,18 @@ class JoinState;
 // Makes `plan` one of a joinable fiber.  The JoinState has two owners at first; DropJoinState is for a refused start.
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);
 void DropJoinState(JoinState* state);
+// In the fiber: calls it, and swallows FiberCancelled.
+void RunCancellable(void (*procedure)(void*), void* argument);
 [[noreturn]] void FailRefusedFiber(const FiberAttributes& attributes);
+
+// What a joinable fiber runs.
+template <class F>
+struct CancellableProcedure {
+  void operator()() {
+    RunCancellable([](void* argument) { static_cast<void>((*static_cast<F*>(argument))()); }, &procedure);
+  }
+  F procedure;
+};
 
 template <class F, class... Args>
 concept FiberProcedure =
@@ -112,7 +124,7 @@ class Fiber {
   // Lets the fiber run on its own.
   void Detach();
 
-  // Waits until the fiber has ended and left its stack.  Fibers and plain threads; blocks only the calling fiber. One
+  // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.  Fibers and plain threads; blocks only the calling fiber. One
   // join of a Fiber at a time: a second one ends the process, as does that of a fiber by itself.
   void Join();
 
@@ -120,6 +132,19 @@ class Fiber {
   [[nodiscard]] bool Join(Deadline deadline);
 
   bool Joinable() const noexcept { return state_ != nullptr; }
+
+  // Cancels all that the fiber does (sync/cancel_scope.h): its waits throw FiberCancelled, which ends it unless it
+  // catches that. Also before it has begun: its first wait throws then. Any fiber and any thread; does not wait for its
+  // end. False: it was cancelled before.
+  bool Cancel() noexcept;
+
+  // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that
+  // has not been thrown yet is replaced. Nothing happens if the fiber has ended. Callers: as Cancel().
+  void Interrupt(std::exception_ptr exception) noexcept;
+  template <class E>
+  requires(!std::same_as<std::remove_cvref_t<E>, std::exception_ptr>) void Interrupt(E&& exception) {
+    Interrupt(std::make_exception_ptr(std::forward<E>(exception)));
+  }
 
   // Of the fiber started, which may have ended; 0 and "" if not joinable.
   std::uint64_t Id() const noexcept;
@@ -145,13 +170,16 @@ class Fiber {
     Guard guard{this, fiber::detail::MakeJoinable(&plan, attributes)};
     if (guard.state == nullptr) return false;
     state_ = guard.state;  // Before the start: Dispatch runs the fiber within it.
+    fiber::detail::CheckNotEmpty("Fiber", f);
     bool started;
     if constexpr (sizeof...(Args) == 0 && fiber::detail::StartProcedure<F>) {
-      started = fiber::detail::Start("Fiber", std::move(plan), std::forward<F>(f));
+      started =
+          fiber::detail::Start("Fiber", std::move(plan),
+                               fiber::detail::CancellableProcedure<std::decay_t<F>>{std::forward<F>(f)});
     } else {
-      fiber::detail::CheckNotEmpty("Fiber", f);
+      auto bound = fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...);
       started = fiber::detail::Start("Fiber", std::move(plan),
-                                     fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...));
+                                     fiber::detail::CancellableProcedure<decltype(bound)>{std::move(bound)});
     }
     if (started) guard.state = nullptr;
     return started;

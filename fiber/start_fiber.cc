@@ -174,12 +174,13 @@ bool Submit(StartPlan& plan, FiberEntity* fiber) {
   plan.context.GiveAway();  // ST2
   FiberExecutionContext* const context = FiberExecutionContext::Current();
   if (WEFT_UNLIKELY(context != nullptr) && plan.options.execution_context == nullptr) Inherit(fiber, context);
-  if (WEFT_UNLIKELY(plan.id != nullptr)) *plan.id = fiber->id();
+  if (WEFT_UNLIKELY(plan.made != nullptr)) plan.made(plan.made_argument, fiber);
   if (plan.policy == Launch::Dispatch && CanDispatchTo(plan.group)) {
     scheduling_group::RunInsteadOfCurrent(fiber);
     return true;
   }
   if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
+  if (plan.made != nullptr) plan.made(plan.made_argument, nullptr);
   DiscardFiber(fiber);
   return false;
 }

@@ -71,7 +71,9 @@ struct StartPlan {
   scheduling_group::StartOptions options;
   ContextReference context;  // options.execution_context (ST2)
   Launch policy = Launch::Post;
-  std::uint64_t* id = nullptr;  // Where the spawner wants the fiber's id, before it may run.
+  // Called when the fiber has been made, before it may run; and again with nullptr if it is not started after all.
+  void (*made)(void* argument, scheduling_group::FiberEntity* fiber) noexcept = nullptr;
+  void* made_argument = nullptr;
 };
 
 // Not 0: some or all starts are refused, see StartIsRefused().

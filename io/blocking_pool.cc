@@ -14,6 +14,9 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
+#include "weft/sync/wait_access.h"
+
+// Last: errno follows a fiber.
 #include "weft/context/switch_safe_errno.h"
 
 namespace weft::io {
@@ -21,6 +24,7 @@ namespace weft::io {
 namespace {
 
 using synchronization::Interruptible;
+using synchronization::WaitAccess;
 using synchronization::WaitResult;
 using Steady = std::chrono::steady_clock;
 
@@ -49,7 +53,7 @@ BlockingPool::~BlockingPool() {
     lock_.lock();
   }
   lock_.unlock();
-  if (!none) all_ended_.Wait();
+  if (!none) WaitAccess::WaitUncancelled(all_ended_);
 }
 
 BlockingCounts BlockingPool::counts() const noexcept {
@@ -74,14 +78,10 @@ WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible
   call->errno_ = errno;
   call->context_ = FiberExecutionContext::Capture();
   call->asked_at_ = Steady::now();
-  const auto wait_for = [&](FiberEvent& event) {
-    if (interruptible == Interruptible::kYes) return event.WaitInterruptibly(deadline);
-    return event.Wait(deadline) ? WaitResult::kNotified : WaitResult::kTimedOut;
-  };
   for (;;) {
     WaitResult result = AcquireCapacity(interruptible, deadline);
     if (result == WaitResult::kNotified && Enqueue(call)) {
-      result = wait_for(call->settled_);
+      result = WaitAccess::Wait(call->settled_, deadline, interruptible);
       if (result != WaitResult::kNotified) result = GiveUp(call, result);
       if (result != WaitResult::kNotified) return result;
       // Settled, so that nobody writes it any more.
@@ -107,12 +107,7 @@ WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline d
                         options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
   // relaxed: statistics.
   waiting_for_capacity_.fetch_add(1, std::memory_order_relaxed);
-  WaitResult result = WaitResult::kNotified;
-  if (interruptible == Interruptible::kYes) {
-    result = capacity_.AcquireInterruptibly(deadline);
-  } else if (!capacity_.Acquire(deadline)) {
-    result = WaitResult::kTimedOut;
-  }
+  const WaitResult result = WaitAccess::Wait(capacity_, deadline, interruptible);
   waiting_for_capacity_.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
@@ -165,11 +160,11 @@ WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
       return why;
     case BlockingCall::Fate::kRan:
       lock_.unlock();
-      call->settled_.Wait();  // On its way.
+      WaitAccess::WaitUncancelled(call->settled_);  // On its way.
       return WaitResult::kNotified;
     case BlockingCall::Fate::kRejected:
       lock_.unlock();
-      call->settled_.Wait();
+      WaitAccess::WaitUncancelled(call->settled_);
       call->Drop();
       return why;
   }

@@ -224,7 +224,7 @@ std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
     case WaitResult::kTimedOut:
       return ErrnoCode(ETIMEDOUT);
     case WaitResult::kInterrupted:
-      return ErrnoCode(EINTR);
+      return ErrnoCode(ECANCELED);
   }
   WEFT_UNREACHABLE();
 }

@@ -11,8 +11,8 @@
 // f is taken by value, moved or copied, as by std::thread and std::async, and called once; std::ref(f) lends it. The
 // call owns it until f has ended. What f refers to is the caller's business:
 //
-//                          FiberBlocking(f)                   FiberBlocking(f, deadline), FiberBlockingInterruptibly()
-//      returns when        f has ended, always                f has ended, or the time is up
+//                          FiberBlocking(f)                   FiberBlocking(f, deadline)
+//      returns when        f has ended, always                f has ended, the time is up, or the wait is cancelled
 //      f may refer to      the caller's locals                what lives on when the caller has gone: f may run on
 //                                                             (capture by value, or a std::shared_ptr)
 //      result              f's: void, move-only, a reference  optional (bool if f returns nothing): no value: given up
@@ -56,6 +56,7 @@
 #include "weft/base/deadline.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/blocking_pool.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_state.h"
 
 namespace weft {
@@ -200,23 +201,14 @@ std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up when the deadline passes: f may then run on, and must not refer to the caller's locals. No
+// The same, but gives up when the deadline passes, or the caller is cancelled (a cancellation point): f may then run on, and must not refer to the caller's locals. No
 // value (false, if f returns nothing): given up.
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};
-  static_cast<void>(io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), &result,
-                                    synchronization::Interruptible::kNo, deadline));
+  synchronization::CheckInterrupted(io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), &result,
+                                                    synchronization::Interruptible::kYes, deadline));
   return result;
-}
-
-// For the layers above: a call that synchronization::InterruptWait() can end, too. kNotified: *result has a value
-// (is true).
-template <class F>
-[[nodiscard]] synchronization::WaitResult FiberBlockingInterruptibly(F&& f, io::detail::LimitedResult<F>* result,
-                                                                     Deadline deadline = {}) {
-  return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), result, synchronization::Interruptible::kYes,
-                         deadline);
 }
 
 // What the pool that was used last does and has done; all 0 if there was none yet. Any thread.

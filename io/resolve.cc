@@ -59,14 +59,14 @@ ResolveResult detail::Resolve(const std::string& host, const std::string& servic
   std::optional<ResolveResult> result;
   // Copies: the thread may still ask when the caller has gone.
   const auto ask = [=] { return Ask(host, service, options); };
-  const synchronization::WaitResult waited = FiberBlockingInterruptibly(ask, &result, deadline);
+  const synchronization::WaitResult waited = RunBlocking(ProcessBlockingPool(), ask, &result, synchronization::Interruptible::kYes, deadline);
   switch (waited) {
     case synchronization::WaitResult::kNotified:
       return *std::move(result);
     case synchronization::WaitResult::kTimedOut:
       return {std::make_error_code(std::errc::timed_out), {}};
     case synchronization::WaitResult::kInterrupted:
-      return {std::make_error_code(std::errc::interrupted), {}};
+      return {std::make_error_code(std::errc::operation_canceled), {}};
   }
   return {};  // Not reached.
 }

@@ -12,7 +12,7 @@
 // and holds a thread so long.
 //
 // Errors
-//   timed_out, interrupted    as in io_result.h
+//   timed_out, operation_canceled as in io_result.h
 //   ResolveCategory()         what getaddrinfo() says: EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
 //                             std::errc::resource_unavailable_try_again) ...
 //   others                    of the system, where getaddrinfo() says EAI_SYSTEM

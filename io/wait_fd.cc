@@ -128,8 +128,11 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
       queue_.unlock();
     } else {
       const WaitResult result = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kYes);
-      if (result == WaitResult::kTimedOut) return LookOnceMore(fd, wanted, closes);
-      if (result == WaitResult::kInterrupted) return {0, ErrnoCode(EINTR)};
+      if (result != WaitResult::kNotified) {
+        const WaitFdResult last = LookOnceMore(fd, wanted, closes);
+        const bool cancelled = result == WaitResult::kInterrupted && last.error == std::errc::timed_out;
+        return cancelled ? WaitFdResult{0, ErrnoCode(ECANCELED)} : last;
+      }
       events = waiter.tag;
     }
     if (events == kClosed) return {0, ErrnoCode(ECANCELED)};
@@ -137,7 +140,7 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
   }
 }
 
-// The time is over, but the reactor may not have told yet what has come before: the last word is the kernel's.
+// The time is over, or the wait is cancelled, but the reactor may not have told yet what has come before: the last word is the kernel's.
 WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes) {
   std::lock_guard guard(mutex_);  // Nobody closes it meanwhile.
   if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};

@@ -33,6 +33,9 @@
 
 namespace weft::scheduling_group {
 
+// The fiber itself: whether its stack is being unwound by an exception.
+inline bool IsUnwinding() noexcept { return context::UncaughtExceptions(*CurrentWorker()) != 0; }
+
 // The fiber itself. Does not switch.
 inline void PrepareToPark(FiberEntity* self) noexcept { self->state().OnParking(); }
 

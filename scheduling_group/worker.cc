@@ -129,6 +129,7 @@ void Worker::FiberMain(context::ThreadState* here) {
   for (;;) {
     context::BeginFloatingPoint(*worker);
     self->Run();
+    if (self->cancel_word.scoped()) self->LeaveAllScopes();  // What ends the fiber's locals is not cancelled.
     if (self->fiber_local_slots != nullptr) fiber_hooks.destroy_fiber_locals(self);
     if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
 
@@ -185,13 +186,12 @@ void Worker::Retire(FiberEntity* fiber) {
   fiber->fiber_local_slots = nullptr;
   fiber->execution_context = nullptr;
   if (fiber->name_ != nullptr) delete[] std::exchange(fiber->name_, nullptr);
-  auto* on_exit = std::exchange(fiber->on_exit_, nullptr);
-  void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
+  FiberOwner* const owner = std::exchange(fiber->owner_, nullptr);
   fiber->state_.OnExited();
   EntityPool::GiveBack(fiber);
-  if (on_exit == nullptr) return;
+  if (owner == nullptr) return;
   must_not_switch = true;
-  on_exit(arg);
+  owner->on_exit(owner);
   must_not_switch = false;
 }
 

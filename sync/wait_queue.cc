@@ -7,11 +7,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <mutex>
 #include <new>
 #include <type_traits>
 
 #include "weft/base/check.h"
 #include "weft/base/process_exit.h"
+#include "weft/scheduling_group/cancel_fence.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
@@ -54,7 +56,8 @@ Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
   // Before anybody can claim: a claimer may unpark at once.
   if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
-  if (fiber_ != nullptr && interruptible == Interruptible::kYes) {
+  interruptible_ = interruptible == Interruptible::kYes && MayBeCancelled(fiber_);
+  if (interruptible_) {
     Begin(&fiber_->current_wait);
   } else {
     Begin(deadline.is_none() ? nullptr : &own_word_);
@@ -66,6 +69,15 @@ WaitResult Waiter::Await(Deadline deadline) noexcept {
 }
 
 WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
+  if (interruptible_) {
+    // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with HeavyCancelFence() in Cancel().
+    scheduling_group::LightCancelFence();
+    if (fiber_->cancel_word.pending() && Claim(WaitResult::kInterrupted)) {
+      scheduling_group::Unpark(fiber_);  // Ourselves: the park is over before it has begun.
+      scheduling_group::ParkPrepared(fiber_);
+      return WaitResult::kInterrupted;
+    }
+  }
   if (deadline.is_none()) {
     scheduling_group::ParkPrepared(fiber_);
     return result();
@@ -102,24 +114,55 @@ void Waiter::Wake() noexcept {
   }
 }
 
-bool SoleWaiter::Await(bool (*publish)(SoleWaiter* self, void* argument) noexcept) noexcept {
+SoleWaiter::Result SoleWaiter::Await(const Place& place, Interruptible interruptible) noexcept {
   fiber_ = scheduling_group::CurrentFiber();
   if (fiber_ == nullptr) {
-    if (!publish(this, argument_)) return false;
+    if (!place.publish(this, argument_)) return Result::kNotPublished;
     parker_.Park();
-    return true;
+    return Result::kNotified;
   }
-  publish_ = publish;
-  published_ = true;
-  scheduling_group::ParkAndPublish(fiber_, &Publish, this);
-  return published_;
+  place_ = place;
+  result_ = Result::kNotified;
+  if (interruptible == Interruptible::kYes && MayBeCancelled(fiber_)) {
+    AwaitCancellably();
+  } else {
+    scheduling_group::ParkAndPublish(fiber_, &Publish, this);
+  }
+  return result_;
 }
 
 bool SoleWaiter::Publish(void* self) noexcept {
   auto* waiter = static_cast<SoleWaiter*>(self);
-  if (waiter->publish_(waiter, waiter->argument_)) return true;
-  waiter->published_ = false;  // The owner still has it alone.
+  if (waiter->place_.publish(waiter, waiter->argument_)) return true;
+  waiter->result_ = Result::kNotPublished;  // The owner still has it alone.
   return false;
+}
+
+void SoleWaiter::AwaitCancellably() noexcept {
+  if (fiber_->cancel_word.pending()) {
+    result_ = Result::kInterrupted;
+    return;
+  }
+  FiberEntity* const fiber = fiber_;
+  // release: a canceller finds the waiter complete. Pairs with the acquire in TakenWait::Of().
+  fiber->current_wait.store(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(this) | kTag),
+                            std::memory_order_release);
+  scheduling_group::ParkAndPublish(fiber, &PublishCancellably, this);
+  fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
+  scheduling_group::LightCancelFence();                            // SW2. Pairs with HeavyCancelFence() in Cancel().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) {
+    fiber->cancel_word.lock();
+    fiber->cancel_word.unlock();
+  }
+}
+
+bool SoleWaiter::PublishCancellably(void* self) noexcept {
+  FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
+  if (!Publish(self)) return false;
+  // From here on *self may be gone, and the fiber another one.
+  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Cancel().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
+  return true;
 }
 
 void SoleWaiter::Wake() noexcept {
@@ -128,6 +171,47 @@ void SoleWaiter::Wake() noexcept {
   } else {
     parker_.Unpark();
   }
+}
+
+TakenWait TakenWait::Of(FiberEntity* fiber) noexcept {
+  TakenWait taken;
+  // acquire: a SoleWaiter. Pairs with the release in AwaitCancellably().
+  void* found = fiber->current_wait.load(std::memory_order_acquire);
+  while (found != nullptr) {
+    const auto address = reinterpret_cast<std::uintptr_t>(found);
+    if ((address & SoleWaiter::kTag) != 0) {
+      auto* const sole = reinterpret_cast<SoleWaiter*>(address & ~SoleWaiter::kTag);
+      if (!sole->place_.withdraw(sole, sole->argument_)) return taken;
+      sole->result_ = SoleWaiter::Result::kInterrupted;
+      taken.fiber_ = fiber;
+      taken.published_ = true;
+      return taken;
+    }
+    if (WaitNode::ClaimFound(&fiber->current_wait, &found, WaitResult::kInterrupted)) {
+      taken.fiber_ = fiber;
+      return taken;
+    }
+  }
+  return taken;
+}
+
+void TakenWait::Wake() const noexcept {
+  if (published_) {
+    scheduling_group::UnparkPublished(fiber_);
+  } else {
+    scheduling_group::Unpark(fiber_);
+  }
+}
+
+WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
+  // The canceller that has set kPending may not have come to its own fence yet (SW2).
+  scheduling_group::HeavyCancelFence();
+  TakenWait taken;
+  {
+    std::lock_guard guard(fiber->cancel_word);
+    if (fiber->cancel_word.pending()) taken = TakenWait::Of(fiber);
+  }
+  if (taken) taken.Wake();
 }
 
 WEFT_COLD void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept {
@@ -160,13 +244,6 @@ void WakeAll(WaitList* claimed) noexcept {
   } else if (count != 0) {
     scheduling_group::UnparkRemote(fibers, count);
   }
-}
-
-bool InterruptWait(FiberEntity* fiber) noexcept {
-  auto* waiter = static_cast<Waiter*>(WaitNode::ClaimFrom(&fiber->current_wait, WaitResult::kInterrupted));
-  if (waiter == nullptr) return false;
-  waiter->Wake();
-  return true;
 }
 
 namespace {

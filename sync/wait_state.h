@@ -8,13 +8,13 @@
 // own.
 //
 // A WaitNode is one wait: it stands on the waiter's stack, in the list of the primitive it waits for. Up to three may
-// want to end it: a notifier, its time-out, an interruption. They settle it by one read-modify-write on the decision
+// want to end it: a notifier, its time-out, a cancellation. They settle it by one read-modify-write on the decision
 // word, which holds the node's address as long as the wait is undecided:
 //
 //                Begin                 Claim(kNotified)      notifier, holding the lock of the list
 //      no wait --------> undecided --- ClaimUnseen(word)     time-out of a fiber: TimerWorker
 //         ^              word = node   Claim(kTimedOut)      time-out of a thread: itself
-//         |                  |         ClaimFrom(word, ...)  interrupter: knows only where the word is
+//         |                  |         ClaimFound(word, ...) canceller: knows only where the word is
 //         |                  |
 //         |                  | the winner writes the result
 //         |                  v
@@ -25,7 +25,7 @@
 //      owner                  always; but it returns from its wait only as WS5 says
 //      notifier               while it holds the list's lock and the node is in the list; after winning, until its wake
 //      time-out               never: it has copied what it needs, and the owner disarms it before it returns
-//      interrupter            only after winning, until its wake. Before, it touches nothing but the word
+//      canceller              only after winning, until its wake. Before, it touches nothing but the word
 //
 // Invariants
 //   WS1  Of all claims on one wait exactly one succeeds.
@@ -42,10 +42,10 @@
 //        hands its waiters on to the mutex). Who takes it out of there has won it; the former contenders go on failing.
 //
 // The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that an
-// interrupter may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
+// canceller may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
 // is again the fiber's present wait. Other waits that need a word have it in the Waiter.
 //
-// Rejected: a state word in the node for the interrupter too (it would need the node to stay, hence a hazard pointer or
+// Rejected: a state word in the node for the canceller too (it would need the node to stay, hence a hazard pointer or
 // a count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would have to take it,
 // and the primitive may be gone by then: the notifier's waiter returns and destroys it while the timer of another
 // waiter of the same notification has not been disarmed yet).
@@ -77,7 +77,7 @@ class WaitNode {
     result_ = WaitResult::kNotified;
     handed_on_ = false;
     word_ = word;
-    // release: an interrupter finds the node complete. Pairs with the acquire in ClaimFrom().
+    // release: an canceller finds the node complete. Pairs with the acquire in ClaimFound().
     if (word != nullptr) word->store(this, std::memory_order_release);
   }
 
@@ -102,19 +102,16 @@ class WaitNode {
     return word->compare_exchange_strong(undecided, nullptr, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
-  // One who knows only the word. The node it decided, whose owner the caller must wake; nullptr: there is no wait to
-  // end.
-  [[nodiscard]] static WaitNode* ClaimFrom(DecisionWord* word, WaitResult how) noexcept {
-    void* node = word->load(std::memory_order_relaxed);  // Only to be compared; the exchange makes it ours.
+  // A canceller, which knows only the word, and has read `*found` there: not null, and a node. True: it is decided, and
+  // the caller must wake the node's owner. False: read anew.
+  [[nodiscard]] static bool ClaimFound(DecisionWord* word, void** found, WaitResult how) noexcept {
+    void* const node = *found;
     // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means
-    // that this wait was decided, or even that the next one has begun: which is then the one to end.
-    while (node != nullptr &&
-           !word->compare_exchange_weak(node, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
-    }
-    if (node == nullptr) return nullptr;
-    auto* claimed = static_cast<WaitNode*>(node);
-    claimed->result_ = how;
-    return claimed;
+    // that this wait was decided, or even that the next one has begun: which is then the one to end. acquire there, too:
+    // that may be a SoleWaiter's (wait_queue.h).
+    if (!word->compare_exchange_weak(*found, nullptr, std::memory_order_acquire, std::memory_order_acquire)) return false;
+    static_cast<WaitNode*>(node)->result_ = how;
+    return true;
   }
 
   // The owner, or a claimer about to take up its claim: whether it has been decided. Only a hint while others may

@@ -20,6 +20,12 @@ namespace weft::timer {
 
 struct TimerEntry;
 
+// What a timer wants to be done by the timer thread when the lock has been dropped, for all of a batch at once. It may
+// not block for long. The timer's owner must not let the node go before this is over.
+struct DeferredTimer {
+  void (*run)(DeferredTimer* const* due, std::size_t count) = nullptr;  // the same for all there are
+};
+
 class FireContext {
  public:
   // As many nodes fire under one hold of a lock. At some 20 ns each, with a cache miss: 5 us, the length of SpinLock's
@@ -43,16 +49,27 @@ class FireContext {
     entries_[entry_count_++] = entry;
   }
 
+  // Once per `fire`, for what neither of these does.
+  void Defer(DeferredTimer* timer) noexcept {
+    WEFT_DCHECK(deferred_count_ < kCapacity, "FireContext::Defer: called twice by one timer");
+    deferred_[deferred_count_++] = timer;
+  }
+
   scheduling_group::FiberEntity* const* ready() const noexcept { return ready_; }
   std::size_t ready_count() const noexcept { return ready_count_; }
   TimerEntry* const* entries() const noexcept { return entries_; }
   std::size_t entry_count() const noexcept { return entry_count_; }
+  void RunDeferred() const noexcept {
+    if (deferred_count_ != 0) deferred_[0]->run(deferred_, deferred_count_);
+  }
 
  private:
   std::size_t ready_count_ = 0;
   std::size_t entry_count_ = 0;
+  std::size_t deferred_count_ = 0;
   scheduling_group::FiberEntity* ready_[kCapacity];
   TimerEntry* entries_[kCapacity];
+  DeferredTimer* deferred_[kCapacity];
 };
 
 }  // namespace weft::timer

@@ -188,6 +188,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   // relaxed: statistics; written by this thread only.
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
+  context.RunDeferred();
   if (context.entry_count() != 0) callback_runner_.RunDue(context.entries(), context.entry_count());
 }
 

@@ -27,7 +27,7 @@
 // group's last fibers are waited for, so that timers start no more of them; Stop() when they have ended, or are left
 // behind; destroyed when the workers have been joined. After Stop() timers that are armed never fire.
 //
-// What `fire` may do: decide, by atomics, who ended the wait; FireContext::Ready(). It may not block, switch, take
+// What `fire` may do: decide, by atomics, who ended the wait; FireContext::Ready() or Defer(). It may not block, switch, take
 // another lock, arm or disarm, nor touch the node after the wait's owner may return.
 //
 // Rejected: workers that poll the queue between two fibers (no thread needed, but a worker busy in a long fiber makes
