@@ -28,6 +28,10 @@ class SchedulingGroup {
   timer::TimerWorker* timers = nullptr;
 };
 
+struct FiberOwner {
+  void (*on_exit)(FiberOwner* self) = nullptr;
+};
+
 class FiberEntity {
  public:
   std::uint64_t id() const noexcept { return reinterpret_cast<std::uintptr_t>(this) / sizeof(FiberEntity); }
