@@ -11,44 +11,15 @@
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/ref_ptr.h"
-#include "weft/scheduling_group/describe_fiber.h"
+#include "weft/fiber/join_state.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
-#include "weft/sync/cancel_node.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/fiber_event.h"
 #include "weft/sync/wait_access.h"
 
 namespace weft {
 
 namespace fiber::detail {
-
-// Has two owners: the Fiber and the fiber.
-class JoinState : public base::RefCounted<JoinState>, public scheduling_group::FiberOwner {
- public:
-  explicit JoinState(std::string fiber_name) : name(std::move(fiber_name)) { on_exit = &OnExit; }
-
-  static void OnExit(scheduling_group::FiberOwner* self) {
-    auto* const state = static_cast<JoinState*>(self);
-    state->ended.Set();
-    state->Release();
-  }
-
-  // StartPlan's.
-  static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept {
-    auto* const state = static_cast<JoinState*>(argument);
-    if (fiber != nullptr) state->id = fiber->id();
-    // release: the fiber's chain of scopes. Pairs with the acquire in synchronization::Cancel().
-    state->scope.owner.store(fiber, std::memory_order_release);
-  }
-
-  const std::string name;
-  // 0 until Submit() knows it.  Written by the spawner before the fiber may run, read by both owners.
-  std::uint64_t id = 0;
-  FiberEvent ended;
-  synchronization::CancelNode scope;  // the fiber's outermost one
-};
 
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
   JoinState* state;
@@ -57,11 +28,7 @@ JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  state->AddRef();  // The fiber's.
-  plan->options.owner = state;
-  plan->options.scope = &state->scope;
-  plan->made = &JoinState::OnMade;
-  plan->made_argument = state;
+  state->Join(plan);
   return state;
 }
 
@@ -71,12 +38,11 @@ void RunCancellable(void (*procedure)(void*), void* argument) {
   } catch (const FiberCancelled&) {
     // Fiber::Cancel().
   }
-  // What the procedure has captured is destroyed undisturbed.
-  scheduling_group::CurrentFiber()->LeaveAllScopes();
+  LeaveScopesOfCaller();
 }
 
 void DropJoinState(JoinState* state) {
-  state->Release();
+  state->NotStarted();
   state->Release();
 }
 
@@ -91,9 +57,7 @@ void FailRefusedFiber(const FiberAttributes& attributes) {
 
 namespace {
 
-std::string Describe(const fiber::detail::JoinState& state) {
-  return scheduling_group::DescribeFiber(state.name, state.id);
-}
+std::string Describe(const fiber::detail::JoinState& state) { return state.Describe(); }
 
 // A fiber in Join() would find the state gone.
 void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_joined,

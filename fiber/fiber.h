@@ -7,14 +7,12 @@
 //   worker.Join();
 //   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down
 //
-// A Fiber holds a JoinState, a small object with two owners: the Fiber and the running fiber.  The fiber's end (after
+// A Fiber holds a JoinState (join_state.h, FB2), a small object with two owners: the Fiber and the running fiber.  The fiber's end (after
 // its stack has been left and given back) sets the event in it; Join() waits for that event.  A detached fiber needs
 // none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
 //
 // Invariants
 //   FB1  a joinable Fiber has exactly one JoinState, and no other Fiber has it.
-//   FB2  the JoinState is alive until both its owners have let go, so that a Fiber may go away the moment Join()
-//        returned.
 //   FB3  refused means not run: the callable is destroyed in the caller.
 //
 // A fiber inherits its spawner's FiberExecutionContext, in whatever way it was started, unless its attributes give it
