@@ -16,6 +16,7 @@
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/sync/wait_queue.h"
 
 #include "fiber/runtime_fixture.h"
 
@@ -164,7 +165,7 @@ TEST_P(FiberTaskTest, InterruptRaisesAnExceptionOnce) {
       }
       FiberSleepFor(1ms);  // Once.
     });
-    while (!waits) std::this_thread::yield();
+    while (!waits) synchronization::YieldFiberOrThread();
     fiber.Interrupt(std::runtime_error("wake up"));
     fiber.Join();
     EXPECT_EQ(raised, 1);
