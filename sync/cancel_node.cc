@@ -215,7 +215,7 @@ std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFE
   return taken;
 }
 
-void InheritCancellation(FiberEntity* fiber) noexcept {
+void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
   std::lock_guard guard(fiber->cancel_word);
   fiber->cancel_word.Add(BitsOf(fiber));

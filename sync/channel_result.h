@@ -19,6 +19,11 @@
 
 namespace weft {
 
+namespace synchronization {
+template <class T>
+class GetCase;
+}  // namespace synchronization
+
 template <class T>
 class FiberChannel;
 template <class T>
@@ -78,6 +83,9 @@ class [[nodiscard]] ChannelItem {
  private:
   friend class FiberChannel<T>;
   friend class FiberBlockingBoundedQueue<T>;
+  friend class synchronization::GetCase<T>;
+
+  ChannelItem(std::optional<T>&& item, ChannelResult result) noexcept : item_(std::move(item)), result_(result) {}
 
   std::optional<T> item_;
   ChannelResult result_ = ChannelResult::kWouldBlock;

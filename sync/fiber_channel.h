@@ -63,6 +63,7 @@
 #include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
+#include "weft/sync/wait_access.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -129,6 +130,9 @@ class FiberChannel {
   void CloseNow() noexcept { Close(/*drop_items=*/true); }
 
  private:
+  friend class synchronization::GetCase<T>;
+  friend class synchronization::PutCase<T>;
+
   // CH4
   using Lock = std::conditional_t<std::is_trivially_copyable_v<T>, base::SpinLock, FiberMutex>;
 
@@ -168,6 +172,15 @@ class FiberChannel {
 
   ChannelResult TryPutLocked(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     lock_.lock();
+    return PutHere(item);
+  }
+  ChannelResult TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    lock_.lock();
+    return GetHere(item);
+  }
+
+  // With the lock.
+  ChannelResult PutHere(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (closed_) {
       lock_.unlock();
       return ChannelResult::kClosed;
@@ -187,8 +200,7 @@ class FiberChannel {
     return ChannelResult::kWouldBlock;
   }
 
-  ChannelResult TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    lock_.lock();
+  ChannelResult GetHere(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     synchronization::Waiter* putter = nullptr;
     if (count_ != 0) {
       PopItem(item);

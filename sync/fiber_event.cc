@@ -79,20 +79,40 @@ WaitResult FiberEvent::WaitUnset(Deadline deadline, Interruptible interruptible)
   return WaitSlow(deadline, interruptible);
 }
 
+// With the queue's lock. False: it is set.
+bool FiberEvent::MarkQueued() noexcept {
+  // acquire, both: as in IsSet(). relaxed on success: Set() looks into the queue under its lock.
+  std::uintptr_t found = word_.load(std::memory_order_acquire);
+  do {
+    if (found == kSet) return false;
+  } while ((found & kQueued) == 0 &&
+           !word_.compare_exchange_weak(found, found | kQueued, std::memory_order_relaxed, std::memory_order_acquire));
+  return true;
+}
+
 WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible) noexcept {
   if (!deadline.is_none() && deadline.expired()) return WaitResult::kTimedOut;
   Waiter waiter;
   queue_.lock();
-  // acquire, both: as in IsSet(). relaxed on success: Set() looks into the queue under its lock.
-  std::uintptr_t found = word_.load(std::memory_order_acquire);
-  do {
-    if (found == kSet) {
-      queue_.unlock();
-      return WaitResult::kNotified;
-    }
-  } while ((found & kQueued) == 0 &&
-           !word_.compare_exchange_weak(found, found | kQueued, std::memory_order_relaxed, std::memory_order_acquire));
+  if (!MarkQueued()) {
+    queue_.unlock();
+    return WaitResult::kNotified;
+  }
   return queue_.Wait(&waiter, deadline, interruptible);
+}
+
+bool FiberEvent::EnterShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  const bool waits = MarkQueued();
+  if (waits) queue_.EnqueueShared(waiter);
+  queue_.unlock();
+  return waits;
+}
+
+void FiberEvent::LeaveShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  queue_.LeaveUnnotified(waiter);
+  queue_.unlock();
 }
 
 }  // namespace weft

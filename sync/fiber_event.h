@@ -97,7 +97,13 @@ class FiberEvent {
   static_assert(alignof(synchronization::SoleWaiter) > (kSet | kQueued));
 
   friend struct synchronization::WaitAccess;
+  template <class Primitive>
+  friend class synchronization::QueueCase;
 
+  // For a selection, all three; EnterShared(): false: it need not wait.
+  bool TryShared() noexcept { return IsSet(); }
+  bool EnterShared(synchronization::Waiter* waiter) noexcept;
+  void LeaveShared(synchronization::Waiter* waiter) noexcept;
   synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return IsSet() ? synchronization::WaitResult::kNotified : WaitUnset(deadline, interruptible);
@@ -105,6 +111,7 @@ class FiberEvent {
   synchronization::WaitResult WaitUnset(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   synchronization::SoleWaiter::Result WaitAsSole(synchronization::Interruptible interruptible) noexcept;
   synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  bool MarkQueued() noexcept WEFT_REQUIRES(queue_);
   void SetSlow() noexcept;
 
   base::Atomic<std::uintptr_t> word_{0};

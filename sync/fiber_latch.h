@@ -106,12 +106,19 @@ class FiberLatch {
   static constexpr std::ptrdiff_t kMaxCount = PTRDIFF_MAX >> 1;
 
   friend struct synchronization::WaitAccess;
+  template <class Primitive>
+  friend class synchronization::QueueCase;
 
+  // For a selection, all three; EnterShared(): false: it need not wait.
+  bool TryShared() const noexcept { return TryWait(); }
+  bool EnterShared(synchronization::Waiter* waiter) const noexcept;
+  void LeaveShared(synchronization::Waiter* waiter) const noexcept;
   synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) const noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return TryWait() ? synchronization::WaitResult::kNotified : WaitSlow(deadline, interruptible);
   }
 
+  bool MarkWaiters() const noexcept WEFT_REQUIRES(queue_);
   void OpenSlow() noexcept;
   synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) const noexcept;
 

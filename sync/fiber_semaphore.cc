@@ -73,11 +73,36 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   const WaitResult result = queue_.Wait(&waiter, deadline, interruptible);
   if (result != WaitResult::kNotified) {
     queue_.lock();
-    // SE2. relaxed: it carries nothing; a read-modify-write, so that who sees the sole waiter there sees what is in it.
-    if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
+    ForgetQueueIfEmpty();
     queue_.unlock();
   }
   return result;
+}
+
+// SE2. With the queue's lock.
+void FiberSemaphore::ForgetQueueIfEmpty() noexcept {
+  // relaxed: it carries nothing; a read-modify-write, so that who sees the sole waiter there sees what is in it.
+  if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
+}
+
+// Only a look: the selection, which may not take a unit before it has decided to, comes again if there is one.
+bool FiberSemaphore::EnterShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  bool waits = (word & kQueued) != 0;
+  while (!waits && !HasUnit(word)) {
+    waits = word_.compare_exchange_weak(word, word | kQueued, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  if (waits) queue_.EnqueueShared(waiter);
+  queue_.unlock();
+  return waits;
+}
+
+void FiberSemaphore::LeaveShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  queue_.LeaveUnnotified(waiter);
+  ForgetQueueIfEmpty();
+  queue_.unlock();
 }
 
 WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexcept {

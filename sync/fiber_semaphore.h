@@ -131,7 +131,13 @@ class FiberSemaphore {
   }
 
   friend struct synchronization::WaitAccess;
+  template <class Primitive>
+  friend class synchronization::QueueCase;
 
+  // For a selection, all three; EnterShared(): false: it need not wait.
+  bool TryShared() noexcept { return TryAcquire(); }
+  bool EnterShared(synchronization::Waiter* waiter) noexcept;
+  void LeaveShared(synchronization::Waiter* waiter) noexcept;
   synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) noexcept {
     scheduling_group::YieldIfSliceIsOver();
     return TryAcquire() ? synchronization::WaitResult::kNotified : AwaitUnit(deadline, interruptible);
@@ -145,6 +151,7 @@ class FiberSemaphore {
   synchronization::WaitResult AwaitUnit(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   synchronization::SoleWaiter::Result AcquireAsSole(synchronization::Interruptible interruptible) noexcept;
   synchronization::WaitResult AcquireSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  void ForgetQueueIfEmpty() noexcept WEFT_REQUIRES(queue_);
   void ReleaseToWaiters(std::ptrdiff_t units) noexcept;
   void ReleaseToQueue(std::ptrdiff_t units) noexcept;
 

@@ -13,6 +13,14 @@
 
 namespace weft::synchronization {
 
+// select.h
+template <class Primitive>
+class QueueCase;
+template <class T>
+class GetCase;
+template <class T>
+class PutCase;
+
 struct WaitAccess {
   // kInterrupted: it was cancelled; ThrowInterrupted() says so.
   template <class Primitive>

@@ -110,6 +110,14 @@ void Waiter::Wake() noexcept {
   if (fiber_ != nullptr) {
     scheduling_group::Unpark(fiber_);
   } else {
+    WakeOther();
+  }
+}
+
+void Waiter::WakeOther() noexcept {
+  if (target_ != nullptr) {
+    target_->wake(target_);
+  } else {
     parker_.Unpark();
   }
 }
@@ -229,7 +237,7 @@ void WakeAll(WaitList* claimed) noexcept {
   // PopFront() touches the neighbours, which we still own.
   while (auto* waiter = static_cast<Waiter*>(claimed->PopFront())) {
     if (waiter->fiber_ == nullptr) {
-      waiter->parker_.Unpark();
+      waiter->WakeOther();
       continue;
     }
     fibers[count++] = waiter->fiber_;
@@ -292,12 +300,9 @@ WaitResult WaitQueue::Wait(Waiter* waiter, Deadline deadline, Interruptible inte
 WaitResult WaitQueue::Await(Waiter* waiter, Deadline deadline) noexcept {
   const WaitResult result = waiter->Await(deadline);
   if (result == WaitResult::kNotified) return result;
-  base::SpinLockGuard guard(lock_);
-  if (waiter->linked()) {
-    waiters_.Remove(waiter);
-  } else {
-    --passed_over_;  // WQ5
-  }
+  lock();
+  LeaveUnnotified(waiter);
+  unlock();
   return result;
 }
 

@@ -72,10 +72,17 @@ inline bool MayBeCancelled(const FiberEntity* self) noexcept {
 // (process_exit.h).
 void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
 
+// What a waker wakes instead of a fiber or a thread: one that waits for several things (selection.h).
+struct WakeTarget {
+  void (*wake)(WakeTarget* self) noexcept;
+};
+
 // A fiber or thread that waits. Lives on its stack, for one wait at a time.
 class Waiter : public WaitNode {
  public:
   Waiter() noexcept;  // The calling fiber or thread.
+  // One of several waits: the wake goes to `target`.
+  explicit Waiter(WakeTarget* target) noexcept : fiber_(nullptr), target_(target) {}
 
   // The owner, holding the lock that guards the list, before it enters it. From here on it must call Await().
   void Prepare(Deadline deadline, Interruptible interruptible) noexcept;
@@ -103,7 +110,10 @@ class Waiter : public WaitNode {
   WaitResult AwaitFiber(Deadline deadline) noexcept;
   WaitResult AwaitThread(Deadline deadline) noexcept;
 
-  FiberEntity* const fiber_;  // nullptr: a thread
+  void WakeOther() noexcept;
+
+  FiberEntity* const fiber_;             // nullptr: a thread, or a target
+  WakeTarget* const target_ = nullptr;
   bool interruptible_ = false;
   DecisionWord own_word_{nullptr};
   base::Parker parker_;  // a thread's parker
@@ -246,6 +256,18 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
     waiters_.PushBack(waiter);
   }
   [[nodiscard]] WaitResult Await(Waiter* waiter, Deadline deadline) noexcept WEFT_EXCLUDES(this);
+
+  // One of several waits (selection.h), which has begun. LeaveUnnotified() must follow, unless it was notified.
+  void EnqueueShared(Waiter* waiter) noexcept WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    waiters_.PushBack(waiter);
+  }
+  void LeaveUnnotified(Waiter* waiter) noexcept WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (waiter->linked()) {
+      waiters_.Remove(waiter);
+    } else {
+      --passed_over_;  // WQ5
+    }
+  }
 
   // --- The waking side ---
 

@@ -77,15 +77,25 @@ class WaitNode {
     result_ = WaitResult::kNotified;
     handed_on_ = false;
     word_ = word;
+    token_ = this;
     // release: an canceller finds the node complete. Pairs with the acquire in ClaimFound().
     if (word != nullptr) word->store(this, std::memory_order_release);
+  }
+
+  // The same for one of several nodes of which the first that is notified decides for all: they share a word, which
+  // holds `token` as long as they are undecided. Its owner has written that (selection.h).
+  void BeginShared(DecisionWord* word, void* token) noexcept {
+    result_ = WaitResult::kTimedOut;
+    handed_on_ = false;
+    word_ = word;
+    token_ = token;
   }
 
   // One who would end the wait and may touch the node (see the table). True: it is decided so, and the caller must wake
   // the owner. False: somebody else has decided it; the caller forgets the node.
   [[nodiscard]] bool Claim(WaitResult how) noexcept {
     if (word_ == nullptr) return true;  // WS6: the caller is a notifier and holds the lock.
-    void* undecided = this;
+    void* undecided = token_;
     // acquire: what the owner and the list's lock holders wrote to the node, for the time-out, which holds no such
     // lock; pairs with the release in Begin(). relaxed on failure: the node is not looked at any more.
     if (!word_->compare_exchange_strong(undecided, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -118,7 +128,7 @@ class WaitNode {
   // claim.
   bool decided() const noexcept {
     // relaxed: whoever sees true still waits for the wake, which carries everything.
-    return word_ != nullptr && word_->load(std::memory_order_relaxed) != this;
+    return word_ != nullptr && word_->load(std::memory_order_relaxed) != token_;
   }
 
   // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a further claim
@@ -140,6 +150,7 @@ class WaitNode {
   WaitNode* next_ = nullptr;
   WaitNode* prev_ = nullptr;
   DecisionWord* word_ = nullptr;
+  void* token_ = nullptr;  // what the word holds while this is undecided
   WaitResult result_ = WaitResult::kNotified;
   bool handed_on_ = false;  // Guarded by the lock of the list.
 };
@@ -155,6 +166,18 @@ class WaitList {
   WaitList& operator=(const WaitList&) = delete;
 
   bool empty() const noexcept { return first() == nullptr; }
+
+  // Whether there is a wait that does not share `word`.
+  bool HasOtherThan(const WaitNode::DecisionWord* word) const noexcept {
+    const WaitNode* const front = first();
+    if (front == nullptr) return false;
+    const WaitNode* node = front;
+    do {
+      if (node->word() != word) return true;
+      node = node->next_;
+    } while (node != front);
+    return false;
+  }
 
   // Any thread. "True" is reliable for a caller that is ordered after all enqueuers it cares for by other means.
   bool empty_hint() const noexcept { return first() == nullptr; }
