@@ -171,9 +171,8 @@ class Fiber {
     fiber::detail::CheckNotEmpty("Fiber", f);
     bool started;
     if constexpr (sizeof...(Args) == 0 && fiber::detail::StartProcedure<F>) {
-      started =
-          fiber::detail::Start("Fiber", std::move(plan),
-                               fiber::detail::CancellableProcedure<std::decay_t<F>>{std::forward<F>(f)});
+      started = fiber::detail::Start("Fiber", std::move(plan),
+                                     fiber::detail::CancellableProcedure<std::decay_t<F>>{std::forward<F>(f)});
     } else {
       auto bound = fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...);
       started = fiber::detail::Start("Fiber", std::move(plan),

@@ -89,7 +89,8 @@ template <class T, class F>
 struct TaskProcedure {
   void operator()() {
     RunTask(
-        state, [](void* self) { SetResult(static_cast<TaskProcedure*>(self)->state, static_cast<TaskProcedure*>(self)->f); },
+        state,
+        [](void* self) { SetResult(static_cast<TaskProcedure*>(self)->state, static_cast<TaskProcedure*>(self)->f); },
         this);
   }
   TaskState<T>* state;  // The fiber has a reference.
@@ -108,7 +109,8 @@ class [[nodiscard]] FiberTask {
 
   // Runs f() in a new fiber. Throws TaskRefused if it is not started (and bad_alloc, and what copying f throws).
   template <class F>
-  requires(!std::same_as<std::remove_cvref_t<F>, FiberTask> && fiber::detail::StartProcedure<F>) explicit FiberTask(F&& f)
+  requires(!std::same_as<std::remove_cvref_t<F>, FiberTask> &&
+           fiber::detail::StartProcedure<F>) explicit FiberTask(F&& f)
       : FiberTask(FiberAttributes(), std::forward<F>(f)) {}
   template <class F>
   requires fiber::detail::StartProcedure<F> FiberTask(const FiberAttributes& attributes, F&& f)
@@ -143,8 +145,8 @@ class [[nodiscard]] FiberTask {
     if constexpr (!std::is_void_v<T>) return *std::move(state->value);
   }
   // The same; nothing (false) if the deadline has passed: then the task is still Valid().
-  [[nodiscard]] std::conditional_t<std::is_void_v<T>, bool, std::optional<T>> Get(Deadline deadline)
-      requires(std::is_void_v<T> || std::is_move_constructible_v<T>) {
+  [[nodiscard]] std::conditional_t<std::is_void_v<T>, bool, std::optional<T>> Get(Deadline deadline) requires(
+      std::is_void_v<T> || std::is_move_constructible_v<T>) {
     if (!Wait(deadline)) return {};
     if constexpr (std::is_void_v<T>) {
       Get();

@@ -31,7 +31,8 @@ ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
 }
 
 ScopeCore::~ScopeCore() {
-  WEFT_CHECK(live_.load(std::memory_order_relaxed) == 1, "FiberScope: a fiber was spawned while the scope was destroyed");
+  WEFT_CHECK(live_.load(std::memory_order_relaxed) == 1,
+             "FiberScope: a fiber was spawned while the scope was destroyed");
   timer_.Disarm();
   if (owner_ == nullptr) return;
   WEFT_CHECK(scheduling_group::CurrentFiber() == owner_, "FiberScope: destroyed by another fiber than it was made by");
@@ -45,7 +46,7 @@ ScopeCore::Slot* ScopeCore::BeginSpawn() {
     if (limited_) units_.Release();
     return nullptr;
   }
-  live_.fetch_add(1, std::memory_order_relaxed);  // SR2: it is not 0. The start carries it to the child.
+  live_.fetch_add(1, std::memory_order_relaxed);  // FO2: it is not 0. The start carries it to the child.
   return slot;
 }
 
@@ -92,7 +93,7 @@ void ScopeCore::OnFailed(std::exception_ptr exception) noexcept {
       WEFT_LOG_EVERY_SECOND(ERROR, "FiberScope: no memory to keep an exception of a fiber");
     }
   }
-  if (policy_ == ScopePolicy::kAllMustSucceed) Cancel();  // SR4
+  if (policy_ == ScopePolicy::kAllMustSucceed) Cancel();  // FO4
 }
 
 void ScopeCore::OnChildExit(FiberOwner* slot) {
@@ -104,7 +105,7 @@ void ScopeCore::EndChild(Slot* slot) noexcept {
   children_.Free(slot);
   if (limited_) units_.Release();
   // release: what the child did. acquire: the last one hands on what all others did. Pairs with that in Await().
-  if (live_.fetch_sub(1, std::memory_order_acq_rel) == 1) all_ended_.Set();  // SR2
+  if (live_.fetch_sub(1, std::memory_order_acq_rel) == 1) all_ended_.Set();  // FO2
 }
 
 void ScopeCore::SetDeadline(Deadline deadline) noexcept {

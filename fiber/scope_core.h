@@ -15,12 +15,12 @@
 //   it is started
 //
 // Invariants
-//   SR1  Nothing outlives the scope: `live_` counts each child from before its start until its worker's last touch of
+//   FO1  Nothing outlives the scope: `live_` counts each child from before its start until its worker's last touch of
 //        the scope, and the destructor waits for it.
-//   SR2  `live_` is one more while the owner is not in Await(), so that it is not 0 between two children. The thread
+//   FO2  `live_` is one more while the owner is not in Await(), so that it is not 0 between two children. The thread
 //        that brings it to 0 touches the scope no more after FiberEvent::Set().
-//   SR3  A child that was not started leaves nothing: slot, unit and count are given back.
-//   SR4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
+//   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
+//   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
 #ifndef WEFT_FIBER_SCOPE_CORE_H_
 #define WEFT_FIBER_SCOPE_CORE_H_
 
@@ -85,7 +85,9 @@ class ScopeCore {
   std::vector<std::exception_ptr> TakeExceptions();
 
   // Snapshots; exact after Await(). relaxed: Await() orders them.
-  std::size_t live() const noexcept { return live_.load(std::memory_order_relaxed) - (awaiting_.load(std::memory_order_relaxed) ? 0 : 1); }
+  std::size_t live() const noexcept {
+    return live_.load(std::memory_order_relaxed) - (awaiting_.load(std::memory_order_relaxed) ? 0 : 1);
+  }
   std::size_t succeeded() const noexcept { return succeeded_.load(std::memory_order_relaxed); }
   std::size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   std::size_t cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }

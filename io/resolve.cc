@@ -59,7 +59,8 @@ ResolveResult detail::Resolve(const std::string& host, const std::string& servic
   std::optional<ResolveResult> result;
   // Copies: the thread may still ask when the caller has gone.
   const auto ask = [=] { return Ask(host, service, options); };
-  const synchronization::WaitResult waited = RunBlocking(ProcessBlockingPool(), ask, &result, synchronization::Interruptible::kYes, deadline);
+  const synchronization::WaitResult waited =
+      RunBlocking(ProcessBlockingPool(), ask, &result, synchronization::Interruptible::kYes, deadline);
   switch (waited) {
     case synchronization::WaitResult::kNotified:
       return *std::move(result);

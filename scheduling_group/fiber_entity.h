@@ -63,12 +63,12 @@ struct FiberOwner {
 
 // What the creator of a fiber may ask for.
 struct StartOptions {
-  bool group_local = false;              // never leaves its scheduling group
-  const char* name = nullptr;            // copied
-  std::size_t stack_size = 0;            // 0: the group's default
-  std::size_t guard_size = 0;            // 0: the group's default
-  void* execution_context = nullptr;     // a reference that the fiber's end gives back (FiberHooks)
-  FiberOwner* owner = nullptr;           // told of the fiber's end
+  bool group_local = false;                      // never leaves its scheduling group
+  const char* name = nullptr;                    // copied
+  std::size_t stack_size = 0;                    // 0: the group's default
+  std::size_t guard_size = 0;                    // 0: the group's default
+  void* execution_context = nullptr;             // a reference that the fiber's end gives back (FiberHooks)
+  FiberOwner* owner = nullptr;                   // told of the fiber's end
   synchronization::CancelNode* scope = nullptr;  // the cancel scope that the fiber begins in
 };
 
@@ -129,7 +129,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // Line 0.
   FiberState state_;
   bool group_local_ = false;
-  std::uint8_t arena_ = 0;                        // EntityPool's
+  std::uint8_t arena_ = 0;  // EntityPool's
 
  public:
   CancelWord cancel_word;
@@ -156,8 +156,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
  public:
   // --- For the layers above ---
-  void* fiber_local_slots = nullptr;         // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
-  void* execution_context = nullptr;         // fiber/execution_context; given back by FiberHooks
+  void* fiber_local_slots = nullptr;          // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
+  void* execution_context = nullptr;          // fiber/execution_context; given back by FiberHooks
   base::Atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that a cancellation would end
   synchronization::CancelNode* innermost_scope = nullptr;  // sync/cancel_node; guarded by the lock of cancel_word
   // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.

@@ -112,8 +112,8 @@ class CancelWalk {
   }
 
   // The next child of the scope, locked; nullptr: it has none, or no more.
-  FiberEntity* NextChild(const FiberEntity* fiber, CancelNode* node, bool arrived) noexcept
-      WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  FiberEntity* NextChild(const FiberEntity* fiber, CancelNode* node,
+                         bool arrived) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (node->children == nullptr) return nullptr;
     if (arrived) {
       if (!IsReached(fiber, node)) return nullptr;

@@ -129,14 +129,15 @@ void TestCancel();
 // none.
 void CancelAfter(Deadline deadline) noexcept;
 
-namespace synchronization {
-[[noreturn]] void ThrowDeadlineExceeded();
 // The result of f, where it may be missing. void: bool.
 template <class F>
-using MaybeResult = std::conditional_t<std::is_void_v<std::invoke_result_t<F&>>, bool,
-                                       std::optional<std::decay_t<std::invoke_result_t<F&>>>>;
+using OptionalResult = std::conditional_t<std::is_void_v<std::invoke_result_t<F&>>, bool,
+                                          std::optional<std::decay_t<std::invoke_result_t<F&>>>>;
+
+namespace synchronization {
+[[noreturn]] void ThrowDeadlineExceeded();
 template <class F>
-void CallInto(MaybeResult<F>* result, F& f) {
+void CallInto(OptionalResult<F>* result, F& f) {
   if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
     f();
     *result = true;
@@ -148,8 +149,8 @@ void CallInto(MaybeResult<F>* result, F& f) {
 
 // Calls f, and gives it up at the deadline. Its result, in a std::optional; of void: true. None (false): given up.
 template <class F>
-[[nodiscard]] synchronization::MaybeResult<F> MoveOnAfter(Deadline deadline, F&& f) {
-  synchronization::MaybeResult<F> result{};
+[[nodiscard]] OptionalResult<F> MoveOnAfter(Deadline deadline, F&& f) {
+  OptionalResult<F> result{};
   CancelScope scope(deadline);
   static_cast<void>(scope.Run([&] { synchronization::CallInto(&result, f); }));
   return result;

@@ -77,9 +77,8 @@ class FiberEvent {
   // False: not set in time.
   [[nodiscard]] bool Wait(Deadline deadline) {
     synchronization::BeginCancellationPoint();
-    return IsSet() ||
-           synchronization::CheckInterrupted(WaitUnset(deadline, synchronization::Interruptible::kYes)) ==
-               synchronization::WaitResult::kNotified;
+    return IsSet() || synchronization::CheckInterrupted(WaitUnset(deadline, synchronization::Interruptible::kYes)) ==
+                          synchronization::WaitResult::kNotified;
   }
 
   void Set() noexcept;

@@ -38,8 +38,8 @@ bool FiberSemaphore::Withdraw(SoleWaiter* self, void* semaphore) noexcept {
   do {
     if (SoleOf(word) != self) return false;
     // acquire: that it has left its stack. Pairs with the release in AcquireAsSole().
-  } while (!that->word_.compare_exchange_weak(word, word & kQueued, std::memory_order_acquire,
-                                              std::memory_order_relaxed));
+  } while (
+      !that->word_.compare_exchange_weak(word, word & kQueued, std::memory_order_acquire, std::memory_order_relaxed));
   return true;
 }
 

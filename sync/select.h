@@ -241,8 +241,7 @@ struct CaseChain {
 };
 template <class First, class... Rest>
 struct CaseChain<First, Rest...> {
-  CaseChain(Selection* selection, First& spec, Rest&... rest)
-      : mine(selection, spec), others(selection, rest...) {}
+  CaseChain(Selection* selection, First& spec, Rest&... rest) : mine(selection, spec), others(selection, rest...) {}
   CaseOf<First> mine;
   CaseChain<Rest...> others;
 };
@@ -328,8 +327,8 @@ requires(sizeof...(Specs) > 0) std::size_t Select(Specs... specs) {
   const bool must_not_wait = table.otherwise_number != synchronization::Selection::kNone;
   const std::size_t taken = must_not_wait ? selection.Try(cases) : selection.Wait(cases, table.deadline);
   const std::size_t number = taken != synchronization::Selection::kNone ? table.numbers[taken]
-                             : must_not_wait                           ? table.otherwise_number
-                                                                       : table.deadline_number;
+                             : must_not_wait                            ? table.otherwise_number
+                                                                        : table.deadline_number;
   synchronization::CallThen(number, chain, specs...);
   return number;
 }

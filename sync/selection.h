@@ -86,7 +86,8 @@ class Selection : private WakeTarget {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  Selection() noexcept : WakeTarget{[](WakeTarget* self) noexcept { static_cast<Selection*>(self)->signalled_.Set(); }} {}
+  Selection() noexcept
+      : WakeTarget{[](WakeTarget* self) noexcept { static_cast<Selection*>(self)->signalled_.Set(); }} {}
   Selection(const Selection&) = delete;
   Selection& operator=(const Selection&) = delete;
 

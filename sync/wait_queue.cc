@@ -157,7 +157,7 @@ void SoleWaiter::AwaitCancellably() noexcept {
                             std::memory_order_release);
   scheduling_group::ParkAndPublish(fiber, &PublishCancellably, this);
   fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
-  scheduling_group::LightCancelFence();                            // SW2. Pairs with HeavyCancelFence() in Cancel().
+  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Cancel().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) {
     fiber->cancel_word.lock();
     fiber->cancel_word.unlock();

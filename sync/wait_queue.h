@@ -112,7 +112,7 @@ class Waiter : public WaitNode {
 
   void WakeOther() noexcept;
 
-  FiberEntity* const fiber_;             // nullptr: a thread, or a target
+  FiberEntity* const fiber_;  // nullptr: a thread, or a target
   WakeTarget* const target_ = nullptr;
   bool interruptible_ = false;
   DecisionWord own_word_{nullptr};

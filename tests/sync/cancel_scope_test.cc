@@ -378,9 +378,9 @@ TEST_P(CancelScopeTest, OtherExceptionsPass) {
   group.Run([&] {
     CancelScope scope;
     EXPECT_THROW(static_cast<void>(scope.Run([&] {
-      scope.Cancel();
-      throw std::runtime_error("mine");
-    })),
+                   scope.Cancel();
+                   throw std::runtime_error("mine");
+                 })),
                  std::runtime_error);
     EXPECT_FALSE(IsCancelRequested());
   });
@@ -543,8 +543,9 @@ TEST_P(CancelScopeTest, NoUnitIsLostBetweenACancellationANotificationAndADeadlin
         const std::scoped_lock lock(mutex);
         current = scope.Handle();
       }
-      const Deadline deadline =
-          i % 3 == 0 ? Deadline(std::chrono::microseconds(i % 50)) : i % 3 == 1 ? Deadline(1ms) : Deadline::None();
+      const Deadline deadline = i % 3 == 0   ? Deadline(std::chrono::microseconds(i % 50))
+                                : i % 3 == 1 ? Deadline(1ms)
+                                             : Deadline::None();
       static_cast<void>(scope.Run([&] {
         if (semaphore.Acquire(deadline)) ++taken;
       }));

@@ -96,8 +96,9 @@ TEST_P(SelectTest, WaitsForTheFirst) {
     crew.Add([&] {
       selects = true;
       std::string got;
-      const std::size_t taken = Select(OnGet(empty, [&](ChannelItem<std::string> item) { got = item ? *item : "closed"; }),
-                                       OnPut(full, 7), OnSet(event), OnOpen(latch), OnAcquire(semaphore));
+      const std::size_t taken =
+          Select(OnGet(empty, [&](ChannelItem<std::string> item) { got = item ? *item : "closed"; }), OnPut(full, 7),
+                 OnSet(event), OnOpen(latch), OnAcquire(semaphore));
       EXPECT_EQ(taken, static_cast<std::size_t>(which == kClose ? 0 : which));
       EXPECT_EQ(got, which == kGet ? "item" : which == kClose ? "closed" : "");
     });
