@@ -17,6 +17,10 @@ namespace weft::synchronization {
 
 using scheduling_group::CancelWord;
 
+#ifdef WEFT_MODEL_CHECK
+base::SpinLock* model_cancellation_lock = nullptr;
+#endif
+
 namespace {
 
 // relaxed, all below: `parent` and `shielded` do not change while somebody is inside; `cancelled` and `has_injected`
@@ -224,7 +228,12 @@ void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANAL
 namespace {
 
 // CN6. Held for some microseconds.
+#ifdef WEFT_MODEL_CHECK
+base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
+#else
 constinit base::SpinLock one_at_a_time;
+base::SpinLock& OneAtATime() noexcept { return one_at_a_time; }
+#endif
 
 bool Mark(CancelNode* node, CancelReason reason) noexcept {
   CancelReason none = CancelReason::kNone;
@@ -245,14 +254,14 @@ void Deliver(Walk walk) noexcept {
 
 bool Cancel(CancelNode* node, CancelReason reason) noexcept {
   if (!Mark(node, reason)) return false;
-  base::SpinLockGuard guard(one_at_a_time);
+  base::SpinLockGuard guard(OneAtATime());
   Deliver([=] { return CancelWalk(node).Run(); });
   return true;
 }
 
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept {
   for (std::size_t i = 0; i < count; ++i) static_cast<void>(Mark(nodes[i], reason));
-  base::SpinLockGuard guard(one_at_a_time);
+  base::SpinLockGuard guard(OneAtATime());
   Deliver([=] {
     bool marked = false;
     for (std::size_t i = 0; i < count; ++i) marked |= CancelWalk(nodes[i]).Run();
@@ -261,7 +270,7 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
 }
 
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
-  base::SpinLockGuard guard(one_at_a_time);
+  base::SpinLockGuard guard(OneAtATime());
   {
     base::SpinLockGuard there(*lock);
     if (*node == nullptr || !Mark(*node, CancelReason::kCancelled)) return false;
@@ -275,7 +284,7 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
 
 void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   {
-    base::SpinLockGuard guard(one_at_a_time);
+    base::SpinLockGuard guard(OneAtATime());
     FiberEntity* const fiber = node->owner.load(std::memory_order_acquire);  // As in CancelWalk::Run().
     if (fiber == nullptr) return;
     fiber->cancel_word.lock();

@@ -136,6 +136,10 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;
 // been thrown yet.
 void Inject(CancelNode* node, std::exception_ptr exception) noexcept;
 
+#ifdef WEFT_MODEL_CHECK
+extern base::SpinLock* model_cancellation_lock;  // the scenario's, made anew
+#endif
+
 }  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_CANCEL_NODE_H_
