@@ -11,6 +11,7 @@
 #include "weft/base/log.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/fiber/shielded_wait.h"
+#include "weft/fiber/this_fiber.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft {
@@ -84,6 +85,12 @@ void PeriodicTask::RequestStop() noexcept {
 }
 
 void PeriodicTask::Stop() {
+  {
+    std::scoped_lock lock(mutex_);
+    WEFT_CHECK(
+        runner_ == 0 || runner_ != GetFiberId(),
+        "PeriodicTask::Stop: called by the task, which would wait for its own end (RequestStop() does not wait)");
+  }
   if (!fiber_.Joinable()) return;
   RequestStop();
   fiber_.Join();
@@ -121,6 +128,7 @@ bool PeriodicTask::IsRunning() const {
 
 void PeriodicTask::Loop(const std::string& name) {
   std::unique_lock lock(mutex_);
+  runner_ = GetFiberId();
   while (AwaitTurn(&lock)) {
     lock.unlock();
     const bool threw = !RunOnce(name);

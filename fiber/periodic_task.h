@@ -121,6 +121,7 @@ class PeriodicTask {
   mutable FiberMutex mutex_;  // guards all that follows, but for the condition variable
   FiberConditionVariable changed_;
   Settings settings_;
+  std::uint64_t runner_ = 0;  // the fiber's id
   bool running_ = false;
   bool stopping_ = false;
   bool forced_ = false;

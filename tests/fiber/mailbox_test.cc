@@ -40,16 +40,16 @@ class MailboxTest : public InFiberAndThread {};
 
 TEST_P(MailboxTest, EveryMessageArrivesOnceAndThoseOfASenderInOrder) {
   constexpr int kSenders = 4;
-  const int each = WEFT_TSAN || WEFT_ASAN ? 50 : 500;
+  static constexpr int kEach = WEFT_TSAN || WEFT_ASAN ? 50 : 500;
   for (const std::size_t capacity : {std::size_t{1}, std::size_t{5}, Mailbox<Numbered>::kUnbounded}) {
     Mailbox<Numbered> mailbox(capacity);
     const auto sender = mailbox.MakeSender();
-    const auto send_all = [sender, each](int me) {
-      for (int i = 1; i <= each; ++i) ASSERT_EQ(sender.Send({me, i}), ChannelResult::kOk);
+    const auto send_all = [sender](int me) {
+      for (int i = 1; i <= kEach; ++i) ASSERT_EQ(sender.Send({me, i}), ChannelResult::kOk);
     };
-    Fiber owner([mailbox = std::move(mailbox), each, capacity]() mutable {
+    Fiber owner([mailbox = std::move(mailbox), capacity]() mutable {
       std::vector<int> last(kSenders, 0);
-      for (int i = 0; i < kSenders * each; ++i) {
+      for (int i = 0; i < kSenders * kEach; ++i) {
         const std::optional<Numbered> message = mailbox.Receive();
         ASSERT_TRUE(message);
         ASSERT_EQ(message->number, ++last[message->sender]);

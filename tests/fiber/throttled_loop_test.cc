@@ -61,12 +61,11 @@ TEST_P(ThrottledLoopTest, WhatWasMissedIsNotCaughtUp) {
     Throttler throttler(4ms);
     throttler.Wait();
     FiberSleepFor(12ms);
-    ASSERT_TRUE(throttler.Wait(0ms)) << "the one that is due";
     const auto begin = steady_clock::now();
+    ASSERT_TRUE(throttler.Wait(0ms)) << "the one that is due";
     for (int turn = 1; turn <= 3; ++turn) {
       throttler.Wait();
-      // The turn before was taken up to as much before `begin` as it took to get here.
-      EXPECT_GE(steady_clock::now() - begin, turn * 4ms - 1ms);
+      EXPECT_GE(steady_clock::now() - begin, turn * 4ms);
     }
   });
 }
@@ -164,8 +163,10 @@ TEST(ThrottlerDeathTest, RatesThatCannotBeEndTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(Throttler(0.0), "0 turns a second cannot be");
   EXPECT_DEATH(Throttler(-1.0), "-1 turns a second cannot be");
-  EXPECT_DEATH(Throttler(std::numeric_limits<double>::quiet_NaN()), "nan turns a second cannot be");
-  EXPECT_DEATH(Throttler(std::numeric_limits<double>::infinity()), "inf turns a second cannot be");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_DEATH(Throttler{nan}, "nan turns a second cannot be");
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_DEATH(Throttler{infinity}, "inf turns a second cannot be");
   EXPECT_DEATH(Throttler(0ms), "an interval of 0 ns cannot be");
 }
 
