@@ -8,16 +8,12 @@
 #define WEFT_WEFT_H_
 
 #include "weft/base/deadline.h"
-#include "weft/fiber/background_tasks.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/fiber/mailbox.h"
-#include "weft/fiber/periodic_task.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/fiber/throttled_loop.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
@@ -35,7 +31,6 @@
 #include "weft/sync/fiber_seqlock.h"
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
-#include "weft/sync/synchronized.h"
 #include "weft/timer/fiber_timer.h"
 #include "weft/version.h"
 

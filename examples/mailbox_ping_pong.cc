@@ -12,6 +12,8 @@
 #include <utility>
 #include <variant>
 
+#include "weft/fiber/mailbox.h"
+#include "weft/fiber/periodic_task.h"
 #include "weft/weft.h"
 
 using namespace std::chrono_literals;

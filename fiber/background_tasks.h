@@ -33,6 +33,7 @@
 #ifndef WEFT_FIBER_BACKGROUND_TASKS_H_
 #define WEFT_FIBER_BACKGROUND_TASKS_H_
 
+#include <concepts>
 #include <cstddef>
 #include <exception>
 #include <type_traits>
@@ -56,11 +57,11 @@ class BackgroundTasks {
 
   // Runs f() in a new fiber. False: refused, as StartFiberDetached() may be, or closed; f has not run.
   template <class F>
-  requires fiber::detail::StartProcedure<F>
-  [[nodiscard]] bool Start(F&& f) { return Start(FiberAttributes(), std::forward<F>(f)); }
+  requires(std::invocable<std::decay_t<F>&>) [[nodiscard]] bool Start(F&& f) {
+    return Start(FiberAttributes(), std::forward<F>(f));
+  }
   template <class F>
-  requires fiber::detail::StartProcedure<F>
-  [[nodiscard]] bool Start(const FiberAttributes& attributes, F&& f) {
+  requires(std::invocable<std::decay_t<F>&>) [[nodiscard]] bool Start(const FiberAttributes& attributes, F&& f) {
     fiber::detail::CheckNotEmpty("BackgroundTasks::Start", f);
     Place place(Enter() ? this : nullptr);
     if (!place) return false;

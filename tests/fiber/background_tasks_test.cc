@@ -58,6 +58,22 @@ TEST_P(BackgroundTasksTest, AWaitEndsWhenWhatTheTasksHeldIsDestroyed) {
   });
 }
 
+TEST_P(BackgroundTasksTest, AWaitEndsNotBeforeADestructorThatSuspends) {
+  struct SlowToGo {
+    void operator()(std::atomic<bool>* gone) const {
+      for (int i = 0; i < 20; ++i) FiberYield();
+      *gone = true;
+    }
+  };
+  InBoth([] {
+    std::atomic<bool> gone{false};
+    BackgroundTasks tasks;
+    ASSERT_TRUE(tasks.Start([held = std::unique_ptr<std::atomic<bool>, SlowToGo>(&gone)] {}));
+    tasks.Wait();
+    EXPECT_TRUE(gone);
+  });
+}
+
 TEST_P(BackgroundTasksTest, AWaitEndsAtItsDeadline) {
   InBoth([] {
     FiberEvent go;

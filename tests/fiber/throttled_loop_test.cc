@@ -39,20 +39,20 @@ TEST_P(ThrottledLoopTest, NoTurnIsEarly) {
 
 // The loop's own time and late wake-ups do not add up. A busy machine may spoil an attempt; a pace that drifts, all.
 TEST_P(ThrottledLoopTest, ThePaceDoesNotDrift) {
-  const auto twenty_turns_take = [] {
-    Throttler throttler(1ms);
+  const auto five_turns_take = [] {
+    Throttler throttler(2ms);
     const auto begin = steady_clock::now();
-    for (int turn = 0; turn <= 20; ++turn) {
+    for (int turn = 0; turn <= 5; ++turn) {
       throttler.Wait();
-      FiberSleepFor(500us);
+      FiberSleepFor(1500us);
     }
     return steady_clock::now() - begin;
   };
   InFiber([&] {
-    for (int attempt = 0; attempt < 200; ++attempt) {
-      if (twenty_turns_take() < 27ms) return;
+    for (int attempt = 0; attempt < 500; ++attempt) {
+      if (five_turns_take() < 15ms) return;
     }
-    ADD_FAILURE() << "20 turns of 1 ms, each with a pause of 0.5 ms, always took 27 ms";
+    ADD_FAILURE() << "5 turns of 2 ms, each with a pause of 1.5 ms, always took 15 ms";
   });
 }
 
