@@ -111,6 +111,35 @@ TEST_P(SynchronizedTest, WhoChangesTheValueWakesWhoWaitsForIt) {
   EXPECT_EQ(sum, std::int64_t{items} * (items + 1) / 2);
 }
 
+// By unlocking, and by waiting itself.
+TEST_P(SynchronizedTest, AChangeWakesAtOnce) {
+  for (const bool waits : {false, true}) {
+    Synchronized<int> value(0);
+    std::atomic<bool> seen{false};
+    Crew crew = MakeCrew();
+    crew.Add([&] {
+      auto pointer = value.LockWhen([](int v) { return v == 1; }, 20s);
+      EXPECT_TRUE(pointer);
+      seen = true;
+      if (waits) *pointer = 2;
+    });
+    crew.Add([&] {
+      for (int i = 0; i < 10; ++i) YieldActor();  // The other one waits by now, most likely.
+      auto pointer = value.Lock();
+      *pointer = 1;
+      if (waits) {
+        EXPECT_TRUE(pointer.Wait([](int v) { return v == 2; }, 5s));
+      } else {
+        pointer.Unlock();
+        const Deadline limit = 5s;
+        testing::YieldUntil([&] { return seen || limit.expired(); });
+      }
+      EXPECT_TRUE(seen);
+    });
+    crew.Join();
+  }
+}
+
 TEST_P(SynchronizedTest, AWaitEndsAtItsDeadline) {
   Synchronized<int> value(1);
   Crew crew = MakeCrew();
