@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailbox<T>: the messages for one fiber, as in Erlang: anybody sends, the owner receives, in order or those it selects.
+// Mailbox<T>: the messages for one fiber, as in Erlang. Anybody sends; the owner receives, in order or by selection.
 // Sample:
 //   Mailbox<std::string> mailbox;
 //   const Mailbox<std::string>::Sender sender = mailbox.MakeSender();

@@ -29,8 +29,8 @@ void CheckSettings(const char* function, const PeriodicTask::Settings& settings)
 
 }  // namespace
 
-// Requests a stop when it is destroyed: as the callback of a timer that is never enabled, at the end of the runtime; as a
-// part of what the fiber runs, at the fiber's end.
+// Requests a stop when it is destroyed: at the end of the runtime, as the callback of a timer that is never enabled; at
+// the fiber's end, as a part of what the fiber runs.
 class PeriodicTask::StopsAtItsEnd {
  public:
   explicit StopsAtItsEnd(PeriodicTask* task) noexcept : task_(task) {}

@@ -11,7 +11,7 @@
 //     PeriodicTask refresh_;  // the last member: stops before what Refresh() uses goes
 //   };
 //
-// The function may wait, sleep and lock. Its runs never overlap. What it keeps in a FiberLocal is there in its next run.
+// The function may wait, sleep and lock. Its runs never overlap. What it keeps in a FiberLocal its next run finds.
 // For a callback without an owner, in a new fiber each time, there is SetFiberTimer() (timer/fiber_timer.h).
 //
 // When it runs. With Pace::kFixedRate a run is due each period, counted from the start: how late a run is, or how long
@@ -62,8 +62,8 @@ class PeriodicTask {
   struct Settings {
     // Above 0.
     std::chrono::nanoseconds period{};
-    // Each run is due earlier or later by a random time of at most this, so that tasks that started together do not stay
-    // together. 0 to half of the period. The periods of kFixedRate are counted without it.
+    // Each run is due earlier or later by a random time of at most this, so that tasks that started together part.
+    // 0 to half of the period. The periods of kFixedRate are counted without it.
     std::chrono::nanoseconds jitter{};
     Pace pace = Pace::kFixedRate;
     // Of Start(): the first run is at once, not after a period.

@@ -9,8 +9,8 @@
 //
 // A throttler hands out turns. The first is at once, and each other an interval after the one before. A caller that
 // comes late gets its turn at once, and the next turn is an interval after that: what was missed is not caught up, and
-// two turns are never less than an interval apart. A caller that comes in time waits for its turn, and how late it wakes
-// up makes no difference to the turns that follow: the pace does not drift.
+// two turns are never less than an interval apart. A caller that comes in time waits for its turn. How late it wakes up
+// makes no difference to the turns that follow: the pace does not drift.
 // With `catch_up` above 0 so many missed turns can be had at once, at most.
 //
 // Who may call: any fiber and any thread; several may share a throttler, and then share its rate. Wait() switches (a
@@ -20,10 +20,10 @@
 // A wait that ends by an exception has had its turn: nobody else gets it.
 //
 // Invariants
-//   TL1  Of the times of turns t1 <= t2 <= ... each t(i + 1 + catch_up) is at least t(i) + (1 + catch_up) intervals, and
-//        no turn is taken before its time.
-// Rejected: turns on a fixed grid, as Polyphony has them (a body that takes a little more than the interval runs at half
-// the rate); a Stop() (then `false` would say one of two things: see docs/decisions/014).
+//   TL1  No turn is taken before its time, and from the time of a turn to that of the (1 + catch_up)th after it is at
+//        least an interval.
+// Rejected: turns on a fixed grid, as Polyphony has them (a body that takes a little more than the interval runs at
+// half the rate); a Stop() (then `false` would say one of two things: see docs/decisions/014).
 
 #ifndef WEFT_FIBER_THROTTLED_LOOP_H_
 #define WEFT_FIBER_THROTTLED_LOOP_H_
@@ -59,8 +59,8 @@ class Throttler {
   std::atomic<std::int64_t> next_;  // nanoseconds of the steady clock
 };
 
-// Calls f() at most so many times a second, until f says false or its next turn would come after the deadline. An f that
-// returns nothing goes on. Waits as Throttler::Wait() does. An exception of f ends the loop and reaches the caller.
+// Calls f() at most so many times a second, until f says false or its next turn would come after the deadline. An f
+// that returns nothing goes on. Waits as Throttler::Wait() does. An exception of f ends the loop, in the caller.
 template <class F>
 void ThrottledLoop(double per_second, F&& f, Deadline deadline = {}) {
   Throttler throttler(per_second);

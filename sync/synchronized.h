@@ -7,7 +7,7 @@
 //   jobs.Lock()->push_back(1);                                                 // locked to the end of the statement
 //   const std::size_t count = jobs.With([](const auto& all) { return all.size(); });
 //   if (auto some = jobs.LockWhen([](const auto& all) { return !all.empty(); }, 5ms)) {
-//     Use(some->back());                                                       // there is one, and `some` holds the lock
+//     Use(some->back());                                                       // there is one, and it is locked
 //     some->pop_back();
 //   }
 //
