@@ -44,6 +44,13 @@ template <class T>
 class [[nodiscard]] ChannelItem {
  public:
   ChannelItem() = default;
+  ChannelItem(const ChannelItem&) = default;
+  ChannelItem(ChannelItem&&) = default;
+  ChannelItem& operator=(const ChannelItem&) = default;
+  ChannelItem& operator=(ChannelItem&&) = default;
+  // Not trivial: Get() then makes the item where its caller reads it. A trivial ChannelItem<int> is returned in two
+  // registers, and the load that fills them waits until the narrower stores just before it are in the cache.
+  ~ChannelItem() {}  // NOLINT(modernize-use-equals-default)
 
   // How the Get() ended: kOk, with an item, or why there is none.
   ChannelResult result() const noexcept { return result_; }
