@@ -11,13 +11,12 @@
 //   fiber::ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
 //
 // All of them return when every function that was called has ended, so that the functions may refer to the caller's
-// locals; functions and ranges are used where they are, not copied. Those that CollectN() and CollectAny() need not
-// wait for any more run to their end, too: what has been won is returned only then.
+// locals; functions and ranges are used where they are, not copied. The outcome may be known before that: when n have
+// ended, or when one has thrown. Functions that have not begun by then are not called; the others run to their end.
 //
-// Exceptions: the first one that leaves a function is rethrown, after all have ended; functions that have not begun by
-// then are not called. With CollectN(n) the first n to end decide: if one of them has thrown, its exception is rethrown,
-// and what the others throw is dropped. If the fibers cannot be started (fiber.h says when) none of the functions is
-// called, and FiberNotStarted is thrown.
+// Exceptions: the first one that leaves a function is rethrown, after all have ended. With CollectN(n) the first n to
+// end decide: if one of them has thrown, its exception is rethrown, and what the others throw is dropped. If the fibers
+// cannot be started (fiber.h says when) none of the functions is called, and FiberNotStarted is thrown.
 //
 // Results: a vector (CollectAll of a range), a tuple with std::monostate for a function that returns nothing (CollectAll
 // of functions), pairs of index and result (CollectN, CollectAny), or indices, if the functions return nothing.
@@ -129,18 +128,18 @@ class FirstToEnd {
       return;
     }
     const std::size_t place = TakePlace();
-    if (place < places_.size()) places_[place] = std::move(ended);
+    if (place < places_.size()) places_[place].emplace(std::move(ended));
     if (place + 1 == places_.size()) group.CancelOthers();
   }
 
   // When all have ended, and none of the first n has thrown.
-  std::vector<Ended>& places() noexcept { return places_; }
+  std::vector<std::optional<Ended>>& places() noexcept { return places_; }
 
  private:
   // relaxed: the places are read when all have ended.
   std::size_t TakePlace() noexcept { return taken_.fetch_add(1, std::memory_order_relaxed); }
 
-  std::vector<Ended> places_;
+  std::vector<std::optional<Ended>> places_;
   base::Atomic<std::size_t> taken_{0};
 };
 
@@ -183,8 +182,8 @@ auto CollectAll(Range&& callables) {
 }
 
 template <class... Fs>
-requires(std::invocable<Fs&> && ...)
-std::tuple<detail::KeptOf<std::invoke_result_t<Fs&>>...> CollectAll(Fs&&... functions) {
+requires(std::invocable<Fs&>&&...) std::tuple<detail::KeptOf<std::invoke_result_t<Fs&>>...> CollectAll(
+    Fs&&... functions) {
   std::tuple<std::optional<detail::KeptOf<std::invoke_result_t<Fs&>>>...> results;
   detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t index) {
@@ -209,12 +208,12 @@ auto CollectN(Range&& callables, std::size_t n) {
   auto ended = detail::RunFirstToEnd(callables, n, "CollectN");
   if constexpr (std::is_void_v<R>) {
     std::vector<std::size_t> indices;
-    for (const auto& one : ended) indices.push_back(one.index);
+    for (const auto& one : ended) indices.push_back(one->index);
     return indices;
   } else {
     std::vector<std::pair<std::size_t, R>> results;
     results.reserve(ended.size());
-    for (auto& one : ended) results.emplace_back(one.index, *std::move(one.result));
+    for (auto& one : ended) results.emplace_back(one->index, *std::move(one->result));
     return results;
   }
 }
@@ -224,16 +223,15 @@ requires detail::CallableRange<Range>
 auto CollectAny(Range&& callables) {
   auto ended = detail::RunFirstToEnd(callables, 1, "CollectAny");
   if constexpr (std::is_void_v<detail::ReturnOf<Range>>) {
-    return ended[0].index;
+    return ended[0]->index;
   } else {
-    return std::pair<std::size_t, detail::ReturnOf<Range>>(ended[0].index, *std::move(ended[0].result));
+    return std::pair<std::size_t, detail::ReturnOf<Range>>(ended[0]->index, *std::move(ended[0]->result));
   }
 }
 
 // Functions that return the same type.
 template <class F, class... Fs>
-requires(std::invocable<F&> && (std::invocable<Fs&> && ...))
-auto CollectAny(F&& first, Fs&&... more) {
+requires(std::invocable<F&> && (std::invocable<Fs&> && ...)) auto CollectAny(F&& first, Fs&&... more) {
   using R = std::decay_t<std::invoke_result_t<F&>>;
   static_assert((... && std::is_same_v<R, std::decay_t<std::invoke_result_t<Fs&>>>), "functions of one result type");
   base::UniqueFunction<R()> all[] = {std::ref(first), std::ref(more)...};
@@ -242,8 +240,9 @@ auto CollectAny(F&& first, Fs&&... more) {
 
 // Calls f(element) for each element, at most `limit` at a time; 0: all at once. Elements begin in their order.
 template <class Range, class F>
-requires(detail::ForwardRange<Range>&& std::invocable<F&, decltype(*std::declval<detail::IteratorOf<Range>&>())>)
-void ForEach(Range&& range, F&& f, std::size_t limit = 0) {
+requires(detail::ForwardRange<Range>&& std::invocable<
+         F&, decltype(*std::declval<detail::IteratorOf<Range>&>())>) void ForEach(Range&& range, F&& f,
+                                                                                  std::size_t limit = 0) {
   const detail::Elements<Range> elements(range);
   base::Atomic<std::size_t> next{0};
   detail::ChildGroup* running = nullptr;

@@ -71,8 +71,7 @@ class Exception final {
 
   // A copy of `exception`. One that is no std::exception comes by std::make_exception_ptr().
   template <class E>
-  requires(std::derived_from<std::remove_cvref_t<E>, std::exception>)
-  Exception(E&& exception)  // NOLINT: implicit.
+  requires(std::derived_from<std::remove_cvref_t<E>, std::exception>) Exception(E&& exception)  // NOLINT: implicit.
       : exception_(std::make_exception_ptr(std::forward<E>(exception))) {}
 
   explicit operator bool() const noexcept { return exception_ != nullptr; }

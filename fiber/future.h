@@ -192,8 +192,8 @@ class Promise {
     return true;
   }
   template <class... Us>
-  requires(sizeof...(Us) == sizeof...(Ts) && std::is_constructible_v<std::tuple<Ts...>, std::tuple<Us...>>)
-  bool SetValue(std::tuple<Us...>&& values) {
+  requires(sizeof...(Us) == sizeof...(Ts) &&
+           std::is_constructible_v<std::tuple<Ts...>, std::tuple<Us...>>) bool SetValue(std::tuple<Us...>&& values) {
     if (!Checked().Claim()) return false;
     fiber::detail::RunCallbacks(state_->Fill(std::move(values)));
     return true;

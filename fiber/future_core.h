@@ -103,8 +103,8 @@ class FutureCore {
     do {
       if (found == kResolved) return false;
       // relaxed: nothing is handed over; nobody else has seen the callback. acquire, if it fails: as in IsResolved().
-    } while (!word_.compare_exchange_weak(found, found & kClaimed, std::memory_order_relaxed,
-                                          std::memory_order_acquire));
+    } while (
+        !word_.compare_exchange_weak(found, found & kClaimed, std::memory_order_relaxed, std::memory_order_acquire));
     return true;
   }
 

@@ -211,7 +211,9 @@ class ThenState final : public Continuation<F, Ts...>::State, public FutureCallb
 
   template <class G>
   ThenState(const StatePtr<Ts...>& source, Executor* executor, G&& f)
-      : source_(source), f_(std::in_place, std::forward<G>(f)), executor_(executor),
+      : source_(source),
+        f_(std::in_place, std::forward<G>(f)),
+        executor_(executor),
         context_(FiberExecutionContext::Capture()) {}
 
   FutureCallback* Run() noexcept override {
