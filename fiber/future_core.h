@@ -26,7 +26,8 @@
 //        after Attach() or Detach() has said false, and after Wait() has said true.
 //   FU4  Run() runs nothing but its own function: a callback that becomes due by it is returned to the loop that called
 //        it (RunCallbacks). So a chain of continuations of any length needs the stack of one.
-//   FU5  Publish()'s exchange is its last touch of the core. Whoever sees it resolved may give up the last reference.
+//   FU5  Whoever calls holds a reference of its own: the other side may give up its reference, and a callback the one
+//        that it holds, as soon as the core is resolved.
 //
 // Claim(), Publish(): the Promise's side. Attach(), Detach(), Wait(): the Future's side, one caller at a time.
 // IsResolved(): both. Only Wait() switches.
@@ -75,7 +76,7 @@ class FutureCore {
   [[nodiscard]] FutureCallback* Publish() noexcept {
     // release: the result. Pairs with the acquires in IsResolved(), Attach() and Detach().
     // acquire: the callback. Pairs with the release in Attach().
-    const std::uintptr_t found = word_.exchange(kResolved, std::memory_order_acq_rel);  // FU5
+    const std::uintptr_t found = word_.exchange(kResolved, std::memory_order_acq_rel);
     WEFT_DCHECK((found & kResolved) == kClaimed, "FutureCore::Publish: not claimed, or published before");
     return CallbackOf(found);
   }

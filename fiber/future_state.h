@@ -10,7 +10,6 @@
 // allocates once.
 //
 // Invariants
-//   FU5 and the others in future_core.h.
 //   FU6  The result is written once, between Claim() and Publish(), and read only when IsResolved() has said true. Who
 //        then takes it is the one owner of the Future: its continuation, its waiter, or WhenAll() and WhenAny().
 //   FU7  A function that makes a result has been destroyed, with all that it has captured, before the result is
