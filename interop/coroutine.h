@@ -46,8 +46,7 @@
 //     over a co_await; nor is a FiberLocal, or the address of a thread_local.
 //   - Between two co_awaits the body runs on a fiber's stack (of 128 KiB by default) and may call whatever parks that
 //     fiber. As in all code of fibers, its thread may change in such a call and nowhere else (docs/pitfalls.md).
-//   - g++ without optimisation does not transfer from coroutine to coroutine in constant stack: there a loop of a
-//     thousand co_awaits of CoTasks that never suspend needs the stack of a thousand calls.
+//   - CoTasks that await CoTasks need stack as functions that call functions do. A loop of co_awaits needs none.
 //
 // To make another type awaitable, write an operator co_await for it, which is found by its argument's namespace:
 // Sample:
@@ -236,10 +235,12 @@ class [[nodiscard]] CoTask {
   class [[nodiscard]] Awaiter {
    public:
     bool await_ready() const noexcept { return false; }
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) noexcept {
+    WEFT_NOINLINE bool await_suspend(std::coroutine_handle<> awaiting) noexcept {
       WEFT_CHECK(coroutine_ && !coroutine_.promise().continuation, "CoTask: awaited twice, or moved from");
-      coroutine_.promise().continuation = awaiting;
-      return coroutine_;
+      promise_type& promise = coroutine_.promise();
+      promise.continuation = awaiting;
+      coroutine_.resume();
+      return !promise.IsSecond();  // False: it has ended, and the awaiter goes on.
     }
     T await_resume() { return coroutine_.promise().result.Take(); }
 
