@@ -132,18 +132,20 @@ TEST_P(UseFiberTest, AResultThatCannotBeMovedThrows) {
 
 // With one worker the second fiber runs only because the first has left it.
 TEST_P(UseFiberTest, ACallParksOnlyItsFiber) {
-  asio::steady_timer timer(io_, Steady::time_point::max());
-  std::atomic<bool> waits{false};
+  std::optional<detail::AsioHandler<int>> kept;
+  FiberEvent initiated;
   Fiber first([&] {
-    waits = true;
-    error_code error;
-    timer.async_wait(use_fiber[error]);
-    EXPECT_EQ(error, asio::error::operation_aborted);
+    EXPECT_EQ((asio::async_initiate<const UseFiber, void(int)>(
+                  [&](auto handler) {
+                    kept.emplace(std::move(handler));
+                    initiated.Set();
+                  },
+                  use_fiber)),
+              1);
   });
   Fiber second([&] {
-    while (!waits) FiberYield();
-    // After the first's initiation, if that is quick; cancelling nothing is tried again.
-    while (timer.cancel() == 0) FiberYield();
+    initiated.Wait();
+    (*kept)(1);
   });
   first.Join();
   second.Join();
@@ -414,7 +416,8 @@ TEST_P(UseFiberTest, FibersTalkOverTcp) {
   FiberLatch all_done(kClients);
   for (int i = 0; i < kClients; ++i) {
     ASSERT_TRUE(StartFiberDetached([&, i] {
-      asio::ip::tcp::socket socket(io_);
+      std::optional<asio::ip::tcp::socket> owned(std::in_place, io_);  // Is gone before the io_context is.
+      asio::ip::tcp::socket& socket = *owned;
       socket.async_connect(acceptor.local_endpoint(), use_fiber(30s));
       for (int k = 0; k < kMessages; ++k) {
         const std::string asked = std::to_string(i) + '-' + std::to_string(k) + '\n';
@@ -423,6 +426,7 @@ TEST_P(UseFiberTest, FibersTalkOverTcp) {
         asio::async_read_until(socket, asio::dynamic_buffer(answer), '\n', use_fiber(30s));
         EXPECT_EQ(answer, asked);
       }
+      owned.reset();
       all_done.CountDown();
     }));
   }
