@@ -24,8 +24,8 @@
 //       boost::asio::post(loop, me);
 //     });
 //   }
-// What need not wait (the event is set, the channel has an item) starts no fiber, and the coroutine goes on where it is.
-// f inherits the awaiting caller's FiberExecutionContext.
+// What need not wait (the event is set, the channel has an item) starts no fiber, and the coroutine goes on where it
+// is. f inherits the awaiting caller's FiberExecutionContext.
 //
 // A fiber waits.  CoTask<T> is a coroutine that is started when it is awaited, and resumes its awaiter where it ends.
 // AwaitInFiber(awaitable) takes any awaitable, runs it on the caller's stack up to where it first suspends, and parks
@@ -278,10 +278,6 @@ template <class Awaitable>
   interop::detail::DriveDetached(shared);
   if (!shared->ended.Wait(deadline)) return {};
   return shared->TakeLimited();
-}
-
-inline CoTask<void> interop::detail::CoPromise<void>::get_return_object() noexcept {
-  return CoTask<void>(std::coroutine_handle<CoPromise>::from_promise(*this));
 }
 
 }  // namespace weft

@@ -14,8 +14,8 @@
 //   CO1  A driver's last touch of what the waiter owns is FiberEvent::Set(). Drive()'s coroutine is suspended by then,
 //        so that the waiter may destroy it while Set() has not returned.
 //   CO2  Two meet where a CoTask ends: the call that has started it, and the task itself. The second resumes the
-//        awaiter; the first touches nothing of the task afterwards. So a task that ends at once is no deeper call, and a
-//        loop over such tasks needs no stack, with any compiler and optimisation.
+//        awaiter; the first touches nothing of the task afterwards. So a task that ends at once is no deeper call,
+//        and a loop over such tasks needs no stack, with any compiler and optimisation.
 //
 // Rejected: symmetric transfer from awaiter to task. g++ makes it a jump at -O2 only; else a loop of a thousand tasks
 // fills a fiber's stack.
@@ -45,9 +45,13 @@ namespace interop {
 namespace detail {
 
 template <class Awaitable>
-concept HasMemberCoAwait = requires(Awaitable&& awaitable) { std::forward<Awaitable>(awaitable).operator co_await(); };
+concept HasMemberCoAwait = requires(Awaitable&& awaitable) {
+  std::forward<Awaitable>(awaitable).operator co_await();
+};
 template <class Awaitable>
-concept HasFreeCoAwait = requires(Awaitable&& awaitable) { operator co_await(std::forward<Awaitable>(awaitable)); };
+concept HasFreeCoAwait = requires(Awaitable&& awaitable) {
+  operator co_await(std::forward<Awaitable>(awaitable));
+};
 
 template <class Awaitable>
 decltype(auto) AwaiterOf(Awaitable&& awaitable) {
@@ -67,16 +71,14 @@ using KeptResult = std::conditional_t<std::is_lvalue_reference_v<T>, T, std::rem
 }  // namespace detail
 
 template <class Awaitable>
-using AwaitResult =
-    detail::KeptResult<decltype(detail::AwaiterOf(std::declval<Awaitable>()).await_resume())>;
+using AwaitResult = detail::KeptResult<decltype(detail::AwaiterOf(std::declval<Awaitable>()).await_resume())>;
 
 // Of a call that may be late.
 template <class Awaitable>
-using LimitedAwaitResult =
-    std::conditional_t<std::is_void_v<AwaitResult<Awaitable>>, bool,
-                       std::optional<std::conditional_t<std::is_lvalue_reference_v<AwaitResult<Awaitable>>,
-                                                        std::remove_reference_t<AwaitResult<Awaitable>>*,
-                                                        AwaitResult<Awaitable>>>>;
+using LimitedAwaitResult = std::conditional_t<
+    std::is_void_v<AwaitResult<Awaitable>>, bool,
+    std::optional<std::conditional_t<std::is_lvalue_reference_v<AwaitResult<Awaitable>>,
+                                     std::remove_reference_t<AwaitResult<Awaitable>>*, AwaitResult<Awaitable>>>>;
 
 namespace detail {
 
@@ -162,9 +164,8 @@ class CoPromiseBase {
 };
 
 template <class T>
-class CoPromise : public CoPromiseBase<T> {
+class CoReturn : public CoPromiseBase<T> {
  public:
-  CoTask<T> get_return_object() noexcept { return CoTask<T>(std::coroutine_handle<CoPromise>::from_promise(*this)); }
   template <class U = T>
   requires std::is_convertible_v<U, T>
   void return_value(U&& value) {
@@ -173,12 +174,17 @@ class CoPromise : public CoPromiseBase<T> {
 };
 
 template <>
-class CoPromise<void> : public CoPromiseBase<void> {
+class CoReturn<void> : public CoPromiseBase<void> {
  public:
-  CoTask<void> get_return_object() noexcept;
   void return_void() noexcept {
     result.SetBy([] {});
   }
+};
+
+template <class T>
+class CoPromise : public CoReturn<T> {
+ public:
+  CoTask<T> get_return_object() noexcept { return CoTask<T>(std::coroutine_handle<CoPromise>::from_promise(*this)); }
 };
 
 // --- Drivers ---

@@ -51,9 +51,10 @@
 //         use_fiber);
 //   }
 //
-// Rejected: io::AsioStream's way (the fiber calls the socket itself) is cheaper by a switch to another thread, and needs
-// synchronous operations over a stream of ours, which a library that owns its sockets does not have. A strand for
-// every operation (an allocation; asio_operation.h says what needs it).
+// Where a library takes any stream, io::AsioStream is cheaper: the fiber itself calls the socket, and no other thread
+// takes part.
+//
+// Rejected: a strand for every operation (an allocation and a detour; asio_operation.h says which ones need it).
 
 #ifndef WEFT_INTEROP_USE_FIBER_H_
 #define WEFT_INTEROP_USE_FIBER_H_

@@ -49,10 +49,10 @@ class WithIoContext : public fiber::InEachShape {
   boost::asio::io_context& io_ = *running_;
 };
 
-#define WEFT_INSTANTIATE_INTEROP_SHAPES(suite)                                                                      \
-  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                                           \
-                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},                \
-                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{8, 1}),               \
+#define WEFT_INSTANTIATE_INTEROP_SHAPES(suite)                                                        \
+  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                             \
+                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},  \
+                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{8, 1}), \
                            &::weft::fiber::NameOf)
 
 }  // namespace weft::interop

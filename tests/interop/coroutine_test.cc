@@ -264,7 +264,9 @@ TEST_P(CoroutineTest, ARefusedFiberIsAnException) {
 // As a library of others has it: an awaiter that a thread resumes.
 struct OnAThread {
   bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> coroutine) { std::thread([coroutine] { coroutine.resume(); }).detach(); }
+  void await_suspend(std::coroutine_handle<> coroutine) {
+    std::thread([coroutine] { coroutine.resume(); }).detach();
+  }
   std::string await_resume() const { return "from a thread"; }
 };
 struct WithMember {

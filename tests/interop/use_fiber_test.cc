@@ -327,7 +327,9 @@ TEST_P(UseFiberTest, HandlersRunWhereTheyAreBound) {
   };
   using Signature = void(error_code, bool);
   InFiberAndInThread([&] {
-    const auto initiate = [&](const auto& token) { return asio::async_initiate<decltype(token), Signature>(where, token); };
+    const auto initiate = [&](const auto& token) {
+      return asio::async_initiate<decltype(token), Signature>(where, token);
+    };
     EXPECT_FALSE(initiate(use_fiber));
     EXPECT_FALSE(initiate(use_fiber(30s)));
     EXPECT_TRUE(initiate(asio::bind_executor(strand, use_fiber)));
