@@ -280,7 +280,7 @@ TEST_P(UseFiberTest, AStepThatBeginsAfterTheDeadlineIsCancelledToo) {
           slot.assign([&, slot, executor, shared](asio::cancellation_type) mutable {
             ++steps.emissions;
             asio::post(executor, [&, slot, shared]() mutable {
-              steps.limit.expires_after(5s);  // For a second step that is never cancelled.
+              steps.limit.expires_after(2s);  // For a second step that is never cancelled.
               steps.limit.async_wait([shared](error_code ended) { (*shared)(ended); });
               slot.assign([&](asio::cancellation_type) {
                 ++steps.emissions;
@@ -292,6 +292,54 @@ TEST_P(UseFiberTest, AStepThatBeginsAfterTheDeadlineIsCancelledToo) {
         use_fiber(1ms)[error]);
     EXPECT_EQ(error, asio::error::timed_out);
     EXPECT_EQ(steps.emissions, 2);
+  });
+}
+
+// So that it meets no step of the operation.
+TEST_P(UseFiberTest, AnOperationIsEmittedWhereItsHandlersRun) {
+  InFiberAndInThread([&] {
+    const std::thread::id here = std::this_thread::get_id();
+    const std::uint64_t fiber = GetFiberId();
+    error_code error;
+    asio::async_initiate<const UseFiber, void(error_code)>(
+        [&](auto handler) {
+          auto slot = asio::get_associated_cancellation_slot(handler);
+          const asio::any_io_executor executor = asio::get_associated_executor(handler, io_.get_executor());
+          auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+          slot.assign([&, executor, shared](asio::cancellation_type) {
+            const auto* const strand = executor.target<asio::strand<asio::any_io_executor>>();
+            EXPECT_TRUE(strand != nullptr && strand->running_in_this_thread());
+            EXPECT_TRUE(fiber != 0 ? GetFiberId() == 0 : std::this_thread::get_id() != here);
+            (*shared)(asio::error::operation_aborted);
+          });
+        },
+        use_fiber(1ms)[error]);
+    EXPECT_EQ(error, asio::error::timed_out);
+  });
+}
+
+// The signal is on the waiter's stack.
+TEST_P(UseFiberTest, TheHandlerMayBeCalledByTheEmission) {
+  InFiberAndInThread([&] {
+    std::atomic<bool> returned{false};
+    std::atomic<bool> emission_is_over{false};
+    error_code error;
+    asio::async_initiate<const UseFiber, void(error_code)>(
+        [&](auto handler) {
+          auto slot = asio::get_associated_cancellation_slot(handler);
+          auto executor = asio::get_associated_executor(handler, io_.get_executor());
+          auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+          slot.assign([&, executor, shared](asio::cancellation_type) {
+            (*shared)(asio::error::operation_aborted);
+            // Time for a waiter that does not wait for us.
+            for (const auto end = Steady::now() + 5ms; !returned && Steady::now() < end;) std::this_thread::yield();
+            emission_is_over = true;
+          });
+        },
+        use_fiber(1ms)[error]);
+    returned = true;
+    EXPECT_TRUE(emission_is_over);
+    EXPECT_EQ(error, asio::error::timed_out);
   });
 }
 
