@@ -28,15 +28,15 @@
 //                                    +--- Completed -----+-----------+--> | kCompleted
 //
 // Invariants
-//   AO1  Of handler and emission, the last one sets `ended_`: the handler, unless an emission is under way; then the
-//        emission, when it is over. That is its last touch of the operation, whose stack may be gone as soon as Await()
-//        has returned (FiberEvent's rule on its lifetime).
-//   AO2  An emission that begins after kCompleted touches nothing but the word, which it owns in part: the strand may
-//        run it long after the operation is gone.
+//   AO1  Of handler and emission, the last one ends the wait: the handler, unless an emission is under way; then the
+//        emission, when it is over. FiberEvent::Set() is its last touch of the operation, whose stack may be gone as
+//        soon as Await() has returned.
+//   AO2  Nothing is emitted to an operation whose handler has been called. An emission that begins after kCompleted
+//        touches nothing but the word, which it owns in part: the strand may run it long after the operation is gone.
 //   AO3  An operation that has been given up is emitted to after its last installed cancellation handler: the waiter
 //        sets `cancelled_`, then posts; a later step in the strand sees `cancelled_` and posts again.
-//   AO4  The operation gives its strand up before it sets kCompleted, and posts to it under `strand_lock_` only. So an
-//        io_context whose destruction destroys the handler is whole as long as the strand is used.
+//   AO4  The strand is used under `strand_lock_` only, and given up before the wait ends. So an io_context whose
+//        destruction destroys the handler is whole as long as the strand is used.
 //
 // Memory ordering: what the waiter did before the initiation is visible to the handler by Asio's own order; what came
 // before the handler's call is visible after Await().
@@ -167,13 +167,12 @@ class AsioOperationBase {
   // The handler's last touch (AO1).
   void Completed() noexcept {
     if (cancellation_ != nullptr) {
-      GiveUpStrand();  // AO4
       // release: the results, for an emission that ends the wait. acquire: an emission that is over has touched the
       // operation before. Both pair with Emit().
       const unsigned found = cancellation_->word.fetch_or(AsioCancellation::kCompleted, std::memory_order_acq_rel);
       if ((found & AsioCancellation::kEmitting) != 0) return;
     }
-    ended_.Set();
+    EndWait();
   }
 
   bool abandoned() const noexcept { return abandoned_; }
@@ -191,9 +190,12 @@ class AsioOperationBase {
     WaitToTheEnd(ended_);
   }
 
-  void GiveUpStrand() noexcept {
-    const std::lock_guard lock(strand_lock_);
-    strand_.reset();
+  void EndWait() noexcept {
+    if (cancellation_ != nullptr) {
+      const std::lock_guard lock(strand_lock_);
+      strand_.reset();  // AO4
+    }
+    ended_.Set();  // AO1
   }
 
   bool PostEmission() noexcept {
@@ -214,7 +216,7 @@ class AsioOperationBase {
     operation->signal_.emit(boost::asio::cancellation_type::terminal);  // May call the handler.
     // acquire: the results. release: the emission. Both pair with Completed().
     const unsigned found = cancellation.word.fetch_and(~AsioCancellation::kEmitting, std::memory_order_acq_rel);
-    if ((found & AsioCancellation::kCompleted) != 0) operation->ended_.Set();  // AO1
+    if ((found & AsioCancellation::kCompleted) != 0) operation->EndWait();
   }
 
   std::shared_ptr<AsioCancellation> cancellation_;  // null: it cannot be cancelled.
