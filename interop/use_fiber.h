@@ -23,8 +23,9 @@
 // So asio::co_spawn(executor, an awaitable, use_fiber) runs a coroutine of Asio's and waits for it, and
 // asio::as_tuple(use_fiber) and asio::bind_executor(executor, use_fiber) are tokens, too.
 //
-// Who may call: any fiber and any thread (which is blocked).  Not a thread that runs the io_context: it would wait for
-// itself.  The rules of the I/O object hold: one operation at a time, unless its documentation allows more.
+// Who may call: any fiber, which may switch, and any thread, which is blocked.  Not a thread that runs the io_context:
+// it would wait for itself.  Asio's rules hold: an I/O object is used by one fiber or thread at a time, unless its
+// documentation allows more.
 // Memory ordering: what came before the completion handler's call is visible when the function returns.
 // Lifetime: buffers and whatever else the arguments refer to have to live until the function returns; the operation is
 // over then.
@@ -33,8 +34,9 @@
 // operation gets Asio's terminal cancellation, and the function still waits for the completion handler, because the
 // buffers are in use until then. The result is timed_out; or success, if the operation had completed by then. Asio says
 // of each operation what terminal cancellation does: mostly the object is then good for closing only. An operation that
-// knows no cancellation (async_resolve) is waited for to its own end.
-// Such an operation runs its handlers in a strand of its own, so that the io_context may have several threads.
+// knows no cancellation (async_resolve) is waited for to its own end. The handlers of an operation with a deadline run
+// in a strand of its own, so that the io_context may have several threads. (asio::as_tuple keeps the operation's own
+// error: operation_aborted.)
 //
 // If the io_context is destroyed before the operation completes, the handler is destroyed without being called: the
 // result is operation_aborted. (With [error], the values are T(); a system_error if there is no T().) As long as an
