@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// AsioOperationBase: a fiber or thread waits on its own stack for one asynchronous operation of Boost.Asio, and may give
-// it up.  use_fiber.h is made of it.
+// AsioOperationBase: a fiber or thread waits on its own stack for one asynchronous operation of Boost.Asio, and may
+// give it up.  use_fiber.h is made of it.
 //
 // AsioHandler (asio_handler.h) is what Asio gets as the operation's completion handler. It is called once, with the
 // results, or destroyed without having been called; either ends the wait. Both may happen before the initiating
