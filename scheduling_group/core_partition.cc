@@ -14,7 +14,7 @@
 namespace weft::scheduling_group::planning {
 namespace {
 
-// What is bad about groups, the weightiest first.
+// The faults of groups, the weightiest first.
 struct Cost {
   unsigned missing = 0;     // workers below or above the sizes of GP1
   unsigned straddling = 0;  // groups against GP7
@@ -53,7 +53,7 @@ class RowCutter {
         workers += row_[i].workers;
         if (i + 1 < j && (workers > sizes_.max || row_[i].alone || row_[j - 1].alone)) break;
         const Cost cost = best[i] + CostOf(i, j, workers);
-        // Only if better: of equal ways, take the one whose larger groups come first.
+        // Only if better, so that of equal ways the one wins whose larger groups come first.
         if (i + 1 == j || cost < best[j]) std::tie(best[j], from[j]) = std::pair(cost, i);
       }
     }
@@ -155,7 +155,7 @@ bool AllEqual(const List& list, SizeOf size_of) {
                      [&](const auto& item) { return size_of(item) == size_of(list.front()); });
 }
 
-// Several orders where sizes differ, since only what is side by side can be one group.
+// Several orders where sizes differ, since only neighbours in the row can be one group.
 std::vector<Row> RowsToTry(const std::vector<Row>& domains) {
   const auto workers_of = [](const Item& item) { return item.workers; };
   std::vector<std::vector<Row>> variants = {domains};
