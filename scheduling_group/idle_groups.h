@@ -10,8 +10,8 @@
 //   kSet        a worker of the group may sleep
 //   kClearing   a thread finds out whether that is still so; counts as kSet meanwhile
 //
-//   worker, before it sleeps       who is looking for a sleeper        who found none in a group whose kSet was set
-//   ------------------------       ----------------------------        --------------------------------------------
+//   worker, before it sleeps       producer, in need of a sleeper      producer that found none where kSet is set
+//   ------------------------       ------------------------------      ------------------------------------------
 //   set own bit in IdleWorkers     make the fiber ready                kSet -> kClearing
 //   full fence                     full fence                          full fence
 //   if kSet is not set, set it     look at both bits                   look at the group's IdleWorkers:

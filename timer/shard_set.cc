@@ -17,7 +17,7 @@
 namespace weft::timer {
 namespace {
 
-// The sets of the running groups: by group id, and densely for threads that belong to no group.
+// The sets of the running groups: by group id, and without gaps for threads that belong to no group.
 std::atomic<ShardSet*> by_group[ShardSet::kMaxGroups];
 std::atomic<ShardSet*> running[ShardSet::kMaxGroups];
 std::atomic<unsigned> running_count{0};
@@ -112,7 +112,7 @@ void ShardSet::Unregister(int group_id) {
 
 TimerShard* ShardSet::ShardFor(const scheduling_group::WorkerBase* caller) noexcept {
   if (WEFT_LIKELY(caller != nullptr)) {
-    // Not its own set if a worker sets a timer in another group; any shard will do.
+    // A worker of another group may have a larger index; any shard will do.
     return &shards_[caller->index < workers_ ? caller->index : 0];
   }
   return &shards_[workers_ + OrdinalOfThread() % kOutsideShards];

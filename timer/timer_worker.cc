@@ -38,8 +38,8 @@ constexpr unsigned kShardsWithoutGroup = 1;
 
 // Since Linux 6.12 a thread may ask for a shorter time slice, and then waits less for its turn. With eight busy workers
 // on two CPUs this halves the p99 (bench/workload --workload=sleepers --workers=8, first round: 3.3 ms instead of 8.1,
-// v2 5.0 instead of 9.4). Older kernels ignore it, and a system call filter may refuse it: timers then wait for a CPU
-// like all threads.
+// v2 5.0 instead of 9.4). Where the kernel is older or a system call filter refuses it, timers wait for a CPU like all
+// threads.
 void AskForShortTimeSlices() {
   constexpr std::uint64_t kShortestSlice = 100'000;  // ns; the kernel grants no less
   struct {                                           // sched_attr, which the C library does not have
@@ -52,7 +52,7 @@ void AskForShortTimeSlices() {
     std::uint64_t deadline;
     std::uint64_t period;
   } attributes{};  // Valgrind does not know that the first call fills it.
-  // All else stays as inherited.
+  // Keeps everything else as inherited.
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER) return;
   attributes.runtime = kShortestSlice;
@@ -75,7 +75,7 @@ TimerWorker::TimerWorker(Options options)
 
 TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
-  // relaxed: nobody may ask any more.
+  // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
   set_->Unregister(group_id_);
   set_->GiveBack();
@@ -103,8 +103,8 @@ std::size_t TimerWorker::DropCallbacks() {
 TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
-  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
-  // sleep for.
+  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h. Tick 1 comes before any tick until which the
+  // thread may sleep.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread();
@@ -179,7 +179,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   std::size_t fired = 0;
   {
     base::SpinLockGuard guard(shard->lock);
-    // kMore is redundant: next() says so.
+    // kMore is redundant: next() says the same.
     static_cast<void>(shard->Advance(now, FireContext::kCapacity, [&](TimerNode* node) {
       ++fired;
       node->fire(node, &context);
@@ -218,7 +218,7 @@ void TimerWorker::ThreadMain() {
       WEFT_LOG(WARNING, "the timers of scheduling group ", group_id_, " are not bound to its CPUs: ", error.message());
     }
   }
-  // Otherwise the kernel may delay a sleeper's time-out by 50 us to merge wake-ups; ours are few.
+  // By default the kernel may delay a time-out by 50 us to merge wake-ups; ours are few.
   prctl(PR_SET_TIMERSLACK, 1UL);
   AskForShortTimeSlices();
   thread_id_.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);  // For the log.
