@@ -3,14 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// Descriptor: owns a non-blocking descriptor that fibers and threads read, write and close at the same time. What
-// sockets are made of; for descriptors of other libraries there is WaitFd() (io/wait_fd.h).
+// Descriptor: owns a non-blocking descriptor that fibers and threads read, write and close at the same time. Sockets
+// are made of it; for descriptors of other libraries there is WaitFd() (io/wait_fd.h).
 //
-// Who may call: any fiber and any thread, several at once; but it is moved, assigned and destroyed while nobody else
+// Who may call: any fiber and any thread, several at once; but move, assignment and destruction only while no one else
 // uses it. Close() may be called while others use it: they get operation_canceled, and the last of them closes the
 // number.
-// In a fiber a wait switches; a plain thread is blocked. A call makes at least one attempt, also when its deadline has
-// passed already.
+// In a fiber a wait switches; a plain thread blocks. A call makes at least one attempt, even if its deadline has
+// passed.
 #ifndef WEFT_IO_DESCRIPTOR_H_
 #define WEFT_IO_DESCRIPTOR_H_
 
@@ -31,7 +31,7 @@ namespace weft::io {
 class Descriptor {
  public:
   Descriptor() = default;
-  // Takes over a descriptor that is non-blocking.
+  // Takes over a non-blocking descriptor.
   explicit Descriptor(int fd) : slot_(FdSlot::Take(fd)) {}
   Descriptor(Descriptor&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -43,15 +43,15 @@ class Descriptor {
   }
   ~Descriptor() { Drop(); }
 
-  // Opened and not closed.
+  // It was opened, and not closed.
   bool IsOpen() const noexcept { return slot_ != nullptr && !slot_->closed(); }
-  // False: it was not open. Does not wait for those who use it.
+  // False: it was not open. Does not wait until others have ended their calls.
   bool Close() noexcept { return slot_ != nullptr && slot_->Close(); }
-  // For system calls that do not block, while it is certain that nobody closes it. -1: not open.
+  // For system calls that do not block, while no one can close it. -1: not open.
   int fd() const noexcept { return IsOpen() ? slot_->fd() : -1; }
 
-  // Makes `call(fd)`, a system call that returns -1 and errno as they do, until it does not say EAGAIN or EINTR; waits
-  // for `direction` between. A result below `full` means that no more was there; 0: never.
+  // Repeats `call(fd)`, a system call that returns -1 and sets errno, until it does not fail with EAGAIN or EINTR, and
+  // waits for `direction` in between. A result below `full` means that there was no more; full 0: it never means that.
   template <class Call>
   [[nodiscard]] IoResult Retry(FdSlot::Direction direction, std::size_t full, Call&& call, Deadline deadline) {
     scheduling_group::YieldIfSliceIsOver();
@@ -62,7 +62,7 @@ class Descriptor {
     return result;
   }
 
-  // Makes `call(fd)`, a system call that does not wait, once.
+  // Makes `call(fd)`, a system call that does not block, once.
   template <class Call>
   std::error_code Once(Call&& call) const {
     FdSlot* const slot = slot_;
@@ -72,7 +72,7 @@ class Descriptor {
     return result >= 0 ? std::error_code() : ErrnoCode(error);
   }
 
-  // Until `direction` may be worth a try.
+  // Waits until `direction` may be worth a try.
   [[nodiscard]] std::error_code WaitReady(FdSlot::Direction direction, Deadline deadline = {});
 
  private:
@@ -83,8 +83,7 @@ class Descriptor {
     for (;;) {
       const FdSlot::Ticket ticket = slot->TicketOf(direction);
       if (ticket.closed()) return {0, ErrnoCode(ECANCELED)};
-      // The reactor may not have told yet what has come, or the deadline have passed before: the last word is the
-      // kernel's.
+      // After a time-out ask the kernel once more: the reactor may not have reported the latest events yet.
       if (timed_out || slot->WorthATry(direction, ticket)) {
         const auto [result, error] = CallOnce(slot->fd(), call);
         if (result >= 0) [[likely]] {
@@ -108,7 +107,7 @@ class Descriptor {
     ssize_t result;
     int error;
   };
-  // By itself, so that errno is that of the thread the call was made on (context/switch_safe_errno.h).
+  // A function of its own, so that errno is that of the thread that made the call (context/switch_safe_errno.h).
   template <class Call>
   WEFT_NOINLINE static CallResult CallOnce(int fd, Call& call) {
     const ssize_t result = call(fd);

@@ -32,7 +32,7 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     socklen_t size = sizeof(error);
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return -1;
     if (error == 0) {
-      // Woken before it was decided?
+      // No error: is it connected, or was this woken too early?
       sockaddr_storage peer;
       socklen_t length = sizeof(peer);
       if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0) return 0;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 
-// After so many aborted connections in a row comes a pause: a system call filter may fail every call in this way, and
+// A pause follows so many aborted connections in a row: a system call filter may fail every call in this way, and
 // nothing else would end the loop.
 constexpr unsigned kGonePerPause = 64;
 

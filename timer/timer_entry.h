@@ -32,8 +32,8 @@
 //   kArmed    in the shard's queue, and only then
 //   kFiring   held by the timer thread, or by a fiber that has been started and has not run yet
 //   kRunning  the callback runs
-//   kEnding   the callback is being destroyed (or, before kCreated, constructed), with the lock dropped for that. Left
-//             out where there is nothing to run.
+//   kEnding   the callback is being destroyed (or, before kCreated, constructed) without the lock; skipped if there is
+//             nothing to run
 //   From kFiring to kEnding `prev` heads the list of waiters for the end. From kRunning on `tick` says which fiber or
 //   thread runs the callback.
 #ifndef WEFT_TIMER_TIMER_ENTRY_H_
