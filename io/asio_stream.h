@@ -11,8 +11,8 @@
 //     tls.handshake(boost::asio::ssl::stream_base::server, error);
 //
 // It has only the synchronous operations, which park the fiber. Errors: those of io_result.h in boost's system category
-// (so boost::asio::error::timed_out and operation_aborted compare equal), and boost::asio::error::eof. The TcpStream must
-// outlive it. Who may call: as TcpStream. Only this header needs Boost.Asio.
+// (so boost::asio::error::timed_out and operation_aborted compare equal), and boost::asio::error::eof. The TcpStream
+// must outlive it. Who may call: as TcpStream. Only this header needs Boost.Asio.
 #ifndef WEFT_IO_ASIO_STREAM_H_
 #define WEFT_IO_ASIO_STREAM_H_
 

@@ -10,8 +10,8 @@
 //     char answer[64];
 //     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
-// Who may call: as io/descriptor.h. One fiber may read while another one writes; two that write at once mix their bytes.
-// Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
+// Who may call: as io/descriptor.h. One fiber may read while another one writes; two that write at once mix their
+// bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
 // For Boost.Asio and code built on its stream concepts there is AsioStream (io/asio_stream.h).
 #ifndef WEFT_IO_TCP_STREAM_H_
 #define WEFT_IO_TCP_STREAM_H_
