@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "weft/io/descriptor_calls.h"
+
 namespace weft::io {
 
 std::error_code OpenSocket(int family, int type, Descriptor* socket) {
@@ -41,7 +43,7 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     errno = error;
     return -1;
   };
-  return socket->Retry(FdSlot::kWrite, 0, connect, deadline).error;
+  return socket->RetryWrite(connect, deadline).error;
 }
 
 std::error_code SetOption(int fd, int level, int option, int value) {

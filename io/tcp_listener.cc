@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "weft/base/log.h"
+#include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
 
 namespace weft::io {
@@ -68,7 +69,7 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
   unsigned gone = 0;
   for (;;) {
     const auto accept = [](int fd) -> ssize_t { return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); };
-    const IoResult accepted = descriptor_.Retry(FdSlot::kRead, 0, accept, deadline);
+    const IoResult accepted = descriptor_.RetryRead(0, accept, deadline);
     if (accepted.ok()) {
       *stream = TcpStream(Descriptor(static_cast<int>(accepted.bytes)));
       return {};

@@ -41,9 +41,7 @@ class TcpStream {
   [[nodiscard]] std::error_code Connect(const SocketAddress& address, Deadline deadline = {});
 
   // Waits until ReadSome() may be worth a try: for bytes, the end or an error. No buffer is needed meanwhile.
-  [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {}) {
-    return descriptor_.WaitReady(FdSlot::kRead, deadline);
-  }
+  [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {}) { return descriptor_.WaitReadable(deadline); }
   // Reads what is there, at least one byte. 0 bytes without an error: the peer has finished, or there was no room.
   [[nodiscard]] IoResult ReadSome(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadSome(std::span<char> room, Deadline deadline = {}) {

@@ -20,10 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/base/clock.h"
 #include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
-#include "weft/timer/timer_entry.h"
+#include "weft/timer/callback_type.h"
 
 namespace weft::timer {
 

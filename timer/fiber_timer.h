@@ -46,7 +46,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/timer/callback_timer.h"
-#include "weft/timer/timer_entry.h"
+#include "weft/timer/callback_type.h"
 
 namespace weft {
 

@@ -42,35 +42,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
-#include <type_traits>
-#include <utility>
 
 #include "weft/base/cpu.h"
+#include "weft/timer/callback_type.h"
 #include "weft/timer/timer_queue.h"
 
 namespace weft::timer {
 
-// For log lines: the compiler's text that contains the name of the type.
-template <class Type>
-constexpr const char* PhraseWithNameOf() noexcept {
-  return __PRETTY_FUNCTION__;
-}
-
-// The operations of a callback's type.
-struct CallbackType {
-  const char* phrase_with_name;  // as PhraseWithNameOf()
-  void (*invoke)(void* callable, std::uint64_t id) noexcept;
-  // Constructs *to from *from.
-  void (*move)(void* to, void* from) noexcept;
-  void (*destroy)(void* callable) noexcept;  // nullptr: nothing to do
-  std::size_t size;
-  bool moved_by_copying;  // moving copies its bytes, which is allowed under a spin lock
-};
-
 struct alignas(base::kCacheLineSize) TimerEntry : TimerNode {
   static constexpr std::size_t kNarrowCallable = 16;
-  static constexpr std::size_t kInlineCallable = 56;  // if wide
+  static constexpr std::size_t kInlineCallable = kInlineCallback;  // if wide
 
   enum State : std::uint64_t { kFree = 0, kCreated, kArmed, kFiring, kRunning, kEnding, kStateMask = 7 };
   enum Flag : std::uint64_t {
@@ -124,36 +105,6 @@ inline constexpr std::uint64_t IndexOfId(std::uint64_t id) noexcept { return id 
 inline constexpr std::uint64_t GenerationOfWord(std::uint64_t word) noexcept {
   return word >> TimerEntry::kGenerationShift;
 }
-
-template <class Callable>
-inline constexpr bool kCallableFitsInline =
-    sizeof(Callable) <= TimerEntry::kInlineCallable &&
-    alignof(Callable) <= alignof(void*) && std::is_nothrow_move_constructible_v<Callable>;
-
-// For a callable stored in the entry. An exception that leaves it ends the process.
-template <class Callable>
-struct CallbackTypeOf {
-  static void Invoke(void* callable, std::uint64_t id) noexcept {
-    auto& callback = *static_cast<Callable*>(callable);
-    if constexpr (std::is_invocable_v<Callable&, std::uint64_t>) {
-      callback(id);
-    } else {
-      static_cast<void>(id);
-      callback();
-    }
-  }
-  static void Move(void* to, void* from) noexcept { ::new (to) Callable(std::move(*static_cast<Callable*>(from))); }
-  static void Destroy(void* callable) noexcept { static_cast<Callable*>(callable)->~Callable(); }
-
-  static constexpr CallbackType value = {
-      .phrase_with_name = PhraseWithNameOf<Callable>(),
-      .invoke = &Invoke,
-      .move = &Move,
-      .destroy = std::is_trivially_destructible_v<Callable> ? nullptr : &Destroy,
-      .size = sizeof(Callable),
-      .moved_by_copying = std::is_trivially_copyable_v<Callable>,
-  };
-};
 
 }  // namespace weft::timer
 
