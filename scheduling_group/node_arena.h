@@ -34,8 +34,8 @@ class alignas(base::kCacheLineSize) NodeArena {
   NodeArena& operator=(const NodeArena&) = delete;
 
   // The NUMA node of its chunks; -1: any. Set before another thread uses the arena.
-  int node() const { return node_; }
-  void set_node(int node) { node_ = node; }
+  int node() const { return node_plus_one_ - 1; }
+  void set_node(int node) { node_plus_one_ = node + 1; }
 
   // Takes up to `n` entities from the stack, a cold chunk or a new chunk. Returns how many; 0: there is no memory.
   std::size_t Take(FiberEntity** entities, std::size_t n) WEFT_EXCLUDES(lock_);
@@ -63,7 +63,7 @@ class alignas(base::kCacheLineSize) NodeArena {
   EntityChunk* cold_chunks_ WEFT_GUARDED_BY(lock_) = nullptr;  // wholly free, pages given back
   EntityChunk* chunks_ WEFT_GUARDED_BY(lock_) = nullptr;       // all of the arena
   std::size_t chunk_count_ WEFT_GUARDED_BY(lock_) = 0;
-  int node_ = -1;
+  int node_plus_one_ = 0;  // All zeroes: the array of arenas takes no room in the program file.
 };
 
 // All arenas, by a small number. Number 0 belongs to no node.

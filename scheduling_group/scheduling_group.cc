@@ -18,7 +18,7 @@ constinit IdleGroupSlots slots;
 
 constinit IdleGroups SchedulingGroup::all_idle_groups;
 
-SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
+WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
     : policy(options.policy,
              {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node}),
       worker_slots(options.workers, options.node),
@@ -26,7 +26,7 @@ SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
       neighbours(options.workers),
       stacks(StackPoolOptions(options, group)) {}
 
-SchedulingGroup::SchedulingGroup(const Options& options)
+WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
       slot_(all_idle_groups, slots),
       // On a machine with one node all groups share one, whatever the node's number.
@@ -36,12 +36,12 @@ SchedulingGroup::SchedulingGroup(const Options& options)
   parts_.emplace(this, options_);
 }
 
-void SchedulingGroup::Stop() {
+WEFT_COLD void SchedulingGroup::Stop() {
   stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
   for (unsigned w = 0; w < size(); ++w) Unpark(w);
 }
 
-void SchedulingGroup::Close() {
+WEFT_COLD void SchedulingGroup::Close() {
   WEFT_CHECK(stopping(), "SchedulingGroup::Close: group ", id(), " was not stopped");
   parts_.reset();
 }
@@ -51,7 +51,7 @@ bool SchedulingGroup::CanReopen(const Options& options) const {
   return options.id == options_.id && options.node == options_.node;
 }
 
-void SchedulingGroup::Reopen(const Options& options) {
+WEFT_COLD void SchedulingGroup::Reopen(const Options& options) {
   WEFT_CHECK(!parts_ && CanReopen(options), "SchedulingGroup::Reopen: group ", id(), " was not closed");
   CheckGroupOptions(options);
   options_ = options;
@@ -131,7 +131,7 @@ void SchedulingGroup::CallIdleHook() {
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
 }
 
-void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
+WEFT_COLD void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   const auto fiber_id = fiber->id();  // Once in the list it is no longer ours.
   stack_waiters_.Add(fiber);
   // Sleeping workers may have stacks in their caches, and sleep without a limit.
@@ -147,13 +147,13 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   }
 }
 
-std::size_t SchedulingGroup::TrimIdleMemory() {
+WEFT_COLD std::size_t SchedulingGroup::TrimIdleMemory() {
   context::CheckOverflowHandler();
   const std::size_t left = parts_->stacks.Trim(options_.warm_stacks);
   return left + EntityPool::Trim();
 }
 
-std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
+WEFT_COLD std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
   std::vector<std::span<const std::byte>> memory = policy().Memory();
   memory.push_back(std::as_bytes(std::span(this, 1)));
   memory.push_back(std::as_bytes(parts_->worker_slots.objects()));

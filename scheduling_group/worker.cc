@@ -93,7 +93,12 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-WEFT_NOINLINE void Worker::YieldCurrent() { Yield(current); }
+WEFT_NOINLINE void Worker::YieldCurrent() {
+  FiberEntity* self = current;
+  FiberEntity* next = TryNextFiber();
+  if (next == nullptr && !group->stopping()) return;
+  SwitchTo(self, SwitchReason::kYielded, next);
+}
 
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;

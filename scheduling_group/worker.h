@@ -61,7 +61,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // --- By the fiber that runs on it ---
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
   WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
-  WEFT_ALWAYS_INLINE void Yield(FiberEntity* self);
+  void YieldCurrent();
   // Runs `next`, which is new, kReady and in no queue. `how`: with kYielded the caller queues behind the others, with
   // kDisplaced it goes on soon.
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
@@ -73,8 +73,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
 
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
-
-  void YieldCurrent();
 
   // worker_idle.cc
   FiberEntity* NextFiber();  // prepared to be entered; blocks; nullptr: stop
@@ -131,7 +129,7 @@ WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
   return true;
 }
 
-// Inline: in Park() and Yield().
+// Inline: in Park() and YieldCurrent().
 WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
   while (FiberEntity* fiber = group->PopFor(index)) {
     if (PrepareToEnter(fiber)) return fiber;
@@ -177,12 +175,6 @@ WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish
   publish_ = publish;
   publish_argument_ = argument;
   SwitchTo(self, SwitchReason::kPublished, next);
-}
-
-WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
-  FiberEntity* next = TryNextFiber();
-  if (next == nullptr && !group->stopping()) return;
-  SwitchTo(self, SwitchReason::kYielded, next);
 }
 
 }  // namespace weft::scheduling_group

@@ -61,7 +61,7 @@ void AskForShortTimeSlices() {
 
 }  // namespace
 
-TimerWorker::TimerWorker(Options options)
+WEFT_COLD TimerWorker::TimerWorker(Options options)
     : options_(std::move(options)),
       set_(ShardSet::Borrow(options_.group != nullptr ? options_.group->size() : kShardsWithoutGroup,
                             options_.group != nullptr ? options_.group->node() : -1, options_.clock)),
@@ -73,7 +73,7 @@ TimerWorker::TimerWorker(Options options)
   by_group[group_id_].store(this, std::memory_order_release);
 }
 
-TimerWorker::~TimerWorker() {
+WEFT_COLD TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
   // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ TimerWorker::~TimerWorker() {
   set_->GiveBack();
 }
 
-bool TimerWorker::Start() {
+WEFT_COLD bool TimerWorker::Start() {
   WEFT_CHECK(!thread_.joinable() && !stopped_, "TimerWorker::Start: once");
   try {
     thread_ = std::thread([this] { ThreadMain(); });
@@ -92,7 +92,7 @@ bool TimerWorker::Start() {
   return true;
 }
 
-std::size_t TimerWorker::DropCallbacks() {
+WEFT_COLD std::size_t TimerWorker::DropCallbacks() {
   std::size_t count = 0;
   // Close all before dropping any: a callback's destructor may set a timer.
   for (unsigned i = 0; i < set_->size(); ++i) set_->shard(i)->CloseToCallbacks();
@@ -100,7 +100,7 @@ std::size_t TimerWorker::DropCallbacks() {
   return count;
 }
 
-TimerWorker::Dropped TimerWorker::Stop() {
+WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
   // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h. Tick 1 comes before any tick until which the
@@ -121,7 +121,7 @@ TimerWorker::Dropped TimerWorker::Stop() {
   return dropped;
 }
 
-void TimerWorker::JoinThread() {
+WEFT_COLD void TimerWorker::JoinThread() {
   const auto begin = std::chrono::steady_clock::now();
   auto complain_at = begin + options_.complain_after;
   while (!thread_ended_.ParkUntil(complain_at)) {
@@ -157,7 +157,7 @@ bool TimerWorker::Disarm(WaitTimer* node) noexcept { return node->shard != nullp
 
 void TimerWorker::RequestTrim() noexcept { set_->housekeeping().Request(); }
 
-std::size_t TimerWorker::armed() const noexcept {
+WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
   std::size_t count = 0;
   for (unsigned i = 0; i < set_->size(); ++i) {
     TimerShard* shard = set_->shard(i);
@@ -210,7 +210,7 @@ Tick TimerWorker::RunDue() {
   }
 }
 
-void TimerWorker::ThreadMain() {
+WEFT_COLD void TimerWorker::ThreadMain() {
   pthread_setname_np(pthread_self(), ("TimerWorker_" + std::to_string(group_id_)).c_str());
   if (options_.group != nullptr && !options_.group->options().cpus.empty()) {
     const std::vector<int> cpus(options_.group->options().cpus.begin(), options_.group->options().cpus.end());
@@ -238,7 +238,7 @@ void TimerWorker::TrimTimers() {
   }
 }
 
-void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
+WEFT_COLD void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
   for (;;) {
     shard->lock.lock();
     TimerChunk* chunk = shard->slab(width).TakeUnused();
