@@ -145,9 +145,9 @@ class PolicyV2 final : public PolicyBase<WorkerQueuesV2> {
   // not keep step with a program that repeats itself.
   static constexpr std::uint32_t kMaxTicks = 61;
   // This many of the fibers that yield go to `yielded` every kCheckEvery. With eight unequal workers, half of the
-  // fibers short and half of 20 us, the most turns were 117 times the least with none, 18 times with one, twice with
-  // four (WhereverTheyAre in policy_v2_test.cc). It costs 0.5 % of the time. Of 64 workers each touches the queue every
-  // 25 us, so it is touched every 0.4 us, which it can bear.
+  // fibers short and half of 20 us, the most turns were 117 times the least with none, 47 times with one, 8 with two,
+  // twice with four (WhereverTheyAre in policy_v2_test.cc). It costs 0.5 % of the time. Of 64 workers each touches the
+  // queue every 25 us, so it is touched every 0.4 us, which it can bear.
   static constexpr std::uint32_t kYieldsShared = 4;
   // 128 KiB a group. A fiber that finds it full stays at its worker; a round of so many long ones takes hundreds of
   // milliseconds anyway.
