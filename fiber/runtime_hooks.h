@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// What the layers below call back in the fiber layer: the end of a fiber's locals and execution context, the
-// description of a fiber in messages, what a forked child does first.
+// Functions of the fiber layer that lower layers call: they end a fiber's locals and execution context, describe a
+// fiber in messages, and prepare a forked child.
 //
 // For runtime.cc.
 

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Fibers that have not ended when the runtime ends: who they are and what they wait for.
+// Reports the fibers that have not ended when the runtime ends, and what they wait for.
 //
 // For runtime_instance.cc.
 

@@ -28,7 +28,7 @@ using synchronization::WaitAccess;
 using synchronization::WaitResult;
 using Steady = std::chrono::steady_clock;
 
-// A new thread has the CPUs of the worker that made it. Where the kernel refuses, it keeps them.
+// A new thread inherits the CPUs of the worker that made it. If the kernel refuses others, it keeps them.
 void RunWhereTheMainThreadMay() {
   unsigned long mask[1024];  // 65,536 CPUs; the kernel has 8,192 at most
   const long bytes = ::syscall(SYS_sched_getaffinity, ::getpid(), sizeof(mask), mask);
@@ -46,7 +46,7 @@ BlockingPool::~BlockingPool() {
   lock_.lock();
   stopping_ = true;
   const bool none = threads_ == 0;
-  // One by one: each is woken when it is out of the list. None enters it any more.
+  // One by one, so that each is woken when it is out of the list. None enters the list any more.
   while (Thread* const thread = TakeIdle()) {
     lock_.unlock();
     thread->parker.Unpark();
@@ -84,14 +84,14 @@ WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible
       result = WaitAccess::Wait(call->settled_, deadline, interruptible);
       if (result != WaitResult::kNotified) result = GiveUp(call, result);
       if (result != WaitResult::kNotified) return result;
-      // Settled, so that nobody writes it any more.
+      // It is settled, so no other thread writes it.
       if (call->fate_ == BlockingCall::Fate::kRan) {
         errno = call->errno_;
         return WaitResult::kNotified;
       }
       call->settled_.Reset();
     }
-    // There is no thread, and none can be made just now.
+    // There is no thread, and none can be made now.
     if (result == WaitResult::kNotified) {
       result = synchronization::SleepUntil(std::min(deadline, Deadline(kRetryAfter)), interruptible);
       if (result == WaitResult::kTimedOut && !deadline.expired()) continue;
@@ -112,7 +112,7 @@ WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline d
   return result;
 }
 
-// The caller has acquired room for it. False: there is no thread (BP1).
+// After the caller has acquired room. False: there is no thread (BP1).
 bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
   Thread* idle = nullptr;
   bool make = false;
@@ -141,8 +141,8 @@ bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
   return true;
 }
 
-// The wait has ended without the call being settled. kNotified: it has been, meanwhile. Otherwise the call is dropped,
-// or left to the thread that runs it.
+// After the wait has ended before the call was settled. kNotified: it has been settled since. Otherwise the call was
+// dropped, or left to the thread that runs it.
 WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
   lock_.lock();
   switch (call->fate_) {
@@ -184,7 +184,7 @@ BlockingPool::Thread* BlockingPool::TakeIdle() noexcept {
   return thread;
 }
 
-// It is counted in threads_ already.
+// threads_ counts it already.
 void BlockingPool::MakeThread() noexcept {
   try {
     std::function<void()> body = [this] { ThreadMain(); };
@@ -213,7 +213,7 @@ void BlockingPool::OnThreadRefused(const char* why) noexcept {
       rejected_count = static_cast<std::ptrdiff_t>(std::exchange(queued_, 0));
       rejected.splice_back(queue_);
     } else if (NeedsThread()) {
-      idle = TakeIdle();  // BP2: it went to sleep counting on the thread that we were to make.
+      idle = TakeIdle();  // BP2: it went to sleep because we were making a thread.
     }
   }
   if (left == 0) {
@@ -238,7 +238,7 @@ void BlockingPool::ThreadMain() noexcept {
   while (BlockingCall* const call = Next(&self)) Run(call);
 }
 
-// The oldest call. nullptr: the thread shall end, and does not touch the pool any more.
+// Takes the oldest call. nullptr: the thread must end, and not touch the pool any more.
 BlockingCall* BlockingPool::Next(Thread* self) noexcept {
   lock_.lock();
   for (;;) {
@@ -261,10 +261,10 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
       if (self->idle_hook.linked()) {
         idle_.erase(self);
         --idle_count_;
-        break;  // A call that is in the queue now has a searching thread (BP2).
+        break;  // A call in the queue has a searching thread (BP2).
       }
       lock_.unlock();
-      self->parker.Park();  // Somebody has taken us out of the list to wake us: it is on its way.
+      self->parker.Park();  // A thread took us out of the list, and its unpark is on its way.
     }
     lock_.lock();
   }
@@ -287,13 +287,13 @@ void BlockingPool::Run(BlockingCall* call) noexcept {
   lock_.lock();
   call->fate_ = BlockingCall::Fate::kRan;
   if (!call->abandoned_) {
-    --busy_;  // Before the caller knows, who may come with the next call: we are searching (BP2).
+    --busy_;  // Before the caller, who may make the next call, learns of it: we are searching (BP2).
     lock_.unlock();
     call->settled_.Set();
     return;
   }
   lock_.unlock();
-  call->Drop();  // User code: still busy.
+  call->Drop();  // Runs user code, so we are still busy.
   lock_.lock();
   --busy_;
   --abandoned_;

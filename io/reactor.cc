@@ -20,7 +20,7 @@ using scheduling_group::SchedulingGroup;
 
 namespace {
 
-// That have made this process. relaxed: it changes where there is one thread.
+// The forks that have made this process. relaxed: it changes while there is one thread.
 constinit std::atomic<unsigned> forks{0};
 
 [[maybe_unused]] const int at_fork =
@@ -41,7 +41,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   std::unique_ptr<Reactor> reactor;
   if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
   if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
-    // From epoll_ctl() EPERM says that the descriptor is a file, from accept() that a firewall took the connection.
+    // EPERM from epoll_ctl() means that the descriptor is a file, from accept() that a firewall took the connection.
     if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
     return nullptr;
   }
@@ -81,7 +81,7 @@ std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* ha
     if (!error) return error;
     former->lease_.Unregistered();  // RG2: close(2) has removed it.
     reactor_.store(former = nullptr, std::memory_order_relaxed);
-    // Else the number is of something that cannot be waited for, or of nothing.
+    // Any other error: the number belongs to something that cannot be waited for, or to nothing.
     if (error != std::errc::no_such_file_or_directory) return error;
     reactor = Reactor::OfCurrentGroup(&error);
     if (reactor == nullptr) return error;
@@ -164,7 +164,7 @@ void Reactor::OnWatchdog() {
     case PollerLease::WatchdogResult::kWakeAndGoOn:
       watchdog_after_ = kNoPollerFor;
       watchdog_wakes_.fetch_add(1, std::memory_order_relaxed);
-      const scheduling_group::OutsideSection section;  // The group is closed when its runtime has ended.
+      const scheduling_group::OutsideSection section;  // The group is closed after its runtime has ended.
       if (!group_->stopping()) group_->WakeToPoll();
       break;
   }

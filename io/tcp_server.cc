@@ -65,7 +65,7 @@ void TcpServer::AcceptAll() {
   }
   std::lock_guard guard(mutex_);
   accepting_ = false;
-  changed_.notify_all();  // Under the lock: Stop() may destroy us when it is free.
+  changed_.notify_all();  // Under the lock, since the server may be destroyed once it is free.
 }
 
 bool TcpServer::WaitForCapacity() {
@@ -98,7 +98,7 @@ void TcpServer::End(Connection* connection) {
 }
 
 void TcpServer::Stop(Deadline drain_until) {
-  // The child has nobody to end them, and a shutdown of a socket would also hit the parent's.
+  // A forked child has no workers to end the handlers, and shutting a socket down would hit the parent's too.
   if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild("TcpServer::Stop");
   std::unique_lock lock(mutex_);
   if (!stopping_) {
@@ -106,7 +106,7 @@ void TcpServer::Stop(Deadline drain_until) {
     listener_.Close();
     changed_.notify_all();
   }
-  // No more are accepted meanwhile: stopping_ is checked under the lock.
+  // No more are added: AcceptAll() checks stopping_ under the lock.
   for (Connection& connection : connections_) connection.stream.ShutdownRead();
   const auto all_ended = [this] { return AllEnded(); };
   if (!changed_.wait(lock, all_ended, drain_until)) {

@@ -18,7 +18,7 @@ constinit IdleGroupSlots slots;
 
 constinit IdleGroups SchedulingGroup::all_idle_groups;
 
-SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
+WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
     : policy(options.policy,
              {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node}),
       worker_slots(options.workers, options.node),
@@ -26,7 +26,7 @@ SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
       neighbours(options.workers),
       stacks(StackPoolOptions(options, group)) {}
 
-SchedulingGroup::SchedulingGroup(const Options& options)
+WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
       slot_(all_idle_groups, slots),
       // On a machine with one node all groups share one, whatever the node's number.
@@ -36,22 +36,22 @@ SchedulingGroup::SchedulingGroup(const Options& options)
   parts_.emplace(this, options_);
 }
 
-void SchedulingGroup::Stop() {
+WEFT_COLD void SchedulingGroup::Stop() {
   stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
   for (unsigned w = 0; w < size(); ++w) Unpark(w);
 }
 
-void SchedulingGroup::Close() {
+WEFT_COLD void SchedulingGroup::Close() {
   WEFT_CHECK(stopping(), "SchedulingGroup::Close: group ", id(), " was not stopped");
   parts_.reset();
 }
 
 bool SchedulingGroup::CanReopen(const Options& options) const {
-  // The poller's, and where the group itself lies. The clock is a test's.
+  // The poller knows the id, and the group itself lies on the node. (Only tests set another clock.)
   return options.id == options_.id && options.node == options_.node;
 }
 
-void SchedulingGroup::Reopen(const Options& options) {
+WEFT_COLD void SchedulingGroup::Reopen(const Options& options) {
   WEFT_CHECK(!parts_ && CanReopen(options), "SchedulingGroup::Reopen: group ", id(), " was not closed");
   CheckGroupOptions(options);
   options_ = options;
@@ -60,7 +60,7 @@ void SchedulingGroup::Reopen(const Options& options) {
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   steal_requested_.store(false, std::memory_order_relaxed);
   start_gate_.Open();
-  stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
+  stopping_.store(false, std::memory_order_release);  // Publishes the parts. Pairs with the acquire in stopping().
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
@@ -105,7 +105,7 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, Fib
   parts_->ready_waits.Stamp(fiber, sampler, &PushCountdownOf(caller));
 }
 
-// The pop then brings what the poll made ready.
+// The poll comes first, so that the pop can bring what it made ready.
 WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
   worker_slot(worker).poll_pace.Poll(idle_poller());
   return PopNow(worker);
@@ -115,14 +115,14 @@ FiberEntity* SchedulingGroup::PopForSteal(int distance) {
   if (stopping()) return nullptr;
   bool must_notify = false;
   FiberEntity* fiber = policy().Steal(&must_notify);
-  // No steal request: it would bring the thief to what it may not have.
+  // No steal request: it would send thieves after fibers that are group-local.
   if (must_notify && !idle_.NobodyToWake()) (void)WakeSleeper(*this);
   CapacityFreed();
   if (fiber != nullptr) stolen_out_[distance == kSameNode].fetch_add(1, std::memory_order_relaxed);
   return fiber;
 }
 
-// By a worker that found nothing ready in the group and is about to sleep.
+// By a worker that found nothing ready and is about to sleep.
 void SchedulingGroup::CallIdleHook() {
   if (WorkerBase* worker = CurrentWorker()) {
     worker_slot(worker->index).push_sampler.Forget(&worker->push_countdown);
@@ -131,10 +131,10 @@ void SchedulingGroup::CallIdleHook() {
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
 }
 
-void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
-  const auto fiber_id = fiber->id();  // Once it is in the list it is another's.
+WEFT_COLD void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
+  const auto fiber_id = fiber->id();  // Once in the list it is no longer ours.
   stack_waiters_.Add(fiber);
-  // Those that sleep may have stacks in their caches, and sleep without a limit.
+  // Sleeping workers may have stacks in their caches, and sleep without a limit.
   const int caller = WorkerOf(CurrentWorker(), this);
   for (unsigned w = 0; w < size(); ++w) {
     if (static_cast<int>(w) != caller) Unpark(w);
@@ -147,13 +147,13 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   }
 }
 
-std::size_t SchedulingGroup::TrimIdleMemory() {
+WEFT_COLD std::size_t SchedulingGroup::TrimIdleMemory() {
   context::CheckOverflowHandler();
   const std::size_t left = parts_->stacks.Trim(options_.warm_stacks);
   return left + EntityPool::Trim();
 }
 
-std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
+WEFT_COLD std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
   std::vector<std::span<const std::byte>> memory = policy().Memory();
   memory.push_back(std::as_bytes(std::span(this, 1)));
   memory.push_back(std::as_bytes(parts_->worker_slots.objects()));

@@ -39,15 +39,15 @@ void Worker::Run() {
 
 WEFT_NOINLINE FiberEntity* Worker::FindFiber() { return TryNextFiber(); }
 
-// When the loop is left for the 1st, 2nd, 4th, ... time. A program installs its handlers when it starts: mostly before
-// its first fiber. Later, see CountedGetUp() in worker_idle.cc.
+// Checks when the worker leaves its loop for the 1st, 2nd, 4th, ... time: a program installs its signal handlers when
+// it starts. For later ones see CountedGetUp() in worker_idle.cc.
 void Worker::CheckOverflowHandlerAtTimes() {
   if (std::has_single_bit(++loop_left_)) [[unlikely]] {
     context::CheckOverflowHandler();
   }
 }
 
-// False: there is none, and it waits for one.
+// False: there is no stack, and the fiber waits for one.
 WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   context::StackPool* pool = &group->stacks();
   void* top;
@@ -75,10 +75,10 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
     case SwitchReason::kNothing:
     case SwitchReason::kYielded:  // FinishSwitch()
       break;
-    case SwitchReason::kParked:  // And woken meanwhile.
+    case SwitchReason::kParked:  // But a waker came meanwhile.
       group->Ready(fiber, ReadyReason::kWoken);
       break;
-    case SwitchReason::kPublished:  // Not: what it waited for has happened.
+    case SwitchReason::kPublished:  // Not published: what it waited for has happened.
       fiber->state_.OnTaken();
       group->Ready(fiber, ReadyReason::kWoken);
       break;
@@ -93,11 +93,16 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-WEFT_NOINLINE void Worker::YieldCurrent() { Yield(current); }
+WEFT_NOINLINE void Worker::YieldCurrent() {
+  FiberEntity* self = current;
+  FiberEntity* next = TryNextFiber();
+  if (next == nullptr && !group->stopping()) return;
+  SwitchTo(self, SwitchReason::kYielded, next);
+}
 
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
-  // Who waits for input or output is not in the queue yet.
+  // Fibers whose input or output has become ready are not in the queue yet.
   if (IdlePoller* poller = group->idle_poller()) poller->PollIfDue(std::chrono::steady_clock::now());
   group->policy().SliceIsOver(index);
   YieldCurrent();
@@ -105,7 +110,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
 
 void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) {
   if (!PrepareToEnter(next)) {
-    // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
+    // `next` waits for a stack. The caller starts fibers faster than they end, so it waits too.
     YieldCurrent();
     return;
   }
@@ -114,7 +119,7 @@ void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) 
 
 namespace {
 
-// The fiber has called fork(), and its child has returned from the fiber.
+// The fiber called fork(), and the child process has returned from the fiber.
 [[noreturn]] WEFT_NOINLINE WEFT_COLD void FailForkedFiber() {
   CheckNotForkedChild("the end of a fiber");
   WEFT_UNREACHABLE();
@@ -124,7 +129,7 @@ namespace {
 
 void Worker::FiberMain(context::ThreadState* here) {
   Worker* worker = Of(here);
-  FiberEntity* self = worker->current;  // Before anything else may happen on this worker (W2).
+  FiberEntity* self = worker->current;  // First, while nothing has changed it (W2).
   worker->FinishSwitch();
   for (;;) {
     context::BeginFloatingPoint(*worker);
@@ -160,7 +165,7 @@ void Worker::TakeOverStack(FiberEntity* from, FiberEntity* to) {
     group->RecordReadyWait(index, to);
   }
   to->stack_top_ = from->stack_top_;
-  to->context = from->context;  // What a sanitizer knows of the stack.
+  to->context = from->context;  // It carries what a sanitizer knows of the stack.
   WorkerCounters::Add(counters().begun);
 }
 
@@ -170,13 +175,13 @@ void Worker::GiveStackBack(FiberEntity* fiber) {
     stacks_.Push(fiber->stack_top_);
   } else {
     fiber->custom_stack_pool_->Release(fiber->stack_top_);
-    // Maybe another group's: it waits for stacks, not we.
+    // The pool may be another group's, whose fibers wait for its stacks.
     static_cast<SchedulingGroup*>(fiber->custom_stack_pool_->owner())->StackGivenBack();
   }
   group->StackGivenBack();
 }
 
-// The fiber is over and has no stack any more.
+// The fiber has ended and has no stack any more.
 void Worker::Retire(FiberEntity* fiber) {
   WorkerCounters::Add(counters().finished);
   fiber->stack_top_ = nullptr;

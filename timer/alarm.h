@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Alarm: how the timer thread sleeps until something is due, without missing what becomes due earlier meanwhile.
+// Alarm: the timer thread sleeps until the next timer is due, and misses no earlier one that is armed meanwhile.
 //
 //   timer thread: Sleep()                        any thread: arms a timer, then Announce(tick)
 //   ---------------------                        ---------------------------------------------
@@ -19,13 +19,13 @@
 //   AL2  However many threads arm an earlier timer, one makes the system call: the one whose compare-and-swap sets
 //        kAwake. The others read kAwake from that write, hence their fences precede the timer thread's next
 //        publication, and AL1 covers them.
-//   AL3  An armer whose timer is due after `until` costs the thread nothing, and itself one fence and one load.
-//   AL4  With nothing to wait for the thread sleeps for good: no periodic wake-up.
-// Sleep(): the timer thread. Announce(): any thread, after it published what it announces.
+//   AL3  A timer due after `until` costs its armer one fence and one load, and the thread nothing.
+//   AL4  With nothing to wait for, the thread sleeps without a limit and without periodic wake-ups.
+// Sleep(): the timer thread. Announce(): any thread, after it has published its timer.
 //
 // Checked for all interleavings in tests/timer/alarm_model.cc.
-// Rejected: an unconditional unpark by each armer (a futex call per sleep; a sleeping thread that is woken 100,000
-// times by 100,000 sleepers); a mutex and a condition variable (the armer may have to wait for the timer thread).
+// Rejected: an unconditional unpark by each armer (a futex call per sleep; 100,000 sleepers wake the thread 100,000
+// times); a mutex and a condition variable (the armer may have to wait for the timer thread).
 #ifndef WEFT_TIMER_ALARM_H_
 #define WEFT_TIMER_ALARM_H_
 
@@ -37,8 +37,8 @@ namespace weft::timer {
 
 class Alarm {
  public:
-  // `look()` returns the tick of what is due first, kNever if there is nothing. Returns when that tick has begun, or
-  // something was announced that is due earlier; sometimes without a reason.
+  // `look()` returns the first tick at which something is due, kNever if nothing is. Sleep() returns when that tick has
+  // begun, when an earlier one was announced, and sometimes spuriously.
   template <class Look>
   void Sleep(Look&& look) noexcept {
     const Tick until = look();
@@ -62,7 +62,7 @@ class Alarm {
     base::ThreadFence(std::memory_order_seq_cst);
     Tick until = sleeping_until_.load(std::memory_order_relaxed);  // The fence orders it.
     while (tick < until) {
-      // relaxed: what we announce is guarded by its shard's lock. The claim must only be unique (AL2).
+      // relaxed: the timer is guarded by its shard's lock. The claim only has to be unique (AL2).
       if (sleeping_until_.compare_exchange_weak(until, kAwake, std::memory_order_relaxed, std::memory_order_relaxed)) {
         parker_.Unpark();
         return;
@@ -71,7 +71,7 @@ class Alarm {
   }
 
  private:
-  // Before every tick that can be announced: nobody needs to wake the thread.
+  // Before every tick that can be announced, so no armer wakes the thread.
   static constexpr Tick kAwake = 0;
 
   base::Atomic<Tick> sleeping_until_{kAwake};

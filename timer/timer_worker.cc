@@ -38,8 +38,8 @@ constexpr unsigned kShardsWithoutGroup = 1;
 
 // Since Linux 6.12 a thread may ask for a shorter time slice, and then waits less for its turn. With eight busy workers
 // on two CPUs this halves the p99 (bench/workload --workload=sleepers --workers=8, first round: 3.3 ms instead of 8.1,
-// v2 5.0 instead of 9.4). Older kernels ignore it, and a system call filter may refuse it: timers then wait for a CPU
-// like all threads.
+// v2 5.0 instead of 9.4). Where the kernel is older or a system call filter refuses it, timers wait for a CPU like all
+// threads.
 void AskForShortTimeSlices() {
   constexpr std::uint64_t kShortestSlice = 100'000;  // ns; the kernel grants no less
   struct {                                           // sched_attr, which the C library does not have
@@ -52,7 +52,7 @@ void AskForShortTimeSlices() {
     std::uint64_t deadline;
     std::uint64_t period;
   } attributes{};  // Valgrind does not know that the first call fills it.
-  // All else stays as inherited.
+  // Keeps everything else as inherited.
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER) return;
   attributes.runtime = kShortestSlice;
@@ -61,7 +61,7 @@ void AskForShortTimeSlices() {
 
 }  // namespace
 
-TimerWorker::TimerWorker(Options options)
+WEFT_COLD TimerWorker::TimerWorker(Options options)
     : options_(std::move(options)),
       set_(ShardSet::Borrow(options_.group != nullptr ? options_.group->size() : kShardsWithoutGroup,
                             options_.group != nullptr ? options_.group->node() : -1, options_.clock)),
@@ -73,15 +73,15 @@ TimerWorker::TimerWorker(Options options)
   by_group[group_id_].store(this, std::memory_order_release);
 }
 
-TimerWorker::~TimerWorker() {
+WEFT_COLD TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
-  // relaxed: nobody may ask any more.
+  // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
   set_->Unregister(group_id_);
   set_->GiveBack();
 }
 
-bool TimerWorker::Start() {
+WEFT_COLD bool TimerWorker::Start() {
   WEFT_CHECK(!thread_.joinable() && !stopped_, "TimerWorker::Start: once");
   try {
     thread_ = std::thread([this] { ThreadMain(); });
@@ -92,7 +92,7 @@ bool TimerWorker::Start() {
   return true;
 }
 
-std::size_t TimerWorker::DropCallbacks() {
+WEFT_COLD std::size_t TimerWorker::DropCallbacks() {
   std::size_t count = 0;
   // Close all before dropping any: a callback's destructor may set a timer.
   for (unsigned i = 0; i < set_->size(); ++i) set_->shard(i)->CloseToCallbacks();
@@ -100,11 +100,11 @@ std::size_t TimerWorker::DropCallbacks() {
   return count;
 }
 
-TimerWorker::Dropped TimerWorker::Stop() {
+WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
-  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
-  // sleep for.
+  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h. Tick 1 comes before any tick until which the
+  // thread may sleep.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread();
@@ -121,7 +121,7 @@ TimerWorker::Dropped TimerWorker::Stop() {
   return dropped;
 }
 
-void TimerWorker::JoinThread() {
+WEFT_COLD void TimerWorker::JoinThread() {
   const auto begin = std::chrono::steady_clock::now();
   auto complain_at = begin + options_.complain_after;
   while (!thread_ended_.ParkUntil(complain_at)) {
@@ -157,7 +157,7 @@ bool TimerWorker::Disarm(WaitTimer* node) noexcept { return node->shard != nullp
 
 void TimerWorker::RequestTrim() noexcept { set_->housekeeping().Request(); }
 
-std::size_t TimerWorker::armed() const noexcept {
+WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
   std::size_t count = 0;
   for (unsigned i = 0; i < set_->size(); ++i) {
     TimerShard* shard = set_->shard(i);
@@ -179,7 +179,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   std::size_t fired = 0;
   {
     base::SpinLockGuard guard(shard->lock);
-    // kMore is redundant: next() says so.
+    // kMore is redundant: next() says the same.
     static_cast<void>(shard->Advance(now, FireContext::kCapacity, [&](TimerNode* node) {
       ++fired;
       node->fire(node, &context);
@@ -211,7 +211,7 @@ Tick TimerWorker::RunDue() {
   }
 }
 
-void TimerWorker::ThreadMain() {
+WEFT_COLD void TimerWorker::ThreadMain() {
   pthread_setname_np(pthread_self(), ("TimerWorker_" + std::to_string(group_id_)).c_str());
   if (options_.group != nullptr && !options_.group->options().cpus.empty()) {
     const std::vector<int> cpus(options_.group->options().cpus.begin(), options_.group->options().cpus.end());
@@ -219,7 +219,7 @@ void TimerWorker::ThreadMain() {
       WEFT_LOG(WARNING, "the timers of scheduling group ", group_id_, " are not bound to its CPUs: ", error.message());
     }
   }
-  // Otherwise the kernel may delay a sleeper's time-out by 50 us to merge wake-ups; ours are few.
+  // By default the kernel may delay a time-out by 50 us to merge wake-ups; ours are few.
   prctl(PR_SET_TIMERSLACK, 1UL);
   AskForShortTimeSlices();
   thread_id_.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);  // For the log.
@@ -239,7 +239,7 @@ void TimerWorker::TrimTimers() {
   }
 }
 
-void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
+WEFT_COLD void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
   for (;;) {
     shard->lock.lock();
     TimerChunk* chunk = shard->slab(width).TakeUnused();
