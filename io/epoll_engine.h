@@ -44,6 +44,7 @@ class EpollEngine {
   // no_such_file_or_directory: it was not added, or has been closed since.
   [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, void* tag);
   void Remove(int fd) noexcept;
+  int descriptor() const noexcept { return epoll_; }
 
   // How many events there are now, 0 too; they stay until the next Wait(). block: until there is one or Interrupt() was
   // called since the last Wait() that blocked; sometimes without a reason.

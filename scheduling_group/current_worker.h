@@ -30,6 +30,7 @@ struct WorkerBase : context::ThreadState {
   PushCountdown push_countdown;    // of the sampler in its worker slot
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its own loop does
 
+  bool is_driven = false;        // of a driven group (driven_groups.h)
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
   // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.

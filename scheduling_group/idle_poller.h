@@ -45,6 +45,10 @@ class IdlePoller {
   // Readies what Wait() has found.
   virtual void LeaveAfterDispatch() = 0;
 
+  // Becomes readable when there is something to poll; for a driver that waits in a loop of its own instead of Wait().
+  // -1: there is none. Any thread.
+  virtual int descriptor() const noexcept { return -1; }
+
   // Any thread. The Wait() that is under way, or the next one, returns.
   virtual void Interrupt() = 0;
 };

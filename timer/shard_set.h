@@ -34,7 +34,7 @@ class ShardSet {
  public:
   // A power of two: threads are spread over them by number.
   static constexpr unsigned kOutsideShards = 4;
-  static constexpr int kMaxGroups = 1024;
+  static constexpr int kMaxGroups = 2048;
 
   ShardSet(const ShardSet&) = delete;
   ShardSet& operator=(const ShardSet&) = delete;
@@ -45,7 +45,8 @@ class ShardSet {
   void GiveBack();
 
   // Threads that ask from now on find it. `group_id` is below kMaxGroups.
-  void Register(int group_id);
+  // to_all: threads that belong to no group, too.
+  void Register(int group_id, bool to_all = true);
   void Unregister(int group_id);
 
   Alarm& alarm() noexcept { return alarm_; }

@@ -68,7 +68,7 @@ TimerWorker::TimerWorker(Options options)
       group_id_(options_.group != nullptr ? options_.group->id() : 0),
       callback_runner_(options_.group) {
   set_->housekeeping().Reset(TickOfDeadline(base::Clock::TimePoint(options_.trim_after)));
-  set_->Register(group_id_);
+  set_->Register(group_id_, options_.for_all_threads);
   // release: *this. Pairs with the acquire in Of().
   by_group[group_id_].store(this, std::memory_order_release);
 }

@@ -69,6 +69,8 @@ class TimerWorker {
     std::chrono::nanoseconds complain_after = std::chrono::seconds(1);
     // Where "now" comes from. One that is not the steady clock needs RunDue() instead of Start().
     const base::Clock* clock = &base::SteadyClock::Get();
+    // False: threads that belong to no group set no timers here. (A FiberLoop's: nobody else drives it.)
+    bool for_all_threads = true;
   };
 
   // Timers may be armed from now on.
@@ -110,7 +112,7 @@ class TimerWorker {
   // meant for slow paths, such as a pool that grew or was given more than it keeps.
   void RequestTrim() noexcept;
 
-  // Instead of Start(), for tests and for loops that bring their own thread: fires all that is due now. Returns when
+  // Instead of Start(), for tests and for loops that bring their own thread (FiberLoop): fires all that is due now. Returns when
   // something is due next (kNever: nothing is).
   Tick RunDue();
 
