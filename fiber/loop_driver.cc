@@ -147,7 +147,8 @@ void LoopDriver::Begin(const char* caller) {
 }
 
 void LoopDriver::End() {
-  asleep_ = worker_.AnnounceSleep() && worker_.SleepElsewhere();
+  // Again: a wake-up that came late has been kept for this sleep.
+  while (!asleep_ && worker_.AnnounceSleep()) asleep_ = worker_.SleepElsewhere();
   if (asleep_) {
     HoldPoller();
     descriptor_.ReadableAt(timer::BeginOfTick(next_));
