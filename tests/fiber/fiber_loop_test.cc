@@ -42,12 +42,15 @@ bool BecomesReadable(int fd) {
   return ::poll(&entry, 1, 10'000) == 1;
 }
 
+// RunReady() runs all that is ready however long a sanitizer takes.
+FiberLoop::Options Unlimited() { return {.longest_run = milliseconds(0)}; }
+
 using Order = std::vector<std::string>;
 
 // --- Order ---
 
 TEST(FiberLoop, TasksRunInTheOrderInWhichTheyWereAdded) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   std::vector<int> order;
   for (int i = 0; i < 1000; ++i) loop.AddTask([&order, i] { order.push_back(i); });
   EXPECT_TRUE(order.empty());
@@ -58,7 +61,7 @@ TEST(FiberLoop, TasksRunInTheOrderInWhichTheyWereAdded) {
 }
 
 TEST(FiberLoop, AFiberThatYieldsGoesBehindThoseThatAreReady) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   Order order;
   for (const char* name : {"a", "b", "c"}) {
     loop.AddTask([&order, name] {
@@ -74,7 +77,7 @@ TEST(FiberLoop, AFiberThatYieldsGoesBehindThoseThatAreReady) {
 
 // Started, woken, and added from elsewhere: one queue.
 TEST(FiberLoop, WhoBecameReadyFirstRunsFirstWhereverItComesFrom) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   Order order;
   FiberEvent event;
   loop.AddTask([&] {
@@ -93,7 +96,7 @@ TEST(FiberLoop, WhoBecameReadyFirstRunsFirstWhereverItComesFrom) {
 }
 
 TEST(FiberLoop, AnEagerTaskRunsAtOnceUntilItWaits) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   Order order;
   FiberEvent event;
   loop.AddTask([&] { order.push_back("queued"); });
@@ -111,7 +114,7 @@ TEST(FiberLoop, AnEagerTaskRunsAtOnceUntilItWaits) {
 }
 
 TEST(FiberLoop, AnEagerTaskOfATaskRunsAtOnceAndItsStarterGoesOnNext) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   Order order;
   loop.AddTask([&] {
     order.push_back("outer");
@@ -135,7 +138,7 @@ TEST(FiberLoop, AnEagerTaskOfATaskRunsAtOnceAndItsStarterGoesOnNext) {
 }
 
 TEST(FiberLoop, WhatAFiberOfTheLoopStartsRunsInTheLoop) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   std::vector<std::thread::id> threads;
   loop.AddTask([&] {
     EXPECT_TRUE(StartFiberDetached([&] { threads.push_back(std::this_thread::get_id()); }));
@@ -157,7 +160,7 @@ TEST(FiberLoop, WhatAFiberOfTheLoopStartsRunsInTheLoop) {
 TEST(FiberLoop, TasksFromFourThreadsAllRunEachThreadsInItsOrder) {
   constexpr int kThreads = 4;
   constexpr int kTasks = 2000;
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   std::vector<std::vector<int>> seen(kThreads);
   int left = kThreads * kTasks;
   std::vector<std::thread> threads;
@@ -180,7 +183,7 @@ TEST(FiberLoop, TasksFromFourThreadsAllRunEachThreadsInItsOrder) {
 }
 
 TEST(FiberLoop, ARemoteTaskWakesADriverThatWaits) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   bool ran = false;
   std::atomic<bool> go{false};
   std::thread other([&] {
@@ -196,7 +199,7 @@ TEST(FiberLoop, ARemoteTaskWakesADriverThatWaits) {
 }
 
 TEST(FiberLoop, WakeMakesTheDriverLookAtItsPredicate) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   std::atomic<bool> over{false};
   std::thread other([&] {
     over = true;
@@ -209,7 +212,7 @@ TEST(FiberLoop, WakeMakesTheDriverLookAtItsPredicate) {
 // --- Results, exceptions, the main context ---
 
 TEST(FiberLoop, FinallyGetsTheResultInTheMainContext) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   Order order;
   loop.AddTaskFinally(
       [&] {
@@ -230,7 +233,7 @@ TEST(FiberLoop, FinallyGetsTheResultInTheMainContext) {
 }
 
 TEST(FiberLoop, FinallyGetsTheException) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   std::string what;
   loop.AddTaskFinally([] { throw std::runtime_error("lost"); },
                       [&](const FiberLoop::Result<void>& result) {
@@ -265,7 +268,7 @@ TEST(FiberLoop, AnExceptionOfATaskGoesToTheHandler) {
 TEST(FiberLoopDeathTest, AnExceptionWithoutAHandlerEndsTheProcess) {
   EXPECT_DEATH(
       {
-        FiberLoop loop;
+        FiberLoop loop(Unlimited());
         loop.AddTask({.name = "thrower"}, [] { throw std::runtime_error("lost"); });
         loop.Run();
       },
@@ -290,7 +293,7 @@ TEST(FiberLoop, TheMainContextHasTheThreadsStack) {
 }
 
 TEST(FiberLoop, AFiberGoesOnAtOnceAfterTheMainContext) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   Order order;
   int value = 1;
   loop.AddTask([&] {
@@ -312,7 +315,7 @@ TEST(FiberLoop, AFiberGoesOnAtOnceAfterTheMainContext) {
 
 TEST(FiberLoop, TheMainContextIsInTheExecutionContextOfItsCaller) {
   static FiberExecutionLocal<int> request;
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   const auto context = FiberExecutionContext::Create();
   context->Execute([&] {
     *request = 5;
@@ -330,7 +333,7 @@ TEST(FiberLoop, TheMainContextIsInTheExecutionContextOfItsCaller) {
 // --- Time ---
 
 TEST(FiberLoop, SleepersWakeInTheOrderOfTheirDeadlines) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   std::vector<int> order;
   const auto begin = Clock::now();
   for (const int ms : {30, 10, 20}) {
@@ -365,7 +368,7 @@ TEST(FiberLoop, ATimerIsServedBesideAFiberThatYieldsForEver) {
 }
 
 TEST(FiberLoop, TwoFibersThatYieldForEverDoNotKeepATimer) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   bool over = false;
   loop.AddTask([&] {
     FiberSleepFor(milliseconds(2));
@@ -381,7 +384,7 @@ TEST(FiberLoop, TwoFibersThatYieldForEverDoNotKeepATimer) {
 }
 
 TEST(FiberLoop, CallbacksOfTimersRunInFibersOfTheLoop) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   int runs = 0;
   loop.AddTask([&] {
     FiberEvent twice;
@@ -398,7 +401,7 @@ TEST(FiberLoop, CallbacksOfTimersRunInFibersOfTheLoop) {
 }
 
 TEST(FiberLoop, ADeadlineEndsRunAndRunUntil) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   FiberEvent never;
   FiberEvent release;
   loop.AddTask([&] { release.Wait(); });
@@ -411,7 +414,7 @@ TEST(FiberLoop, ADeadlineEndsRunAndRunUntil) {
 }
 
 TEST(FiberLoop, RunUntilAnEventRunsOthersMeanwhile) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   FiberEvent event;
   int ticks = 0;
   loop.AddTask([&] {
@@ -427,7 +430,7 @@ TEST(FiberLoop, RunUntilAnEventRunsOthersMeanwhile) {
 }
 
 TEST(FiberLoop, AnExceptionOfAPredicateLeavesTheCall) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   int calls = 0;
   EXPECT_THROW(loop.RunUntil([&]() -> bool { return ++calls == 2 ? throw std::runtime_error("lost") : false; }),
                std::runtime_error);
@@ -440,7 +443,7 @@ TEST(FiberLoop, AnExceptionOfAPredicateLeavesTheCall) {
 // --- The descriptor ---
 
 TEST(FiberLoop, TheDescriptorIsReadableWhileThereIsSomethingToDo) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   const int fd = loop.NotifyFd();
   ASSERT_GE(fd, 0);
   loop.RunReady();
@@ -475,7 +478,7 @@ TEST(FiberLoop, TheDescriptorIsReadableWhileThereIsSomethingToDo) {
 }
 
 TEST(FiberLoop, ATimerThatIsSetAgainAndAgainIsSeenByTheDescriptor) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   const int fd = loop.NotifyFd();
   int naps = 0;
   loop.AddTask([&] {
@@ -502,7 +505,7 @@ TEST(FiberLoop, ALoopWithoutEndGivesTheThreadBackAndSaysThatThereIsMore) {
 }
 
 TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   int naps = 0;
   loop.AddTask([&] {
     for (; naps < 3; ++naps) FiberSleepFor(milliseconds(1));
@@ -525,7 +528,7 @@ class FiberLoopWithRuntime : public testing::TestWithParam<unsigned> {
 INSTANTIATE_TEST_SUITE_P(Workers, FiberLoopWithRuntime, testing::Values(1, 2, 4, 8));
 
 TEST_P(FiberLoopWithRuntime, AChannelConnectsAFiberOfTheRuntimeAndOneOfTheLoop) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   FiberChannel<int> there(1);
   FiberChannel<int> back(1);
   Fiber echo([&] {
@@ -548,7 +551,7 @@ TEST_P(FiberLoopWithRuntime, AChannelConnectsAFiberOfTheRuntimeAndOneOfTheLoop) 
 }
 
 TEST_P(FiberLoopWithRuntime, AFiberOfTheRuntimeWaitsForATaskOfTheLoopAndBack) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   int answer = 0;
   Fiber caller([&] {
     FiberEvent done;
@@ -579,7 +582,7 @@ TEST_P(FiberLoopWithRuntime, AFiberOfTheRuntimeWaitsForATaskOfTheLoopAndBack) {
 TEST_P(FiberLoopWithRuntime, PrimitivesWorkAcrossALoopAndGroups) {
   constexpr int kEach = 300;
   constexpr int kFibers = 4;
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   FiberMutex mutex;
   FiberConditionVariable changed;
   FiberLatch all(2 * kFibers);
@@ -609,7 +612,7 @@ TEST_P(FiberLoopWithRuntime, PrimitivesWorkAcrossALoopAndGroups) {
 }
 
 TEST_P(FiberLoopWithRuntime, FibersOfALoopStayAndNoneComes) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   const std::thread::id here = std::this_thread::get_id();
   std::atomic<int> in_runtime{0};
   for (int i = 0; i < 50; ++i) {
@@ -633,7 +636,7 @@ TEST_P(FiberLoopWithRuntime, FibersOfALoopStayAndNoneComes) {
 }
 
 TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
-  FiberLoop loop;
+  FiberLoop loop(Unlimited());
   FiberEvent event;
   loop.AddTask([&] {
     event.Wait();
@@ -649,8 +652,8 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
 }
 
 TEST(FiberLoop, TwoLoopsOfAThreadTakeTurns) {
-  FiberLoop one;
-  FiberLoop two;
+  FiberLoop one(Unlimited());
+  FiberLoop two(Unlimited());
   FiberChannel<int> ping(1);
   FiberChannel<int> pong(1);
   int last = 0;
@@ -679,7 +682,7 @@ TEST(FiberLoop, LoopsOfSeveralThreadsTalkToEachOther) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kLoops; ++i) {
     threads.emplace_back([&, i] {
-      FiberLoop loop;
+      FiberLoop loop(Unlimited());
       loop.AddTask([&, i] {
         const auto me = static_cast<std::size_t>(i);
         if (i == 0) {
@@ -705,7 +708,7 @@ TEST(FiberLoop, LoopsComeAndGoWhileOthersWakeTheirFibers) {
     FiberEvent back;
     std::thread waker;
     {
-      FiberLoop loop;
+      FiberLoop loop(Unlimited());
       loop.AddTask([&] {
         event.Wait();
         back.Set();
@@ -735,21 +738,21 @@ TEST(FiberLoopDeathTest, TasksThatAreLeftEndTheProcessAndAreNamed) {
 TEST(FiberLoopDeathTest, ALoopIsNotDrivenByAFiber) {
   EXPECT_DEATH(
       {
-        FiberLoop loop;
+        FiberLoop loop(Unlimited());
         loop.AddTask({.name = "inner"}, [&] { loop.RunReady(); });
         loop.Run();
       },
       "FiberLoop::RunReady: a thread that runs fibers cannot drive a loop; the caller is fiber 'inner'");
   EXPECT_DEATH(
       {
-        FiberLoop loop;
+        FiberLoop loop(Unlimited());
         loop.AddTask([&] { FiberLoop nested; });
         loop.Run();
       },
       "FiberLoop: a thread that runs fibers");
   EXPECT_DEATH(
       {
-        FiberLoop loop;
+        FiberLoop loop(Unlimited());
         loop.AddTask([&] { loop.RunInMainContext([&] { loop.Run(); }); });
         loop.Run();
       },
@@ -759,13 +762,13 @@ TEST(FiberLoopDeathTest, ALoopIsNotDrivenByAFiber) {
 TEST(FiberLoopDeathTest, OnlyTheOwnerAddsTasksAndDrives) {
   EXPECT_DEATH(
       {
-        FiberLoop loop;
+        FiberLoop loop(Unlimited());
         std::thread([&] { loop.AddTask([] {}); }).join();
       },
       "FiberLoop::AddTask: the caller is neither the thread that made the loop nor a fiber of the loop");
   EXPECT_DEATH(
       {
-        FiberLoop loop;
+        FiberLoop loop(Unlimited());
         std::thread([&] { loop.RunReady(); }).join();
       },
       "FiberLoop::RunReady: the caller is neither");
