@@ -24,12 +24,12 @@
 //   one write to the descriptor                                             ------->   is woken, calls RunReady()
 //
 // Invariants
-//   FL1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (Two exceptions:
+//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (Two exceptions:
 //        AddTaskEager() runs its task at once, and a fiber goes on directly after its RunInMainContext().)
-//   FL2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
+//   LUP2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
 //        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
-//   FL3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
-//   FL4  A fiber that is always ready keeps neither timers nor the foreign loop from their turn: the driver looks after
+//   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
+//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop from their turn: the driver looks after
 //        timers and descriptors each 20 us, and RunReady() returns after Options::longest_run, with the descriptor
 //        readable.
 //
@@ -50,13 +50,9 @@
 #ifndef WEFT_FIBER_FIBER_LOOP_H_
 #define WEFT_FIBER_FIBER_LOOP_H_
 
-#include <chrono>
 #include <cstddef>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -64,6 +60,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
+#include "weft/fiber/fiber_loop_options.h"
 #include "weft/fiber/loop_result.h"
 
 namespace weft {
@@ -77,29 +74,14 @@ class FiberLoop {
   template <class T>
   using Result = LoopResult<T>;
 
-  struct Options {
-    // What messages call the loop.
-    std::string name = {};
-
-    // Of each fiber. 0: 128 KiB, and a guard of 64 KiB. As those of FiberAttributes.
-    std::size_t stack_size = 0;
-    std::size_t stack_guard_size = 0;
-
-    // RunReady() returns after so long at the latest, as soon as the fiber that runs then waits, yields or ends. 0: when
-    // nothing is ready.
-    std::chrono::nanoseconds longest_run = std::chrono::milliseconds(10);
-
-    // Called in the fiber of a task that an exception has left; the task is over then. None: that ends the process, as
-    // everywhere. What leaves the handler ends the process.
-    std::function<void(std::exception_ptr)> on_exception = {};
-  };
+  using Options = FiberLoopOptions;
 
   // A plain thread, or one of the runtime's that is no worker: its owner.
   FiberLoop();
   explicit FiberLoop(Options options);
   FiberLoop(const FiberLoop&) = delete;
   FiberLoop& operator=(const FiberLoop&) = delete;
-  // FL3.
+  // LUP3.
   ~FiberLoop();
 
   // --- Tasks: functions that run in fibers of the loop. They inherit the caller's FiberExecutionContext. False: there
@@ -176,7 +158,7 @@ class FiberLoop {
 
   // --- The owner's thread ---
 
-  // A descriptor that is readable when RunReady() has something to do, or soon has (FL2): for poll(), epoll and all that
+  // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll(), epoll and all that
   // is built on them, level- or edge-triggered. The loop's, to its end; made by the first call. -1: the system refuses
   // it, and *error says why.
   int NotifyFd(std::error_code* error = nullptr);

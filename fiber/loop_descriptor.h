@@ -13,7 +13,7 @@
 // its end takes it out of other epoll sets.
 //
 // Invariants
-//   LD1  The driver empties the eventfd when it begins, so that a write that comes late costs one look in vain.
+//   LDR1  The driver empties the eventfd when it begins, so that a write that comes late costs one look in vain.
 //
 // The driver.
 #ifndef WEFT_FIBER_LOOP_DESCRIPTOR_H_

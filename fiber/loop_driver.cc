@@ -58,7 +58,7 @@ void DropSignalStack() {
   if (--signal_stack.loops == 0) delete std::exchange(signal_stack.stack, nullptr);
 }
 
-DrivenGroup* BorrowGroup(const FiberLoop::Options& options) {
+DrivenGroup* BorrowGroup(const FiberLoopOptions& options) {
   CheckNotNested("FiberLoop");
   EnsureRuntimeHooks();
   scheduling_group::UseHeavyFenceForOutsideSections();
@@ -91,7 +91,7 @@ class LoopDriver::In {
   LoopDriver& driver_;
 };
 
-LoopDriver::LoopDriver(FiberLoop* loop, FiberLoop::Options options)
+LoopDriver::LoopDriver(FiberLoop* loop, FiberLoopOptions options)
     : loop_(loop),
       options_(std::move(options)),
       group_(BorrowGroup(options_)),
@@ -141,7 +141,7 @@ void LoopDriver::Begin(const char* caller) {
   CheckOwner(caller);
   if (std::exchange(asleep_, false)) worker_.WakeUp();
   LeavePoller();
-  descriptor_.Clear();  // LD1
+  descriptor_.Clear();  // LDR1
   section_.emplace(nullptr);
   worker_.BeginDriving();
 }
@@ -173,7 +173,7 @@ void LoopDriver::LeavePoller() {
 
 void LoopDriver::LookAfterTimers() {
   section_.reset();
-  section_.emplace(nullptr);  // LD2
+  section_.emplace(nullptr);  // LDR2
   next_ = timers_.RunDue();
   if (IdlePoller* const poller = group().idle_poller()) poller->PollIfDue(Clock::now());
 }
@@ -214,7 +214,7 @@ bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argum
     if (!worker_.AnnounceSleep()) continue;
     bool is_over = false;
     try {
-      is_over = predicate(argument);  // LD3
+      is_over = predicate(argument);  // LDR3
     } catch (...) {
       worker_.WakeUp();
       throw;
@@ -246,7 +246,7 @@ void LoopDriver::WaitInPoll(TimePoint until) {
   static_cast<void>(::poll(&entry, 1, -1));  // A signal: look again.
   worker_.WakeUp();
   LeavePoller();
-  descriptor_.Clear();  // LD1
+  descriptor_.Clear();  // LDR1
 }
 
 void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {

@@ -13,10 +13,10 @@
 // descriptor has been made readable, because something is left. In: nobody need tell it anything.
 //
 // Invariants
-//   LD2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none, and the
+//   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none, and the
 //        runtime's end must wait for its use of the runtime's groups. It leaves the section each time it looks after
 //        timers, and while it waits. (TerminateRuntime() waits for the turn of the fiber that runs.)
-//   LD3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after the
+//   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after the
 //        sleep has been announced, and Wake() ends an announced sleep.
 //
 // For fiber_loop.cc.
@@ -30,12 +30,16 @@
 #include <system_error>
 #include <thread>
 
-#include "weft/fiber/fiber_loop.h"
+#include "weft/fiber/fiber_loop_options.h"
 #include "weft/fiber/loop_descriptor.h"
 #include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/worker.h"
 #include "weft/timer/timer_worker.h"
+
+namespace weft {
+class FiberLoop;
+}
 
 namespace weft::fiber::detail {
 
@@ -43,20 +47,20 @@ class LoopDriver {
  public:
   using Predicate = bool (*)(void* argument);
 
-  LoopDriver(FiberLoop* loop, FiberLoop::Options options);
+  LoopDriver(FiberLoop* loop, FiberLoopOptions options);
   LoopDriver(const LoopDriver&) = delete;
   LoopDriver& operator=(const LoopDriver&) = delete;
   // MayBeDestroyed() has said true.
   ~LoopDriver();
 
-  // False: the process ends, or has been forked: it must be left as it is. Ends the process if tasks are left (FL3).
+  // False: the process ends, or has been forked: it must be left as it is. Ends the process if tasks are left (LUP3).
   bool MayBeDestroyed();
 
   // Of the fiber, or the main context, that calls; nullptr: of neither.
   static LoopDriver* OfCaller() noexcept;
 
   FiberLoop* loop() const noexcept { return loop_; }
-  const FiberLoop::Options& options() const noexcept { return options_; }
+  const FiberLoopOptions& options() const noexcept { return options_; }
   scheduling_group::SchedulingGroup& group() const noexcept { return group_->group; }
   std::size_t live_fibers() const noexcept { return group_->live_fibers(); }
 
@@ -96,7 +100,7 @@ class LoopDriver {
   void LeavePoller();
 
   FiberLoop* const loop_;
-  const FiberLoop::Options options_;
+  const FiberLoopOptions options_;
   const std::thread::id owner_ = std::this_thread::get_id();
   const std::unique_ptr<scheduling_group::DrivenGroup, GiveBack> group_;  // Given back last.
   LoopDescriptor descriptor_;

@@ -64,7 +64,7 @@ DrivenGroup* DrivenGroups::Borrow(GroupOptions options) {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
   const auto found = std::find_if(pool.free.begin(), pool.free.end(), [&](const DrivenGroup* group) {
-    return group->forks == Forks() && SameOptions(group->group.options(), options);  // DG2
+    return group->forks == Forks() && SameOptions(group->group.options(), options);  // DRV2
   });
   if (found != pool.free.end()) {
     DrivenGroup* const group = *found;

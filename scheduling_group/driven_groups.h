@@ -15,8 +15,8 @@
 // that one look around in vain.
 //
 // Invariants
-//   DG1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
-//   DG2  A child process uses no group that was made before the fork: its event descriptor is the parent's, too.
+//   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
+//   DRV2  A child process uses no group that was made before the fork: its event descriptor is the parent's, too.
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_
@@ -57,7 +57,7 @@ class DrivenGroups {
 
   // The group's id and what a driven one must have are set here. nullptr: there are kMost already.
   static DrivenGroup* Borrow(GroupOptions options);
-  // DG1; by the driver, which is not asleep.
+  // DRV1; by the driver, which is not asleep.
   static void GiveBack(DrivenGroup* group);
 
   // Of all of them, since the process began: fibers started, and fibers that have ended (before their memory was given

@@ -17,15 +17,15 @@ void PolicyLoop::PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyR
   // relaxed: the lock carries the fibers; SP1 is the caller's fence.
   pushed_.store(pushed_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   if (reason != ReadyReason::kStarted) return;
-  started_.store(started_.load(std::memory_order_relaxed) + count, std::memory_order_release);  // LO2
+  started_.store(started_.load(std::memory_order_relaxed) + count, std::memory_order_release);  // PLO2
 }
 
 FiberEntity* PolicyLoop::Pop(unsigned /*worker*/, bool* /*must_notify*/) {
-  if (held_) return nullptr;  // LO3
+  if (held_) return nullptr;  // PLO3
   if (own_ == nullptr) {
     if (!HasWork()) return nullptr;
     base::SpinLockGuard guard(lock_);
-    own_ = std::exchange(head_, nullptr);  // LO1
+    own_ = std::exchange(head_, nullptr);  // PLO1
     tail_ = nullptr;
   }
   FiberEntity* fiber = own_;

@@ -11,10 +11,10 @@
 // Fibers link themselves, so there is no capacity, nothing is allocated and no start is refused. Nobody steals.
 //
 // Invariants
-//   LO1  First in, first out, whoever pushes and why: all that is in the own list came before what is in the inbox.
-//   LO2  started() counts each new fiber when it is pushed, or by CountStarted() if it runs without having been queued;
+//   PLO1  First in, first out, whoever pushes and why: all that is in the own list came before what is in the inbox.
+//   PLO2  started() counts each new fiber when it is pushed, or by CountStarted() if it runs without having been queued;
 //        it only grows.
-//   LO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver.
+//   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver.
 //
 // Rejected: v1 with one worker (its ring is bounded, and a driver that waits for room waits for itself; its queue lets
 // those who were woken from outside go first).

@@ -37,9 +37,8 @@ int main() {
   uv_poll_t watch;
   watch.data = &fibers;
   uv_poll_init(loop, &watch, fibers.NotifyFd());
-  uv_poll_start(&watch, UV_READABLE, [](uv_poll_t* handle, int, int) {
-    static_cast<weft::FiberLoop*>(handle->data)->RunReady();
-  });
+  uv_poll_start(&watch, UV_READABLE,
+                [](uv_poll_t* handle, int, int) { static_cast<weft::FiberLoop*>(handle->data)->RunReady(); });
 
   {
     const fiber_loop_example::Program program(

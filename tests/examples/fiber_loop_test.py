@@ -29,8 +29,8 @@ fiber-2 goes on: fiber-1 is gone
 put one
 put two
 got one
-put three
 got two
+put three
 closed
 got three
 the channel is empty and closed
