@@ -148,7 +148,7 @@ bool FiberLoop::RunUntil(FiberEvent& event, Deadline deadline) {
   return event.IsSet();
 }
 
-void FiberLoop::Wake() { impl_->Wake(); }
+void FiberLoop::Wake() { impl_->EndWait(); }
 
 std::size_t FiberLoop::TaskCount() const noexcept { return impl_->live_fibers(); }
 

@@ -115,8 +115,7 @@ bool LoopDriver::MayBeDestroyed() {
 }
 
 LoopDriver::~LoopDriver() {
-  if (asleep_) worker_.WakeUp();
-  LeavePoller();
+  if (asleep_) WakeUp();
   timers_.Stop();
   if (monitored_) scheduling_group::SliceMonitor::Get().RemoveTeam();
   DropSignalStack();
@@ -139,8 +138,7 @@ void LoopDriver::CheckOwner(const char* caller) const {
 void LoopDriver::Begin(const char* caller) {
   CheckNotNested(caller);
   CheckOwner(caller);
-  if (std::exchange(asleep_, false)) worker_.WakeUp();
-  LeavePoller();
+  if (std::exchange(asleep_, false)) WakeUp();
   descriptor_.Clear();  // LDR1
   section_.emplace(nullptr);
   worker_.BeginDriving();
@@ -151,6 +149,7 @@ void LoopDriver::End() {
   while (!asleep_ && worker_.AnnounceSleep()) asleep_ = worker_.SleepElsewhere();
   if (asleep_) {
     HoldPoller();
+    next_ = timers_.AnnounceSleep();
     descriptor_.ReadableAt(timer::BeginOfTick(next_));
   } else {
     descriptor_.MarkReadable();
@@ -169,6 +168,12 @@ void LoopDriver::HoldPoller() {
 
 void LoopDriver::LeavePoller() {
   if (std::exchange(holds_poller_, false)) group().idle_poller()->LeaveAfterDispatch();
+}
+
+void LoopDriver::WakeUp() {
+  worker_.WakeUp();
+  LeavePoller();
+  timers_.WakeUp();
 }
 
 void LoopDriver::LookAfterTimers() {
@@ -224,18 +229,21 @@ bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argum
       return is_over;
     }
     section_.reset();
-    WaitUntil(std::min(timer::BeginOfTick(next_), deadline.time_point()));
+    WaitUntil(deadline.time_point());
     section_.emplace(nullptr);
   }
 }
 
 // The sleep has been announced.
 void LoopDriver::WaitUntil(TimePoint until) {
+  next_ = timers_.AnnounceSleep();
+  until = std::min(until, timer::BeginOfTick(next_));
   if (group().idle_poller() == nullptr || descriptor_.Open()) {
     worker_.SleepUntil(until);
   } else {
     WaitInPoll(until);
   }
+  timers_.WakeUp();
 }
 
 void LoopDriver::WaitInPoll(TimePoint until) {
@@ -274,7 +282,7 @@ void LoopDriver::CallInMainContext(void (*call)(void*), void* argument) {
   worker_.CallOnLoop(worker->current, call, argument);
 }
 
-void LoopDriver::Wake() { group().Notify(); }
+void LoopDriver::EndWait() { group().Notify(); }
 
 int LoopDriver::NotifyFd(std::error_code* error) {
   const std::error_code failed = descriptor_.Open();

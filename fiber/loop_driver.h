@@ -74,7 +74,9 @@ class LoopDriver {
   void RunReady(const char* caller, std::chrono::nanoseconds limit);
   bool DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline);
 
-  void Wake();
+  // Any thread.
+  void EndWait();
+  // The owner's thread.
   int NotifyFd(std::error_code* error);
   Deadline NextDeadline() const noexcept;
 
@@ -92,6 +94,7 @@ class LoopDriver {
   void Begin(const char* caller);
   void End();
   Outcome RunRounds(TimePoint until, Predicate stop, void* argument);
+  void WakeUp();
   void LookAfterTimers();
   bool PollFoundWork();
   void WaitUntil(TimePoint until);

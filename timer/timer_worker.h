@@ -115,6 +115,10 @@ class TimerWorker {
   // Instead of Start(), for tests and for loops that bring their own thread (FiberLoop): fires all that is due now. Returns when
   // something is due next (kNever: nothing is).
   Tick RunDue();
+  // By such a loop, of a driven group, when its worker has announced that it sleeps: when something is due next, as
+  // RunDue(). Until WakeUp() whoever arms an earlier timer, on whatever thread, wakes the worker.
+  Tick AnnounceSleep();
+  void WakeUp();
 
   // Statistics.
   std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }

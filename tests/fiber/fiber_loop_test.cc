@@ -400,6 +400,30 @@ TEST(FiberLoop, CallbacksOfTimersRunInFibersOfTheLoop) {
   EXPECT_GE(runs, 2);
 }
 
+// The loop sleeps without a limit, and no fiber wakes it.
+TEST(FiberLoop, ATimerThatAnotherThreadEnablesWakesTheLoop) {
+  FiberLoop loop(Unlimited());
+  std::uint64_t id = 0;
+  bool fired = false;
+  loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
+  loop.Run();
+  ASSERT_NE(id, 0U);
+  const int fd = loop.NotifyFd();
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+  std::thread([&] { EnableFiberTimer(id); }).join();
+  EXPECT_TRUE(IsReadable(fd));
+  loop.RunReady();
+  EXPECT_TRUE(fired);
+
+  fired = false;
+  loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
+  loop.Run();
+  std::thread enabler([&] { EnableFiberTimer(id); });
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }));
+  enabler.join();
+}
+
 TEST(FiberLoop, ADeadlineEndsRunAndRunUntil) {
   FiberLoop loop(Unlimited());
   FiberEvent never;
