@@ -150,7 +150,7 @@ TEST(FiberLoop, WhatAFiberOfTheLoopStartsRunsInTheLoop) {
     std::vector<std::function<void()>> batch(3, [&] { threads.push_back(std::this_thread::get_id()); });
     EXPECT_TRUE(BatchStartFiberDetached(std::move(batch)));
   });
-  loop.Run();
+  EXPECT_TRUE(loop.Run(std::chrono::seconds(10)));
   EXPECT_EQ(threads, std::vector<std::thread::id>(6, std::this_thread::get_id()));
   EXPECT_FALSE(loop.HasTasks());
 }
@@ -542,9 +542,12 @@ TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
 
 class FiberLoopWithRuntime : public testing::TestWithParam<unsigned> {
  protected:
+  static constexpr milliseconds kTerminateTimeout{3000};
+
   void SetUp() override {
     fiber::Options options;
     options.concurrency_hint = GetParam();
+    options.terminate_timeout = kTerminateTimeout;
     fiber::StartRuntime(options);
   }
   void TearDown() override { EXPECT_EQ(fiber::TerminateRuntime(), 0U); }
@@ -669,10 +672,23 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
     Fiber([] { FiberSleepFor(milliseconds(1)); }).Join();
   });
   loop.RunReady();
+  const auto begin = Clock::now();
   EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_LT(Clock::now() - begin, kTerminateTimeout);
   event.Set();
   loop.Run();
   SetUp();
+}
+
+// The loop is not driven: a timer in it would not fire.
+TEST_P(FiberLoopWithRuntime, ATimerOfAPlainThreadIsNeverOneOfALoop) {
+  constexpr int kThreads = 12;
+  FiberLoop loop(Unlimited());
+  FiberLatch fired(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    std::thread([&] { EXPECT_NE(SetFiberTimer(Clock::now(), [&] { fired.CountDown(); }), 0U); }).join();
+  }
+  EXPECT_TRUE(fired.Wait(std::chrono::seconds(10)));
 }
 
 TEST(FiberLoop, TwoLoopsOfAThreadTakeTurns) {
