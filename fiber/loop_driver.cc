@@ -33,6 +33,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kStackSize = 128 * 1024;
 constexpr std::size_t kGuardSize = 64 * 1024;
 
+// As workers do (worker_idle.cc).
+constexpr std::chrono::milliseconds kRetryStackEvery{10};
+
 [[noreturn]] void FailNested(const char* caller) {
   const auto* const self = scheduling_group::CurrentFiber();
   WEFT_FATAL(caller, ": a thread that runs fibers cannot drive a loop; the caller is ",
@@ -150,7 +153,7 @@ void LoopDriver::End() {
   if (asleep_) {
     HoldPoller();
     next_ = timers_.AnnounceSleep();
-    descriptor_.ReadableAt(timer::BeginOfTick(next_));
+    descriptor_.ReadableAt(NextTime());
   } else {
     descriptor_.MarkReadable();
   }
@@ -180,6 +183,10 @@ void LoopDriver::LookAfterTimers() {
   section_.reset();
   section_.emplace(nullptr);  // LDR2
   next_ = timers_.RunDue();
+  if (group().HasFibersWithoutStack() && Clock::now() >= retry_stack_at_) {
+    retry_stack_at_ = Clock::now() + kRetryStackEvery;
+    group().StackGivenBack();
+  }
   if (IdlePoller* const poller = group().idle_poller()) poller->PollIfDue(Clock::now());
 }
 
@@ -234,10 +241,15 @@ bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argum
   }
 }
 
+LoopDriver::TimePoint LoopDriver::NextTime() const noexcept {
+  const TimePoint timers = timer::BeginOfTick(next_);
+  return group().HasFibersWithoutStack() ? std::min(timers, retry_stack_at_) : timers;
+}
+
 // The sleep has been announced.
 void LoopDriver::WaitUntil(TimePoint until) {
   next_ = timers_.AnnounceSleep();
-  until = std::min(until, timer::BeginOfTick(next_));
+  until = std::min(until, NextTime());
   if (group().idle_poller() == nullptr || descriptor_.Open()) {
     worker_.SleepUntil(until);
   } else {
@@ -292,7 +304,7 @@ int LoopDriver::NotifyFd(std::error_code* error) {
 
 Deadline LoopDriver::NextDeadline() const noexcept {
   if (group_->policy().HasWork() || !asleep_) return std::chrono::nanoseconds(0);
-  return timer::BeginOfTick(next_);
+  return NextTime();
 }
 
 }  // namespace weft::fiber::detail

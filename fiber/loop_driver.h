@@ -97,6 +97,7 @@ class LoopDriver {
   void WakeUp();
   void LookAfterTimers();
   bool PollFoundWork();
+  TimePoint NextTime() const noexcept;
   void WaitUntil(TimePoint until);
   void WaitInPoll(TimePoint until);
   void HoldPoller();
@@ -112,6 +113,7 @@ class LoopDriver {
   bool asleep_ = false;               // out, and has announced that
   bool holds_poller_ = false;         // IdlePoller::TryEnter(), while asleep
   timer::Tick next_ = timer::kNever;  // what RunDue() said last
+  TimePoint retry_stack_at_;          // for fibers that found no stack (SG2)
   std::optional<scheduling_group::OutsideSection> section_;
   scheduling_group::Worker worker_;  // Last: made when all else is there.
 };
