@@ -14,6 +14,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"
+#include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/fiber_blocking.h"

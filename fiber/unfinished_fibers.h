@@ -35,6 +35,9 @@ void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& gr
 // as reachable.
 std::size_t ReportUnfinishedFibers(const std::vector<scheduling_group::SchedulingGroup*>& groups);
 
+// The same as a list for a message, at most ten. No fiber of the group may run meanwhile.
+std::string ListFibersAlive(scheduling_group::SchedulingGroup* group);
+
 // Once, before the first fiber: what fibers hold on to is reachable for the leak checker also if the process ends by
 // exit(), or by main()'s return, while they live.
 void PrepareForLeakChecker();

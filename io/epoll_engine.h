@@ -44,6 +44,7 @@ class EpollEngine {
   // no_such_file_or_directory: it was not added, or has been closed since.
   [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, void* tag);
   void Remove(int fd) noexcept;
+  int descriptor() const noexcept { return epoll_; }
 
   // Returns the number of events, which may be 0; they stay until the next Wait(). block: waits until there is one, or
   // Interrupt() has been called since the last Wait() that blocked; may return spuriously.

@@ -74,6 +74,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   [[nodiscard]] bool TryEnter() override;
   void Wait() override;
   void LeaveAfterDispatch() override;
+  int descriptor() const noexcept override { return engine_->descriptor(); }
   void Interrupt() override;
 
  private:

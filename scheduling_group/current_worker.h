@@ -30,7 +30,8 @@ struct WorkerBase : context::ThreadState {
   PushCountdown push_countdown;    // belongs to the sampler in its worker slot
   FiberEntity* current = nullptr;  // the fiber that runs on it; nullptr: its loop
 
-  bool must_not_switch = false;  // an on_exit hook runs, before its switch is finished (W2 in worker.h)
+  bool is_driven = false;        // of a driven group (driven_groups.h)
+  bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
   // Functions of worker.cc, for files that may not include it. By a fiber on this worker. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run

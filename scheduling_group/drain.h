@@ -60,8 +60,8 @@ class DrainWaiter {
   base::Parker parker_;
 };
 
-// One plain thread at a time. Waits until at most `unfinished` fibers are alive, which are those of a former runtime
-// that never end. False: the deadline came first.
+// One plain thread at a time. Waits until at most `unfinished` fibers are alive (those of a former runtime that wait
+// for what never comes); those of FiberLoops do not count, as they end with their loops. False: the deadline came first.
 [[nodiscard]] bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished = 0);
 
 // Workers, each time they find nothing to do.

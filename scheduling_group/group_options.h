@@ -23,6 +23,7 @@ struct GroupOptions {
   int id = 0;
   unsigned workers = 1;  // 1..64
   std::string policy = "v1";
+  bool driven = false;                  // driven_groups.h: one worker, which drives itself, and PolicyLoop
   std::size_t run_queue_size = 131072;  // a power of two
   std::size_t stack_size = 131072;      // bytes
   bool guard_pages = true;

@@ -144,8 +144,9 @@ class IdleGroupSlots {
 // Owns a group's slot while the group lives; kNoSlot: the group has none.
 class IdleGroupSlot {
  public:
-  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots) noexcept
-      : groups_(groups), slots_(slots), slot_(slots.Take()) {}
+  // wanted: false: it is to have none.
+  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots, bool wanted) noexcept
+      : groups_(groups), slots_(slots), slot_(wanted ? slots.Take() : IdleGroups::kNoSlot) {}
   IdleGroupSlot(const IdleGroupSlot&) = delete;
   IdleGroupSlot& operator=(const IdleGroupSlot&) = delete;
   ~IdleGroupSlot() {

@@ -44,7 +44,11 @@ class IdlePoller {
   // Readies the fibers for what Wait() has found, and returns the lease.
   virtual void LeaveAfterDispatch() = 0;
 
-  // Any thread. Makes the present Wait(), or else the next one, return.
+  // Becomes readable when there is something to poll; for a driver that waits in a loop of its own instead of Wait().
+  // -1: there is none. Any thread.
+  virtual int descriptor() const noexcept { return -1; }
+
+  // Any thread. The Wait() that is under way, or the next one, returns.
   virtual void Interrupt() = 0;
 };
 

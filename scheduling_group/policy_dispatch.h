@@ -27,6 +27,7 @@ class PolicyDispatch {
  public:
   // Aborts if no policy has the name.
   PolicyDispatch(std::string_view name, const SchedulingPolicy::Options& options);
+  explicit PolicyDispatch(std::unique_ptr<SchedulingPolicy> policy);
 
   // For what does not run at each switch.
   SchedulingPolicy& operator*() const noexcept { return *policy_; }

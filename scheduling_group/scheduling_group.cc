@@ -3,10 +3,14 @@
 
 #include "weft/scheduling_group/scheduling_group.h"
 
+#include <chrono>
+#include <memory>
+
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
+#include "weft/scheduling_group/policy_loop.h"
 #include "weft/scheduling_group/start_when_full.h"
 
 namespace weft::scheduling_group {
@@ -14,13 +18,18 @@ namespace {
 
 constinit IdleGroupSlots slots;
 
+PolicyDispatch MakeDispatch(const GroupOptions& options) {
+  if (options.driven) return PolicyDispatch(std::make_unique<PolicyLoop>());
+  return PolicyDispatch(options.policy,
+                        {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node});
+}
+
 }  // namespace
 
 constinit IdleGroups SchedulingGroup::all_idle_groups;
 
-WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
-    : policy(options.policy,
-             {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node}),
+SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
+    : policy(MakeDispatch(options)),
       worker_slots(options.workers, options.node),
       ready_waits(options.workers, options.node, options.max_ready_wait, *options.clock),
       neighbours(options.workers),
@@ -28,7 +37,7 @@ WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& o
 
 WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
-      slot_(all_idle_groups, slots),
+      slot_(all_idle_groups, slots, /*wanted=*/!options.driven),  // Nobody steals from a driven one.
       // On a machine with one node all groups share one, whatever the node's number.
       entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {
@@ -107,6 +116,10 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, Fib
 
 // The poll comes first, so that the pop can bring what it made ready.
 WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
+  if (driven()) {  // Its driver polls, and looks after the timers, on its own stack: back to it.
+    worker_slot(worker).poll_pace.OnPoll(std::chrono::steady_clock::now());
+    return nullptr;
+  }
   worker_slot(worker).poll_pace.Poll(idle_poller());
   return PopNow(worker);
 }
@@ -122,7 +135,15 @@ FiberEntity* SchedulingGroup::PopForSteal(int distance) {
   return fiber;
 }
 
-// By a worker that found nothing ready and is about to sleep.
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::EndWaitElsewhere() {
+  if (driver_hook_.wake != nullptr) {
+    driver_hook_.wake(driver_hook_.arg);
+  } else {
+    idle_poller()->Interrupt();
+  }
+}
+
+// By a worker that found nothing ready in the group and is about to sleep.
 void SchedulingGroup::CallIdleHook() {
   if (WorkerBase* worker = CurrentWorker()) {
     worker_slot(worker->index).push_sampler.Forget(&worker->push_countdown);

@@ -13,6 +13,7 @@
 //   neighbour_list.h                        the groups that it steals from
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
+//   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
 //
 // It is a data structure; the threads that use it are in worker.h, which it never includes.
 //
@@ -111,8 +112,20 @@ class SchedulingGroup : public numa::NodeAllocated {
   IdlePoller* idle_poller() const { return idle_poller_.Get(); }
   // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
   bool SetIdlePoller(std::unique_ptr<IdlePoller> poller) { return idle_poller_.Set(std::move(poller)); }
-  // For the poller: if a worker sleeps and none spins, wakes one. It searches and goes back to sleep, in the poll if
-  // that is free. Any thread.
+  // Of a driven group, once, before it is used: ends the wait of its worker where that waits elsewhere (Parker). Any
+  // thread calls it.
+  struct DriverHook {
+    void (*wake)(void* arg) noexcept = nullptr;
+    void* arg = nullptr;
+  };
+  void SetDriverHook(DriverHook hook) { driver_hook_ = hook; }
+  const DriverHook& driver_hook() const noexcept { return driver_hook_; }
+  bool driven() const noexcept { return options_.driven; }
+  // After Stop(), and before the next driver: its poller serves again.
+  void GoOn() { stopping_.store(false, std::memory_order_release); }  // Pairs with the acquire in stopping().
+
+  // By the poller: if a worker sleeps and nobody spins, one wakes up, searches, and goes to sleep again, in the poll if
+  // it is free. Any thread.
   void WakeToPoll() { (void)WakeSleeper(*this); }
 
   // Nearest first. Once after construction or Reopen(), before the workers start.
@@ -147,7 +160,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void CallIdleHook();
   // Ends the worker's sleep, or the next one if it is awake.
   void Unpark(unsigned worker) {
-    if (worker_slot(worker).parker.Unpark()) idle_poller()->Interrupt();
+    if (worker_slot(worker).parker.Unpark()) EndWaitElsewhere();
   }
   // After a push: makes sure that a worker searches.
   void Notify() { NotifyAfterPush(*this); }
@@ -204,7 +217,8 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
   FiberEntity* PollAndPop(unsigned worker);
-  // As Notify(), after a push with a full fence. local: only this group may run the fiber.
+  void EndWaitElsewhere();
+  // After a push with a full fence, as Notify(). local: only this group may run the fiber.
   WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
   // Before a push: counts it, and stamps its fiber if it is a sample.
   WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
@@ -224,6 +238,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   StartGate start_gate_;
   StackWaitList stack_waiters_;
   IdleHook idle_hook_;
+  DriverHook driver_hook_;
   alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
   alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
   std::optional<Parts> parts_;   // Large: what each switch reads comes before it, or first in it.

@@ -10,8 +10,9 @@
 //                               they are run, and a tree of fibers runs depth first (Worker::RunInstead)
 //   a fiber of another group    yields until there is room, up to `start_timeout`
 //   a plain thread              waits until the queue is half empty (start_gate.h), up to `start_timeout`
-//   an on_exit hook, a timer's  may do none of these: the fiber goes to the unbounded overflow list
-//   callback on its thread
+//   an on_exit hook, a timer's  may do none of that: the fiber goes to the unbounded overflow list
+//   callback on its thread,
+//   a fiber of a FiberLoop      (driven_groups.h: while it yields the group may end)
 //
 // Invariants
 //   SF1  True: the fiber runs, or was pushed and a worker was notified. False: it is still the caller's.
@@ -37,7 +38,7 @@ template <class Group>
 bool StartWhenFull(Group& group, FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   const bool is_of_group = WorkerOf(caller, &group) != SchedulingPolicy::kNoWorker;
-  const bool may_wait = caller != nullptr ? !caller->must_not_switch : ThreadMayWait();
+  const bool may_wait = caller != nullptr ? !caller->must_not_switch && !caller->is_driven : ThreadMayWait();
   if (is_of_group && may_wait && caller->current != nullptr) {
     caller->run_instead_of_current(caller, fiber);
     return true;
@@ -73,7 +74,8 @@ template <class Group>
 [[nodiscard]] bool WaitBeforeBatch(Group& group) {
   WorkerBase* caller = CurrentWorker();
   if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(group.options().start_timeout);
-  if (caller->current != nullptr && !caller->must_not_switch) caller->yield_current(caller);  // SF2
+  if (caller->current != nullptr && !caller->must_not_switch && !caller->is_driven)
+    caller->yield_current(caller);  // SF2
   return true;
 }
 

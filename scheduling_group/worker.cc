@@ -9,6 +9,7 @@
 #include "weft/context/overflow_handler.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/scheduling_group/policy_loop.h"
 
 namespace weft::scheduling_group {
 
@@ -16,12 +17,23 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
     : counters_(&owner->worker_slot(index_in_group).counters), stacks_(&owner->stacks()), slice_(counters_) {
   group = owner;
   index = index_in_group;
+  is_driven = owner->driven();
   yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldCurrent(); };
   yield_after_slice = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldAfterSlice(); };
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
     static_cast<Worker*>(worker)->RunInstead(worker->current, SwitchReason::kDisplaced, next);
   };
   next_steal_search_.assign(owner->neighbours().all.size(), 0);
+  if (!is_driven) return;
+  context::InitThreadState(this);
+  context::InitThreadContext(&loop_);
+  not_driven_.emplace(&slice_);
+}
+
+Worker::~Worker() {
+  if (!is_driven) return;
+  stacks_.Clear();
+  context::DestroyContext(&loop_);
 }
 
 void Worker::Run() {
@@ -109,6 +121,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
 }
 
 void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) {
+  if (is_driven) static_cast<PolicyLoop&>(group->policy()).CountStarted();
   if (!PrepareToEnter(next)) {
     // `next` waits for a stack. The caller starts fibers faster than they end, so it waits too.
     YieldCurrent();

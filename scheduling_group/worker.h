@@ -32,6 +32,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "weft/base/check.h"
@@ -53,7 +54,9 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // What the flow that is entered must do for the one that was left.
   enum class SwitchReason : std::uint8_t { kNothing, kParked, kPublished, kYielded, kDisplaced, kEnded };
 
+  // Of a driven group: the driver makes and destroys it.
   Worker(SchedulingGroup* group, unsigned index);
+  ~Worker();
 
   // The body of the worker's thread. Returns after SchedulingGroup::Stop().
   void Run();
@@ -67,6 +70,25 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
   // After time_slice.h has raised its flag.
   void YieldAfterSlice();
+  // Of a driven group: the driver calls call(argument) on its own stack, and then goes on in the fiber at once.
+  void CallOnLoop(FiberEntity* self, void (*call)(void* argument), void* argument);
+
+  // --- By the driver of a driven group (driven_groups.h), on the stack of its loop: worker_driven.cc ---
+  // The calling thread is the worker from here to EndDriving().
+  void BeginDriving();
+  void EndDriving();
+  // Runs the next ready fiber, and whatever runs after it without a return to the loop. False: there is none, or it is
+  // time to look after timers and the poller.
+  bool RunNext();
+  // `fiber` is new and in no queue: runs it until it waits, yields or ends for the first time.
+  void RunEagerly(FiberEntity* fiber);
+  // Nothing is ready. True: from now on whoever makes a fiber ready ends the worker's sleep, which must follow:
+  // SleepUntil(), or SleepElsewhere() and WakeUp(), or WakeUp() alone. False: something is ready.
+  [[nodiscard]] bool AnnounceSleep();
+  void SleepUntil(std::chrono::steady_clock::time_point until);
+  // True: who ends the sleep calls the group's DriverHook. False: it has been ended.
+  [[nodiscard]] bool SleepElsewhere();
+  void WakeUp();
 
  private:
   class IdleSide;
@@ -93,6 +115,9 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();
   void FinishRareSwitch(FiberEntity* fiber);
+  void Enter(FiberEntity* fiber);  // driven; the next two, too
+  void ServeLoopCall();
+  void GetUpDriven();
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
   void GiveStackBack(FiberEntity* fiber);
   void Retire(FiberEntity* fiber);
@@ -114,7 +139,17 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   std::chrono::steady_clock::time_point retry_stack_at_;  // when to retry for fibers without a stack (SG2)
   bool stealing_ = false;                                 // the last attempt to steal brought a fiber
   std::vector<std::uint64_t> next_steal_search_;          // by neighbour
-  SliceMonitor::MonitoredWorker slice_;                   // Last: the monitor reads it.
+  // Of a driven group.
+  struct LoopCall {
+    FiberEntity* caller;
+    void (*call)(void* argument);
+    void* argument;
+  };
+  LoopCall* loop_call_ = nullptr;  // CallOnLoop(): what the loop is to do next
+  bool elsewhere_ = false;         // SleepElsewhere() said true
+
+  SliceMonitor::MonitoredWorker slice_;                              // Last: the monitor reads it.
+  std::optional<SliceMonitor::MonitoredWorker::Asleep> not_driven_;  // of a driven group
 };
 
 // Inline: park.cc.
@@ -175,6 +210,12 @@ WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish
   publish_ = publish;
   publish_argument_ = argument;
   SwitchTo(self, SwitchReason::kPublished, next);
+}
+
+WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
+  FiberEntity* next = TryNextFiber();
+  if (next == nullptr && !group->stopping() && !is_driven) return;
+  SwitchTo(self, SwitchReason::kYielded, next);
 }
 
 }  // namespace weft::scheduling_group

@@ -19,9 +19,11 @@
 //   AL2  However many threads arm an earlier timer, one makes the system call: the one whose compare-and-swap sets
 //        kAwake. The others read kAwake from that write, hence their fences precede the timer thread's next
 //        publication, and AL1 covers them.
-//   AL3  A timer due after `until` costs its armer one fence and one load, and the thread nothing.
-//   AL4  With nothing to wait for, the thread sleeps without a limit and without periodic wake-ups.
-// Sleep(): the timer thread. Announce(): any thread, after it has published its timer.
+//   AL3  An armer whose timer is due after `until` costs the thread nothing, and itself one fence and one load.
+//   AL5  A thread that sleeps elsewhere (SleepElsewhere() to WakeUp()) is woken by its `end`, instead of its parker, as
+//        often as AL2 says. A call that comes late must be harmless.
+//   AL4  With nothing to wait for the thread sleeps for good: no periodic wake-up.
+// Sleep(), SleepElsewhere(), WakeUp(): the timer thread. Announce(): any thread, after it published what it announces.
 //
 // Checked for all interleavings in tests/timer/alarm_model.cc.
 // Rejected: an unconditional unpark by each armer (a futex call per sleep; 100,000 sleepers wake the thread 100,000
@@ -57,6 +59,23 @@ class Alarm {
     sleeping_until_.store(kAwake, std::memory_order_relaxed);
   }
 
+  // For a thread that sleeps in a way of its own until the tick that this returns, the first of `look`, or until
+  // end(argument) is called, which ends such a sleep (SleepsElsewhere()). It calls WakeUp() afterwards.
+  template <class Look>
+  Tick SleepElsewhere(Look&& look) noexcept {
+    sleeping_until_.store(look(), std::memory_order_relaxed);  // relaxed: as in Sleep().
+    base::ThreadFence(std::memory_order_seq_cst);              // StoreLoad (AL1). Pairs with the fence in Announce().
+    return look();
+  }
+  void WakeUp() noexcept { sleeping_until_.store(kAwake, std::memory_order_relaxed); }  // relaxed: as in Sleep().
+
+  // While nobody sleeps or announces. `end` is the same for all threads of this alarm that sleep so, and may be called
+  // until the process ends. argument: nullptr: the thread sleeps here.
+  void SleepsElsewhere(void (*end)(void* argument) noexcept, void* argument) noexcept {
+    if (end_ == nullptr) end_ = end;
+    elsewhere_.store(argument, std::memory_order_release);  // end_. Pairs with the acquire in Announce().
+  }
+
   void Announce(Tick tick) noexcept {
     // StoreLoad (AL1). Pairs with the fence in Sleep().
     base::ThreadFence(std::memory_order_seq_cst);
@@ -64,7 +83,12 @@ class Alarm {
     while (tick < until) {
       // relaxed: the timer is guarded by its shard's lock. The claim only has to be unique (AL2).
       if (sleeping_until_.compare_exchange_weak(until, kAwake, std::memory_order_relaxed, std::memory_order_relaxed)) {
-        parker_.Unpark();
+        // acquire: pairs with the release in SleepsElsewhere().
+        if (void* const elsewhere = elsewhere_.load(std::memory_order_acquire)) {
+          end_(elsewhere);  // AL5
+        } else {
+          parker_.Unpark();
+        }
         return;
       }
     }
@@ -76,6 +100,8 @@ class Alarm {
 
   base::Atomic<Tick> sleeping_until_{kAwake};
   base::Parker parker_;
+  void (*end_)(void* argument) noexcept = nullptr;
+  base::Atomic<void*> elsewhere_{nullptr};
 };
 
 }  // namespace weft::timer

@@ -85,15 +85,17 @@ WEFT_COLD void ShardSet::GiveBack() {
   pool.free = this;
 }
 
-WEFT_COLD void ShardSet::Register(int group_id) {
+void ShardSet::Register(int group_id, bool to_all) {
   WEFT_CHECK(group_id >= 0 && group_id < kMaxGroups, "ShardSet: group ids are 0..", kMaxGroups - 1, ", is ", group_id);
   std::lock_guard guard(ThePool().mutex);
   WEFT_CHECK(by_group[group_id].load(std::memory_order_relaxed) == nullptr, "ShardSet: group ", group_id,
              " has timers already");
-  const unsigned count = running_count.load(std::memory_order_relaxed);
   // release: the set. Pair with the acquires in ShardOfCaller().
-  running[count].store(this, std::memory_order_release);
-  running_count.store(count + 1, std::memory_order_release);
+  if (to_all) {
+    const unsigned count = running_count.load(std::memory_order_relaxed);
+    running[count].store(this, std::memory_order_release);
+    running_count.store(count + 1, std::memory_order_release);
+  }
   by_group[group_id].store(this, std::memory_order_release);
 }
 
@@ -105,9 +107,9 @@ WEFT_COLD void ShardSet::Unregister(int group_id) {
   for (unsigned i = 0; i < count; ++i) {
     if (running[i].load(std::memory_order_relaxed) != this) continue;
     running[i].store(running[count - 1].load(std::memory_order_relaxed), std::memory_order_release);
+    running_count.store(count - 1, std::memory_order_relaxed);
     break;
   }
-  running_count.store(count - 1, std::memory_order_relaxed);
 }
 
 TimerShard* ShardSet::ShardFor(const scheduling_group::WorkerBase* caller) noexcept {

@@ -33,7 +33,7 @@ class ShardSet {
  public:
   // A power of two: threads are spread over these by number.
   static constexpr unsigned kOutsideShards = 4;
-  static constexpr int kMaxGroups = 1024;
+  static constexpr int kMaxGroups = 2048;
 
   ShardSet(const ShardSet&) = delete;
   ShardSet& operator=(const ShardSet&) = delete;
@@ -43,8 +43,9 @@ class ShardSet {
   // The set is closed and empty.
   void GiveBack();
 
-  // From now on threads find the set. `group_id` is below kMaxGroups.
-  void Register(int group_id);
+  // Threads that ask from now on find it. `group_id` is below kMaxGroups.
+  // to_all: threads that belong to no group, too.
+  void Register(int group_id, bool to_all = true);
   void Unregister(int group_id);
 
   Alarm& alarm() noexcept { return alarm_; }

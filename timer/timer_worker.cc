@@ -68,7 +68,11 @@ WEFT_COLD TimerWorker::TimerWorker(Options options)
       group_id_(options_.group != nullptr ? options_.group->id() : 0),
       callback_runner_(options_.group) {
   set_->housekeeping().Reset(TickOfDeadline(base::Clock::TimePoint(options_.trim_after)));
-  set_->Register(group_id_);
+  if (options_.group != nullptr && options_.group->driven()) {
+    set_->alarm().SleepsElsewhere(
+        [](void* group) noexcept { static_cast<scheduling_group::SchedulingGroup*>(group)->Notify(); }, options_.group);
+  }
+  set_->Register(group_id_, options_.for_all_threads);
   // release: *this. Pairs with the acquire in Of().
   by_group[group_id_].store(this, std::memory_order_release);
 }
@@ -78,6 +82,7 @@ WEFT_COLD TimerWorker::~TimerWorker() {
   // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
   set_->Unregister(group_id_);
+  set_->alarm().SleepsElsewhere(nullptr, nullptr);
   set_->GiveBack();
 }
 
@@ -210,6 +215,12 @@ Tick TimerWorker::RunDue() {
     if (looked_at_all || earliest == 0) return earliest;
   }
 }
+
+Tick TimerWorker::AnnounceSleep() {
+  return set_->alarm().SleepElsewhere([this] { return Earliest(); });
+}
+
+void TimerWorker::WakeUp() { set_->alarm().WakeUp(); }
 
 WEFT_COLD void TimerWorker::ThreadMain() {
   pthread_setname_np(pthread_self(), ("TimerWorker_" + std::to_string(group_id_)).c_str());

@@ -68,6 +68,8 @@ class TimerWorker {
     std::chrono::nanoseconds complain_after = std::chrono::seconds(1);
     // The source of "now". Other clocks than the steady one need RunDue() instead of Start().
     const base::Clock* clock = &base::SteadyClock::Get();
+    // False: threads that belong to no group set no timers here. (A FiberLoop's: nobody else drives it.)
+    bool for_all_threads = true;
   };
 
   // From now on timers may be armed.
@@ -108,9 +110,13 @@ class TimerWorker {
   // for slow paths, such as a pool that grew or got more than it keeps.
   void RequestTrim() noexcept;
 
-  // Instead of Start(), for tests and loops with their own thread: fires all that is due. Returns when it must be
-  // called again (kNever: no timer is left).
+  // Instead of Start(), for tests and loops with their own thread (FiberLoop): fires all that is due. Returns when it
+  // must be called again (kNever: no timer is left).
   Tick RunDue();
+  // By such a loop, of a driven group, when its worker has announced that it sleeps: when something is due next, as
+  // RunDue(). Until WakeUp() whoever arms an earlier timer, on whatever thread, wakes the worker.
+  Tick AnnounceSleep();
+  void WakeUp();
 
   // Statistics.
   std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }
