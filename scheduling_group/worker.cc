@@ -108,7 +108,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
 WEFT_NOINLINE void Worker::YieldCurrent() {
   FiberEntity* self = current;
   FiberEntity* next = TryNextFiber();
-  if (next == nullptr && !group->stopping()) return;
+  if (next == nullptr && !group->stopping() && !is_driven) return;
   SwitchTo(self, SwitchReason::kYielded, next);
 }
 

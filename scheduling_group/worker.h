@@ -212,12 +212,6 @@ WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish
   SwitchTo(self, SwitchReason::kPublished, next);
 }
 
-WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
-  FiberEntity* next = TryNextFiber();
-  if (next == nullptr && !group->stopping() && !is_driven) return;
-  SwitchTo(self, SwitchReason::kYielded, next);
-}
-
 }  // namespace weft::scheduling_group
 
 #endif  // WEFT_SCHEDULING_GROUP_WORKER_H_
