@@ -8,8 +8,8 @@
 //
 //   spawner                              worker, after each pop            the thread that ends the runtime
 //   -------                              ------------------------          --------------------------------
-//   counts itself in `waiting_`          if one waits and the queue is      refuses
-//   reads the epoch, clears `told_`      half empty: sets `told_`, and      a new epoch, wakes all
+//   counts itself in `waiting_`          if one waits and the queue is     refuses
+//   reads the epoch, clears `told_`      half empty: sets `told_`, and     a new epoch, wakes all
 //   full fence                           if it was not set: a new epoch,
 //   checks: refused? full?               wakes all
 //   sleeps while the epoch is the same
