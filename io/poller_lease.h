@@ -15,7 +15,7 @@
 //   -------------                --------------------         ------------------------------------
 //   held_ = no                   own sleeper bit
 //   full fence                   full fence                    polled since the last time: start again
-//   nobody sleeps: done          held_: yes: its parker        nobody polls, one sleeps: wake it, start again
+//   no worker sleeps: done       held_: yes: its parker        none polls, one sleeps: wake it, start again
 //   watchdog_on_, or start it                                  else: watchdog_on_ = no, full fence, look again
 //
 // Invariants

@@ -10,8 +10,8 @@
 // find through a published pointer inside a section only, and the ending thread, having unpublished it, waits until all
 // sections that may have found it have ended.
 //
-//   a plain thread                        who ends the runtime
-//   --------------                        --------------------
+//   a plain thread                        the thread that ends the runtime
+//   --------------                        --------------------------------
 //   enters: marks its slot                unpublishes
 //   LightFence                            HeavyFence
 //   reads what is published               for each slot that is marked: waits until that section has ended

@@ -8,10 +8,10 @@
 //
 //   spawner                              worker, after each pop            the thread that ends the runtime
 //   -------                              ------------------------          --------------------------------
-//   counts itself in `waiting_`          if somebody waits and the queue   refuses
-//   reads the epoch, clears `told_`      is half empty: sets `told_`,      a new epoch, wakes all
-//   full fence                           and if it was not set: a new
-//   checks: refused? full?               epoch, wakes all
+//   counts itself in `waiting_`          if one waits and the queue is     refuses
+//   reads the epoch, clears `told_`      half empty: sets `told_`, and     a new epoch, wakes all
+//   full fence                           if it was not set: a new epoch,
+//   checks: refused? full?               wakes all
 //   sleeps while the epoch is the same
 //
 // Invariants

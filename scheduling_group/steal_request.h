@@ -84,7 +84,7 @@ void RequestSteal(Group& loaded) {
     if (loaded.steal_requested().exchange(true, std::memory_order_relaxed)) return;
     if (SendNearestSleeper(loaded)) return;
     loaded.steal_requested().store(false, std::memory_order_relaxed);
-    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with that of who trusted in us.
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with the producer's fence.
   } while (!SomebodyIdles(loaded) && APartnerSleeps(loaded));
 }
 
@@ -92,7 +92,7 @@ void RequestSteal(Group& loaded) {
 template <class Group, class Steal>
 auto ServeStealRequest(Group& loaded, Steal steal) {
   loaded.steal_requested().store(false, std::memory_order_relaxed);
-  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with that of who trusted in us.
+  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with the producer's fence.
   auto fiber = steal();
   if (fiber != nullptr) RequestSteal(loaded);  // RS4
   return fiber;
@@ -101,7 +101,7 @@ auto ServeStealRequest(Group& loaded, Steal steal) {
 template <class Group>
 void ForwardStealRequest(Group& loaded) {
   loaded.steal_requested().store(false, std::memory_order_relaxed);
-  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with that of who trusted in us.
+  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with the producer's fence.
   RequestSteal(loaded);
 }
 

@@ -18,7 +18,7 @@
 //   HK1  After each Request() comes a trim that sees what the requester did before it. There are two cases: activity_
 //        was clear: the requester sets it, full fence, looks at next_, turns it on if it is off
 //                              the timer thread, turning off, clears next_, full fence, looks at activity_
-//        activity_ was set:    the requester has freed memory, full fence, found it set, and relies on who set it
+//        activity_ was set:    the requester has freed memory, full fence, found it set, and relies on its setter
 //                              the timer thread clears it, full fence, trims at once or later
 //        One of each pair of fences comes first, and the other side sees what was stored before it.
 //   HK2  While it is off, it does not wake the timer thread.
