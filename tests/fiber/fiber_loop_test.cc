@@ -113,6 +113,19 @@ TEST(FiberLoop, AnEagerTaskRunsAtOnceUntilItWaits) {
   EXPECT_EQ(order, (Order{"eager", "short", "queued", "eager goes on"}));
 }
 
+TEST(FiberLoop, NoneThatIsQueuedRunsWithAnEagerTask) {
+  FiberLoop loop(Unlimited());
+  for (int i = 0; i < 1000; ++i) loop.AddTask([] {});
+  loop.Run();  // After a fast burst the driver lets many fibers run before it looks after timers.
+  int queued = 0;
+  for (int i = 0; i < 10; ++i) loop.AddTask([&] { ++queued; });
+  for (int i = 0; i < 4; ++i) loop.AddTaskEager([] { FiberYield(); });
+  for (int i = 0; i < 4; ++i) loop.AddTaskEager([] {});
+  EXPECT_EQ(queued, 0);
+  loop.Run();
+  EXPECT_EQ(queued, 10);
+}
+
 TEST(FiberLoop, AnEagerTaskOfATaskRunsAtOnceAndItsStarterGoesOnNext) {
   FiberLoop loop(Unlimited());
   Order order;
@@ -420,7 +433,7 @@ TEST(FiberLoop, ATimerThatAnotherThreadEnablesWakesTheLoop) {
   loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
   loop.Run();
   std::thread enabler([&] { EnableFiberTimer(id); });
-  EXPECT_TRUE(loop.RunUntil([&] { return fired; }));
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(5)));
   enabler.join();
 }
 
