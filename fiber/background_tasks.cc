@@ -8,14 +8,14 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
-#include "weft/fiber/shielded_wait.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft {
 
 BackgroundTasks::~BackgroundTasks() {
   Close();
-  fiber::detail::WaitShielded([this] { Wait(); });
+  Shielded([this] { Wait(); });
 }
 
 void BackgroundTasks::Wait() { static_cast<void>(Wait(Deadline::None())); }
@@ -29,7 +29,6 @@ bool BackgroundTasks::Wait(Deadline deadline) {
 void BackgroundTasks::Close() {
   std::scoped_lock lock(mutex_);
   closed_ = true;
-  // CANCELLATION: here the tasks that run are cancelled, as soon as a fiber can be.
 }
 
 std::size_t BackgroundTasks::Count() const {

@@ -42,6 +42,7 @@
 #include "weft/base/deadline.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_attributes.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -65,7 +66,7 @@ class BackgroundTasks {
     fiber::detail::CheckNotEmpty("BackgroundTasks::Start", f);
     Place place(Enter() ? this : nullptr);
     if (!place) return false;
-    return StartFiberDetached(attributes, Task<std::decay_t<F>>{std::move(place), std::forward<F>(f)});
+    return scope_.Spawn(attributes, Task<std::decay_t<F>>{std::move(place), std::forward<F>(f)});
   }
 
   // Until no task is left: at that moment, unless it is closed.
@@ -75,6 +76,9 @@ class BackgroundTasks {
 
   // Start() says false from now on. Does not wait.
   void Close();
+
+  // Cancels the tasks that run (sync/cancel_scope.h), and those that are started later. Does not wait.
+  void Cancel() noexcept { static_cast<void>(scope_.Cancel()); }
 
   // Tasks that have not ended; a snapshot.
   std::size_t Count() const;
@@ -118,6 +122,7 @@ class BackgroundTasks {
   FiberConditionVariable none_left_;
   std::size_t count_ = 0;
   bool closed_ = false;
+  FiberScope scope_{{.policy = ScopePolicy::kCollect, .nested = false}};
 };
 
 }  // namespace weft

@@ -6,21 +6,11 @@
 #include <utility>
 
 #include "weft/fiber/exception.h"
-#include "weft/fiber/uncancelled_wait.h"
 
 namespace weft::fiber::detail {
 
-ChildGroup::~ChildGroup() {
-  if (!pending_) return;
-  CancelOthers();
-  AwaitUncancelled(all_ended_);
-}
-
 void ChildGroup::Await() {
-  if (pending_) {
-    all_ended_.Wait();  // If this is cancelled, the destructor waits on.
-    pending_ = false;
-  }
+  scope_.Wait();
   if (exception_ != nullptr) std::rethrow_exception(exception_);
 }
 
@@ -32,10 +22,5 @@ void ChildGroup::Fail(std::exception_ptr exception) noexcept {
 }
 
 void ChildGroup::FailNotStarted() { throw FiberNotStarted(); }
-
-void ChildGroup::End() noexcept {
-  // acq_rel: the last one hands on what all others did. Pairs with itself.
-  if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) all_ended_.Set();  // CG2
-}
 
 }  // namespace weft::fiber::detail

@@ -3,9 +3,9 @@
 
 #include "weft/fiber/future_core.h"
 
-#include "weft/fiber/uncancelled_wait.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::fiber::detail {
 
@@ -37,7 +37,7 @@ class WaitingCallback final : public FutureCallback {
     if (!attached_) return true;
     attached_ = false;
     if (core_->Detach()) return false;
-    AwaitUncancelled(event_);  // FU2: Run() is about to set it.
+    synchronization::WaitAccess::WaitUncancelled(event_);  // FU2: Run() is about to set it.
     return true;
   }
 

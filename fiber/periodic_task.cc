@@ -10,8 +10,8 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/saturating_nanoseconds.h"
-#include "weft/fiber/shielded_wait.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft {
@@ -99,7 +99,7 @@ void PeriodicTask::Stop() {
 }
 
 void PeriodicTask::StopShielded() noexcept {
-  fiber::detail::WaitShielded([this] { Stop(); });
+  Shielded([this] { Stop(); });
 }
 
 void PeriodicTask::ForceStep() {

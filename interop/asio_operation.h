@@ -58,14 +58,15 @@
 #include <utility>
 
 #include "weft/base/atomic.h"
-#include "weft/interop/wait_to_the_end.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::interop::detail {
 
-// Whether a wait of the caller can be ended by somebody who cancels it.  Cancellation: this is the place to ask for the
-// caller's scope, as far as it costs nothing where there is none.
-inline bool CallerMayBeCancelled() noexcept { return false; }
+// Whether a wait of the caller can be ended by somebody who cancels it: it is in a CancelScope.
+inline bool CallerMayBeCancelled() noexcept {
+  return synchronization::MayBeCancelled(scheduling_group::CurrentFiber());
+}
 
 class AsioOperationBase;
 
@@ -130,7 +131,7 @@ class AsioOperationBase {
   }
 
   // After an initiation that has thrown: what has become of the handler by then is unknown.
-  void AwaitHandler() noexcept { WaitToTheEnd(ended_); }
+  void AwaitHandler() noexcept { synchronization::WaitAccess::WaitUncancelled(ended_); }
 
   // --- The handler, wherever Asio has it ---
 
@@ -182,7 +183,7 @@ class AsioOperationBase {
       // Without a strand it is over, or no one has asked where the handler belongs: then no step runs there.
       if (!PostEmission()) Emit(*cancellation_);
     }
-    WaitToTheEnd(ended_);
+    synchronization::WaitAccess::WaitUncancelled(ended_);
   }
 
   void EndWait() noexcept {

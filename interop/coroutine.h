@@ -79,10 +79,10 @@
 #include "weft/base/deadline.h"
 #include "weft/fiber/fiber.h"
 #include "weft/interop/coroutine_result.h"
-#include "weft/interop/wait_to_the_end.h"
 #include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft {
 
@@ -266,7 +266,7 @@ interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
   FiberEvent ended;
   const auto driver = interop::detail::Drive(std::forward<Awaitable>(awaitable), &result);
   driver.Start(&ended);
-  interop::detail::WaitToTheEnd(ended);
+  synchronization::WaitAccess::WaitUncancelled(ended);
   return result.Take();
 }
 

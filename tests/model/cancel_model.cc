@@ -51,17 +51,16 @@ WaitResult Wait(Primitive& primitive, Deadline deadline = {}) {
 
 // The cancellation may come before the scope is entered, before the wait, in it: it is never missed.
 TEST(CancelModel, ACancellationReachesTheWait) {
-  Explore({.name = "cancel: event", .preemptions = 2, .weak_choices = 1},
-          [](model::Scenario&, FiberWorld& world) {
-            auto* node = new CancelNode;
-            world.Fiber("fiber", Timers::kNo, [=] {
-              FiberEvent event;  // Gone as soon as the wait has ended.
-              EnterScope(CurrentFiber(), node);
-              MODEL_CHECK(Wait(event) == WaitResult::kInterrupted, "nobody else ends it");
-              LeaveScope(CurrentFiber(), node);
-            });
-            world.Thread("canceller", [=] { Cancel(node); });
-          });
+  Explore({.name = "cancel: event", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      FiberEvent event;  // Gone as soon as the wait has ended.
+      EnterScope(CurrentFiber(), node);
+      MODEL_CHECK(Wait(event) == WaitResult::kInterrupted, "nobody else ends it");
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+  });
   Explore({.name = "cancel: semaphore", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
     auto* node = new CancelNode;
     world.Fiber("fiber", Timers::kNo, [=] {
@@ -76,18 +75,17 @@ TEST(CancelModel, ACancellationReachesTheWait) {
 
 // SW2: the event is gone when the wait was notified, and the canceller may have seen the waiter.
 TEST(CancelModel, ANotifiedWaiterMayDestroyItsEvent) {
-  Explore({.name = "cancel: event, set", .preemptions = 2, .weak_choices = 1},
-          [](model::Scenario&, FiberWorld& world) {
-            auto* node = new CancelNode;
-            auto* event = new FiberEvent;
-            world.Fiber("fiber", Timers::kNo, [=] {
-              EnterScope(CurrentFiber(), node);
-              if (Wait(*event) == WaitResult::kNotified) delete event;
-              LeaveScope(CurrentFiber(), node);
-            });
-            world.Thread("canceller", [=] { Cancel(node); });
-            world.Thread("notifier", [=] { event->Set(); });
-          });
+  Explore({.name = "cancel: event, set", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    auto* event = new FiberEvent;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), node);
+      if (Wait(*event) == WaitResult::kNotified) delete event;
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+    world.Thread("notifier", [=] { event->Set(); });
+  });
 }
 
 TEST(CancelModel, AUnitIsTakenOrLeft) {
@@ -158,19 +156,18 @@ TEST(CancelModel, ACancellationANotificationAndATimeOut) {
 
 // CN3: a scope that was left does not cancel what follows it.
 TEST(CancelModel, AScopeThatIsLeftCancelsNothing) {
-  Explore({.name = "cancel: left", .preemptions = 2, .weak_choices = 1},
-          [](model::Scenario&, FiberWorld& world) {
-            auto* inner = new CancelNode;
-            world.Fiber("fiber", Timers::kNo, [=] {
-              CancelNode outer;
-              EnterScope(CurrentFiber(), &outer);
-              EnterScope(CurrentFiber(), inner);
-              LeaveScope(CurrentFiber(), inner);
-              MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "a mark is left");
-              LeaveScope(CurrentFiber(), &outer);
-            });
-            world.Thread("canceller", [=] { Cancel(inner); });
-          });
+  Explore({.name = "cancel: left", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* inner = new CancelNode;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      CancelNode outer;
+      EnterScope(CurrentFiber(), &outer);
+      EnterScope(CurrentFiber(), inner);
+      LeaveScope(CurrentFiber(), inner);
+      MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "a mark is left");
+      LeaveScope(CurrentFiber(), &outer);
+    });
+    world.Thread("canceller", [=] { Cancel(inner); });
+  });
 }
 
 // CancelHandle: the node is gone when its scope has ended.
