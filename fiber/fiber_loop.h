@@ -8,8 +8,7 @@
 //   loop.AddTask([] { FiberSleepFor(std::chrono::milliseconds(10)); });
 //   loop.Run();                                   // until no task is left
 //
-// In a foreign loop:
-//   watch loop.NotifyFd() for "readable";  when it is:  loop.RunReady();
+// In a foreign loop: it watches NotifyFd(), and calls RunReady() when that is readable (examples/fiber_loop).
 //
 // A loop is a scheduling group of one worker, and its thread, the driver, is that worker while it is in RunReady(),
 // Run() and the like. So all that fibers use works here: mutexes, channels, sleeps, timers, locals, sockets; fibers of

@@ -3,7 +3,7 @@
 //
 // FiberLoopOptions: what a FiberLoop (fiber_loop.h) is made from.
 // Sample:
-//   FiberLoop loop({.name = "clients", .on_exception = [](std::exception_ptr thrown) { Log(thrown); }});
+//   FiberLoop loop({.name = "clients", .on_exception = [](std::exception_ptr thrown) { ... }});
 #ifndef WEFT_FIBER_FIBER_LOOP_OPTIONS_H_
 #define WEFT_FIBER_FIBER_LOOP_OPTIONS_H_
 

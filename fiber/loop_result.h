@@ -4,7 +4,7 @@
 // LoopResult<T>: what a function of a FiberLoop has returned, or thrown. FiberLoop::Result is its name for users.
 // Sample:
 //   void OnEnd(FiberLoop::Result<int> result) {
-//     if (result.has_value()) { Use(result.value()); } else { Log(result.exception()); }
+//     if (result.has_value()) { return; } else { std::rethrow_exception(result.exception()); }
 //   }
 //
 // T may be void, or a reference. Not thread-safe.

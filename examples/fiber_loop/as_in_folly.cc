@@ -13,7 +13,9 @@
 //   loopUntilNoReady        LoopUntilNoReady, RunReady
 //   Baton                   FiberEvent
 
+#include <functional>
 #include <iostream>
+#include <latch>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -25,9 +27,15 @@ namespace {
 
 void Say(const std::string& line) { std::cout << line << std::endl; }
 
+// The service answers nothing before this.
+std::latch service_is_up(1);
+
 // An asynchronous call, answered by a callback on another thread; and the same for fibers, as if it were synchronous.
 std::thread CallWithCallback(const std::string& request, std::function<void(std::string)> callback) {
-  return std::thread([=] { callback("response to " + request); });
+  return std::thread([=] {
+    service_is_up.wait();
+    callback("response to " + request);
+  });
 }
 
 std::string Call(const std::string& request) {
@@ -51,7 +59,10 @@ int main() {
     Say("task 1 calls");
     Say("task 1 has the " + Call("request 1"));
   });
-  loop.AddTask([] { Say("task 2 runs while task 1 waits"); });
+  loop.AddTask([] {
+    Say("task 2 runs while task 1 waits");
+    service_is_up.count_down();
+  });
   loop.AddTaskEager([] {
     Say("the eager task runs before both");
     weft::FiberYield();
