@@ -9,6 +9,7 @@
 #include "weft/fiber/start_fiber.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft {
 
@@ -140,7 +141,7 @@ bool FiberLoop::RunUntil(FiberEvent& event, Deadline deadline) {
   if (event.IsSet()) return true;
   bool over = false;
   WEFT_CHECK(AddTask([&] {
-               static_cast<void>(event.Wait(deadline));
+               static_cast<void>(synchronization::WaitAccess::WaitUncancelled(event, deadline));
                over = true;
              }),
              "FiberLoop::RunUntil: no memory for a fiber");

@@ -400,7 +400,7 @@ TEST_P(TcpStreamTest, ACancellationEndsAWait) {
     char buffer[16];
     EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Soon()).error, std::errc::operation_canceled);
     EXPECT_TRUE(pair.server.IsOpen());
-    EXPECT_EQ(pair.server.WriteSome("x").bytes, 1) << "a call that need not wait succeeds";
+    EXPECT_EQ(pair.server.WriteAll("x").bytes, 1U) << "a call that need not wait succeeds";
     EXPECT_EQ(pair.server.ReadSome(buffer, sizeof(buffer), Soon()).error, std::errc::operation_canceled);
   });
   EXPECT_TRUE(reader.Cancel());
