@@ -258,7 +258,7 @@ TEST_F(SyncMisuseDeathTest, ASemaphoreWithAWaiterInItsQueue) {
       {
         FiberSemaphore semaphore(0);
         DestroyWaitedFor(&semaphore,
-                         [](FiberSemaphore& waited_for) { static_cast<void>(waited_for.AcquireInterruptibly()); });
+                         [](FiberSemaphore& waited_for) { static_cast<void>(waited_for.Acquire(1h)); });
       },
       std::string("FiberSemaphore::~FiberSemaphore: ") + kVictim);
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "testing/group_fixture.h"
+#include "testing/interrupt_wait.h"
 
 namespace weft::synchronization {
 namespace {
