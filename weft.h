@@ -12,7 +12,6 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"
 #include "weft/fiber/runtime.h"

@@ -8,7 +8,6 @@
 //     if (!scope.Spawn([&] { Ask(shard); })) break;    // refused: too many fibers are queued
 //   }
 //   scope.Wait();         // until all have ended; throws the first exception, which has cancelled the others
-//
 //   FiberScope hedge({.policy = ScopePolicy::kFirstSuccess});       // the first answer counts
 //   FiberScope polite({.limit = 8});                                // eight at a time
 //

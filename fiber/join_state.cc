@@ -45,6 +45,9 @@ void JoinState::OnMade(void* argument, FiberEntity* fiber) noexcept {
   synchronization::InheritCancellation(fiber);
 }
 
-void LeaveScopesOfCaller() noexcept { scheduling_group::CurrentFiber()->LeaveAllScopes(); }
+void LeaveScopesOfCaller() noexcept {
+  // nullptr: in the child of a fork(), which the fiber's end will say.
+  if (FiberEntity* const self = scheduling_group::CurrentFiber()) self->LeaveAllScopes();
+}
 
 }  // namespace weft::fiber::detail

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AsioStream: a TcpStream as Boost.Asio's SyncReadStream and SyncWriteStream, so that code built on these concepts runs
-// in fibers unchanged: Boost.Beast (HTTP, WebSocket), boost::asio::ssl::stream, boost::asio::read_until() ... Sample:
+// in fibers unchanged: Boost.Beast (HTTP, WebSocket), boost::asio::ssl::stream, boost::asio::read_until() ...
+// Sample:
 //     io::AsioStream stream(&tcp);
 //     stream.expires_after(5s);
 //     boost::beast::http::read(stream, buffer, request, error);

@@ -7,7 +7,6 @@
 // Sample:
 //   CancelScope scope(2s);                              // a deadline; or none
 //   const bool done = scope.Run([&] { Serve(); });      // false: cancelled, by then or by scope.Cancel()
-//
 //   auto reply = MoveOnAfter(50ms, [&] { return Ask(); });       // std::optional: none if it took longer
 //   Reply sure = MoveOnAfter(50ms, [&] { return Ask(); }, Reply());   // or a value of yours
 //   Reply must = FailAfter(50ms, [&] { return Ask(); });         // throws DeadlineExceeded

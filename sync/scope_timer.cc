@@ -7,6 +7,7 @@
 
 #include "weft/base/check.h"
 #include "weft/sync/wait_access.h"
+#include "weft/timer/fire_context.h"
 #include "weft/timer/timer_worker.h"
 
 namespace weft::synchronization {

@@ -19,9 +19,7 @@
 #include "weft/base/deadline.h"
 #include "weft/sync/cancel_node.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/timer/fire_context.h"
-#include "weft/timer/timer_queue.h"
-#include "weft/timer/timer_shard.h"
+#include "weft/timer/timer_node.h"
 
 namespace weft::synchronization {
 

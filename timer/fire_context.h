@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "weft/base/check.h"
+#include "weft/timer/timer_node.h"
 
 namespace weft::scheduling_group {
 class FiberEntity;
@@ -19,12 +20,6 @@ class FiberEntity;
 namespace weft::timer {
 
 struct TimerEntry;
-
-// What a timer wants to be done by the timer thread when the lock has been dropped, for all of a batch at once. It may
-// not block for long. The timer's owner must not let the node go before this is over.
-struct DeferredTimer {
-  void (*run)(DeferredTimer* const* due, std::size_t count) = nullptr;  // the same for all there are
-};
 
 class FireContext {
  public:

@@ -48,26 +48,9 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/timer/tick.h"
+#include "weft/timer/timer_node.h"
 
 namespace weft::timer {
-
-class FireContext;
-
-// The links of a slot's ring; the sentinel has nothing else.
-struct TimerLink {
-  TimerLink* next = nullptr;
-  TimerLink* prev = nullptr;
-};
-
-// One timer. Its owner places it (a wait's time-out lies in the fiber's entity); it must not move while linked.
-struct TimerNode : TimerLink {
-  // Called once when it is due; timer_worker.h says what it may do.
-  void (*fire)(TimerNode* node, FireContext* context) = nullptr;
-  // When it is due. Set by TimerQueue::Add.
-  Tick tick = 0;
-
-  bool linked() const noexcept { return next != nullptr; }
-};
 
 class TimerQueue {
  public:

@@ -37,12 +37,6 @@ namespace weft::timer {
 
 class TimerShard;
 
-// A timer that knows the shard it is in.
-struct WaitTimer : TimerNode {
-  // Where it was last armed, written by TimerShard::Arm(); nullptr: never.
-  TimerShard* shard = nullptr;
-};
-
 // Two lines, since the processor fetches lines in pairs.
 class alignas(2 * base::kCacheLineSize) TimerShard {
  public:

@@ -21,6 +21,7 @@
 #include <string>
 #include <thread>
 
+#include "weft/fiber/fiber_loop.h"
 #include "weft/weft.h"
 
 namespace {

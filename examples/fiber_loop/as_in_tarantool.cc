@@ -13,6 +13,7 @@
 #include <iostream>
 #include <string>
 
+#include "weft/fiber/fiber_loop.h"
 #include "weft/weft.h"
 
 namespace {

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "weft/fiber/fiber_loop.h"
 #include "weft/weft.h"
 
 namespace fiber_loop_example {

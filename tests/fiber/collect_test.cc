@@ -74,11 +74,14 @@ TEST_P(CollectTest, TheFirstExceptionIsThrownWhenAllHaveEnded) {
     FiberEvent thrown;
     FiberLatch begun(2);
     const auto late = [&] {
-      ++running;
+      struct Runs {
+        explicit Runs(std::atomic<int>* the_count) : count(the_count) { ++*count; }
+        ~Runs() { --*count; }
+        std::atomic<int>* count;
+      } runs(&running);
       begun.CountDown();
       thrown.Wait();
       FiberYield();
-      --running;
     };
     EXPECT_THROW(CollectAll(late, late,
                             [&] {
