@@ -6,7 +6,7 @@
 //   auto [user, stock] = fiber::CollectAll([&] { return GetUser(id); }, [&] { return GetStock(item); });
 //   std::vector<std::function<Reply()>> calls = CallsToAllReplicas();
 //   std::vector<Reply> replies = fiber::CollectAll(calls);                  // in the order of the calls
-//   auto fastest_two = fiber::CollectN(calls, 2);                           // pairs of index and reply, first comes first
+//   auto fastest_two = fiber::CollectN(calls, 2);                           // pairs of index and reply, as they come
 //   auto [index, reply] = fiber::CollectAny(calls);
 //   fiber::ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
 //
@@ -18,8 +18,9 @@
 // end decide: if one of them has thrown, its exception is rethrown, and what the others throw is dropped. If the fibers
 // cannot be started (fiber.h says when) none of the functions is called, and FiberNotStarted is thrown.
 //
-// Results: a vector (CollectAll of a range), a tuple with std::monostate for a function that returns nothing (CollectAll
-// of functions), pairs of index and result (CollectN, CollectAny), or indices, if the functions return nothing.
+// Results: a vector (CollectAll of a range), a tuple with std::monostate for a function that returns nothing
+// (CollectAll of functions), pairs of index and result (CollectN, CollectAny), or indices, if the functions return
+// nothing.
 //
 // Who may call: any fiber and any thread, while a runtime runs. Switches (a thread: blocks). The fibers inherit the
 // caller's execution context. There is no deadline: a call that returned at one would leave fibers behind.

@@ -7,9 +7,9 @@
 //   worker.Join();
 //   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down
 //
-// A Fiber holds a JoinState (join_state.h, FB2), a small object with two owners: the Fiber and the running fiber.  The fiber's end (after
-// its stack has been left and given back) sets the event in it; Join() waits for that event.  A detached fiber needs
-// none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
+// A Fiber holds a JoinState (join_state.h, FB2), a small object with two owners: the Fiber and the running fiber.  The
+// fiber's end (after its stack has been left and given back) sets the event in it; Join() waits for that event.  A
+// detached fiber needs none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
 //
 // Invariants
 //   FB1  a joinable Fiber has exactly one JoinState, and no other Fiber has it.
@@ -122,8 +122,9 @@ class Fiber {
   // Lets the fiber run on its own.
   void Detach();
 
-  // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.  Fibers and plain threads; blocks only the calling fiber. One
-  // join of a Fiber at a time: a second one ends the process, as does that of a fiber by itself.
+  // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.
+  // Fibers and plain threads; blocks only the calling fiber. One join of a Fiber at a time: a second one ends the
+  // process, as does that of a fiber by itself.
   void Join();
 
   // False: the deadline has passed, and the Fiber is still joinable.

@@ -23,22 +23,22 @@
 //   one write to the descriptor                                             ------->   is woken, calls RunReady()
 //
 // Invariants
-//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (Two exceptions:
-//        AddTaskEager() runs its task at once, and a fiber goes on directly after its RunInMainContext().)
+//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (Two
+//         exceptions: AddTaskEager() runs its task at once, and a fiber goes on directly after its RunInMainContext().)
 //   LUP2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
 //        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
 //   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
-//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop from their turn: the driver looks after
-//        timers and descriptors each 20 us, and RunReady() returns after Options::longest_run, with the descriptor
-//        readable.
+//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop from their turn: the driver looks
+//         after timers and descriptors each 20 us, and RunReady() returns after Options::longest_run, with the
+//         descriptor readable.
 //
 // The main context is the driver's own stack, below RunReady(). There run the functions given to RunInMainContext(),
-// what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer thread.
-// They are in no fiber: a wait there blocks the thread, and with it the loop.
+// what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer
+// thread. They are in no fiber: a wait there blocks the thread, and with it the loop.
 //
-// Who may call: said at each function. The owner is the thread that made the loop; "owner" is that thread outside of the
-// loop and in its main context, and the loop's fibers. One loop at a time runs on a thread: RunReady() and the like end
-// the process when a fiber calls them.
+// Who may call: said at each function. The owner is the thread that made the loop; "owner" is that thread outside of
+// the loop and in its main context, and the loop's fibers. One loop at a time runs on a thread: RunReady() and the like
+// end the process when a fiber calls them.
 // Memory ordering: what was done before a task was added is visible to it; what a task did is visible to the owner when
 // HasTasks() is false.
 // Lifetime: by the owner, made and destroyed; nobody may add a task meanwhile. A process that was forked from the
@@ -157,9 +157,9 @@ class FiberLoop {
 
   // --- The owner's thread ---
 
-  // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll(), epoll and all that
-  // is built on them, level- or edge-triggered. The loop's, to its end; made by the first call. -1: the system refuses
-  // it, and *error says why.
+  // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll(), epoll and all
+  // that is built on them, level- or edge-triggered. The loop's, to its end; made by the first call. -1: the system
+  // refuses it, and *error says why.
   int NotifyFd(std::error_code* error = nullptr);
 
   // When RunReady() has something to do if no fiber is woken before: expired: now; the time of the next timer; or none.

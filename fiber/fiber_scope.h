@@ -13,14 +13,14 @@
 //
 // A FiberScope is a CancelScope for its fibers (sync/cancel_scope.h), inside those of the fiber that made it: what
 // cancels that fiber's scope cancels them, its deadline is theirs, and they may spawn siblings. They may run in any
-// group. Wait() itself is not cut short, since nothing outlives the scope: it throws FiberCancelled when all have ended.
-// The fiber that made it is not cancelled by a failure of a child, unless it is in Run().
+// group. Wait() itself is not cut short, since nothing outlives the scope: it throws FiberCancelled when all have
+// ended. The fiber that made it is not cancelled by a failure of a child, unless it is in Run().
 //
-// Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait, where
-// there is a limit, and are cancellation points then. Wait(), Run(), the destructor: the fiber or thread that made it.
-// Cancel() and the counts: anybody, while it exists. Scopes are left in the reverse order in which they were made: they
-// are local variables. One that shall live elsewhere (in an object, say) is made with `nested = false`: it is in no
-// other scope, and any thread may destroy it.
+// Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait,
+// where there is a limit, and are cancellation points then. Wait(), Run(), the destructor: the fiber or thread that
+// made it. Cancel() and the counts: anybody, while it exists. Scopes are left in the reverse order in which they were
+// made: they are local variables. One that shall live elsewhere (in an object, say) is made with `nested = false`: it
+// is in no other scope, and any thread may destroy it.
 // Memory ordering: what a child did is visible after Wait().
 #ifndef WEFT_FIBER_FIBER_SCOPE_H_
 #define WEFT_FIBER_FIBER_SCOPE_H_

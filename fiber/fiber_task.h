@@ -6,11 +6,11 @@
 //   FiberTask<int> task([] { return Compute(); });
 //   int result = task.Get();           // its result; or its exception is thrown here
 //
-// A task ends before its handle does: the destructor cancels it and waits. (A task of a FiberScope belongs to the scope:
-// fiber_scope.h.)
+// A task ends before its handle does: the destructor cancels it and waits. (A task of a FiberScope belongs to the
+// scope: fiber_scope.h.)
 //
-// Who may call: any fiber and any thread. Get() and Wait() may switch (a thread: block) and are cancellation points: the
-// task goes on then, and can be waited for again. Several may wait; one takes the result.
+// Who may call: any fiber and any thread. Get() and Wait() may switch (a thread: block) and are cancellation points:
+// the task goes on then, and can be waited for again. Several may wait; one takes the result.
 // Memory ordering: what the task did is visible after Get() or Wait().
 #ifndef WEFT_FIBER_FIBER_TASK_H_
 #define WEFT_FIBER_FIBER_TASK_H_

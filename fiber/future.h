@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Future, Promise: a result that is not there yet. Whoever makes it holds the Promise; whoever wants it holds the Future
-// and waits for it, or leaves a continuation.
+// Future, Promise: a result that is not there yet. Whoever makes it holds the Promise; whoever wants it holds the
+// Future and waits for it, or leaves a continuation.
 // Sample:
 //   Promise<std::string, int> promise;                          // two values; Promise<> has none
 //   Future<std::string, int> future = promise.GetFuture();
@@ -10,9 +10,9 @@
 //   Future<int> age = future.Then([](std::string&& name, int&& age) { return age + 1; });
 //   const int value = age.Get();                                // parks the fiber, or blocks the thread
 //
-// The names and the semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h); docs/from_trpc.md lists the
-// differences. fiber::Async() (async.h) makes Futures from functions, WhenAll() and WhenAny() (future_utility.h) make
-// one of many.
+// The names and the semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h); docs/from_trpc.md lists
+// the differences. fiber::Async() (async.h) makes Futures from functions, WhenAll() and WhenAny() (future_utility.h)
+// make one of many.
 //
 // A Future is ready (it has the values), failed (it has an exception) or neither. It has the result once: Get(),
 // GetValue() and GetException() take it out, Then() takes the Future itself, and what is left is empty, as after a

@@ -8,7 +8,7 @@
 // The result itself lies in the class derived from it (future_state.h), which only its resolver writes, between Claim()
 // and Publish(). One word says how far that is and who wants to know:
 //
-//        0 ------Claim------> kClaimed ------Publish-----> kResolved       the owner of the Future looks, or comes later
+//        0 ------Claim------> kClaimed ------Publish-----> kResolved       the Future's owner looks, or comes later
 //      |   ^                   |    ^
 //   Attach Detach           Attach Detach
 //      v   |                   v    |

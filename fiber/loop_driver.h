@@ -16,8 +16,8 @@
 //   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none, and the
 //        runtime's end must wait for its use of the runtime's groups. It leaves the section each time it looks after
 //        timers, and while it waits. (TerminateRuntime() waits for the turn of the fiber that runs.)
-//   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after the
-//        sleep has been announced, and Wake() ends an announced sleep.
+//   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
+//        the sleep has been announced, and Wake() ends an announced sleep.
 //
 // For fiber_loop.cc.
 #ifndef WEFT_FIBER_LOOP_DRIVER_H_

@@ -10,8 +10,8 @@
 // A std::future cannot tell anybody that it has become ready; all that it offers is to block a thread. So a thread of
 // the pool of blocking calls waits for it, and the fiber for that thread (FiberBlocking, fiber_blocking.h).
 //
-// What it costs: nothing if the future is ready. Otherwise one of the pool's --fiber_blocking_threads for as long as the
-// future takes, and the way there and back (bench/io/fiber_blocking_benchmark.cc). As many such waits as there are
+// What it costs: nothing if the future is ready. Otherwise one of the pool's --fiber_blocking_threads for as long as
+// the future takes, and the way there and back (bench/io/fiber_blocking_benchmark.cc). As many such waits as there are
 // threads hold up all other blocking calls: where many fibers wait, resolve a weft::Promise (fiber/future.h) instead,
 // whose Future parks the fiber alone.
 //

@@ -202,8 +202,8 @@ std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up when the deadline passes, or the caller is cancelled (a cancellation point): f may then run on, and must not refer to the caller's locals. No
-// value (false, if f returns nothing): given up.
+// The same, but gives up when the deadline passes, or the caller is cancelled (a cancellation point): f may then run
+// on, and must not refer to the caller's locals. No value (false, if f returns nothing): given up.
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};

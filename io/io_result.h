@@ -5,8 +5,8 @@
 //
 // Errors are std::error_code of the generic category, so that they compare with std::errc:
 //   timed_out             the deadline has passed
-//   operation_canceled    the descriptor was closed, before or meanwhile; or the fiber is in a cancelled scope and would
-//                         have had to wait (sync/cancel_scope.h)
+//   operation_canceled    the descriptor was closed, before or meanwhile; or the fiber is in a cancelled scope and
+//                         would have had to wait (sync/cancel_scope.h)
 //   others                the kernel's error (connection_reset, broken_pipe ...)
 #ifndef WEFT_IO_IO_RESULT_H_
 #define WEFT_IO_IO_RESULT_H_

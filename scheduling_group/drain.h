@@ -61,7 +61,8 @@ class DrainWaiter {
 };
 
 // One plain thread at a time. Waits until at most `unfinished` fibers are alive (those of a former runtime that wait
-// for what never comes); those of FiberLoops do not count, as they end with their loops. False: the deadline came first.
+// for what never comes); those of FiberLoops do not count, as they end with their loops. False: the deadline came
+// first.
 [[nodiscard]] bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished = 0);
 
 // Workers, each time they find nothing to do.

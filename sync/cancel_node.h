@@ -44,8 +44,9 @@
 //        before that one's fence.) The fiber itself and its spawner set kPending, too, where no fence is needed: the
 //        fiber sees it by program order.
 //
-// Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its chain, the words of its children, and so on down
-// the tree; then the queue lock of a primitive (FiberSemaphore's withdraw), a run queue.
+// Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
+// chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
+// withdraw), a run queue.
 //
 // Cost: a HeavyCancelFence (base/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass together
 // share one fence. A wait that can be cancelled pays a store and two loads.

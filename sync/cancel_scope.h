@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CancelScope: a piece of a fiber's work that can be given up, by a call, by a deadline, or together with what surrounds
-// it.
+// CancelScope: a piece of a fiber's work that can be given up, by a call, by a deadline, or together with what
+// surrounds it.
 //
 // Sample:
 //   CancelScope scope(2s);                              // a deadline; or none

@@ -38,8 +38,8 @@ ChildTable::Slot* ChildTable::Take(void* scope, void (*on_exit)(FiberOwner*)) no
 
 ChildTable::Slot* ChildTable::TakeFree() noexcept {
   if (taken_back_ == nullptr && free_.load(std::memory_order_relaxed) != nullptr) {
-    // acquire: the slots' links. Pairs with the release in Free(). All of them at once: no slot comes back while we look
-    // at it.
+    // acquire: the slots' links. Pairs with the release in Free(). All of them at once: no slot comes back while we
+    // look at it.
     taken_back_ = free_.exchange(nullptr, std::memory_order_acquire);
   }
   if (taken_back_ != nullptr) return std::exchange(taken_back_, taken_back_->next_free);

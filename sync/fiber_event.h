@@ -3,9 +3,9 @@
 //
 // FiberEvent: fibers and threads wait until it is set. Set() releases all present and later waiters, until Reset().
 //
-// Who may call: any fiber and any thread. Wait() may switch (a thread: block) and is a cancellation point. Set() never blocks, switches or fails,
-// so it may be called anywhere, even from a timer callback or while a fiber ends. Reset() and IsSet() read or write one
-// word.
+// Who may call: any fiber and any thread. Wait() may switch (a thread: block) and is a cancellation point. Set() never
+// blocks, switches or fails, so it may be called anywhere, even from a timer callback or while a fiber ends. Reset()
+// and IsSet() read or write one word.
 // Memory ordering: what X did before the Set() that set the event is visible to Y after its Wait() has returned, or
 // after IsSet() has said true; what X did before a Set() that Reset() undoes is visible after that Reset().
 // Lifetime: may be destroyed as soon as all waits have returned (and IsSet() has said true), even if Set() has not

@@ -9,8 +9,8 @@
 // scopes of a batch with one fence (cancel_node.h).
 //
 // Invariants
-//   CE1  Disarm() returns when the timer neither cancels nor will cancel: either it was armed still, or it has fired and
-//        `over_` is set, RunAll()'s last touch of it.
+//   CE1  Disarm() returns when the timer neither cancels nor will cancel: either it was armed still, or it has fired
+//        and `over_` is set, RunAll()'s last touch of it.
 #ifndef WEFT_SYNC_SCOPE_TIMER_H_
 #define WEFT_SYNC_SCOPE_TIMER_H_
 

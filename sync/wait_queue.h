@@ -138,8 +138,8 @@ class Waiter : public WaitNode {
 //   kPending?  locks the cancel word, unlocks it
 //
 // Invariants
-//   SW1  A cancellation is not missed: kPending is set before `withdraw` looks at the place; the waiter enters the place
-//        before it looks at kPending. Of the two fences one comes first.
+//   SW1  A cancellation is not missed: kPending is set before `withdraw` looks at the place; the waiter enters the
+//        place before it looks at kPending. Of the two fences one comes first.
 //   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, the waiter does
 //        not return from Await(): it has not set current_wait to null before that fence, hence sees kPending, and
 //        waits for the lock.
@@ -189,8 +189,8 @@ void WakeAll(WaitList* claimed) noexcept;
 // The wait of a fiber that a canceller has ended: its result is kInterrupted. The fiber must be woken, once.
 class TakenWait {
  public:
-  // Any thread, holding the lock of fiber->cancel_word; kPending is set there, and HeavyCancelFence() came after that. If
-  // the fiber is in a wait that can be cancelled, and nobody has ended it yet, this ends it.
+  // Any thread, holding the lock of fiber->cancel_word; kPending is set there, and HeavyCancelFence() came after that.
+  // If the fiber is in a wait that can be cancelled, and nobody has ended it yet, this ends it.
   static TakenWait Of(FiberEntity* fiber) noexcept;
 
   explicit operator bool() const noexcept { return fiber_ != nullptr; }

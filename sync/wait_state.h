@@ -117,8 +117,8 @@ class WaitNode {
   [[nodiscard]] static bool ClaimFound(DecisionWord* word, void** found, WaitResult how) noexcept {
     void* const node = *found;
     // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means
-    // that this wait was decided, or even that the next one has begun: which is then the one to end. acquire there, too:
-    // that may be a SoleWaiter's (wait_queue.h).
+    // that this wait was decided, or even that the next one has begun: which is then the one to end. acquire there,
+    // too: that may be a SoleWaiter's (wait_queue.h).
     if (!word->compare_exchange_weak(*found, nullptr, std::memory_order_acquire, std::memory_order_acquire))
       return false;
     static_cast<WaitNode*>(node)->result_ = how;

@@ -3,9 +3,10 @@
 //
 // Cancellation through all interleavings: sync/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
 // wait_queue.{h,cc}, and the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn. A cancellation
-// against a notification, a time-out, another cancellation, the entry and the end of a scope, the start and the end of a
-// child. A wait that is missed is a deadlock; what a wait that was notified may destroy is destroyed. The scheduler, the
-// timers and the spin lock are those of tests/model/stubs. (Waits say how they ended: no exception crosses the model.)
+// against a notification, a time-out, another cancellation, the entry and the end of a scope, the start and the end of
+// a child. A wait that is missed is a deadlock; what a wait that was notified may destroy is destroyed. The scheduler,
+// the timers and the spin lock are those of tests/model/stubs. (Waits say how they ended: no exception crosses the
+// model.)
 #include <gtest/gtest.h>
 
 #include <chrono>
