@@ -52,7 +52,7 @@ WaitResult Wait(Primitive& primitive, Deadline deadline = {}) {
 
 // The cancellation may come before the scope is entered, before the wait, in it: it is never missed.
 TEST(CancelModel, ACancellationReachesTheWait) {
-  Explore({.name = "cancel: event", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+  Explore({.name = "cancel: event", .preemptions = 3, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
     auto* node = new CancelNode;
     world.Fiber("fiber", Timers::kNo, [=] {
       FiberEvent event;  // Gone as soon as the wait has ended.
@@ -62,7 +62,7 @@ TEST(CancelModel, ACancellationReachesTheWait) {
     });
     world.Thread("canceller", [=] { Cancel(node); });
   });
-  Explore({.name = "cancel: semaphore", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+  Explore({.name = "cancel: semaphore", .preemptions = 3, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
     auto* node = new CancelNode;
     world.Fiber("fiber", Timers::kNo, [=] {
       FiberSemaphore semaphore(0);
@@ -114,7 +114,7 @@ TEST(CancelModel, AUnitIsTakenOrLeft) {
 
 // Beside one in the queue, which gets the unit that the cancelled one does not take.
 TEST(CancelModel, AUnitGoesToTheNext) {
-  Explore({.name = "cancel: semaphore, two waiters", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "cancel: semaphore, two waiters", .preemptions = 1, .weak_choices = 1},
           [](model::Scenario& scenario, FiberWorld& world) {
             struct Shared {
               CancelNode node;
@@ -141,7 +141,7 @@ TEST(CancelModel, AUnitGoesToTheNext) {
 }
 
 TEST(CancelModel, ACancellationANotificationAndATimeOut) {
-  Explore({.name = "cancel: timed event", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "cancel: timed event", .preemptions = 1, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
             auto* node = new CancelNode;
             auto* event = new FiberEvent;
@@ -157,7 +157,7 @@ TEST(CancelModel, ACancellationANotificationAndATimeOut) {
 
 // CN3: a scope that was left does not cancel what follows it.
 TEST(CancelModel, AScopeThatIsLeftCancelsNothing) {
-  Explore({.name = "cancel: left", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+  Explore({.name = "cancel: left", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
     auto* inner = new CancelNode;
     world.Fiber("fiber", Timers::kNo, [=] {
       CancelNode outer;
@@ -200,7 +200,7 @@ TEST(CancelModel, AHandleDoesNotTouchAScopeThatHasGone) {
 
 // CN6: the second canceller does not act on the first one's mark.
 TEST(CancelModel, TwoCancellersOfNestedScopes) {
-  Explore({.name = "cancel: two cancellers", .preemptions = 2, .weak_choices = 1},
+  Explore({.name = "cancel: two cancellers", .preemptions = 1, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
             struct Shared {
               CancelNode outer;
@@ -278,7 +278,7 @@ TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelled) {
 
 // CN4: a child that ends while it is visited; its scope is left right after.
 TEST(CancelModel, AChildThatEndsMeanwhile) {
-  Explore({.name = "cancel: end", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+  Explore({.name = "cancel: end", .preemptions = 1, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
     auto* family = new Family;
     family->child = world.Fiber("child", Timers::kNo, [=] {
       WaitAccess::WaitUncancelled(family->start);
