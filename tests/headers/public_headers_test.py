@@ -26,8 +26,10 @@ PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_
                 "base::UniqueFunction": "base/unique_function.h"}
 
 # Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
+# KeptOf<R> is R, or std::monostate for void.
 # LimitedResult<F> is a bool or a std::optional, as F returns.
 EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
+              "fiber/collect.h": {"detail::CallableRange", "detail::ForwardRange", "detail::IteratorOf", "detail::KeptOf"},
               "fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
               "io/fiber_blocking.h": {"detail::LimitedResult"}}
 

@@ -1,0 +1,4 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "weft/fiber/future.h"
+void Log(const char*, int);

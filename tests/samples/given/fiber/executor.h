@@ -1,0 +1,6 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "weft/fiber/future.h"
+struct Reply {};
+Future<Reply> future;
+void Store(Reply&&);
