@@ -367,14 +367,15 @@ class ThreadExecutor : public Executor {
 TEST(Future, AContinuationRunsWhereItsExecutorSays) {
   ThreadExecutor executor;
   const auto here = std::this_thread::get_id();
-  Future<> done = MakeReadyFuture(here)
+  Promise<std::thread::id> promise;
+  Future<> done = promise.GetFuture()
                       .Then(&executor,
                             [](std::thread::id&& caller) {
                               EXPECT_NE(std::this_thread::get_id(), caller);
                               return MakeReadyFuture(std::this_thread::get_id());
                             })
                       .Then([](std::thread::id&& caller) { EXPECT_EQ(std::this_thread::get_id(), caller); });
-  done.Wait();
+  promise.SetValue(here);
   done.Get();
   executor.Refuse();
   EXPECT_EQ(MakeReadyFuture<>().Then(&executor, [] { return std::this_thread::get_id(); }).Get(), here);

@@ -26,6 +26,7 @@ PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_
                 "base::UniqueFunction": "base/unique_function.h"}
 
 # Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
+# KeptOf<R> is R, or std::monostate for void.
 # LimitedResult<F> is a bool or a std::optional, as F returns.
 # KeptOf<R> is R, or std::monostate for void.
 EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
