@@ -62,17 +62,11 @@ class FiberScope {
   // Runs f() in a new fiber of the scope. False: refused, and f has not run.
   template <class F>
   requires fiber::detail::StartProcedure<F>
-  [[nodiscard]] bool Spawn(F&& f) { return Spawn(FiberAttributes(), std::forward<F>(f)); }
+  [[nodiscard]] bool Spawn(F&& f) { return SpawnBy(nullptr, std::forward<F>(f)); }
   template <class F>
   requires fiber::detail::StartProcedure<F>
   [[nodiscard]] bool Spawn(const FiberAttributes& attributes, F&& f) {
-    fiber::detail::CheckNotEmpty("FiberScope::Spawn", f);
-    const SpawnGuard guard(&core_);
-    if (guard.slot == nullptr) return false;
-    fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberScope::Spawn", attributes);
-    fiber::detail::ScopeCore::Adopt(guard.slot, &plan);
-    return guard.Done(fiber::detail::Start("FiberScope::Spawn", std::move(plan),
-                                           Child<std::decay_t<F>>{guard.slot, std::forward<F>(f)}));
+    return SpawnBy(&attributes, std::forward<F>(f));
   }
 
   // The same with a result. Throws TaskRefused. Its exception comes out of Get(), and does to the scope what the policy
@@ -139,6 +133,20 @@ class FiberScope {
     fiber::detail::ScopeCore::Slot* const slot;
     mutable bool started = false;
   };
+
+  // `attributes`: nullptr: none.
+  template <class F>
+  bool SpawnBy(const FiberAttributes* attributes, F&& f) {
+    constexpr const char* kName = "FiberScope::Spawn";
+    fiber::detail::CheckNotEmpty(kName, f);
+    const SpawnGuard guard(&core_);
+    if (guard.slot == nullptr) return false;
+    fiber::detail::StartPlan plan =
+        attributes == nullptr ? fiber::detail::PlanStart(kName) : fiber::detail::PlanStart(kName, *attributes);
+    fiber::detail::ScopeCore::Adopt(guard.slot, &plan);
+    return guard.Done(
+        fiber::detail::Start(kName, std::move(plan), Child<std::decay_t<F>>{guard.slot, std::forward<F>(f)}));
+  }
 
   template <class F>
   struct Child {

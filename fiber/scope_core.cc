@@ -50,7 +50,10 @@ ScopeCore::Slot* ScopeCore::BeginSpawn() {
   return slot;
 }
 
-void ScopeCore::NotStarted(Slot* slot) noexcept { EndChild(slot); }
+void ScopeCore::NotStarted(Slot* slot) noexcept {
+  not_started_.fetch_add(1, std::memory_order_relaxed);
+  EndChild(slot);
+}
 
 void ScopeCore::Adopt(Slot* slot, StartPlan* plan) noexcept {
   plan->options.owner = slot;
@@ -79,7 +82,6 @@ void ScopeCore::RunChild(Slot* slot, void (*procedure)(void*), void* argument) {
 }
 
 void ScopeCore::OnSucceeded() noexcept {
-  succeeded_.fetch_add(1, std::memory_order_relaxed);
   if (policy_ == ScopePolicy::kFirstSuccess) Cancel();
 }
 

@@ -88,7 +88,9 @@ class ScopeCore {
   std::size_t live() const noexcept {
     return live_.load(std::memory_order_relaxed) - (awaiting_.load(std::memory_order_relaxed) ? 0 : 1);
   }
-  std::size_t succeeded() const noexcept { return succeeded_.load(std::memory_order_relaxed); }
+  std::size_t succeeded() const noexcept {  // All that have ended otherwise: one count less for each child.
+    return children_.taken() - live() - failed() - cancelled() - not_started_.load(std::memory_order_relaxed);
+  }
   std::size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   std::size_t cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
 
@@ -107,7 +109,7 @@ class ScopeCore {
   base::Atomic<std::size_t> live_{1};
   FiberEvent all_ended_;
   FiberSemaphore units_;
-  base::Atomic<std::size_t> succeeded_{0};
+  base::Atomic<std::size_t> not_started_{0};
   base::Atomic<std::size_t> failed_{0};
   base::Atomic<std::size_t> cancelled_{0};
   FiberMutex mutex_;

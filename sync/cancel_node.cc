@@ -221,8 +221,10 @@ std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFE
 
 void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
+  const std::uint8_t bits = BitsOf(fiber);
+  if ((bits & CancelWord::kPending) == 0) return;
   std::lock_guard guard(fiber->cancel_word);
-  fiber->cancel_word.Add(BitsOf(fiber));
+  fiber->cancel_word.Add(bits);
 }
 
 namespace {

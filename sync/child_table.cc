@@ -26,6 +26,8 @@ ChildTable::Slot* ChildTable::Take(void* scope, void (*on_exit)(FiberOwner*)) no
     {
       base::SpinLockGuard guard(lock);
       slot = TakeFree();
+      // relaxed, and no read-modify-write: the lock orders it, and readers want a snapshot.
+      if (slot != nullptr) taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
     if (slot != nullptr) {
       slot->scope = scope;

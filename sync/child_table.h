@@ -49,6 +49,8 @@ class ChildTable {
     slot->fiber.store(fiber, std::memory_order_release);
   }
   void Free(Slot* slot) noexcept;
+  // How often Take() has found a slot. A snapshot.
+  std::size_t taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
 
   // CancelWalk: the next child; nullptr: that was the last one. Rewind() before the first.
   void Rewind() noexcept WEFT_REQUIRES(lock) {
@@ -82,6 +84,7 @@ class ChildTable {
   Chunk* at_chunk_ WEFT_GUARDED_BY(lock) = nullptr;
   std::size_t at_slot_ WEFT_GUARDED_BY(lock) = 0;
   base::Atomic<Slot*> free_{nullptr};
+  base::Atomic<std::size_t> taken_{0};  // written under the lock
 };
 
 }  // namespace weft::synchronization
