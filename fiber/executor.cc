@@ -3,6 +3,8 @@
 
 #include "weft/fiber/executor.h"
 
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #include "weft/fiber/fiber.h"
@@ -21,7 +23,8 @@ class OneFiberForEach final : public Executor {
 
 Executor* FiberExecutor() noexcept {
   // Never destroyed: a task may come while the process exits.
-  static auto* const executor = new OneFiberForEach;
+  alignas(OneFiberForEach) static std::byte memory[sizeof(OneFiberForEach)];
+  static auto* const executor = ::new (static_cast<void*>(memory)) OneFiberForEach;
   return executor;
 }
 

@@ -110,7 +110,7 @@ class [[nodiscard]] FiberTask {
   // Runs f() in a new fiber. Throws TaskRefused if it is not started (and bad_alloc, and what copying f throws).
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, FiberTask> &&
-           fiber::detail::StartProcedure<F>) explicit FiberTask(F&& f)
+           fiber::detail::StartProcedure<F>) explicit FiberTask(F&& f)  // NOLINT: the constraint leaves moves alone.
       : FiberTask(FiberAttributes(), std::forward<F>(f)) {}
   template <class F>
   requires fiber::detail::StartProcedure<F> FiberTask(const FiberAttributes& attributes, F&& f)

@@ -11,7 +11,6 @@
 namespace weft::fiber::detail {
 
 using scheduling_group::FiberEntity;
-using scheduling_group::FiberOwner;
 
 JoinState::JoinState(std::string fiber_name) : name(std::move(fiber_name)) { on_exit = &OnExit; }
 
@@ -27,7 +26,7 @@ void JoinState::Join(StartPlan* plan) {
 
 std::string JoinState::Describe() const { return scheduling_group::DescribeFiber(name, id); }
 
-void JoinState::OnExit(FiberOwner* self) {
+void JoinState::OnExit(scheduling_group::FiberOwner* self) {
   auto* const state = static_cast<JoinState*>(self);
   synchronization::ChildTable::Slot* const its_slot = state->slot;
   state->ended.Set();

@@ -6,7 +6,7 @@
 // BM_PingPong:         two fibers hand a token back and forth by two FiberEvents: time per round trip. in_scope:1: both
 //                      are in a CancelScope, so that each wait could be cancelled. Their ratio is what that costs.
 // BM_SpawnAndWait:     a fiber starts a batch of no-ops and waits for them: time per fiber. how:0: StartFiberDetached()
-//                      and a FiberLatch; how:1: a FiberScope; how:2: FiberTasks of a FiberScope, whose results are taken.
+//                      and a FiberLatch; how:1: a FiberScope; how:2: FiberTasks of a FiberScope, results are taken.
 // BM_Select:           a fiber gets items by Select() from two rendezvous channels, into which another one puts in
 //                      turn: time per item. how:0: the getter knows which comes next, and calls Get().
 // BM_CancelAfter:      a scope with a deadline that does not pass: entered and left.
