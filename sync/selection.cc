@@ -23,6 +23,7 @@ WEFT_TLS_ACCESSOR std::size_t NextStart() noexcept {
 // Calls visit(index) for all cases, from `start` around; until it says false.
 template <class Visit>
 void VisitFrom(std::size_t start, std::size_t count, Visit visit) {
+  if (count == 0) return;
   start %= count;
   for (std::size_t i = start; i < count; ++i) {
     if (!visit(i)) return;

@@ -80,6 +80,16 @@ TEST_P(SelectTest, TheEarliestDeadlineIsTaken) {
   crew.Join();
 }
 
+TEST_P(SelectTest, ADeadlineAloneIsASleep) {
+  Crew crew = MakeCrew();
+  crew.AddMany(2, [](int) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(Select(OnDeadline(1ms)), 0U);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 1ms);
+  });
+  crew.Join();
+}
+
 // Each kind of case is what ends the wait.
 TEST_P(SelectTest, WaitsForTheFirst) {
   enum { kGet, kPut, kSet, kOpen, kAcquire, kClose, kCases };
