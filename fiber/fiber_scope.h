@@ -78,17 +78,14 @@ class FiberScope {
   requires fiber::detail::StartProcedure<F>
   auto SpawnTask(const FiberAttributes& attributes, F&& f) {
     using Task = FiberTask<std::invoke_result_t<std::decay_t<F>&>>;
-    Task task;
-    task.state_ = base::MakeRefCounted<typename Task::State>(attributes.name);
     const SpawnGuard guard(&core_);
-    bool started = false;
-    if (guard.slot != nullptr) {
-      task.state_->slot = guard.slot;
-      task.state_->scope.parent = core_.node();
-      fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberScope::SpawnTask", attributes);
-      started = guard.Done(task.Start(&plan, std::forward<F>(f)));
-    }
-    if (!started) fiber::detail::ThrowTaskRefused(attributes.name);
+    if (guard.slot == nullptr) fiber::detail::ThrowTaskRefused(attributes.name);
+    Task task;  // Not before it is the scope's: its destructor would wait for it.
+    task.state_ = base::MakeRefCounted<typename Task::State>(attributes.name);
+    task.state_->slot = guard.slot;
+    task.state_->scope.parent = core_.node();
+    fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberScope::SpawnTask", attributes);
+    if (!guard.Done(task.Start(&plan, std::forward<F>(f)))) fiber::detail::ThrowTaskRefused(attributes.name);
     return task;
   }
 

@@ -35,11 +35,13 @@ void JoinState::OnExit(scheduling_group::FiberOwner* self) {
 }
 
 void JoinState::OnMade(void* argument, FiberEntity* fiber) noexcept {
+  // Not started: a walk may be in its chain until its entity is discarded, under the lock of its word (CN4).
+  if (fiber == nullptr) return;
   auto* const state = static_cast<JoinState*>(argument);
-  if (fiber != nullptr) state->id = fiber->id();
+  state->id = fiber->id();
   // release: the fiber's chain of scopes. Pairs with the acquire in synchronization::Cancel().
   state->scope.owner.store(fiber, std::memory_order_release);
-  if (state->slot == nullptr || fiber == nullptr) return;
+  if (state->slot == nullptr) return;
   synchronization::ChildTable::Fill(state->slot, fiber);
   synchronization::InheritCancellation(fiber);
 }

@@ -86,15 +86,17 @@ class ScopeCore {
 
   // Snapshots; exact after Await(). relaxed: Await() orders them.
   std::size_t live() const noexcept {
-    return live_.load(std::memory_order_relaxed) - (awaiting_.load(std::memory_order_relaxed) ? 0 : 1);
+    return Less(live_.load(std::memory_order_relaxed), awaiting_.load(std::memory_order_relaxed) ? 0 : 1);
   }
   std::size_t succeeded() const noexcept {  // All that have ended otherwise: one count less for each child.
-    return children_.taken() - live() - failed() - cancelled() - not_started_.load(std::memory_order_relaxed);
+    return Less(children_.taken(), live() + failed() + cancelled() + not_started_.load(std::memory_order_relaxed));
   }
   std::size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   std::size_t cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
 
  private:
+  // A child that has failed counts as live, too, until it has ended: snapshots may not add up.
+  static std::size_t Less(std::size_t all, std::size_t some) noexcept { return all > some ? all - some : 0; }
   static void OnChildExit(scheduling_group::FiberOwner* slot);
   static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
   void EndChild(Slot* slot) noexcept;

@@ -388,7 +388,42 @@ TEST_P(FiberScopeTest, ChildrenInheritContextAndDeadline) {
   });
 }
 
+TEST_P(FiberScopeTest, AFiberThatHasFailedAndNotEndedCountsOnce) {
+  struct WaitsAtItsEnd {
+    ~WaitsAtItsEnd() {
+      if (let_go != nullptr) let_go->Wait();
+    }
+    WaitsAtItsEnd(FiberEvent* the_let_go) : let_go(the_let_go) {}
+    WaitsAtItsEnd(WaitsAtItsEnd&& other) noexcept : let_go(std::exchange(other.let_go, nullptr)) {}
+    FiberEvent* let_go;
+  };
+  InFiber([] {
+    FiberEvent let_go;
+    FiberScope scope({.policy = ScopePolicy::kCollect});
+    ASSERT_TRUE(scope.Spawn([captured = WaitsAtItsEnd(&let_go)] { throw 1; }));
+    while (scope.Failed() == 0) FiberYield();
+    EXPECT_EQ(scope.Succeeded(), 0U);
+    let_go.Set();
+    scope.Wait();
+    EXPECT_EQ(scope.Succeeded(), 0U);
+    EXPECT_EQ(scope.Failed(), 1U);
+  });
+}
+
 // --- Tasks ---
+
+TEST_P(FiberScopeTest, ASpawnOfATaskThatIsCancelledLeavesNothing) {
+  InFiber([] {
+    CancelScope around;
+    EXPECT_FALSE(around.Run([&] {
+      FiberScope scope({.limit = 1});
+      ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+      around.Cancel();
+      static_cast<void>(scope.SpawnTask([] {}));  // Waits for the limit.
+      ADD_FAILURE() << "it is cancelled";
+    }));
+  });
+}
 
 TEST_P(FiberScopeTest, TasksOfAScopeHaveResults) {
   InFiberAndThread([] {
