@@ -23,13 +23,14 @@ base::SpinLock* model_cancellation_lock = nullptr;
 
 namespace {
 
-// relaxed, all below: `parent` and `shielded` do not change while somebody is inside; `cancelled` and `has_injected`
-// are ordered by the lock of the fiber's word (CN3) or by the fences (CN2).
+// relaxed, all below: `parent` and `shielded` do not change while somebody is inside; `has_injected` is ordered by the
+// lock of the fiber's word (CN3), `cancelled` by that or by the fences (CN2).
 bool IsOwnedBy(const CancelNode* node, const FiberEntity* fiber) noexcept {
   return node->owner.load(std::memory_order_relaxed) == fiber;
 }
 bool IsCancelled(const CancelNode* node) noexcept {
-  return node->cancelled.load(std::memory_order_relaxed) != CancelReason::kNone;
+  // acquire: what was done before the cancellation, for a fiber that no walk has marked. Pairs with Mark().
+  return node->cancelled.load(std::memory_order_acquire) != CancelReason::kNone;
 }
 
 // Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards.
@@ -52,15 +53,21 @@ std::uint8_t BitsOf(const FiberEntity* fiber) noexcept {
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }
 
+// Walks alternate, with a fence between them (CN6).
+enum class Walk : bool {
+  kMark,  // sets kPending where it is to be, and touches no wait
+  kEnd,   // ends the waits of the fibers that have it, and sets none
+};
+
 // One walk through all fibers below a scope.
 class CancelWalk {
  public:
-  explicit CancelWalk(CancelNode* root) noexcept : root_(root) {}
+  CancelWalk(CancelNode* root, Walk how) noexcept : root_(root), how_(how) {}
   ~CancelWalk() { Flush(); }
   CancelWalk(const CancelWalk&) = delete;
   CancelWalk& operator=(const CancelWalk&) = delete;
 
-  // True: a fiber has got kPending, so that another walk is needed, after a fence.
+  // True: kEnd has found a fiber that is to have kPending, and has it not: all is to be done anew.
   bool Run() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     FiberEntity* fiber = root_->owner.load(std::memory_order_acquire);  // Pairs with the release in EnterScope().
     CancelNode* node = root_;
@@ -94,7 +101,7 @@ class CancelWalk {
       fiber = node->owner.load(std::memory_order_relaxed);
     }
     if (fiber != nullptr) fiber->cancel_word.unlock();
-    return marked_;
+    return found_unmarked_;
   }
 
  private:
@@ -137,9 +144,12 @@ class CancelWalk {
   void Reach(FiberEntity* fiber) noexcept WEFT_REQUIRES(fiber->cancel_word) {
     const std::uint8_t bits = BitsOf(fiber);
     if ((bits & CancelWord::kPending) == 0) return;
-    if (!fiber->cancel_word.pending()) {
+    if (how_ == Walk::kMark) {
       fiber->cancel_word.Add(CancelWord::kPending);
-      marked_ = true;
+      return;
+    }
+    if (!fiber->cancel_word.pending()) {
+      found_unmarked_ = true;
       return;
     }
     const TakenWait taken = TakenWait::Of(fiber);
@@ -157,7 +167,8 @@ class CancelWalk {
   }
 
   CancelNode* const root_;
-  bool marked_ = false;
+  const Walk how_;
+  bool found_unmarked_ = false;
   std::size_t count_ = 0;
   std::array<FiberEntity*, kBatch> woken_;
 };
@@ -243,13 +254,13 @@ bool Mark(CancelNode* node, CancelReason reason) noexcept {
   return node->cancelled.compare_exchange_strong(none, reason, std::memory_order_release, std::memory_order_relaxed);
 }
 
-// walk(): walks from each node; true: one of the walks has set a mark.
-template <class Walk>
-void Deliver(Walk walk) noexcept {
-  static_cast<void>(walk());
+// walk(how): walks from each node; what CancelWalk::Run() says.
+template <class WalkAll>
+void Deliver(WalkAll walk) noexcept {
   do {
+    static_cast<void>(walk(Walk::kMark));
     scheduling_group::HeavyCancelFence();  // CN1. Pairs with the LightCancelFences of the fibers.
-  } while (walk());
+  } while (walk(Walk::kEnd));
 }
 
 }  // namespace
@@ -257,17 +268,17 @@ void Deliver(Walk walk) noexcept {
 bool Cancel(CancelNode* node, CancelReason reason) noexcept {
   if (!Mark(node, reason)) return false;
   base::SpinLockGuard guard(OneAtATime());
-  Deliver([=] { return CancelWalk(node).Run(); });
+  Deliver([=](Walk how) { return CancelWalk(node, how).Run(); });
   return true;
 }
 
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept {
   for (std::size_t i = 0; i < count; ++i) static_cast<void>(Mark(nodes[i], reason));
   base::SpinLockGuard guard(OneAtATime());
-  Deliver([=] {
-    bool marked = false;
-    for (std::size_t i = 0; i < count; ++i) marked |= CancelWalk(nodes[i]).Run();
-    return marked;
+  Deliver([=](Walk how) {
+    bool anew = false;
+    for (std::size_t i = 0; i < count; ++i) anew |= CancelWalk(nodes[i], how).Run();
+    return anew;
   });
 }
 
@@ -277,9 +288,9 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
     base::SpinLockGuard there(*lock);
     if (*node == nullptr || !Mark(*node, CancelReason::kCancelled)) return false;
   }
-  Deliver([=] {
+  Deliver([=](Walk how) {
     base::SpinLockGuard there(*lock);
-    return *node != nullptr && CancelWalk(*node).Run();
+    return *node != nullptr && CancelWalk(*node, how).Run();
   });
   return true;
 }
@@ -299,7 +310,7 @@ void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THR
       node->has_injected.store(true, std::memory_order_relaxed);
     }
     fiber->cancel_word.unlock();
-    if (owned) Deliver([=] { return CancelWalk(node).Run(); });
+    if (owned) Deliver([=](Walk how) { return CancelWalk(node, how).Run(); });
   }
   // Here the former one is destroyed, without a lock.
 }

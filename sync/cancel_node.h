@@ -21,10 +21,10 @@
 //   ------------------------------------------       -----
 //   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
 //   CancelWalk: for each fiber below the node,       LightCancelFence
-//     under the lock of its word: set kPending,      kPending? ends its own wait
-//     or, where it was set, end its wait
-//   repeat HeavyCancelFence, CancelWalk
-//   until a walk has set no kPending
+//     under the lock of its word: set kPending       kPending? ends its own wait
+//   HeavyCancelFence
+//   CancelWalk: where kPending is set, end the wait
+//   all anew if that has found a fiber without it
 //
 // Invariants
 //   CN1  A cancellation reaches each wait below the node that is a cancellation point: kPending is set, then a fence
@@ -39,9 +39,10 @@
 //        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
 //        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
 //   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
-//   CN6  Where a walk finds kPending set, a fence has come since: cancellations come one after the other, and each ends
-//        with a fence and a walk. (SW2 needs it: a second canceller could otherwise act on the mark of a first one
-//        before that one's fence.) The fiber itself and its spawner set kPending, too, where no fence is needed: the
+//   CN6  Where a walk ends a wait, a fence has come since kPending was set: cancellations come one after the other, a
+//        fence comes after all marks of each, and a walk that ends waits sets no mark. (SW2 needs it. No walk does both:
+//        it may come to a fiber twice, below two scopes whose deadlines pass together, or by a slot that names the next
+//        fiber with the entity.) The fiber itself and its spawner set kPending, too, where no fence is needed: the
 //        fiber sees it by program order.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its

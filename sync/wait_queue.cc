@@ -212,12 +212,14 @@ void TakenWait::Wake() const noexcept {
 }
 
 WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
-  // The canceller that has set kPending may not have come to its own fence yet (SW2).
-  scheduling_group::HeavyCancelFence();
   TakenWait taken;
   {
     std::lock_guard guard(fiber->cancel_word);
-    if (fiber->cancel_word.pending()) taken = TakenWait::Of(fiber);
+    if (!fiber->cancel_word.pending()) return;
+    // The canceller that has set kPending may not have come to its own fence yet (SW2). Under the lock: the mark that
+    // the caller has seen may have gone, and this may be another one.
+    scheduling_group::HeavyCancelFence();
+    taken = TakenWait::Of(fiber);
   }
   if (taken) taken.Wake();
 }

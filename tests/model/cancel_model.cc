@@ -221,6 +221,73 @@ TEST(CancelModel, TwoCancellersOfNestedScopes) {
           });
 }
 
+// CN6: deadlines that pass together.
+TEST(CancelModel, NestedScopesAreCancelledAtOnce) {
+  Explore({.name = "cancel: two at once", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              CancelNode outer;
+              CancelNode inner;
+            };
+            auto* shared = new Shared;
+            auto* event = new FiberEvent;
+            world.Fiber("fiber", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), &shared->outer);
+              EnterScope(CurrentFiber(), &shared->inner);
+              if (Wait(*event) == WaitResult::kNotified) delete event;
+              LeaveScope(CurrentFiber(), &shared->inner);
+              LeaveScope(CurrentFiber(), &shared->outer);
+            });
+            world.Thread("canceller", [=] {
+              CancelNode* const nodes[] = {&shared->outer, &shared->inner};
+              CancelAll(nodes, 2, CancelReason::kDeadline);
+            });
+            world.Thread("notifier", [=] { event->Set(); });
+          });
+}
+
+// SW2: a worker that has seen the mark of an earlier scope of the fiber, and is late.
+TEST(CancelModel, AWorkerIsLate) {
+  Explore({.name = "cancel: late worker", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* node = new CancelNode;
+            auto* event = new FiberEvent;
+            FiberEntity* const fiber = world.Fiber("fiber", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), node);
+              if (Wait(*event) == WaitResult::kNotified) delete event;
+              LeaveScope(CurrentFiber(), node);
+            });
+            world.Thread("canceller", [=] { Cancel(node); });
+            world.Thread("worker", [=] {
+              event->Set();
+              EndPendingWait(fiber);
+            });
+          });
+}
+
+// Also if the fiber enters the scope afterwards.
+TEST(CancelModel, WhatWasDoneBeforeACancellationIsVisible) {
+  Explore({.name = "cancel: visible", .preemptions = 2, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
+    struct Shared {
+      CancelNode node;
+      model::Data<int> data{0};
+    };
+    auto* shared = new Shared;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      FiberEvent event;
+      EnterScope(CurrentFiber(), &shared->node);
+      MODEL_CHECK(Wait(event) == WaitResult::kInterrupted, "nobody else ends it");
+      MODEL_CHECK(TakeInjected(CurrentFiber()) == nullptr, "none");  // As ThrowInterrupted().
+      MODEL_CHECK(shared->data == 1, "the wait ended before");
+      LeaveScope(CurrentFiber(), &shared->node);
+    });
+    world.Thread("canceller", [=] {
+      shared->data = 1;
+      Cancel(&shared->node);
+    });
+  });
+}
+
 // --- Children ---
 
 struct Family {
