@@ -48,7 +48,8 @@ std::uint8_t BitsOf(const FiberEntity* fiber) noexcept {
   if (fiber->innermost_scope == nullptr) return 0;
   bool pending = false;
   VisitScopes(fiber, [&](const CancelNode* node) {
-    pending |= IsCancelled(node) || node->has_injected.load(std::memory_order_relaxed);
+    // An exception is for the owner alone.
+    pending |= IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
   });
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }

@@ -40,10 +40,10 @@
 //        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
 //   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
 //   CN6  Where a walk ends a wait, a fence has come since kPending was set: cancellations come one after the other, a
-//        fence comes after all marks of each, and a walk that ends waits sets no mark. (SW2 needs it. No walk does both:
-//        it may come to a fiber twice, below two scopes whose deadlines pass together, or by a slot that names the next
-//        fiber with the entity.) The fiber itself and its spawner set kPending, too, where no fence is needed: the
-//        fiber sees it by program order.
+//        fence comes after all marks of each, and a walk that ends waits sets no mark. (SW2 needs it. No walk does
+//        both: it may come to a fiber twice, below two scopes whose deadlines pass together, or by a slot that names
+//        the next fiber with the entity.) The fiber itself and its spawner set kPending, too, where no fence is needed:
+//        the fiber sees it by program order.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's

@@ -388,6 +388,34 @@ TEST_P(FiberScopeTest, ChildrenInheritContextAndDeadline) {
   });
 }
 
+TEST_P(FiberScopeTest, AnInterruptOfItsMakerIsNoneOfItsFibers) {
+  struct WakeUp {};
+  InFiber([] {
+    std::atomic<bool> waits{false};
+    std::size_t succeeded = 0;
+    Fiber maker([&] {
+      FiberScope scope;
+      FiberEvent go_on;
+      ASSERT_TRUE(scope.Spawn([&] {
+        go_on.Wait();
+        FiberSleepFor(1ms);
+      }));
+      try {
+        waits = true;
+        FiberSleepFor(1h);
+      } catch (const WakeUp&) {
+        go_on.Set();
+      }
+      scope.Wait();
+      succeeded = scope.Succeeded();
+    });
+    while (!waits) FiberYield();
+    maker.Interrupt(WakeUp());
+    maker.Join();
+    EXPECT_EQ(succeeded, 1U);
+  });
+}
+
 TEST_P(FiberScopeTest, AFiberThatHasFailedAndNotEndedCountsOnce) {
   struct WaitsAtItsEnd {
     ~WaitsAtItsEnd() {
