@@ -24,7 +24,7 @@ ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
     : policy_(policy), limited_(limit != 0), units_(static_cast<std::ptrdiff_t>(limit)) {
   node_.children = &children_;
   node_.timer = &timer_;
-  node_.covers_owner = false;
+  node_.covers_owner.store(false, std::memory_order_relaxed);  // Nobody is inside yet.
   if (nested) owner_ = scheduling_group::CurrentFiber();
   if (owner_ != nullptr) synchronization::EnterScope(owner_, &node_);
 }

@@ -33,11 +33,15 @@ bool IsCancelled(const CancelNode* node) noexcept {
   return node->cancelled.load(std::memory_order_acquire) != CancelReason::kNone;
 }
 
-// Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards.
+// Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards: of those that
+// do not cover their owner only the ones whose child it is, or whose child one of its ancestors is.
 template <class Visit>
 void VisitScopes(const FiberEntity* fiber, Visit visit) noexcept {
+  const FiberEntity* of = fiber;  // whose scope the last one was
   for (CancelNode* node = fiber->innermost_scope; node != nullptr; node = node->parent) {
-    if (IsOwnedBy(node, fiber) && !node->covers_owner) continue;
+    const FiberEntity* const owner = node->owner.load(std::memory_order_relaxed);
+    const bool is_child = owner != std::exchange(of, owner);
+    if (!is_child && !node->covers_owner.load(std::memory_order_relaxed)) continue;
     visit(node);
     if (node->shielded) return;
   }
@@ -197,7 +201,7 @@ void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
 
 void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   fiber->cancel_word.lock();
-  node->covers_owner = covers;
+  node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
   fiber->cancel_word.Unlock(BitsOf(fiber));
 }
 

@@ -13,7 +13,9 @@
 //     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
 //                                        +-- child 2
 //
-//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts.
+//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts, but a
+//   scope of fibers counts for its owner, and for what is inside of the owner's further scopes, only while it covers
+//   that owner.
 //   kPending in its cancel word is that answer, kept up to date: by the fiber when it enters or leaves a scope, by a
 //   canceller when it cancels one. Waits look at kPending only.
 //
@@ -95,7 +97,7 @@ struct CancelNode {
   // Cancellations from outside do not reach what is inside.
   bool shielded = false;
   // Whether the owner's own waits are inside, or only its children. Changed by the owner, under the lock of its word.
-  bool covers_owner = true;
+  base::Atomic<bool> covers_owner{true};
   ChildTable* children = nullptr;
   ScopeTimer* timer = nullptr;  // of a scope whose deadline can be set
   // An exception that the owner's next cancellation point throws; guarded by the lock of the owner's word.

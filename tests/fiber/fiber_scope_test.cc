@@ -388,6 +388,44 @@ TEST_P(FiberScopeTest, ChildrenInheritContextAndDeadline) {
   });
 }
 
+// A scope that is there beside another one does not cover its maker, hence nothing that this one makes.
+TEST_P(FiberScopeTest, AScopeDoesNotCancelOneThatIsMadeBesideIt) {
+  InFiber([] {
+    FiberScope hedge({.policy = ScopePolicy::kFirstSuccess});
+    FiberScope work;
+    bool done = false;
+    FiberEvent go_on;
+    ASSERT_TRUE(work.Spawn([&] {
+      go_on.Wait();
+      done = true;
+    }));
+    ASSERT_TRUE(hedge.Spawn([] {}));
+    hedge.Wait();
+    EXPECT_TRUE(hedge.IsCancelled());
+    ASSERT_TRUE(work.Spawn([&] { FiberSleepFor(1ms); }));
+    go_on.Set();
+    work.Wait();
+    EXPECT_TRUE(done);
+    EXPECT_EQ(work.Succeeded(), 2U);
+  });
+}
+
+TEST_P(FiberScopeTest, WhatIsMadeInTheBodyOfRunIsInTheScope) {
+  InFiber([] {
+    FiberScope outer;
+    FiberScope* inner = nullptr;
+    EXPECT_FALSE(outer.Run([&] {
+      FiberScope scope;
+      inner = &scope;
+      ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+      outer.Cancel();
+      scope.Wait();
+      ADD_FAILURE() << "it is cancelled";
+    }));
+    EXPECT_NE(inner, nullptr);
+  });
+}
+
 TEST_P(FiberScopeTest, AnInterruptOfItsMakerIsNoneOfItsFibers) {
   struct WakeUp {};
   InFiber([] {

@@ -293,7 +293,7 @@ TEST(CancelModel, WhatWasDoneBeforeACancellationIsVisible) {
 struct Family {
   Family() {
     scope.children = &table;
-    scope.covers_owner = false;
+    scope.covers_owner.store(false, std::memory_order_relaxed);
   }
   ChildTable table;
   CancelNode scope;
