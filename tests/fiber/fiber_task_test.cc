@@ -12,7 +12,10 @@
 #include <string>
 #include <thread>
 
+#include "weft/base/ref_ptr.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/join_state.h"
+#include "weft/fiber/start_fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
@@ -135,6 +138,18 @@ TEST_P(FiberTaskTest, ARefusedStartThrows) {
 }
 
 // --- Fiber::Cancel, Fiber::Interrupt ---
+
+// A walk may be in its chain until its entity is discarded (CN4 in sync/cancel_node.h).
+TEST(JoinState, AFiberThatIsRefusedKeepsItsScopeUntilItIsDiscarded) {
+  const auto state = base::MakeRefCounted<fiber::detail::JoinState>("");
+  fiber::detail::StartPlan plan;
+  state->Join(&plan);
+  scheduling_group::FiberEntity fiber;
+  plan.made(plan.made_argument, &fiber);
+  plan.made(plan.made_argument, nullptr);
+  EXPECT_EQ(state->scope.owner.load(), &fiber);
+  state->NotStarted();
+}
 
 TEST_P(FiberTaskTest, AFiberCanBeCancelledBeforeItBegins) {
   InFiber([] {
