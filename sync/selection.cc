@@ -14,11 +14,15 @@ namespace weft::synchronization {
 namespace {
 
 // Where to begin, so that no case is always before the others.
+#ifdef WEFT_MODEL_CHECK
+std::size_t NextStart() noexcept { return 0; }  // All executions begin alike.
+#else
 WEFT_TLS_ACCESSOR std::size_t NextStart() noexcept {
   base::OpaqueBarrier();
   static thread_local std::size_t start = 0;
   return start++;
 }
+#endif
 
 // Calls visit(index) for all cases, from `start` around; until it says false.
 template <class Visit>

@@ -24,6 +24,8 @@
 //        compare-exchange on `word_`.
 //   SL5  The selection returns when no list has a waiter of it, and when the notifier that won has set the event, its
 //        last touch.
+//
+// Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_SELECTION_H_
 #define WEFT_SYNC_SELECTION_H_
 

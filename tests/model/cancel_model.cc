@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cancellation through all interleavings: sync/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
-// wait_queue.{h,cc}, and the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn. A cancellation
+// wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of the
+// two (selection.{h,cc}). A cancellation
 // against a notification, a time-out, another cancellation, the entry and the end of a scope, the start and the end of
 // a child. A wait that is missed is a deadlock; what a wait that was notified may destroy is destroyed. The scheduler,
 // the timers and the spin lock are those of tests/model/stubs. (Waits say how they ended: no exception crosses the
@@ -14,6 +15,8 @@
 #include "weft/sync/cancel_node.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/select.h"
+#include "weft/sync/selection.h"
 #include "weft/sync/wait_access.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
@@ -34,7 +37,8 @@ using Timers = FiberWorld::Timers;
 
 constexpr std::chrono::hours kSoon{1};  // Time is the model's.
 
-void Explore(const model::Options& options, void (*build)(model::Scenario&, FiberWorld&)) {
+template <class Build>
+void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
     model_cancellation_lock = new base::SpinLock;
     FiberWorld world(scenario);
@@ -386,6 +390,62 @@ TEST(CancelModel, AShieldHoldsAndEnds) {
     world.Thread("canceller", [=] { Cancel(node); });
     world.Thread("notifier", [=] { event->Set(); });
   });
+}
+
+// --- Selections ---
+
+// SL4, SL5: an event and a unit come together, and a cancellation. What was not taken is still there, and both may go.
+struct Choice {
+  FiberEvent event;
+  FiberSemaphore semaphore{0};
+  CancelNode node;
+  int taken = 0;
+};
+
+// Which case was taken; -1: none, it was cancelled. (The handler of the exception touches nothing of the model's.)
+int SelectOne(Choice* choice) {
+  Selection selection;
+  QueueCase<FiberEvent> event(&selection, &choice->event);
+  QueueCase<FiberSemaphore> semaphore(&selection, &choice->semaphore);
+  SelectCase* const cases[] = {&event, &semaphore};
+  int taken = -1;
+  try {
+    taken = static_cast<int>(selection.Wait(cases, Deadline::None()));
+  } catch (const FiberCancelled&) {
+  }
+  return taken;
+}
+
+void Choose(const model::Options& options, bool cancelled) {
+  Explore(options, [cancelled](model::Scenario& scenario, FiberWorld& world) {
+    auto* choice = new Choice;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), &choice->node);
+      const int taken = SelectOne(choice);
+      LeaveScope(CurrentFiber(), &choice->node);
+      choice->taken += taken == 1 ? 1 : 0;
+      MODEL_CHECK(cancelled || taken != -1, "nobody has cancelled it");
+    });
+    if (cancelled) {
+      world.Thread("canceller", [=] { Cancel(&choice->node); });
+    } else {
+      world.Thread("setter", [=] { choice->event.Set(); });
+    }
+    world.Thread("releaser", [=] { choice->semaphore.Release(); });
+    scenario.AtEnd([=] {
+      if (choice->semaphore.TryAcquire()) ++choice->taken;
+      MODEL_CHECK(choice->taken == 1, "the unit is lost, or there are two");
+      delete choice;
+    });
+  });
+}
+
+TEST(CancelModel, OneOfTwoIsTaken) {
+  Choose({.name = "select: two at once", .preemptions = 2, .weak_choices = 1}, /*cancelled=*/false);
+}
+
+TEST(CancelModel, ACancelledSelectionTakesOneOrNone) {
+  Choose({.name = "select: cancelled", .preemptions = 1, .weak_choices = 1}, /*cancelled=*/true);
 }
 
 }  // namespace
