@@ -31,7 +31,8 @@ FiberEntity* PolicyLoop::Pop(unsigned /*worker*/, bool* /*must_notify*/) {
   FiberEntity* fiber = own_;
   if (fiber == nullptr) return nullptr;
   own_ = fiber->next;
-  popped_.store(popped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // release: the push that it is one of. Pairs with the acquire in Size().
+  popped_.store(popped_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return fiber;
 }
 

@@ -13,8 +13,7 @@
 // Invariants
 //   PLO1  First in, first out, whoever pushes and why: all that is in the own list came before what is in the inbox.
 //   PLO2  started() counts each new fiber when it is pushed, or by CountStarted() if it runs without having been
-//         queued;
-//        it only grows.
+//         queued; it only grows.
 //   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver.
 //
 // Rejected: v1 with one worker (its ring is bounded, and a driver that waits for room waits for itself; its queue lets
@@ -48,16 +47,17 @@ class PolicyLoop final : public SchedulingPolicy {
   bool HasStealable() const override { return false; }
   bool Full() const override { return false; }
   bool HalfEmpty() const override { return true; }
-  // relaxed: the callers' fences order it (SP1). Popped first: never below what there is.
+  // relaxed: the callers' fences order it (SP1).
   std::size_t Size() const override {
-    const std::uint64_t popped = popped_.load(std::memory_order_relaxed);
+    // acquire, and first: what was popped had been pushed, so the difference is never negative. Pairs with Pop().
+    const std::uint64_t popped = popped_.load(std::memory_order_acquire);
     return static_cast<std::size_t>(pushed_.load(std::memory_order_relaxed) - popped);
   }
   std::size_t OverflowCount() const override { return 0; }
 
   // The driver, before a new fiber runs that was not pushed.
   void CountStarted() noexcept;
-  // Any thread. acquire: see FibersOfLoops() in driven_groups.h.
+  // Any thread. acquire: see FibersStarted() in driven_groups.h.
   std::uint64_t started() const noexcept { return started_.load(std::memory_order_acquire); }
 
   // The driver. They nest.

@@ -58,6 +58,13 @@ std::uint8_t BitsOf(const FiberEntity* fiber) noexcept {
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }
 
+// Whether the fiber's own chain has the node. (The chain of its ancestors is not asked.) With the lock of its word.
+bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
+  const CancelNode* node = fiber->innermost_scope;
+  while (node != nullptr && node != wanted && IsOwnedBy(node, fiber)) node = node->parent;
+  return node == wanted && node != nullptr;
+}
+
 // Walks alternate, with a fence between them (CN6).
 enum class Walk : bool {
   kMark,  // sets kPending where it is to be, and touches no wait
@@ -111,13 +118,6 @@ class CancelWalk {
 
  private:
   static constexpr std::size_t kBatch = 32;
-
-  // Whether the fiber's own chain has the node. (The chain of its ancestors is not asked.)
-  static bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
-    const CancelNode* node = fiber->innermost_scope;
-    while (node != nullptr && node != wanted && IsOwnedBy(node, fiber)) node = node->parent;
-    return node == wanted && node != nullptr;
-  }
 
   // Whether a cancellation that has come to the fiber (by its parent scope, or by root_) comes to this scope of its.
   bool IsReached(const FiberEntity* fiber, const CancelNode* node) const noexcept {
@@ -195,7 +195,7 @@ void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
   fiber->cancel_word.lock();
   WEFT_CHECK(fiber->innermost_scope == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_scope = node->parent;
-  node->owner.store(nullptr, std::memory_order_relaxed);
+  node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
   fiber->cancel_word.Unlock(BitsOf(fiber));
 }
 
@@ -245,7 +245,8 @@ void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANAL
 
 namespace {
 
-// CN6. Held for some microseconds.
+// CN6. Held for both walks and the fence: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
+// for it, too (ScopeTimer::RunAll).
 #ifdef WEFT_MODEL_CHECK
 base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
 #else
@@ -288,11 +289,11 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
 }
 
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
-  base::SpinLockGuard guard(OneAtATime());
   {
     base::SpinLockGuard there(*lock);
     if (*node == nullptr || !Mark(*node, CancelReason::kCancelled)) return false;
   }
+  base::SpinLockGuard guard(OneAtATime());
   Deliver([=](Walk how) {
     base::SpinLockGuard there(*lock);
     return *node != nullptr && CancelWalk(*node, how).Run();
@@ -306,10 +307,7 @@ void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THR
     FiberEntity* const fiber = node->owner.load(std::memory_order_acquire);  // As in CancelWalk::Run().
     if (fiber == nullptr) return;
     fiber->cancel_word.lock();
-    bool owned = false;
-    for (const CancelNode* at = fiber->innermost_scope; at != nullptr && IsOwnedBy(at, fiber); at = at->parent) {
-      owned |= at == node;
-    }
+    const bool owned = HasInChain(fiber, node);
     if (owned) {
       std::swap(node->injected, exception);
       node->has_injected.store(true, std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include "weft/base/check.h"
 #include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/sync/wait_queue.h"
 
 namespace weft {
 
@@ -119,7 +120,7 @@ void TestCancel() { synchronization::TestCancelled(); }
 
 bool IsCancelRequested() noexcept {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
-  return self != nullptr && self->cancel_word.pending();
+  return self != nullptr && self->cancel_word.pending() && synchronization::MayBeCancelled(self);
 }
 
 Deadline CurrentDeadline() noexcept {

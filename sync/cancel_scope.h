@@ -18,8 +18,9 @@
 // to nobody.
 //
 // Cancellation points: all waits of sync/, timer/, fiber/ and io/, sleeps, FiberYield() and TestCancel(); not: taking
-// a mutex, and what says so. A call that need not wait succeeds. A cancelled wait leaves no trace: no item, permit or
-// notification is lost, or taken. A condition variable's wait holds its mutex again when it throws.
+// a mutex, and what says so. A call that need not wait succeeds, unless the fiber's time slice is over. A cancelled
+// wait leaves no trace: no item, permit or notification is lost, or taken. A condition variable's wait holds its mutex
+// again when it throws.
 //
 // Level-triggered: as long as the fiber is in a cancelled scope, each wait that would have to wait throws, again and
 // again. Work that must be done nevertheless is done under Shielded() or ShieldedFor().
@@ -128,16 +129,18 @@ void TestCancel();
 // none.
 void CancelAfter(Deadline deadline) noexcept;
 
-// The result of f, where it may be missing. void: bool.
+// The result of f; a copy, if f returns a reference.
 template <class F>
-using OptionalResult = std::conditional_t<std::is_void_v<std::invoke_result_t<F&>>, bool,
-                                          std::optional<std::decay_t<std::invoke_result_t<F&>>>>;
+using ResultOf = std::decay_t<std::invoke_result_t<F&>>;
+// The same where it may be missing. void: bool.
+template <class F>
+using OptionalResult = std::conditional_t<std::is_void_v<ResultOf<F>>, bool, std::optional<ResultOf<F>>>;
 
 namespace synchronization {
 [[noreturn]] void ThrowDeadlineExceeded();
 template <class F>
 void CallInto(OptionalResult<F>* result, F& f) {
-  if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
+  if constexpr (std::is_void_v<ResultOf<F>>) {
     f();
     *result = true;
   } else {
@@ -157,7 +160,7 @@ template <class F>
 
 // The same; `otherwise` if it was given up.
 template <class F, class T>
-[[nodiscard]] std::invoke_result_t<F&> MoveOnAfter(Deadline deadline, F&& f, T&& otherwise) {
+[[nodiscard]] ResultOf<F> MoveOnAfter(Deadline deadline, F&& f, T&& otherwise) {
   auto result = MoveOnAfter(deadline, f);
   if (!result) return std::forward<T>(otherwise);
   return *std::move(result);
@@ -165,10 +168,10 @@ template <class F, class T>
 
 // Calls f, and gives it up at the deadline: throws DeadlineExceeded.
 template <class F>
-std::invoke_result_t<F&> FailAfter(Deadline deadline, F&& f) {
+ResultOf<F> FailAfter(Deadline deadline, F&& f) {
   auto result = MoveOnAfter(deadline, f);
   if (!result) synchronization::ThrowDeadlineExceeded();
-  if constexpr (!std::is_void_v<std::invoke_result_t<F&>>) return *std::move(result);
+  if constexpr (!std::is_void_v<ResultOf<F>>) return *std::move(result);
 }
 
 // Calls f, which no scope around it cancels; itself it may end by the limit. False: it was.
@@ -180,11 +183,11 @@ bool ShieldedFor(Deadline limit, F&& f) {
 
 // The same without a limit. Returns what f returns.
 template <class F>
-std::invoke_result_t<F&> Shielded(F&& f) {
-  if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
+ResultOf<F> Shielded(F&& f) {
+  if constexpr (std::is_void_v<ResultOf<F>>) {
     static_cast<void>(ShieldedFor(Deadline::None(), f));
   } else {
-    std::optional<std::decay_t<std::invoke_result_t<F&>>> result;
+    std::optional<ResultOf<F>> result;
     static_cast<void>(ShieldedFor(Deadline::None(), [&] { result.emplace(f()); }));
     return *std::move(result);
   }

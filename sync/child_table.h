@@ -15,7 +15,7 @@
 //   CT6  Free() touches the table last in its compare-exchange: then the scope may count the child as ended.
 //
 // Take(): one spawner at a time, which holds the lock. Fill(): the spawner. Free(): the child's worker, or the spawner
-// if the child is not started. ForEach: CancelWalk, holding the lock.
+// if the child is not started. Rewind(), Next(): CancelWalk, holding the lock.
 #ifndef WEFT_SYNC_CHILD_TABLE_H_
 #define WEFT_SYNC_CHILD_TABLE_H_
 

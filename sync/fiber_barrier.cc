@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
@@ -20,7 +21,7 @@ FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()>
 }
 
 void FiberBarrier::ArriveAndWait() {
-  synchronization::BeginCancellationPoint();
+  scheduling_group::YieldIfSliceIsOver();  // Not a cancellation point: the arrival is yet to be made.
   Waiter waiter;
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");

@@ -39,6 +39,9 @@ inline WaitResult CheckInterrupted(WaitResult result) {
 
 // The calling fiber or thread, where it might have waited: throws if it is cancelled.
 void TestCancelled();
+// The same for who has waited for the children of a scope: a cancellation may have ended them, and be on its way to
+// the caller's kPending (CN2).
+void TestCancelledByChain();
 
 void YieldAndTestCancelled();
 

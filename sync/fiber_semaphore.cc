@@ -63,7 +63,8 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((word & kQueued) == 0) {
     const bool take = HasUnit(word);
-    // relaxed on the way to the bit: who sees it takes the lock. acquire with a unit: as in TryAcquire().
+    // acquire: with a unit as in TryAcquire(); with the bit the sole waiter, for who takes it out under the lock later
+    // (ReleaseToQueue()).
     const std::uintptr_t next = take ? word - Word(1) : word | kQueued;
     if (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     if (!take) break;
@@ -91,6 +92,7 @@ bool FiberSemaphore::EnterShared(Waiter* waiter) noexcept {
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   bool waits = (word & kQueued) != 0;
   while (!waits && !HasUnit(word)) {
+    // acquire: as in AcquireSlow().
     waits = word_.compare_exchange_weak(word, word | kQueued, std::memory_order_acquire, std::memory_order_relaxed);
   }
   if (waits) queue_.EnqueueShared(waiter);

@@ -29,7 +29,6 @@
 #ifndef WEFT_SYNC_SELECT_H_
 #define WEFT_SYNC_SELECT_H_
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>

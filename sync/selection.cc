@@ -37,7 +37,7 @@ void VisitFrom(std::size_t start, std::size_t count, Visit visit) {
   }
 }
 
-// The cases that have been entered: they leave, also if an exception comes.
+// The cases that have been entered: they leave.
 class EnteredCases {
  public:
   EnteredCases(std::span<SelectCase* const> cases, std::size_t start) : cases_(cases), start_(start) {}
@@ -71,7 +71,6 @@ bool Selection::ClaimSelf() noexcept {
 
 std::size_t Selection::Try(std::span<SelectCase* const> cases) noexcept {
   std::size_t taken = kNone;
-  if (cases.empty()) return taken;
   VisitFrom(NextStart(), cases.size(), [&](std::size_t i) {
     if (cases[i]->TryTake()) taken = i;
     return taken == kNone;
@@ -101,17 +100,15 @@ std::size_t Selection::WaitOnce(std::span<SelectCase* const> cases, Deadline dea
   SelectCase::Entered last = SelectCase::Entered::kWaits;
   {
     EnteredCases entered(cases, start);
-    if (!cases.empty()) {
-      VisitFrom(start, cases.size(), [&](std::size_t i) {
-        last = cases[i]->Enter();
-        if (last == SelectCase::Entered::kWaits) {
-          entered.CountOne();
-          return true;
-        }
-        if (last == SelectCase::Entered::kTaken) taken = i;
-        return false;
-      });
-    }
+    VisitFrom(start, cases.size(), [&](std::size_t i) {
+      last = cases[i]->Enter();
+      if (last == SelectCase::Entered::kWaits) {
+        entered.CountOne();
+        return true;
+      }
+      if (last == SelectCase::Entered::kTaken) taken = i;
+      return false;
+    });
     if (last == SelectCase::Entered::kTaken || last == SelectCase::Entered::kAnew) {
       // Decided by ourselves.
     } else {

@@ -74,7 +74,6 @@ class SelectCase {
     return &waiter_;
   }
   bool ClaimSelf() noexcept;
-  Selection* selection() const noexcept { return selection_; }
   Waiter& waiter() noexcept { return waiter_; }
 
  private:

@@ -259,14 +259,16 @@ void WakeAll(WaitList* claimed) noexcept {
 namespace {
 
 // A loop of sleeps that are over at once lets others run, too.
-WaitResult SleepIsOver() noexcept {
+WaitResult SleepIsOver(Interruptible interruptible) noexcept {
   YieldFiberOrThread();
-  return WaitResult::kTimedOut;
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  const bool cancelled = interruptible == Interruptible::kYes && MayBeCancelled(self) && self->cancel_word.pending();
+  return cancelled ? WaitResult::kInterrupted : WaitResult::kTimedOut;
 }
 
 WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
-  // In no list: only its time-out and an interrupter can find it.
+  // In no list: only its time-out and a canceller can find it.
   waiter.Prepare(deadline, interruptible);
   return waiter.Await(deadline);
 }
@@ -274,11 +276,11 @@ WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
 }  // namespace
 
 WaitResult SleepUntil(Deadline deadline, Interruptible interruptible) noexcept {
-  return deadline.expired() ? SleepIsOver() : Sleep(deadline, interruptible);
+  return deadline.expired() ? SleepIsOver(interruptible) : Sleep(deadline, interruptible);
 }
 
 WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept {
-  return duration.count() <= 0 ? SleepIsOver() : Sleep(Deadline(duration), interruptible);
+  return duration.count() <= 0 ? SleepIsOver(interruptible) : Sleep(Deadline(duration), interruptible);
 }
 
 void YieldFiberOrThread() noexcept {

@@ -194,7 +194,6 @@ class TakenWait {
   static TakenWait Of(FiberEntity* fiber) noexcept;
 
   explicit operator bool() const noexcept { return fiber_ != nullptr; }
-  FiberEntity* fiber() const noexcept { return fiber_; }
   // Woken by scheduling_group::UnparkPublished(), not Unpark().
   bool published() const noexcept { return published_; }
   // Any thread, holding no lock but those of cancel words.

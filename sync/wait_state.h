@@ -40,8 +40,10 @@
 //   WS6  A wait that only a notifier can end has no decision word: being in the list, under the lock, is the decision.
 //   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable
 //        hands its waiters on to the mutex). Who takes it out of there has won it; the former contenders go on failing.
+//   WS8  The nodes of a selection share a word, which holds the selection's address. Only Claim() and the selection
+//        claim it: it is never a current_wait, and no time-out knows it.
 //
-// The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that an
+// The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that a
 // canceller may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
 // is again the fiber's present wait. Other waits that need a word have it in the Waiter.
 //
@@ -78,7 +80,7 @@ class WaitNode {
     handed_on_ = false;
     word_ = word;
     token_ = this;
-    // release: an canceller finds the node complete. Pairs with the acquire in ClaimFound().
+    // release: a canceller finds the node complete. Pairs with the acquire in ClaimFound().
     if (word != nullptr) word->store(this, std::memory_order_release);
   }
 

@@ -178,7 +178,7 @@ class World {
   struct State {
     Gate gate;
     std::array<Party, kMaxParties> parties;
-    int interrupts = 0;  // that canceller made
+    int interrupts = 0;  // that the canceller made
 
     int Sum(int Party::*what) const {
       int sum = 0;

@@ -19,7 +19,7 @@
 namespace weft {
 namespace {
 
-using namespace std::chrono_literals;  // NOLINT
+using namespace std::chrono_literals;
 using testing::Crew;
 using testing::Scaled;
 using testing::YieldUntil;
