@@ -23,8 +23,9 @@
 //   one write to the descriptor                                             ------->   is woken, calls RunReady()
 //
 // Invariants
-//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (Two
-//         exceptions: AddTaskEager() runs its task at once, and a fiber goes on directly after its RunInMainContext().)
+//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (But
+//         AddTaskEager() runs its task at once, launch policy Dispatch its fiber, and a fiber goes on directly after
+//         its RunInMainContext().)
 //   LUP2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
 //        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
 //   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
@@ -146,7 +147,8 @@ class FiberLoop {
   }
   bool RunUntil(FiberEvent& event, Deadline deadline = {});
 
-  // Any thread: the driver looks at RunUntil()'s predicate, and the descriptor becomes readable.
+  // Any thread: the driver looks at RunUntil()'s predicate; if it is out, the descriptor becomes readable. So look at
+  // what was set for the driver after RunReady().
   void Wake();
 
   // --- Any thread ---
@@ -163,7 +165,7 @@ class FiberLoop {
   int NotifyFd(std::error_code* error = nullptr);
 
   // When RunReady() has something to do if no fiber is woken before: expired: now; the time of the next timer; or none.
-  // For a foreign loop without descriptors.
+  // For a foreign loop without descriptors: it does not know of those that fibers wait for.
   Deadline NextDeadline() const noexcept;
 
  private:

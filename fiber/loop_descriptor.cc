@@ -88,9 +88,10 @@ void LoopDescriptor::ReadableAt(TimePoint when) noexcept {
              "FiberLoop: timerfd_settime: ", LastError().message());
 }
 
-void LoopDescriptor::Watch(int poller) noexcept {
-  if (!is_open() || poller < 0 || poller == poller_) return;
-  if (Add(set_, poller)) poller_ = poller;
+bool LoopDescriptor::Watch(int poller) noexcept {
+  if (!is_open() || poller < 0) return false;
+  if (poller != poller_ && Add(set_, poller)) poller_ = poller;
+  return poller == poller_;
 }
 
 }  // namespace weft::fiber::detail

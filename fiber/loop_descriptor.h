@@ -45,7 +45,8 @@ class LoopDescriptor {
   void Clear() noexcept;
   // Readable from then on; max(): no more.
   void ReadableAt(TimePoint when) noexcept;
-  void Watch(int poller) noexcept;
+  // False: the system refuses to watch it, or it is not open.
+  bool Watch(int poller) noexcept;
 
  private:
   std::error_code TryOpen();

@@ -35,6 +35,8 @@ constexpr std::size_t kGuardSize = 64 * 1024;
 
 // As workers do (worker_idle.cc).
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
+// How late input and output may be noticed where the system has no descriptor left for the loop.
+constexpr std::chrono::milliseconds kPollUnwatched{1};
 
 [[noreturn]] void FailNested(const char* caller) {
   const auto* const self = scheduling_group::CurrentFiber();
@@ -151,9 +153,9 @@ void LoopDriver::End() {
   // Again: a wake-up that came late has been kept for this sleep.
   while (!asleep_ && worker_.AnnounceSleep()) asleep_ = worker_.SleepElsewhere();
   if (asleep_) {
-    HoldPoller();
+    const bool watched = HoldPoller();
     next_ = timers_.AnnounceSleep();
-    descriptor_.ReadableAt(NextTime());
+    descriptor_.ReadableAt(watched ? NextTime() : std::min(NextTime(), Clock::now() + kPollUnwatched));
   } else {
     descriptor_.MarkReadable();
   }
@@ -161,12 +163,13 @@ void LoopDriver::End() {
   section_.reset();
 }
 
-// While it is asleep nobody else looks after the poller, whose watchdog need not know.
-void LoopDriver::HoldPoller() {
+// While it is asleep nobody else looks after the poller, whose watchdog need not know. False: nor does the descriptor.
+bool LoopDriver::HoldPoller() {
   IdlePoller* const poller = group().idle_poller();
-  if (poller == nullptr) return;
-  descriptor_.Watch(poller->descriptor());
+  if (poller == nullptr) return true;
+  const bool watched = descriptor_.Watch(poller->descriptor());
   holds_poller_ = poller->TryEnter();
+  return watched;
 }
 
 void LoopDriver::LeavePoller() {
@@ -250,17 +253,20 @@ LoopDriver::TimePoint LoopDriver::NextTime() const noexcept {
 void LoopDriver::WaitUntil(TimePoint until) {
   next_ = timers_.AnnounceSleep();
   until = std::min(until, NextTime());
-  if (group().idle_poller() == nullptr || descriptor_.Open()) {
-    worker_.SleepUntil(until);
-  } else {
+  IdlePoller* const poller = group().idle_poller();
+  if (poller != nullptr && !descriptor_.Open() && descriptor_.Watch(poller->descriptor())) {
     WaitInPoll(until);
+  } else {
+    // Without a descriptor nobody tells of input and output: look again soon.
+    if (poller != nullptr) until = std::min(until, Clock::now() + kPollUnwatched);
+    worker_.SleepUntil(until);
   }
   timers_.WakeUp();
 }
 
 void LoopDriver::WaitInPoll(TimePoint until) {
   if (!worker_.SleepElsewhere()) return;
-  HoldPoller();
+  static_cast<void>(HoldPoller());
   descriptor_.ReadableAt(until);
   pollfd entry{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
   static_cast<void>(::poll(&entry, 1, -1));  // A signal: look again.

@@ -100,7 +100,7 @@ class LoopDriver {
   TimePoint NextTime() const noexcept;
   void WaitUntil(TimePoint until);
   void WaitInPoll(TimePoint until);
-  void HoldPoller();
+  bool HoldPoller();
   void LeavePoller();
 
   FiberLoop* const loop_;

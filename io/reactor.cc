@@ -3,13 +3,11 @@
 
 #include "weft/io/reactor.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 
 #include "weft/base/check.h"
+#include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
@@ -17,16 +15,6 @@
 namespace weft::io {
 
 using scheduling_group::SchedulingGroup;
-
-namespace {
-
-// The forks that have made this process. relaxed: it changes while there is one thread.
-constinit std::atomic<unsigned> forks{0};
-
-[[maybe_unused]] const int at_fork =
-    ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-
-}  // namespace
 
 Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   SchedulingGroup* group = scheduling_group::CurrentGroup();
@@ -51,9 +39,9 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
 }
 
 Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
-    : group_(group), engine_(std::move(engine)), forks_(forks.load(std::memory_order_relaxed)) {}
+    : group_(group), engine_(std::move(engine)), forks_(scheduling_group::DrivenGroups::Forks()) {}
 
-bool Reactor::IsTheParents() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
+bool Reactor::IsTheParents() const noexcept { return scheduling_group::DrivenGroups::Forks() != forks_; }
 
 Reactor::~Reactor() {
   if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
@@ -71,10 +59,21 @@ void Reactor::Remove(int fd) noexcept {
   lease_.Unregistered();
 }
 
+namespace {
+
+// RG1, RG3.
+bool Serves(const Reactor* reactor) {
+  if (reactor == nullptr || reactor->is_left()) return false;
+  const SchedulingGroup* const own = scheduling_group::CurrentGroup();
+  return reactor->group() == own || (own != nullptr && !own->driven() && !reactor->group()->driven());
+}
+
+}  // namespace
+
 std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* handler) {
   std::error_code error;
   Reactor* former = reactor_.load(std::memory_order_relaxed);
-  Reactor* reactor = former != nullptr && !former->is_left() ? former : Reactor::OfCurrentGroup(&error);
+  Reactor* reactor = Serves(former) ? former : Reactor::OfCurrentGroup(&error);
   if (reactor == nullptr) return error;
   if (reactor == former) {
     error = former->engine_->Modify(fd, events, handler);
@@ -98,10 +97,7 @@ bool Registration::Remove(int fd) noexcept {
   return reactor != nullptr;
 }
 
-bool Registration::is_served() const noexcept {
-  const Reactor* const reactor = reactor_.load(std::memory_order_relaxed);
-  return reactor != nullptr && !reactor->is_left();
-}
+bool Registration::is_served() const noexcept { return Serves(reactor_.load(std::memory_order_relaxed)); }
 
 Reactor::Counts Reactor::counts() const noexcept {
   return {.waits = waits_.load(std::memory_order_relaxed),

@@ -11,6 +11,9 @@
 // Invariants
 //   RG1  Running workers report its events: Set() moves it away from a reactor whose runtime has ended.
 //   RG2  If the number was closed unnoticed and belongs to another descriptor, Set() registers that one.
+//   RG3  A reactor of a FiberLoop serves that loop's fibers alone, and they use no other: the loop may end, or not be
+//        driven for a while. Set() moves the registration. So a descriptor is waited for by fibers of one loop, or of
+//        the runtime, at a time.
 #ifndef WEFT_IO_REGISTRATION_H_
 #define WEFT_IO_REGISTRATION_H_
 
@@ -34,7 +37,7 @@ class Registration {
 
   // relaxed, both: where the answer matters, while no fiber runs, no other thread changes it.
   bool is_set() const noexcept { return reactor_.load(std::memory_order_relaxed) != nullptr; }
-  // Any thread. Whether it is set with a reactor whose workers run. If not, call Set() before relying on it (RG1).
+  // A fiber. Whether it is set with a reactor that serves it. If not, call Set() before relying on it (RG1, RG3).
   bool is_served() const noexcept;
 
  private:

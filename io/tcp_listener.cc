@@ -12,8 +12,13 @@
 #include "weft/base/log.h"
 #include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::io {
+
+using synchronization::Interruptible;
+using synchronization::WaitAccess;
+using synchronization::WaitResult;
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{1};
@@ -83,7 +88,9 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
     } else {
       return accepted.error;
     }
-    if (closed_->Wait(std::min(deadline, Deadline(pause)))) return ErrnoCode(ECANCELED);
+    // As all of io/: closed or cancelled is an error, and does not throw.
+    const WaitResult paused = WaitAccess::Wait(*closed_, std::min(deadline, Deadline(pause)), Interruptible::kYes);
+    if (paused != WaitResult::kTimedOut) return ErrnoCode(ECANCELED);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
     pause = std::min(pause * 2, kLongestPause);
   }

@@ -10,6 +10,7 @@
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::io {
 
@@ -22,7 +23,9 @@ TcpServer::TcpServer(TcpListener listener, Handler handler, Options options)
 TcpServer::TcpServer(TcpListener listener, Handler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
 
-TcpServer::~TcpServer() { Stop(std::chrono::seconds(0)); }
+TcpServer::~TcpServer() {
+  Shielded([this] { Stop(std::chrono::seconds(0)); });
+}
 
 bool TcpServer::Start() {
   {

@@ -15,12 +15,6 @@
 namespace weft::scheduling_group {
 namespace {
 
-// relaxed: it changes where there is one thread.
-constinit std::atomic<unsigned> forks{0};
-
-[[maybe_unused]] const int at_fork =
-    ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-
 struct Pool {
   std::mutex mutex;
   std::vector<std::unique_ptr<DrivenGroup>> all;
@@ -31,6 +25,16 @@ Pool& ThePool() {
   static auto* const pool = new Pool;  // Never destroyed, nor what is in it.
   return *pool;
 }
+
+// The forks that have made this process. relaxed: it changes while there is one thread.
+constinit std::atomic<unsigned> forks{0};
+
+// A child may have loops, though another thread of its parent was in Borrow().
+[[maybe_unused]] const int at_fork = ::pthread_atfork([] { ThePool().mutex.lock(); }, [] { ThePool().mutex.unlock(); },
+                                                      [] {
+                                                        ThePool().mutex.unlock();
+                                                        forks.fetch_add(1, std::memory_order_relaxed);
+                                                      });
 
 bool SameOptions(const GroupOptions& a, const GroupOptions& b) {
   return a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.guard_size == b.guard_size &&

@@ -349,7 +349,7 @@ TEST(FiberLoop, SleepersWakeInTheOrderOfTheirDeadlines) {
   FiberLoop loop(Unlimited());
   std::vector<int> order;
   const auto begin = Clock::now();
-  for (const int ms : {30, 10, 20}) {
+  for (const int ms : {300, 100, 200}) {
     loop.AddTask([&order, ms] {
       FiberSleepFor(milliseconds(ms));
       order.push_back(ms);
@@ -357,10 +357,10 @@ TEST(FiberLoop, SleepersWakeInTheOrderOfTheirDeadlines) {
   }
   EXPECT_TRUE(loop.RunReady());
   EXPECT_FALSE(loop.NextDeadline().is_none());
-  EXPECT_LE(loop.NextDeadline(), Deadline(begin + milliseconds(20)));
+  EXPECT_LE(loop.NextDeadline(), Deadline(begin + milliseconds(200)));
   loop.Run();
-  EXPECT_GE(Clock::now() - begin, milliseconds(30));
-  EXPECT_EQ(order, (std::vector<int>{10, 20, 30}));
+  EXPECT_GE(Clock::now() - begin, milliseconds(300));
+  EXPECT_EQ(order, (std::vector<int>{100, 200, 300}));
   EXPECT_FALSE(loop.RunReady());
   EXPECT_TRUE(loop.NextDeadline().is_none());
 }
@@ -426,8 +426,7 @@ TEST(FiberLoop, ATimerThatAnotherThreadEnablesWakesTheLoop) {
   EXPECT_FALSE(IsReadable(fd));
   std::thread([&] { EnableFiberTimer(id); }).join();
   EXPECT_TRUE(IsReadable(fd));
-  loop.RunReady();
-  EXPECT_TRUE(fired);
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(5)));
 
   fired = false;
   loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
@@ -505,7 +504,7 @@ TEST(FiberLoop, TheDescriptorIsReadableWhileThereIsSomethingToDo) {
   loop.RunReady();
   EXPECT_FALSE(IsReadable(fd));
 
-  loop.AddTask([] { FiberSleepFor(milliseconds(5)); });
+  loop.AddTask([] { FiberSleepFor(milliseconds(200)); });
   EXPECT_TRUE(loop.RunReady());
   EXPECT_FALSE(IsReadable(fd));
   EXPECT_TRUE(BecomesReadable(fd));  // a timer
@@ -538,7 +537,7 @@ TEST(FiberLoop, ALoopWithoutEndGivesTheThreadBackAndSaysThatThereIsMore) {
   EXPECT_TRUE(IsReadable(fd));
   EXPECT_TRUE(loop.NextDeadline().expired());
   over = true;
-  EXPECT_FALSE(loop.RunReady());
+  EXPECT_TRUE(loop.Run(std::chrono::seconds(10)));
 }
 
 TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {

@@ -169,7 +169,6 @@ TEST_P(CoroutineTest, AnAwaitThatWaitsReturnsToItsCaller) {
   InFiberAndInThread([] {
     FiberEvent event;
     FiberEvent waited;
-    Fiber waiter;
     bool late = false;
     const auto await = [](FiberEvent& of, FiberEvent& then) -> CoTask<bool> {
       co_await of;
@@ -301,7 +300,6 @@ TEST_P(CoroutineTest, ManyCoroutinesCrossFibers) {
     }
     co_return sum;
   };
-  FiberChannel<int> channel(0);
   FiberEvent begin;
   FiberChannel<int> shared(4);
   for (int i = 0; i < kFibers; ++i) {

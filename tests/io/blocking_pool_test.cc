@@ -429,6 +429,7 @@ TEST_P(BlockingPoolTest, ACancellationDoesNotEndACallThatMayReferToItsCaller) {
   EXPECT_FALSE(ended);
   gate.Open();
   waiting.Join();
+  EXPECT_TRUE(ended);
 }
 
 // --- All at once ---

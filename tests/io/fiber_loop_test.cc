@@ -7,17 +7,22 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <thread>
 
+#include "weft/fiber/fiber.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/io/wait_fd.h"
+#include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::io {
 namespace {
@@ -75,6 +80,52 @@ TEST(FiberLoopIo, TheLoopsDescriptorTellsOfOthers) {
   EXPECT_TRUE(IsReadable(fd, 0));
   while (loop.RunReady()) ASSERT_TRUE(IsReadable(fd, 10'000));
   EXPECT_FALSE(IsReadable(fd, 0));
+}
+
+// A registration stays behind in the reactor of the loop, which is not driven any more.
+TEST(FiberLoopIo, ADescriptorThatALoopHasUsedWakesOthers) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  const Pipe pipe;
+  FiberLoop loop;
+  pipe.Write();
+  loop.AddTask([&] { EXPECT_FALSE(WaitFd(pipe.out, POLLIN).error); });
+  loop.Run();
+  char item;
+  ASSERT_EQ(::read(pipe.out, &item, 1), 1);
+  std::atomic<bool> waits{false};
+  Fiber fiber([&] {
+    waits = true;
+    EXPECT_FALSE(WaitFd(pipe.out, POLLIN, std::chrono::seconds(20)).error);
+  });
+  while (!waits) std::this_thread::yield();
+  pipe.Write();
+  fiber.Join();
+}
+
+// The loop's own descriptor takes three.
+TEST(FiberLoopIo, ALoopThatHasNoDescriptorLeftLooksAgainAndAgain) {
+  FiberLoop loop;
+  const Pipe pipe;
+  bool done = false;
+  loop.AddTask([&] {
+    EXPECT_FALSE(WaitFd(pipe.out, POLLIN, std::chrono::seconds(20)).error);
+    done = true;
+  });
+  loop.RunReady();
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::error_code error;
+  EXPECT_EQ(loop.NotifyFd(&error), -1);
+  std::thread writer([&] {
+    std::this_thread::yield();
+    pipe.Write();
+  });
+  loop.Run();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(done);
+  writer.join();
 }
 
 TEST(FiberLoopIo, AServerAndItsClientInOneLoop) {
