@@ -48,10 +48,10 @@ void BackgroundTasks::Leave() noexcept {
   if (--count_ == 0) none_left_.notify_all();  // Under the lock: BT2.
 }
 
-void BackgroundTasks::LogException(const std::exception& error) {
+void BackgroundTasks::LogException(const char* text) {
   const std::string_view name = GetFiberName();
   WEFT_LOG_EVERY_SECOND(ERROR, "BackgroundTasks: the task ", name.empty() ? base::kUnnamedFiber : name,
-                        " threw: ", error.what());
+                        " threw: ", text);
 }
 
 }  // namespace weft

@@ -19,15 +19,16 @@
 // Memory ordering: what a caller did before Start() is visible to the task; what a task did, and the destruction of its
 // callable, to whoever has seen by Wait() that none is left.
 // Lifetime: may be destroyed by anyone who knows that nobody will call it any more, in the middle of tasks that run.
-// Errors: an exception of a task is logged and ends that task; one that is no std::exception leaves the fiber, as it
-// does any other. Start() throws what copying or moving the callable throws, and has done nothing then.
+// Errors: an exception of a task is logged and ends that task. Start() throws what copying or moving the callable
+// throws, and has done nothing then.
 // At the end of the runtime (TerminateRuntime()) tasks are fibers like others: it waits for them, and names those that
 // do not end. To wait for such a one is to wait for ever.
 //
 // Invariants
 //   BT1  A task is counted from before it may run until its callable has been destroyed, whether it was started or
 //        refused.
-//   BT2  The last touch by a task is the unlock of the mutex under which it has counted itself out.
+//   BT2  The last touch by a task's callable is the unlock of the mutex under which it has counted itself out; its
+//        fiber then leaves `scope_`, whose destructor waits for that.
 //   BT3  After Close() no task begins that had not been started before.
 
 #ifndef WEFT_FIBER_BACKGROUND_TASKS_H_
@@ -43,6 +44,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/fiber_scope.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -104,8 +106,12 @@ class BackgroundTasks {
     void operator()() {
       try {
         f();
+      } catch (const FiberCancelled&) {
+        throw;
       } catch (const std::exception& error) {
-        LogException(error);
+        LogException(error.what());
+      } catch (...) {
+        LogException("an exception that is no std::exception");
       }
     }
 
@@ -113,7 +119,7 @@ class BackgroundTasks {
     F f;  // Destroyed before `place`: BT1.
   };
 
-  static void LogException(const std::exception& error);
+  static void LogException(const char* text);
 
   bool Enter();
   void Leave() noexcept;

@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "weft/fiber/exception.h"
+#include "weft/sync/fiber_cancelled.h"
 
 namespace weft::fiber::detail {
 
 void ChildGroup::Await() {
   scope_.Wait();
   if (exception_ != nullptr) std::rethrow_exception(exception_);
+  // Cancelled from outside, while this fiber unwinds, so that Wait() does not say so: there are no results.
+  if (!scope_.IsCancelled() && scope_.Cancelled() != 0) throw FiberCancelled(/*by_deadline=*/false);
 }
 
 void ChildGroup::Fail(std::exception_ptr exception) noexcept {

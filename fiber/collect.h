@@ -12,11 +12,13 @@
 //
 // All of them return when every function that was called has ended, so that the functions may refer to the caller's
 // locals; functions and ranges are used where they are, not copied. The outcome may be known before that: when n have
-// ended, or when one has thrown. Functions that have not begun by then are not called; the others run to their end.
+// ended, or when one has thrown. Functions that have not begun by then are not called; the others are cancelled: their
+// waits throw.
 //
 // Exceptions: the first one that leaves a function is rethrown, after all have ended. With CollectN(n) the first n to
-// end decide: if one of them has thrown, its exception is rethrown, and what the others throw is dropped. If the fibers
-// cannot be started (fiber.h says when) none of the functions is called, and FiberNotStarted is thrown.
+// end decide: if one of them has thrown, its exception is rethrown, and what the others throw is dropped. If a fiber
+// cannot be started (fiber.h says when), those that were are cancelled, and FiberNotStarted is thrown. A caller that is
+// cancelled gets FiberCancelled; also while it unwinds, if a function was cancelled and so has no result.
 //
 // Results: a vector (CollectAll of a range), a tuple with std::monostate for a function that returns nothing
 // (CollectAll of functions), pairs of index and result (CollectN, CollectAny), or indices, if the functions return
@@ -25,7 +27,8 @@
 // Who may call: any fiber and any thread, while a runtime runs. Switches (a thread: blocks). The fibers inherit the
 // caller's execution context. There is no deadline: a call that returned at one would leave fibers behind.
 // Memory ordering: what the caller did before is visible to the functions; what they did is visible on return.
-// Cost: as starting a batch of fibers and one wait (child_group.h); results of ranges take one allocation more.
+// Cost: as starting each fiber in a FiberScope, and one wait (child_group.h); results of ranges take one allocation
+// more.
 // Misuse: more than there are functions asked of CollectN(), and CollectAny() of none, end the process.
 #ifndef WEFT_FIBER_COLLECT_H_
 #define WEFT_FIBER_COLLECT_H_
@@ -46,6 +49,7 @@
 #include "weft/base/unique_function.h"
 #include "weft/fiber/child_group.h"
 #include "weft/fiber/exception.h"
+#include "weft/sync/fiber_cancelled.h"
 
 namespace weft::fiber {
 
@@ -124,6 +128,8 @@ class FirstToEnd {
     Ended ended{index, std::nullopt};
     try {
       CallInto(ended.result, std::forward<F>(f));
+    } catch (const FiberCancelled&) {
+      throw;  // It takes no place.
     } catch (...) {
       if (TakePlace() < places_.size()) throw;
       return;

@@ -99,6 +99,7 @@ void Fiber::Detach() {
 void Fiber::Join() { static_cast<void>(Join(Deadline::None())); }
 
 bool Fiber::Join(Deadline deadline) {
+  synchronization::BeginCancellationPoint();
   // acquire: the results of a finished join. Pairs with the releases below.
   const bool alone = !being_joined_.exchange(true, std::memory_order_acquire);
   CheckJoinable("Fiber::Join");

@@ -42,7 +42,7 @@ FiberScope::~FiberScope() {
 void FiberScope::Wait() {
   core_.Await();
   core_.ThrowFailure();
-  synchronization::TestCancelled();
+  synchronization::TestCancelledByChain();
 }
 
 bool FiberScope::RunBody(void (*body)(void*), void* argument) {

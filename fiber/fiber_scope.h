@@ -17,7 +17,8 @@
 // ended. The fiber that made it is not cancelled by a failure of a child, unless it is in Run().
 //
 // Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait,
-// where there is a limit, and are cancellation points then. Wait(), Run(), the destructor: the fiber or thread that
+// where there is a limit, and are cancellation points then (a child that waits there keeps its own unit, so a limit
+// wants to be larger than the number of children that spawn). Wait(), Run(), the destructor: the fiber or thread that
 // made it. Cancel() and the counts: anybody, while it exists. Scopes are left in the reverse order in which they were
 // made: they are local variables. One that shall live elsewhere (in an object, say) is made with `nested = false`: it
 // is in no other scope, and any thread may destroy it.
@@ -54,7 +55,8 @@ class FiberScope {
 
   FiberScope() : FiberScope(Options()) {}
   explicit FiberScope(const Options& options);
-  // Cancels what has not ended, and waits for it. An exception that nobody has asked for is logged.
+  // Cancels what has not ended, and waits for it. An exception that nobody has asked for is logged
+  // (kAllMustSucceed).
   ~FiberScope();
   FiberScope(const FiberScope&) = delete;
   FiberScope& operator=(const FiberScope&) = delete;

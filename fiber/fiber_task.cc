@@ -45,14 +45,26 @@ void RunTask(JoinState* state, void (*procedure)(void*), void* argument) {
   LeaveScopesOfCaller();
 }
 
-bool AwaitTask(JoinState* state, Deadline deadline) {
+namespace {
+
+void CheckMayAwait(const JoinState& state) {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
-  WEFT_CHECK(self == nullptr || self->id() != state->id, "FiberTask::Wait: ", state->Describe(), " waits for itself");
-  if (!state->ended.IsSet()) scheduling_group::CheckNotForkedChild("FiberTask::Wait");
+  WEFT_CHECK(self == nullptr || self->id() != state.id, "FiberTask: ", state.Describe(),
+             " waits for itself (its last handle may not be among its own captures)");
+  if (!state.ended.IsSet()) scheduling_group::CheckNotForkedChild("FiberTask::Wait");
+}
+
+}  // namespace
+
+bool AwaitTask(JoinState* state, Deadline deadline) {
+  CheckMayAwait(*state);
   return state->ended.Wait(deadline);
 }
 
-void AwaitTaskUncancelled(JoinState* state) noexcept { synchronization::WaitAccess::WaitUncancelled(state->ended); }
+void AwaitTaskUncancelled(JoinState* state) noexcept {
+  CheckMayAwait(*state);
+  synchronization::WaitAccess::WaitUncancelled(state->ended);
+}
 
 void ThrowTaskRefused(const std::string& name) {
   throw TaskRefused(name.empty() ? base::kUnnamedFiber : base::StrCat("'", name, "'"));

@@ -10,7 +10,8 @@
 // scope: fiber_scope.h.)
 //
 // Who may call: any fiber and any thread. Get() and Wait() may switch (a thread: block) and are cancellation points:
-// the task goes on then, and can be waited for again. Several may wait; one takes the result.
+// the task goes on then, and can be waited for again. Several may Wait() and Cancel(); Get(), which ends the handle,
+// beside none of them.
 // Memory ordering: what the task did is visible after Get() or Wait().
 #ifndef WEFT_FIBER_FIBER_TASK_H_
 #define WEFT_FIBER_FIBER_TASK_H_
@@ -56,12 +57,22 @@ template <class T>
 class TaskState final : public JoinState {
  public:
   using JoinState::JoinState;
+  // JS2: the task at its end, and the handle when it has taken the result or goes.
+  void LetGo() noexcept {
+    // acq_rel: the result. Pairs with itself.
+    if (!let_go.exchange(true, std::memory_order_acq_rel)) return;
+    value.reset();
+    exception = nullptr;
+  }
   std::optional<T> value;
 };
 template <>
 class TaskState<void> final : public JoinState {
  public:
   using JoinState::JoinState;
+  void LetGo() noexcept {  // As above.
+    if (let_go.exchange(true, std::memory_order_acq_rel)) exception = nullptr;
+  }
 };
 
 template <class T, class F>
@@ -92,6 +103,7 @@ struct TaskProcedure {
         state,
         [](void* self) { SetResult(static_cast<TaskProcedure*>(self)->state, static_cast<TaskProcedure*>(self)->f); },
         this);
+    state->LetGo();
   }
   TaskState<T>* state;  // The fiber has a reference.
   F f;
@@ -141,6 +153,10 @@ class [[nodiscard]] FiberTask {
   T Get() {
     Wait();
     const base::RefPtr<State> state = std::move(state_);
+    const struct Taken {
+      ~Taken() { state->LetGo(); }
+      State* state;
+    } taken{state.Get()};
     fiber::detail::CheckTaskResult(*state);
     if constexpr (!std::is_void_v<T>) return *std::move(state->value);
   }
@@ -191,9 +207,12 @@ class [[nodiscard]] FiberTask {
   }
 
   void Abandon() noexcept {
-    if (state_ == nullptr || state_->slot != nullptr || state_->ended.IsSet()) return;
-    Cancel();
-    fiber::detail::AwaitTaskUncancelled(state_.Get());
+    if (state_ == nullptr) return;
+    if (state_->slot == nullptr && !state_->ended.IsSet()) {
+      Cancel();
+      fiber::detail::AwaitTaskUncancelled(state_.Get());
+    }
+    state_->LetGo();
   }
 
   base::RefPtr<State> state_;

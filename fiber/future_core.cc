@@ -3,7 +3,7 @@
 
 #include "weft/fiber/future_core.h"
 
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/wait_access.h"
 
@@ -49,7 +49,7 @@ class WaitingCallback final : public FutureCallback {
 }  // namespace
 
 bool FutureCore::Wait(Deadline deadline) {
-  scheduling_group::YieldIfSliceIsOver();
+  synchronization::BeginCancellationPoint();
   if (IsResolved()) return true;
   return WaitingCallback(this).Wait(deadline);
 }

@@ -31,6 +31,7 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/executor.h"
 #include "weft/fiber/future_core.h"
+#include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
 
@@ -151,6 +152,9 @@ class Outcome {
       } else {
         kept_.emplace(std::forward<Call>(call)());
       }
+    } catch (const FiberCancelled&) {
+      // Not as it is: it would end a fiber that nobody has cancelled.
+      exception_ = std::make_exception_ptr(CommonException("the fiber that made the result was cancelled"));
     } catch (...) {
       exception_ = std::current_exception();
     }

@@ -35,11 +35,10 @@ void JoinState::OnExit(scheduling_group::FiberOwner* self) {
 }
 
 void JoinState::OnMade(void* argument, FiberEntity* fiber) noexcept {
-  // Not started: a walk may be in its chain until its entity is discarded, under the lock of its word (CN4).
-  if (fiber == nullptr) return;
   auto* const state = static_cast<JoinState*>(argument);
   state->id = fiber->id();
-  // release: the fiber's chain of scopes. Pairs with the acquire in synchronization::Cancel().
+  // release: the fiber's chain of scopes. Pairs with the acquire in CancelWalk::Run(). No fence as in
+  // EnterScope(): nobody has the handle yet.
   state->scope.owner.store(fiber, std::memory_order_release);
   if (state->slot == nullptr) return;
   synchronization::ChildTable::Fill(state->slot, fiber);

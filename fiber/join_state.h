@@ -10,6 +10,8 @@
 //   FB2  It is alive until both its owners, the handle and the fiber, have let go; so a handle may go away the moment
 //        its wait has returned.
 //   JS1  What the fiber writes of its outcome it writes before `ended` is set; the handle reads it after that.
+//   JS2  A result that nobody has taken is destroyed by the fiber at its end or by the handle, whoever comes second
+//        (TaskState::LetGo), so never by a worker between two fibers.
 #ifndef WEFT_FIBER_JOIN_STATE_H_
 #define WEFT_FIBER_JOIN_STATE_H_
 
@@ -17,6 +19,7 @@
 #include <exception>
 #include <string>
 
+#include "weft/base/atomic.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/fiber/start_fiber.h"
 #include "weft/sync/cancel_node.h"
@@ -47,6 +50,7 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   // How it ended, of a FiberTask.
   std::exception_ptr exception;
   bool cancelled = false;
+  base::Atomic<bool> let_go{false};  // JS2
 
  private:
   static void OnExit(scheduling_group::FiberOwner* self);

@@ -207,17 +207,13 @@ class Mailbox {
   Mailbox(Mailbox&& other) noexcept = default;
   Mailbox& operator=(Mailbox&& other) noexcept {
     if (this == &other) return *this;
-    if (state_ != nullptr) Close();
+    End();
     state_ = std::move(other.state_);
     kept_ = std::move(other.kept_);
     return *this;
   }
   // Closes it; what is in it is destroyed.
-  ~Mailbox() {
-    if (state_ == nullptr) return;
-    Close();
-    state_->CollectWithoutWaiting();
-  }
+  ~Mailbox() { End(); }
 
   Sender MakeSender() const { return Sender(state_); }
 
@@ -290,6 +286,12 @@ class Mailbox {
     kept_.erase(found);
     state_->OnReceived(1);
     return message;
+  }
+
+  void End() noexcept {
+    if (state_ == nullptr) return;
+    Close();
+    state_->CollectWithoutWaiting();
   }
 
   base::RefPtr<mailbox_internal::State<T>> state_;

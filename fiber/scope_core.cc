@@ -62,7 +62,6 @@ void ScopeCore::Adopt(Slot* slot, StartPlan* plan) noexcept {
 }
 
 void ScopeCore::OnMade(void* argument, FiberEntity* fiber) noexcept {
-  if (fiber == nullptr) return;
   ChildTable::Fill(static_cast<Slot*>(argument), fiber);
   synchronization::InheritCancellation(fiber);
 }
@@ -120,7 +119,16 @@ void ScopeCore::SetCovers(bool covers) noexcept {
   if (owner_ != nullptr) synchronization::SetCoversOwner(owner_, &node_, covers);
 }
 
+void ScopeCore::CheckMayAwait() const noexcept {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  if (self == nullptr || self == owner_) return;
+  for (const auto* scope = self->innermost_scope; scope != nullptr; scope = scope->parent) {
+    WEFT_CHECK(scope != &node_, "FiberScope: one of its fibers waits for the end of all, and so for its own");
+  }
+}
+
 void ScopeCore::Await() noexcept {
+  CheckMayAwait();
   awaiting_.store(true, std::memory_order_relaxed);  // For live().
   // acquire: what the children did. Pairs with EndChild().
   if (live_.fetch_sub(1, std::memory_order_acq_rel) != 1) {

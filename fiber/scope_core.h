@@ -44,7 +44,7 @@ namespace weft {
 // What the end of one fiber means for the others of its scope.
 enum class ScopePolicy : std::uint8_t {
   kAllMustSucceed,  // the first exception cancels the others, and Wait() throws it
-  kFirstSuccess,    // the first that ends without an exception cancels the others; Wait() throws if there is none
+  kFirstSuccess,    // the first success cancels the others; Wait() throws if there is none, and one failed
   kCollect,         // nothing is cancelled; the exceptions are kept, and Wait() throws none
 };
 
@@ -81,6 +81,7 @@ class ScopeCore {
   bool Cancel() noexcept { return synchronization::Cancel(&node_); }
   ScopePolicy policy() const noexcept { return policy_; }
   synchronization::CancelNode* node() noexcept { return &node_; }
+  // acquire: what was done before. Pairs with the release in Mark() (cancel_node.cc).
   synchronization::CancelReason reason() const noexcept { return node_.cancelled.load(std::memory_order_acquire); }
   std::vector<std::exception_ptr> TakeExceptions();
 
@@ -100,6 +101,7 @@ class ScopeCore {
   static void OnChildExit(scheduling_group::FiberOwner* slot);
   static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
   void EndChild(Slot* slot) noexcept;
+  void CheckMayAwait() const noexcept;
 
   const ScopePolicy policy_;
   const bool limited_;

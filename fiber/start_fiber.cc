@@ -189,7 +189,7 @@ bool Submit(StartPlan& plan, FiberEntity* fiber) {
     return true;
   }
   if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
-  if (plan.made != nullptr) plan.made(plan.made_argument, nullptr);
+  // A cancellation may be in its chain until it is discarded, under the lock of its word (CN4).
   DiscardFiber(fiber);
   return false;
 }

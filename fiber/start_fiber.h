@@ -71,7 +71,7 @@ struct StartPlan {
   scheduling_group::StartOptions options;
   ContextReference context;  // options.execution_context (ST2)
   Launch policy = Launch::Post;
-  // Called when the fiber has been made, before it may run; and again with nullptr if it is not started after all.
+  // Called when the fiber has been made, before it may run (and then perhaps is not started).
   void (*made)(void* argument, scheduling_group::FiberEntity* fiber) noexcept = nullptr;
   void* made_argument = nullptr;
 };

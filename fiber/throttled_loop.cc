@@ -9,7 +9,7 @@
 #include "weft/base/check.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
 
@@ -38,7 +38,7 @@ Throttler::Throttler(nanoseconds interval, std::uint32_t catch_up)
 }
 
 bool Throttler::Wait(Deadline deadline) {
-  scheduling_group::YieldIfSliceIsOver();
+  synchronization::BeginCancellationPoint();
   const std::int64_t now = NowInNanoseconds();
   // relaxed, all of them: a turn is a time and carries nothing else.
   std::int64_t next = next_.load(std::memory_order_relaxed);

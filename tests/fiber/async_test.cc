@@ -18,6 +18,7 @@
 #include "weft/fiber/future.h"
 #include "weft/fiber/future_utility.h"
 #include "weft/fiber/testing.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
@@ -51,6 +52,14 @@ TEST_P(AsyncTest, WhatTheFunctionThrowsArrives) {
     EXPECT_THROW(Async([]() -> int { throw std::out_of_range("far"); }).Get(), std::out_of_range);
     EXPECT_THROW(Async([] { throw 5; }).Get(), int);
     EXPECT_THROW(Async([] { return MakeExceptionFuture<int>(CommonException("inner")); }).Get(), CommonException);
+  });
+}
+
+// Who gets it is not cancelled.
+TEST_P(AsyncTest, ACancelledFunctionIsAFailure) {
+  InFiber([] {
+    Future<int> future = Async([]() -> int { throw FiberCancelled(false); });
+    EXPECT_THROW(future.Get(), CommonException);
   });
 }
 

@@ -168,12 +168,19 @@ TEST(BackgroundTasks, AnExceptionIsLoggedAndEndsItsTaskOnly) {
   const LoggedLines lines;
   std::atomic<int> ended{0};
   int started = 0;
-  const auto is_logged = [&] { return lines.text().find("the task faulty threw: no rows") != std::string::npos; };
+  const auto is_logged = [&] {
+    return lines.text().find("the task faulty threw: no rows") != std::string::npos &&
+           lines.text().find("the task odd threw: an exception that is no std::exception") != std::string::npos;
+  };
   {
     BackgroundTasks tasks;
     const Deadline limit = 10s;
     Until([&] {  // A line a second at most.
-      EXPECT_TRUE(tasks.Start({.name = "faulty"}, [] { throw std::runtime_error("no rows"); }));
+      const bool odd = started % 2 != 0;
+      EXPECT_TRUE(tasks.Start({.name = odd ? "odd" : "faulty"}, [odd] {
+        if (odd) throw 1;
+        throw std::runtime_error("no rows");
+      }));
       EXPECT_TRUE(tasks.Start([&] { ++ended; }));
       ++started;
       tasks.Wait();

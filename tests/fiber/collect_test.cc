@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -19,6 +20,7 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/testing.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -96,7 +98,40 @@ TEST_P(CollectTest, TheFirstExceptionIsThrownWhenAllHaveEnded) {
   InThread(check);
 }
 
-TEST_P(CollectTest, NReturnsTheFirstToEndInThatOrder) {
+// The caller is not told of its own cancellation then.
+TEST_P(CollectTest, ACancelledCallerThatUnwindsGetsNoResultsThatAreNotThere) {
+  InFiber([] {
+    int thrown = 0;
+    struct Flush {
+      ~Flush() {
+        const std::vector<std::function<int()>> waits(3, [] {
+          FiberSleepFor(std::chrono::hours(1));
+          return 1;
+        });
+        try {
+          static_cast<void>(CollectAll(waits));
+        } catch (const FiberCancelled&) {
+          ++*thrown;
+        }
+        try {
+          static_cast<void>(CollectN(waits, 2));
+        } catch (const FiberCancelled&) {
+          ++*thrown;
+        }
+      }
+      int* thrown;
+    };
+    CancelScope scope;
+    scope.Cancel();
+    EXPECT_FALSE(scope.Run([&] {
+      const Flush flush{&thrown};
+      FiberSleepFor(std::chrono::hours(1));
+    }));
+    EXPECT_EQ(thrown, 2);
+  });
+}
+
+TEST_P(CollectTest, NReturnsTheFirstToEnd) {
   InFiber([] {
     for (const std::size_t n : {std::size_t{1}, std::size_t{2}, std::size_t{4}}) {
       std::atomic<int> ended{0};

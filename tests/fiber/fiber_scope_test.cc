@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -26,7 +27,7 @@
 namespace weft {
 namespace {
 
-using namespace std::chrono_literals;  // NOLINT
+using namespace std::chrono_literals;
 
 class FiberScopeTest : public fiber::InEachShape {};
 INSTANTIATE_TEST_SUITE_P(Shapes, FiberScopeTest,
@@ -252,18 +253,27 @@ TEST_P(FiberScopeTest, WaitThrowsIfItsCallerIsCancelled) {
 }
 
 TEST_P(FiberScopeTest, AScopeThatIsNotNestedIsNotCancelledWithItsMaker) {
-  FiberScope scope({.nested = false});
+  std::optional<FiberScope> scope;
   FiberEvent let_go;
-  Fiber fiber([&] {
-    ASSERT_TRUE(scope.Spawn([&] { let_go.Wait(); }));
+  std::atomic<bool> made{false};
+  std::atomic<bool> ended{false};
+  Fiber maker([&] {
+    scope.emplace(FiberScope::Options{.nested = false});
+    EXPECT_TRUE(scope->Spawn([&] {
+      let_go.Wait();
+      ended = true;
+    }));
+    made = true;
     FiberSleepFor(1h);
   });
-  fiber.Cancel();
-  fiber.Join();
-  EXPECT_FALSE(scope.IsCancelled());
+  while (!made) std::this_thread::yield();
+  EXPECT_TRUE(maker.Cancel());
+  maker.Join();
+  EXPECT_FALSE(scope->IsCancelled());
   let_go.Set();
-  scope.Wait();
-  EXPECT_EQ(scope.Succeeded(), scope.Failed() + 1 - scope.Cancelled());
+  while (scope->Live() != 0) std::this_thread::yield();
+  scope.reset();  // Any thread may.
+  EXPECT_TRUE(ended);
 }
 
 // --- Run ---
@@ -476,6 +486,18 @@ TEST_P(FiberScopeTest, AFiberThatHasFailedAndNotEndedCountsOnce) {
   });
 }
 
+TEST(FiberScopeDeathTest, AChildThatWaitsForAllIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const fiber::RuntimeOf runtime(fiber::Shape{1, 2});
+        FiberScope scope;
+        static_cast<void>(scope.Spawn([&] { scope.Wait(); }));
+        scope.Wait();
+      },
+      "one of its fibers waits for the end of all");
+}
+
 // --- Tasks ---
 
 TEST_P(FiberScopeTest, ASpawnOfATaskThatIsCancelledLeavesNothing) {
@@ -546,7 +568,6 @@ TEST_P(FiberScopeTest, ACancellationMissesNoFiberThatIsSpawnedMeanwhile) {
     InFiber([&] {
       FiberScope scope;
       std::atomic<bool> cancelled{false};
-      CancelScope around;
       Fiber canceller([&] {
         for (int i = 0; i < round; ++i) FiberYield();
         scope.Cancel();

@@ -11,14 +11,15 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
-#include "weft/base/ref_ptr.h"
 #include "weft/fiber/fiber.h"
-#include "weft/fiber/join_state.h"
-#include "weft/fiber/start_fiber.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/park.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_event.h"
 #include "weft/sync/wait_queue.h"
 
 #include "fiber/runtime_fixture.h"
@@ -26,7 +27,7 @@
 namespace weft {
 namespace {
 
-using namespace std::chrono_literals;  // NOLINT
+using namespace std::chrono_literals;
 
 class FiberTaskTest : public fiber::InEachShape {};
 INSTANTIATE_TEST_SUITE_P(Shapes, FiberTaskTest,
@@ -139,16 +140,61 @@ TEST_P(FiberTaskTest, ARefusedStartThrows) {
 
 // --- Fiber::Cancel, Fiber::Interrupt ---
 
-// A walk may be in its chain until its entity is discarded (CN4 in sync/cancel_node.h).
-TEST(JoinState, AFiberThatIsRefusedKeepsItsScopeUntilItIsDiscarded) {
-  const auto state = base::MakeRefCounted<fiber::detail::JoinState>("");
-  fiber::detail::StartPlan plan;
-  state->Join(&plan);
-  scheduling_group::FiberEntity fiber;
-  plan.made(plan.made_argument, &fiber);
-  plan.made(plan.made_argument, nullptr);
-  EXPECT_EQ(state->scope.owner.load(), &fiber);
-  state->NotStarted();
+// What a task returned and nobody took: where its destructor may wait.
+TEST_P(FiberTaskTest, AResultThatNobodyTakesIsDestroyedInAFiber) {
+  struct Result {
+    explicit Result(std::atomic<int>* the_count) : count(the_count) {}
+    Result(Result&& other) noexcept : count(std::exchange(other.count, nullptr)) {}
+    ~Result() {
+      if (count == nullptr) return;
+      EXPECT_NE(scheduling_group::CurrentFiber(), nullptr);
+      FiberYield();
+      ++*count;
+    }
+    std::atomic<int>* count;
+  };
+  InFiber([] {
+    std::atomic<int> destroyed{0};
+    FiberEvent go_on;
+    {
+      FiberScope scope;
+      static_cast<void>(scope.SpawnTask([&] {
+        go_on.Wait();
+        return Result(&destroyed);
+      }));
+      go_on.Set();
+      scope.Wait();
+      EXPECT_EQ(destroyed, 1) << "by the task, for its handle had gone";
+      auto kept = scope.SpawnTask([&] { return Result(&destroyed); });
+      scope.Wait();
+      EXPECT_EQ(destroyed, 1);
+    }
+    EXPECT_EQ(destroyed, 2);
+    for (int i = 0; i < 200; ++i) {
+      destroyed = 0;
+      {
+        const FiberTask<Result> task([&] { return Result(&destroyed); });
+        if (i % 2 == 0) task.Wait();
+      }
+      EXPECT_LE(destroyed, 1);
+      EXPECT_TRUE(destroyed == 1 || i % 2 != 0);
+    }
+  });
+}
+
+TEST(FiberTaskDeathTest, ATaskThatHoldsItsOwnLastHandleIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+        auto task = std::make_shared<FiberTask<void>>();
+        FiberEvent let_go;
+        *task = FiberTask<void>(FiberAttributes{.name = "snake"}, [task, &let_go] { let_go.Wait(); });
+        task.reset();
+        let_go.Set();
+        std::this_thread::sleep_for(std::chrono::seconds(30));
+      },
+      "'snake'.* waits for itself");
 }
 
 TEST_P(FiberTaskTest, AFiberCanBeCancelledBeforeItBegins) {

@@ -170,12 +170,12 @@ TEST(Promise, ItsFutureMayGoAwayFirst) {
 }
 
 TEST(Promise, AValueThatCannotBeMovedIntoItIsAFailure) {
-  int moves_left = 2;  // Into the parameter's place in the state.
+  int moves_left = 1;  // Into its place in the state.
   Promise<ThrowsWhenMoved> promise;
   Future<ThrowsWhenMoved> future = promise.GetFuture();
-  promise.SetValue(ThrowsWhenMoved(&moves_left));
-  if (moves_left > 0) moves_left = 0;
-  EXPECT_TRUE(promise.IsResolved());
+  EXPECT_TRUE(promise.SetValue(ThrowsWhenMoved(&moves_left)));
+  EXPECT_TRUE(promise.IsFailed());
+  EXPECT_THROW(std::rethrow_exception(future.GetException()), std::runtime_error);
   int never = -1;
   Promise<ThrowsWhenMoved> fine;
   EXPECT_TRUE(fine.SetValue(ThrowsWhenMoved(&never)));
@@ -567,7 +567,6 @@ TEST_P(FutureTest, AContinuationRunsInTheContextOfThen) {
   auto context = FiberExecutionContext::Create();
   Promise<> promise;
   Future<> inline_one;
-  promise.GetFuture();
   context->Execute([&] {
     inline_one = promise.GetFuture().Then([&] { EXPECT_EQ(FiberExecutionContext::Current(), context.get()); });
     MakeReadyFuture<>()

@@ -68,6 +68,15 @@ TEST_P(MailboxTest, EveryMessageArrivesOnceAndThoseOfASenderInOrder) {
   }
 }
 
+TEST_P(MailboxTest, AnAssignmentDestroysWhatWasInIt) {
+  auto message = std::make_shared<int>(1);
+  Mailbox<std::shared_ptr<int>> mailbox;
+  const auto sender = mailbox.MakeSender();
+  ASSERT_EQ(sender.Send(message), ChannelResult::kOk);
+  mailbox = Mailbox<std::shared_ptr<int>>();
+  EXPECT_EQ(message.use_count(), 1);
+}
+
 TEST_P(MailboxTest, ASelectionTakesWhatItWantsAndLeavesTheRestInOrder) {
   InBoth([] {
     Mailbox<int> mailbox;

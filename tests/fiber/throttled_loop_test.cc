@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "weft/fiber/background_tasks.h"
+#include "weft/fiber/testing.h"
+#include "weft/sync/cancel_scope.h"
 
 #include "fiber/helper_fixture.h"
 
@@ -131,6 +133,21 @@ TEST_P(ThrottledLoopTest, ALoopEndsWhenItsFunctionSaysSo) {
     EXPECT_EQ(calls, 4);
     EXPECT_GE(steady_clock::now() - begin, 3ms);
     EXPECT_THROW(ThrottledLoop(1000, [] { throw std::runtime_error("enough"); }), std::runtime_error);
+  });
+}
+
+TEST_P(ThrottledLoopTest, ALoopThatIsAlwaysBehindIsCancelled) {
+  InFiber([] {
+    CancelScope scope;
+    int turns = 0;
+    EXPECT_FALSE(scope.Run([&] {
+      Throttler throttler(std::chrono::nanoseconds(1));
+      for (;;) {
+        static_cast<void>(throttler.Wait());
+        if (++turns == 3) scope.Cancel();
+        ASSERT_LT(turns, 1000);
+      }
+    }));
   });
 }
 

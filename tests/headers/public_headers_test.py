@@ -20,13 +20,12 @@ EXAMPLES_MAY = {"base/check.h", "base/clock.h", "base/cpu.h", "base/intrusive_li
 
 INTERNAL_NAMESPACE = r"(?:scheduling_group|context|numa|synchronization|timer|base|detail|\w+_internal)"
 # Functions of public headers that are there for the layers above.
-FOR_LAYERS_ABOVE = re.compile(r"\b(?:\w+Interruptibly|RunBlocking)\(")
+FOR_LAYERS_ABOVE = re.compile(r"\bRunBlocking\(")
 # Public types in such a namespace, and their headers.
 PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_ptr.h",
                 "base::UniqueFunction": "base/unique_function.h"}
 
 # Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
-# KeptOf<R> is R, or std::monostate for void.
 # LimitedResult<F> is a bool or a std::optional, as F returns.
 # KeptOf<R> is R, or std::monostate for void.
 EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
