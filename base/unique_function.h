@@ -120,7 +120,7 @@ class UniqueFunction<R(Args...)> {
     if constexpr (kIsInline<D>) {
       D& target = Target<D>(from);
       if (to != nullptr) ::new (to) D(std::move(target));
-      target.~D();
+      target.~D();  // NOLINT(bugprone-use-after-move): its end is what is left to it.
     } else {
       D* target = &Target<D>(from);
       if (to != nullptr) {

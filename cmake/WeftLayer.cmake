@@ -115,6 +115,8 @@ function(weft_add_layer layer)
   # programs.
   set_target_properties(weft_${layer} PROPERTIES EXPORT_NAME ${layer} POSITION_INDEPENDENT_CODE ON)
   target_compile_options(weft_${layer} PRIVATE -fno-semantic-interposition)
+  # So that a program linked with --gc-sections leaves out the functions that it does not call.
+  target_compile_options(weft_${layer} PRIVATE -ffunction-sections -fdata-sections)
   weft_compile_options(weft_${layer})
   # initial-exec: one load instead of a call to __tls_get_addr for each thread_local access in a shared library; in a program the linker makes it
   # local-exec.  The price: a shared library that contains Weft and is loaded by dlopen() takes its thread_locals from glibc's static surplus (about
@@ -379,6 +381,7 @@ function(weft_add_example name)
   add_executable(${name} ${arg_SOURCES})
   weft_compile_options(${name})
   target_link_libraries(${name} PRIVATE weft_weft ${arg_LIBS})
+  target_link_options(${name} PRIVATE LINKER:--gc-sections)
   if(NOT TARGET weft_examples)
     add_custom_target(weft_examples)
   endif()

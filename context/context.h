@@ -65,6 +65,13 @@ struct ThreadState {
   FloatingPointControl floating_point;  // What a new flow starts with.
 };
 
+// How many exceptions the running flow has thrown and not caught yet, as std::uncaught_exceptions(): not 0 while its
+// stack is being unwound. `here`: the thread that the flow runs on.
+inline unsigned UncaughtExceptions(const ThreadState& here) noexcept {
+  // The Itanium C++ ABI's __cxa_eh_globals: a pointer, then the count.
+  return *reinterpret_cast<const unsigned*>(static_cast<const char*>(here.eh_globals) + sizeof(void*));
+}
+
 // Fills `state` for the calling thread. Ends the program with one line if the thread runs with a shadow stack (CET),
 // which a switch of stacks would violate.
 void InitThreadState(ThreadState* state);

@@ -14,7 +14,7 @@
 //         ^                     ^---------Acquire-----+----------------+        |
 //         +----------------------- 64 neighbours, all cold: Trim ---------------+
 //
-// A bare slot has neither memory nor guard nor page tables (264 bytes a stack): it is new, or from a burst long past.
+// A bare slot has neither memory nor guard nor page tables (392 bytes a stack): it is new, or from a burst long past.
 //
 // Parts: stack_layout.h places stacks and guards, stack_arenas.h reserves the address space, stack_guards.h puts a
 // guard below each stack: when it is first handed out, for a run of stacks in one call, for good.
@@ -56,8 +56,9 @@ class StackPool {
   struct Options {
     std::size_t stack_size = 128 * 1024;  // Rounded up to pages.
     bool guard = true;                    // False: no guard and no canary either.
-    // Rounded up to pages. A larger frame can jump over it, unless it was compiled with -fstack-clash-protection, as
-    // users of weft::weft are. More costs address space, and 8 bytes of page table a page.
+    // Rounded up to pages, and to one more where the layout wants it. A larger frame can jump over it, unless it was
+    // compiled with -fstack-clash-protection, as users of weft::weft are. More costs address space, and 8 bytes of page
+    // table a page.
     std::size_t guard_size = 65536;
     int node = -1;  // NUMA node the memory should come from; -1: any.
     std::size_t max_stacks = std::size_t{1} << 24;

@@ -3,11 +3,10 @@
 //
 // Internal: not promised to users.
 //
-// BlockingLimits: what the options say of blocking calls, where the pool that runs them finds it (io/fiber_blocking.h).
+// BlockingLimits: the options for blocking calls, kept where their pool (io/fiber_blocking.h) finds them.
 //
-// That pool serves one runtime after the other, and plain threads before the first and after the last: so the limits
-// are not those of a runtime's object but of the process, as StartRuntime() has set them last, and those of the flags
-// before.  Any thread.
+// That pool serves one runtime after the other, and plain threads before the first and after the last. So the limits
+// belong to the process: StartRuntime() sets them, and before the first start those of the flags apply. Any thread.
 
 #ifndef WEFT_FIBER_BLOCKING_LIMITS_H_
 #define WEFT_FIBER_BLOCKING_LIMITS_H_
@@ -31,7 +30,7 @@ struct BlockingLimits {
 // Aborts, with the line that refuses it, if there was no runtime yet and a flag is bad.
 BlockingLimits GetBlockingLimits();
 
-// Another number whenever the limits have become others; never 0.  A look costs one load.
+// Another number whenever the limits have become others; never 0. A look costs one load.
 std::uint64_t BlockingLimitsVersion() noexcept;
 
 namespace detail {

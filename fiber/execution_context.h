@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberExecutionContext: what belongs to one piece of work (a request, say), however many fibers take part in it.
+// FiberExecutionContext: the data of one piece of work (a request, say), however many fibers take part in it.
 // FiberExecutionLocal<T>: a variable of which each context has its own.
 // Sample:
 //   static FiberExecutionLocal<TraceId> trace_id;
@@ -11,24 +11,24 @@
 //     Fiber([] { Log(*trace_id); }).Join();                      // and in there
 //   });
 //
-// Which context is the current one is kept with the fiber (with the thread, outside of fibers), so Execute() may
-// suspend and migrate. A new fiber has the context given in its Attributes, or else the one that its spawner, fiber or
-// thread, is in; a timer's callback has that of the fiber that set the timer. So what a request starts belongs to the
-// request, and its values live until the last of these fibers has ended. A fiber that shall not keep them, because it
-// outlives the request, is given a context of its own: {.execution_context = FiberExecutionContext::Create().get()}.
+// Each fiber (outside of fibers, each thread) has a current context, so Execute() may suspend and migrate. A new fiber
+// gets the context given in its Attributes, or else that of its spawner, fiber or thread; a timer's callback has that
+// of the fiber that set the timer. So fibers that a request starts belong to the request, and its values live until the
+// last of them has ended. Give a fiber that outlives the request a context of its own: {.execution_context =
+// FiberExecutionContext::Create().get()}.
 //
-// The values hang in chunks of slots, one slot for each FiberExecutionLocal; chunks are added and never moved, so that
-// a value made is found without a lock.
+// The values hang in chunks of slots, one slot for each FiberExecutionLocal. Chunks are added and never moved, so an
+// existing value is found without a lock.
 //
 // Invariants
-//   EC1  Current() is kept alive by whoever made it current: Execute() or the fiber's start hold a reference.
-//   EC2  a value is made once, by the first caller; others that want it wait for it.  (A constructor that throws leaves
-//        it unmade.  One that asks for the very value it makes ends the process: it would wait for itself.)
+//   EC1  Current() stays alive: Execute() or the fiber's start, which made it current, holds a reference.
+//   EC2  The first caller makes a value, once; others wait for it. (A constructor that throws leaves it unmade. One
+//        that asks for the value it makes ends the process, since it would wait for itself.)
 //   EC3  values are destroyed youngest first, by Clear() or by whoever gives up the last reference, never under a lock.
-//   EC4  as FV3 in fiber_local.h: an index used again never shows the former owner's value.  That value stays until
+//   EC4  as FV3 in fiber_local.h: an index used again never shows the former owner's value. That value stays until
 //        EC3.
 //
-// Any fiber and any thread.  What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own
+// Any fiber and any thread. What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own
 // lock.
 //
 // Rejected: one mutex per context for making values (T's constructor could not use another FiberExecutionLocal).
@@ -63,17 +63,17 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   // A reference to the current context; null if there is none.
   static base::RefPtr<FiberExecutionContext> Capture();
 
-  // The current context, or nullptr.  Alive as long as the caller stays in it.
+  // The current context, or nullptr. Alive as long as the caller stays in it.
   static FiberExecutionContext* Current() noexcept;
 
-  // Calls f() with this as the current context, and returns what it returns.  May be nested.
+  // Calls f() with this as the current context, and returns what it returns. May be nested.
   template <class F>
   decltype(auto) Execute(F&& f) {
     const Scope scope(this);
     return std::invoke(std::forward<F>(f));
   }
 
-  // Destroys all values, so that the context can be used for other work.  The caller holds the only reference.
+  // Destroys all values, so that the context can be used for other work. The caller holds the only reference.
   void Clear();
 
  private:
@@ -145,12 +145,12 @@ class FiberExecutionLocal {
   FiberExecutionLocal(const FiberExecutionLocal&) = delete;
   FiberExecutionLocal& operator=(const FiberExecutionLocal&) = delete;
 
-  // The current context's T, value-initialised when it is asked for the first time.  There must be a current context.
+  // The current context's T, value-initialised when it is asked for the first time. There must be a current context.
   T* Get() const {
     FiberExecutionContext* const context = FiberExecutionContext::Current();
     WEFT_CHECK(context != nullptr, "FiberExecutionLocal: used outside of FiberExecutionContext::Execute()");
     FiberExecutionContext::Slot& slot = context->SlotAt(slot_.index);
-    // acquire: the value is whole.  Pairs with the release store in FiberExecutionContext::Adopt().
+    // acquire: the value is whole. Pairs with the release store in FiberExecutionContext::Adopt().
     const FiberExecutionContext::Header* const header = slot.value.load(std::memory_order_acquire);
     if (WEFT_LIKELY(header != nullptr && header->serial == slot_.serial)) return static_cast<T*>(header->object);
     return Make(*context, slot);

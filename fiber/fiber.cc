@@ -5,38 +5,21 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/ref_ptr.h"
-#include "weft/scheduling_group/describe_fiber.h"
+#include "weft/fiber/join_state.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
-#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_cancelled.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft {
 
 namespace fiber::detail {
-
-// Has two owners: the Fiber and the fiber.
-class JoinState : public base::RefCounted<JoinState> {
- public:
-  explicit JoinState(std::string fiber_name) : name(std::move(fiber_name)) {}
-
-  // FiberEntity's on_exit.
-  static void OnExit(void* arg) {
-    auto* const state = static_cast<JoinState*>(arg);
-    state->ended.Set();
-    state->Release();
-  }
-
-  const std::string name;
-  // 0 until Submit() knows it.  Written by the spawner before the fiber may run, read by both owners.
-  std::uint64_t id = 0;
-  FiberEvent ended;
-};
 
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
   JoinState* state;
@@ -45,15 +28,21 @@ JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes) {
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  state->AddRef();  // The fiber's.
-  plan->options.on_exit = &JoinState::OnExit;
-  plan->options.on_exit_arg = state;
-  plan->id = &state->id;
+  state->Join(plan);
   return state;
 }
 
+void RunCancellable(void (*procedure)(void*), void* argument) {
+  try {
+    procedure(argument);
+  } catch (const FiberCancelled&) {
+    // Fiber::Cancel().
+  }
+  LeaveScopesOfCaller();
+}
+
 void DropJoinState(JoinState* state) {
-  state->Release();
+  state->NotStarted();
   state->Release();
 }
 
@@ -68,9 +57,7 @@ void FailRefusedFiber(const FiberAttributes& attributes) {
 
 namespace {
 
-std::string Describe(const fiber::detail::JoinState& state) {
-  return scheduling_group::DescribeFiber(state.name, state.id);
-}
+std::string Describe(const fiber::detail::JoinState& state) { return state.Describe(); }
 
 // A fiber in Join() would find the state gone.
 void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_joined,
@@ -112,6 +99,7 @@ void Fiber::Detach() {
 void Fiber::Join() { static_cast<void>(Join(Deadline::None())); }
 
 bool Fiber::Join(Deadline deadline) {
+  synchronization::BeginCancellationPoint();
   // acquire: the results of a finished join. Pairs with the releases below.
   const bool alone = !being_joined_.exchange(true, std::memory_order_acquire);
   CheckJoinable("Fiber::Join");
@@ -120,8 +108,11 @@ bool Fiber::Join(Deadline deadline) {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: ", Describe(*state_), " joins itself");
   if (!state_->ended.IsSet()) scheduling_group::CheckNotForkedChild("Fiber::Join");
-  if (!state_->ended.Wait(deadline)) {
+  const synchronization::WaitResult result =
+      synchronization::WaitAccess::Wait(state_->ended, deadline, synchronization::Interruptible::kYes);
+  if (result != synchronization::WaitResult::kNotified) {
     being_joined_.store(false, std::memory_order_release);
+    synchronization::CheckInterrupted(result);
     return false;
   }
   fiber::detail::JoinState* const state = std::exchange(state_, nullptr);
@@ -129,6 +120,17 @@ bool Fiber::Join(Deadline deadline) {
   being_joined_.store(false, std::memory_order_release);
   state->Release();
   return true;
+}
+
+bool Fiber::Cancel() noexcept {
+  CheckJoinable("Fiber::Cancel");
+  return synchronization::Cancel(&state_->scope);
+}
+
+void Fiber::Interrupt(std::exception_ptr exception) noexcept {
+  CheckJoinable("Fiber::Interrupt");
+  WEFT_CHECK(exception != nullptr, "Fiber::Interrupt: no exception");
+  synchronization::Inject(&state_->scope, std::move(exception));
 }
 
 std::uint64_t Fiber::Id() const noexcept { return state_ != nullptr ? state_->id : 0; }

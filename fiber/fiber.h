@@ -7,14 +7,12 @@
 //   worker.Join();
 //   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down
 //
-// A Fiber holds a JoinState, a small object with two owners: the Fiber and the running fiber.  The fiber's end (after
-// its stack has been left and given back) sets the event in it; Join() waits for that event.  A detached fiber needs
-// none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
+// A Fiber holds a JoinState (join_state.h, FB2), a small object with two owners: the Fiber and the running fiber.  The
+// fiber's end (after its stack has been left and given back) sets the event in it; Join() waits for that event.  A
+// detached fiber needs none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
 //
 // Invariants
 //   FB1  a joinable Fiber has exactly one JoinState, and no other Fiber has it.
-//   FB2  the JoinState is alive until both its owners have let go, so that a Fiber may go away the moment Join()
-//        returned.
 //   FB3  refused means not run: the callable is destroyed in the caller.
 //
 // A fiber inherits its spawner's FiberExecutionContext, in whatever way it was started, unless its attributes give it
@@ -37,6 +35,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -58,7 +57,18 @@ class JoinState;
 // Makes `plan` one of a joinable fiber.  The JoinState has two owners at first; DropJoinState is for a refused start.
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);
 void DropJoinState(JoinState* state);
+// In the fiber: calls it, and swallows FiberCancelled.
+void RunCancellable(void (*procedure)(void*), void* argument);
 [[noreturn]] void FailRefusedFiber(const FiberAttributes& attributes);
+
+// What a joinable fiber runs.
+template <class F>
+struct CancellableProcedure {
+  void operator()() {
+    RunCancellable([](void* argument) { static_cast<void>((*static_cast<F*>(argument))()); }, &procedure);
+  }
+  F procedure;
+};
 
 template <class F, class... Args>
 concept FiberProcedure =
@@ -112,14 +122,29 @@ class Fiber {
   // Lets the fiber run on its own.
   void Detach();
 
-  // Waits until the fiber has ended and left its stack.  Fibers and plain threads; blocks only the calling fiber. One
-  // join of a Fiber at a time: a second one ends the process, as does that of a fiber by itself.
+  // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.
+  // Fibers and plain threads; blocks only the calling fiber. One join of a Fiber at a time: a second one ends the
+  // process, as does that of a fiber by itself.
   void Join();
 
   // False: the deadline has passed, and the Fiber is still joinable.
   [[nodiscard]] bool Join(Deadline deadline);
 
   bool Joinable() const noexcept { return state_ != nullptr; }
+
+  // Cancels all that the fiber does (sync/cancel_scope.h): its waits throw FiberCancelled, which ends it unless it
+  // catches that. Also before it has begun: its first wait throws then. Any fiber and any thread; does not wait for its
+  // end. Not when another fiber or thread joins this Fiber, for the handle is gone then. False: it was cancelled
+  // before.
+  bool Cancel() noexcept;
+
+  // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that
+  // has not been thrown yet is replaced. Nothing happens if the fiber has ended. Callers: as Cancel().
+  void Interrupt(std::exception_ptr exception) noexcept;
+  template <class E>
+  requires(!std::same_as<std::remove_cvref_t<E>, std::exception_ptr>) void Interrupt(E&& exception) {
+    Interrupt(std::make_exception_ptr(std::forward<E>(exception)));
+  }
 
   // Of the fiber started, which may have ended; 0 and "" if not joinable.
   std::uint64_t Id() const noexcept;
@@ -145,13 +170,15 @@ class Fiber {
     Guard guard{this, fiber::detail::MakeJoinable(&plan, attributes)};
     if (guard.state == nullptr) return false;
     state_ = guard.state;  // Before the start: Dispatch runs the fiber within it.
+    fiber::detail::CheckNotEmpty("Fiber", f);
     bool started;
     if constexpr (sizeof...(Args) == 0 && fiber::detail::StartProcedure<F>) {
-      started = fiber::detail::Start("Fiber", std::move(plan), std::forward<F>(f));
-    } else {
-      fiber::detail::CheckNotEmpty("Fiber", f);
       started = fiber::detail::Start("Fiber", std::move(plan),
-                                     fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...));
+                                     fiber::detail::CancellableProcedure<std::decay_t<F>>{std::forward<F>(f)});
+    } else {
+      auto bound = fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...);
+      started = fiber::detail::Start("Fiber", std::move(plan),
+                                     fiber::detail::CancellableProcedure<decltype(bound)>{std::move(bound)});
     }
     if (started) guard.state = nullptr;
     return started;

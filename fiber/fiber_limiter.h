@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fiber limiter: whether to take on new work, or to answer "overloaded" at once, while that is still cheap.
+// The fiber limiter: decides whether to accept new work, or to answer "overloaded" at once, while that is still cheap.
 // Sample:
 //   void OnRequest(Request request) {                       // in a fiber, or in the thread that accepts
 //     if (weft::fiber::TryAdmit() != weft::fiber::Admission::kAdmitted) return request.Refuse();
@@ -18,25 +18,26 @@
 //   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Unfinished ones of former
 //                      runtimes do not count, unlike in GetFiberCount().
 //
-// Nothing is refused but what asks. Fibers that go on with admitted work start others as ever: to refuse these would
-// throw away what has been done. A fiber asks for its own group; a plain thread is told that it is overloaded when all
-// groups are, since what it starts can go to any.
+// Only work that asks is refused. Fibers that go on with admitted work start others as ever, since refusing these would
+// waste what has been done. A fiber asks for its own group. A plain thread is overloaded when all groups are, since its
+// fibers can go to any.
 //
 // Invariants
-//   FL1  Both limits let work in again by themselves when load falls, at the latest 100 ms after it has, and also if
-//        nothing is admitted meanwhile.
+//   FL1  Both limits admit work again by themselves, at most 100 ms after the load has fallen, even if nothing is
+//        admitted meanwhile.
 //   FL2  Live fibers are counted again when a thread has admitted its share of an eighth of what was left of
-//        limit_fibers. So it is exceeded by an eighth at most, and by what each admission starts beyond one fiber.
-//   FL3  An admission writes to a line of its thread's only (threads beyond 63 share one), and reads lines that do not
-//        change as long as the answer does not. Near limit_fibers it counts the fibers each time.
+//        limit_fibers. So the limit is exceeded by at most an eighth, and by the fibers that each admission starts
+//        beyond one.
+//   FL3  An admission writes only to a line of its thread (threads beyond 63 share one), and reads lines that change
+//        only with the answer. Near limit_fibers it counts the fibers each time.
 //
 // All functions: any thread and any fiber, at any time; they never switch. Before the first runtime TryAdmit() and
 // IsOverloaded() abort; when one has ended they refuse.
 //
-// Rejected: an admission that is given back when the work is done (neither limit counts them, and a limit on work in
-// progress is a FiberSemaphore with TryAcquire()); refusing every start (see above); the length of the ready queue
-// (what it means depends on how long fibers run); a thread that looks every so often (wakes an idle process, and looks
-// late on a loaded one).
+// Rejected: an admission that is given back when the work is done (neither limit counts admissions, and a
+// FiberSemaphore with TryAcquire() limits work in progress); refusing every start (see above); the length of the ready
+// queue (its meaning depends on how long fibers run); a thread that checks periodically (it wakes an idle process, and
+// comes late on a loaded one).
 
 #ifndef WEFT_FIBER_FIBER_LIMITER_H_
 #define WEFT_FIBER_FIBER_LIMITER_H_

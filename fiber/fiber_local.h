@@ -6,24 +6,24 @@
 //   FiberLocal<Buffer> buffer;      // usually static, or a member of something that lives long
 //   buffer->Append("...");          // this fiber's Buffer, made by its default constructor at first use
 //
-// A FiberLocal owns a slot index, which is used again after its end.  A fiber that touches one gets a FiberLocalTable:
-// slots that point to values, a list of the values by age, and room for small values, all in one allocation.  A fiber
-// that touches none pays one null pointer.  Outside a fiber the values belong to the thread.
+// A FiberLocal owns a slot index, which is used again after its end. A fiber that uses one gets a FiberLocalTable:
+// slots that point to values, a list of the values by age, and room for small values, all in one allocation. A fiber
+// that uses none pays one null pointer. Outside of fibers the values belong to the thread.
 //
 // Invariants
-//   FV1  a value is touched by its own fiber (or thread) only: no locks.
-//   FV2  values are destroyed youngest first, on the stack of the fiber they belong to, as its last act; the
-//        destructors may do all that a fiber may: lock, wait, sleep, and use FiberLocals (one that is gone comes back
-//        new, and is destroyed in turn). Those of a thread are destroyed when it ends, after its thread_locals; those
-//        of the main thread at exit(), among its thread_locals.
+//   FV1  Only its own fiber (or thread) touches a value, so there are no locks.
+//   FV2  A fiber destroys its values at its end, youngest first, on its own stack. The destructors may do all that a
+//        fiber may: lock, wait, sleep, and use FiberLocals (a value destroyed before is made anew, and destroyed in
+//        turn). Those of a thread are destroyed when it ends, after its thread_locals; those of the main thread at
+//        exit(), among its thread_locals.
 //   FV3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its
-//        own.  The left-over value is destroyed when its slot is wanted, or at the fiber's end.
+//        own. The left-over value is destroyed when its slot is wanted, or at the fiber's end.
 //
-// Who may call: any fiber and any thread.  The pointer returned is good until the fiber (thread) ends, on every worker
+// Who may call: any fiber and any thread. The pointer returned is valid until the fiber (thread) ends, on every worker
 // that the fiber may move to.
 //
-// Rejected: destroying values on the worker's own stack (a destructor that blocks would suspend the worker).  A hash
-// table for indices above a few (slower than a vector that is as long as the program has FiberLocals).
+// Rejected: destroying values on the worker's own stack (a destructor that blocks would block the worker); a hash table
+// for large indices (slower than a vector with a slot for each FiberLocal).
 
 #ifndef WEFT_FIBER_FIBER_LOCAL_H_
 #define WEFT_FIBER_FIBER_LOCAL_H_
@@ -98,7 +98,7 @@ class FiberLocalTable {
   alignas(std::max_align_t) std::byte room_[kRoom];
 };
 
-// Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act.  Installed by
+// Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act. Installed by
 // runtime_hooks.cc.
 void DestroyFiberLocalTable(FiberLocalTable* table);
 
@@ -134,7 +134,7 @@ class FiberLocal {
     return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(header) + kOffset));
   }
 
-  // T's constructor is user code: it may use FiberLocals, wait and throw.  So the value enters the table when it is
+  // T's constructor is user code: it may use FiberLocals, wait and throw. So the value enters the table when it is
   // whole.
   WEFT_NOINLINE T* Make(fiber::detail::FiberLocalTable& table) const {
     Header* header = table.Allocate(kOffset + sizeof(T), kAlignment);

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// GroupOptions: from the plan of a scheduling group, and the runtime's options, to the group's options.
+// GroupOptions: makes a scheduling group's options from its plan and the runtime's options.
 //
 // For runtime_instance.cc.
 

@@ -3,10 +3,10 @@
 //
 // Internal: not promised to users.
 //
-// LocalSlot: which place in a table a FiberLocal or FiberExecutionLocal owns.  LocalSlotRegistry gives them out.
+// LocalSlot: the place in a table that a FiberLocal or FiberExecutionLocal owns. LocalSlotRegistry gives it out.
 //
-// Indices are used again, lowest first, so that tables stay as long as the variables alive at one time are many.
-// Serials are not: a table entry made for an earlier owner of the index is told from the present owner's by its serial.
+// Indices are used again, lowest first, so a table has as many slots as variables are alive at the same time. Serials
+// are not used again: they tell a table entry of an earlier owner of the index from one of the present owner.
 //
 // Any thread.
 

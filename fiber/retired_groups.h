@@ -5,16 +5,16 @@
 //
 // RetiredGroups: the scheduling groups of runtimes that have ended, kept for the runtimes to come.
 //
-// A group that has no unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. What is
-// left, a kilobyte and the group's poller, is used again by the next runtimes, whatever their options: descriptors that
-// outlive a runtime still refer to the poller (io/reactor.h). Groups with unfinished fibers are kept apart as they are,
+// A group without unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. Its
+// remaining kilobyte and its poller are used again by the next runtimes, whatever their options, because descriptors
+// that outlive a runtime still refer to the poller (io/reactor.h). Groups with unfinished fibers are kept as they are,
 // and never run again.
 //
 // Invariant
-//   RT6  a child that was forked while no runtime ran uses no group of the parent's runtimes again: their pollers are
-//        the parent's, too, which may start another runtime, and each would take the events of the other.
+//   RT6  A child forked while no runtime ran uses no group of the parent's runtimes: it shares their pollers with the
+//        parent, and if both started a runtime, each would take the other's events.
 //
-// For the thread that starts or terminates the runtime (RT1 in runtime.cc), unless it says otherwise.
+// For the thread that starts or terminates the runtime (RT1 in runtime.cc), unless a function says otherwise.
 
 #ifndef WEFT_FIBER_RETIRED_GROUPS_H_
 #define WEFT_FIBER_RETIRED_GROUPS_H_

@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// RunAsFiber: a function in a fiber, with a runtime around it if there is none.  Needs no test framework; testing.h
-// adds what GoogleTest is to know.
+// RunAsFiber: runs a function in a fiber, with a runtime around it if there is none. Needs no test framework; testing.h
+// adds the part for GoogleTest.
 // Sample:
 //   weft::fiber::RunAsFiber([] { ... });
 
@@ -22,7 +22,7 @@ namespace weft::fiber {
 
 namespace testing_detail {
 
-// What a test framework wants to know.  Set while no test runs.
+// What a test framework wants to know. Set while no test runs.
 struct TestFramework {
   // Fatal failures that the current test has seen so far.
   int (*count_fatal_failures)() = nullptr;
@@ -59,8 +59,8 @@ inline int CountFatalFailures() {
 
 }  // namespace testing_detail
 
-// Calls f() in a fiber and waits for its end; in a fiber already, calls it there.  Starts a runtime (from the flags)
-// for the call if none runs.  An exception of f is thrown on to the caller.  With testing.h, a fatal failure in f's
+// Calls f() in a fiber and waits for its end; in a fiber already, calls it there. Starts a runtime (from the flags)
+// for the call if none runs. An exception of f is thrown on to the caller. With testing.h, a fatal failure in f's
 // fiber becomes one of the caller's thread too, so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure()
 // see it; and unfinished fibers of f fail the test.
 template <class F>
@@ -86,7 +86,7 @@ void RunAsFiber(F&& f) {
     testing_detail::test_framework.on_fatal_failure_in_fiber();
 }
 
-// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then.  Needs no
+// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then. Needs no
 // runtime.
 // Sample:
 //   weft::fiber::RefuseFiberStarts refuse;  if (StartFiberDetached([] { ... })) std::abort();  // it says false

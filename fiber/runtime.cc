@@ -39,6 +39,7 @@
 #include "weft/fiber/runtime_instance.h"
 #include "weft/fiber/runtime_plan.h"
 #include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
@@ -58,7 +59,9 @@ std::optional<RuntimePlan> Plan(const Options& options, std::string* error) {
     *error = "the scheduling groups cannot be planned: " + why;
     return std::nullopt;
   }
-  static_assert(timer::ShardSet::kMaxGroups >= scheduling_group::kMaxGroups);
+  static_assert(scheduling_group::DrivenGroups::kFirstId >= static_cast<int>(scheduling_group::kMaxGroups));
+  static_assert(timer::ShardSet::kMaxGroups >=
+                scheduling_group::DrivenGroups::kFirstId + scheduling_group::DrivenGroups::kMost);
   const std::size_t count = plan->plan.groups.size();
   if (count > scheduling_group::kMaxGroups) {
     *error = base::StrCat(count, " scheduling groups are too many, at most ", scheduling_group::kMaxGroups,
@@ -102,6 +105,11 @@ void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
 }
 
 }  // namespace
+
+void detail::EnsureRuntimeHooks() {
+  static std::once_flag hooks_installed;
+  std::call_once(hooks_installed, [] { InstallRuntimeHooks(&AfterForkInChild); });
+}
 
 namespace {
 
@@ -178,8 +186,7 @@ Started TryStart(const Options& options, std::string* error) {
   }
   std::unique_ptr<RuntimeInstance> runtime;
   const bool started = WithoutExceptions(error, [&] {
-    static std::once_flag hooks_installed;
-    std::call_once(hooks_installed, [] { detail::InstallRuntimeHooks(&AfterForkInChild); });
+    detail::EnsureRuntimeHooks();
     std::optional<RuntimePlan> planned = Plan(options, error);
     impossible = !planned.has_value();
     if (impossible) return false;

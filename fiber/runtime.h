@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runtime: the scheduling groups with their workers and timers, from StartRuntime() to TerminateRuntime().  One per
-// process at a time; after its end it can be started again, with other options, any number of times.
+// The runtime: the scheduling groups with their workers and timers, from StartRuntime() to TerminateRuntime(). A
+// process has one at a time; after its end another one can be started, with other options, any number of times.
 // Sample:
 //   int main(int argc, char** argv) {
 //     gflags::ParseCommandLineFlags(&argc, &argv, true);
@@ -11,16 +11,16 @@
 //     weft::fiber::TerminateRuntime();
 //   }
 //
-// exit() and the return from main() need no TerminateRuntime(): fibers and threads go on until the process is gone.
+// exit() and the return from main() need no TerminateRuntime(): fibers and threads go on until the process ends.
 //
-// fork() copies the calling thread only, and so does daemon(), which forks: the child has no workers.  So fork before
-// StartRuntime(); or call exec() or _exit() in the child, which is fine at any time, in fibers too (and so is exit(),
-// as far as it is for your own program).  In the child of a process in which the runtime ran, a start of a fiber or of
-// a timer, Join() and StartRuntime() end the process with a line that says so; questions are answered by 0, and
-// TerminateRuntime() says the line and returns 0.
+// fork(), and daemon(), which forks, copy only the calling thread, so the child has no workers. Fork before
+// StartRuntime(), or call exec() or _exit() in the child, which is allowed at any time, even in fibers (exit() is too,
+// as far as your own program allows it). In a child forked while the runtime ran, starting a fiber or timer, Join() and
+// StartRuntime() end the process with a line that says so. Queries return 0, and TerminateRuntime() writes the line and
+// returns 0.
 //
-// What happens at the end, in which order, and what becomes of fibers that do not end is written at the top of
-// runtime_instance.h.
+// The head of runtime_instance.h says what happens at the end, in which order, and what becomes of fibers that do not
+// end.
 
 #ifndef WEFT_FIBER_RUNTIME_H_
 #define WEFT_FIBER_RUNTIME_H_
@@ -35,8 +35,8 @@
 
 namespace weft::fiber {
 
-// Starts the runtime as the flags say (runtime_flags.h), or as `options` say.  A value that cannot be is refused with
-// one line that names it, and the process is aborted; so is a second start, and one from inside a fiber.  Plain threads
+// Starts the runtime as the flags say (runtime_flags.h), or as `options` say. A value that cannot be is refused with
+// one line that names it, and the process is aborted; so is a second start, and one from inside a fiber. Plain threads
 // only.
 // Flags that cannot be, flags that together ask for what this machine cannot be divided into, and flag files with lines
 // that are no flags (CheckFlagFiles() in runtime_flags.h) end the process by exit(2) after a line on stderr.
@@ -44,11 +44,11 @@ void StartRuntime();
 void StartRuntime(const Options& options);
 
 // The same, but what goes wrong is returned: false, with one line in `*error`, for options that cannot be, a runtime
-// that runs already, a system that gives no thread or no memory.  Then nothing has changed, and the next start begins
+// that runs already, a system that gives no thread or no memory. Then nothing has changed, and the next start begins
 // anew.
 [[nodiscard]] bool TryStartRuntime(const Options& options, std::string* error);
 
-// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers.  Returns how many fibers have
+// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers. Returns how many fibers have
 // not finished; each is logged with its name and id and what it was doing.  0 is the regular end.
 //
 // From its beginning, and until the next StartRuntime() has returned, fibers and timers are not started from outside
@@ -58,17 +58,17 @@ void StartRuntime(const Options& options);
 //
 // A thread that is in the middle of a start when it is called is waited for, without a limit (though the time counts
 // towards terminate_timeout): until it has moved or copied its callable, or the callables of its batch, into the fibers
-// and has handed these over, or destroyed them because they were refused.  So a callable's constructors and destructor
+// and has handed these over, or destroyed them because they were refused. So a callable's constructors and destructor
 // may wait for nothing that the caller of TerminateRuntime() does only afterwards, such as to unlock a mutex, and may
 // not call it themselves.
 //
 // Plain threads only; aborts without a runtime and from inside a fiber.
 std::size_t TerminateRuntime();
 
-// Whether there is one.  Any thread.
+// Whether there is one. Any thread.
 bool IsRuntimeRunning() noexcept;
 
-// The calls below: any thread and any fiber, at any time.  Before the first runtime they abort and name themselves;
+// The calls below: any thread and any fiber, at any time. Before the first runtime they abort and name themselves;
 // when one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
 
 // Scheduling groups.

@@ -40,7 +40,7 @@ DEFINE_int64(fiber_stack_size, 131072,
              " In 16384..1073741824.");
 DEFINE_bool(fiber_stack_enable_guard_page, true, "Put a guard below each fiber's stack.");
 DEFINE_int64(fiber_stack_guard_size, 65536,
-             "Bytes of that guard, rounded up to whole pages: larger frames can jump over it."
+             "Bytes of that guard at least: larger frames can jump over it."
              " In 4096..16777216.");
 DEFINE_int64(fiber_stack_pool_size, 1024,
              "Free stacks a group keeps warm when things have gone quiet."

@@ -6,8 +6,8 @@
 // The gflags of the runtime, and the only place that reads them.
 //
 // Each flag is named `fiber_` + the field of fiber::Options it fills (+ `_ms` for a time), and has that field's
-// default.  Flags come from the command line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime
-// starts.  Objects below this layer get an Options struct and know nothing of flags.
+// default. Flags come from the command line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime
+// starts. Lower layers get an Options struct and know nothing of flags.
 
 #ifndef WEFT_FIBER_RUNTIME_FLAGS_H_
 #define WEFT_FIBER_RUNTIME_FLAGS_H_
@@ -19,13 +19,13 @@
 
 namespace weft::fiber {
 
-// Fills *options from the flags as they stand.  Returns nothing, or the line that refuses a flag whose text is not a
-// value at all (ranges are ValidateOptions' business).  Any thread, as long as no one sets flags meanwhile.
+// Fills *options from the flags as they stand. Returns nothing, or the line that refuses a flag whose text is not a
+// value at all (ranges are ValidateOptions' business). Any thread, as long as no one sets flags meanwhile.
 [[nodiscard]] std::optional<std::string> ReadFlags(Options* options);
 
 // Reads the flag files named on the command line (--flagfile=, also in other flag files) once more, for what gflags
-// passes over without a word: unknown flags, and lines that are none.  Returns nothing, or "<file>:<line>: " and what
-// is wrong there.  StartRuntime() calls it when it takes the flags; call it before that to look at an error yourself.
+// passes over without a word: unknown flags, and lines that are none. Returns nothing, or "<file>:<line>: " and what
+// is wrong there. StartRuntime() calls it when it takes the flags; call it before that to look at an error yourself.
 [[nodiscard]] std::optional<std::string> CheckFlagFiles();
 // The same for one file, and those that it names.
 [[nodiscard]] std::optional<std::string> CheckFlagFile(const std::string& path);

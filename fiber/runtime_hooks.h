@@ -3,10 +3,10 @@
 //
 // Internal: not promised to users.
 //
-// What the layers below call back in the fiber layer: the end of a fiber's locals and execution context, the
-// description of a fiber in messages, what a forked child does first.
+// Functions of the fiber layer that lower layers call: they end a fiber's locals and execution context, describe a
+// fiber in messages, and prepare a forked child.
 //
-// For runtime.cc.
+// For runtime.cc and fiber_loop.cc.
 
 #ifndef WEFT_FIBER_RUNTIME_HOOKS_H_
 #define WEFT_FIBER_RUNTIME_HOOKS_H_
@@ -15,6 +15,9 @@ namespace weft::fiber::detail {
 
 // Once, before the first fiber (RT4 in runtime.cc). `after_fork_in_child` is async-signal-safe.
 void InstallRuntimeHooks(void (*after_fork_in_child)());
+
+// The same, if nobody did (runtime.cc). Any thread.
+void EnsureRuntimeHooks();
 
 }  // namespace weft::fiber::detail
 

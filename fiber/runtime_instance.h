@@ -4,7 +4,7 @@
 // Internal: not promised to users.
 //
 // RuntimeInstance: one runtime, from its start to its end. The composition root: only its source file and runtime.cc
-// know all layers. Read it to see how they are put together.
+// know all layers. It shows how they are put together.
 //
 //   StartRuntime                                    TerminateRuntime
 //   ------------                                    ----------------
@@ -17,23 +17,24 @@
 //                                                   6  both are unpublished, and whoever still looks is waited for
 //                                                   7  unfinished fibers are logged, by name and id
 //
-// What fails before step 6 is undone: threads are stopped and joined, groups kept for the next start.
+// If a step before 6 fails, the ones before it are undone: threads are stopped and joined, groups kept for the next
+// start.
 //
-// An unfinished fiber stays as it was when it last stopped, for ever: its stack is not unwound and nothing on
-// it is destroyed (to run destructors under fibers that still refer to each other would be worse), and it never runs
-// again, though waking it is harmless. Whoever joins it waits for ever. Step 5 waits for a fiber that computes without
-// ever suspending, after a line in the log that says so.
+// An unfinished fiber stays for ever as it was when it last stopped. It never runs again, though waking it is harmless.
+// Its stack is not unwound, and nothing on it is destroyed, since running destructors under fibers that still refer to
+// each other would be worse. A Join() of it never returns. Step 5 waits for a fiber that computes without ever
+// suspending, after a line in the log that says so.
 //
 // Invariants
-//   RT2  once StartFiberDetached has said true the fiber runs, or step 7 counts it as unfinished.  (Step 1 refuses,
+//   RT2  After StartFiberDetached has returned true the fiber runs, or step 7 counts it as unfinished. (Step 1 refuses,
 //        and waits for all OutsideSections: a spawner either sees the refusal, or its fiber is in its queue, and in the
-//        count that step 3 looks at.)
-//   RT3  after step 6 nobody but the terminating thread has a group of the runtime, or the runtime, in its hands: not
-//        even a plain thread that woke the last fiber and was still inside the wake-up (SchedulingGroup::Notify) when
-//        everything had ended. So its groups can be closed (retired_groups.h).
-//   RT5  a start that fails has changed nothing: what it had made is gone, and the next start begins anew.
+//        count that step 3 reads.)
+//   RT3  After step 6 only the terminating thread uses the runtime and its groups: not even a plain thread that woke
+//        the last fiber is still inside that wake-up (SchedulingGroup::Notify). So its groups can be closed
+//        (retired_groups.h).
+//   RT5  A start that fails has changed nothing: it removes all that it made, and the next start begins anew.
 //
-// For runtime.cc. The thread that starts or terminates the runtime, unless it says otherwise.
+// For runtime.cc. By the thread that starts or terminates the runtime, unless a function says otherwise.
 
 #ifndef WEFT_FIBER_RUNTIME_INSTANCE_H_
 #define WEFT_FIBER_RUNTIME_INSTANCE_H_

@@ -1,15 +1,15 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber::Options: all that a runtime can be told when it starts, and the check that refuses what it cannot be told.
+// fiber::Options: the options of a runtime, and the check that refuses impossible ones.
 //
 // Each field has a gflag of the same name with `fiber_` before it, and `_ms` after it if it is a time
-// (runtime_flags.h); a program may fill an Options itself instead. `ValidateOptions` is a pure function, so that every
-// refusal has a test that needs no death.
+// (runtime_flags.h); a program may fill an Options itself instead. `ValidateOptions` is a pure function, so that no
+// test of a refusal needs a process that dies.
 //
 // Invariants
-//   RO1  an Options for which ValidateOptions returns nothing can be started, if the machine agrees.
-//   RO2  a refusal is one line: flag, value found, values allowed.
+//   RO1  An Options for which ValidateOptions returns nothing can be started, unless the machine refuses.
+//   RO2  A refusal is one line: flag, value found, values allowed.
 //
 // Numbers are signed so that `--fiber_concurrency_hint=-1` is refused as -1 and not as 18446744073709551615.
 

@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// From options to the plan of a runtime: what StartRuntime() does before it makes anything, and what the tool
-// weft_topology shows.
+// Makes the plan of a runtime from its options. StartRuntime() does this first, and the tool weft_topology shows the
+// plan.
 
 #ifndef WEFT_FIBER_RUNTIME_PLAN_H_
 #define WEFT_FIBER_RUNTIME_PLAN_H_

@@ -45,8 +45,10 @@ void CheckMayRefuse(const char* caller) {
 SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   SchedulingGroup* const current = scheduling_group::CurrentGroup();
   if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
+  if (current != nullptr && current->driven() && wanted == static_cast<std::size_t>(current->id())) return current;
   const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
   if (groups.empty()) {
+    if (current != nullptr && current->driven() && wanted == kUnspecifiedSchedulingGroup) return current;
     CheckMayRefuse(caller);
     return nullptr;
   }
@@ -82,10 +84,13 @@ SchedulingGroup* FindAnyGroup(const char* caller) {
 
 std::atomic<std::uint32_t> refusals{0};
 
-bool StartIsRefused() {
+bool StartIsRefused(const SchedulingGroup* group) {
   const std::uint32_t found = refusals.load(std::memory_order_relaxed);  // As in PlanStart().
   if ((found & ~kOutsidersRefused) != 0) return true;
-  return found != 0 && scheduling_group::CurrentWorker() == nullptr;
+  if (found == 0 || group == nullptr || group->driven()) return false;  // A FiberLoop is none of the runtime's.
+  // Nor are its fibers, which the runtime's end does not wait for.
+  const scheduling_group::WorkerBase* const caller = scheduling_group::CurrentWorker();
+  return caller == nullptr || caller->is_driven;
 }
 
 // relaxed: the thread that forbids also starts, or the two synchronise.
@@ -101,7 +106,7 @@ void RefuseOutsiders(bool refuse) {
   }
 }
 
-StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
+void CheckStackSizes(const char* caller, const FiberAttributes& attributes) {
   WEFT_CHECK(attributes.stack_size == 0 || attributes.stack_size >= kMinStackSize, caller, ": a stack of ",
              attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
   WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
@@ -110,10 +115,14 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
                                                   attributes.stack_guard_size <= GroupStacks::kMaxGuardSize),
              caller, ": a stack guard of ", attributes.stack_guard_size, " bytes, must be in ",
              GroupStacks::kMinGuardSize, "..", GroupStacks::kMaxGuardSize);
+}
+
+StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
+  CheckStackSizes(caller, attributes);
   StartPlan plan;
   plan.group = FindGroup(caller, attributes.scheduling_group);
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).
-  plan.refused = plan.group == nullptr || (WEFT_UNLIKELY(some_refused) && StartIsRefused());
+  plan.refused = plan.group == nullptr || (WEFT_UNLIKELY(some_refused) && StartIsRefused(plan.group));
   if (plan.refused) return plan;
   if (attributes.refuse_if_overloaded) {
     plan.group = AdmitTo(plan.group, /*any_group=*/WantsAnyGroup(attributes.scheduling_group));
@@ -174,12 +183,13 @@ bool Submit(StartPlan& plan, FiberEntity* fiber) {
   plan.context.GiveAway();  // ST2
   FiberExecutionContext* const context = FiberExecutionContext::Current();
   if (WEFT_UNLIKELY(context != nullptr) && plan.options.execution_context == nullptr) Inherit(fiber, context);
-  if (WEFT_UNLIKELY(plan.id != nullptr)) *plan.id = fiber->id();
+  if (WEFT_UNLIKELY(plan.made != nullptr)) plan.made(plan.made_argument, fiber);
   if (plan.policy == Launch::Dispatch && CanDispatchTo(plan.group)) {
     scheduling_group::RunInsteadOfCurrent(fiber);
     return true;
   }
   if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
+  // A cancellation may be in its chain until it is discarded, under the lock of its word (CN4).
   DiscardFiber(fiber);
   return false;
 }

@@ -71,13 +71,15 @@ struct StartPlan {
   scheduling_group::StartOptions options;
   ContextReference context;  // options.execution_context (ST2)
   Launch policy = Launch::Post;
-  std::uint64_t* id = nullptr;  // Where the spawner wants the fiber's id, before it may run.
+  // Called when the fiber has been made, before it may run (and then perhaps is not started).
+  void (*made)(void* argument, scheduling_group::FiberEntity* fiber) noexcept = nullptr;
+  void* made_argument = nullptr;
 };
 
 // Not 0: some or all starts are refused, see StartIsRefused().
 extern std::atomic<std::uint32_t> refusals;
-// Slow: for a caller that has seen `refusals`.
-bool StartIsRefused();
+// In this group, of the caller. Slow: for a caller that has seen `refusals`.
+bool StartIsRefused(const scheduling_group::SchedulingGroup* group);
 
 // While at least one stands, every start is refused (testing.h).
 void ForbidStarts();
@@ -94,7 +96,7 @@ inline scheduling_group::SchedulingGroup* GroupFor(const char* caller, const sch
       WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
   // relaxed: it is read in the section (ST3).
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;
-  return WEFT_UNLIKELY(some_refused) && StartIsRefused() ? nullptr : group;
+  return WEFT_UNLIKELY(some_refused) && StartIsRefused(group) ? nullptr : group;
 }
 
 // Both abort with a text that begins with `caller` if there has never been a runtime, and the second if the attributes
@@ -107,6 +109,8 @@ inline StartPlan PlanStart(const char* caller) {
   return plan;
 }
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
+// The second's check of sizes.
+void CheckStackSizes(const char* caller, const FiberAttributes& attributes);
 
 // `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been
 // destroyed.

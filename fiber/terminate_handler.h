@@ -3,11 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// A handler for std::terminate() that says in which fiber it happened, and why: the exception's type and what(), or
-// that the fiber's thread was to be ended (pthread_exit, pthread_cancel). Then the handler that was there before goes
-// on; the stack is still that of the throw.
+// A handler for std::terminate() that writes in which fiber it happened, and why: the exception's type and what(), or
+// that the fiber's thread was to be ended (pthread_exit, pthread_cancel). Then it calls the former handler, still on
+// the stack of the throw.
 //
-// A handler that the program sets after the runtime's first start takes the place of this one.
+// A handler that the program sets after the runtime's first start replaces this one.
 
 #ifndef WEFT_FIBER_TERMINATE_HANDLER_H_
 #define WEFT_FIBER_TERMINATE_HANDLER_H_

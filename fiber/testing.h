@@ -8,7 +8,7 @@
 //   }
 //   WEFT_TEST_MAIN()        // in one file: the runtime runs for all the tests of the program
 //
-// EXPECT_ and ASSERT_ work in any fiber (an ASSERT_ leaves its own function only, as it always does).  SCOPED_TRACE is
+// EXPECT_ and ASSERT_ work in any fiber (an ASSERT_ leaves its own function only, as it always does). SCOPED_TRACE is
 // kept by thread: it may not enclose anything that suspends the fiber.
 
 #ifndef WEFT_FIBER_TESTING_H_

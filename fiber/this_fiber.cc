@@ -15,6 +15,7 @@
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -22,18 +23,20 @@ namespace weft {
 namespace fiber::detail {
 
 void SleepFor(std::chrono::nanoseconds duration) {
-  static_cast<void>(synchronization::SleepFor(duration, synchronization::Interruptible::kYes));
+  synchronization::CheckInterrupted(synchronization::SleepFor(duration, synchronization::Interruptible::kYes));
 }
 
 }  // namespace fiber::detail
 
 void FiberYield() {
-  WEFT_CHECK(scheduling_group::CurrentFiber() != nullptr, "FiberYield: the caller is not a fiber");
+  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  WEFT_CHECK(self != nullptr, "FiberYield: the caller is not a fiber");
   scheduling_group::YieldCurrentFiber();
+  if (WEFT_UNLIKELY(self->cancel_word.pending())) synchronization::TestCancelled();
 }
 
 void FiberSleepUntil(Deadline deadline) {
-  static_cast<void>(synchronization::SleepUntil(deadline, synchronization::Interruptible::kYes));
+  synchronization::CheckInterrupted(synchronization::SleepUntil(deadline, synchronization::Interruptible::kYes));
 }
 
 bool IsRunningInFiberWorker() noexcept { return scheduling_group::CurrentFiber() != nullptr; }

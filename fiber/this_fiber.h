@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fiber may do to itself and learn about itself.
+// What a fiber can do to itself and learn about itself.
 //
-// All but FiberYield may be called from plain threads too: they sleep as a thread does.
+// Plain threads, too, may call all but FiberYield; sleeping then blocks the thread.
 
 #ifndef WEFT_FIBER_THIS_FIBER_H_
 #define WEFT_FIBER_THIS_FIBER_H_

@@ -114,6 +114,18 @@ void WarnOfFibersAlive(const std::vector<SchedulingGroup*>& groups, std::chrono:
   }
 }
 
+std::string ListFibersAlive(SchedulingGroup* group) {
+  constexpr std::size_t kMostNames = 10;
+  std::string list;
+  std::size_t count = 0;
+  ForEachLiving({group}, [&](const FiberEntity* fiber) {
+    if (++count > kMostNames) return;
+    list += (count == 1 ? "" : ", ") + DescribeFiber(*fiber) + " " + WhatItDoes(*fiber);
+  });
+  if (count > kMostNames) list += " and " + std::to_string(count - kMostNames) + " more";
+  return list;
+}
+
 std::size_t ReportUnfinishedFibers(const std::vector<SchedulingGroup*>& groups) {
   std::size_t count = 0;
   ForEachLiving(groups, [&](const FiberEntity* fiber) {

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Fibers that have not ended when the runtime ends: who they are and what they wait for.
+// Reports the fibers that have not ended when the runtime ends, and what they wait for.
 //
 // For runtime_instance.cc.
 
@@ -34,6 +34,9 @@ void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& gr
 // (beyond a hundred it only counts), and returns how many there are.  What they hold on to is shown to the leak checker
 // as reachable.
 std::size_t ReportUnfinishedFibers(const std::vector<scheduling_group::SchedulingGroup*>& groups);
+
+// The same as a list for a message, at most ten. No fiber of the group may run meanwhile.
+std::string ListFibersAlive(scheduling_group::SchedulingGroup* group);
 
 // Once, before the first fiber: what fibers hold on to is reachable for the leak checker also if the process ends by
 // exit(), or by main()'s return, while they live.

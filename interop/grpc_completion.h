@@ -27,6 +27,7 @@
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::interop::detail {
 
@@ -52,7 +53,7 @@ class GrpcCompletion {
   }
 
   bool Await() noexcept {
-    ended_.Wait();
+    synchronization::WaitAccess::WaitUncancelled(ended_);
     const bool ok = ok_;
     under_way_.store(false, std::memory_order_release);  // Pairs with the next Begin().
     return ok;

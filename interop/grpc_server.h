@@ -84,6 +84,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/grpc_completion.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 
 namespace weft::interop {
@@ -107,8 +108,8 @@ class FiberServerContext {
 
   // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the deadline
   // passed.
-  void WaitCancelled() noexcept { cancelled_.Wait(); }
-  [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) noexcept { return cancelled_.Wait(deadline); }
+  void WaitCancelled() { cancelled_.Wait(); }
+  [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) { return cancelled_.Wait(deadline); }
 
   // When the client stops waiting, on gRPC's clock; time_point::max() if it set no deadline.  Converts to a
   // weft::Deadline.
@@ -311,7 +312,7 @@ inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}
     server.Shutdown(deadline);
     over.Set();
   });
-  over.Wait();
+  Shielded([&over] { over.Wait(); });
   thread.join();  // It is over already.
 }
 

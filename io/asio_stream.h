@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AsioStream: a TcpStream as Boost.Asio's SyncReadStream and SyncWriteStream, so that what is built on these concepts
-// runs in fibers unchanged: Boost.Beast (HTTP, WebSocket), boost::asio::ssl::stream, boost::asio::read_until() ...
+// AsioStream: a TcpStream as Boost.Asio's SyncReadStream and SyncWriteStream, so that code built on these concepts runs
+// in fibers unchanged: Boost.Beast (HTTP, WebSocket), boost::asio::ssl::stream, boost::asio::read_until() ...
 // Sample:
 //     io::AsioStream stream(&tcp);
 //     stream.expires_after(5s);
@@ -11,10 +11,9 @@
 //     boost::asio::ssl::stream<io::AsioStream> tls(io::AsioStream(&tcp), context);
 //     tls.handshake(boost::asio::ssl::stream_base::server, error);
 //
-// Only the synchronous operations are there; they park the fiber. Errors: those of io_result.h in boost's system
-// category (so boost::asio::error::timed_out and operation_aborted compare equal), and boost::asio::error::eof. The
-// TcpStream outlives it; who may call: as TcpStream.
-// For those who have Boost.Asio: Weft does not need it.
+// It has only the synchronous operations, which park the fiber. Errors: those of io_result.h in boost's system category
+// (so boost::asio::error::timed_out and operation_aborted compare equal), and boost::asio::error::eof. The TcpStream
+// must outlive it. Who may call: as TcpStream. Only this header needs Boost.Asio.
 #ifndef WEFT_IO_ASIO_STREAM_H_
 #define WEFT_IO_ASIO_STREAM_H_
 
@@ -39,13 +38,13 @@ namespace weft::io {
 
 class AsioStream {
  public:
-  // What ssl::stream wants to know; no operation uses them.
+  // Required by ssl::stream; no operation uses them.
   using lowest_layer_type = AsioStream;
   using executor_type = boost::asio::io_context::executor_type;
 
   explicit AsioStream(TcpStream* stream) : stream_(stream) {}
 
-  // For each operation from now on; none to begin with. The names are those of boost::beast::tcp_stream.
+  // The deadline of all later operations; none at first. The names are those of boost::beast::tcp_stream.
   void expires_at(Deadline deadline) { deadline_ = deadline; }
   template <class Rep, class Period>
   void expires_after(std::chrono::duration<Rep, Period> duration) {
@@ -93,15 +92,15 @@ class AsioStream {
   TcpStream& stream() { return *stream_; }
   lowest_layer_type& lowest_layer() { return *this; }
   const lowest_layer_type& lowest_layer() const { return *this; }
-  // Of a context that nobody runs. Not system_executor: the first ssl::stream, which makes timers for the asynchronous
-  // operations that are not there, would start its threads, two for each CPU.
+  // Of a context that no thread runs. With system_executor the first ssl::stream, which makes timers for asynchronous
+  // operations, would start that one's threads, two for each CPU.
   executor_type get_executor() {
     static auto* const context = new boost::asio::io_context;
     return context->get_executor();
   }
 
  private:
-  // The first buffers of a sequence: what one system call takes is enough.
+  // The first buffers of a sequence, as many as one system call takes here.
   struct Parts {
     static constexpr std::size_t kMost = 16;
 
@@ -129,8 +128,8 @@ class AsioStream {
   Deadline deadline_;
 };
 
-// How Beast ends the connection below a WebSocket: finds this by its argument. Says that we write no more, and reads to
-// the peer's end, within the stream's deadline.
+// Beast calls it to end the connection below a WebSocket, and finds it by its argument. Shuts the sending side down,
+// and reads to the peer's end within the stream's deadline.
 inline void teardown(boost::beast::role_type, AsioStream& stream, boost::system::error_code& error) {
   (void)stream.stream().ShutdownWrite();
   char dropped[512];

@@ -9,12 +9,16 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/test_time.h"
+#include "weft/sync/wait_access.h"
+
+// Last: errno follows a fiber.
 #include "weft/context/switch_safe_errno.h"
 
 namespace weft::io {
@@ -22,10 +26,11 @@ namespace weft::io {
 namespace {
 
 using synchronization::Interruptible;
+using synchronization::WaitAccess;
 using synchronization::WaitResult;
 using Steady = std::chrono::steady_clock;
 
-// A new thread has the CPUs of the worker that made it. Where the kernel refuses, it keeps them.
+// A new thread inherits the CPUs of the worker that made it. If the kernel refuses others, it keeps them.
 void RunWhereTheMainThreadMay() {
   unsigned long mask[1024];  // 65,536 CPUs; the kernel has 8,192 at most
   const long bytes = ::syscall(SYS_sched_getaffinity, ::getpid(), sizeof(mask), mask);
@@ -43,14 +48,14 @@ BlockingPool::~BlockingPool() {
   lock_.lock();
   stopping_ = true;
   const bool none = threads_ == 0;
-  // One by one: each is woken when it is out of the list. None enters it any more.
+  // One by one, so that each is woken when it is out of the list. None enters the list any more.
   while (Thread* const thread = TakeIdle()) {
     lock_.unlock();
     thread->parker.Unpark();
     lock_.lock();
   }
   lock_.unlock();
-  if (!none) all_ended_.Wait();
+  if (!none) WaitAccess::WaitUncancelled(all_ended_);
 }
 
 BlockingCounts BlockingPool::counts() const noexcept {
@@ -72,30 +77,28 @@ BlockingCounts BlockingPool::counts() const noexcept {
 // ---- The caller's side ----
 
 WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible, Deadline deadline) noexcept {
-  const base::HoldsTestTime holds;
+  std::optional<base::HoldsTestTime> holds(std::in_place);
   call->errno_ = errno;
   call->context_ = FiberExecutionContext::Capture();
   call->asked_at_ = Steady::now();
-  const auto wait_for = [&](FiberEvent& event) {
-    if (interruptible == Interruptible::kYes) return event.WaitInterruptibly(deadline);
-    return event.Wait(deadline) ? WaitResult::kNotified : WaitResult::kTimedOut;
-  };
   for (;;) {
     WaitResult result = AcquireCapacity(interruptible, deadline);
     if (result == WaitResult::kNotified && Enqueue(call)) {
-      result = wait_for(call->settled_);
+      result = WaitAccess::Wait(call->settled_, deadline, interruptible);
       if (result != WaitResult::kNotified) result = GiveUp(call, result);
       if (result != WaitResult::kNotified) return result;
-      // Settled, so that nobody writes it any more.
+      // It is settled, so no other thread writes it.
       if (call->fate_ == BlockingCall::Fate::kRan) {
         errno = call->errno_;
         return WaitResult::kNotified;
       }
       call->settled_.Reset();
     }
-    // There is no thread, and none can be made just now.
+    // There is no thread, and none can be made now.
     if (result == WaitResult::kNotified) {
+      holds.reset();  // Else the time for the next attempt would not come.
       result = synchronization::SleepUntil(std::min(deadline, Deadline(kRetryAfter)), interruptible);
+      holds.emplace();
       if (result == WaitResult::kTimedOut && !deadline.expired()) continue;
     }
     call->Drop();
@@ -109,17 +112,12 @@ WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline d
                         options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
   // relaxed: statistics.
   waiting_for_capacity_.fetch_add(1, std::memory_order_relaxed);
-  WaitResult result = WaitResult::kNotified;
-  if (interruptible == Interruptible::kYes) {
-    result = capacity_.AcquireInterruptibly(deadline);
-  } else if (!capacity_.Acquire(deadline)) {
-    result = WaitResult::kTimedOut;
-  }
+  const WaitResult result = WaitAccess::Wait(capacity_, deadline, interruptible);
   waiting_for_capacity_.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
 
-// The caller has acquired room for it. False: there is no thread (BP1).
+// After the caller has acquired room. False: there is no thread (BP1).
 bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
   Thread* idle = nullptr;
   bool make = false;
@@ -148,8 +146,8 @@ bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
   return true;
 }
 
-// The wait has ended without the call being settled. kNotified: it has been, meanwhile. Otherwise the call is dropped,
-// or left to the thread that runs it.
+// After the wait has ended before the call was settled. kNotified: it has been settled since. Otherwise the call was
+// dropped, or left to the thread that runs it.
 WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
   lock_.lock();
   switch (call->fate_) {
@@ -167,11 +165,11 @@ WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
       return why;
     case BlockingCall::Fate::kRan:
       lock_.unlock();
-      call->settled_.Wait();  // On its way.
+      WaitAccess::WaitUncancelled(call->settled_);  // On its way.
       return WaitResult::kNotified;
     case BlockingCall::Fate::kRejected:
       lock_.unlock();
-      call->settled_.Wait();
+      WaitAccess::WaitUncancelled(call->settled_);
       call->Drop();
       return why;
   }
@@ -191,7 +189,7 @@ BlockingPool::Thread* BlockingPool::TakeIdle() noexcept {
   return thread;
 }
 
-// It is counted in threads_ already.
+// threads_ counts it already.
 void BlockingPool::MakeThread() noexcept {
   try {
     std::function<void()> body = [this] { ThreadMain(); };
@@ -220,7 +218,7 @@ void BlockingPool::OnThreadRefused(const char* why) noexcept {
       rejected_count = static_cast<std::ptrdiff_t>(std::exchange(queued_, 0));
       rejected.splice_back(queue_);
     } else if (NeedsThread()) {
-      idle = TakeIdle();  // BP2: it went to sleep counting on the thread that we were to make.
+      idle = TakeIdle();  // BP2: it went to sleep because we were making a thread.
     }
   }
   if (left == 0) {
@@ -245,7 +243,7 @@ void BlockingPool::ThreadMain() noexcept {
   while (BlockingCall* const call = Next(&self)) Run(call);
 }
 
-// The oldest call. nullptr: the thread shall end, and does not touch the pool any more.
+// Takes the oldest call. nullptr: the thread must end, and not touch the pool any more.
 BlockingCall* BlockingPool::Next(Thread* self) noexcept {
   lock_.lock();
   for (;;) {
@@ -268,10 +266,10 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
       if (self->idle_hook.linked()) {
         idle_.erase(self);
         --idle_count_;
-        break;  // A call that is in the queue now has a searching thread (BP2).
+        break;  // A call in the queue has a searching thread (BP2).
       }
       lock_.unlock();
-      self->parker.Park();  // Somebody has taken us out of the list to wake us: it is on its way.
+      self->parker.Park();  // A thread took us out of the list, and its unpark is on its way.
     }
     lock_.lock();
   }
@@ -294,13 +292,13 @@ void BlockingPool::Run(BlockingCall* call) noexcept {
   lock_.lock();
   call->fate_ = BlockingCall::Fate::kRan;
   if (!call->abandoned_) {
-    --busy_;  // Before the caller knows, who may come with the next call: we are searching (BP2).
+    --busy_;  // Before the caller, who may make the next call, learns of it: we are searching (BP2).
     lock_.unlock();
     call->settled_.Set();
     return;
   }
   lock_.unlock();
-  call->Drop();  // User code: still busy.
+  call->Drop();  // Runs user code, so we are still busy.
   lock_.lock();
   --busy_;
   --abandoned_;

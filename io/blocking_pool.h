@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// BlockingPool: plain threads that run calls which block (DNS, files, a client library that knows nothing of fibers),
-// while only the fiber that wants the result waits. What users call is in fiber_blocking.h.
+// BlockingPool: plain threads that run blocking calls (DNS, files, a client library that knows nothing of fibers), so
+// that only the calling fiber waits. Users call it through fiber_blocking.h.
 //
 //   caller (fiber or thread)                            a thread of the pool
 //   ------------------------                            --------------------
@@ -21,30 +21,30 @@
 //         +------ no thread can be made -->  kRejected                         the caller tries again (BP1)
 //         +------ Withdraw -->  (out of the queue)                             destroyed by its caller, never run
 //
-// Threads are made when a call comes and none is free, up to Options::threads, and end when they have had nothing to do
-// for Options::idle_timeout. The one that was idle last is woken first, so that those that are not needed do end. They
-// are detached, and may run wherever the process's main thread may (not on the CPUs of the worker that made them).
+// A thread is made when a call comes and none is free, up to Options::threads, and ends after Options::idle_timeout
+// without a call. The thread that became idle last is woken first, so that unneeded ones end. Threads are detached, and
+// may run wherever the process's main thread may (not only on the CPUs of the worker that made them).
 //
 // Invariants
-//   BP1  While a call is in the queue there is a thread (or one is being made): the last one to fail to be made takes
-//        all calls out of the queue, and their callers come again in kRetryAfter.
-//   BP2  For each call in the queue there is a thread that will look for one: threads that are neither idle nor in a
-//        call ("searching": just made, just woken, just out of a call) are at least as many as queued calls; or no
-//        thread is idle and no more may be made.
-//   BP3  A call has one owner. That is its caller, until the caller abandons it while it runs: then the thread.
-//   BP4  No call is lost: Execute() returns when the call has run, or when its time has passed or it was interrupted;
-//        a call in the queue can be lost by neither the end of a thread nor the failure to make one.
+//   BP1  While a call is in the queue, a thread exists or is being made. If making the last one fails, all calls are
+//        taken out of the queue, and their callers try again after kRetryAfter.
+//   BP2  For each call in the queue there is a thread that will look for one: there are at least as many searching
+//        threads (just made, just woken, or just out of a call) as queued calls, or no thread is idle and no more may
+//        be made.
+//   BP3  A call has one owner: its caller or, after the caller has abandoned it while it runs, the thread.
+//   BP4  No call is lost: Execute() returns when the call has run, its time has passed or it was interrupted. Neither
+//        the end of a thread nor the failure to make one loses a queued call.
 //
-// Execute(): any fiber and any thread; switches (a thread: blocks). Never blocks a worker but for the time that it
-// takes to make a thread (bench/io/fiber_blocking_benchmark.cc, BM_MakeThread; once per thread and idle_timeout).
-// Memory ordering: what the caller did before Execute() is visible to Run(), and what Run() did is visible after it.
-// Lifetime: the destructor waits until all threads have ended, hence for abandoned calls too; no Execute() may be under
-// way. It needs no runtime: a call may outlive the runtime whose fiber made it, and the next one uses the same pool.
+// Execute(): any fiber (switches) and any thread (blocks). It blocks a worker only while it makes a thread
+// (bench/io/fiber_blocking_benchmark.cc, BM_MakeThread; once per thread and idle_timeout). Memory ordering: what the
+// caller did before Execute() is visible to Run(), and what Run() did is visible after it. Lifetime: the destructor
+// waits until all threads have ended, hence for abandoned calls too; no Execute() may be under way. The pool needs no
+// runtime: a call may outlive the runtime whose fiber made it, and the next one uses the same pool.
 //
-// Rejected: std::mutex and a condition variable (a worker would sleep while a thread of the pool holds the mutex and
-// does not run, and notify_one cannot choose the thread that was idle last); handing the call to an idle thread
-// directly (a thread that has just ended a call would have to sleep while another one wakes); one pool for each
-// scheduling group (what blocks does not profit from a node's memory, and its bound would not be the process's).
+// Rejected: std::mutex and a condition variable (a worker would sleep while a stopped thread holds the mutex, and
+// notify_one cannot choose the thread that was idle last); handing a call directly to an idle thread (a thread that has
+// just ended a call would sleep while another one wakes); one pool per scheduling group (blocking calls gain nothing
+// from a node's memory, and the bound would not be the process's).
 #ifndef WEFT_IO_BLOCKING_POOL_H_
 #define WEFT_IO_BLOCKING_POOL_H_
 
@@ -66,7 +66,7 @@
 
 namespace weft::io {
 
-// Something to run in a pool, on its way through it. Lives on the caller's stack, unless its time is limited.
+// A call on its way through a pool. Lives on the caller's stack, or on the heap if its time is limited.
 class BlockingCall {
  public:
   BlockingCall(const BlockingCall&) = delete;
@@ -81,17 +81,17 @@ class BlockingCall {
 
   enum class Fate : std::uint8_t { kQueued, kRunning, kRan, kRejected };
 
-  // A thread of the pool, once. No exception leaves it.
+  // By a thread of the pool, once. No exception leaves it.
   virtual void Run() noexcept = 0;
-  // The owner (BP3), when the call will not be given back to its caller: destroys it. Only if the wait can be given up.
+  // By the owner (BP3): destroys a call that does not go back to its caller. Only if the wait can be given up.
   virtual void Drop() noexcept = 0;
 
   base::ListHook hook_;
-  Fate fate_ = Fate::kQueued;  // The pool's lock guards both; abandoned_ too.
+  Fate fate_ = Fate::kQueued;  // The pool's lock guards it and abandoned_.
   bool abandoned_ = false;
-  int errno_ = 0;  // Goes to the thread and comes back, as if f had run in place.
+  int errno_ = 0;  // Passed to the thread and back, as if f had run in place.
   std::chrono::steady_clock::time_point asked_at_;
-  base::RefPtr<FiberExecutionContext> context_;  // The caller's: Run() is a part of the same work.
+  base::RefPtr<FiberExecutionContext> context_;  // The caller's, since Run() is part of its work.
   FiberEvent settled_;                           // The fate is kRan or kRejected.
 };
 
@@ -101,7 +101,7 @@ struct BlockingCounts {
   std::size_t threads = 0;                   // alive, or being made
   std::size_t idle_threads = 0;              // asleep
   std::size_t running = 0;                   // calls that run
-  std::size_t abandoned = 0;                 // of these: nobody waits for them any more
+  std::size_t abandoned = 0;                 // of these: their callers have gone
   std::size_t queued = 0;                    // calls that wait for a thread
   std::size_t waiting_for_capacity = 0;      // callers that wait for room in the queue
   std::uint64_t threads_refused = 0;         // times the system would not make a thread
@@ -110,29 +110,29 @@ struct BlockingCounts {
 
 class BlockingPool {
  public:
-  // Makes a thread that runs `body`, or throws. For tests; empty: std::thread.
+  // For tests: makes a thread that runs `body`, or throws. Empty: std::thread.
   using ThreadMaker = std::function<void(std::function<void()> body)>;
 
   struct Options {
-    // Threads at most: as many calls run at once.
+    // The most threads, and so the most calls that run at once.
     std::int64_t threads = 64;
-    // Calls that wait for a thread, at most; further callers wait for room.
+    // The most calls that wait for a thread; further callers wait for room.
     std::int64_t queue_size = 1024;
-    // How long a thread has nothing to do before it ends.
+    // How long a thread is idle before it ends.
     std::chrono::milliseconds idle_timeout{60'000};
     ThreadMaker make_thread = nullptr;
   };
 
-  // When no thread can be made, callers try again after this long: not so often that a process which has run out of
-  // threads spends its time on clone(), and no more than a blocking call may take anyhow.
+  // When no thread can be made, callers try again after this time: seldom enough that a process without threads does
+  // not spend its time on clone(), and no longer than a blocking call may take anyhow.
   static constexpr std::chrono::milliseconds kRetryAfter{10};
 
-  // At least one thread and one place in the queue. Makes no thread yet.
+  // Options with at least one thread and one place in the queue. Makes no thread yet.
   explicit BlockingPool(Options options);
   ~BlockingPool();
 
-  // Runs the call in one of the threads and waits for that. kNotified: it has run, and is the caller's again. Otherwise
-  // it may not be touched any more: it was destroyed without having begun, or runs on and is destroyed when it ends.
+  // Runs the call on one of the threads and waits for its end. kNotified: it has run, and is the caller's again.
+  // Otherwise the caller must not touch it: it was destroyed before it began, or will be destroyed when it ends.
   synchronization::WaitResult Execute(BlockingCall* call, synchronization::Interruptible interruptible,
                                       Deadline deadline) noexcept;
 
@@ -172,7 +172,7 @@ class BlockingPool {
 
   mutable base::SpinLock lock_;
   CallQueue queue_ WEFT_GUARDED_BY(lock_);
-  base::IntrusiveList<Thread, &Thread::idle_hook> idle_ WEFT_GUARDED_BY(lock_);  // Idle last: first.
+  base::IntrusiveList<Thread, &Thread::idle_hook> idle_ WEFT_GUARDED_BY(lock_);  // The last to become idle comes first.
   std::size_t queued_ WEFT_GUARDED_BY(lock_) = 0;
   std::size_t idle_count_ WEFT_GUARDED_BY(lock_) = 0;
   std::size_t busy_ WEFT_GUARDED_BY(lock_) = 0;     // Threads in a call.
@@ -180,7 +180,7 @@ class BlockingPool {
   std::size_t abandoned_ WEFT_GUARDED_BY(lock_) = 0;
   std::uint64_t calls_ WEFT_GUARDED_BY(lock_) = 0;
   std::uint64_t refused_ WEFT_GUARDED_BY(lock_) = 0;
-  TimePoint no_thread_before_ WEFT_GUARDED_BY(lock_);  // The system has just refused one.
+  TimePoint no_thread_before_ WEFT_GUARDED_BY(lock_);  // After the system has refused one.
   bool stopping_ WEFT_GUARDED_BY(lock_) = false;
   FiberEvent all_ended_;
 };

@@ -3,15 +3,15 @@
 //
 // Internal: not promised to users.
 //
-// EpollEngine: how the kernel is asked which descriptors are ready.
+// EpollEngine: asks the kernel which descriptors are ready.
 //
-// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, and what the last one did is visible
-// to the next (io/poller_lease.h).
-// Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (each change is told once) and
-// EPOLLONESHOT (told once, then silent until Modify) say how.
+// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, to which the actions of the one before
+// are visible (io/poller_lease.h).
+// Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (reports each change once) and
+// EPOLLONESHOT (reports once, then none until Modify) say how.
 //
-// Interrupt() writes to an eventfd that is registered edge-triggered and never read: each write is told once. (Its
-// count would overflow after 2^64 of them.)
+// Interrupt() writes to an eventfd that is registered edge-triggered and never read, so each write is reported once.
+// (Its count would overflow after 2^64 writes.)
 // Rejected: io_uring, see docs/decisions/015.
 #ifndef WEFT_IO_EPOLL_ENGINE_H_
 #define WEFT_IO_EPOLL_ENGINE_H_
@@ -33,20 +33,21 @@ class EpollEngine {
     std::uint32_t events;
   };
 
-  // nullptr, and *error says why: the system refuses it.
+  // nullptr: the system refuses it, and *error says why.
   static std::unique_ptr<EpollEngine> Make(std::error_code* error);
   EpollEngine(const EpollEngine&) = delete;
   EpollEngine& operator=(const EpollEngine&) = delete;
   ~EpollEngine();
 
-  // file_exists: it was added already, and not removed.
+  // file_exists: it was added before, and not removed.
   [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, void* tag);
   // no_such_file_or_directory: it was not added, or has been closed since.
   [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, void* tag);
   void Remove(int fd) noexcept;
+  int descriptor() const noexcept { return epoll_; }
 
-  // How many events there are now, 0 too; they stay until the next Wait(). block: until there is one or Interrupt() was
-  // called since the last Wait() that blocked; sometimes without a reason.
+  // Returns the number of events, which may be 0; they stay until the next Wait(). block: waits until there is one, or
+  // Interrupt() has been called since the last Wait() that blocked; may return spuriously.
   std::size_t Wait(bool block);
   // As long as a Wait() that blocks, but finds nothing: the events are left for the next Wait(). Any thread.
   void AwaitEvents() noexcept;
@@ -57,7 +58,7 @@ class EpollEngine {
   void Interrupt() noexcept;
 
  private:
-  // As many at a time; what is left comes with the next Wait(), the kernel goes round.
+  // At most so many at a time. The kernel goes round, so the next Wait() gets the others.
   static constexpr std::size_t kBatch = 256;
 
   EpollEngine(int epoll, int interrupter) : epoll_(epoll), interrupter_(interrupter) {}

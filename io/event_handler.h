@@ -3,9 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// EventHandler: what a reactor tells that a descriptor is ready. Its memory is never given back: an event that the
-// kernel had reported already may be told after the descriptor was closed, and is then about another one or none. So an
-// event is a hint to look again, never a promise.
+// EventHandler: the object that a reactor calls when a descriptor is ready. Its memory is never given back: an event
+// that the kernel has reported may arrive after the descriptor was closed, and then concerns another one or none. So an
+// event is a hint to look again, and not a promise.
 #ifndef WEFT_IO_EVENT_HANDLER_H_
 #define WEFT_IO_EVENT_HANDLER_H_
 
@@ -17,8 +17,7 @@ namespace weft::io {
 
 class EventHandler {
  public:
-  // The worker that polls, holding no lock. `events`: EPOLL... bits. Who is to be woken goes to the back of
-  // `claimed`.
+  // By the worker that polls, without a lock. `events`: EPOLL... bits. Appends the waiters to be woken to `claimed`.
   virtual void OnEvents(std::uint32_t events, synchronization::WaitList* claimed) noexcept = 0;
 
  protected:

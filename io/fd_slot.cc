@@ -77,13 +77,13 @@ FdSlot* FdSlot::Take(int fd) {
   slot->fd_ = fd;
   slot->registered_ = 0;
   for (Side& side : slot->sides_) {
-    // Under the lock: an event about the last use may be told just now (FD2).
+    // Under the lock, since an event of the last use may be arriving (FD2).
     side.queue.lock();
     side.word.store(kReady, std::memory_order_relaxed);
     side.queue.unlock();
     side.registered.store(false, std::memory_order_relaxed);
   }
-  slot->uses_.store(0, std::memory_order_relaxed);  // Whoever gets to know the slot gets to know this by the same way.
+  slot->uses_.store(0, std::memory_order_relaxed);  // What publishes the slot publishes this too.
   return slot;
 }
 
@@ -91,13 +91,13 @@ bool FdSlot::BeginUse() noexcept {
   std::uint64_t uses = uses_.load(std::memory_order_relaxed);
   do {
     if ((uses & kClosing) != 0) return false;
-    // acquire: orders our use behind Take(). relaxed on failure: only looked at.
+    // acquire: orders our use behind Take(). relaxed on failure: the value is only checked.
   } while (!uses_.compare_exchange_weak(uses, uses + kOneUse, std::memory_order_acquire, std::memory_order_relaxed));
   return true;
 }
 
 void FdSlot::EndUse() noexcept {
-  // acq_rel: who closes the descriptor comes after all that was done with it.
+  // acq_rel: the close of the descriptor comes after all its uses.
   const std::uint64_t before = uses_.fetch_sub(kOneUse, std::memory_order_acq_rel);
   if (before - kOneUse < kOneUse && (before & kClosing) != 0) CloseFd();
 }
@@ -106,7 +106,7 @@ bool FdSlot::Close() noexcept {
   const std::uint64_t before = uses_.fetch_or(kClosing, std::memory_order_acq_rel);  // As in EndUse().
   if ((before & kClosing) != 0) return false;
   if (before < kOneUse) {
-    CloseFd();  // Nobody uses it, so nobody waits, and no one else closes it.
+    CloseFd();  // Without uses there are no waiters, and no one else closes it.
     return true;
   }
   WaitList claimed;
@@ -127,15 +127,15 @@ void FdSlot::CloseSide(Side* side, WaitList* claimed) noexcept {
   side->queue.unlock();
 }
 
-// Once: when the last use has ended after Close().
+// Once, when the last use has ended after Close().
 void FdSlot::CloseFd() noexcept {
   {
     std::lock_guard guard(register_mutex_);
-    if (!registration_.Remove(fd_)) ForgetFd(fd_);  // As in Register(), which was not needed.
+    if (!registration_.Remove(fd_)) ForgetFd(fd_);  // As Register() would have done.
     if (thread_waker_ >= 0) ::close(std::exchange(thread_waker_, -1));
   }
   ::close(fd_);
-  // acq_rel: of us and Drop() the second gives the slot back, after all that the first did.
+  // acq_rel: the second of us and Drop() gives the slot back, after all that the first did.
   if ((uses_.fetch_or(kFdClosed, std::memory_order_acq_rel) & kDropped) != 0) GiveBack();
 }
 
@@ -148,7 +148,7 @@ void FdSlot::GiveBack() noexcept { FdSlotPool::Get().Put(this); }
 
 void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexcept {
   side->queue.lock();
-  // A plain addition: besides us only ClearReadiness() writes, and it takes away no more than kReady (FD1).
+  // A plain addition: only ClearReadiness() writes besides us, and it removes only kReady (FD1).
   const std::uint32_t word = side->word.load(std::memory_order_relaxed);
   // release: pairs with the acquire in TicketOf().
   side->word.store((word + kOneEvent) | kReady | flags, std::memory_order_release);
@@ -165,7 +165,7 @@ void FdSlot::OnEvents(std::uint32_t events, WaitList* claimed) noexcept {
 
 void FdSlot::ClearReadiness(Direction direction, Ticket ticket) noexcept {
   if (ticket.closed()) return;
-  // relaxed: to clear it only saves tries. It fails if an event has come since.
+  // relaxed: clearing only saves tries. It fails if an event has come since.
   (void)sides_[direction].word.compare_exchange_strong(ticket.word_, ticket.word_ & ~kReady, std::memory_order_relaxed);
 }
 
@@ -175,7 +175,7 @@ void FdSlot::ClearReadinessAfterShortRead(Ticket ticket) noexcept {
 }
 
 void FdSlot::Succeeded(Direction direction) noexcept {
-  // relaxed, and not exact where several read at once.
+  // relaxed, and inexact if several read at once.
   std::atomic<std::uint32_t>& streak = sides_[direction].streak;
   const std::uint32_t length = streak.load(std::memory_order_relaxed) + 1;
   streak.store(length, std::memory_order_relaxed);
@@ -186,7 +186,7 @@ void FdSlot::Succeeded(Direction direction) noexcept {
 }
 
 std::error_code FdSlot::Register(Direction direction) {
-  ForgetFd(fd_);  // Who had it before may have waited for it, and there is one registration of each descriptor.
+  ForgetFd(fd_);  // A descriptor has one registration, and WaitFd() may have one left for this number.
   std::lock_guard guard(register_mutex_);
   const std::uint32_t events =
       registered_ | (direction == kRead ? EPOLLIN | EPOLLPRI | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
@@ -194,7 +194,7 @@ std::error_code FdSlot::Register(Direction direction) {
   Side& side = sides_[direction];
   if (direction == kRead && !IsTcp(fd_)) {
     side.queue.lock();
-    // relaxed: a ticket taken before clears nothing any more, the word is another.
+    // relaxed: a ticket taken before clears nothing, since the word has changed.
     side.word.fetch_or(kShortProvesNothing, std::memory_order_relaxed);
     side.queue.unlock();
   }
@@ -208,7 +208,7 @@ std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   Side& side = sides_[direction];
   if (!side.registered.load(std::memory_order_relaxed) || !registration_.is_served()) [[unlikely]] {
-    // The kernel tells of what is ready when it is registered, so what came before is not missed.
+    // The kernel reports what is ready at the registration, so nothing that came before is missed.
     if (std::error_code error = Register(direction)) return error;
   }
   Waiter waiter;
@@ -224,17 +224,18 @@ std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
     case WaitResult::kTimedOut:
       return ErrnoCode(ETIMEDOUT);
     case WaitResult::kInterrupted:
-      return ErrnoCode(EINTR);
+      return ErrnoCode(ECANCELED);
   }
   WEFT_UNREACHABLE();
 }
 
-// In poll(2), on the descriptor and on an eventfd that Close() writes to. Both stay readable: all threads see it.
+// Waits in poll(2), on the descriptor and on an eventfd that Close() writes to. The eventfd stays readable, so all
+// threads see it.
 std::error_code FdSlot::WaitInThread(Direction direction, Deadline deadline) noexcept {
   int waker;
   {
     std::lock_guard guard(register_mutex_);
-    if (closed()) return {};  // Under the lock: Close() has looked for the eventfd, or will find it.
+    if (closed()) return {};  // Under the lock: Close() has not looked for the eventfd yet, and will find it.
     if (thread_waker_ < 0) thread_waker_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (thread_waker_ < 0) return ErrnoCode(errno);
     waker = thread_waker_;
@@ -245,10 +246,10 @@ std::error_code FdSlot::WaitInThread(Direction direction, Deadline deadline) noe
   const int ready = PollUntil(polled, 2, deadline);
   if (ready < 0) return ErrnoCode(-ready);
   if (ready == 0) return ErrnoCode(ETIMEDOUT);
-  // Where it is registered the reactor will say so too, some time; if its workers have ended, never.
+  // The reactor, if any, may report it later, or never if its workers have ended.
   Side& side = sides_[direction];
   side.queue.lock();
-  side.word.fetch_or(kReady, std::memory_order_relaxed);  // The caller looks at it itself.
+  side.word.fetch_or(kReady, std::memory_order_relaxed);  // The caller reads it itself.
   side.queue.unlock();
   return {};
 }

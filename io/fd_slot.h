@@ -3,39 +3,37 @@
 //
 // Internal: not promised to users.
 //
-// FdSlot: a descriptor that fibers and threads use at the same time: who waits for it, whether it is worth a try, and
-// when it may be closed. Users hold it by io/descriptor.h.
+// FdSlot: a descriptor that fibers and threads use at the same time. It knows the waiters, whether a system call is
+// worth a try, and when the number may be closed. Users hold it through io/descriptor.h.
 //
-// Reading and writing go on independently, each with a word and a queue of waiters:
+// Reading and writing are independent, each with a word and a queue of waiters:
 //
 //     ticket = Ticket()
 //     ready, or not registered yet:  try the system call;  EAGAIN: ClearReadiness(ticket)
 //     not ready:                     Wait()                            an event: OnEvents() sets ready, claims all
 //
-// The descriptor is registered edge-triggered, once per direction, by the first fiber that has to wait. So in the
-// steady state a request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that brings less
-// than it had room for has drained the socket (epoll(7)), and the next one waits without trying. That holds of TCP, but
-// not once the peer has finished (the end is to be read, too) or has sent urgent data, where a read ends early, and not
-// of Unix sockets, where it ends at a message with descriptors. Threads that are no workers wait with poll(2) and need
-// no reactor.
+// The first fiber that has to wait registers the descriptor edge-triggered, once per direction. So in the steady state
+// a request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that fills less than its buffer
+// has drained the socket (epoll(7)), and the next one waits without trying. That is true of TCP until the peer has
+// finished (the end is still to be read) or has sent urgent data (a read ends early there). It is not true of Unix
+// sockets, where a read ends at a message with descriptors. Plain threads wait with poll(2), and need no reactor.
 //
 // Invariants
-//   FD1  Readiness is not lost. An event counts up the word and sets ready; who clears ready compares with the ticket
-//        that it took before its system call, so an event that came after that stands. A waiter looks at ready under
-//        the queue's lock, and an event sets it under that lock before it claims.
-//   FD2  Ready is a hint: who finds EAGAIN waits again. Events that are about a former use of the slot do no harm.
-//   FD3  The descriptor's number is closed when Close() was called and no use is left (word `uses_`): no system call
-//        is ever made on a number that is another descriptor's by then. The slot goes back to the pool when, besides,
-//        its holder has gone.
-//   FD4  Close() wakes all that wait, with operation_canceled, and no wait begins after it.
-//   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls: it does not keep its worker
-//        from others.
+//   FD1  Readiness is not lost. An event increments the word and sets ready. Clearing ready compares with the ticket
+//        taken before the system call, so it fails after a later event. A waiter checks ready under the queue's lock,
+//        and an event sets it under that lock before it claims.
+//   FD2  Ready is a hint: a caller that gets EAGAIN waits again. Events of a former use of the slot do no harm.
+//   FD3  The number is closed when Close() was called and no use is left (word `uses_`), so no system call is ever made
+//        on a number that belongs to another descriptor. The slot goes back to the pool when its holder has dropped it,
+//        too.
+//   FD4  Close() wakes all waiters with operation_canceled, and no wait begins after it.
+//   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls, to let others run.
 //   FD6  The memory of slots is never given back (io/event_handler.h).
-//   FD7  A descriptor that outlives its runtime is registered anew by the first fiber of the next one that waits for
-//        it, unless its reactor's group runs again.
+//   FD7  If a descriptor outlives its runtime, the first fiber of the next one that waits for it registers it anew,
+//        unless its reactor's group runs again.
 // Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Registration (io/reactor.h) is
 // shared.
-// Source: the use count is that of Go's fdMutex, in idea; the drained hint is epoll(7)'s.
+// Source: the use count follows Go's fdMutex, the drained hint epoll(7).
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_
 
@@ -56,7 +54,7 @@ class FdSlot final : public EventHandler {
  public:
   enum Direction { kRead = 0, kWrite = 1 };
 
-  // What a direction looked like at some moment.
+  // The state of a direction at some moment.
   class Ticket {
    public:
     bool ready() const noexcept { return (word_ & kReady) != 0; }
@@ -68,23 +66,23 @@ class FdSlot final : public EventHandler {
     std::uint32_t word_;
   };
 
-  // Any thread. A slot for `fd`, which is non-blocking and from now on the slot's; held by the caller.
+  // Any thread. Returns a slot for `fd`, which is non-blocking and which the slot then owns. The caller holds the slot.
   static FdSlot* Take(int fd);
-  // The holder, once; closes it if nobody did. The slot may be another's from now on.
+  // The holder, once. Closes it if it is open. Afterwards the slot may serve another descriptor.
   void Drop() noexcept;
 
   // Any thread. False: it is closed. True: EndUse() must follow.
   [[nodiscard]] bool BeginUse() noexcept;
   void EndUse() noexcept;
 
-  // The holder, or one who uses it. False: it was closed already.
+  // The holder, or between BeginUse() and EndUse(). False: it was closed already.
   bool Close() noexcept;
   bool closed() const noexcept { return (uses_.load(std::memory_order_relaxed) & kClosing) != 0; }
 
   // --- Between BeginUse() and EndUse() ---
   int fd() const noexcept { return fd_; }
   Ticket TicketOf(Direction direction) const noexcept {
-    // acquire: pairs with the release in OnEvents(); what the event's cause did in the kernel needs no help of ours.
+    // acquire: pairs with the release in SetReady(). The kernel orders its own part.
     return Ticket(sides_[direction].word.load(std::memory_order_acquire));
   }
   // Whether the system call is worth a try.
@@ -93,15 +91,15 @@ class FdSlot final : public EventHandler {
   }
   // The system call said EAGAIN after `ticket` was taken.
   void ClearReadiness(Direction direction, Ticket ticket) noexcept;
-  // It brought less than it had room for.
+  // The read filled less than its buffer.
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
-  // Returns when a try may be worth it. A fiber may switch; a thread blocks. Errors: as in io_result.h.
+  // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
 
   bool IsRegistered(Direction direction) const noexcept {
     return sides_[direction].registered.load(std::memory_order_relaxed);
   }
-  // After a success. A fiber whose calls always succeed lets others run now and then.
+  // After a success. A fiber whose calls always succeed yields here now and then.
   void Succeeded(Direction direction) noexcept;
 
   // --- By the reactor ---
@@ -112,12 +110,12 @@ class FdSlot final : public EventHandler {
 
   static constexpr std::uint32_t kMaxStreak = 32;
 
-  // Of a direction: the number of events, and
+  // The word of a direction: the number of events, and
   static constexpr std::uint32_t kReady = 1;
   static constexpr std::uint32_t kClosed = 2;
-  static constexpr std::uint32_t kShortProvesNothing = 4;  // a read that brings less than it had room for
+  static constexpr std::uint32_t kShortProvesNothing = 4;  // even a read that fills less than its buffer
   static constexpr std::uint32_t kOneEvent = 8;
-  // Of the slot: how many use it, and
+  // uses_: the number of uses, and
   static constexpr std::uint64_t kClosing = 1;
   static constexpr std::uint64_t kFdClosed = 2;
   static constexpr std::uint64_t kDropped = 4;
@@ -125,10 +123,9 @@ class FdSlot final : public EventHandler {
 
   struct Side {
     synchronization::WaitQueue queue;
-    base::Atomic<std::uint32_t> word{
-        0};  // ready and the number of events: written under the queue's lock, but see ClearReadiness()
+    base::Atomic<std::uint32_t> word{0};  // written under the queue's lock, but for ClearReadiness()
     std::atomic<bool> registered{false};
-    std::atomic<std::uint32_t> streak{0};  // system calls that succeeded without a wait between them
+    std::atomic<std::uint32_t> streak{0};  // system calls that succeeded without a wait in between
   };
 
   void SetReady(Side* side, std::uint32_t flags, synchronization::WaitList* claimed) noexcept;

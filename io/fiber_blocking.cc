@@ -29,18 +29,18 @@ struct ProcessPool {
               .make_thread = nullptr}) {}
 
   const fiber::BlockingLimits limits;
-  // The newest one for these limits. relaxed, always: a wrong one only makes a caller choose anew.
+  // The newest version for these limits. relaxed, always: a wrong one only makes a caller choose again.
   std::atomic<std::uint64_t> version{0};
   BlockingPool pool;
   ProcessPool* next = nullptr;
 };
 
-// Without locks, which a fork() could find held. The existing pools: one for each set of limits that was in force when
-// a pool was needed (a duplicate, after a race of two makers, does no harm).
+// The existing pools: one for each set of limits for which one was needed (a duplicate, after a race of two makers,
+// does no harm). Without locks, since fork() could copy a held one.
 constinit std::atomic<ProcessPool*> pools{nullptr};
 constinit std::atomic<ProcessPool*> current{nullptr};
 
-// The parent's threads are not in the child, and one of them may hold a pool's lock.
+// The child does not have the parent's threads, one of which may hold a pool's lock.
 void ForgetThePools() {
   current.store(nullptr, std::memory_order_relaxed);
   pools.store(nullptr, std::memory_order_relaxed);

@@ -1,47 +1,48 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberBlocking: calls what blocks its thread (getaddrinfo, a file, a client library that knows nothing of fibers)
+// FiberBlocking: runs code that blocks its thread (getaddrinfo, a file, a client library that knows nothing of fibers)
 // without blocking a worker. The call runs on a thread of a bounded pool; only the calling fiber waits.
 // Sample:
 //   const int fd = FiberBlocking([&] { return ::open(path, O_RDONLY); });       // errno is the call's
 //   auto row = FiberBlocking([&] { return database.Fetch(key); });              // exceptions arrive here
 //   std::optional<Answer> answer = FiberBlocking([q = std::move(query)] { return Ask(q); }, 2s);  // owns q
 //
-// f is taken by value, moved or copied, as by std::thread and std::async, and called once; std::ref(f) lends it. The
-// call owns it until f has ended. What f refers to is the caller's business:
+// f is taken by value, as by std::thread and std::async, and called once; std::ref(f) lends it. The call owns it until
+// f has ended. The caller must keep alive what f refers to:
 //
-//                          FiberBlocking(f)                   FiberBlocking(f, deadline), FiberBlockingInterruptibly()
-//      returns when        f has ended, always                f has ended, or the time is up
+//                          FiberBlocking(f)                   FiberBlocking(f, deadline)
+//      returns when        f has ended, always                f has ended, the time is up, or the wait is cancelled
 //      f may refer to      the caller's locals                what lives on when the caller has gone: f may run on
 //                                                             (capture by value, or a std::shared_ptr)
 //      result              f's: void, move-only, a reference  optional (bool if f returns nothing): no value: given up
 //      in a plain thread   runs f in place                    waits for a thread of the pool, as a fiber does
 //      f is kept           on the caller's stack              on the heap
 //
-// A reference must not be to a part of f, which is gone when the call returns: lend f with std::ref then.
+// A returned reference must not refer to a part of f, which is destroyed when the call returns; lend f with std::ref
+// then.
 //
-// A call that is given up before it has begun never runs. One that runs cannot be stopped: it goes on, on its thread of
-// the pool, and its result is destroyed there (an exception is logged). As many such calls as there are threads stop
-// the pool until they end: give f a time limit of its own where it can have one (BlockingCounts::abandoned).
+// A call given up before it has begun never runs. One that runs cannot be stopped: it goes on on its thread of the
+// pool, and its result is destroyed there (an exception is logged). As many such calls as there are threads block the
+// pool until they end, so give f a time limit of its own where possible (BlockingCounts::abandoned).
 //
-// The pool (blocking_pool.h): at most --fiber_blocking_threads threads, made when needed; beyond that calls wait in a
-// queue of --fiber_blocking_queue_size, and beyond that callers wait for room. When the system gives no thread at all
-// it is logged and tried again until there is one. Nothing is lost, and no worker waits.
+// The pool (blocking_pool.h) has at most --fiber_blocking_threads threads, made when needed. Further calls wait in a
+// queue of --fiber_blocking_queue_size, and further callers wait for room. If the system refuses every thread, that is
+// logged and tried again. Nothing is lost, and no worker waits.
 //
-// f runs as a part of the calling fiber's work: in its execution context, with its errno (who reads that after the call
-// includes weft/context/switch_safe_errno.h). It is not in a fiber: FiberLocals are the thread's own, fibers that it
-// starts go to any group. It may use all that a plain thread may (FiberMutex, FiberChannel ...), but may not end its
-// thread (pthread_exit). f may wait for other blocking calls only as long as there are more threads than calls that
-// wait so.
+// f runs as part of the calling fiber's work: in its execution context, with its errno (to read that after the call,
+// include weft/context/switch_safe_errno.h). But it runs outside of fibers: FiberLocals are the thread's own, and
+// fibers that it starts go to any group. It may use all that a plain thread may (FiberMutex, FiberChannel ...), but may
+// not end its thread (pthread_exit). f may wait for other blocking calls only while the pool has more threads than
+// calls that wait so.
 //
 // Who may call: any fiber and any thread. Switches.
 // Memory ordering: what the caller did before is visible to f; what f did is visible to the caller afterwards.
-// The end: TerminateRuntime() waits for fibers in FiberBlocking as for all others. An unfinished one stays parked
-// for ever, and its f, should it end, does no harm. The pool belongs to the process and not to the runtime: the next
-// runtime goes on with it (with another one, if its options are others; the former ends what it has); its threads end
-// when idle, and need not have ended when the process exits. In a forked child there is a new pool: calls under way
-// stay in the parent. (f itself may fork, to exec.)
+// The end: TerminateRuntime() waits for fibers in FiberBlocking as for all others. An unfinished one stays parked for
+// ever, and the end of its f does no harm. The pool belongs to the process and not to the runtime. The next runtime
+// uses it too; with other options it gets another one, and the former finishes its calls. Threads end when idle, and
+// may still exist when the process exits. A forked child gets a new pool; calls under way stay in the parent. (f itself
+// may fork, to exec.)
 #ifndef WEFT_IO_FIBER_BLOCKING_H_
 #define WEFT_IO_FIBER_BLOCKING_H_
 
@@ -56,20 +57,21 @@
 #include "weft/base/deadline.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/blocking_pool.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_state.h"
 
 namespace weft {
 
 namespace io {
 
-// The pool of the process, as fiber::Options says; made when it is asked for first. Any thread.
+// The pool of the process, as fiber::Options say; made at the first call. Any thread.
 BlockingPool& ProcessBlockingPool();
 
 namespace detail {
 
 void LogAbandonedException(const std::exception_ptr& exception) noexcept;
 
-// What a call came to: R, a reference, nothing, or an exception.
+// The outcome of a call: R, a reference, nothing, or an exception.
 template <class R>
 class CallResult {
  public:
@@ -109,7 +111,7 @@ class CallResult {
   std::exception_ptr exception_;
 };
 
-// Lies on the stack of its caller, which waits until it has run.
+// Lies on its caller's stack, since the caller waits until it has run.
 template <class F>
 class StackCall final : public BlockingCall {
  public:
@@ -127,7 +129,7 @@ class StackCall final : public BlockingCall {
   CallResult<Result> result_;
 };
 
-// On the heap: it may run when its caller has gone.
+// Lies on the heap, since it may run when its caller has gone.
 template <class F>
 class HeapCall final : public BlockingCall {
  public:
@@ -151,14 +153,14 @@ class HeapCall final : public BlockingCall {
 template <class F>
 using OwnedResult = std::invoke_result_t<std::decay_t<F>>;
 
-// bool: it has run.
+// bool: whether it has run.
 template <class F>
 using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
                                          std::optional<std::remove_cv_t<std::decay_t<OwnedResult<F>>>>>;
 
 }  // namespace detail
 
-// The calls below, in a given pool. For tests and for other pools than the process's.
+// As FiberBlocking(), in a given pool. For tests, and for other pools than the process's.
 
 template <class F>
 std::invoke_result_t<std::decay_t<F>> RunBlocking(BlockingPool& pool, F&& f) {
@@ -178,7 +180,7 @@ template <class F>
   auto call = std::make_unique<Call>(std::forward<F>(f));
   const synchronization::WaitResult waited = pool.Execute(call.get(), interruptible, deadline);
   if (waited != synchronization::WaitResult::kNotified) {
-    static_cast<void>(call.release());  // It is not ours any more.
+    static_cast<void>(call.release());  // We do not own it any more.
   } else if constexpr (std::is_void_v<typename Call::Result>) {
     call->Take();
     *result = true;
@@ -190,7 +192,7 @@ template <class F>
 
 }  // namespace io
 
-// Runs f() where it may block, and returns what it returns.
+// Runs f() where it may block, and returns its result.
 template <class F>
 std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   if (!IsRunningInFiberWorker()) {
@@ -200,26 +202,17 @@ std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up when the deadline passes: f may then run on, and must not refer to the caller's locals. No
-// value (false, if f returns nothing): given up.
+// The same, but gives up when the deadline passes, or the caller is cancelled (a cancellation point): f may then run
+// on, and must not refer to the caller's locals. No value (false, if f returns nothing): given up.
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};
-  static_cast<void>(io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), &result,
-                                    synchronization::Interruptible::kNo, deadline));
+  synchronization::CheckInterrupted(io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), &result,
+                                                    synchronization::Interruptible::kYes, deadline));
   return result;
 }
 
-// For the layers above: a call that synchronization::InterruptWait() can end, too. kNotified: *result has a value
-// (is true).
-template <class F>
-[[nodiscard]] synchronization::WaitResult FiberBlockingInterruptibly(F&& f, io::detail::LimitedResult<F>* result,
-                                                                     Deadline deadline = {}) {
-  return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), result, synchronization::Interruptible::kYes,
-                         deadline);
-}
-
-// What the pool that was used last does and has done; all 0 if there was none yet. Any thread.
+// The counts of the pool that was used last; all 0 if there was none yet. Any thread.
 io::BlockingCounts GetFiberBlockingCounts() noexcept;
 
 }  // namespace weft

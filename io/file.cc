@@ -81,7 +81,7 @@ ReadFileResult ReadFileHere(const char* path, std::size_t max_size) {
   }
 
   ReadFileResult result;
-  // One byte more than its size, to see its end in the same call; it may also have grown, or not report its size.
+  // One byte more than its size, to see its end in the same call. It may have grown, or not report its size.
   std::size_t piece = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : kPiece;
   for (;;) {
     const std::size_t before = result.data.size();

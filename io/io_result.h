@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// IoResult: what a read or a write came to.
+// IoResult: the result of a read or a write.
 //
 // Errors are std::error_code of the generic category, so that they compare with std::errc:
 //   timed_out             the deadline has passed
-//   operation_canceled    the descriptor was closed, before or meanwhile
-//   interrupted           synchronization::InterruptWait() ended the wait (cancellation)
-//   others                what the kernel said (connection_reset, broken_pipe ...)
+//   operation_canceled    the descriptor was closed, before or meanwhile; or the fiber is in a cancelled scope and
+//                         would have had to wait (sync/cancel_scope.h)
+//   others                the kernel's error (connection_reset, broken_pipe ...)
 #ifndef WEFT_IO_IO_RESULT_H_
 #define WEFT_IO_IO_RESULT_H_
 
@@ -17,7 +17,7 @@
 namespace weft::io {
 
 struct IoResult {
-  std::size_t bytes = 0;  // done, also where an error came after them
+  std::size_t bytes = 0;  // transferred, even if an error followed
   std::error_code error;
 
   bool ok() const noexcept { return !error; }

@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// PollUntil: poll(2) with a deadline, for threads that are no workers. Blocks the thread; a deadline that has passed,
-// however long ago, makes it a look.
+// PollUntil: poll(2) with a deadline, for plain threads. Blocks the thread; with a deadline that has passed it only
+// looks.
 #ifndef WEFT_IO_POLL_UNTIL_H_
 #define WEFT_IO_POLL_UNTIL_H_
 
@@ -18,7 +18,7 @@
 
 namespace weft::io {
 
-// How many are ready; 0: the deadline has passed; below: minus an errno, not EINTR.
+// Returns how many are ready; 0: the deadline has passed; below 0: minus an errno, but not EINTR.
 inline int PollUntil(pollfd* polled, nfds_t count, Deadline deadline) noexcept {
   for (;;) {
     const std::chrono::nanoseconds wait = deadline.remaining();

@@ -24,8 +24,7 @@
 namespace weft::io {
 namespace {
 
-// The first I/O makes the thread, perhaps on a worker that is bound to its CPU. It may run where the process's first
-// thread may.
+// The first I/O makes the thread, perhaps on a worker bound to a CPU. Lets it run where the process's first thread may.
 void BindWhereTheProcessMayRun() {
   cpu_set_t cpus;
   if (::sched_getaffinity(::getpid(), sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(0, sizeof(cpus), &cpus);
@@ -37,10 +36,10 @@ struct State {
   int epoll = -1;                                            // The thread sleeps in it.
 };
 
-// The process's; never destroyed. nullptr: not made yet.
+// Of the process, never destroyed. nullptr: not made yet.
 constinit std::atomic<State*> state{nullptr};
 
-// The parent's thread is not in the child, and may hold the lock.
+// The child does not have the parent's thread, which may hold the lock.
 void ForgetTheState() { state.store(nullptr, std::memory_order_relaxed); }
 
 [[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetTheState);
@@ -68,7 +67,7 @@ void RunWatchdog(State* of_process, int epoll) {
   }
 }
 
-// Returns the epoll descriptor that the thread sleeps in; -1: *error.
+// Returns the epoll descriptor in which the thread sleeps; -1: *error says why.
 int StartThread(State* of_process, std::error_code* error) {
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) {
@@ -93,7 +92,7 @@ bool PollWatchdog::Add(Client* client, int* watchdog, std::error_code* error) {
   if (of_process.epoll < 0) of_process.epoll = StartThread(&of_process, error);
   if (of_process.epoll < 0) return false;
   const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-  // Edge-triggered: each expiry is reported once, and nobody reads the timer.
+  // Edge-triggered: each expiry is reported once, although no thread reads the timer.
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.fd = timer}};
   if (timer >= 0 && ::epoll_ctl(of_process.epoll, EPOLL_CTL_ADD, timer, &event) == 0) {
     of_process.clients[timer] = client;

@@ -3,37 +3,36 @@
 //
 // Internal: not promised to users.
 //
-// PollerLease: which worker of a group polls (leader and followers), and that none sleeps for long while nobody does.
+// PollerLease: decides which worker of a group polls (leader and followers), and that none sleeps for long while none
+// polls.
 //
 // One worker at a time holds the lease, and polls. A worker that goes to sleep tries to take it, and then waits in the
-// poll instead of on its parker. When it leaves with fibers to run it does not wake another to take its place: it will
-// most often be back within microseconds, and a wake-up per request would cost as much as the request. Instead a
-// watchdog is started: a timer that finds out whether somebody has polled since. Only if not, and if a worker sleeps,
-// that one is woken and polls.
+// poll instead of on its parker. When it leaves with fibers to run it wakes no replacement: it is mostly back within
+// microseconds, and a wake-up per request would cost as much as the request. Instead it starts a watchdog, a timer that
+// checks whether a worker has polled since. If none has, and a worker sleeps, the watchdog wakes that worker to poll.
 //
 //   holder leaves                worker goes to sleep         the watchdog, when its time has come
 //   -------------                --------------------         ------------------------------------
 //   held_ = no                   own sleeper bit
 //   full fence                   full fence                    polled since the last time: start again
-//   nobody sleeps: done          held_: yes: its parker        nobody polls, one sleeps: wake it, start again
+//   no worker sleeps: done       held_: yes: its parker        none polls, one sleeps: wake it, start again
 //   watchdog_on_, or start it                                  else: watchdog_on_ = no, full fence, look again
 //
 // Invariants
 //   PL1  At most one worker is between TryEnter() and Leave().
-//   PL2  As long as nobody polls, a worker sleeps and something is waited for, the watchdog is on (as soon as whoever
-//        made it so has passed its fence). Of each pair of fences one comes first, and the other side sees what stands
+//   PL2  While no worker polls, one sleeps and something is waited for, the watchdog is on (once the thread that made
+//        it so has passed its fence). One of each pair of fences comes first, and the other side sees what was stored
 //        before it.
-//   PL3  Where nobody has polled since its last time, and somebody polls or all workers are busy, the watchdog goes
-//        out: an idle process is left alone.
-// A busy worker that looks without waiting takes the lease, too, for the moment. Registered(): any thread, after
+//   PL3  The watchdog goes off if no worker has begun to poll since its last check, and one polls or all are busy. So
+//        it lets an idle process sleep.
+// A busy worker that polls without waiting also takes the lease for that time. Registered(): any thread, after
 // something to wait for was added. OnWatchdog(): the watchdog.
 //
-// `somebody_sleeps` says whether a worker of the group does.
+// somebody_sleeps() says whether a worker of the group sleeps.
 // Proven in tests/model/poller_lease_model.cc.
 // Rejected: two workers that wait in the poll (the kernel wakes the second whenever something becomes ready while the
-// first is out: with one connection and two workers half as many round trips a second); waking a sleeper as
-// replacement at each leave (Netty's and Go's way costs them the same); a poll thread of its own (two more switches per
-// request).
+// first is out: half as many round trips a second with one connection and two workers); waking a replacement at each
+// leave (costs the same, as Netty and Go do); a thread that only polls (two more switches per request).
 #ifndef WEFT_IO_POLLER_LEASE_H_
 #define WEFT_IO_POLLER_LEASE_H_
 
@@ -48,16 +47,16 @@ class PollerLease {
  public:
   enum class WatchdogResult { kOff, kGoOn, kWakeAndGoOn };
 
-  // A worker; before it sleeps it has announced that, with a full fence.
+  // A worker. If it goes to sleep, it has announced that, with a full fence.
   [[nodiscard]] bool TryEnter() noexcept {
     if (waited_for_.load(std::memory_order_relaxed) == 0) return false;  // The fence orders it (PL2).
     std::uint32_t nobody = 0;
     if (held_.load(std::memory_order_relaxed) != 0) return false;
-    // acquire: what the last holder has done to the poller's own data. Pairs with the release in Leave().
+    // acquire: what the last holder did to the poller's data. Pairs with the release in Leave().
     if (!held_.compare_exchange_strong(nobody, 1, std::memory_order_acquire, std::memory_order_relaxed)) {
       return false;
     }
-    // relaxed: written by the holder only; the watchdog compares.
+    // relaxed: only the holder writes it, and the watchdog only compares.
     visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
   }
@@ -71,7 +70,7 @@ class PollerLease {
     return NeedsWatchdog(somebody_sleeps);
   }
 
-  // Any thread: there is one thing more to wait for. True: the caller must start the watchdog.
+  // Any thread: there is one more thing to wait for. True: the caller must start the watchdog.
   template <class SomebodySleeps>
   [[nodiscard]] bool Registered(SomebodySleeps&& somebody_sleeps) noexcept {
     waited_for_.fetch_add(1, std::memory_order_relaxed);
@@ -83,7 +82,7 @@ class PollerLease {
   // The watchdog, one thread, when its timer fires.
   template <class SomebodySleeps>
   [[nodiscard]] WatchdogResult OnWatchdog(SomebodySleeps&& somebody_sleeps) noexcept {
-    // Not off at once where somebody polls: the next one to leave would have to start it again.
+    // While workers poll it stays on: else the next one to leave would have to start it again.
     if (const std::uint32_t visits = visits_.load(std::memory_order_relaxed);
         visits != seen_visits_.load(std::memory_order_relaxed)) {
       seen_visits_.store(visits, std::memory_order_relaxed);
@@ -115,16 +114,16 @@ class PollerLease {
         watchdog_on_.exchange(1, std::memory_order_relaxed) != 0) {
       return false;
     }
-    // Ours until the watchdog's timer is started.
+    // Only we use seen_visits_ until the watchdog's timer starts.
     seen_visits_.store(visits_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     return true;
   }
 
   alignas(base::kCacheLineSize) base::Atomic<std::uint32_t> held_{0};
-  base::Atomic<std::uint32_t> waited_for_{0};  // descriptors that are registered, and waits for others
+  base::Atomic<std::uint32_t> waited_for_{0};  // registered descriptors, and waits for others
   base::Atomic<std::uint32_t> watchdog_on_{0};
   base::Atomic<std::uint32_t> visits_{0};
-  base::Atomic<std::uint32_t> seen_visits_{0};  // when the watchdog was started, or looked last
+  base::Atomic<std::uint32_t> seen_visits_{0};  // when the watchdog was started, or last checked
 };
 
 }  // namespace weft::io

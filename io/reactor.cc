@@ -3,15 +3,13 @@
 
 #include "weft/io/reactor.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/fiber_clock.h"
+#include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/sync/wait_queue.h"
@@ -19,16 +17,6 @@
 namespace weft::io {
 
 using scheduling_group::SchedulingGroup;
-
-namespace {
-
-// That have made this process. relaxed: it changes where there is one thread.
-constinit std::atomic<unsigned> forks{0};
-
-[[maybe_unused]] const int at_fork =
-    ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-
-}  // namespace
 
 Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   SchedulingGroup* group = scheduling_group::CurrentGroup();
@@ -43,7 +31,7 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
   std::unique_ptr<Reactor> reactor;
   if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
   if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
-    // From epoll_ctl() EPERM says that the descriptor is a file, from accept() that a firewall took the connection.
+    // EPERM from epoll_ctl() means that the descriptor is a file, from accept() that a firewall took the connection.
     if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
     return nullptr;
   }
@@ -53,9 +41,9 @@ Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
 }
 
 Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
-    : group_(group), engine_(std::move(engine)), forks_(forks.load(std::memory_order_relaxed)) {}
+    : group_(group), engine_(std::move(engine)), forks_(scheduling_group::DrivenGroups::Forks()) {}
 
-bool Reactor::IsTheParents() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
+bool Reactor::IsTheParents() const noexcept { return scheduling_group::DrivenGroups::Forks() != forks_; }
 
 Reactor::~Reactor() {
   if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
@@ -73,17 +61,28 @@ void Reactor::Remove(int fd) noexcept {
   lease_.Unregistered();
 }
 
+namespace {
+
+// RG1, RG3.
+bool Serves(const Reactor* reactor) {
+  if (reactor == nullptr || reactor->is_left()) return false;
+  const SchedulingGroup* const own = scheduling_group::CurrentGroup();
+  return reactor->group() == own || (own != nullptr && !own->driven() && !reactor->group()->driven());
+}
+
+}  // namespace
+
 std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* handler) {
   std::error_code error;
   Reactor* former = reactor_.load(std::memory_order_relaxed);
-  Reactor* reactor = former != nullptr && !former->is_left() ? former : Reactor::OfCurrentGroup(&error);
+  Reactor* reactor = Serves(former) ? former : Reactor::OfCurrentGroup(&error);
   if (reactor == nullptr) return error;
   if (reactor == former) {
     error = former->engine_->Modify(fd, events, handler);
     if (!error) return error;
     former->lease_.Unregistered();  // RG2: close(2) has removed it.
     reactor_.store(former = nullptr, std::memory_order_relaxed);
-    // Else the number is of something that cannot be waited for, or of nothing.
+    // Any other error: the number belongs to something that cannot be waited for, or to nothing.
     if (error != std::errc::no_such_file_or_directory) return error;
     reactor = Reactor::OfCurrentGroup(&error);
     if (reactor == nullptr) return error;
@@ -100,10 +99,7 @@ bool Registration::Remove(int fd) noexcept {
   return reactor != nullptr;
 }
 
-bool Registration::is_served() const noexcept {
-  const Reactor* const reactor = reactor_.load(std::memory_order_relaxed);
-  return reactor != nullptr && !reactor->is_left();
-}
+bool Registration::is_served() const noexcept { return Serves(reactor_.load(std::memory_order_relaxed)); }
 
 Reactor::Counts Reactor::counts() const noexcept {
   return {.waits = waits_.load(std::memory_order_relaxed),
@@ -174,7 +170,7 @@ void Reactor::OnWatchdog() {
     case PollerLease::WatchdogResult::kWakeAndGoOn:
       watchdog_after_ = kNoPollerFor;
       watchdog_wakes_.fetch_add(1, std::memory_order_relaxed);
-      const scheduling_group::OutsideSection section;  // The group is closed when its runtime has ended.
+      const scheduling_group::OutsideSection section;  // The group is closed after its runtime has ended.
       if (!group_->stopping()) group_->WakeToPoll();
       break;
   }

@@ -3,13 +3,17 @@
 //
 // Internal: not promised to users.
 //
-// Registration: the one registration of a descriptor's number, with the reactor of the fiber that waited first.
+// Registration: the registration of a descriptor's number with the reactor of the fiber that waited first.
 //
-// FdSlot and WaitFd() have one each. Its functions are in reactor.cc: public headers include this one, and no reactor.
+// FdSlot and WaitFd() have one each. Its functions are in reactor.cc, so that public headers need not include the
+// reactor.
 //
 // Invariants
-//   RG1  Its events are told by workers that run: Set() moves it from a reactor whose runtime has ended.
-//   RG2  A number that was closed behind our back is another descriptor's: Set() registers that one.
+//   RG1  Running workers report its events: Set() moves it away from a reactor whose runtime has ended.
+//   RG2  If the number was closed unnoticed and belongs to another descriptor, Set() registers that one.
+//   RG3  A reactor of a FiberLoop serves that loop's fibers alone, and they use no other: the loop may end, or not be
+//        driven for a while. Set() moves the registration. So a descriptor is waited for by fibers of one loop, or of
+//        the runtime, at a time.
 #ifndef WEFT_IO_REGISTRATION_H_
 #define WEFT_IO_REGISTRATION_H_
 
@@ -22,19 +26,18 @@ namespace weft::io {
 class EventHandler;
 class Reactor;
 
-// Set, Remove: under a lock of its owner's, which the handler is, too.
+// Set, Remove: under a lock of the owner, which is also the handler.
 class Registration {
  public:
-  // A fiber. `events`, EPOLL... bits, are told to the handler from now on, those that there are already at once. Set
-  // again after an error: it may not be set any more.
+  // A fiber. From now on the handler gets these `events` (EPOLL... bits), and at once those that are there already.
+  // After an error it may be unset: call Set() again.
   [[nodiscard]] std::error_code Set(int fd, std::uint32_t events, EventHandler* handler);
-  // Before the descriptor is closed. The handler may still be told of what was reported before. False: it was not set.
+  // Before the descriptor is closed. The handler may still get events reported before. False: it was not set.
   bool Remove(int fd) noexcept;
 
-  // relaxed, both: changed before and after, not meanwhile, where it matters: while no fiber runs.
+  // relaxed, both: where the answer matters, while no fiber runs, no other thread changes it.
   bool is_set() const noexcept { return reactor_.load(std::memory_order_relaxed) != nullptr; }
-  // Any thread. It is set, with a reactor whose workers run; else Set() is to be called before somebody relies on it
-  // (RG1).
+  // A fiber. Whether it is set with a reactor that serves it. If not, call Set() before relying on it (RG1, RG3).
   bool is_served() const noexcept;
 
  private:

@@ -32,7 +32,7 @@ class Category final : public std::error_category {
   }
 };
 
-// On a thread of the pool.
+// Runs on a thread of the pool.
 ResolveResult Ask(const std::string& host, const std::string& service, ResolveOptions options) {
   addrinfo hints{};
   hints.ai_family = options.family;
@@ -57,16 +57,17 @@ ResolveResult Ask(const std::string& host, const std::string& service, ResolveOp
 ResolveResult detail::Resolve(const std::string& host, const std::string& service, ResolveOptions options,
                               Deadline deadline) {
   std::optional<ResolveResult> result;
-  // Copies: the thread may still ask when the caller has gone.
+  // Copies, since the thread may still ask when the caller has gone.
   const auto ask = [=] { return Ask(host, service, options); };
-  const synchronization::WaitResult waited = FiberBlockingInterruptibly(ask, &result, deadline);
+  const synchronization::WaitResult waited =
+      RunBlocking(ProcessBlockingPool(), ask, &result, synchronization::Interruptible::kYes, deadline);
   switch (waited) {
     case synchronization::WaitResult::kNotified:
       return *std::move(result);
     case synchronization::WaitResult::kTimedOut:
       return {std::make_error_code(std::errc::timed_out), {}};
     case synchronization::WaitResult::kInterrupted:
-      return {std::make_error_code(std::errc::interrupted), {}};
+      return {std::make_error_code(std::errc::operation_canceled), {}};
   }
   return {};  // Not reached.
 }

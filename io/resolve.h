@@ -7,16 +7,15 @@
 //   const io::ResolveResult found = io::ResolveHost("example.com", "443", 2s);
 //   for (const io::SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
 //
-// Any fiber and any thread (which waits for the pool, too); switches. A call that is given up goes on in the pool until
-// the C library's own time-outs end it (resolv.conf: 5 s and 2 attempts for each server, if it does not say otherwise)
-// and holds a thread so long.
+// Any fiber and any thread (which also waits for the pool); switches. A call that is given up holds a thread of the
+// pool until the C library's time-outs end it (resolv.conf; by default 5 s and 2 attempts for each server).
 //
 // Errors
-//   timed_out, interrupted    as in io_result.h
-//   ResolveCategory()         what getaddrinfo() says: EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
+//   timed_out, operation_canceled    as in io_result.h
+//   ResolveCategory()         of getaddrinfo(): EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
 //                             std::errc::resource_unavailable_try_again) ...
-//   others                    of the system, where getaddrinfo() says EAI_SYSTEM
-// Nothing is remembered: two calls ask twice, unless the system has a cache.
+//   others                    of the system, if getaddrinfo() returns EAI_SYSTEM
+// It keeps no cache: two calls ask twice, unless the system has one.
 #ifndef WEFT_IO_RESOLVE_H_
 #define WEFT_IO_RESOLVE_H_
 
@@ -34,12 +33,12 @@ namespace weft::io {
 
 struct ResolveOptions {
   int family = AF_UNSPEC;         // or AF_INET, AF_INET6 only
-  int socket_type = SOCK_STREAM;  // what the service is for: it may have another port as SOCK_DGRAM
+  int socket_type = SOCK_STREAM;  // for SOCK_DGRAM a service may have another port
 };
 
 struct ResolveResult {
   std::error_code error;
-  std::vector<SocketAddress> addresses;  // At least one, unless there was an error.
+  std::vector<SocketAddress> addresses;  // at least one, unless there was an error
 
   bool ok() const noexcept { return !error; }
 };
@@ -52,7 +51,7 @@ namespace detail {
 // `host`: a name, or an address as text. `service`: a port as text, a name of /etc/services, or empty for port 0.
 [[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, Deadline deadline = {});
 
-// A template, so that `{}` alone is not ambiguous: it is no deadline, and the options are the default ones either way.
+// A template, so that `{}` as the third argument is not ambiguous: it means no deadline.
 template <std::same_as<ResolveOptions> Options = ResolveOptions>
 [[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, Options options,
                                         Deadline deadline = {}) {

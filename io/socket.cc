@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "weft/io/descriptor_calls.h"
+
 namespace weft::io {
 
 std::error_code OpenSocket(int family, int type, Descriptor* socket) {
@@ -32,7 +34,7 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     socklen_t size = sizeof(error);
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return -1;
     if (error == 0) {
-      // Woken before it was decided?
+      // No error: is it connected, or was this woken too early?
       sockaddr_storage peer;
       socklen_t length = sizeof(peer);
       if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0) return 0;
@@ -41,7 +43,7 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     errno = error;
     return -1;
   };
-  return socket->Retry(FdSlot::kWrite, 0, connect, deadline).error;
+  return socket->RetryWrite(connect, deadline).error;
 }
 
 std::error_code SetOption(int fd, int level, int option, int value) {

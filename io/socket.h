@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// What the sockets share.
+// Functions that all sockets share.
 #ifndef WEFT_IO_SOCKET_H_
 #define WEFT_IO_SOCKET_H_
 
@@ -15,15 +15,15 @@
 
 namespace weft::io {
 
-// Non-blocking and closed on exec; `type` is SOCK_STREAM or SOCK_DGRAM.
+// Opens a non-blocking socket that exec closes; `type` is SOCK_STREAM or SOCK_DGRAM.
 [[nodiscard]] std::error_code OpenSocket(int family, int type, Descriptor* socket);
 
-// Waits until it is connected. Fiber or thread.
+// Connects and waits until it is connected. Fiber or thread.
 [[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline);
 
 std::error_code SetOption(int fd, int level, int option, int value);
 
-// (none): it is closed, or not connected.
+// (none): the socket is closed, or not connected.
 SocketAddress LocalAddress(const Descriptor& socket);
 SocketAddress PeerAddress(const Descriptor& socket);
 

@@ -41,7 +41,7 @@ SocketAddress::SocketAddress() noexcept : size_(sizeof(sa_family_t)) {
 
 std::optional<SocketAddress> SocketAddress::Parse(std::string_view text) {
   SocketAddress address;
-  const bool has_zero = text.find('\0') != std::string_view::npos;  // Where libc and the kernel would stop reading.
+  const bool has_zero = text.find('\0') != std::string_view::npos;  // libc and the kernel would stop reading there.
   if (text.starts_with(kUnixPrefix)) {
     const std::string_view path = text.substr(kUnixPrefix.size());
     const bool abstract = path.starts_with('@');

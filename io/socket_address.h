@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SocketAddress: where a socket is: an IPv4 or IPv6 address with port, or a Unix socket's path. A value.
+// SocketAddress: the address of a socket: an IPv4 or IPv6 address with port, or a Unix socket's path. A value.
 //
 //     "127.0.0.1:8080"   "[::1]:8080"   "[fe80::1%eth0]:8080"   "unix:/run/x.sock"   "unix:@abstract"
 //
-// Names are for ResolveHost() (io/resolve.h): Parse() asks nobody.
+// Parse() resolves no names: ResolveHost() (io/resolve.h) does.
 #ifndef WEFT_IO_SOCKET_ADDRESS_H_
 #define WEFT_IO_SOCKET_ADDRESS_H_
 
@@ -25,19 +25,19 @@ class SocketAddress {
   // No address: family() is AF_UNSPEC.
   SocketAddress() noexcept;
 
-  // As above; nothing for other text.
+  // Text as above; nullopt for other text.
   static std::optional<SocketAddress> Parse(std::string_view text);
-  // Any address of the machine, IPv4; 127.0.0.1.
+  // 0.0.0.0, which is any address of the machine; 127.0.0.1.
   static SocketAddress AnyIpv4(std::uint16_t port);
   static SocketAddress LoopbackIpv4(std::uint16_t port);
-  // Nothing if it is none of the families above, or too short.
+  // nullopt: it has another family, or is too short.
   static std::optional<SocketAddress> FromSockaddr(const sockaddr* address, socklen_t length);
 
   int family() const noexcept { return storage_.generic.sa_family; }
   bool is_unix() const noexcept { return family() == AF_UNIX; }
   // 0 for a Unix socket.
   std::uint16_t port() const noexcept;
-  // What Parse() takes; "(none)" for no address, "unix:" for a Unix socket without a name.
+  // Text for Parse(); "(none)" for no address, "unix:" for a Unix socket without a name.
   std::string ToString() const;
 
   // For system calls.
@@ -45,7 +45,7 @@ class SocketAddress {
   sockaddr* data() noexcept { return &storage_.generic; }
   socklen_t size() const noexcept { return size_; }
   static constexpr socklen_t kCapacity = sizeof(sockaddr_un);
-  // After the kernel has written to data(). It writes nothing, not even the family, for a peer without a name.
+  // After the kernel has written to data(). For a peer without a name it writes nothing, not even the family.
   void set_size(socklen_t size) noexcept {
     if (size < sizeof(sa_family_t)) {
       *this = SocketAddress();

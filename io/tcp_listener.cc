@@ -10,15 +10,21 @@
 #include <chrono>
 
 #include "weft/base/log.h"
+#include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::io {
+
+using synchronization::Interruptible;
+using synchronization::WaitAccess;
+using synchronization::WaitResult;
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 
-// After so many aborted connections in a row comes a pause: a system call filter may fail every call in this way, and
+// A pause follows so many aborted connections in a row: a system call filter may fail every call in this way, and
 // nothing else would end the loop.
 constexpr unsigned kGonePerPause = 64;
 
@@ -68,7 +74,7 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
   unsigned gone = 0;
   for (;;) {
     const auto accept = [](int fd) -> ssize_t { return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); };
-    const IoResult accepted = descriptor_.Retry(FdSlot::kRead, 0, accept, deadline);
+    const IoResult accepted = descriptor_.RetryRead(0, accept, deadline);
     if (accepted.ok()) {
       *stream = TcpStream(Descriptor(static_cast<int>(accepted.bytes)));
       return {};
@@ -82,7 +88,9 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
     } else {
       return accepted.error;
     }
-    if (closed_->Wait(std::min(deadline, Deadline(pause)))) return ErrnoCode(ECANCELED);
+    // As all of io/: closed or cancelled is an error, and does not throw.
+    const WaitResult paused = WaitAccess::Wait(*closed_, std::min(deadline, Deadline(pause)), Interruptible::kYes);
+    if (paused != WaitResult::kTimedOut) return ErrnoCode(ECANCELED);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
     pause = std::min(pause * 2, kLongestPause);
   }

@@ -4,9 +4,9 @@
 // TcpListener: accepts connections, TCP or Unix. For the usual server there is TcpServer (io/tcp_server.h).
 //
 // Who may call: as io/descriptor.h; several fibers may accept from one listener.
-// Where the process or the system is out of descriptors or memory for another connection, Accept() logs it (once a
-// second), waits a little and tries again: the connections wait in the kernel meanwhile, and those that are open are
-// served. Connections that are gone before they were accepted are passed over.
+// If the process or the system has no descriptors or memory for another connection, Accept() logs it (once a second),
+// waits a little and tries again. Meanwhile new connections wait in the kernel, and open ones are served. Accept()
+// skips connections that have gone before it accepts them.
 #ifndef WEFT_IO_TCP_LISTENER_H_
 #define WEFT_IO_TCP_LISTENER_H_
 
@@ -24,22 +24,22 @@ namespace weft::io {
 class TcpListener {
  public:
   struct Options {
-    // Connections that the kernel keeps until they are accepted; it has a limit of its own (net.core.somaxconn).
+    // Connections that the kernel keeps until they are accepted; its own limit is net.core.somaxconn.
     int backlog = 4096;
-    // Several listeners on one port, each given a share of the connections.
+    // Several listeners on one port, each of which gets a share of the connections.
     bool reuse_port = false;
   };
 
   TcpListener() = default;
 
-  // In place of what it was. Port 0: the kernel chooses (local_address()). A Unix socket's path must not exist.
+  // Replaces its former socket. Port 0: the kernel chooses (local_address()). A Unix socket's path must not exist.
   [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
   // Waits for a connection. Small writes on it go out at once (TCP_NODELAY).
   [[nodiscard]] std::error_code Accept(TcpStream* stream, Deadline deadline = {});
 
-  // Those who accept get operation_canceled. False: it was not open. Any thread.
+  // Fibers in Accept() get operation_canceled. False: it was not open. Any thread.
   bool Close();
   bool IsOpen() const { return descriptor_.IsOpen(); }
   SocketAddress local_address() const;

@@ -10,6 +10,7 @@
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::io {
 
@@ -22,7 +23,9 @@ TcpServer::TcpServer(TcpListener listener, Handler handler, Options options)
 TcpServer::TcpServer(TcpListener listener, Handler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
 
-TcpServer::~TcpServer() { Stop(std::chrono::seconds(0)); }
+TcpServer::~TcpServer() {
+  Shielded([this] { Stop(std::chrono::seconds(0)); });
+}
 
 bool TcpServer::Start() {
   {
@@ -65,7 +68,7 @@ void TcpServer::AcceptAll() {
   }
   std::lock_guard guard(mutex_);
   accepting_ = false;
-  changed_.notify_all();  // Under the lock: Stop() may destroy us when it is free.
+  changed_.notify_all();  // Under the lock, since the server may be destroyed once it is free.
 }
 
 bool TcpServer::WaitForCapacity() {
@@ -98,7 +101,7 @@ void TcpServer::End(Connection* connection) {
 }
 
 void TcpServer::Stop(Deadline drain_until) {
-  // The child has nobody to end them, and a shutdown of a socket would also hit the parent's.
+  // A forked child has no workers to end the handlers, and shutting a socket down would hit the parent's too.
   if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild("TcpServer::Stop");
   std::unique_lock lock(mutex_);
   if (!stopping_) {
@@ -106,7 +109,7 @@ void TcpServer::Stop(Deadline drain_until) {
     listener_.Close();
     changed_.notify_all();
   }
-  // No more are accepted meanwhile: stopping_ is checked under the lock.
+  // No more are added: AcceptAll() checks stopping_ under the lock.
   for (Connection& connection : connections_) connection.stream.ShutdownRead();
   const auto all_ended = [this] { return AllEnded(); };
   if (!changed_.wait(lock, all_ended, drain_until)) {

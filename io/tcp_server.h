@@ -10,15 +10,14 @@
 //     ...
 //     server.Stop(5s);
 //
-// Who may call: Start(), Stop() and the destructor: one fiber or thread at a time, not a handler. counts(),
-// local_address(): anyone.
-// The handler is called by many fibers at the same time. An exception that leaves it is logged and ends that connection
-// only.
+// Who may call: Start(), Stop() and the destructor: one fiber or thread at a time, but not a handler. counts(),
+// local_address(): any.
+// Many fibers call the handler at the same time. An exception that leaves it is logged, and ends only that connection.
 //
-// Stop() is graceful: nothing more is accepted; whoever reads gets what has come and then the end of the stream, so
-// that handlers that wait for a next request end, and others answer the one that they have; when the deadline has
-// passed connections are shut down both ways, so that their handlers fail. It returns when all have returned: a handler
-// that waits for something else than its connection has to be told by its owner.
+// Stop() is graceful. It accepts no more connections. Handlers that read get what has come and then the end of the
+// stream: those that wait for a next request end, and others answer the one that they have. After the deadline it shuts
+// connections down both ways, so that their handlers fail. It returns when all handlers have returned; the owner must
+// end a handler that waits for something else than its connection.
 #ifndef WEFT_IO_TCP_SERVER_H_
 #define WEFT_IO_TCP_SERVER_H_
 
@@ -42,29 +41,30 @@ class TcpServer {
   using Handler = std::function<void(TcpStream&)>;
 
   struct Options {
-    // At most so many at once; more wait in the kernel. 0: no limit.
+    // The most connections at once; more wait in the kernel. 0: no limit.
     std::size_t max_connections = 0;
-    // Asked for each connection, in the fiber that accepts; false: it is reset at once. Empty: all are taken.
+    // Called for each connection, in the fiber that accepts. False: resets it at once. Empty: accepts all.
     std::function<bool()> admit{};
   };
 
   TcpServer(TcpListener listener, Handler handler, Options options);
   TcpServer(TcpListener listener, Handler handler);
-  // Stops without waiting for handlers that could go on.
+  // Stop() with a deadline that has passed.
   ~TcpServer();
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
 
   // Once. False: the runtime starts no more fibers.
   [[nodiscard]] bool Start();
-  // Returns when the last handler has; further calls return at once. Without a deadline no connection is shut down.
+  // Returns when the last handler has returned; further calls return at once. Without a deadline it shuts no connection
+  // down.
   void Stop(Deadline drain_until = {});
 
   SocketAddress local_address() const { return local_address_; }
   struct Counts {
     std::uint64_t accepted = 0;
     std::uint64_t refused = 0;  // by Options::admit, or because no fiber could be started
-    std::size_t open = 0;       // whose handlers run
+    std::size_t open = 0;       // connections whose handlers run
   };
   Counts counts() const;
 
@@ -86,7 +86,7 @@ class TcpServer {
   SocketAddress local_address_;
 
   mutable FiberMutex mutex_;
-  FiberConditionVariable changed_;  // one has ended, or we stop
+  FiberConditionVariable changed_;  // a connection has ended, or the server stops
   base::IntrusiveList<Connection, &Connection::hook> connections_;
   std::size_t open_ = 0;
   bool accepting_ = false;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
 
 namespace weft::io {
@@ -39,7 +40,7 @@ std::error_code TcpStream::Connect(const SocketAddress& address, Deadline deadli
 IoResult TcpStream::ReadSome(void* data, std::size_t size, Deadline deadline) {
   if (size == 0) return OfNothing();
   const auto receive = [&](int fd) { return ::recv(fd, data, size, 0); };
-  return descriptor_.Retry(FdSlot::kRead, size, receive, deadline);
+  return descriptor_.RetryRead(size, receive, deadline);
 }
 
 IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, Deadline deadline) {
@@ -49,7 +50,7 @@ IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, Deadline dea
   const std::size_t size = Total(parts, message.msg_iovlen);
   if (size == 0) return OfNothing();
   const auto receive = [&](int fd) { return ::recvmsg(fd, &message, 0); };
-  return descriptor_.Retry(FdSlot::kRead, size, receive, deadline);
+  return descriptor_.RetryRead(size, receive, deadline);
 }
 
 // The kernel would return EAGAIN without data.
@@ -68,7 +69,7 @@ IoResult TcpStream::ReadAll(void* data, std::size_t size, Deadline deadline) {
 
 IoResult TcpStream::WriteSome(const void* data, std::size_t size, Deadline deadline) {
   const auto send = [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); };
-  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
+  return descriptor_.RetryWrite(send, deadline);
 }
 
 IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, Deadline deadline) {
@@ -76,7 +77,7 @@ IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, Deadline de
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = AtOnce(count);
   const auto send = [&](int fd) { return ::sendmsg(fd, &message, MSG_NOSIGNAL); };
-  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
+  return descriptor_.RetryWrite(send, deadline);
 }
 
 IoResult TcpStream::WriteAll(const void* data, std::size_t size, Deadline deadline) {

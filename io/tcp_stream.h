@@ -10,10 +10,9 @@
 //     char answer[64];
 //     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
-// Who may call what, and what may happen at the same time: as io/descriptor.h. One reads and another writes: fine; two
-// that write at once mix their bytes. Errors: io_result.h. A peer that is gone is an error (broken_pipe,
-// connection_reset), never a SIGPIPE.
-// For Boost.Asio and what is built on its stream concepts there is AsioStream (io/asio_stream.h).
+// Who may call: as io/descriptor.h. One fiber may read while another one writes; two that write at once mix their
+// bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
+// For Boost.Asio and code built on its stream concepts there is AsioStream (io/asio_stream.h).
 #ifndef WEFT_IO_TCP_STREAM_H_
 #define WEFT_IO_TCP_STREAM_H_
 
@@ -35,17 +34,15 @@ namespace weft::io {
 class TcpStream {
  public:
   TcpStream() = default;
-  // Takes over a connected stream socket that is non-blocking.
+  // Takes over a connected, non-blocking stream socket.
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
-  // In place of what it was. The address says whether TCP (without Nagle's delay) or Unix.
+  // Replaces its former connection. The address says whether it is TCP (without Nagle's delay) or Unix.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address, Deadline deadline = {});
 
-  // Until ReadSome() may be worth a try: bytes, the end or an error. For those who want no buffer while they wait.
-  [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {}) {
-    return descriptor_.WaitReady(FdSlot::kRead, deadline);
-  }
-  // What there is, at least one byte; 0 bytes without an error: the peer has finished, or there was no room.
+  // Waits until ReadSome() may be worth a try: for bytes, the end or an error. No buffer is needed meanwhile.
+  [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {}) { return descriptor_.WaitReadable(deadline); }
+  // Reads what is there, at least one byte. 0 bytes without an error: the peer has finished, or there was no room.
   [[nodiscard]] IoResult ReadSome(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadSome(std::span<char> room, Deadline deadline = {}) {
     return ReadSome(room.data(), room.size(), deadline);
@@ -54,7 +51,7 @@ class TcpStream {
     return ReadSome(room.data(), room.size(), deadline);
   }
   [[nodiscard]] IoResult ReadSome(const iovec* parts, std::size_t count, Deadline deadline = {});
-  // Until `size` bytes are there. Fewer without an error: the peer has finished.
+  // Reads until it has `size` bytes. Fewer without an error: the peer has finished.
   [[nodiscard]] IoResult ReadAll(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadAll(std::span<char> room, Deadline deadline = {}) {
     return ReadAll(room.data(), room.size(), deadline);
@@ -63,22 +60,22 @@ class TcpStream {
     return ReadAll(room.data(), room.size(), deadline);
   }
 
-  // What there is room for, at least one byte (0 only of nothing).
+  // Writes what the kernel has room for, at least one byte (0 only if size is 0).
   [[nodiscard]] IoResult WriteSome(const void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult WriteSome(const iovec* parts, std::size_t count, Deadline deadline = {});
-  // All of it, or an error; `bytes` says how much was written then.
+  // Writes all, or returns an error and in `bytes` how much was written.
   [[nodiscard]] IoResult WriteAll(const void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult WriteAll(std::string_view text, Deadline deadline = {}) {
     return WriteAll(text.data(), text.size(), deadline);
   }
-  // `parts` is used up: what is left of it is what was not written.
+  // Changes `parts`: afterwards they describe what was not written.
   [[nodiscard]] IoResult WriteAll(iovec* parts, std::size_t count, Deadline deadline = {});
 
-  // The peer reads to the end of what was written; reading goes on.
+  // The peer reads what was written, then the end. Reading goes on.
   std::error_code ShutdownWrite();
   // Readers get what has come, then the end. Any thread.
   std::error_code ShutdownRead();
-  // Both ways, and readers and writers get the end or an error; the descriptor stays open. Any thread.
+  // Both ways: readers and writers get the end or an error. The descriptor stays open. Any thread.
   std::error_code Shutdown();
   // Discards what the kernel has not sent, and tells the peer connection_reset.
   void Reset();
@@ -86,7 +83,7 @@ class TcpStream {
   bool Close() { return descriptor_.Close(); }
   bool IsOpen() const { return descriptor_.IsOpen(); }
 
-  // TCP only: whether small writes go out at once (they do, unless told otherwise).
+  // TCP only: whether small writes go out at once, which is the default.
   std::error_code SetNoDelay(bool no_delay);
 
   // (none) if it is not connected.

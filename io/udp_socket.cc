@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
 
 namespace weft::io {
@@ -26,7 +27,7 @@ std::error_code UdpSocket::Connect(const SocketAddress& address) {
 
 IoResult UdpSocket::SendTo(const void* data, std::size_t size, const SocketAddress& to, Deadline deadline) {
   const auto send = [&](int fd) { return ::sendto(fd, data, size, MSG_NOSIGNAL, to.data(), to.size()); };
-  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
+  return descriptor_.RetryWrite(send, deadline);
 }
 
 IoResult UdpSocket::ReceiveFrom(void* data, std::size_t size, SocketAddress* from, bool* truncated, Deadline deadline) {
@@ -39,7 +40,7 @@ IoResult UdpSocket::ReceiveFrom(void* data, std::size_t size, SocketAddress* fro
     message.msg_namelen = from != nullptr ? SocketAddress::kCapacity : 0;
     return ::recvmsg(fd, &message, 0);
   };
-  const IoResult result = descriptor_.Retry(FdSlot::kRead, 0, receive, deadline);
+  const IoResult result = descriptor_.RetryRead(0, receive, deadline);
   if (result.ok() && from != nullptr) from->set_size(message.msg_namelen);
   if (truncated != nullptr) *truncated = result.ok() && (message.msg_flags & MSG_TRUNC) != 0;
   return result;
@@ -47,7 +48,7 @@ IoResult UdpSocket::ReceiveFrom(void* data, std::size_t size, SocketAddress* fro
 
 IoResult UdpSocket::Send(const void* data, std::size_t size, Deadline deadline) {
   const auto send = [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); };
-  return descriptor_.Retry(FdSlot::kWrite, 0, send, deadline);
+  return descriptor_.RetryWrite(send, deadline);
 }
 
 SocketAddress UdpSocket::local_address() const { return LocalAddress(descriptor_); }

@@ -3,7 +3,7 @@
 //
 // UdpSocket: datagrams, of UDP or of a Unix socket.
 //
-// Who may call, what may happen at the same time, errors: as io/descriptor.h and io_result.h.
+// Who may call, and concurrency: as io/descriptor.h. Errors: as io_result.h.
 #ifndef WEFT_IO_UDP_SOCKET_H_
 #define WEFT_IO_UDP_SOCKET_H_
 
@@ -19,12 +19,12 @@ namespace weft::io {
 
 class UdpSocket {
  public:
-  // In place of what it was: receives what is sent to `address`; port 0: the kernel chooses.
+  // Replaces its former socket. Receives datagrams sent to `address`; port 0: the kernel chooses.
   [[nodiscard]] std::error_code Bind(const SocketAddress& address);
-  // Opens it if it was not bound. From now on it sends to `address` and receives from there only.
+  // Opens the socket if it was not bound. From now on it sends to `address`, and receives only from there.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address);
 
-  // One datagram each. Received: what does not fit into `size` is lost, and *truncated, unless null, says so.
+  // One datagram each. What does not fit into `size` when received is lost, and *truncated, if not null, says so.
   [[nodiscard]] IoResult SendTo(const void* data, std::size_t size, const SocketAddress& to, Deadline deadline = {});
   [[nodiscard]] IoResult ReceiveFrom(void* data, std::size_t size, SocketAddress* from, bool* truncated,
                                      Deadline deadline = {});

@@ -45,7 +45,7 @@ WaitFdResult PollOnce(int fd, std::uint32_t events, Deadline deadline) {
   return {polled.revents, {}};
 }
 
-// What is known of a descriptor's number. Never given back.
+// The waiters of a descriptor's number. Never freed.
 class ForeignFd final : public EventHandler {
  public:
   [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, Deadline deadline);
@@ -78,12 +78,12 @@ class ForeignFd final : public EventHandler {
   synchronization::WaitQueue queue_;
   std::uint32_t count_ = 0;   // of events
   std::uint32_t last_ = 0;    // the last one
-  std::uint32_t wanted_ = 0;  // since, by those who have registered or are about to
+  std::uint32_t wanted_ = 0;  // asked for since then, by waiters that have registered or are about to
 };
 
 std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
   const std::error_code error = registration_.Set(fd, events | EPOLLONESHOT, this);
-  // There is another handler: ours is not.
+  // Another handler is registered.
   return error == std::errc::file_exists ? ErrnoCode(EBUSY) : error;
 }
 
@@ -128,8 +128,11 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
       queue_.unlock();
     } else {
       const WaitResult result = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kYes);
-      if (result == WaitResult::kTimedOut) return LookOnceMore(fd, wanted, closes);
-      if (result == WaitResult::kInterrupted) return {0, ErrnoCode(EINTR)};
+      if (result != WaitResult::kNotified) {
+        const WaitFdResult last = LookOnceMore(fd, wanted, closes);
+        const bool cancelled = result == WaitResult::kInterrupted && last.error == std::errc::timed_out;
+        return cancelled ? WaitFdResult{0, ErrnoCode(ECANCELED)} : last;
+      }
       events = waiter.tag;
     }
     if (events == kClosed) return {0, ErrnoCode(ECANCELED)};
@@ -137,9 +140,10 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
   }
 }
 
-// The time is over, but the reactor may not have told yet what has come before: the last word is the kernel's.
+// The time has passed, or the wait was cancelled, but the reactor may not have reported an earlier event yet: ask the
+// kernel.
 WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes) {
-  std::lock_guard guard(mutex_);  // Nobody closes it meanwhile.
+  std::lock_guard guard(mutex_);  // So that CloseFd() does not close it meanwhile.
   if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};
   return PollOnce(fd, wanted, std::chrono::seconds(0));
 }
@@ -180,7 +184,7 @@ class ForeignFds {
   static constexpr std::size_t kChunk = 1024;
   static constexpr std::size_t kChunks = 4096;
 
-  // nullptr: no such number is possible; or there is none yet, and it shall not be made.
+  // nullptr: the number is impossible; or it has none yet, and `make` is false.
   ForeignFd* At(int fd, bool make = true) {
     const auto number = static_cast<std::size_t>(fd);
     if (fd < 0 || number >= kChunk * kChunks) return nullptr;
@@ -211,7 +215,7 @@ class ForeignFds {
 
 WaitFdResult WaitFd(int fd, short events, Deadline deadline) {
   scheduling_group::YieldIfSliceIsOver();
-  // A deadline that has passed already: just a look.
+  // With a deadline that has passed it only looks.
   if (scheduling_group::CurrentFiber() == nullptr || deadline.expired())
     return PollOnce(fd, static_cast<std::uint32_t>(events), deadline);
   ForeignFd* foreign = ForeignFds::Get().At(fd);

@@ -16,21 +16,21 @@
 
 namespace weft::scheduling_group::planning {
 
-// Shares `total`, or as much of it as fits, out in proportion to the capacities. The units that rounding down leaves go
-// to the largest fractions; of equal ones to the first.
+// Shares `total`, or as much of it as fits, out in proportion to the capacities. The units left by rounding down go to
+// the largest fractions, the first of equal ones first.
 inline std::vector<unsigned> Apportion(unsigned total, const std::vector<unsigned>& capacities) {
   const std::uint64_t capacity = std::accumulate(capacities.begin(), capacities.end(), std::uint64_t{0});
   if (total >= capacity) return capacities;
   std::vector<unsigned> shares;
-  std::vector<std::pair<std::uint64_t, std::size_t>> fractions;
+  std::vector<std::pair<std::uint64_t, std::size_t>> order;  // the largest fractions first, of equal ones the first
   for (std::size_t i = 0; i < capacities.size(); ++i) {
     const std::uint64_t share = std::uint64_t{total} * capacities[i];
     shares.push_back(static_cast<unsigned>(share / capacity));
-    fractions.emplace_back(share % capacity, i);
+    order.emplace_back(capacity - share % capacity, i);
   }
   unsigned left = total - std::accumulate(shares.begin(), shares.end(), 0U);
-  std::stable_sort(fractions.begin(), fractions.end(), [](auto& a, auto& b) { return a.first > b.first; });
-  for (std::size_t i = 0; left > 0; ++i, --left) ++shares[fractions[i].second];
+  std::sort(order.begin(), order.end());
+  for (std::size_t i = 0; left > 0; ++i, --left) ++shares[order[i].second];
   return shares;
 }
 

@@ -14,7 +14,7 @@
 namespace weft::scheduling_group::planning {
 namespace {
 
-// What is bad about groups, the weightiest first.
+// The faults of groups, the weightiest first.
 struct Cost {
   unsigned missing = 0;     // workers below or above the sizes of GP1
   unsigned straddling = 0;  // groups against GP7
@@ -53,7 +53,7 @@ class RowCutter {
         workers += row_[i].workers;
         if (i + 1 < j && (workers > sizes_.max || row_[i].alone || row_[j - 1].alone)) break;
         const Cost cost = best[i] + CostOf(i, j, workers);
-        // Only if better: of equal ways, take the one whose larger groups come first.
+        // Only if better, so that of equal ways the one wins whose larger groups come first.
         if (i + 1 == j || cost < best[j]) std::tie(best[j], from[j]) = std::pair(cost, i);
       }
     }
@@ -114,26 +114,40 @@ enum class Order {
 };
 constexpr Order kOrders[] = {Order::kFalling, Order::kZigzag, Order::kSpread};
 
-template <typename T, typename SizeOf>
-void Arrange(std::vector<T>* parts, Order order, SizeOf size_of) {
-  std::stable_sort(parts->begin(), parts->end(), [&](const T& a, const T& b) { return size_of(a) > size_of(b); });
-  std::vector<std::pair<double, std::size_t>> places;
-  const std::size_t count = parts->size();
-  for (std::size_t i = 0; i < count && order != Order::kFalling; ++i) {
+// The order in which to put parts of these sizes: indices. Not a template, for small code; nor std::stable_sort(): the
+// second of each pair decides between equal ones.
+std::vector<std::size_t> Arrangement(const std::vector<unsigned>& sizes, Order order) {
+  const std::size_t count = sizes.size();
+  std::vector<std::pair<double, std::size_t>> sorted;
+  sorted.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) sorted.emplace_back(-static_cast<double>(sizes[i]), i);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::size_t> indices(count);
+  for (std::size_t i = 0; i < count; ++i) indices[i] = sorted[i].second;
+  if (order == Order::kFalling) return indices;
+  for (std::size_t i = 0; i < count; ++i) {
     if (order == Order::kZigzag) {
-      places.emplace_back(i < (count + 1) / 2 ? 2 * i : 2 * (count - i) - 1, i);
+      sorted[i] = {i < (count + 1) / 2 ? 2 * i : 2 * (count - i) - 1, i};
       continue;
     }
-    const auto of_size = [&](const T& part) { return size_of(part) == size_of((*parts)[i]); };
-    const auto first = std::find_if(parts->begin(), parts->end(), of_size) - parts->begin();
-    const auto equal = std::count_if(parts->begin(), parts->end(), of_size);
-    places.emplace_back((static_cast<double>(i) - static_cast<double>(first) + 0.5) / static_cast<double>(equal), i);
+    const unsigned size = sizes[indices[i]];
+    const auto first = std::count_if(sizes.begin(), sizes.end(), [&](unsigned other) { return other > size; });
+    const auto equal = std::count(sizes.begin(), sizes.end(), size);
+    sorted[i] = {(static_cast<double>(i) - static_cast<double>(first) + 0.5) / static_cast<double>(equal), i};
   }
-  if (places.empty()) return;
-  std::sort(places.begin(), places.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::size_t> arranged(count);
+  for (std::size_t i = 0; i < count; ++i) arranged[i] = indices[sorted[i].second];
+  return arranged;
+}
+
+template <typename T, typename SizeOf>
+void Arrange(std::vector<T>* parts, Order order, SizeOf size_of) {
+  std::vector<unsigned> sizes;
+  for (const T& part : *parts) sizes.push_back(size_of(part));
   std::vector<T> arranged;
-  arranged.reserve(count);
-  for (const auto& [place, i] : places) arranged.push_back(std::move((*parts)[i]));
+  arranged.reserve(parts->size());
+  for (const std::size_t i : Arrangement(sizes, order)) arranged.push_back(std::move((*parts)[i]));
   *parts = std::move(arranged);
 }
 
@@ -155,7 +169,7 @@ bool AllEqual(const List& list, SizeOf size_of) {
                      [&](const auto& item) { return size_of(item) == size_of(list.front()); });
 }
 
-// Several orders where sizes differ, since only what is side by side can be one group.
+// Several orders where sizes differ, since only neighbours in the row can be one group.
 std::vector<Row> RowsToTry(const std::vector<Row>& domains) {
   const auto workers_of = [](const Item& item) { return item.workers; };
   std::vector<std::vector<Row>> variants = {domains};

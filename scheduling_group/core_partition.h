@@ -3,12 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// PartitionCores: which cores of a pool, with the workers on them, make up a group.
+// PartitionCores: divides the cores of a pool, with the workers on them, into groups.
 //
-// The third step of the planner (group_plan.h). The cores lie in a row, L3 domain by L3 domain, and the row is cut by a
-// dynamic programme where the sum of the groups' costs is least: sizes against GP1, then groups against GP7, then the
-// number of groups, then unequal sizes. Only what is side by side can be one group, so where sizes differ several
-// orders of the row are tried.
+// The third step of the planner (group_plan.h). The cores lie in a row, L3 domain by L3 domain. Dynamic programming
+// cuts the row where the groups cost least: first sizes against GP1, then groups against GP7, then the number of
+// groups, then unequal sizes. Only neighbours in the row can be one group, so where sizes differ it tries several
+// orders of the row.
 #ifndef WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
 #define WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
 
@@ -18,7 +18,7 @@
 
 namespace weft::scheduling_group::planning {
 
-// How many workers a group should have.
+// The number of workers that a group should have.
 struct GroupSizes {
   unsigned min;
   unsigned max;
@@ -35,7 +35,7 @@ struct Item {
 };
 using Row = std::vector<Item>;
 
-// The groups, each as its pieces in the order of the row. They refer to `pool`, whose workers have been placed.
+// Returns each group as its pieces, in the order of the row. They refer to `pool`, whose workers have been placed.
 std::vector<Row> PartitionCores(const CpuPool& pool, GroupSizes sizes);
 
 }  // namespace weft::scheduling_group::planning

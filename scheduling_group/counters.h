@@ -3,18 +3,18 @@
 //
 // Internal: not promised to users.
 //
-// What the scheduler counts. For users: ReadCounts(), or for all groups of the runtime GetSchedulingCounts() in
-// fiber/runtime.h. Counts begin at 0 when the runtime starts and only grow; rates are differences of two snapshots.
+// What the scheduler counts. Users call ReadCounts(), or for all groups GetSchedulingCounts() in fiber/runtime.h.
+// Counts begin at 0 when the runtime starts and only grow; rates are differences of two snapshots.
 //
-// Each worker counts on a cache line of its own, with plain additions; only what a thread that is no worker of the
-// group does is counted by an atomic addition (stolen_out). A snapshot is not one instant: sums that must be equal
-// (CT1, CT2) are equal when nothing runs.
+// Each worker counts on its own cache line, with plain additions; only what threads outside the group do needs an
+// atomic addition (stolen_out). A snapshot is not one instant: sums that must be equal (CT1, CT2) are so when nothing
+// runs.
 //
 // Invariants
-//   CT1  Each fiber that is begun is finished once: the sums over all workers of `begun` and of `finished` are equal
-//        when no fiber is alive, whichever workers and groups it went through.
-//   CT2  Each fiber stolen is counted by the thief's worker (StealCounts::stolen_in) and by the group it is taken from
-//        (stolen_out_*), in the class of the same distance: the sums over all groups are equal when nothing runs.
+//   CT1  Each fiber begins and finishes once: when no fiber is alive, `begun` and `finished` have the same sum over all
+//        workers.
+//   CT2  The thief's worker (StealCounts::stolen_in) and the group that it came from (stolen_out_*) both count a stolen
+//        fiber, in the class of the same distance: when nothing runs, the sums over all groups are equal.
 #ifndef WEFT_SCHEDULING_GROUP_COUNTERS_H_
 #define WEFT_SCHEDULING_GROUP_COUNTERS_H_
 
@@ -32,18 +32,18 @@ class SchedulingGroup;
 struct WorkerCounts {
   std::uint64_t begun = 0;          // fibers that ran here first
   std::uint64_t finished = 0;       // fibers that ended here
-  std::uint64_t switches = 0;       // times a fiber was entered, or the loop
-  std::uint64_t spins = 0;          // times it began to look for work
-  std::uint64_t sleeps = 0;         // times it went to sleep, also if its last search then found work
-  std::uint64_t wakes = 0;          // times it was woken for work, by a producer or another worker
-  std::uint64_t idle_searches = 0;  // times it had nothing to do and asked whether it is time to steal
-  std::uint64_t peer_takes = 0;     // times it took what another worker of its group had kept: a fiber, or several
-  // Of the queue that the workers of a group share. Not counted in groups of one worker: each fiber is a visit.
-  std::uint64_t queue_visits = 0;  // that brought fibers
+  std::uint64_t switches = 0;       // times it entered a fiber, or its loop
+  std::uint64_t spins = 0;          // times it began to spin
+  std::uint64_t sleeps = 0;         // times it went to sleep, even if its last search then found work
+  std::uint64_t wakes = 0;          // times a producer or another worker woke it for work
+  std::uint64_t idle_searches = 0;  // times it had nothing to do and checked whether it is time to steal
+  std::uint64_t peer_takes = 0;     // times it took fibers that another worker of its group kept at hand
+  // Of the shared queue. Not counted in groups of one worker, where each fiber is a visit.
+  std::uint64_t queue_visits = 0;  // those that brought fibers
   std::uint64_t queue_fibers = 0;  // brought
 };
 
-// What one group has taken from one other.
+// What one group has stolen from another.
 struct StealCounts {
   int group = 0;      // the other
   int distance = 10;  // between their NUMA nodes, as in the ACPI table: 10 is the same node
@@ -55,14 +55,14 @@ struct StealCounts {
 struct GroupCounts {
   int group = 0;
   int node = -1;
-  std::size_t ready = 0;       // fibers that wait for a worker now
-  std::size_t overflowed = 0;  // fibers readied while the run queue was full, since the group was made
+  std::size_t ready = 0;       // fibers that now wait for a worker
+  std::size_t overflowed = 0;  // fibers readied while the run queue was full
   std::vector<WorkerCounts> workers;
   std::vector<StealCounts> steals;          // nearest first
   std::uint64_t stolen_out_same_node = 0;   // fibers taken from it by groups of its node
   std::uint64_t stolen_out_other_node = 0;  // ... by others
 
-  WaitHistogram ready_wait;  // how long fibers that became ready have waited until its workers ran them
+  WaitHistogram ready_wait;  // how long ready fibers waited until its workers ran them
 
   WorkerCounts Sum() const;
 };

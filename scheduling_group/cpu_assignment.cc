@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <set>
 #include <tuple>
+#include <utility>
 
 namespace weft::scheduling_group::planning {
 namespace {
@@ -33,26 +33,33 @@ PlannedGroup MakeGroup(int node, const Row& items) {
 
 // GP8: adds the CPUs without a worker to the groups on the same core, else to those in the same L3 domain.
 void AddSpareCpus(const CpuPool& pool, std::vector<PlannedGroup>* groups) {
-  std::map<int, const Core*> core_of_cpu;
+  std::vector<const Core*> core_of_cpu;  // by os id; nullptr: no CPU of the pool
   for (const Core& core : pool.cores) {
-    for (int cpu : core.cpus) core_of_cpu[cpu] = &core;
-  }
-  std::set<int> planned;
-  std::map<int, std::set<PlannedGroup*>> groups_of_core;
-  std::map<int, std::set<PlannedGroup*>> groups_of_l3;
-  for (PlannedGroup& group : *groups) {
-    planned.insert(group.worker_cpus.begin(), group.worker_cpus.end());
-    for (int cpu : group.worker_cpus) {
-      groups_of_core[core_of_cpu[cpu]->number].insert(&group);
-      groups_of_l3[core_of_cpu[cpu]->l3].insert(&group);
+    for (const int cpu : core.cpus) {
+      const auto index = static_cast<std::size_t>(cpu);
+      if (index >= core_of_cpu.size()) core_of_cpu.resize(index + 1);
+      core_of_cpu[index] = &core;
     }
   }
-  for (const auto& [cpu, core] : core_of_cpu) {
-    if (planned.contains(cpu)) continue;
-    const auto beside = groups_of_core.find(core->number);
-    for (PlannedGroup* group : beside != groups_of_core.end() ? beside->second : groups_of_l3[core->l3]) {
-      group->cpus.push_back(cpu);
-    }
+  const auto core_of = [&](int cpu) { return core_of_cpu[static_cast<std::size_t>(cpu)]; };
+  std::vector<bool> planned(core_of_cpu.size());
+  for (const PlannedGroup& group : *groups) {
+    for (const int cpu : group.worker_cpus) planned[static_cast<std::size_t>(cpu)] = true;
+  }
+  for (std::size_t index = 0; index < core_of_cpu.size(); ++index) {
+    if (core_of_cpu[index] == nullptr || planned[index]) continue;
+    const Core& spare = *core_of_cpu[index];
+    const auto add_where = [&](auto is_near) {
+      bool added = false;
+      for (PlannedGroup& group : *groups) {
+        if (std::none_of(group.worker_cpus.begin(), group.worker_cpus.end(), is_near)) continue;
+        group.cpus.push_back(static_cast<int>(index));
+        added = true;
+      }
+      return added;
+    };
+    if (add_where([&](int cpu) { return core_of(cpu)->number == spare.number; })) continue;
+    add_where([&](int cpu) { return core_of(cpu)->l3 == spare.l3; });
   }
   for (PlannedGroup& group : *groups) {
     std::sort(group.cpus.begin(), group.cpus.end());
@@ -67,11 +74,15 @@ std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>
   made.reserve(groups.size());
   for (const Row& items : groups) made.push_back(MakeGroup(pool.node, items));
   AddSpareCpus(pool, &made);
-  std::stable_sort(made.begin(), made.end(), [](const PlannedGroup& a, const PlannedGroup& b) {
-    return *std::min_element(a.worker_cpus.begin(), a.worker_cpus.end()) <
-           *std::min_element(b.worker_cpus.begin(), b.worker_cpus.end());
-  });
-  return made;
+  std::vector<std::pair<int, std::size_t>> order;  // the lowest planned CPU, and which group
+  for (std::size_t g = 0; g < made.size(); ++g) {
+    order.emplace_back(*std::min_element(made[g].worker_cpus.begin(), made[g].worker_cpus.end()), g);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<PlannedGroup> sorted;
+  sorted.reserve(made.size());
+  for (const auto& [cpu, g] : order) sorted.push_back(std::move(made[g]));
+  return sorted;
 }
 
 }  // namespace weft::scheduling_group::planning

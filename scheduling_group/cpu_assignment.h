@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// AssignCpus: on which CPU each worker of a group runs, and which CPUs the group may use besides (GP8).
+// AssignCpus: the CPU of each worker, and the further CPUs that its group may use (GP8).
 //
 // The fourth step of the planner (group_plan.h).
 #ifndef WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
@@ -17,8 +17,8 @@
 
 namespace weft::scheduling_group::planning {
 
-// The groups of the pool, sorted by their lowest planned CPU; their neighbours are not set yet. `groups` is what
-// PartitionCores() made of `pool`.
+// Returns the pool's groups, sorted by their lowest planned CPU, without neighbours. `groups` is the result of
+// PartitionCores() for `pool`.
 std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>& groups);
 
 }  // namespace weft::scheduling_group::planning

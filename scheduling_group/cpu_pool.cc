@@ -58,7 +58,7 @@ std::vector<CpuPool> ChoosePools(const numa::Topology& topology, std::vector<Cpu
     return cores >= workers || workers < min_size * (chosen.size() + 1);
   };
   while (!pools.empty() && !enough()) {
-    // The largest. Of equal ones the one with near_cpu, then the nearest to the first, then the lowest number.
+    // The largest; among equal ones that with near_cpu, then the nearest to the first, then the lowest number.
     const auto rank = [&](const CpuPool& pool) {
       const int distance = chosen.empty() ? 0 : topology.Distance(chosen.front().node, pool.node);
       return std::tuple(-static_cast<int>(CoreCount(pool)), -static_cast<int>(pool.cpus), !HasCpu(pool, near_cpu),

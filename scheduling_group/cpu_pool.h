@@ -3,11 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// CpuPool: CPUs that a group may share with each other but not with other pools: those of a NUMA node, or all CPUs
-// where NUMA is off.
+// CpuPool: the CPUs that groups are made from: those of one NUMA node, or all CPUs where NUMA is off. No group spans
+// two pools.
 //
 // The first step of the planner (group_plan.h): MakePools() reads the pools from the machine, ChoosePools() picks those
-// that the workers need, ShareWorkers() decides how many workers each of them gets.
+// that the workers need, ShareWorkers() sets the number of workers of each.
 #ifndef WEFT_SCHEDULING_GROUP_CPU_POOL_H_
 #define WEFT_SCHEDULING_GROUP_CPU_POOL_H_
 
@@ -39,8 +39,8 @@ std::vector<CpuPool> MakePools(const numa::Topology& topology, bool numa_off);
 std::vector<CpuPool> ChoosePools(const numa::Topology& topology, std::vector<CpuPool> pools, unsigned workers,
                                  unsigned min_size, int near_cpu);
 
-// Sets CpuPool::workers. Each pool first gets enough for a group (GP1), then one worker a core (GP5), one a CPU (GP3),
-// and then the rest in rounds over all CPUs.
+// Sets CpuPool::workers. Each pool first gets enough for a group (GP1), then one per core (GP5), then one per CPU
+// (GP3); the rest goes in rounds over all CPUs.
 void ShareWorkers(unsigned workers, unsigned min_size, std::vector<CpuPool>* pools);
 
 }  // namespace weft::scheduling_group::planning

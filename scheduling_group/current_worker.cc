@@ -3,7 +3,7 @@
 
 #include "weft/scheduling_group/current_worker.h"
 
-// By this name in current_worker.h. initial-exec: at a fixed distance from the thread pointer.
+// current_worker.h uses this name. initial-exec: at a fixed distance from the thread pointer.
 extern "C" {
 extern constinit thread_local weft::scheduling_group::WorkerBase* weft_current_worker;
 __attribute__((tls_model("initial-exec"), visibility("default"),
@@ -15,7 +15,7 @@ namespace weft::scheduling_group {
 #if !WEFT_WORKER_BY_ASSEMBLER
 WorkerBase* CurrentWorker() noexcept {
   WorkerBase* worker = weft_current_worker;
-  asm volatile("" : "+r"(worker));  // The result may not be inferred by looking into this function (LTO).
+  asm volatile("" : "+r"(worker));  // So that LTO cannot infer the result.
   return worker;
 }
 #endif

@@ -3,12 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// CurrentWorker(): the worker that the calling thread is, if it is one.
+// CurrentWorker(): the calling thread as a worker, if it is one.
 //
-// A fiber may wake up on another thread after any switch, so the answer is good until the next switch only, and the
-// address of a thread_local must never be kept over one: compilers do that when they can see the access. Hence the
-// thread_local is read by an assembler instruction that they may not merge with another one, or, where there is none,
-// by a function that is never inlined.
+// A fiber may go on on another thread after any switch, so the result is valid until the next switch only. The address
+// of a thread_local must never be kept over a switch, but compilers do so when they see the access. Hence an assembler
+// instruction, which compilers may not merge with another one, reads the thread_local, or, on other machines, a
+// function that is never inlined.
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 
@@ -24,7 +24,7 @@ namespace weft::scheduling_group {
 class FiberEntity;
 class SchedulingGroup;
 
-// Which fiber runs on a worker. Its thread writes and reads it, as a plain pointer.
+// The fiber that runs on a worker. Its thread writes and reads it, as a plain pointer.
 class RunningFiber {
  public:
   RunningFiber& operator=(FiberEntity* fiber) noexcept {
@@ -42,16 +42,17 @@ class RunningFiber {
   std::atomic<FiberEntity*> fiber_{nullptr};
 };
 
-// The part of a worker that everybody in this layer may see. Owned by its thread.
+// The part of a worker that all of this layer may see. Owned by its thread.
 struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
   unsigned index = 0;            // in its group
-  PushCountdown push_countdown;  // of the sampler in its worker slot
-  RunningFiber current;          // the fiber that runs on it; nullptr: its own loop does
+  PushCountdown push_countdown;  // belongs to the sampler in its worker slot
+  RunningFiber current;          // the fiber that runs on it; nullptr: its loop
 
+  bool is_driven = false;        // of a driven group (driven_groups.h)
   bool must_not_switch = false;  // an on_exit hook runs, between a switch and its end (W2 in worker.h)
 
-  // What a fiber on this worker may ask of it (worker.cc), for files below it. They switch.
+  // Functions of worker.cc, for files that may not include it. By a fiber on this worker. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
   void (*yield_after_slice)(WorkerBase*) = nullptr;                     // as yield_current, if its slice is over
@@ -67,22 +68,21 @@ struct WorkerBase : context::ThreadState {
 #if WEFT_WORKER_BY_ASSEMBLER
 WEFT_ALWAYS_INLINE WorkerBase* CurrentWorker() noexcept {
   WorkerBase* worker;
-  // weft_current_worker is in current_worker.cc. volatile and "memory": read each time, and not before what precedes it
-  // or after what follows.
+  // weft_current_worker is in current_worker.cc. volatile and "memory": it is read at each call, in program order.
   asm volatile("movq weft_current_worker@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(worker) : : "memory");
   return worker;
 }
 #else
 WEFT_TLS_ACCESSOR WorkerBase* CurrentWorker() noexcept;
 #endif
-// Of the pushes of the calling thread. worker: CurrentWorker().
+// The countdown of the calling thread's pushes. worker: CurrentWorker().
 WEFT_ALWAYS_INLINE PushCountdown& PushCountdownOf(WorkerBase* worker) noexcept {
   return worker != nullptr ? worker->push_countdown : ThisThreadsPushSampler().countdown;
 }
-// A worker, when its thread starts and ends.
+// By a worker, when its thread starts and ends.
 WEFT_TLS_ACCESSOR void SetCurrentWorker(WorkerBase* worker) noexcept;
 
-// Any thread. The fiber that calls; nullptr if the caller is none.
+// Any thread. The calling fiber; nullptr: the caller is not a fiber.
 WEFT_ALWAYS_INLINE FiberEntity* CurrentFiber() noexcept {
   WorkerBase* worker = CurrentWorker();
   return worker != nullptr ? static_cast<FiberEntity*>(worker->current) : nullptr;

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// How a message names a fiber: "fiber 'parser' (id 42)", or "fiber (unnamed) (id 43)".
+// DescribeFiber: names a fiber in messages: "fiber 'parser' (id 42)", or "fiber (unnamed) (id 43)".
 #ifndef WEFT_SCHEDULING_GROUP_DESCRIBE_FIBER_H_
 #define WEFT_SCHEDULING_GROUP_DESCRIBE_FIBER_H_
 

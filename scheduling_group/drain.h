@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Waiting until all fibers of the process are over. For the runtime's end.
+// Waiting until all fibers of the process have ended, for the end of the runtime.
 //
 //   last worker                            waiter
 //   -----------                            ------
@@ -11,7 +11,7 @@
 //   full fence                             full fence
 //   idle: looks for a waiter, wakes it     looks at the number of fibers
 //
-// Either the waiter sees that none is left or the worker sees the waiter.
+// Either the waiter sees that no fiber is left, or the worker sees the waiter.
 // Checked in tests/model/drain_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_DRAIN_H_
 #define WEFT_SCHEDULING_GROUP_DRAIN_H_
@@ -25,7 +25,7 @@
 
 namespace weft::scheduling_group {
 
-// The one that the functions below use is never destroyed: a worker may still be inside Tell() when the waiter has gone
+// The functions below use one that is never destroyed, since a worker may still be in Tell() when the waiter has gone
 // on.
 class DrainWaiter {
  public:
@@ -41,7 +41,7 @@ class DrainWaiter {
       if (deadline.is_none()) {
         parker_.Park();
       } else {
-        (void)base::ParkUntil(&parker_, deadline.time_point());  // Either way we look again.
+        (void)base::ParkUntil(&parker_, deadline.time_point());  // In either case we look again.
       }
     }
     waiting_.store(false, std::memory_order_relaxed);
@@ -62,7 +62,8 @@ class DrainWaiter {
 };
 
 // One plain thread at a time. Waits until at most `unfinished` fibers are alive (those of a former runtime that wait
-// for what never comes). False: the deadline came first.
+// for what never comes); those of FiberLoops do not count, as they end with their loops. False: the deadline came
+// first.
 [[nodiscard]] bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished = 0);
 
 // Workers, each time they find nothing to do.

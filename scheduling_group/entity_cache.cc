@@ -12,8 +12,7 @@
 
 namespace weft::scheduling_group {
 
-// All caches, and the counts of the threads that are gone. Never destroyed, since threads may end after static
-// destructors.
+// All caches, and the counts of ended threads. Never destroyed, since threads may end after static destructors.
 class EntityCaches {
  public:
   void Add(EntityCache* cache) {
@@ -22,10 +21,10 @@ class EntityCaches {
     caches_ = cache;
   }
 
-  // Its thread is the calling one, which ends.
+  // By the cache's thread, which ends.
   void Remove(EntityCache* cache) {
     base::SpinLockGuard guard(lock_);
-    taken_by_the_gone_ += cache->taken_.load(std::memory_order_relaxed);  // Its thread is ours.
+    taken_by_the_gone_ += cache->taken_.load(std::memory_order_relaxed);  // Written by this thread.
     given_back_by_the_gone_ += cache->given_back_.load(std::memory_order_relaxed);
     for (EntityCache** link = &caches_; *link != nullptr; link = &(*link)->next_) {
       if (*link == cache) {
@@ -35,7 +34,7 @@ class EntityCaches {
     }
   }
 
-  // What was given back is read first (EP3 in entity_pool.h).
+  // Reads the counts given back first (EP3 in entity_pool.h).
   std::size_t CountLive() {
     base::SpinLockGuard guard(lock_);
     std::uint64_t given_back = given_back_by_the_gone_;
@@ -61,13 +60,13 @@ class EntityCaches {
 
 namespace {
 
-constexpr std::uint64_t kIdBlock = 4096;  // One shared increment per so many fibers of a thread.
+constexpr std::uint64_t kIdBlock = 4096;  // A thread makes one shared increment per so many fibers.
 
 constinit EntityCaches all_caches;
 constinit std::atomic<std::uint64_t> next_id_block{1};
 
-// Trivial, for speed and to the end of the thread. A thread whose cache has been returned gets a new one if it needs
-// it.
+// Trivial, so that it is fast and lasts to the end of the thread. A thread whose cache was returned gets a new one if
+// it needs one.
 constinit thread_local EntityCache* tls_cache = nullptr;
 
 WEFT_TLS_ACCESSOR void SetCacheOfThread(EntityCache* cache) {
@@ -88,7 +87,7 @@ constinit base::ThreadEnd at_thread_end(&EndCache);
 WEFT_NOINLINE EntityCache* MakeThreadCache() {
   auto* cache = new (std::nothrow) EntityCache;
   if (cache == nullptr) return nullptr;
-  (void)at_thread_end.Arm(cache);  // Else it stays, with its counts and what it holds.
+  (void)at_thread_end.Arm(cache);  // If Arm() fails, the cache stays for ever, with its counts and entities.
   SetCacheOfThread(cache);
   all_caches.Add(cache);
   return cache;
@@ -102,7 +101,7 @@ WEFT_NOINLINE bool EntityMagazine::Fill(NodeArenaIndex arena) {
 }
 
 WEFT_NOINLINE void EntityMagazine::Flush(NodeArenaIndex arena) {
-  // The coldest half; the most recently used stay.
+  // The half used least recently.
   NodeArenaAt(arena).GiveBack(free, kExchange);
   std::copy(free + kExchange, free + kCapacity, free);
   count = kCapacity - kExchange;

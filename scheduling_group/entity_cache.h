@@ -3,14 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// EntityCache: what one thread holds of the free entities, and its part of the pool's counts.
+// EntityCache: one thread's share of the free entities, and of the pool's counts.
 //
-// For each arena that the thread has met it has a magazine, an array of free entities. A magazine is filled and emptied
-// by halves, so that one fiber more or less does not visit the arena (node_arena.h) each time. The cache of a thread
-// that ends goes back to the arenas, and its counts are added to those of the threads that are gone.
+// It has a magazine, an array of free entities, for each arena that the thread has met. A magazine is filled and
+// emptied by halves, so that a fiber more or less does not visit the arena (node_arena.h) each time. When a thread
+// ends, its entities go back to the arenas, and its counts are added to those of ended threads.
 //
-// LocalEntityCache() and what it returns: the calling thread; a fiber that may switch must not keep the pointer.
-// Counts: any thread.
+// LocalEntityCache() and its result: the calling thread. A fiber must not keep the pointer over a switch. Counts: any
+// thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
 
@@ -29,16 +29,16 @@ struct EntityMagazine {
   static constexpr std::size_t kCapacity = 128;  // 24 KiB of entities: half an L1 data cache.
   static constexpr std::size_t kExchange = kCapacity / 2;
 
-  // The empty magazine gets entities of the arena. False: there is no memory.
+  // Fills the empty magazine with entities of the arena. False: there is no memory.
   [[nodiscard]] bool Fill(NodeArenaIndex arena);
-  // The full magazine gives half of its entities back.
+  // Gives half of the full magazine back.
   void Flush(NodeArenaIndex arena);
 
   FiberEntity* free[kCapacity];
   std::size_t count = 0;
 };
 
-// Its counters are written by its thread only.
+// Only its thread writes its counters.
 class EntityCache {
  public:
   EntityCache() = default;
@@ -55,7 +55,7 @@ class EntityCache {
     return magazine != nullptr ? magazine : MakeMagazine(arena);
   }
 
-  // Never the same again, in the whole process; never 0.
+  // Unique in the process, and never 0.
   std::uint64_t NextFiberId() {
     if (next_id_ == end_of_ids_) TakeIds();
     return next_id_++;
@@ -63,10 +63,11 @@ class EntityCache {
 
   // relaxed: what carries the fiber to its worker carries this too (EP3 in entity_pool.h).
   void CountTaken() { Count(taken_, std::memory_order_relaxed); }
-  // release: who counts this end counts the beginning too (EP3). Pairs with the acquire in CountLiveFibers().
+  // release: a reader that counts this end also counts the beginning (EP3). Pairs with the acquire in
+  // CountLiveFibers().
   void CountGivenBack() { Count(given_back_, std::memory_order_release); }
 
-  // The thread's last act with it.
+  // The thread's last call.
   void ReturnEntities();
 
  private:
@@ -87,13 +88,13 @@ class EntityCache {
   EntityCache* next_ = nullptr;  // in EntityCaches
 };
 
-// Of the calling thread. Never inlined: a fiber that migrates must not reuse an address of its old thread. nullptr:
+// The calling thread's. Never inlined: a fiber that migrates must not reuse an address of its old thread. nullptr:
 // there is no memory.
 WEFT_TLS_ACCESSOR EntityCache* LocalEntityCache();
 
 // Fibers taken and not given back, over all threads.
 std::size_t CountLiveFibers();
-// What a thread gives back that has no cache.
+// For a thread without a cache that gives an entity back.
 void CountGivenBackWithoutCache();
 
 }  // namespace weft::scheduling_group

@@ -49,7 +49,7 @@ EntityChunk* MakeEntityChunk(int node) {
     if (count < kMaxChunks) {
       weft_fiber_chunks[count] = entities;
 #if WEFT_ASAN
-      __lsan_register_root_region(memory, kEntityChunkBytes);  // What only a fiber refers to is no leak.
+      __lsan_register_root_region(memory, kEntityChunkBytes);  // Memory that only a fiber refers to is not a leak.
 #endif
       // release: publishes the table entry. Pairs with the acquire in EntityChunkCount().
       chunk_count.store(count + 1, std::memory_order_release);

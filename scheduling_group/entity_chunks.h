@@ -5,8 +5,8 @@
 //
 // Entity chunks: the memory of all fibers' control blocks, in pieces of 256 KiB that are never unmapped.
 //
-// A global table lists the chunks, so that a debugger or a core dump finds every fiber by walking it. A chunk is in the
-// table for ever; zeroes are a free entity (EP1 in entity_pool.h).
+// A global table lists the chunks for ever, so that a debugger finds every fiber by walking it, even in a core dump.
+// Zeroes are a free entity (EP1 in entity_pool.h).
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_CHUNKS_H_
@@ -22,7 +22,7 @@ namespace weft::scheduling_group {
 inline constexpr std::size_t kEntityChunkBytes = 256 * 1024;
 inline constexpr std::size_t kEntitiesPerChunk = kEntityChunkBytes / sizeof(FiberEntity);
 
-// What is kept of a chunk, behind its entities. Never freed.
+// The record of a chunk, which lies behind its entities. Never freed.
 struct EntityChunk {
   explicit EntityChunk(FiberEntity* chunk) : entities(chunk) {}
 
@@ -32,8 +32,8 @@ struct EntityChunk {
   EntityChunk* next_cold = nullptr;  // under the arena's lock
 };
 
-// A new chunk on `node` (-1: any), entered into the table; nullptr: there is no memory or no room in the table. Makes
-// system calls and touches new memory: not under a lock.
+// A new chunk on `node` (-1: any), entered into the table; nullptr: no memory, or no room in the table. Not to be
+// called under a lock: it makes system calls and touches new memory.
 EntityChunk* MakeEntityChunk(int node);
 
 // The table: how many chunks there are, and the entities of each.

@@ -17,12 +17,12 @@ WEFT_NOINLINE WEFT_COLD FiberEntity* RefuseToTake() {
   try {
     WEFT_LOG_EVERY_SECOND(WARNING, "EntityPool: no memory for another fiber, ", EntityPool::LiveFibers(), " are alive");
   } catch (const std::bad_alloc&) {
-    // Nor for a line about it.
+    // No memory for the line either.
   }
   return nullptr;
 }
 
-// By a thread that has no cache, or no magazine, and no memory for one.
+// By a thread without a cache or magazine, and without memory for one.
 WEFT_NOINLINE WEFT_COLD void GiveBackWithoutMagazine(FiberEntity* fiber, EntityPool::Arena arena) {
   NodeArenaAt(arena).GiveBack(&fiber, 1);
   CountGivenBackWithoutCache();
@@ -41,7 +41,7 @@ FiberEntity* EntityPool::Take(Arena arena) {
   cache->CountTaken();
   FiberEntity* fiber = magazine->free[--magazine->count];
   fiber->arena_ = arena;
-  fiber->id_.store(cache->NextFiberId(), std::memory_order_relaxed);  // For reports; the queue carries it.
+  fiber->id_.store(cache->NextFiberId(), std::memory_order_relaxed);  // For reports; the run queue carries it.
   return fiber;
 }
 

@@ -3,32 +3,30 @@
 //
 // Internal: not promised to users.
 //
-// EntityPool: where fibers' control blocks come from, and the registry of all fibers.
+// EntityPool: allocates the control blocks of fibers, and is the registry of all fibers.
 //
-// Entities lie in chunks (entity_chunks.h), which are never unmapped: a pointer to an entity is always readable, a
-// debugger or a core dump finds every fiber by walking their table, and no fiber needs to be entered into a list when
-// it starts. Free entities lie in per-thread caches (entity_cache.h: arrays of pointers; nothing is written into a free
-// entity) and in a central stack that exchanges half a cache at a time under a SpinLock (node_arena.h). After a burst
-// Trim() gives the chunks and pages that are wholly free back to the OS (entity_trim.h).
+// Entities lie in chunks (entity_chunks.h), which are never unmapped. So a pointer to an entity is always readable, a
+// debugger finds every fiber, even in a core dump, by walking the table of chunks, and a fiber that starts enters no
+// list. Free entities lie in per-thread caches (entity_cache.h), which are arrays of pointers, and in a central stack
+// that exchanges half a cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks
+// and pages back to the OS (entity_trim.h).
 //
-// Where memory is exhausted, Take() says nullptr: of the caller's own cache, of a chunk, or because the table is full.
-// GiveBack() needs no memory: a chunk brings the room for its entities in the central stack, and a thread that has no
-// cache and gets none gives back to that stack. Nothing is allocated under a lock.
+// Take() returns nullptr if there is no memory for the caller's cache or a chunk, or if the table is full. GiveBack()
+// needs no memory: a chunk brings the room for its entities in the central stack, and a thread without a cache gives
+// back to that stack. Nothing is allocated under a lock.
 //
-// The pool has arenas, one for each NUMA node that groups are on, with a central stack and chunks of its own, and each
-// thread has a cache for each arena it has met. A fiber's entity comes from the arena of its group and goes back there
-// wherever the fiber ends: the cache for that arena is the thread's, so entities that end far from their arena travel
-// back half a cache at a time. On a machine with one node there is one arena, kAnywhere, and nothing of this is to be
-// noticed.
+// The pool has an arena, with its own central stack and chunks, for each NUMA node that groups are on. Each thread has
+// a cache for each arena it has met. A fiber's entity comes from the arena of its group and goes back there wherever
+// the fiber ends, half a cache at a time. A machine with one node has one arena, kAnywhere.
 //
-// It also counts: each thread counts the entities it took and gave back; LiveFibers() adds them up.
+// Each thread counts the entities that it took and gave back; LiveFibers() adds them up.
 //
 // Invariants
 //   EP1  A free entity has phase kDead and null cold fields; its id is that of its last fiber, or 0.
-//   EP2  An entity is in one thread's hands, in one cache, in the central stack or in a cold chunk: exactly one.
-//   EP3  LiveFibers() == 0 is exact: what was given back is read before what was taken, and both only grow.
-//   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only: what Take(arena) returns
-//        lies on the arena's node, after any number of uses, by whomever.
+//   EP2  An entity is in exactly one place: held by a thread, in a cache, in the central stack or in a cold chunk.
+//   EP3  LiveFibers() == 0 is exact: the counts given back are read before the counts taken, and both only grow.
+//   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always
+//        returns one on the arena's node, whichever threads have used it before.
 //
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
@@ -56,12 +54,12 @@ class EntityPool {
   static void GiveBack(FiberEntity* fiber) noexcept;  // kDead, cold fields null
   static std::size_t LiveFibers();                    // taken and not given back
 
-  // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed. It needs some memory
-  // itself, and does nothing without.
+  // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed. Needs some memory,
+  // and does nothing without it.
   static std::size_t Trim() noexcept;
 
-  // Calls visit(entity) for each entity that ever was one; most useful with a filter on its phase. A snapshot: fibers
-  // come and go meanwhile.
+  // Calls visit(entity) for each entity that was ever made; visit() mostly filters by phase. A snapshot: fibers come
+  // and go meanwhile.
   template <class Visit>
   static void ForEach(Visit visit) {
     const std::size_t chunks = EntityChunkCount();

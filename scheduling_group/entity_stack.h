@@ -3,20 +3,20 @@
 //
 // Internal: not promised to users.
 //
-// EntityStack: the free entities of one arena, as pointers, the most recently freed on top. Push() never allocates:
-// whoever adds entities to the arena adds room for as many pointers, so that there is room for all of them.
+// EntityStack: pointers to the free entities of one arena, the most recently freed on top. Push() never allocates: each
+// chunk of entities brings a block with room for as many pointers.
 //
 //     bottom                                  top_
 //     | block: full | <-> | block: full | <-> | block: in_top_ | <-> | block: empty | <-> ...
 //
-// Nothing is written into the entities: those whose memory went back to the system stay without.
+// Nothing is written into the entities, so memory given back to the system stays there.
 //
 // Invariants
 //   ES1  The blocks below top_ are full, those above are empty.
-//   ES2  There are never more pointers than room (the owner's: no entity is in the stack twice).
+//   ES2  There are never more pointers than room, since the owner never pushes an entity that is in the stack.
 //
-// Under the owner's lock. Rejected: a list linked through the entities (writes a line of each, and whoever takes 64 of
-// them waits for 64 cache misses one after the other, under the lock); a vector (allocates when a fiber ends).
+// Under the owner's lock. Rejected: a list linked through the entities (it writes a line of each, and taking 64 of them
+// is 64 cache misses one after the other, under the lock); a vector (it allocates when a fiber ends).
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_STACK_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_STACK_H_
 
@@ -44,7 +44,7 @@ class EntityStack {
 
   std::size_t size() const { return size_; }
 
-  // For ever.
+  // The block stays for ever.
   void AddBlock(Block* block) {
     if (top_ == nullptr) {
       top_ = last_ = block;
@@ -55,7 +55,7 @@ class EntityStack {
     last_ = block;
   }
 
-  // The last one is on top. Needs room for them (ES2).
+  // The last one comes on top. There must be room (ES2).
   void Push(FiberEntity* const* entities, std::size_t n) {
     size_ += n;
     while (n != 0) {
@@ -72,7 +72,7 @@ class EntityStack {
     }
   }
 
-  // Up to `n`, in the order in which they were pushed. How many.
+  // Pops up to `n`, in the order in which they were pushed. Returns how many.
   std::size_t Pop(FiberEntity** entities, std::size_t n) {
     n = std::min(n, size_);
     size_ -= n;

@@ -16,19 +16,19 @@
 namespace weft::scheduling_group {
 namespace {
 
-// Which entities of a chunk are in our hands.
+// Which entities of a chunk we hold.
 using ChunkMap = std::bitset<kEntitiesPerChunk>;
 
-// Pointers that are moved in one section under the lock.
+// Pointers moved per critical section.
 constexpr std::size_t kTrimPortion = 1024;
 
-// Gives back the pages of a chunk that hold free entities only. These entities stay where they are, among the free
-// ones. A few entities in caches would keep a chunk each otherwise.
+// Gives back the pages of a chunk that hold free entities only. Otherwise a few entities in caches would each keep a
+// chunk. The entities remain in the free stack.
 void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
   const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   char* const begin = reinterpret_cast<char*>(chunk);
   const std::size_t pages = kEntitiesPerChunk * sizeof(FiberEntity) / page_size;  // Whole ones.
-  std::size_t run = 0;                                                            // pages before `page` that may go
+  std::size_t run = 0;                                                            // pages before `page` to give back
   for (std::size_t page = 0; page <= pages; ++page) {
     bool all_free = page < pages;
     if (all_free) {
@@ -44,7 +44,7 @@ void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
   }
 }
 
-// All of its memory is there before the first entity is taken out of the stack, which must come back.
+// Allocates all its memory before it takes the first entity, since entities taken must be given back.
 class ArenaTrimmer {
  public:
   ArenaTrimmer(NodeArena& arena, const NodeArena::Snapshot& snapshot);
@@ -68,7 +68,7 @@ class ArenaTrimmer {
 
   NodeArena& arena_;
   const NodeArena::Snapshot snapshot_;
-  std::vector<OfChunk> chunks_;  // By address, so that an entity's chunk is found by a search.
+  std::vector<OfChunk> chunks_;  // Sorted by address, to find an entity's chunk by binary search.
   std::vector<FiberEntity*> free_;
 };
 
@@ -82,8 +82,8 @@ ArenaTrimmer::ArenaTrimmer(NodeArena& arena, const NodeArena::Snapshot& snapshot
             [](const auto& a, const auto& b) { return a.chunk->entities < b.chunk->entities; });
 }
 
-// From the top, the most recently freed first. Other threads push and pop meanwhile; when one adds a chunk, which we do
-// not know, we have taken enough.
+// Takes the most recently freed first. Other threads push and pop meanwhile; it stops when one adds a chunk, which is
+// not in the snapshot.
 void ArenaTrimmer::TakeFreeEntities() {
   std::size_t taken = 0;
   while (taken < free_.size()) {
@@ -109,7 +109,8 @@ void ArenaTrimmer::DiscardMemory() {
       kept_one = true;
       of.free = 0;
     } else {
-      // The pages read as zeroes afterwards: free entities (EP1). A failure leaves them as they are, which is as good.
+      // The pages then read as zeroes, which are free entities (EP1). If it fails they stay as they are, which is as
+      // good.
       (void)::madvise(of.chunk->entities, kEntityChunkBytes, MADV_DONTNEED);
     }
   }

@@ -5,8 +5,8 @@
 //
 // TrimArena: gives the memory of an arena's free entities back to the system, after a burst of fibers.
 //
-// Whole chunks become cold; of a chunk of which some entities are in use, or in a thread's cache, the pages that hold
-// none of those are given back. Either way the memory reads as zeroes afterwards, which is a free entity (EP1 in
+// Wholly free chunks become cold. Where some entities of a chunk are in use or in a thread's cache, the pages without
+// any of those are given back. Either way the memory then reads as zeroes, which is a free entity (EP1 in
 // entity_pool.h).
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_
@@ -15,8 +15,8 @@
 
 namespace weft::scheduling_group {
 
-// Any thread; fibers come and go meanwhile. Throws std::bad_alloc if there is no memory to work with, and has done
-// nothing then.
+// Any thread; fibers come and go meanwhile. Throws std::bad_alloc, before it has done anything, if it has no memory to
+// work with.
 void TrimArena(NodeArena& arena);
 
 }  // namespace weft::scheduling_group

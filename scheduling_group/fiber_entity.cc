@@ -23,17 +23,29 @@ char* CopyName(const char* name) {
 
 }  // namespace
 
-WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options, std::size_t default_stack_size) noexcept {
+WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options,
+                                           std::size_t default_stack_size) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   if (options.name != nullptr && (name_ = CopyName(options.name)) == nullptr) return false;
   execution_context = options.execution_context;
-  on_exit_ = options.on_exit;
-  on_exit_arg_ = options.on_exit_arg;
+  owner_ = options.owner;
+  if (options.scope != nullptr) {
+    // Locked: somebody may still look for the fiber that had the entity before (sync/cancel_node.h, CN4).
+    cancel_word.lock();
+    innermost_scope = options.scope;
+    cancel_word.Unlock(CancelWord::kScoped);
+  }
   stack_size_ = static_cast<std::uint32_t>(options.stack_size);
   guard_size_ = static_cast<std::uint32_t>(options.guard_size);
   if (options.guard_size != 0 && options.stack_size == 0) {
     stack_size_ = static_cast<std::uint32_t>(default_stack_size);
   }
   return true;
+}
+
+WEFT_NOINLINE void FiberEntity::LeaveAllScopes() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  cancel_word.lock();
+  innermost_scope = nullptr;
+  cancel_word.Unlock(0);
 }
 
 }  // namespace weft::scheduling_group

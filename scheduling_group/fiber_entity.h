@@ -9,7 +9,7 @@
 // of captures, beyond that on the heap). Its stack is taken when a worker first runs it and goes back when it ends, so
 // a million queued fibers cost 192 bytes each and no stack.
 //
-//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp
+//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp, cancel word
 //   line 1   cold: what most fibers never set
 //   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
 //
@@ -35,29 +35,41 @@
 #include <type_traits>
 #include <utility>
 
+#include "weft/base/atomic.h"
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/context/context.h"
+#include "weft/scheduling_group/cancel_word.h"
 #include "weft/scheduling_group/fiber_state.h"
 #include "weft/scheduling_group/push_sampler.h"
 
 namespace weft::context {
 class StackPool;
 }
+namespace weft::synchronization {
+struct CancelNode;
+}
 
 namespace weft::scheduling_group {
 
 class SchedulingGroup;
 
+// What outlives a fiber and is told of its end: the state that a join waits for, a scope's record of its child.
+struct FiberOwner {
+  // Called by the worker when the fiber is over and its stack is its own no more. Never blocks or switches; its last
+  // touch of the owner is up to it.
+  void (*on_exit)(FiberOwner* self) = nullptr;
+};
+
 // What the creator of a fiber may ask for.
 struct StartOptions {
-  bool group_local = false;              // never leaves its scheduling group
-  const char* name = nullptr;            // copied
-  std::size_t stack_size = 0;            // 0: the group's default
-  std::size_t guard_size = 0;            // 0: the group's default
-  void* execution_context = nullptr;     // a reference that the fiber's end gives back (FiberHooks)
-  void (*on_exit)(void* arg) = nullptr;  // called when the fiber is over and its stack is its own no more; never blocks
-  void* on_exit_arg = nullptr;
+  bool group_local = false;                      // never leaves its scheduling group
+  const char* name = nullptr;                    // copied
+  std::size_t stack_size = 0;                    // 0: the group's default
+  std::size_t guard_size = 0;                    // 0: the group's default
+  void* execution_context = nullptr;             // a reference that the fiber's end gives back (FiberHooks)
+  FiberOwner* owner = nullptr;                   // told of the fiber's end
+  synchronization::CancelNode* scope = nullptr;  // the cancel scope that the fiber begins in
 };
 
 class alignas(base::kCacheLineSize) FiberEntity {
@@ -85,6 +97,9 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
   void set_group(SchedulingGroup* group) noexcept { group_.store(group, std::memory_order_relaxed); }
   void Run() noexcept { callable_(this, CallableOp::kRunAndDestroy); }
+
+  // It is inside no cancel scope any more. (Never inlined: most fibers are in none.)
+  void LeaveAllScopes() noexcept;
 
   std::size_t stack_size() const noexcept { return stack_size_; }
   std::size_t guard_size() const noexcept { return guard_size_; }
@@ -114,7 +129,12 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // Line 0.
   FiberState state_;
   bool group_local_ = false;
-  std::uint8_t arena_ = 0;                        // EntityPool's
+  std::uint8_t arena_ = 0;  // EntityPool's
+
+ public:
+  CancelWord cancel_word;
+
+ private:
   std::atomic<SchedulingGroup*> group_{nullptr};  // carried by the queues; atomic for reports
   void* stack_top_ = nullptr;
   std::atomic<std::uint64_t> id_{0};
@@ -132,14 +152,14 @@ class alignas(base::kCacheLineSize) FiberEntity {
   std::uint32_t stack_size_ = 0;
   std::uint32_t guard_size_ = 0;
   context::StackPool* custom_stack_pool_ = nullptr;
-  void (*on_exit_)(void*) = nullptr;
-  void* on_exit_arg_ = nullptr;
+  FiberOwner* owner_ = nullptr;
 
  public:
   // --- For the layers above ---
-  void* fiber_local_slots = nullptr;         // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
-  void* execution_context = nullptr;         // fiber/execution_context; given back by FiberHooks
-  std::atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that an interruption would end
+  void* fiber_local_slots = nullptr;          // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
+  void* execution_context = nullptr;          // fiber/execution_context; given back by FiberHooks
+  base::Atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that a cancellation would end
+  synchronization::CancelNode* innermost_scope = nullptr;  // sync/cancel_node; guarded by the lock of cancel_word
   // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.
   void* wait_storage() noexcept {
     WEFT_DCHECK(callable_ == nullptr, "a start procedure waits with a time-out while it is moved to its fiber's stack");

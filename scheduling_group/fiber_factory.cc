@@ -16,7 +16,8 @@ namespace {
 // One branch for what most fibers do not ask for.
 bool IsPlain(const StartOptions& options) {
   return (reinterpret_cast<std::uintptr_t>(options.name) | reinterpret_cast<std::uintptr_t>(options.execution_context) |
-          reinterpret_cast<std::uintptr_t>(options.on_exit) | options.stack_size | options.guard_size) == 0;
+          reinterpret_cast<std::uintptr_t>(options.owner) | reinterpret_cast<std::uintptr_t>(options.scope) |
+          options.stack_size | options.guard_size) == 0;
 }
 
 }  // namespace
@@ -49,8 +50,8 @@ void AbandonFiber(FiberEntity* fiber) noexcept {
   delete[] std::exchange(fiber->name_, nullptr);
   fiber->stack_size_ = 0;
   fiber->guard_size_ = 0;
-  fiber->on_exit_ = nullptr;
-  fiber->on_exit_arg_ = nullptr;
+  fiber->owner_ = nullptr;
+  if (fiber->cancel_word.scoped()) fiber->LeaveAllScopes();
   fiber->state_.OnDiscarded();
   EntityPool::GiveBack(fiber);
   TellDrainWaiter();  // It may have been counted.

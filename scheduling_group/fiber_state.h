@@ -19,23 +19,22 @@
 //        +---------------- kParked                   |
 //        +-------------------------------------------+
 //
-// A park that is announced only when the stack has been left (ParkAndPublish in park.h) needs no such meeting of the
-// two:
+// If the fiber becomes known only after its stack was left (ParkAndPublish in park.h), no waker can come too early:
 //
 //      kRunning --OnLeftUnseen--> kParked --OnTaken--> kReady
 //
 //  state      whose is the stack                     where the fiber is
-//  kReady     nobody's (saved, or not yet allotted)  in exactly one run queue, or in the hand that will put it there
+//  kReady     nobody's (saved, or not yet allotted)  in exactly one run queue, or held by the thread that will push it
 //  kRunning   the worker that acquired it            on that worker
 //  kParking   the worker that acquired it            about to enter a wait queue, or in it, not yet switched out
-//  kParked    nobody's (saved)                       in a wait queue, or in the hand of its waker
-//  kNotified  the worker that acquired it            in the hand of that worker
+//  kParked    nobody's (saved)                       in a wait queue, or held by its waker
+//  kNotified  the worker that acquired it            held by that worker
 //  kDead      nobody's (given back)                  nowhere: free, or not yet begun
 //
 // Invariants
 //   FS1  A waker changes the word and never touches the stack. The stack changes hands in OnAcquired, OnYielded,
-//        OnSwitchedOut, OnLeftUnseen and OnExited, which only workers call; the last four after the switch, on another
-//        stack.
+//        OnSwitchedOut, OnLeftUnseen and OnExited, which only workers call. The last four come after the switch, on
+//        another stack.
 //   FS2  One park is ended by exactly one OnWoken() or OnTaken(): the wait queue picks the one waker.
 //   FS3  Each entry into kReady is followed by exactly one push into a run queue: by OnYielded's and OnTaken's caller,
 //        by OnWoken's caller if it returned kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain.
@@ -43,8 +42,8 @@
 // Proven in tests/model/fiber_state_model.cc.
 //
 // OnWoken() is one fetch_add: kParking and kParked are numbered so that adding one yields kNotified and kReady.
-// Rejected: a compare-and-swap loop, which fetches a line that another core wrote twice (once shared, once exclusive);
-// a lock held across the switch (the waker then spins for the length of a switch).
+// Rejected: a compare-and-swap loop (it fetches a line that another core wrote twice, first shared, then exclusive); a
+// lock held across the switch (the waker spins for the length of a switch).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_STATE_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_STATE_H_
 
@@ -88,7 +87,7 @@ enum class [[nodiscard]] WakeResult{
 };
 
 enum class [[nodiscard]] SwitchOutResult{
-    kParked,      // it is its waker's now: do not touch it any more
+    kParked,      // its waker owns it now: do not touch it any more
     kReadyAgain,  // woken meanwhile: the caller must push it into a run queue (FS3)
 };
 
@@ -104,14 +103,14 @@ class FiberState {
     phase_.store(FiberPhase::kReady, std::memory_order_relaxed);
   }
 
-  // The worker that popped it.
+  // By the worker that popped the fiber.
   void OnAcquired() noexcept {
     Expect("OnAcquired", FiberPhase::kReady);
-    // relaxed: only the run queue's hand-off makes the fiber ours, and it carried all that came before.
+    // relaxed: the run queue's pop, which made the fiber ours, carried all that came before.
     phase_.store(FiberPhase::kRunning, std::memory_order_relaxed);
   }
 
-  // A worker that popped it and cannot run it now (no stack): back to the queue.
+  // By a worker that popped the fiber and has no stack for it: the fiber becomes ready again.
   void OnAcquireUndone() noexcept {
     Expect("OnAcquireUndone", FiberPhase::kRunning);
     phase_.store(FiberPhase::kReady, std::memory_order_relaxed);  // As OnCreated.
@@ -131,17 +130,18 @@ class FiberState {
     phase_.store(FiberPhase::kParking, std::memory_order_relaxed);
   }
 
-  // The fiber itself, still on its stack: true if it was woken already and simply goes on.
+  // The fiber itself, still on its stack. True: a waker has come already, and the fiber goes on.
   [[nodiscard]] bool ResumedInPlace() noexcept {
     // acquire: we see what the waker wrote before OnWoken(). Pairs with the fetch_add there.
     if (phase_.load(std::memory_order_acquire) != FiberPhase::kNotified) return false;
-    phase_.store(FiberPhase::kRunning, std::memory_order_relaxed);  // Its one waker has come (FS2): nobody else looks.
+    // Its one waker has come (FS2): no other thread reads it.
+    phase_.store(FiberPhase::kRunning, std::memory_order_relaxed);
     return true;
   }
 
   // The one waker of this park (FS2), any thread.
   WakeResult OnWoken() noexcept {
-    // acquire: if it is kParked we hand on its saved stack. Pairs with the release in OnSwitchedOut().
+    // acquire: if the fiber is kParked, we hand on its saved stack. Pairs with the release in OnSwitchedOut().
     // release: the fiber sees what we wrote before. Pairs with the acquires in OnSwitchedOut() and ResumedInPlace().
     const std::uint32_t old = word().fetch_add(1, std::memory_order_acq_rel);
     WEFT_CHECK(old == static_cast<std::uint32_t>(FiberPhase::kParking) ||
@@ -153,8 +153,8 @@ class FiberState {
   // The worker, after the switch away from a parking fiber.
   SwitchOutResult OnSwitchedOut() noexcept {
     auto phase = FiberPhase::kParking;
-    // release: whoever acquires the fiber next sees the saved stack. Pairs with the acquire in OnWoken().
-    // acquire (failure): we push it on behalf of its waker and must see what it wrote. Pairs with the release there.
+    // release: the next worker of the fiber sees the saved stack. Pairs with the acquire in OnWoken().
+    // acquire (failure): we push the fiber for its waker and must see what that wrote. Pairs with the release there.
     if (phase_.compare_exchange_strong(phase, FiberPhase::kParked, std::memory_order_release,
                                        std::memory_order_acquire)) {
       return SwitchOutResult::kParked;
@@ -165,21 +165,21 @@ class FiberState {
     return SwitchOutResult::kReadyAgain;
   }
 
-  // The worker, after the switch away from a fiber that nobody knows of yet.
+  // The worker, after the switch away from a fiber that no other thread knows yet.
   void OnLeftUnseen() noexcept {
     Expect("OnLeftUnseen", FiberPhase::kRunning);
-    // relaxed: whoever gets to know of it sees the saved stack, and this, by how it is made known (a release).
+    // relaxed: the release that makes the fiber known carries this and the saved stack.
     phase_.store(FiberPhase::kParked, std::memory_order_relaxed);
   }
 
-  // Who has taken it from where it was made known (by an acquire); or its worker, if it was made known to nobody. The
-  // caller must push it (FS3).
+  // The thread that took the fiber, by an acquire, from where it was made known; or its worker, if that made it known
+  // to no one. The caller must push it (FS3).
   void OnTaken() noexcept {
     Expect("OnTaken", FiberPhase::kParked);
     phase_.store(FiberPhase::kReady, std::memory_order_relaxed);  // As OnYielded.
   }
 
-  // The worker, when the start procedure has returned and the stack is no longer the fiber's.
+  // The worker, when the start procedure has returned and the fiber has given up its stack.
   void OnExited() noexcept {
     Expect("OnExited", FiberPhase::kRunning);
     phase_.store(FiberPhase::kDead, std::memory_order_relaxed);  // The pool that takes the entity publishes it.

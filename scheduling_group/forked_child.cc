@@ -20,7 +20,7 @@ namespace {
 constinit std::atomic<bool> is_forked_child{false};
 
 void Write(const char* text) noexcept {
-  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // There is nobody to tell.
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // No one to report it to.
 }
 
 }  // namespace

@@ -3,23 +3,23 @@
 //
 // Internal: not promised to users.
 //
-// A process that was forked while the runtime ran. fork() copies the calling thread only: the child has the fibers, and
-// nobody who runs them. What it may not do is said in fiber/runtime.h; what needs a worker ends it here, with one line
-// that says why. The line is written by write(2): locks of the log may be held by threads that are not there.
+// A process forked while the runtime ran. fork() copies only the calling thread, so the child has the fibers but no
+// workers. fiber/runtime.h says what it may not do; a call that needs a worker ends it here, with one line that says
+// why. write(2) writes the line, since threads that the child does not have may hold the log's locks.
 #ifndef WEFT_SCHEDULING_GROUP_FORKED_CHILD_H_
 #define WEFT_SCHEDULING_GROUP_FORKED_CHILD_H_
 
 namespace weft::scheduling_group {
 
-// In the child, by the handler of pthread_atfork(), which also calls ForgetGroups(): no section of another thread, and
-// the caller, if it was a worker, is none any more. Async-signal-safe.
+// The child's handler of pthread_atfork() calls it, and ForgetGroups(): forgets other threads' sections, and that the
+// caller was a worker. Async-signal-safe.
 void MarkForkedChild() noexcept;
 
 // Any thread.
 bool IsForkedChild() noexcept;
 // Aborts in such a child. `caller`: the public function that needs workers.
 void CheckNotForkedChild(const char* caller) noexcept;
-// The line alone.
+// Only writes the line.
 void WarnOfForkedChild(const char* caller) noexcept;
 
 inline constexpr char kForkedChildMessage[] =

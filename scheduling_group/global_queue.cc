@@ -29,7 +29,7 @@ void QueueLevel::Push(FiberEntity* const* fibers, std::size_t count) {
                         " ready fibers wait beyond it (", ever, " ever did); consider a larger --fiber_run_queue_size");
 }
 
-// Fibers wait behind the ring. popped: what came from it, nullptr: nothing.
+// Called when fibers wait behind the ring. popped: the fiber that came from the ring, or nullptr.
 WEFT_NOINLINE FiberEntity* QueueLevel::PopPastRing(FiberEntity* popped) noexcept {
   overflow_.Refill(queue_);
   return popped != nullptr ? popped : queue_.TryPop();

@@ -3,27 +3,25 @@
 //
 // Internal: not promised to users.
 //
-// GlobalQueue: the queue that all workers of a group share, in two levels, each first in, first out: a bounded
-// lock-free ring (run_queue.h), and behind it, in order, what found the ring full (overflow_list.h).
+// GlobalQueue: the queue that all workers of a group share. It has two levels, each first in, first out: a bounded
+// lock-free ring (run_queue.h), followed by the fibers that found the ring full (overflow_list.h).
 //
-//   woken   fibers whose wait was ended by somebody who is no worker of the group: a timer, a plain thread, a fiber of
-//           another group
-//   normal  new fibers, those that yielded, those that a worker could not keep to itself or woke many at once
+//   woken   fibers whose wait was ended from outside the group: by a timer, a plain thread or a fiber of another group
+//   normal  new fibers, those that yielded, those that a worker had no room for or woke in a batch
 //
-// A worker takes from the woken first and fills up with the normal ones; every kNormalFirstEvery-th time it is the
-// other way round. A woken fiber is late already, has a stack, and may hold locks that others wait for; a new one has
-// nothing yet and is mostly one of many. Behind 50,000 new fibers, whose stacks the kernel has to make, timers were 57
-// ms late; before them 3 (bench/workload --workload=sleepers, first round). What a worker's own poll of I/O wakes has
-// no such right (but for a fiber that another group has stolen meanwhile): to take in requests before those that were
-// taken in have begun is how servers drown.
+// A worker takes woken fibers first and fills up with normal ones; every kNormalFirstEvery-th time it is the other way
+// round. A woken fiber is late already, has a stack, and may hold locks; a new one has nothing yet, and is mostly one
+// of many. Behind 50,000 new fibers, for which the kernel makes stacks, timers were 57 ms late; before them 3
+// (bench/workload --workload=sleepers, first round). Fibers that a worker's own I/O poll wakes are normal: a server
+// that accepts requests before it begins those it has accepted drowns.
 //
 // Invariants
 //   GQ1  A fiber pushed is popped exactly once, and Push() and PushWoken() never fail.
 //   GQ2  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is
-//        popped. (Of each level; fibers do not change levels.)
+//        popped. (This holds for each level; fibers do not change levels.)
 //   GQ3  One thread's pushes into a level leave in their order.
-//   GQ4  Neither level starves: of kNormalFirstEvery times that a worker takes from here one takes the normal ones
-//        first, and the rest the woken ones. In a group of one worker there is one level only.
+//   GQ4  Neither level starves: of kNormalFirstEvery visits of a worker one takes normal fibers first, the others woken
+//        ones. A group of one worker has one level only.
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
@@ -43,7 +41,7 @@
 
 namespace weft::scheduling_group {
 
-// Kept by the worker that visits, on a line of its own. relaxed throughout: statistics, no one acts on them.
+// The visiting worker writes it, on a line of its own. relaxed throughout: statistics, nothing acts on them.
 class QueueCounters {
  public:
   void CountVisit(std::size_t fibers) noexcept {
@@ -63,10 +61,10 @@ class QueueLevel {
  public:
   QueueLevel(std::size_t capacity, int node);
 
-  // False: the ring is full, or others wait behind it.
+  // False: the ring is full, or fibers wait behind it.
   [[nodiscard]] bool TryPush(FiberEntity* fiber) noexcept { return overflow_.Empty() && queue_.TryPush(fiber); }
   void Push(FiberEntity* const* fibers, std::size_t count);
-  // Both as their namesakes, and a full fence.
+  // As TryPush() and Push(), and a full fence.
   [[nodiscard]] bool TryPushAndFence(FiberEntity* fiber) noexcept {
     return overflow_.Empty() && queue_.TryPushAndFence(fiber);
   }
@@ -86,11 +84,11 @@ class QueueLevel {
     }
     return fiber;
   }
-  // So many that what is there is spread over `sharers`, at least one if there is one, at most `at_most`, in one step.
-  // Returns how many.
+  // Pops an equal share for one of `sharers`, at least one if there is one, at most `at_most`, in one step. Returns how
+  // many.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept;
 
-  // The callers' fences order it. The list before the ring: fibers move from the one to the other.
+  // The callers' fences order it. It reads the list before the ring, since fibers move from the list to the ring.
   bool HasWork() const noexcept { return !overflow_.EmptiedInto(queue_); }
   bool Full() const noexcept { return !overflow_.Empty() || queue_.Size() >= queue_.capacity(); }
   bool HalfEmpty() const noexcept { return overflow_.Empty() && queue_.Size() <= queue_.capacity() / 2; }
@@ -108,7 +106,7 @@ class QueueLevel {
   const numa::NodeArray<RunQueue::Slot> slots_;
   RunQueue queue_;
   OverflowList overflow_;
-  std::atomic<std::size_t> overflow_count_{0};  // fibers that ever came to the list
+  std::atomic<std::size_t> overflow_count_{0};  // fibers that ever entered the list
 };
 
 class GlobalQueue {
@@ -124,7 +122,7 @@ class GlobalQueue {
       normal_.Push(&fiber, 1);
     }
   }
-  // As their namesakes, and a full fence.
+  // As TryPush(), Push() and PushWoken(), and a full fence.
   [[nodiscard]] bool TryPushAndFence(FiberEntity* fiber) noexcept { return normal_.TryPushAndFence(fiber); }
   WEFT_ALWAYS_INLINE void PushAndFence(FiberEntity* fiber) { normal_.PushAndFence(fiber); }
   WEFT_ALWAYS_INLINE void PushWokenAndFence(FiberEntity* fiber) { woken_level_->PushAndFence(fiber); }
@@ -135,19 +133,20 @@ class GlobalQueue {
     }
   }
 
-  // By the worker of a group that has one. nullptr: empty.
+  // For a group of one worker. nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* PopAlone() noexcept { return normal_.Pop(); }
-  // The first that another group may have: of the normal ones, which cost it no stack, then of the woken. Group-local
-  // fibers that are met on the way go behind the rest of their level, so that they hide none, and *must_notify is set.
-  // Each level is searched once from end to end, but no deeper than kMostTries. nullptr: none was found.
+  // The first fiber that another group may run, of the normal ones, which have no stack to take along, then of the
+  // woken. Group-local fibers met on the way go behind the rest of their level, so that they hide none; then
+  // *must_notify is set. Each level is searched once from end to end, but no deeper than kMostTries. nullptr: none was
+  // found.
   [[nodiscard]] FiberEntity* Steal(bool* must_notify) noexcept;
-  // From each level so many that what is there is spread over the sharers, at least one if there is one, at most
-  // `at_most` of both. *times: the worker's, counts. Returns how many.
+  // Pops an equal share of each level, at least one if there is one, together at most `at_most`. *times counts the
+  // worker's visits. Returns how many.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept;
 
   // The callers' fences order it.
   bool HasWork() const noexcept { return normal_.HasWork() || woken_.HasWork(); }
-  // Of the level that may refuse.
+  // These three: of the normal level, which alone refuses.
   bool Full() const noexcept { return normal_.Full(); }
   bool HalfEmpty() const noexcept { return normal_.HalfEmpty(); }
   std::size_t RemainingCapacity() const noexcept { return normal_.RemainingCapacity(); }

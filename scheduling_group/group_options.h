@@ -23,25 +23,26 @@ struct GroupOptions {
   int id = 0;
   unsigned workers = 1;  // 1..64
   std::string policy = "v1";
+  bool driven = false;                  // driven_groups.h: one worker, which drives itself, and PolicyLoop
   std::size_t run_queue_size = 131072;  // a power of two
   std::size_t stack_size = 131072;      // bytes
   bool guard_pages = true;
   std::size_t guard_size = 65536;            // bytes, if guard_pages
   int node = -1;                             // NUMA node of its memory (of the group itself: OnNode); -1: any
-  std::vector<int> cpus{};                   // where its workers may run; empty: anywhere
-  std::vector<int> worker_cpus{};            // worker i on this one only; empty, or -1: on `cpus`
+  std::vector<int> cpus{};                   // its workers may run there; empty: anywhere
+  std::vector<int> worker_cpus{};            // worker i runs on this one only; empty, or -1: on `cpus`
   std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
-  std::size_t warm_stacks = 1024;              // TrimIdleMemory() keeps so many free stacks with their memory
-  context::StackPool::Options stacks{};        // stack_size, guard and node above win
-  std::chrono::nanoseconds max_ready_wait{0};  // beyond it the group is overloaded (overload_detector.h); 0: never
+  std::size_t warm_stacks = 1024;                        // free stacks that TrimIdleMemory() leaves their memory
+  context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
+  std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (overload_detector.h); 0: never
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
 };
 
 // Aborts on an option out of range (the runtime has checked what users give).
 void CheckGroupOptions(const GroupOptions& options);
 
-// Of the group's own stacks. owner: the group.
+// The options of the group's own stacks. owner: the group.
 context::StackPool::Options StackPoolOptions(const GroupOptions& options, void* owner);
 
 }  // namespace weft::scheduling_group

@@ -3,15 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// PlanGroups: a pure function from a machine and wishes to scheduling groups: how many, on which CPUs, whom they steal
-// from.
+// PlanGroups: a pure function from a machine and wishes to scheduling groups: their number, CPUs and neighbours.
 //
 // How it works, in five steps, each with a file:
-//   cpu_pool.h          the machine is read, and the workers are shared out over the NUMA nodes
-//   worker_placement.h  the workers of a node are placed on cores, L3 domain by L3 domain
-//   core_partition.h    the cores, in a row by L3 domain, are cut into groups where that costs least
-//   cpu_assignment.h    each worker gets its CPU, and each group the CPUs that it may use
-//   neighbour_order.h   each group gets its neighbours, the nearest first
+//   cpu_pool.h          reads the machine, and shares the workers out over the NUMA nodes
+//   worker_placement.h places the workers of a node on cores, L3 domain by L3 domain
+//   core_partition.h    cuts the cores, in a row by L3 domain, into groups where that costs least
+//   cpu_assignment.h    gives each worker its CPU, and each group the CPUs that it may use
+//   neighbour_order.h   gives each group its neighbours, the nearest first
 //
 // Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
 //   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
@@ -71,9 +70,9 @@ struct PlanWishes {
     kOn,    // all nodes, also for a few workers: the memory bandwidth of all
     kOff,   // as if the machine had one node
   } numa = Numa::kAuto;
-  // Where few workers could as well be here as there, they are near this CPU (os id); -1: where numbers are lowest.
-  // The runtime gives the CPU it is started on: the kernel has chosen that one because there was room, and processes
-  // with a CPU quota on one machine do not all crowd into its first L3 domain.
+  // Among equally good places few workers prefer those near this CPU (os id); -1: the lowest numbers. The runtime gives
+  // the CPU it starts on, which the kernel chose because it was free, so that processes with a CPU quota do not all
+  // crowd into the machine's first L3 domain.
   int near_cpu = -1;
 };
 
@@ -83,7 +82,7 @@ struct GroupPlan {
   std::string ToString() const;  // a line per group
 };
 
-// nullopt: the wishes cannot be met; *error is one line that says why.
+// nullopt: the wishes cannot be met, and *error is one line that says why.
 std::optional<GroupPlan> PlanGroups(const numa::Topology& topology, const PlanWishes& wishes, std::string* error);
 
 }  // namespace weft::scheduling_group

@@ -16,10 +16,11 @@
 namespace weft::scheduling_group {
 namespace {
 
-constinit std::array<SchedulingGroup*, kMaxGroups> all_groups{};  // written while group_count is 0 and nobody reads
+constinit std::array<SchedulingGroup*, kMaxGroups> all_groups{};  // written while group_count is 0 and no thread reads
 constinit std::atomic<std::size_t> group_count{0};                // publishes all_groups
 constinit std::atomic<bool> runtime_has_run{false};
-constinit thread_local std::size_t next_group_ordinal = 0;  // each thread goes round for itself: nothing is shared
+// Each thread goes round by itself, so that nothing is shared.
+constinit thread_local std::size_t next_group_ordinal = 0;
 
 WEFT_TLS_ACCESSOR std::size_t NextOrdinal() noexcept {
   base::OpaqueBarrier();
@@ -65,7 +66,7 @@ void ForgetGroups() noexcept { group_count.store(0, std::memory_order_relaxed); 
 void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
   WEFT_CHECK(groups.size() <= kMaxGroups, "SetGroups: ", groups.size(), " groups are too many");
   if (groups.empty()) {
-    group_count.store(0, std::memory_order_relaxed);  // The wait has a fence.
+    group_count.store(0, std::memory_order_relaxed);  // The wait makes a fence.
     WaitForOutsideSections();
     return;
   }

@@ -11,7 +11,7 @@
 namespace weft::scheduling_group {
 namespace {
 
-// The thread that trims fires timers too: 0.3 us each, so 5 ms.
+// 5 ms of the trimming thread, which fires timers too: 0.3 us a stack.
 constexpr std::size_t kStacksPerTrim = 16384;
 
 // A group may have a pool for each size, and few stacks in most.
@@ -20,7 +20,7 @@ constexpr std::size_t kFirstArenaOfOtherSize = std::size_t{16} << 20;
 }  // namespace
 
 GroupStacks::~GroupStacks() {
-  for (auto& pool : custom_) delete pool.load(std::memory_order_relaxed);  // Nobody else is left.
+  for (auto& pool : custom_) delete pool.load(std::memory_order_relaxed);  // No other thread is left.
 }
 
 context::StackPool* GroupStacks::OfSize(std::size_t bytes, std::size_t guard_bytes) {
@@ -56,7 +56,7 @@ context::StackPool* GroupStacks::Make(std::atomic<context::StackPool*>& place, s
 }
 
 std::size_t GroupStacks::Trim(std::size_t keep_warm) {
-  // A stack that keeps its memory costs a page fault less when it is next used.
+  // A warm stack saves a page fault when it is next used.
   std::size_t left = pool_.Trim(keep_warm, kStacksPerTrim);
   for (auto& place : custom_) {
     // acquire: the pool. Pairs with the release in Make().

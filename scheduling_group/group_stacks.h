@@ -3,16 +3,16 @@
 //
 // Internal: not promised to users.
 //
-// GroupStacks: the stacks of a group's fibers: a pool of those of the group's size, and custom pools for fibers that
-// ask for their own size or guard.
+// GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools serve fibers that
+// ask for another size or guard.
 //
-// There is a custom pool for each power of two, so that fibers of many sizes share few pools; likewise for guards. It
-// is made when it is first asked for, and stays.
+// Sizes and guards are rounded up to powers of two, so that many sizes share few pools. A custom pool is made on first
+// use, and stays.
 //
 // Invariants
-//   CP1  A custom stack is at least as large as was asked for, and less than twice as large, or kMinStackSize; likewise
-//        its guard.
-//   CP2  All who ask for the same rounded size and guard get the same pool.
+//   CP1  A custom stack has at least the requested size, and less than twice as much, or kMinStackSize; likewise its
+//        guard.
+//   CP2  The same rounded size and guard always give the same pool.
 //
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_STACKS_H_
@@ -35,21 +35,21 @@ class GroupStacks {
   static constexpr std::size_t kMinGuardSize = std::size_t{1} << 12;
   static constexpr std::size_t kMaxGuardSize = std::size_t{1} << 24;
 
-  // `options` are of the group's size; the custom pools differ in the sizes.
+  // `options` are those of the group's pool; custom pools differ from it in sizes only.
   explicit GroupStacks(const context::StackPool::Options& options) : options_(options), pool_(options) {}
   GroupStacks(const GroupStacks&) = delete;
   GroupStacks& operator=(const GroupStacks&) = delete;
   ~GroupStacks();
 
   context::StackPool& pool() noexcept { return pool_; }
-  // guard_bytes 0: as the group's. nullptr: there is no memory for the pool. Aborts beyond the largest sizes.
+  // guard_bytes 0: the group's guard. nullptr: no memory for the pool. Aborts beyond the largest sizes.
   context::StackPool* OfSize(std::size_t bytes, std::size_t guard_bytes);
 
-  // As StackPool::Trim(), of all pools; custom pools keep no warm stacks.
+  // StackPool::Trim() of all pools; custom pools keep no warm stacks.
   std::size_t Trim(std::size_t keep_warm);
 
  private:
-  // The first is the group's guard.
+  // Index 0 stands for the group's guard.
   static constexpr std::size_t kGuards = 1 + std::bit_width(kMaxGuardSize / kMinGuardSize);
   static constexpr std::size_t kSizes = std::bit_width(kMaxStackSize / kMinStackSize);
 
@@ -57,9 +57,9 @@ class GroupStacks {
 
   const context::StackPool::Options options_;
   context::StackPool pool_;
-  // By the binary logarithms of the size less that of kMinStackSize, and of the guard less that of kMinGuardSize.
+  // Indexed by log2(size / kMinStackSize) and by log2(guard / kMinGuardSize) + 1.
   std::array<std::atomic<context::StackPool*>, kSizes * kGuards> custom_{};
-  std::mutex making_;  // a pool; one system call and more
+  std::mutex making_;  // held while a pool is made, over a system call
 };
 
 }  // namespace weft::scheduling_group

@@ -3,30 +3,29 @@
 //
 // Internal: not promised to users.
 //
-// HandOffSlot: holds the fiber that a worker runs next, ahead of its queues. A fiber that wakes another one leaves it
-// there, so that message passing stays on one core. A fiber that starts others while the queue is full waits there
-// until the new one lets it go on, so that a tree of fibers larger than the queue is run depth first, with few stacks.
+// HandOffSlot: holds the fiber that a worker runs next, ahead of its queues. A fiber that wakes another one puts it
+// there, so that message passing stays on one core. A fiber that starts another while the queue is full waits there
+// until the new one waits or ends, so that a tree of fibers larger than the queue runs depth first, with few stacks.
 //
-// If the worker does not get to its slot, because the fiber that it runs goes on for long, an idle worker takes the
-// fiber: a spinning worker samples the slots of its group every kHandOffPatience and takes what it finds unchanged.
+// If the worker's fiber runs for long, an idle worker takes the fiber in the slot: a spinner samples the slots of its
+// group every kHandOffPatience, and takes a fiber that it finds unchanged.
 //
 // Invariants
-//   HS1  Only its worker fills a slot, and only when it is empty. Any worker of the group empties it, by an exchange.
-//        Hence each fiber is taken once.
+//   HS1  Only its worker fills a slot, and only an empty one. Any worker of the group empties it, by an exchange. Hence
+//        each fiber is taken once.
 //   HS2  While a worker of the group is idle, a fiber waits in a slot for about `kHandOffPatience` * 2 at most. Filling
 //        a slot is followed by a full fence and a notification, like any push. A spinner takes a fiber that two samples
 //        find there under the same ticket. No worker goes to sleep while a slot is full (HasWork).
-//   HS3  A slot is served at most kMaxHandOffs times in a row while other fibers wait for the worker: ping-pong starves
-//        nobody. The policy that owns the slot counts.
+//   HS3  A worker serves its slot at most kMaxHandOffs times in a row while other fibers wait for it, so ping-pong
+//        starves none. The policy that owns the slot counts.
 // Proven in tests/model/hand_off_slot_model.cc; HS3 is tested in tests/scheduling_group/policy_test.cc.
 //
 // Rejected
-//   taking a fiber at first sight: it would be fetched to another core, with its message, a few nanoseconds before its
-//     own worker comes to it;
+//   taking a fiber at first sight: it moves to another core, with its message, a few nanoseconds before its own worker
+//     would have run it;
 //   slots biased to their worker, which fills and empties them by plain loads and stores until a spinner revokes the
-//     bias by membarrier(2), an interrupt of every CPU of the process: two read-modify-writes a hand-off less, yet
-//     ping-pong took 0.96 to 1.06 of the time (bench/workload --workload=pingpong, pingpong_semaphore, pingpong_cv; 2
-//     and 8 workers).
+//     bias by membarrier(2), an interrupt of every CPU of the process: two read-modify-writes a hand-off less, 8 ns,
+//     for a second protocol with six invariants (docs/decisions/001).
 #ifndef WEFT_SCHEDULING_GROUP_HAND_OFF_SLOT_H_
 #define WEFT_SCHEDULING_GROUP_HAND_OFF_SLOT_H_
 
@@ -42,7 +41,7 @@ namespace weft::scheduling_group {
 
 class FiberEntity;
 
-// A few microseconds, well above the 50-100 ns that a fiber of a message-passing pair runs between two hand-offs.
+// Well above the 50 to 100 ns that a fiber of a message-passing pair runs between two hand-offs.
 inline constexpr std::chrono::microseconds kHandOffPatience{3};
 inline constexpr std::uint32_t kMaxHandOffs = 16;
 
@@ -57,11 +56,11 @@ class alignas(base::kCacheLineSize) HandOffSlot {
     return true;
   }
 
-  // As TryFill(), and a full fence: one exchange costs less than a store and a fence.
+  // As TryFill(), and a full fence. One exchange costs less than a store and a fence.
   [[nodiscard]] WEFT_ALWAYS_INLINE bool TryFillAndFence(FiberEntity* fiber) noexcept {
     if (Full()) return false;
     CountFilling();
-    // seq_cst: publishes the fiber, as in TryFill(); and FenceAfterReadModifyWrite() asks for it.
+    // seq_cst: publishes the fiber as in TryFill(), and FenceAfterReadModifyWrite() requires it.
     fiber_.exchange(fiber, std::memory_order_seq_cst);
     base::FenceAfterReadModifyWrite();
     return true;
@@ -74,7 +73,7 @@ class alignas(base::kCacheLineSize) HandOffSlot {
     return fiber_.exchange(nullptr, std::memory_order_acquire);
   }
 
-  // relaxed, both: callers order them by fences or use them for heuristics.
+  // relaxed, both: callers order them by fences, or use them for heuristics.
   [[nodiscard]] bool Full() const noexcept { return fiber_.load(std::memory_order_relaxed) != nullptr; }
   std::uint32_t ticket() const noexcept { return ticket_.load(std::memory_order_relaxed); }
 
@@ -89,7 +88,7 @@ class alignas(base::kCacheLineSize) HandOffSlot {
 };
 
 // By the spinning worker `self`, at the time `now`: takes a fiber that another worker has left in its slot for
-// kHandOffPatience (HS2); nullptr: there is none. Each worker's queues have a member `slot`; its index is its worker's.
+// kHandOffPatience (HS2). nullptr: there is none. worker_queues[i].slot is the slot of worker i.
 template <class WorkerQueues>
 FiberEntity* TakeNeglectedHandOff(std::span<WorkerQueues> worker_queues, unsigned self,
                                   std::chrono::steady_clock::time_point now, SpinMemory* memory) {
@@ -106,7 +105,7 @@ FiberEntity* TakeNeglectedHandOff(std::span<WorkerQueues> worker_queues, unsigne
     const bool changed = !first && ticket != memory->seen[other];
     memory->seen[other] = ticket;
     if (!first && full && !changed) {
-      // Whatever is there now: it may have changed since the look.
+      // The slot may have changed since; any fiber will do.
       if (FiberEntity* fiber = slot.Take()) return fiber;
     }
     memory->active |= full || changed;

@@ -3,15 +3,15 @@
 //
 // Internal: not promised to users.
 //
-// IdleGroups: which groups have sleeping workers, in two bits for each, so that who looks for one (SG4 in
-// scheduling_group.h) reads one cache line however many groups there are. As long as all are busy, or all sleep now and
-// then, nobody writes it.
+// IdleGroups: which groups have sleeping workers, in two bits each. A search for a sleeper (SG4 in scheduling_group.h)
+// reads one cache line however many groups there are. While all groups are busy, or all sleep now and then, no thread
+// writes it.
 //
 //   kSet        a worker of the group may sleep
-//   kClearing   somebody is finding out whether that is still so; counts as kSet meanwhile
+//   kClearing   a thread finds out whether that is still so; counts as kSet meanwhile
 //
-//   worker, before it sleeps       who is looking for a sleeper        who found none in a group whose kSet was set
-//   ------------------------       ----------------------------        --------------------------------------------
+//   worker, before it sleeps       producer, in need of a sleeper      producer that found none where kSet is set
+//   ------------------------       ------------------------------      ------------------------------------------
 //   set own bit in IdleWorkers     make the fiber ready                kSet -> kClearing
 //   full fence                     full fence                          full fence
 //   if kSet is not set, set it     look at both bits                   look at the group's IdleWorkers:
@@ -19,15 +19,15 @@
 //   last search                                                        clear kClearing
 //
 // Invariants
-//   IG1  While a worker that has announced itself sleeps, and its last search is over, kSet or kClearing is set: either
-//        the worker sees that kSet was cleared, or who clears it sees the worker.
-//   IG2  A fiber made ready before the fence is seen by a worker's last search, or its producer sees that bit.
-//   IG3  kSet is cleared by the one who set kClearing, which is set where only kSet is.
+//   IG1  While a worker sleeps, after its announcement and last search, kSet or kClearing is set: either the worker
+//        sees that kSet was cleared, or the thread that clears it sees the worker.
+//   IG2  A fiber made ready before the fence is seen by the worker's last search, or its producer sees the bit.
+//   IG3  The thread that clears kSet sets kClearing in the same step, and only where kClearing is not set.
 //
 // Announce(): a worker of the group. MayIdle(), Retract(): any thread.
 // Proven in tests/model/idle_loop_model.cc.
-// Rejected: a counter of sleepers, and a bit set by a group's first sleeper and cleared by its last: each sleep writes
-// the line, and a bit that one clears late hides the next sleeper.
+// Rejected: a counter of sleepers (each sleep writes the line); a bit that a group's first sleeper sets and its last
+// one clears (as well, and clearing it late hides the next sleeper).
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_GROUPS_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_GROUPS_H_
 
@@ -43,10 +43,10 @@ namespace weft::scheduling_group {
 
 class IdleGroups {
  public:
-  static constexpr int kNoSlot = -1;  // such a group has no part in this
+  static constexpr int kNoSlot = -1;  // such a group takes no part in this
   static constexpr int kMaxSlots = 256;
 
-  // Groups of interest: bits of the words that have any.
+  // A set of groups.
   class Mask {
    public:
     void Add(int slot) {
@@ -65,14 +65,14 @@ class IdleGroups {
 
   constexpr IdleGroups() = default;
 
-  // The worker has set its bit in IdleWorkers, and made a full fence since.
+  // After the worker has set its bit in IdleWorkers, and a full fence.
   void Announce(int slot) noexcept {
     base::Atomic<std::uint64_t>& word = words_[WordOf(slot)];
     // relaxed, here and below: the fences order it, and it carries nothing.
     if ((word.load(std::memory_order_relaxed) & kSet << ShiftOf(slot)) == 0) {
       word.fetch_or(kSet << ShiftOf(slot), std::memory_order_relaxed);
     }
-    // StoreLoad (IG2), also where another worker of the group has set it. Pairs with the fence of who looks.
+    // StoreLoad (IG2), also if another worker of the group has set it. Pairs with the fence of the producer.
     base::ThreadFence(std::memory_order_seq_cst);
   }
 
@@ -87,7 +87,7 @@ class IdleGroups {
     return (words_[WordOf(slot)].load(std::memory_order_relaxed) & (kSet | kClearing) << ShiftOf(slot)) != 0;
   }
 
-  // The caller found no sleeper in the group. one_sleeps(): looks again.
+  // The caller found no sleeper in the group. one_sleeps() looks again.
   template <class OneSleeps>
   void Retract(int slot, OneSleeps one_sleeps) noexcept {
     base::Atomic<std::uint64_t>& word = words_[WordOf(slot)];
@@ -95,14 +95,14 @@ class IdleGroups {
     const std::uint64_t clearing = kClearing << ShiftOf(slot);
     std::uint64_t found = word.load(std::memory_order_relaxed);
     if ((found & (set | clearing)) != set) return;
-    // If it fails the next one who looks in vain tries.
+    // If it fails, the next search in vain tries again.
     if (!word.compare_exchange_strong(found, (found & ~set) | clearing, std::memory_order_relaxed)) return;
     base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (IG1). Pairs with the worker's before Announce().
     if (one_sleeps()) word.fetch_or(set, std::memory_order_relaxed);
     word.fetch_and(~clearing, std::memory_order_relaxed);
   }
 
-  // The group ends, and has no workers any more.
+  // The group ends; it has no workers any more.
   void Forget(int slot) noexcept {
     words_[WordOf(slot)].fetch_and(~((kSet | kClearing) << ShiftOf(slot)), std::memory_order_relaxed);
   }
@@ -118,7 +118,7 @@ class IdleGroups {
   alignas(base::kCacheLineSize) std::array<base::Atomic<std::uint64_t>, kMaxSlots / 32> words_{};
 };
 
-// Which group has which bits. constant-initialised, and never destroyed, as IdleGroups.
+// The slots that are taken. Constant-initialised and never destroyed, like IdleGroups.
 class IdleGroupSlots {
  public:
   constexpr IdleGroupSlots() = default;
@@ -134,18 +134,19 @@ class IdleGroupSlots {
     }
     return IdleGroups::kNoSlot;
   }
-  // release: the bits were forgotten before.
+  // release: Forget() comes before.
   void Return(int slot) noexcept { taken_[static_cast<std::size_t>(slot)].store(false, std::memory_order_release); }
 
  private:
   std::array<base::Atomic<bool>, IdleGroups::kMaxSlots> taken_{};
 };
 
-// A group's bits, as long as the group lives. kNoSlot: it has none.
+// Owns a group's slot while the group lives; kNoSlot: the group has none.
 class IdleGroupSlot {
  public:
-  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots) noexcept
-      : groups_(groups), slots_(slots), slot_(slots.Take()) {}
+  // wanted: false: it is to have none.
+  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots, bool wanted) noexcept
+      : groups_(groups), slots_(slots), slot_(wanted ? slots.Take() : IdleGroups::kNoSlot) {}
   IdleGroupSlot(const IdleGroupSlot&) = delete;
   IdleGroupSlot& operator=(const IdleGroupSlot&) = delete;
   ~IdleGroupSlot() {

@@ -3,39 +3,38 @@
 //
 // Internal: not promised to users.
 //
-// The idle loop: what a worker does that has no fiber to run, until it has one. A template, so that
-// tests/model/idle_loop_model.cc runs this code and no copy of it.
+// The idle loop: what a worker without a fiber does until it has one. A template, so that
+// tests/model/idle_loop_model.cc runs this code and not a copy of it.
 //
 //      find  --nothing-->  announce that it sleeps, full fence --> last search --nothing-->  sleep
 //        ^                                                             |                      |
 //        |                there is work in its group, or it was claimed|                      |claimed, or told to stop
 //        +-------------------------------------------------------------<----------------------+
 //
-// Who claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
+// A thread that claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
 //
 //   its own group      to search there; the worker counts as a spinner from the claim on (IW1)
 //   another group      a steal request (steal_request.h): to steal there first; not counted
 //
 // Invariants
-//   IL1  A worker sleeps only after a last search at its own queues, and by stealing at those of the partners (RS3),
-//        that followed its announcement.
-//   IL2  A claimed worker takes its order before it does anything else, however it woke up. It carries the order out or
-//        passes it on: a spinner that found something looks whether more waits (IW4), a request that is not served
-//        is forwarded (RS2).
-//   IL3  It never yields its CPU; see worker.h.
+//   IL1  A worker sleeps only after it has announced its sleep and then searched its own group's queues and, by
+//        stealing, those of the partners (RS3).
+//   IL2  A claimed worker first takes its order, however it woke up. It carries the order out or passes it on: a
+//        spinner that found a fiber notifies if more wait (IW4), a request that is not served is forwarded (RS2).
+//   IL3  It never yields its CPU: worker.h says why.
 //
 // A Worker has
 //   Fiber, Group              types; a Group is what steal_request.h asks for
 //   group(), index()
 //   Stopping()                end
-//   Find(), Spin()            a fiber of its own group or nullptr; Spin(): for a while, counted as a spinner
-//   HasWork(), Notify()       there is work in its own group; as after a push, for what it leaves behind
+//   Find(), Spin()            a fiber of its own group or nullptr; Spin() searches for a while, counted as a spinner
+//   HasWork(), Notify()       whether its own group has work; notifies as after a push
 //   StealNowAndThen()         a fiber of another group, at the rates of the neighbours
 //   StealFrom(group)          a fiber of that group
-//   MaySeeLess(group)         StealFrom() gives up before it has seen all
+//   MaySeeLess(group)         whether StealFrom() may give up before it has seen all
 //   NothingFound()            before it announces that it sleeps
-//   Sleep(briefly)            until it is unparked, or not that long; GetUp() afterwards
-//   TakeOrder(), Park()       what was sent with a claim, or nullptr; wait for the parker's token
+//   Sleep(briefly)            sleeps until it is unparked, or briefly; then calls GetUp()
+//   TakeOrder(), Park()       takes what was sent with a claim, or nullptr; waits for the parker's token
 //   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
 //   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_LOOP_H_
@@ -54,21 +53,20 @@ struct Order {
   Group* steal_from = nullptr;
 };
 
-// What was sent with a claim, or nullptr: it is on its way, or there was no claim. There is one for each claim: none is
-// taken that has not come yet.
+// Takes the order that came with a claim. nullptr: it is still on its way, or there was no claim.
 template <class Atomic>
 auto TakeOrderFrom(Atomic& sent_to) {
-  // acquire: pairs with the release of who sends.
+  // acquire: what the sender did. Pairs with the release in SchedulingGroup::Send().
   auto* const order = sent_to.load(std::memory_order_acquire);
   if (order != nullptr) sent_to.store(nullptr, std::memory_order_relaxed);
   return order;
 }
 
-// The worker is awake, and no sleeper any more.
+// The worker is awake: it stops being a sleeper, and takes its order if it was claimed.
 template <class Worker>
 Order<typename Worker::Group> GetUp(Worker& worker) {
   if (worker.group().idle().CancelSleep(worker.index())) return {};
-  // It was claimed. The order comes before the token, and that is there or on its way.
+  // It was claimed. The token, which follows the order, has come or will come.
   typename Worker::Group* sent_to = worker.TakeOrder();
   for (; sent_to == nullptr; sent_to = worker.TakeOrder()) worker.Park();
   if (sent_to == &worker.group()) return {.counted_as_spinner = true};
@@ -83,7 +81,7 @@ void ForwardOrder(Worker& worker, const Order<typename Worker::Group>& order) {
   if (order.counted_as_spinner && worker.HasWork()) worker.Notify();  // IW4
 }
 
-// nullptr: nothing was found; the order is done.
+// Carries the order out. nullptr: nothing was found.
 template <class Worker>
 typename Worker::Fiber* SearchOnce(Worker& worker, const Order<typename Worker::Group>& order) {
   IdleWorkers& idle = worker.group().idle();
@@ -100,12 +98,12 @@ typename Worker::Fiber* SearchOnce(Worker& worker, const Order<typename Worker::
     fiber = worker.Spin();
     idle.StopSpinning();
     if (fiber == nullptr) fiber = worker.Find();  // IW4
-    // Producers that saw us spin woke nobody: if there is more, our replacement is our duty.
+    // Producers that saw us spin woke no worker: if more waits, we must.
     if (fiber != nullptr && worker.HasWork()) worker.Notify();
   } else {
     fiber = worker.Find();
   }
-  // Not while something waits here, e.g. in the slot of a busy worker: we were trusted to look after it.
+  // No steal while something waits here, for example in a busy worker's slot: its producer relied on us.
   if (fiber == nullptr && !worker.HasWork()) {
     fiber = worker.StealNowAndThen();
     if (fiber != nullptr && worker.HasWork()) worker.Notify();
@@ -113,13 +111,13 @@ typename Worker::Fiber* SearchOnce(Worker& worker, const Order<typename Worker::
   return fiber;
 }
 
-// The part of the last search that is for partners (RS3). *not_all: something may have been overlooked.
+// The last search of the partners (RS3). Sets *not_all if it may have overlooked something.
 template <class Worker>
 typename Worker::Fiber* LastSearchOfPartners(Worker& worker, bool* not_all) {
   for (typename Worker::Group* partner : worker.group().partners()) {
     if (SomebodyIdles(*partner) || !partner->HasStealable()) continue;
     if (typename Worker::Fiber* fiber = worker.StealFrom(*partner)) {
-      RequestSteal(*partner);  // No fiber needs it (RS4); it wakes a worker that naps because of `not_all`.
+      RequestSteal(*partner);  // No fiber needs it (RS4). It wakes a worker that sleeps briefly because of `not_all`.
       return fiber;
     }
     *not_all |= worker.MaySeeLess(*partner);

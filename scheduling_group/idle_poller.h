@@ -3,23 +3,22 @@
 //
 // Internal: not promised to users.
 //
-// IdlePoller: how the workers of a group look after input and output. io/reactor.h is one; the scheduler knows no more
-// of it than this.
+// IdlePoller: how the workers of a group poll for input and output. io/reactor.h implements it; the scheduler knows no
+// more of it than this.
 //
 // There is no poller thread. Only a worker can run what I/O makes ready, so polling when a worker picks its next fiber
 // is early enough.
 //
 //   a worker has chosen fibers for some 20 us    PollIfDue(): one poll without waiting
-//   a worker spins                               TryPoll(): the same, at each of its searches
-//   a worker goes to sleep                       TryEnter(): one of them waits in the poll instead of on its parker
+//   a worker spins                               TryPoll(): the same, at each search
+//   a worker goes to sleep                       TryEnter(): one worker waits in the poll instead of on its parker
 //
-// One worker at a time polls: it holds the lease from TryEnter() to LeaveAfterDispatch(). If it leaves with fibers to
-// run while others sleep, nobody polls for the moment. If nobody has polled after a while, a watchdog wakes a sleeper
+// One worker at a time polls: it holds the lease from TryEnter() to LeaveAfterDispatch(). After it leaves to run
+// fibers, no worker may be polling although others sleep. If that lasts, a watchdog wakes a sleeper
 // (io/poller_lease.h).
 //
-// A thread that wakes a worker learns from Parker::Unpark() that the worker waits in the poll, and then calls
-// Interrupt(). That ends the wait, also one that has not quite begun (PK5 in base/parker.h); epoll gets an event by an
-// eventfd.
+// A thread that wakes a worker learns from Parker::Unpark() that the worker waits in the poll, and calls Interrupt().
+// That ends the wait, even one that is about to begin (PK5 in base/parker.h), by an eventfd that epoll watches.
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_POLLER_H_
 
@@ -33,27 +32,31 @@ class IdlePoller {
  public:
   virtual ~IdlePoller() = default;
 
-  // All three: a worker of the group. What has become ready is readied (park.h) before they return.
+  // Both: a worker of the group. They ready (park.h) the fibers whose input or output is ready.
   virtual void TryPoll() = 0;
   virtual void PollIfDue(std::chrono::steady_clock::time_point now) = 0;
 
-  // A worker that has announced its sleep. True: it holds the lease now, and must call Wait() and LeaveAfterDispatch().
-  // False: another one does, or there is nothing to wait for.
+  // A worker that has announced its sleep. True: it holds the lease, and must call Wait() and LeaveAfterDispatch().
+  // False: another worker holds it, or there is nothing to wait for.
   [[nodiscard]] virtual bool TryEnter() = 0;
-  // Returns when something is ready or Interrupt() was called; sometimes without a reason. Under a test clock it takes
-  // nothing from the kernel, as a worker at rest does nothing (TT1 in base/test_time.h).
+  // Returns when something is ready or after Interrupt(), and sometimes spuriously. Under a test clock it takes nothing
+  // from the kernel, as a worker at rest does nothing (TT1 in base/test_time.h).
   virtual void Wait() = 0;
-  // Readies what Wait() has found. Under a test clock: what there is now.
+  // Readies the fibers for what Wait() has found (under a test clock: for what there is now), and returns the lease.
   virtual void LeaveAfterDispatch() = 0;
 
   // Any thread, under a test clock: whether Wait() would return at once, for something that somebody waits for.
   virtual bool HasEvents() { return false; }
 
+  // Becomes readable when there is something to poll; for a driver that waits in a loop of its own instead of Wait().
+  // -1: there is none. Any thread.
+  virtual int descriptor() const noexcept { return -1; }
+
   // Any thread. The Wait() that is under way, or the next one, returns.
   virtual void Interrupt() = 0;
 };
 
-// Where a group has its poller. Any thread.
+// Holds a group's poller. Any thread.
 class IdlePollerOwner {
  public:
   IdlePollerOwner() = default;

@@ -5,11 +5,11 @@
 //
 // IdleWorkers: which workers of a group search for work (spin), which sleep, and which to wake. No wake-up is lost.
 //
-// A worker is busy, spinning (counted in `spinners_`, at most `max_spinners`), or sleeping (its bit in `sleepers_`).
-// A producer makes sure that somebody searches: if nobody spins, it turns the lowest-numbered sleeper into a spinner
-// and wakes it. The lowest first keeps the same caches warm at low load. A spinner that found work and sees more
-// requests its replacement. So a burst wakes one worker after the other, never more than there is work for, and each is
-// woken by one that was woken before: one system call per worker woken, none per fiber.
+// A worker is busy, spinning (counted in `spinners_`, at most `max_spinners`), or sleeping (its bit in `sleepers_`). A
+// producer makes sure that a worker searches: if none spins, it turns the lowest-numbered sleeper into a spinner and
+// wakes it. (The lowest first keeps the same caches warm at low load.) A spinner that found work and sees more wakes
+// its replacement. So a burst wakes one worker after the other, no more than there is work for, at one system call per
+// worker woken and none per fiber.
 //
 //   producer                               worker
 //   --------                               ------
@@ -18,23 +18,22 @@
 //   look at spinners_, sleepers_           look for fibers once more
 //
 // Invariants
-//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last search of a worker that was then counted as a
-//        spinner, or of a worker that goes to sleep, or a sleeper is claimed for it. (Both sides: store, full fence,
-//        search.)
-//   IW2  A worker sets its sleeper bit itself. One thread clears it: the worker, the producer that claims it (and then
-//        counts it as a spinner and unparks it), or a thread that claims it for another group (and does not count it).
-//   IW3  spinners_ <= max_spinners + producers between their claim and its undoing; a claim is made at zero only. So at
+//   IW1  A fiber published before ClaimWorkerToWake() is seen by the last search of a worker that counted as a spinner
+//        then, or that goes to sleep; or a sleeper is claimed for it. (Both sides store, fence, then look.)
+//   IW2  Only the worker sets its sleeper bit. One thread clears it: the worker, a producer that claims it (counts it
+//        as a spinner and unparks it), or a thread that claims it for another group (and does not count it).
+//   IW3  spinners_ <= max_spinners + producers between a claim and its undoing. A producer claims at zero only, so at
 //        most max_spinners (two) workers spin.
-//   IW4  A thread that removes a spinner from the count (StopSpinning, or a claim undone) searches after its fence: for
+//   IW4  A thread that removes a spinner from the count (StopSpinning, or a claim undone) searches after its fence, for
 //        fibers whose producers relied on that spinner.
-//   IW5  A sleeper that waits in the poll (idle_poller.h) is a sleeper like the others. It is claimed last, so that one
-//        stays in the poll while there are others.
+//   IW5  A worker that sleeps in the poll (idle_poller.h) is claimed last, so that one stays in the poll while others
+//        sleep.
 //
-// ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker named, on its own thread.
+// ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker itself.
 // Proven in tests/model/idle_workers_model.cc.
 // Source: the thread parking protocol of Go's scheduler and the two-spinner rule of flare; orders are our own.
-// Rejected: a claim per push ("each producer takes one spinner"): wakes a worker for every fiber of a burst, though the
-// first would have taken them all (bench/fiber/spawn_benchmark.cc).
+// Rejected: a claim per push ("each producer takes one spinner"): it wakes a worker for every fiber of a burst, though
+// the first would have taken them all (bench/fiber/spawn_benchmark.cc).
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_
 
@@ -52,7 +51,7 @@ class IdleWorkers {
   static constexpr int kNobody = -1;
   static constexpr std::uint32_t kMaxSpinners = 2;
 
-  // Any thread, after it has published work. True: somebody searches for it, or nobody sleeps.
+  // Any thread, after it has published work. True: a worker searches for it, or none sleeps.
   [[nodiscard]] WEFT_ALWAYS_INLINE bool NobodyToWake() noexcept {
     // StoreLoad: either we see the sleeper, or its last search sees our fiber (IW1). Pairs with the fences in
     // PrepareSleep() and StopSpinning().
@@ -70,19 +69,20 @@ class IdleWorkers {
   [[nodiscard]] int ClaimWorkerToWake() noexcept {
     while (!NobodyToWake()) {
       const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
-      if (sleepers.Empty()) return kNobody;  // Meanwhile; and it searches once more.
+      if (sleepers.Empty()) return kNobody;  // The last one got up, and searches once more.
       std::uint32_t none = 0;
-      if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;  // One searches now.
+      // Another one spins now.
+      if (!spinners_.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return kNobody;
       const unsigned worker = FirstToWake(sleepers);
       if (CancelSleep(worker)) return static_cast<int>(worker);
-      // It got up by itself meanwhile. Others may have trusted in the spinner we announced: look again for them (IW4).
+      // It got up by itself. Other producers may have relied on the spinner that we counted: look again for them (IW4).
       spinners_.fetch_sub(1, std::memory_order_relaxed);
     }
     return kNobody;
   }
 
-  // Any thread, for another group's work. Returns the worker that the caller must unpark, or kNobody: nobody sleeps. It
-  // is not counted as a spinner; like any that is awake it looks for its own group's work before it sleeps again.
+  // Any thread, for another group's work. Returns the worker that the caller must unpark; kNobody: none sleeps. The
+  // worker does not count as a spinner. Before it sleeps again it searches for its own group's work, as always.
   [[nodiscard]] int ClaimSleeper() noexcept {
     for (;;) {
       const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
@@ -102,7 +102,7 @@ class IdleWorkers {
     return false;
   }
 
-  // The caller must look for work once more afterwards (IW4).
+  // The caller must then search once more (IW4).
   void StopSpinning() noexcept {
     spinners_.fetch_sub(1, std::memory_order_relaxed);
     // StoreLoad: a producer that still saw us as a spinner has published before our next search (IW1). Pairs with the
@@ -110,7 +110,7 @@ class IdleWorkers {
     base::ThreadFence(std::memory_order_seq_cst);
   }
 
-  // The caller must look for work once more afterwards, then sleep or CancelSleep().
+  // The caller must then search once more, and sleep or CancelSleep().
   void PrepareSleep(unsigned worker) noexcept {
     // release: for the claimer. Pairs with the acquire in CancelSleep().
     sleepers_.fetch_or(Bit(worker), std::memory_order_release);
@@ -118,14 +118,14 @@ class IdleWorkers {
     base::ThreadFence(std::memory_order_seq_cst);
   }
 
-  // By the worker. True: it is awake on its own account. False: it was claimed; its unpark has come or will come.
+  // The worker. True: it got up by itself. False: it was claimed, and its unpark has come or will come.
   [[nodiscard]] bool CancelSleep(unsigned worker) noexcept {
-    // acquire: the slot is as the worker left it, before it is told where to look. Pairs with the release in
-    // PrepareSleep(). (The parker's token carries what a claimed worker must see.)
+    // acquire: the claimer sees the worker's slot as the worker left it. Pairs with the release in PrepareSleep(). (The
+    // parker's token carries what a claimed worker must see.)
     return (sleepers_.fetch_and(~Bit(worker), std::memory_order_acquire) & Bit(worker)) != 0;
   }
 
-  // The worker is a sleeper, and waits in the poll from now on, or no longer. A hint (IW5).
+  // A sleeper begins, or ends, to wait in the poll. A hint (IW5).
   void SetInPoll(unsigned worker, bool in_poll) noexcept {
     in_poll_.store(in_poll ? Bit(worker) : 0, std::memory_order_relaxed);
   }
@@ -144,7 +144,7 @@ class IdleWorkers {
 
   static std::uint64_t Bit(unsigned worker) noexcept { return base::WorkerMask::Of(worker).bits(); }
 
-  // One line for all: a producer reads them together, and in the steady state nobody writes them.
+  // One line for all: producers read them together, and no thread writes them in the steady state.
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> sleepers_{0};
   base::Atomic<std::uint64_t> in_poll_{0};  // one bit at most
   base::Atomic<std::uint32_t> spinners_{0};

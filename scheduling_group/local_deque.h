@@ -3,11 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// LocalDeque: the fibers that a worker's fibers have started: the worker takes the newest, others the oldest.
+// LocalDeque: the fibers that a worker's fibers have started. The worker takes the newest, thieves the oldest.
 //
-// So a tree of fibers is run depth first: what was started last is in the cache, few stacks are in use, and who steals
-// takes the largest subtree. A bounded ring; positions count up for ever, position p uses slot p % kCapacity. The
-// fibers are at top_ .. bottom_ - 1.
+// So a tree of fibers runs depth first: the newest is in the cache, few stacks are in use, and a thief takes the
+// largest subtree. A bounded ring: positions count up for ever, position p uses slot p % kCapacity, and the fibers are
+// at top_ .. bottom_ - 1.
 //
 //   the owner pushes       slot[bottom] = fiber; bottom + 1                         no locked instruction
 //   the owner pops         bottom - 1; full fence; look at top                      a compare-exchange for the last one
@@ -17,8 +17,8 @@
 // Invariants
 //   LD1  Only the owner moves bottom_ and writes slots; a slot is written for position p only when
 //        top_ > p - kCapacity.
-//   LD2  A fiber pushed is taken once. Of the owner that goes down to position p and a thief that goes up to it, the
-//        one whose fence is second sees the other; the last fiber is decided by the compare-exchange of top_.
+//   LD2  A fiber pushed is taken once. When the owner goes down to position p and a thief goes up to it, the one whose
+//        fence is second sees the other. The compare-exchange of top_ decides who gets the last fiber.
 //   LD3  A fiber pushed before a full fence is seen by Empty() after a full fence that follows it, until it is taken.
 //
 // Push(), PopNewest(), PopOldest(): the owner. Steal(), Empty(), Size(): any thread.
@@ -26,8 +26,8 @@
 // Source: D. Chase and Y. Lev, Dynamic circular work-stealing deque, SPAA 2005; N. M. Le and others, Correct and
 // efficient work-stealing for weak memory models, PPoPP 2013. (The release on each store to bottom_ is ours: C++20 has
 // no release sequence through the owner's own relaxed stores.)
-// Rejected: half of it stolen in one step (the owner would need a locked instruction for each pop that a thief's half
-// may reach); top and bottom in one word (a locked instruction for each push).
+// Rejected: stealing half in one step (the owner needs a locked instruction for each pop that a thief's half may
+// reach); top and bottom in one word (a locked instruction for each push).
 #ifndef WEFT_SCHEDULING_GROUP_LOCAL_DEQUE_H_
 #define WEFT_SCHEDULING_GROUP_LOCAL_DEQUE_H_
 
@@ -65,11 +65,11 @@ class alignas(base::kCacheLineSize) LocalDeque {
   // The owner: the newest fiber; nullptr: empty.
   [[nodiscard]] FiberEntity* PopNewest() noexcept {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;
-    // relaxed: top_ only grows, an old one errs towards "not empty".
+    // relaxed: top_ only grows, so an old value errs towards "not empty".
     if (top_.load(std::memory_order_relaxed) > bottom) return nullptr;
-    // release, here and below: a thief that reads this one also sees the fibers beneath.
+    // release, here and below: a thief that reads this value also sees the fibers beneath.
     bottom_.store(bottom, std::memory_order_release);
-    // StoreLoad: we see a thief's top_, or it our bottom_ (LD2). Pairs with the fence in Steal().
+    // StoreLoad: we see a thief's top_, or it sees our bottom_ (LD2). Pairs with the fence in Steal().
     base::ThreadFence(std::memory_order_seq_cst);
     std::int64_t top = top_.load(std::memory_order_relaxed);
     if (top < bottom) return SlotAt(bottom).load(std::memory_order_relaxed);
@@ -99,16 +99,16 @@ class alignas(base::kCacheLineSize) LocalDeque {
   [[nodiscard]] FiberEntity* Steal() noexcept {
     for (;;) {
       std::int64_t top = top_.load(std::memory_order_relaxed);
-      // relaxed: spares who finds nothing the fence.
+      // relaxed: an empty deque costs no fence.
       if (top >= bottom_.load(std::memory_order_relaxed)) return nullptr;
-      // StoreLoad, in effect: bottom_ is not older than what the owner wrote before it looked at a top_ older than ours
+      // StoreLoad, in effect: if the owner read a top_ older than ours, we read the bottom_ that it had stored before
       // (LD2). Pairs with the fence in PopNewest().
       base::ThreadFence(std::memory_order_seq_cst);
       // acquire: we see the slot and the fiber. Pairs with the release in Push().
       if (top >= bottom_.load(std::memory_order_acquire)) return nullptr;
       FiberEntity* fiber = SlotAt(top).load(std::memory_order_relaxed);
-      // release: our read of the slot is over. Pairs with the acquire in Push(), also behind later takers' exchanges (a
-      // release sequence).
+      // release: our read of the slot is over. Pairs with the acquire in Push(), also through later takers' exchanges
+      // (a release sequence).
       if (top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         return fiber;
       }
@@ -120,7 +120,7 @@ class alignas(base::kCacheLineSize) LocalDeque {
     const std::int64_t top = top_.load(std::memory_order_relaxed);
     return bottom_.load(std::memory_order_relaxed) <= top;
   }
-  // An estimate, 0 .. kCapacity. relaxed: of the two either may be older than the other.
+  // An estimate, 0 .. kCapacity. relaxed: either may be older than the other.
   std::size_t Size() const noexcept {
     const std::int64_t top = top_.load(std::memory_order_relaxed);
     return static_cast<std::size_t>(
@@ -135,7 +135,7 @@ class alignas(base::kCacheLineSize) LocalDeque {
   // The thieves' line and the owner's.
   base::Atomic<std::int64_t> top_{0};
   alignas(base::kCacheLineSize) base::Atomic<std::int64_t> bottom_{0};
-  std::int64_t top_seen_ = 0;  // The owner's: saves it the thieves' line.
+  std::int64_t top_seen_ = 0;  // The owner's copy: spares it the thieves' line.
   alignas(base::kCacheLineSize) base::Atomic<FiberEntity*> slots_[std::size_t{kCapacity}]{};
 };
 

@@ -3,11 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// LocalRing: a few ready fibers that a worker keeps at hand, where idle workers can still take them.
+// LocalRing: a few ready fibers that a worker keeps at hand, and that idle workers can still take.
 //
 // A bounded ring with one producer, the worker that owns it, and many consumers: the owner and idle workers. The
-// owner's pushes are plain stores; a pop moves `head_` by compare-exchange, which costs the owner little, since nobody
-// else touches the line while all are busy.
+// owner's pushes are plain stores. A pop moves `head_` by compare-exchange, which costs the owner little, since no
+// other worker touches the line while all are busy.
 //
 // Invariants
 //   LR1  Only the owner moves tail_ and writes slots; slot i is written for position p only when head_ > p - kCapacity.
@@ -58,7 +58,7 @@ class alignas(base::kCacheLineSize) LocalRing {
 
   // Any worker: the oldest fiber; nullptr: empty.
   [[nodiscard]] FiberEntity* Pop() noexcept {
-    FiberEntity* fiber;  // Take() writes it before it knows whether it gets it.
+    FiberEntity* fiber;  // Take() writes it before it knows that it has popped.
     return Take(&fiber, [](std::uint32_t) { return 1u; }) != 0 ? fiber : nullptr;
   }
 
@@ -77,7 +77,7 @@ class alignas(base::kCacheLineSize) LocalRing {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     return tail_.load(std::memory_order_relaxed) == head;
   }
-  // An estimate, 0 .. kCapacity. relaxed: of the two either may be older than the other.
+  // An estimate, 0 .. kCapacity. relaxed: either may be older than the other.
   std::uint32_t Size() const noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     const auto size = static_cast<std::int32_t>(tail_.load(std::memory_order_relaxed) - head);
@@ -92,7 +92,7 @@ class alignas(base::kCacheLineSize) LocalRing {
       // acquire: we see the slots and the fibers. Pairs with the release in PushSome().
       const std::uint32_t size = tail_.load(std::memory_order_acquire) - head;
       if (size == 0) return 0;
-      if (size > kCapacity) {  // Our head_ is old; or our tail_ is, older than head_.
+      if (size > kCapacity) {  // Our head_ is old, or our tail_ is older than head_.
         head = head_.load(std::memory_order_relaxed);
         continue;
       }
@@ -100,9 +100,9 @@ class alignas(base::kCacheLineSize) LocalRing {
       for (std::uint32_t i = 0; i < n; ++i) {
         fibers[i] = slots_[(head + i) % kCapacity].load(std::memory_order_relaxed);
       }
-      // release: our reads of the slots are over. Pairs with the acquire in PushSome(), also behind later takers'
-      // exchanges (a release sequence). No acquire: what we take comes from the owner, by tail_; and a tail_ that is
-      // older than the head_ we get on failure shows as a size above kCapacity.
+      // release: our reads of the slots are over. Pairs with the acquire in PushSome(), also through later takers'
+      // exchanges (a release sequence). No acquire: tail_ carries what we take, and a tail_ older than the head_ read
+      // on failure shows as a size above kCapacity.
       if (head_.compare_exchange_strong(head, head + n, std::memory_order_release, std::memory_order_relaxed)) {
         return n;
       }

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// MonitorSwitch: turns a thread that monitors the workers (slice_monitor.h) off while all of them sleep, and on again.
+// MonitorSwitch: turns the monitor of the workers (slice_monitor.h) off while all of them sleep, and on again.
 //
 //   worker that gets up                    monitor
 //   -------------------                    -----
@@ -12,8 +12,8 @@
 //   is the monitor off? wake it            do all workers sleep? sleep, until one wakes it
 //
 // Invariant
-//   MS1  While the monitor sleeps in Off() every worker sleeps, or will call GotUp() and find it off: of the two fences
-//        one comes first, and then the other side sees what stands before it.
+//   MS1  While the monitor sleeps in Off(), every worker sleeps, or will call GotUp() and find it off: one of the two
+//        fences comes first, and the other side sees what was stored before it.
 // Checked for all interleavings in tests/model/monitor_switch_model.cc.
 // GotUp(), Wake(): any thread. The others: the monitor.
 #ifndef WEFT_SCHEDULING_GROUP_MONITOR_SWITCH_H_
@@ -28,14 +28,14 @@ namespace weft::scheduling_group {
 
 class MonitorSwitch {
  public:
-  // A worker, after it has said that it does not sleep.
+  // A worker, after it has stored that it is awake.
   void GotUp() noexcept {
     base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (MS1). Pairs with the fence in Off().
-    // relaxed, both: the value is the whole message, and the parker carries what else there is.
+    // relaxed, both: the value is the whole message, and the parker carries the rest.
     if (off_.load(std::memory_order_relaxed) && off_.exchange(false, std::memory_order_relaxed)) parker_.Unpark();
   }
 
-  // The monitor. Off until a worker gets up, or Wake(); at once on again if `all_sleep()` does not hold.
+  // The monitor. Stays off until a worker gets up or Wake() is called; returns at once if `all_sleep()` is false.
   template <class AllSleep>
   void Off(AllSleep&& all_sleep) noexcept {
     off_.store(true, std::memory_order_relaxed);   // The fence orders it.
@@ -47,10 +47,10 @@ class MonitorSwitch {
   // The monitor. Sleeps until then, or until Wake().
   void PauseUntil(std::chrono::steady_clock::time_point then) noexcept { (void)parker_.ParkUntil(then); }
 
-  // Any thread: the monitor is to check at once, and to see what the caller did.
+  // Any thread. Makes the monitor check at once; it sees what the caller did before.
   void Wake() noexcept { parker_.Unpark(); }
 
-  // Any thread, for statistics. Off(), also while it still asks whether all sleep.
+  // Any thread, for statistics. True also while Off() still asks whether all sleep.
   bool off() const noexcept { return off_.load(std::memory_order_relaxed); }
 
  private:

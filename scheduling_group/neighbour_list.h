@@ -3,20 +3,19 @@
 //
 // Internal: not promised to users.
 //
-// NeighbourList: the groups that a group may steal from, nearest first. Neighbours: the list that a group has now.
+// NeighbourList: the groups that a group may steal from, nearest first. Neighbours: a group's present list.
 //
-// A group's partners are the neighbours that it may steal from, and that have a place in IdleGroups: it sends steal
-// requests to them (steal_request.h), and its workers look there before they sleep (RS3).
+// A group's partners are the neighbours that it may steal from and that have a slot in IdleGroups. It sends steal
+// requests to them (steal_request.h), and its workers search them before they sleep (RS3).
 //
 // Invariants
-//   NL1  A list does not change. Its counters do: those of one worker and one neighbour are written by that worker.
+//   NL1  A list does not change, but its counters do. One worker writes those of itself and a neighbour.
 //   NL2  Neighbours::Get() returns an empty list until Publish(), and then the one that was published.
-//   NL3  A neighbour whose steal_every_n is 0 is never stolen from, and is sent no request.
-//   SG5  steal_every_n is the rate at which workers search another group by themselves, without a request; nothing of
-//        SG4 depends on it, but that 0 means never. A worker has one clock for it, its counter of idle searches: a
-//        neighbour is due when that has come to the number noted at the last attempt. Requests, last searches and what
-//        follows a success are not bound to the rate, but note their attempts too, so that they and the rate do not add
-//        up. The runtime's two ratios give neighbours another n, and nothing else.
+//   NL3  A group never steals from a neighbour whose steal_every_n is 0, and sends it no request.
+//   SG5  steal_every_n is the rate at which workers search another group without a request. SG4 does not depend on it,
+//        except that 0 means never. Its clock is a worker's count of idle searches: a neighbour is due at the count
+//        noted at the last attempt. Requests, last searches and the search after a success ignore the rate, but note
+//        their attempts too, so that they do not add to it. The runtime's two ratios differ in n only.
 //
 // A Group has slot(), its place in IdleGroups.
 #ifndef WEFT_SCHEDULING_GROUP_NEIGHBOUR_LIST_H_
@@ -41,7 +40,7 @@ class NeighbourList {
  public:
   struct Neighbour {
     Group* group;
-    // Without a request, an attempt to steal at each n-th idle search (SG5); 0: never.
+    // Without a request, steal at each n-th idle search (SG5); 0: never.
     unsigned steal_every_n;
     int distance = kSameNodeDistance;  // between the NUMA nodes of the two
     bool operator==(const Neighbour&) const = default;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kOwnNodeDistance = 10;  // As in the ACPI table.
 
-// Where a group is, as far as distance goes.
+// Where a group is on the machine.
 struct Place {
   std::set<int> l3s;
   std::set<int> packages;
@@ -58,8 +58,7 @@ class Places {
     return {!have_common(a.l3s, b.l3s), !have_common(a.packages, b.packages)};
   }
 
-  // Among equally near groups: the next node or L3 domain first, and there the group at our own position, or the one
-  // after it.
+  // Orders equally near groups: the next node or L3 domain first, and there the group at our own position or after it.
   std::tuple<int, int, int> Turn(std::size_t from, std::size_t to) const {
     const Place& a = places_[from];
     const Place& b = places_[to];

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// OrderNeighbours: in which order each group visits the others to steal (GP9).
+// OrderNeighbours: the order in which each group visits the others to steal (GP9).
 //
 // The last step of the planner (group_plan.h).
 #ifndef WEFT_SCHEDULING_GROUP_NEIGHBOUR_ORDER_H_
@@ -16,7 +16,8 @@
 
 namespace weft::scheduling_group::planning {
 
-// Sets PlannedGroup::neighbours of all groups: nearest first, and among equally near ones a different first for each.
+// Sets PlannedGroup::neighbours of all groups: nearest first, where equally near ones begin with a different one for
+// each group.
 void OrderNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* groups);
 
 }  // namespace weft::scheduling_group::planning

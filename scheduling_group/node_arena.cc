@@ -35,7 +35,7 @@ std::size_t NodeArena::Take(FiberEntity** entities, std::size_t n) {
     base::SpinLockGuard guard(lock_);
     if (const std::size_t taken = TakeFree(entities, n); taken != 0) return taken;
   }
-  EntityChunk* chunk = MakeEntityChunk(node_);
+  EntityChunk* chunk = MakeEntityChunk(node());
   base::SpinLockGuard guard(lock_);
   if (chunk != nullptr) {
     chunk->next = std::exchange(chunks_, chunk);

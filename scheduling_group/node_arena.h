@@ -3,17 +3,16 @@
 //
 // Internal: not promised to users.
 //
-// NodeArena: the free entities of one NUMA node that all threads share: a central stack, and the chunks that it is made
-// of.
+// NodeArena: the free entities of one NUMA node that all threads share: a central stack, and its chunks.
 //
-// Threads exchange batches with it (entity_cache.h), so its lock is taken once for many fibers. After a burst
-// TrimArena() (entity_trim.h) gives memory back: chunks that are wholly free become cold, their entities leave the
-// stack and are used again before a new chunk is made.
+// Threads exchange batches with it (entity_cache.h), so they take its lock once for many fibers. After a burst
+// TrimArena() (entity_trim.h) gives memory back: wholly free chunks become cold and leave the stack. They are used
+// again before a new chunk is made.
 //
 // Invariants
-//   NA1  A free entity of the arena is in the stack, in a cold chunk or in a thread's hands: exactly one (EP2).
+//   NA1  A free entity of the arena is in exactly one place: the stack, a cold chunk or a thread (EP2).
 //   NA2  The stack and the cold chunks hold entities of the arena's own chunks only (EP4).
-// Any thread. The lock is a leaf; under it pointers are moved, and no memory is mapped.
+// Any thread. The lock is a leaf: under it only pointers move, and no memory is mapped.
 #ifndef WEFT_SCHEDULING_GROUP_NODE_ARENA_H_
 #define WEFT_SCHEDULING_GROUP_NODE_ARENA_H_
 
@@ -34,13 +33,13 @@ class alignas(base::kCacheLineSize) NodeArena {
   NodeArena(const NodeArena&) = delete;
   NodeArena& operator=(const NodeArena&) = delete;
 
-  // The NUMA node of its chunks, -1: any. Set before any other thread uses the arena.
-  int node() const { return node_; }
-  void set_node(int node) { node_ = node; }
+  // The NUMA node of its chunks; -1: any. Set before another thread uses the arena.
+  int node() const { return node_plus_one_ - 1; }
+  void set_node(int node) { node_plus_one_ = node + 1; }
 
-  // Takes up to `n` entities, from the stack, a cold chunk or a new one. How many; 0: there is no memory.
+  // Takes up to `n` entities from the stack, a cold chunk or a new chunk. Returns how many; 0: there is no memory.
   std::size_t Take(FiberEntity** entities, std::size_t n) WEFT_EXCLUDES(lock_);
-  // The last one is on top. Needs no memory.
+  // The last one comes on top. Needs no memory.
   void GiveBack(FiberEntity* const* entities, std::size_t n) WEFT_EXCLUDES(lock_);
 
   // --- For TrimArena() ---
@@ -50,9 +49,9 @@ class alignas(base::kCacheLineSize) NodeArena {
     EntityChunk* chunks = nullptr;  // linked by `next`
   };
   Snapshot TakeSnapshot() WEFT_EXCLUDES(lock_);
-  // Takes up to `n` from the top of the stack, none of which is of a chunk that came after the snapshot. How many.
+  // Takes up to `n` from the top of the stack, or none if a chunk came after the snapshot. Returns how many.
   std::size_t TakeOfSnapshot(const Snapshot& snapshot, FiberEntity** entities, std::size_t n) WEFT_EXCLUDES(lock_);
-  // The chunk's entities are all in the caller's hands, and become the chunk's.
+  // The caller holds all entities of the chunk; they go back with it.
   void AddColdChunk(EntityChunk* chunk) WEFT_EXCLUDES(lock_);
 
  private:
@@ -64,10 +63,10 @@ class alignas(base::kCacheLineSize) NodeArena {
   EntityChunk* cold_chunks_ WEFT_GUARDED_BY(lock_) = nullptr;  // wholly free, pages given back
   EntityChunk* chunks_ WEFT_GUARDED_BY(lock_) = nullptr;       // all of the arena
   std::size_t chunk_count_ WEFT_GUARDED_BY(lock_) = 0;
-  int node_ = -1;
+  int node_plus_one_ = 0;  // All zeroes: the array of arenas takes no room in the program file.
 };
 
-// All arenas, by a small number. Number 0 is of no node in particular.
+// All arenas, by a small number. Number 0 belongs to no node.
 using NodeArenaIndex = std::uint8_t;
 inline constexpr NodeArenaIndex kAnyNodeArena = 0;
 inline constexpr std::size_t kMaxNodeArenas = 64;

@@ -3,14 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// How a fiber that was made ready gets a worker: a sleeping one of its own group is woken, unless another one searches
-// already (idle_workers.h); if all of them are busy, a steal is requested by another group (steal_request.h).
+// How a fiber that was made ready gets a worker. Unless a worker of its group searches already, a sleeping one is woken
+// (idle_workers.h). If all of them are busy, another group is asked to steal (steal_request.h).
 //
 // Invariants
-//   NO1  After a push, NotifyAfterPush(); or a full fence and NotifyAfterFence(): the push is seen by a worker of the
-//        group that searches, or one is woken (IW1), or RS1 holds.
-//   NO2  For a group-local fiber no steal is requested, as other groups may not have it; but for what its push had
-//        hidden from them (SchedulingPolicy::MustNotify()).
+//   NO1  After a push and NotifyAfterPush(), or a push, a full fence and NotifyAfterFence(), a searching worker of the
+//        group sees the fiber, or one is woken (IW1), or RS1 holds.
+//   NO2  A group-local fiber requests no steal, since other groups may not run it, unless its push had hidden other
+//        fibers from them (SchedulingPolicy::MustNotify()).
 //
 // Any thread. A Group is as in steal_request.h. SchedulingGroup, and that of tests/model/idle_loop_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_NOTIFY_H_
@@ -24,9 +24,9 @@
 
 namespace weft::scheduling_group {
 
-// Between a push with a full fence, by a plain thread, and NotifyAfterFence(). To wake a worker costs the thread a
-// system call, and where CPUs are scarce its CPU too, which the kernel gives to the worker at once. If another worker
-// is up it may come first: it ends a short fiber, takes the new one, and spins. workers: how many the group has.
+// A plain thread, between a push with a full fence and NotifyAfterFence(). A wake-up costs the thread a system call
+// and, where CPUs are scarce, its CPU, which the kernel gives to the worker. If another worker is up it may come first:
+// it ends a short fiber, takes the new one, and spins. workers: how many the group has.
 inline void PauseBeforeWake(const IdleWorkers& idle, unsigned workers) noexcept {
   for (int i = SpinPolicy::kPausesBeforeWake; i > 0; --i) {
     if (idle.NobodyToWakeAfterFence() || idle.sleepers().Count() == workers) return;
@@ -34,7 +34,7 @@ inline void PauseBeforeWake(const IdleWorkers& idle, unsigned workers) noexcept 
   }
 }
 
-// False: somebody searches already, or nobody sleeps.
+// False: a worker searches already, or none sleeps.
 template <class Group>
 WEFT_NOINLINE bool WakeSleeper(Group& group) {
   const int worker = group.idle().ClaimWorkerToWake();
@@ -48,13 +48,13 @@ WEFT_NOINLINE void RequestStealByPartners(Group& group) {
   RequestSteal(group);
 }
 
-// After a fence as in RequestSteal(), whose first check this is, without a call.
+// After a fence: the first check of RequestSteal(), without a call.
 template <class Group>
 WEFT_ALWAYS_INLINE bool APartnerMayIdle(Group& group) noexcept {
   return group.idle_groups().MayIdle(group.partner_mask());
 }
 
-// local: only this group may run the fiber. must_notify(): asked if it is.
+// local: only this group may run the fiber; must_notify() is called only then.
 template <class Group, class MustNotify>
 WEFT_ALWAYS_INLINE void NotifyAfterFence(Group& group, bool local, MustNotify must_notify) {
   if (!group.idle().NobodyToWakeAfterFence()) [[unlikely]] {

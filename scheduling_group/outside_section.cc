@@ -26,13 +26,13 @@ namespace {
 using outside_section_internal::has_heavy_fence;
 using outside_section_internal::waiter;
 
-// A thread's, from its first section to its end; then another thread's. Never freed.
+// A thread owns it from its first section to its end, then another thread does. Never freed.
 struct OwnedSlot {
   SectionSlot slot;
   std::atomic<bool> owned{false};
 };
 
-constexpr std::size_t kSlotsPerBlock = 63;  // 8 KiB with them
+constexpr std::size_t kSlotsPerBlock = 63;  // a block has 8 KiB
 
 struct Block {
   std::array<OwnedSlot, kSlotsPerBlock> slots{};
@@ -41,7 +41,7 @@ struct Block {
 
 constinit Block first_block;
 
-// The threads' pointers to their own; trivial, so that it can be read to the end of the thread.
+// The thread's own slot. Trivial, so that it can be read to the end of the thread.
 constinit thread_local SectionSlot* slot_of_thread = nullptr;
 
 WEFT_TLS_ACCESSOR void SetSlotOfThread(SectionSlot* slot) noexcept {
@@ -65,7 +65,7 @@ OwnedSlot* TakeSlotOf(Block& block) noexcept {
   return nullptr;
 }
 
-// The block after `block`, made if there is none. By system call: malloc() may be what has run out.
+// The block after `block`, made if there is none. By mmap(), since malloc() may have run out of memory.
 Block* NextBlock(Block& block) noexcept {
   // acquire: its contents. Pairs with the release below.
   if (Block* next = block.next.load(std::memory_order_acquire)) return next;
@@ -81,7 +81,7 @@ Block* NextBlock(Block& block) noexcept {
 WEFT_NOINLINE SectionSlot* TakeSlot() noexcept {
   OwnedSlot* own = nullptr;
   for (Block* block = &first_block; own == nullptr; block = NextBlock(*block)) own = TakeSlotOf(*block);
-  // If it cannot be armed the slot is not given back: lost, and never marked again.
+  // If Arm() fails, the slot is never given back: it is lost, but never marked again.
   (void)at_thread_end.Arm(own);
   SetSlotOfThread(&own->slot);
   return &own->slot;

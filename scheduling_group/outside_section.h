@@ -3,15 +3,15 @@
 //
 // Internal: not promised to users.
 //
-// OutsideSection: while a plain thread is in one, the runtime that it looks at stays.
+// OutsideSection: while a plain thread is in one, the runtime that it uses stays.
 //
-// Threads that are no workers start fibers, wake fibers and ask questions while another thread ends the runtime. The
-// workers are joined before the groups go; all other threads are waited for by RCU (read-copy-update): what they find
-// through a published pointer is used inside a section only, and who takes it away waits until all sections that may
-// have found it have ended.
+// Plain threads start fibers, wake fibers and read counts while another thread ends the runtime. That thread joins the
+// workers before it frees the groups, and waits for all other threads by RCU (read-copy-update): they use what they
+// find through a published pointer inside a section only, and the ending thread, having unpublished it, waits until all
+// sections that may have found it have ended.
 //
-//   a plain thread                        who ends the runtime
-//   --------------                        --------------------
+//   a plain thread                        the thread that ends the runtime
+//   --------------                        --------------------------------
 //   enters: marks its slot                unpublishes
 //   LightFence                            HeavyFence
 //   reads what is published               for each slot that is marked: waits until that section has ended
@@ -19,28 +19,28 @@
 //   leaves: unmarks its slot
 //
 // Invariants
-//   OS1  When WaitForOutsideSections() returns, all sections have ended that began before it was called. Hence what was
-//        unpublished before is in nobody's hands. (Of the two fences one comes first: either the section's mark is seen
-//        here, or the section sees that nothing is published.)
-//   OS2  It waits for no section that begins after its first look at the slot: a slot counts its outermost sections,
-//        and one that has begun another has ended the one that was seen.
-//   OS3  Who waits is woken: a section that ends looks for a waiter after it has unmarked its slot, and the waiter
-//        announces itself before it looks at the slots; the fences are those of OS1.
-//   OS4  What was done in a section is visible after the wait for it.
+//   OS1  When WaitForOutsideSections() returns, all sections that began before the call have ended. Hence no thread
+//        uses what was unpublished before. (One of the two fences comes first: either the waiter sees the section's
+//        mark, or the section sees that nothing is published.)
+//   OS2  It waits for no section that begins after its first look at the slot. A slot counts its outermost sections, so
+//        a new number means that the one seen has ended.
+//   OS3  The waiter is woken: a section that ends looks for a waiter after it has unmarked its slot, and the waiter
+//        announces itself before it looks at the slots. The fences are those of OS1.
+//   OS4  What a section did is visible after the wait for it.
 //
-// Sections nest. A worker needs none, and enters none: workers are joined before anything is freed. No section may wait
-// for the end of the runtime (the caller of WaitForOutsideSections() checks that it is in none).
+// Sections nest. A worker needs and enters none, since workers are joined before anything is freed. A section must not
+// wait for the end of the runtime (WaitForOutsideSections() checks that its caller is in none).
 //
-// Enter and leave: any thread, also in destructors of thread_locals and of pthread keys, in static initialization and
-// at exit.
+// Enter and leave: any thread, even in destructors of thread_locals and pthread keys, in static initialization and at
+// exit.
 // WaitForOutsideSections(): one plain thread at a time.
 //
 // Checked in tests/model/outside_section_model.cc.
 // Source: M. Desnoyers, P. McKenney, A. Stern, M. Dagenais, J. Walpole, "User-Level Implementations of Read-Copy
 // Update" (2012); this is their scheme with membarrier().
-// Rejected: groups that are never freed (a process that restarts its runtime with other options needs more memory each
-// time); a reference count in the runtime (two writes to a shared line for each start); hazard pointers (one would have
-// to be set and looked at again for each of the objects that a start visits).
+// Rejected: groups that are never freed (a process that restarts its runtime with other options grows each time); a
+// reference count in the runtime (two writes to a shared line for each start); hazard pointers (a start visits several
+// objects, each of which would need one, set and checked again).
 #ifndef WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 #define WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 
@@ -59,20 +59,21 @@
 
 namespace weft::scheduling_group {
 
-// Who waits, if anybody does. On a line that only reads touch while nobody waits.
+// The waiter, if there is one. On a line that is only read while there is none.
 struct alignas(base::kCacheLineSize) SectionWaiter {
   base::Atomic<bool> waiting{false};
   base::Parker parker;
 };
 
-// Where one thread marks that it is in a section. `has_heavy_fence`: the same for all, or false here and true in
+// Where one thread marks that it is in a section. `has_heavy_fence` is the same for all, or false here and true in
 // Wait().
 class alignas(base::kCacheLineSize) SectionSlot {
  public:
   // The slot's thread.
   void Enter(bool has_heavy_fence) noexcept {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only we write it.
-    // release: who sees this one, and no more of the one before it, sees what that one did (OS4). Pairs with Ended().
+    // release: a waiter that sees this section, and so no longer the one before, sees what that one did (OS4). Pairs
+    // with Ended().
     word_.store(word + ((word & kDepth) == 0 ? kBegun + 1 : 1), std::memory_order_release);
     // OS1. Pairs with the HeavyFence in Wait().
     if (has_heavy_fence) {
@@ -93,7 +94,7 @@ class alignas(base::kCacheLineSize) SectionSlot {
       (void)waiter->parker.Unpark();
     }
   }
-  // Its thread is gone, and the section with it.
+  // Its thread does not exist any more, nor does the section.
   void Forget() noexcept { word_.store(word_.load(std::memory_order_relaxed) & ~kDepth, std::memory_order_relaxed); }
   bool inside() const noexcept { return (word_.load(std::memory_order_relaxed) & kDepth) != 0; }
 
@@ -125,8 +126,8 @@ class alignas(base::kCacheLineSize) SectionSlot {
   }
 
  private:
-  static constexpr std::uint64_t kBegun = std::uint64_t{1} << 16;  // Above: how many outermost sections have begun.
-  static constexpr std::uint64_t kDepth = kBegun - 1;              // Below: how deep the thread is in them.
+  static constexpr std::uint64_t kBegun = std::uint64_t{1} << 16;  // Above it: the number of outermost sections begun.
+  static constexpr std::uint64_t kDepth = kBegun - 1;              // Below it: the depth of nesting.
 
   base::Atomic<std::uint64_t> word_{0};
 };
@@ -136,10 +137,10 @@ class alignas(base::kCacheLineSize) SectionSlot {
 namespace outside_section_internal {
 
 extern constinit SectionWaiter waiter;
-// relaxed, as all that is loaded of it: it changes once, from full fences to light ones, and these go with both.
+// relaxed, all loads: it changes once, from full fences to light ones, and the waiter's fence pairs with both.
 extern constinit std::atomic<bool> has_heavy_fence;
 
-// The calling thread's, entered.
+// The calling thread's slot, entered.
 WEFT_TLS_ACCESSOR SectionSlot* EnterSlotOfThread() noexcept;
 
 }  // namespace outside_section_internal
@@ -158,20 +159,20 @@ class OutsideSection {
   OutsideSection(OutsideSection&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
   OutsideSection& operator=(OutsideSection&&) = delete;
 
-  // Whether the calling thread is in a section.
+  // Whether the calling thread is in one.
   static bool Inside() noexcept;
 
  private:
   SectionSlot* slot_;  // nullptr: the caller is a worker
 };
 
-// To be called before something is published; until then sections use full fences. Asks the kernel, which may take
-// 10 ms in a process of several threads.
+// To be called before anything is published; until then sections use full fences. Asks the kernel, which may take 10 ms
+// in a process with several threads.
 void UseHeavyFenceForOutsideSections() noexcept;
 
 void WaitForOutsideSections() noexcept;
 
-// In a forked child, where no other thread is. Async-signal-safe.
+// In a forked child, which has no other threads. Async-signal-safe.
 void ForgetOtherThreadsSections() noexcept;
 
 #endif  // WEFT_MODEL_CHECK

@@ -3,11 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// OverflowList: ready fibers that found the run queue full. Unbounded, allocates nothing (fibers link themselves).
+// OverflowList: ready fibers that found the run queue full. Unbounded; fibers are linked through themselves, so it
+// allocates nothing.
 //
-// Order is kept: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front into
-// the run queue. `count_` falls only after the fiber is in the run queue, both under the lock, so a producer that sees
-// zero comes after everything that was in the list.
+// It keeps the order: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front
+// into the run queue. `count_` falls after the fiber is in the run queue, both under the lock, so a producer that sees
+// zero comes after all fibers of the list.
 //
 // Any thread.
 // Proven in tests/model/overflow_list_model.cc.
@@ -27,15 +28,15 @@ class OverflowList {
  public:
   // relaxed: a guess for the fast path; Append() and Refill() decide under the lock. HasWork() callers fence.
   bool Empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
-  // As Empty(), for a look that goes on at the run queue: who sees that the list was emptied sees where its fibers
-  // went. acquire: pairs with the release in Refill().
+  // As Empty(), before a look at the run queue: a thread that sees the list emptied sees its fibers in the queue.
+  // acquire: pairs with the release in RemoveFront().
   bool EmptiedInto(const RunQueue& queue) const noexcept {
     return count_.load(std::memory_order_acquire) == 0 && queue.Empty();
   }
   std::size_t Size() const noexcept { return count_.load(std::memory_order_relaxed); }
 
-  // Puts the fibers behind all others: into `queue` if the list is empty and there is room, else into the list. Returns
-  // how many went into the list.
+  // Pushes the fibers behind all others: into `queue` while the list is empty and the queue has room, else into the
+  // list. Returns how many went into the list.
   std::size_t PushBehind(RunQueue& queue, FiberEntity* const* fibers, std::size_t count) noexcept {
     base::SpinLockGuard guard(lock_);
     std::size_t pushed = 0;
@@ -60,7 +61,7 @@ class OverflowList {
     base::SpinLockGuard guard(lock_);
     while (head_ != nullptr) {
       FiberEntity* fiber = head_;
-      FiberEntity* next = fiber->next;  // Before the push: after it the fiber is another's.
+      FiberEntity* next = fiber->next;  // Read before the push: after it the fiber is no longer ours.
       if (!queue.TryPush(fiber)) break;
       RemoveFront(next);
     }

@@ -13,7 +13,7 @@ void OverloadDetector::EndSlot(TimePoint now) noexcept {
     fibers += waits.fibers_own();
     waited_long += waits.fibers_long();
   }
-  // Two workers may both have seen the end of the slot: the second one finds its own sample only, or nothing.
+  // If two workers see the end of the slot, the second one finds only its own sample, or nothing.
   if (fibers != fibers_ && ToNs(now) >= slot_end_.load(std::memory_order_relaxed)) {
     Judge((waited_long - long_) * kTolerated > fibers - fibers_, ToNs(now));
     fibers_ = fibers;
@@ -33,14 +33,14 @@ void OverloadDetector::Judge(bool bad, std::int64_t now) noexcept {
   if (overloaded()) return;
   const std::int64_t left = left_.load(std::memory_order_relaxed);
   const bool relapse = left != kNever && now - left < kRelapse.count();
-  // Since the end of the first bad slot, which was one of kSlot or, after a pause, of one fiber that waited long.
+  // Counted from the end of the first bad slot. (After a pause that slot may be a single fiber that waited long.)
   if (!relapse && now - since < (kInterval - kSlot).count()) return;
   overloaded_.store(true, std::memory_order_relaxed);
   times_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// May come while a slot is judged: the judgement may win, and holds until the next slot, the next worker that sleeps or
-// the next one who would be refused (OD1).
+// It may race with Judge(), which may win. Its result then holds until the next slot, the next worker that sleeps or
+// the next caller to be refused (OD1).
 void OverloadDetector::Calm(TimePoint now) noexcept {
   bad_since_.store(kNever, std::memory_order_relaxed);
   if (overloaded_.exchange(false, std::memory_order_relaxed)) left_.store(ToNs(now), std::memory_order_relaxed);

@@ -3,38 +3,38 @@
 //
 // Internal: not promised to users.
 //
-// OverloadDetector: whether the ready fibers of a group wait so long that new work had better be refused.
+// OverloadDetector: decides whether a group's ready fibers wait so long that new work should be refused.
 //
-// A burst makes fibers wait too, but is over soon; refusing then would only lose work. Overload differs from a burst in
-// that no pause comes: the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). Time is
-// divided into slots of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it had waited
-// longer than `max_ready_wait`:
+// A burst makes fibers wait too, but is over soon; refusing then only loses work. In an overload no pause comes: that
+// is the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). Time is divided into slots
+// of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it had waited longer than
+// `max_ready_wait`:
 //
 //                 bad slots for kInterval, or one within kRelapse after the last overload
 //         calm  --------------------------------------------------------------------------->  overloaded
 //               <---------------------------------------------------------------------------
-//                 a slot that is not bad; or nothing is ready any more
+//                 a slot that is not bad, or nothing is ready
 //
-// CoDel uses the shortest wait of an interval. Here that says nothing: a fiber woken by a running one overtakes the
-// queue, up to kMaxHandOffs = 16 times in a row (hand_off_slot.h), and v2 runs the newest fiber first. So one fiber in
-// 17 may be the only one that comes from the queue; hence kTolerated = 20.
+// CoDel uses the shortest wait of an interval. Here that says nothing, since a fiber woken by a running one overtakes
+// the queue up to kMaxHandOffs = 16 times in a row (hand_off_slot.h), and v2 runs the newest fiber first. So only one
+// fiber in 17 may come from the queue; hence kTolerated = 20.
 //
-// Nothing runs in the background. Samples of waits (push_sampler.h) end the slots, on the workers that take them. A
-// worker going to sleep reports an empty queue. A caller about to be refused checks that samples still arrive: when
-// every fiber is refused, there are none.
+// Nothing runs in the background: workers that record samples of waits (push_sampler.h) end the slots. A worker going
+// to sleep reports an empty queue. A caller about to be refused checks that samples still arrive: when every fiber is
+// refused, there are none.
 //
 // Invariants
 //   OD1  Overload ends by itself: within kInterval after the last sample, StillOverloaded() returns false if nothing is
 //        ready.
-//   OD2  overloaded() is one load of a line that is written when the answer changes.
+//   OD2  overloaded() is one load of a line that is written only when the answer changes.
 //
-// Any thread, unless noted otherwise. All but the lock is relaxed: each variable is read by itself, and a stale read
-// costs at most one slot more or less of refusals.
+// Any thread, unless noted otherwise. All but the lock is relaxed: each variable is read alone, and a stale read costs
+// at most one slot more or less of refusals.
 //
-// Rejected: an exponentially weighted average of the waits (bursts of long waits outlast themselves in it, and its
-// weights have no unit of time if samples come at any rate); the length of the queue (the wait that it means depends on
-// how long fibers run); refusing only the excess (needs a model of the arriving work); a periodic check by the timer
-// thread (wakes an idle process).
+// Rejected: an exponentially weighted average of the waits (bursts outlast themselves in it, and its weights have no
+// unit of time if samples come at any rate); the length of the queue (how long a wait it means depends on how long
+// fibers run); refusing only the excess (needs a model of the arriving work); a periodic check by the timer thread
+// (wakes an idle process).
 #ifndef WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
 #define WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
 
@@ -53,12 +53,12 @@ class OverloadDetector {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // As CoDel has it: longer than the bursts that are to pass, shorter than the time-outs of those who wait.
+  // CoDel's value: longer than the bursts that should pass, shorter than callers' time-outs.
   static constexpr std::chrono::nanoseconds kInterval = std::chrono::milliseconds(100);
-  // Some slots per interval. With one sample in 20 us and worker it sees about a thousand of them.
+  // Several slots per interval. At one sample per 20 us and worker a slot has about a thousand of them.
   static constexpr std::chrono::nanoseconds kSlot = std::chrono::milliseconds(20);
-  // When it admits again load may well be what it was: then one bad slot is enough, so that waits stay within kSlot of
-  // what is allowed.
+  // The load may not have changed when it admits again. Then one bad slot is enough, so waits exceed the limit by at
+  // most kSlot.
   static constexpr std::chrono::nanoseconds kRelapse = std::chrono::seconds(1);
   static constexpr std::uint64_t kTolerated = 20;
 
@@ -83,11 +83,11 @@ class OverloadDetector {
     }
   }
 
-  // By who has seen overloaded() and may read the clock. nothing_is_ready(): asked if no samples come.
+  // The caller has seen overloaded(). nothing_is_ready() is called only if no samples come.
   template <class NothingIsReady>
   [[nodiscard]] bool StillOverloaded(TimePoint now, NothingIsReady nothing_is_ready) noexcept {
     if (ToNs(now) < slot_end_.load(std::memory_order_relaxed) + (kInterval - kSlot).count()) return overloaded();
-    if (!nothing_is_ready()) return overloaded();  // All workers are busy, for long: no time for more.
+    if (!nothing_is_ready()) return overloaded();  // All workers run long fibers: no time for more.
     Calm(now);
     return false;
   }
@@ -102,7 +102,7 @@ class OverloadDetector {
   static constexpr std::int64_t kNever = INT64_MIN;
   static std::int64_t ToNs(TimePoint time) noexcept { return time.time_since_epoch() / std::chrono::nanoseconds(1); }
 
-  // Both: a judgement and a Calm() at once may leave it overloaded without a bad slot.
+  // Checks both, since Judge() and Calm() at once may leave it overloaded without a bad slot.
   bool IsCalm() const noexcept { return bad_since_.load(std::memory_order_relaxed) == kNever && !overloaded(); }
   void EndSlot(TimePoint now) noexcept;
   void Judge(bool bad, std::int64_t now) noexcept;
@@ -117,7 +117,8 @@ class OverloadDetector {
   std::atomic<std::int64_t> bad_since_{kNever};  // the end of the first bad slot of a row
   std::atomic<std::int64_t> left_{kNever};       // when it was overloaded last
   std::atomic<std::uint64_t> times_{0};
-  base::SpinLock lock_;                              // only tried: who finds it held leaves the slot to the holder
+  // Only tried: a thread that finds it held leaves the slot to the holder.
+  base::SpinLock lock_;
   std::uint64_t fibers_ WEFT_GUARDED_BY(lock_) = 0;  // at the end of the last slot
   std::uint64_t long_ WEFT_GUARDED_BY(lock_) = 0;
 };

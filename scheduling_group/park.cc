@@ -12,17 +12,10 @@ namespace weft::scheduling_group {
 
 namespace {
 
-// Out of line, and called last: their callers then keep nothing on their stack.
-
+// Out of line, and called last: its caller then keeps nothing on its stack.
 WEFT_NOINLINE WEFT_COLD void RunHooksAndPark(FiberEntity* self) noexcept {
   RunYieldHooksOf(self);
   static_cast<Worker*>(CurrentWorker())->Park(self);
-}
-
-WEFT_NOINLINE WEFT_COLD void RunHooksAndYield() noexcept {
-  WorkerBase* worker = CurrentWorker();
-  RunYieldHooksOf(worker->current);
-  static_cast<Worker*>(worker)->Yield(worker->current);
 }
 
 }  // namespace
@@ -40,7 +33,7 @@ void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* ar
 
 namespace {
 
-// Before the push the fiber keeps its runtime, after it the section does.
+// Before the push the fiber keeps the runtime alive, after it the section does.
 WEFT_NOINLINE void ReadyFromOutside(SchedulingGroup* group, FiberEntity* fiber) noexcept {
   const OutsideSection section;
   group->ReadyBy(nullptr, SchedulingPolicy::kNoWorker, fiber, ReadyReason::kWoken);
@@ -72,7 +65,7 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
   SchedulingGroup* group = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     FiberEntity* fiber = fibers[i];
-    // Fibers that slept for long are in memory, not in a cache.
+    // Fibers that slept for long are no longer in a cache.
     constexpr std::size_t kAhead = 8;
     if (i + kAhead < count) __builtin_prefetch(fibers[i + kAhead], 1);
     if (fiber->state().OnWoken() != WakeResult::kEnqueue) continue;
@@ -87,9 +80,7 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
 }
 
 void YieldCurrentFiber() noexcept {
-  if (AnyYieldHooks()) return RunHooksAndYield();
-  WorkerBase* worker = CurrentWorker();
-  static_cast<Worker*>(worker)->Yield(worker->current);
+  static_cast<Worker*>(CurrentWorker())->YieldCurrent();  // A jump: the inlined switch is there once, and is large.
 }
 
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept {

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// PlannedGroup: one scheduling group as the planner wants it (group_plan.h): its workers, their CPUs and its
-// neighbours.
+// PlannedGroup: a scheduling group as planned (group_plan.h): its workers, their CPUs and its neighbours.
 #ifndef WEFT_SCHEDULING_GROUP_PLANNED_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_PLANNED_GROUP_H_
 
@@ -20,7 +19,7 @@ struct PlannedGroup {
   struct Neighbour {
     int group;
     bool same_node;
-    int distance;  // between the nodes; 10: the same node, or nodes do not count
+    int distance;  // between the nodes; 10: the same node, or NUMA is off
     friend bool operator==(const Neighbour&, const Neighbour&) = default;
   };
   std::vector<Neighbour> neighbours;  // nearest first

@@ -3,16 +3,16 @@
 //
 // Internal: not promised to users.
 //
-// PolicyBase: what v1 and v2 do the same way. Both have a global queue (global_queue.h) behind the queues of each
-// worker, which begin with a hand-off slot (hand_off_slot.h).
+// PolicyBase: what v1 and v2 have in common. Both have a global queue (global_queue.h) behind each worker's queues,
+// which begin with a hand-off slot (hand_off_slot.h).
 //
 // WorkerQueues, one for each worker, has
 //   slot                              a HandOffSlot
-//   hand_offs_in_a_row, must_notify,  the worker's alone; PolicyBase writes the first
+//   hand_offs_in_a_row, must_notify, used by the worker only; PolicyBase writes the first
 //   counts
-//   Empty(), Size()                   of the places beside the slot; any thread; Size() is an estimate
+//   Empty(), Size()                   of the queues without the slot; any thread; Size() is an estimate
 //
-// Each policy says who may call: scheduling_policy.h. Of the protected ones: the worker that the queues belong to.
+// scheduling_policy.h says which thread may call what. Protected functions: the worker that owns the queues.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_BASE_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_BASE_H_
 
@@ -40,7 +40,7 @@ class PolicyBase : public SchedulingPolicy, public numa::NodeAllocated {
     }
   }
 
-  // As Push() of a woken fiber by `worker`, and a full fence; false: not here.
+  // False: the slot is full, or the group has one worker, whose fibers run in the order in which they became ready.
   bool TryHandOffAndFence(FiberEntity* fiber, unsigned worker) noexcept override {
     return workers_ > 1 && QueuesOf(worker).slot.TryFillAndFence(fiber);
   }
@@ -83,7 +83,7 @@ class PolicyBase : public SchedulingPolicy, public numa::NodeAllocated {
     return worker_queues_[static_cast<std::size_t>(worker)];
   }
 
-  // The fiber in the slot; nullptr if there is none, or other fibers have to come first (HS3).
+  // The fiber in the slot; nullptr: there is none, or other fibers must come first (HS3).
   WEFT_ALWAYS_INLINE FiberEntity* TakeHandOff(WorkerQueues& queues) noexcept {
     if (queues.hand_offs_in_a_row < kMaxHandOffs) {
       if (FiberEntity* fiber = queues.slot.Take()) {
@@ -95,8 +95,8 @@ class PolicyBase : public SchedulingPolicy, public numa::NodeAllocated {
     return nullptr;
   }
 
-  // PopFromBusyWorkers(): `take(from, own)` of each other worker's queues, the next worker's first; then what the
-  // others do not get to in their slots.
+  // PopFromBusyWorkers(): calls take(from, own) for each other worker's queues, the next worker's first; then takes a
+  // neglected hand-off from a slot.
   template <class Take>
   FiberEntity* PopFromOthers(unsigned worker, SpinMemory* memory, Take&& take) {
     if (workers_ == 1) return nullptr;
@@ -107,8 +107,8 @@ class PolicyBase : public SchedulingPolicy, public numa::NodeAllocated {
     return TakeNeglectedHandOff(worker_queues_.objects(), worker, std::chrono::steady_clock::now(), memory);
   }
 
-  // Steal(): the fiber, unless it is group-local: such a one goes to the global queue, so that it hides none. Then
-  // *must_notify is set: it was in no place for a moment.
+  // Steal(): returns the fiber unless it is group-local. A group-local one goes to the global queue, so that it hides
+  // no other, and *must_notify is set, since it was in no queue for a moment.
   FiberEntity* IfForOthers(FiberEntity* fiber, bool* must_notify) {
     if (!fiber->group_local()) return fiber;
     global_.Push(fiber);

@@ -3,6 +3,8 @@
 
 #include "weft/scheduling_group/policy_dispatch.h"
 
+#include <utility>
+
 #include "weft/base/check.h"
 #include "weft/scheduling_group/policy_registry.h"
 
@@ -18,7 +20,10 @@ std::unique_ptr<SchedulingPolicy> MakePolicy(std::string_view name, const Schedu
 }  // namespace
 
 PolicyDispatch::PolicyDispatch(std::string_view name, const SchedulingPolicy::Options& options)
-    : policy_(MakePolicy(name, options)),
+    : PolicyDispatch(MakePolicy(name, options)) {}
+
+PolicyDispatch::PolicyDispatch(std::unique_ptr<SchedulingPolicy> policy)
+    : policy_(std::move(policy)),
       v1_(dynamic_cast<PolicyV1*>(policy_.get())),
       v2_(dynamic_cast<PolicyV2*>(policy_.get())) {}
 

@@ -3,9 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// PolicyDispatch: a group's policy, whose functions that each switch and each wake-up runs are called without a virtual
-// call, and inlined, if it is one of the two that are built in. Calls, and what they save and restore, cost as much as
-// all the rest (`bench/compare/run.sh --workloads switch` counts).
+// PolicyDispatch: a group's policy. If it is built in, the functions that run at each switch and wake-up are inlined
+// instead of virtual. Calls, with what they save and restore, cost as much as all the rest (`bench/compare/run.sh
+// --workloads switch` counts).
 //
 // Invariants
 //   PD1  A function here has the same effect as its namesake of the policy, whatever the policy is: v1 and v2 are final
@@ -27,8 +27,9 @@ class PolicyDispatch {
  public:
   // Aborts if no policy has the name.
   PolicyDispatch(std::string_view name, const SchedulingPolicy::Options& options);
+  explicit PolicyDispatch(std::unique_ptr<SchedulingPolicy> policy);
 
-  // For all that is not done at each switch.
+  // For what does not run at each switch.
   SchedulingPolicy& operator*() const noexcept { return *policy_; }
   SchedulingPolicy* operator->() const noexcept { return policy_.get(); }
 
@@ -62,7 +63,7 @@ class PolicyDispatch {
 
  private:
   const std::unique_ptr<SchedulingPolicy> policy_;
-  // One of them, if it is that policy.
+  // At most one is not null: the policy, if it is that one.
   PolicyV1* const v1_;
   PolicyV2* const v2_;
 };

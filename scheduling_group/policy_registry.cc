@@ -49,7 +49,7 @@ std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
     if (it == registry.factories.end()) return nullptr;
     factory = it->second;
   }
-  return factory(options);  // Without the lock: a factory may build on another policy.
+  return factory(options);  // Without the lock: a factory may create another policy.
 }
 
 std::vector<std::string> SchedulingPolicyNames() {

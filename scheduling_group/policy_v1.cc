@@ -48,7 +48,7 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(WorkerQueues& queues, bool* must
     }
   }
   if (!queues.push_buffer.Empty()) {
-    if (!global_.HasWork()) return queues.push_buffer.Pop();  // Nobody is before them.
+    if (!global_.HasWork()) return queues.push_buffer.Pop();  // No fiber is ahead of them.
     FlushPushBuffer(queues);
     *must_notify = true;  // V6
   }
@@ -57,7 +57,7 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(WorkerQueues& queues, bool* must
   queues.taken = static_cast<std::uint32_t>(n);
   if (n == 0) return nullptr;
   queues.counts.CountVisit(n);
-  PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
+  PrefetchShare(fibers, n);  // While only we hold them: from a ring another worker may run them.
   if (n > 1) {
     KeepForLater(queues, fibers + 1, n - 1);
     *must_notify = true;  // V6
@@ -66,7 +66,7 @@ WEFT_NOINLINE FiberEntity* PolicyV1::VisitQueue(WorkerQueues& queues, bool* must
 }
 
 void PolicyV1::AdaptBatch(WorkerQueues& queues, std::int64_t now) {
-  if (queues.taken == queues.batch) {  // Else the last visit did not bring a full batch, and time passed otherwise.
+  if (queues.taken == queues.batch) {  // Else the last visit brought less than a batch, and its time says nothing.
     const std::int64_t took = now - queues.visited_at.load(std::memory_order_relaxed);
     const bool quick = took < std::chrono::nanoseconds(kBatchTime).count();
     queues.batch = quick ? std::min(queues.batch * 2, kMaxBatch) : std::max(queues.batch / 2, 1u);
@@ -74,14 +74,13 @@ void PolicyV1::AdaptBatch(WorkerQueues& queues, std::int64_t now) {
   queues.visited_at.store(now, std::memory_order_relaxed);  // A heuristic (V5).
 }
 
-// The pop buffer of a worker that comes here is empty, and holds kMaxBatch; but for one that looks at others' queues
-// first.
+// The pop buffer is empty and has room for kMaxBatch, unless the worker looked at others' queues first.
 void PolicyV1::KeepForLater(WorkerQueues& queues, FiberEntity* const* fibers, std::size_t count) {
   const std::size_t kept = queues.pop_buffer.PushSome(fibers, static_cast<std::uint32_t>(count));
   if (kept != count) global_.Push(fibers + kept, count - kept);
 }
 
-// Half of a buffer, into the pop buffer of the worker that takes.
+// Moves half of a buffer into the pop buffer of the worker `own`.
 FiberEntity* PolicyV1::TakeFromBuffers(WorkerQueues& from, WorkerQueues& own) {
   for (Ring* buffer : {&from.pop_buffer, &from.push_buffer}) {
     if (buffer->Empty()) continue;
@@ -115,7 +114,7 @@ FiberEntity* PolicyV1::Steal(bool* must_notify) {
   if (workers_ == 1) return nullptr;
   for (WorkerQueues& queues : worker_queues_.objects()) {
     for (Ring* buffer : {&queues.pop_buffer, &queues.push_buffer}) {
-      // Once from end to end, however fast its worker adds to it.
+      // At most once from end to end, however fast its worker adds.
       for (std::uint32_t tries = kMaxBatch; tries != 0; --tries) {
         FiberEntity* fiber = buffer->Pop();
         if (fiber == nullptr) break;

@@ -3,40 +3,35 @@
 //
 // Internal: not promised to users.
 //
-// PolicyV1: one shared queue per group. Lowest scheduling delay, fair.
+// PolicyV1: one queue per group, shared by its workers. Fair, with the lowest scheduling delay.
 //
-//   global queue   shared by all workers: first in, first out, but who was woken from outside goes first
+//   global queue   shared by all workers: first in, first out, but fibers woken from outside go first
 //                  (global_queue.h)
 //   hand-off slot  one per worker (hand_off_slot.h)
 //   pop buffer     one per worker: a few fibers on their way from the queue (local_ring.h)
 //   push buffer    likewise: on their way to the queue
 //
 // On a machine with many cores a line that moves between them costs as much as ten switches, and each visit to the run
-// queue moves two. So a worker takes several fibers per visit (pop buffer), and what becomes ready on it is brought
-// there several at a time (push buffer), in the order in which it came. How many is measured: as many as the worker has
-// lately run within kBatchTime, so a fiber is never hidden from a free worker for more than some microseconds of
-// others' work; with fibers that run long each one goes to and comes from the queue by itself. Both rings are open to
-// idle workers.
+// queue moves two. So a worker takes several fibers per visit (pop buffer) and brings several at a time (push buffer),
+// in order. A batch is as many fibers as the worker has lately run within kBatchTime, so none waits behind more than
+// some microseconds of others' work; fibers that run long move one by one. Idle workers may take from both buffers.
 //
-// In a group of one worker woken fibers go to the queue instead of the slot, and there are no batches: there the order
-// in which fibers become ready is the order in which they run, which is a guarantee. (If other groups steal from it,
-// group-local fibers that are in a thief's way go behind the others.)
+// A group of one worker guarantees that fibers run in the order in which they become ready: woken ones go to the queue
+// instead of the slot, and there are no batches. (If other groups steal from it, group-local fibers in a thief's way go
+// behind the others.)
 //
 // Invariants
-//   V1-V3  Of the slots: HS1 to HS3.
-//   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs: what comes from outside waits behind
-//       no more than what was in the queue and the buffers, and a new fiber behind as many of those that are woken
-//       meanwhile as GQ4 says.
-//   V5  What lies in the buffers of a worker whose fiber runs for long is taken by others also when none of them is
-//       idle: each looks for such a worker every kRescueEvery visits.
-//   V6  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are visible again (SP1); of a push MustNotify() tells it. A worker that the kernel stops in between
-//       holds up to kMaxBatch of them until it has a CPU again, for about T / C time slices where T threads want C
-//       CPUs. The window is a part of a microsecond in each visit; what is in the buffers others reach (V5), idle
-//       workers at once.
+//   V1-V3  HS1 to HS3, of the slots.
+//   V4  A worker visits the queue at least every kMaxBatch fibers plus hand-offs. So a fiber from outside waits behind
+//       what was in the queue and the buffers only, and a new one also behind fibers woken meanwhile, as GQ4 says.
+//   V5  Other workers, even if none is idle, take what lies in the buffers of a worker whose fiber runs for long: each
+//       looks for such a worker every kRescueEvery visits.
+//   V6  Fibers that a worker moves between two places are hidden for part of a microsecond. Then Pop(), or MustNotify()
+//       after a push, has the group notify (SP1). A worker that the kernel stops meanwhile hides up to kMaxBatch of
+//       them until it has a CPU again: about T / C time slices where T threads want C CPUs.
 //
-// Rejected: putting new fibers into the slot too (fan-out would serialise until a spinner looks); visiting the queue
-// for each fiber (2 workers, 1,000 fibers that yield: 150 ns each, against 40; bench/workload --workload=yield).
+// Rejected: new fibers in the slot too (fan-out is serial until a spinner looks); a visit to the queue for each fiber
+// (2 workers, 1,000 fibers that yield: 150 ns each instead of 40; bench/workload --workload=yield).
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_V1_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_V1_H_
 
@@ -66,14 +61,14 @@ struct WorkerQueuesV1 {
   HandOffSlot slot;
   Ring pop_buffer;
   Ring push_buffer;
-  // Its worker's alone.
+  // Used by its worker only.
   alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
   std::uint32_t batch = 1;  // fibers per visit to the queue
   std::uint32_t taken = 0;  // fibers that the last visit brought
   std::uint32_t visits = 0;
   std::uint32_t shares = 0;                 // GlobalQueue's to count
-  bool must_notify = false;                 // in a push (V6)
-  std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; read by others that look for stuck workers
+  bool must_notify = false;                 // because of a push (V6)
+  std::atomic<std::int64_t> visited_at{0};  // ns of steady_clock; others read it to find stuck workers
   QueueCounters counts;
 };
 
@@ -85,7 +80,7 @@ class PolicyV1 final : public PolicyBase<WorkerQueuesV1> {
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
-  // After a push into the queue the fence costs nothing.
+  // A push into the queue is a full fence by itself.
   void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) override;
   bool TryPushNewAndFence(FiberEntity* fiber, int worker) override;
   FiberEntity* Pop(unsigned worker, bool* must_notify) override;
@@ -97,10 +92,10 @@ class PolicyV1 final : public PolicyBase<WorkerQueuesV1> {
   using WorkerQueues = WorkerQueuesV1;
   using Ring = WorkerQueues::Ring;
   static constexpr std::uint32_t kMaxBatch = WorkerQueues::kMaxBatch;
-  // About what it costs to wake a worker on another core: waiting that long behind others is no worse.
+  // About the cost of waking a worker on another core, so waiting that long behind others is no worse.
   static constexpr std::chrono::microseconds kBatchTime{20};
-  // A visit takes some microseconds when there is much to do: so about every 100 us; and a worker is stuck when it has
-  // not visited the queue for several times kBatchTime.
+  // There are some microseconds between busy visits, so a search comes about every 100 us. A worker is stuck if its
+  // last visit is several times kBatchTime ago.
   static constexpr std::uint32_t kRescueEvery = 16;
   static constexpr std::chrono::microseconds kStuckAfter{100};
 

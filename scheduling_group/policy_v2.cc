@@ -31,8 +31,8 @@ WEFT_NOINLINE void PolicyV2::YieldForAll(WorkerQueues& queues, FiberEntity* fibe
   if (!yielded_.TryPush(fiber)) PushFifo(queues, fiber);
 }
 
-// The oldest to the global queue. Not inlined, as all that have such arrays: they would be on the stack of each fiber
-// that waits.
+// Moves the oldest to the global queue. Functions with such arrays are not inlined, else each fiber that waits would
+// have the array on its stack.
 WEFT_NOINLINE void PolicyV2::SpillFifo(WorkerQueues& queues) {
   FiberEntity* fibers[kMaxMoved];
   const std::uint32_t n = queues.fifo.PopHalf(fibers, kMaxMoved);
@@ -68,20 +68,20 @@ WEFT_NOINLINE FiberEntity* PolicyV2::Check(WorkerQueues& queues, bool* must_noti
 FiberEntity* PolicyV2::CheckOutside(WorkerQueues& queues, std::int64_t now, bool* must_notify) {
   ++queues.checks;
   queues.yielded_next |= queues.checks % kYieldedFirstEvery == 0;
-  // Never two checks in a row, however long the fibers run: the global queue has its share (P1).
+  // Not at two checks in a row, however long fibers run: the global queue has its share (P1).
   if (queues.checks % 2 == 0) {
     if (FiberEntity* fiber = Patrol(queues, now)) {
       *must_notify = true;  // P4
       return fiber;
     }
   }
-  // The flag outlasts a check that has found others' fibers, or these would be found each time.
+  // The flag outlasts a check that took a stuck worker's fiber: those could come each time.
   const Yielded yielded = std::exchange(queues.yielded_next, false) ? Yielded::kFirst : Yielded::kLast;
   return TakeShare(queues, queues.others_first ? Yielded::kNot : yielded, must_notify);
 }
 
-// P8. A slice that ends while the others are first is one of theirs, if nobody else had a turn: it makes them first no
-// longer, or those that have yielded would starve where others always loop.
+// P8. A slice that ends while the others are first, without a turn of `yielded`, was one of theirs, and ends their
+// priority. Else `yielded` would starve where the others always loop.
 bool PolicyV2::OthersHaveHadTheirSlice(WorkerQueues& queues, std::int64_t now) {
   const bool were_first = queues.others_first;
   if (std::exchange(queues.slice_is_over, false)) {
@@ -93,7 +93,7 @@ bool PolicyV2::OthersHaveHadTheirSlice(WorkerQueues& queues, std::int64_t now) {
   return were_first && !queues.others_first;
 }
 
-// Others' fibers that wait for too long, and the oldest of ours, by turns where there are both.
+// Takes stuck workers' fibers and the oldest of our own, by turns where there are both.
 FiberEntity* PolicyV2::Patrol(WorkerQueues& queues, std::int64_t now) {
   const auto is_due = [now](std::int64_t last, std::chrono::nanoseconds every) { return now - last >= every.count(); };
   FiberEntity* fiber = nullptr;
@@ -116,7 +116,7 @@ void PolicyV2::AdaptTicks(WorkerQueues& queues, std::int64_t now) {
     // There was nothing. At others there may be: a fiber that yields alone idles so, too.
     queues.served_oldest_at = now;
   } else {
-    // Beyond kMemory it makes no difference.
+    // More than kMemory makes no difference.
     const auto took =
         std::min(static_cast<std::uint64_t>(now - queues.checked_at.load(std::memory_order_relaxed)), kMemory);
     queues.busy_for += took - (queues.busy_for * took >> kMemoryBits);
@@ -130,8 +130,8 @@ void PolicyV2::AdaptTicks(WorkerQueues& queues, std::int64_t now) {
   queues.checked_at.store(now, std::memory_order_relaxed);  // A heuristic (P3).
 }
 
-// Where fibers run for long all that yield go to where the first worker that is free takes them (P7); elsewhere so few
-// that it costs nothing, and none where there is one only: it may hold a lock that others wait for
+// Where fibers run for long, all that yield go to `yielded`, where the first free worker takes them (P7); elsewhere few
+// enough to cost nothing. A single yielding fiber stays: it may hold a lock that others wait for
 // (bench/workload --workload=mutex_yield).
 void PolicyV2::ShareYields(WorkerQueues& queues, std::int64_t now) {
   if (queues.ticks == kMinTicks) {
@@ -144,10 +144,10 @@ void PolicyV2::ShareYields(WorkerQueues& queues, std::int64_t now) {
   }
 }
 
-// A fair share of the global queue and of `yielded`, so that what is there is spread over the workers; half as many as
-// run from check to check, so what is local has its share too, and with fibers that run long each one comes by itself.
+// Takes an equal share of the global queue and of `yielded`. At most half as many as run from check to check, so local
+// fibers have their share too, and fibers that run long come one by one.
 WEFT_NOINLINE FiberEntity* PolicyV2::TakeShare(WorkerQueues& queues, Yielded yielded, bool* must_notify) {
-  // Mostly there is nothing, and then it shall cost nothing: the array is in another function.
+  // Mostly there is nothing, and that must be cheap: the array is in another function.
   const bool some = global_.HasWork() || (yielded != Yielded::kNot && !yielded_.Empty());
   return some ? TakeShareOfSome(queues, yielded, must_notify) : nullptr;
 }
@@ -162,7 +162,7 @@ WEFT_NOINLINE FiberEntity* PolicyV2::TakeShareOfSome(WorkerQueues& queues, Yield
   if (n < at_most && yielded == Yielded::kLast) n += PopYielded(queues, fibers + n, at_most - n);
   if (n == 0) return nullptr;
   queues.counts.CountVisit(n);
-  PrefetchShare(fibers, n);  // While they are in our hand: from a ring another may run them.
+  PrefetchShare(fibers, n);  // While only we hold them: from a ring another worker may run them.
   for (std::size_t i = 1; i < n; ++i) PushFifo(queues, fibers[i]);
   if (n > 1) *must_notify = true;  // P4
   return fibers[0];
@@ -174,8 +174,8 @@ std::size_t PolicyV2::PopYielded(WorkerQueues& queues, FiberEntity** fibers, std
   return yielded_.PopSome(fibers, std::min(yielded_.Size() / workers_ + 1, at_most));
 }
 
-// By another worker: the older half of what is in `lifo`, or `at_least` so many of it, else half of `fifo`; the
-// oldest of them to be run.
+// Takes from another worker the older half of `lifo`, or at least `at_least` of it, else half of `fifo`. Returns the
+// oldest.
 WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(WorkerQueues& from, WorkerQueues& own, std::size_t at_least) {
   const std::size_t size = from.lifo.Size();
   if (FiberEntity* oldest = size != 0 ? from.lifo.Steal() : nullptr) {
@@ -213,8 +213,8 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   return PopFromOthers(worker, memory, [this](WorkerQueues& from, WorkerQueues& own) { return TakeHalf(from, own); });
 }
 
-// Group-local fibers that are met on the way go to the global queue, so that they hide none. Each place is searched
-// once from end to end, so many local ones hide nothing that is in another place.
+// Group-local fibers met on the way go to the global queue. Each queue is searched for a limited number of tries, so
+// that they hide nothing in another queue.
 FiberEntity* PolicyV2::Steal(bool* must_notify) {
   if (FiberEntity* fiber = global_.Steal(must_notify)) return fiber;  // P4
   if (workers_ == 1) return nullptr;

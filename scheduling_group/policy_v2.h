@@ -3,11 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// PolicyV2: each worker keeps what its fibers start and wake, and who has nothing takes half of what another one has.
-// For fork-join and other computation: no line is shared while all are busy.
+// PolicyV2: each worker keeps the fibers that its fibers start and wake, and a worker without any takes half of
+// another's. For fork-join and other computation: workers share no line while all are busy.
 //
 //   hand-off slot  one per worker (hand_off_slot.h)
-//   fifo           one per worker, first in first out (local_ring.h): fibers that yielded, and woken ones that found
+//   fifo           one per worker, first in, first out (local_ring.h): fibers that yielded, and woken ones that found
 //                  the slot taken; also what the worker took from the global queue for later
 //   lifo           one per worker, last in first out (local_deque.h): what the fibers that run there have started
 //   global queue   shared by all workers (global_queue.h): what comes from other threads (woken fibers go first) and in
@@ -15,34 +15,33 @@
 //   yielded        shared by all workers, first in first out (run_queue.h): of the fibers that yield a few every
 //                  kCheckEvery; all of them where fibers run for long
 //
-// A worker serves its slot, then `fifo` and `lifo` by turns, then takes a share of `yielded` and of the global queue;
-// on every N-th tick it checks these first. N is chosen so that it checks every kCheckEvery, as far as its fibers let
-// it.
+// A worker serves its slot, then `fifo` and `lifo` by turns, then takes a share of `yielded` and of the global queue.
+// On every N-th tick it checks these two first. N is chosen so that it checks every kCheckEvery, as far as its fibers
+// let it.
 //
-// A group of one worker has the global queue only (and the slot, for spawners that found it full): there the order in
-// which fibers become ready is the order in which they run, which is a guarantee.
+// A group of one worker has only the global queue (and the slot, for spawners that found it full). It guarantees that
+// fibers run in the order in which they become ready.
 //
 // Invariants
-//   P1  Nothing starves. Outside comes first every N-th tick, N <= kMaxTicks; for its levels see GQ4. Of `fifo` the
-//       oldest is served at least every other tick that is not a hand-off. Of `lifo` the newest is served so; the
-//       oldest, which could wait for ever behind a fiber that always starts another, is served every kOldestEvery, but
-//       with fibers that run for longer at every eighth tick at the latest.
-//   P2  Slots: HS1 to HS3.
-//   P3  What waits at a worker whose fiber runs for long is taken by others also when none of them is idle, within a
-//       millisecond if they switch that often: each looks for such workers every kStuckEvery.
-//   P4  Fibers in a worker's hand between two of these places are seen by nobody; Pop() tells the group to notify once
-//       they are visible again (SP1); of a push MustNotify() tells it.
-//   P5  Local places are bounded, the global queue is not, so nothing is lost; TryPushNew() is false only when a
-//       worker's own place and the global queue are full.
-//   P6  Only a worker adds to its queues; so what a thief takes goes to its own queues.
-//   P7  Fibers that yield have about the same number of turns, wherever they are and however long others run. A worker
-//       whose fibers run for 33 us or longer on average (N is kMinTicks) puts all that yield into `yielded`: there the
-//       most turns are within a factor of 3 of the least, and nobody waits for more than two rounds, but for as long as
-//       the kernel stops the worker that has the fiber. Where they are shorter each fiber goes that way now and then,
-//       so it holds over many rounds.
-//   P8  After a fiber whose time slice is over (time_slice.h) its worker serves others for a slice, or until one of
-//       them has had a slice, and then, before all else, one of `yielded`: so fibers that loop have half of the time
-//       where others wait, however many those are, and wait no longer than that where the others loop, too.
+//   P1  Nothing starves. The global queue comes first every N-th tick, N <= kMaxTicks; for its levels see GQ4. The
+//       oldest of `fifo` and the newest of `lifo` are each served at least every other tick that is not a hand-off. The
+//       oldest of `lifo`, which could wait for ever behind a fiber that always starts another, is served every
+//       kOldestEvery, or where fibers run longer at every eighth tick at the latest.
+//   P2  HS1 to HS3, of the slots.
+//   P3  Other workers, even if none is idle, take what waits at a worker whose fiber runs for long: each looks for such
+//       workers every kStuckEvery, so within a millisecond if they switch that often.
+//   P4  Fibers that a worker moves between two places are hidden for a moment. Then Pop(), or MustNotify() after a
+//       push, has the group notify (SP1).
+//   P5  Local queues are bounded and the global queue is not, so nothing is lost. TryPushNew() fails only when the
+//       worker's own queue and the global ring are full.
+//   P6  Only the worker itself adds to its queues: what a thief takes goes to the thief's queues.
+//   P7  Fibers that yield get about the same number of turns, wherever they are and however long others run. A worker
+//       whose fibers run for 33 us or longer on average (N is kMinTicks) puts all that yield into `yielded`. There the
+//       most turns are within a factor of 3 of the least, and no fiber waits for more than two rounds, save while the
+//       kernel stops the worker that holds it. Shorter fibers go that way now and then, so it holds over many rounds.
+//   P8  After a fiber whose time slice is over (time_slice.h), its worker serves others for a slice, or until one of
+//       them has had a slice, and then, before all else, one of `yielded`. So fibers that loop get half of the time
+//       where others wait, however many those are, and wait no longer than that where the others loop too.
 //
 // Rejected: other orders, and other ways to choose N, see docs/decisions/013.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_V2_H_
@@ -69,12 +68,12 @@ namespace weft::scheduling_group {
 
 // Of one worker.
 struct WorkerQueuesV2 {
-  // Depth-first trees need their depth times their width: skynet 54.
+  // A depth-first tree needs its depth times its width: skynet 54.
   static constexpr std::uint32_t kLifoCapacity = 256;
-  // So that what goes around does so here: with 1,000 fibers that yield on two workers 15 ns each, against 24 with 256
+  // Large, so that fibers that yield stay local: with 1,000 of them on two workers 15 ns each, 24 with 256
   // (bench/workload --workload=yield).
   static constexpr std::uint32_t kFifoCapacity = 1024;
-  static constexpr std::uint32_t kMinTicks = 2;  // Local fibers have a share too.
+  static constexpr std::uint32_t kMinTicks = 2;  // Leaves local fibers a share.
 
   bool Empty() const noexcept { return fifo.Empty() && lifo.Empty(); }
   std::size_t Size() const noexcept { return fifo.Size() + lifo.Size(); }
@@ -82,32 +81,32 @@ struct WorkerQueuesV2 {
   HandOffSlot slot;
   LocalRing<kFifoCapacity> fifo;
   LocalDeque<kLifoCapacity> lifo;
-  // Its worker's alone.
+  // Used by its worker only, but for checked_at.
   alignas(base::kCacheLineSize) std::uint32_t hand_offs_in_a_row = 0;
   std::uint32_t ticks_until_check = 1;
   std::uint32_t ticks = kMinTicks;  // from check to check
   std::uint32_t checks = 0;
   std::uint32_t shares = 0;          // GlobalQueue's to count
-  std::uint32_t yields_for_all = 0;  // so many fibers that yield next go to `yielded`
+  std::uint32_t yields_for_all = 0;  // this many of the fibers that yield next go to `yielded`
   bool lifo_next = false;
   bool idled = true;  // since the last check
   bool oldest_next = false;
-  bool must_notify = false;           // in a push (P4)
+  bool must_notify = false;           // because of a push (P4)
   unsigned visit_next = 0;            // a worker's index
   std::int64_t checked_stuck_at = 0;  // ns of steady_clock, both
   std::int64_t served_oldest_at = 0;
   std::int64_t yielded_for_all_at = 0;
-  bool slice_is_over = false;  // of a fiber, since the last check
-  bool others_first = false;   // than `yielded`, as of the last check; P8
+  bool slice_is_over = false;  // a fiber's, since the last check
+  bool others_first = false;   // before `yielded`, as of the last check; P8
   std::int64_t others_first_until = 0;
-  bool yielded_next = false;        // at the next check that brings nothing from other workers
-  bool yielded_had_a_turn = false;  // one of `yielded`, since the last slice was over
-  bool check_was_last = false;      // as of the last check: it brought a fiber
-  bool local_next = false;          // A slice makes it check again at once; local fibers have a share too (P1).
-  // Of the last kMemory: how long it was busy, in ns, and how many ticks it made meanwhile, in 1/256.
+  bool yielded_next = false;        // at the next check that takes nothing from stuck workers
+  bool yielded_had_a_turn = false;  // one of `yielded` ran since the last slice was over
+  bool check_was_last = false;      // the last check brought a fiber
+  bool local_next = false;          // skip the check that the end of a slice would add (P1)
+  // Over the last kMemory: its busy time in ns, and its ticks meanwhile in 1/256.
   std::uint64_t busy_for = 0;
   std::uint64_t busy_ticks = 0;
-  std::atomic<std::int64_t> checked_at{0};  // ns of steady_clock; read by others that look for stuck workers
+  std::atomic<std::int64_t> checked_at{0};  // ns of steady_clock; others read it to find stuck workers
   QueueCounters counts;
 };
 
@@ -118,7 +117,7 @@ class PolicyV2 final : public PolicyBase<WorkerQueuesV2> {
 
   void Push(FiberEntity* fiber, ReadyReason reason, int worker) override;
   bool TryPushNew(FiberEntity* fiber, int worker) override;
-  // After a push into the queue the fence costs nothing.
+  // A push into the global queue is a full fence by itself.
   void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) override;
   bool TryPushNewAndFence(FiberEntity* fiber, int worker) override;
   FiberEntity* Pop(unsigned worker, bool* must_notify) override;
@@ -138,38 +137,38 @@ class PolicyV2 final : public PolicyBase<WorkerQueuesV2> {
  private:
   using WorkerQueues = WorkerQueuesV2;
   static constexpr std::uint32_t kMinTicks = WorkerQueues::kMinTicks;
-  // Moved in one step, half of `lifo`: an array of a kibibyte on the stack of the fiber that finds its place full.
+  // Fibers moved in one step, half of `lifo`: an array of 1 KiB on the stack of the fiber that finds its queue full.
   static constexpr std::uint32_t kMaxMoved = WorkerQueues::kLifoCapacity / 2;
-  // A tenth of the millisecond within which a fiber from outside shall run when all workers are busy.
+  // A tenth of the millisecond within which a fiber from outside should run when all workers are busy.
   static constexpr std::chrono::microseconds kCheckEvery{100};
-  // A check costs about 30 ns, mostly for the time: half a nanosecond per tick. As in Go a prime, so that it does not
-  // keep step with a program that does the same things over and over.
+  // A check costs about 30 ns, mostly to read the clock: half a nanosecond per tick. A prime, as in Go, so that it does
+  // not keep step with a program that repeats itself.
   static constexpr std::uint32_t kMaxTicks = 61;
-  // Of the fibers that yield so many go where others take them, every kCheckEvery. In a drive of the policy with eight
-  // unequal workers, half of the fibers short and half of 20 us, the most turns were 117 times the least with none, 18
-  // times with one, twice with four (WhereverTheyAre in policy_v2_test.cc). It costs half a percent of the time; of 64
-  // workers that all do so each touches the queue every 25 us, so somebody every 0.4 us, which is what it can bear.
+  // This many of the fibers that yield go to `yielded` every kCheckEvery. With eight unequal workers, half of the
+  // fibers short and half of 20 us, the most turns were 117 times the least with none, 47 times with one, 8 with two,
+  // twice with four (WhereverTheyAre in policy_v2_test.cc). It costs 0.5 % of the time. Of 64 workers each touches the
+  // queue every 25 us, so it is touched every 0.4 us, which it can bear.
   static constexpr std::uint32_t kYieldsShared = 4;
-  // 128 KiB a group. What finds it full takes turns at its worker; a round of so many that run for long takes hundreds
-  // of milliseconds anyway.
+  // 128 KiB a group. A fiber that finds it full stays at its worker; a round of so many long ones takes hundreds of
+  // milliseconds anyway.
   static constexpr std::size_t kYieldedCapacity = 8192;
-  // Of the checks one is for `yielded` first, so that it does not starve where there is always something from outside.
+  // One check in so many takes `yielded` first, which would starve where the global queue always has something.
   static constexpr std::uint32_t kYieldedFirstEvery = 4;
-  // N follows the mean of so long, 2^23 ns, so that a few short fibers between long ones do not change it.
+  // N follows the mean over this time, 2^23 ns, so that a few short fibers between long ones do not change it.
   static constexpr int kMemoryBits = 23;
   static constexpr std::uint64_t kMemory = std::uint64_t{1} << kMemoryBits;
   static constexpr int kFraction = 8;  // bits
-  // Each oldest fiber may open another subtree, with its stacks: a thousand in a second do no harm, while one in a
-  // thousand fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms against 33).
+  // Each oldest fiber may open another subtree, with its stacks. A thousand a second do no harm; one in a thousand
+  // fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms instead of 33).
   static constexpr std::chrono::milliseconds kOldestEvery{1};
-  // A worker is stuck when it has missed two checks. Together a half of the millisecond that P3 promises.
+  // A worker is stuck when it has missed two checks. Together the two are half of the millisecond that P3 promises.
   static constexpr std::chrono::microseconds kStuckAfter{200};
   static constexpr std::chrono::microseconds kStuckEvery{200};
-  // Of a stuck worker's queues: half, but so many if there are. So a few dozen fibers need one visit, and not one for
-  // each half.
+  // A visit takes half of a stuck worker's fibers, but at least this many. So a few dozen need one visit, and not one
+  // for each half.
   static constexpr std::size_t kTakeFromStuck = 32;
-  // Workers per visit, by turns: a line each. With 64 workers each is seen by each other worker every 1.6 ms, and by
-  // one of them every 25 us.
+  // Workers looked at per visit, by turns, a line each. With 64 workers each one looks at another every 1.6 ms, and
+  // each is looked at every 25 us.
   static constexpr unsigned kWorkersPerVisit = 8;
 
   void PushFifo(WorkerQueues& queues, FiberEntity* fiber);
@@ -247,7 +246,7 @@ WEFT_ALWAYS_INLINE void PolicyV2::PushFifo(WorkerQueues& queues, FiberEntity* fi
     return;
   }
   SpillFifo(queues);
-  (void)queues.fifo.Push(fiber);  // Only we add (P6).
+  (void)queues.fifo.Push(fiber);  // There is room: only we add (P6).
 }
 
 WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* must_notify) {
@@ -267,7 +266,7 @@ WEFT_ALWAYS_INLINE FiberEntity* PolicyV2::Pop(unsigned worker, bool* must_notify
   if (fiber == nullptr) fiber = queues.slot.Take();
   if (fiber == nullptr) {
     queues.idled = true;
-    queues.ticks_until_check = 1;  // So that a worker that has not checked for long is one that is stuck.
+    queues.ticks_until_check = 1;  // So that only a stuck worker has not checked for long.
   }
   return fiber;
 }

@@ -3,17 +3,16 @@
 //
 // Internal: not promised to users.
 //
-// PollPace: when a worker that is never idle polls for input and output. One for each worker, which alone uses it.
+// PollPace: when a worker that is never idle polls for input and output. Each worker has one, and alone uses it.
 //
-// A look at the clock costs as much as a short fiber runs, so a worker counts the fibers that it takes and looks once
-// in so many. The number follows the time that they took: it doubles while looks come sooner than kPollEvery / 2, and
-// falls to what fits into kPollEvery as soon as a look comes later.
+// Reading the clock costs as much as running a short fiber, so a worker counts the fibers that it takes and reads the
+// clock once in so many. That number doubles while readings come sooner than kPollEvery / 2, and falls to what fits
+// into kPollEvery when one comes later.
 //
 // Invariants
 //   PP1  From one poll to the next a worker takes at most kMostPopsPerPoll fibers.
-//   PP2  After a poll that came later than kPollEvery, the next one comes after so many fibers as would have taken
-//        kPollEvery, or after one. (To halve the number each time would take the time of twice as many fibers, and
-//        these are long ones.)
+//   PP2  After a poll that came later than kPollEvery, the next one comes after as many fibers as would have taken
+//        kPollEvery, at least one. (Halving the number each time would first run twice as many fibers, and long ones.)
 #ifndef WEFT_SCHEDULING_GROUP_POLL_PACE_H_
 #define WEFT_SCHEDULING_GROUP_POLL_PACE_H_
 
@@ -31,10 +30,10 @@ class PollPace {
   static constexpr std::chrono::microseconds kPollEvery{20};
   static constexpr std::uint32_t kMostPopsPerPoll = 64;
 
-  // Before the worker takes a fiber. True: first comes Poll().
+  // Before the worker takes a fiber. True: the worker must first call Poll().
   [[nodiscard]] WEFT_ALWAYS_INLINE bool CountPop() noexcept { return --pops_until_poll_ == 0; }
 
-  // nullptr: there is nobody to ask yet, but soon there may be.
+  // nullptr: the group has no poller yet, but soon there may be one.
   void Poll(IdlePoller* poller) {
     if (poller == nullptr) {
       pops_until_poll_ = kMostPopsPerPoll / 8;

@@ -3,12 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// A fiber's cache lines, asked for some fibers before it runs: they come from another core's cache or from memory
-// (100 ns), and a short fiber runs for 10 to 50 ns.
+// Prefetching a fiber's cache lines some fibers before it runs: they come from another core's cache or from memory (100
+// ns), while a short fiber runs for 10 to 50 ns.
 //
-// PrefetchFiber(): any fiber, even one that is over by now. The others: by who holds the fibers.
+// PrefetchFiber(): any fiber, even one that has ended. The others: the holder of the fibers.
 //
-// Always inlined: GCC takes a function that only prefetches for one without effect, and drops the calls to it.
+// Always inlined: GCC takes a function that only prefetches for one without effect, and drops calls to it.
 #ifndef WEFT_SCHEDULING_GROUP_PREFETCH_FIBER_H_
 #define WEFT_SCHEDULING_GROUP_PREFETCH_FIBER_H_
 
@@ -21,16 +21,16 @@
 
 namespace weft::scheduling_group {
 
-// nullptr is allowed, hence the arithmetic on a number.
+// nullptr is allowed, hence the integer arithmetic.
 WEFT_ALWAYS_INLINE void PrefetchFiber(const FiberEntity* fiber) noexcept {
   const auto callable = reinterpret_cast<std::uintptr_t>(fiber) + sizeof(FiberEntity) - base::kCacheLineSize;
   __builtin_prefetch(fiber, 1);  // state, context, link
   __builtin_prefetch(reinterpret_cast<const void*>(callable), 0);
 }
 
-// What a suspended fiber reads of its stack when it goes on: from where it was left as far up as the frames of a
-// shallow one go, but not beyond the stack. A fiber whose start procedure sleeps has used 540 bytes. And what the end
-// of a wait writes in the fiber.
+// Prefetches what a suspended fiber reads when it goes on: its stack from the stack pointer up, as far as the frames of
+// a shallow one go (a fiber whose start procedure sleeps has used 540 bytes), and the field that the end of a wait
+// writes.
 WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
   if (!fiber->has_stack()) return;
   constexpr std::size_t kBytes = 9 * base::kCacheLineSize;
@@ -43,10 +43,10 @@ WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
   }
 }
 
-// All this of several fibers that the caller holds and will run one after the other. The first line of each stack goes
-// before the others: a page that was long unused misses the TLB, and misses that follow each other closely are dealt
-// with side by side. Of 100,000 sleepers (bench/workload --workload=sleepers) the median one was late by a quarter of
-// what it was with six lines of each stack, stack by stack (before StackCache::Refill() let them fall asleep faster).
+// Prefetches several fibers that the caller will run one after the other. The first line of each stack goes before the
+// others: a page long unused misses the TLB, and misses close to each other overlap. Of 100,000 sleepers
+// (bench/workload --workload=sleepers) the median lateness was a quarter of that with six lines stack by stack (before
+// StackCache::Refill() let them fall asleep faster).
 WEFT_ALWAYS_INLINE void PrefetchShare(FiberEntity* const* fibers, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 0; i < count; ++i) {

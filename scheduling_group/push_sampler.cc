@@ -12,7 +12,7 @@
 namespace weft::scheduling_group {
 namespace {
 
-// -ln(1 - 1/N): how fast the probability falls that none of so many pushes was a sample.
+// -ln(1 - 1/N): the rate at which the probability falls that none of k pushes was a sample.
 constexpr double DecayOf(unsigned shift) {
   const double p = 1.0 / static_cast<double>(std::uint64_t{1} << shift);
   double sum = 0.0;

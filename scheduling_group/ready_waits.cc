@@ -10,7 +10,7 @@ namespace weft::scheduling_group {
 WEFT_NOINLINE WEFT_COLD void ReadyWaits::Stamp(FiberEntity* fiber, PushSampler& sampler,
                                                PushCountdown* countdown) const noexcept {
   const ReadyStamp stamp = sampler.Take(clock_.now(), countdown);
-  if (!fiber->ready_stamp) fiber->ready_stamp = stamp;  // RW2: else it found no stack, and waits on.
+  if (!fiber->ready_stamp) fiber->ready_stamp = stamp;  // RW2: else it had found no stack, and still waits.
 }
 
 void ReadyWaits::RestartWait(FiberEntity* fiber) const noexcept {

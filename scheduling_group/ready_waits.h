@@ -3,18 +3,18 @@
 //
 // Internal: not promised to users.
 //
-// ReadyWaits: how long the ready fibers of a group wait until they run, and whether that is too long.
+// ReadyWaits: measures how long the ready fibers of a group wait until they run, and decides whether that is too long.
 //
-// push_sampler.h chooses the fibers whose wait is measured. Such a fiber carries a stamp from the push until a worker
-// takes it; the worker records the wait (wait_histogram.h), and tells the OverloadDetector.
+// push_sampler.h chooses the fibers to measure. Such a fiber carries a stamp from its push until a worker takes it; the
+// worker records the wait (wait_histogram.h) and tells the OverloadDetector.
 //
 // Invariants
-//   RW1  A stamp is counted once: Record() and RecordStolen() take it off the fiber.
-//   RW2  A fiber that has a stamp keeps it when it is pushed again without having run: the first push is when its wait
-//        began. RestartWait() alone replaces it.
-//   RW3  A stolen fiber's wait says nothing of the load of the group that runs it, and does not reach the detector.
+//   RW1  A stamp counts once: Record() and RecordStolen() take it off the fiber.
+//   RW2  A fiber pushed again without having run keeps its stamp, since its wait began with the first push. Only
+//        RestartWait() replaces a stamp.
+//   RW3  A stolen fiber's wait says nothing of the load of the group that runs it, so the detector does not see it.
 //
-// Stamp(), RestartWait(): who pushes. Record(), RecordStolen(): the worker. The others: any thread.
+// Stamp(), RestartWait(): the pushing thread. Record(), RecordStolen(): the worker. The others: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_READY_WAITS_H_
 #define WEFT_SCHEDULING_GROUP_READY_WAITS_H_
 
@@ -37,12 +37,12 @@ class ReadyWaits {
   ReadyWaits(unsigned workers, int node, std::chrono::nanoseconds max_ready_wait, const base::Clock& clock)
       : clock_(clock), recorders_(workers, node), overload_(max_ready_wait, recorders_.objects()) {}
 
-  // The fiber's push is a sample: `countdown`, which is of `sampler`, has come to it.
+  // Stamps a fiber whose push is a sample: `countdown`, which belongs to `sampler`, has run out.
   void Stamp(FiberEntity* fiber, PushSampler& sampler, PushCountdown* countdown) const noexcept;
-  // The fiber, which is about to be pushed, begins to wait now: until now its spawner waited.
+  // The fiber, about to be pushed, begins to wait now; until now its spawner waited.
   void RestartWait(FiberEntity* fiber) const noexcept;
 
-  // The fiber, which has a stamp, is run now by `worker`.
+  // `worker` runs the fiber, which has a stamp.
   void Record(unsigned worker, FiberEntity* fiber) noexcept;
   void RecordStolen(unsigned worker, FiberEntity* fiber) noexcept;
 
@@ -50,7 +50,7 @@ class ReadyWaits {
   void OnNothingReady() noexcept {
     if (overload_.enabled()) overload_.OnNothingReady(clock_.now());
   }
-  // nothing_is_ready(): asked if it was overloaded, and no samples come. Some 2 ns as long as the answer is no.
+  // nothing_is_ready() is called only if it was overloaded and no samples come. Some 2 ns while the answer is no.
   template <class NothingIsReady>
   bool IsOverloaded(NothingIsReady nothing_is_ready) noexcept {
     if (!overload_.overloaded()) [[likely]] {

@@ -8,36 +8,36 @@
 // A bounded ring of slots for many producers and many consumers. Positions count up for ever; position p uses slot
 // p % capacity in round p / capacity + 1. A slot is one word: the fiber that was put there last, and its round.
 //
-//      round(slot) == round(p) - 1, head_ > p - capacity    free: whoever exchanges its word for (fiber, round(p)) has
-//                                                           pushed that fiber
-//      round(slot) == round(p), head_ <= p                  filled: whoever moves head_ past p has popped the fiber
+//      round(slot) == round(p) - 1, head_ > p - capacity    free: the thread that exchanges its word for
+//                                                           (fiber, round(p)) has pushed that fiber
+//      round(slot) == round(p), head_ <= p                  filled: the thread that moves head_ past p has popped it
 //
-// So a push and a pop are one compare-exchange each, and a thread that the kernel stops, wherever it is, keeps nobody
-// else from pushing and popping. tail_ is only a hint where the first free slot is: a producer goes on from there until
-// it finds it. Zeroed memory is an empty queue. Rounds have 22 bits: a thread would have to sleep through four million
-// rounds between two of its instructions, and then find the same fiber in the slot, to be fooled.
+// So a push and a pop are one compare-exchange each, and a thread stopped anywhere by the kernel keeps no other one
+// from pushing and popping. tail_ is only a hint at the first free slot: a producer goes on from there until it finds
+// one. Zeroed memory is an empty queue. Rounds have 22 bits: to be fooled, a thread would have to sleep through four
+// million rounds between two instructions, and then find the same fiber in the slot.
 //
 // Invariants
 //   RQ1  A fiber is in at most one slot of one queue (it is kReady and enters once: FS3 in fiber_state.h).
 //   RQ2  A fiber pushed is popped exactly once.
-//   RQ3  Fibers leave in the order of the positions: those pushed by one thread one after the other leave in that
+//   RQ3  Fibers leave in the order of the positions, so those that one thread pushed one after the other leave in that
 //        order.
 //   RQ4  A push that returned true before a full fence is seen by Empty() after a full fence that follows it.
-//   RQ5  Who fills position p, moves head_ past it or names it as the tail has seen that all positions before are
-//        filled. So filled slots have no gap, and what follows a slot that is not filled is not filled either.
+//   RQ5  A thread that fills position p, moves head_ past it or stores it in tail_ has seen all positions before it
+//        filled. So filled slots have no gap, and after a slot that is not filled none is filled.
 //   RQ6  TryPush() returns false only when `capacity` fibers were in the queue.
 //
-// The slots may be its owner's, who knows where they should lie (global_queue.h).
+// The owner may bring the slots, to choose where they lie (global_queue.h).
 //
 // TryPush(), TryPushAndFence(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that
 // steal.
 // Proven in tests/model/run_queue_model.cc.
 // Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with
 // rounds instead of their two kinds of empty slots.
-// Rejected: to claim positions by moving tail_ and then publish the slots (D. Vyukov's bounded MPMC queue). With more
-// busy threads than processors a producer that is stopped in between holds up all that is behind it for 10 ms, and a
-// consumer that has not left its slot yet makes the queue look full (bench/workload --workload=start_beside). tail_ as
-// exact as head_ (a second locked instruction in each push). One slot per cache line (a burst of fibers then moves one
+// Rejected: to claim positions by moving tail_ and then publish the slots (D. Vyukov's bounded MPMC queue). Where busy
+// threads outnumber CPUs, a producer stopped in between holds up all pushes behind it for 10 ms, and a consumer that
+// has not left its slot yet makes the queue look full (bench/workload --workload=start_beside). Also rejected: tail_ as
+// exact as head_ (a second locked instruction in each push); one slot per cache line (a burst of fibers then moves a
 // line each instead of one for four).
 #ifndef WEFT_SCHEDULING_GROUP_RUN_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_RUN_QUEUE_H_
@@ -58,13 +58,14 @@ class FiberEntity;
 
 class RunQueue {
  public:
-  // Four to a line. With eight, where a consumer keeps close to a producer, they wait for each other's line more often
-  // (bench/workload --workload=spawn_ext --workers=1: 87 ns a fiber instead of 64).
+  // Four to a line. With eight, a consumer close behind a producer waits for its line more often (bench/workload
+  // --workload=spawn_ext --workers=1: 87 ns a fiber instead of 64).
   struct alignas(16) Slot {
     base::Atomic<std::uint64_t> word{0};
   };
 
-  // `capacity`: a power of two, at least 2. `slots`: so many, as new; they outlive the queue. nullptr: it makes some.
+  // `capacity`: a power of two, at least 2. `slots`: `capacity` new ones, which outlive the queue; nullptr: it makes
+  // them.
   explicit RunQueue(std::size_t capacity, Slot* slots = nullptr)
       : capacity_until_(capacity),
         mask_(capacity - 1),
@@ -87,7 +88,7 @@ class RunQueue {
     }
     return PushSome(&fiber, 1) == 1;
   }
-  // The same and a full fence, for which the exchange of the slot is enough: see RQ4.
+  // The same, and a full fence (RQ4), for which the exchange of the slot is enough.
   [[nodiscard]] WEFT_ALWAYS_INLINE bool TryPushAndFence(FiberEntity* fiber) noexcept {
     if (!TryPush(fiber)) return false;
     base::FenceAfterReadModifyWrite();
@@ -96,8 +97,8 @@ class RunQueue {
 
   // Pushes the first of `fibers`, as many as there is room for. Returns how many.
   [[nodiscard]] WEFT_NOINLINE std::size_t PushSome(FiberEntity* const* fibers, std::size_t count) noexcept {
-    // acquire, here and in FirstFreeAfter(): who passes over slots that it has not read must see them filled (RQ5).
-    // Pairs with the release in MoveTail().
+    // acquire, here and in FirstFreeAfter(): a thread that passes over slots unread must see them filled (RQ5). Pairs
+    // with the release in MoveTail().
     std::uint64_t tail = tail_.load(std::memory_order_acquire);
     std::size_t pushed = 0;
     PrefetchForWrite(tail, count);
@@ -113,8 +114,7 @@ class RunQueue {
     return pushed;
   }
 
-  // The fiber that is `ahead` places behind the head, to be prefetched, not used: it may be nullptr or another's by
-  // now.
+  // The fiber `ahead` places behind the head, for a prefetch only: it may be nullptr, or have been popped by now.
   const FiberEntity* Peek(unsigned ahead) const noexcept {
     return FiberIn(
         slots_[(head_.load(std::memory_order_relaxed) + ahead) & mask_].word.load(std::memory_order_relaxed));
@@ -122,7 +122,7 @@ class RunQueue {
 
   // nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* TryPop() noexcept {
-    FiberEntity* fiber;  // PopSome() writes it before it knows whether it gets it.
+    FiberEntity* fiber;  // PopSome() writes it before it knows that it has popped.
     return PopSome(&fiber, 1) != 0 ? fiber : nullptr;
   }
 
@@ -141,11 +141,11 @@ class RunQueue {
       }
       if (found == 0) {
         if (rounds == kFree) return 0;
-        head = head_.load(std::memory_order_relaxed);  // Filled anew: ours is old.
+        head = head_.load(std::memory_order_relaxed);  // The slot was filled anew, so our head is old.
         continue;
       }
-      // release: who fills a slot anew reads what we have read, or newer. Pairs with the acquire in ReloadCapacity().
-      // And no slot is filled anew before head_ is past it, so what we have read is what is there.
+      // release: a thread that fills a slot anew reads what we have read, or newer. Pairs with the acquire in
+      // ReloadCapacity(). No slot is filled anew before head_ is past it, so we have read what is there.
       if (head_.compare_exchange_weak(head, head + found, std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         return found;
@@ -160,7 +160,7 @@ class RunQueue {
     return RoundsSince(RoundBefore(head), slots_[head & mask_].word.load(std::memory_order_relaxed)) == kFree;
   }
 
-  // How many are in it, up to `at_most`: as exact as Empty() (RQ4), a look at each.
+  // The number of fibers, up to `at_most`, as exact as Empty() (RQ4). Reads each slot.
   std::size_t Count(std::size_t at_most) const noexcept {
     std::uint64_t head = head_.load(std::memory_order_relaxed);
     std::size_t n = 0;
@@ -171,13 +171,13 @@ class RunQueue {
       if (rounds == kFree) break;
       ++n;
       if (rounds == kFilled) continue;
-      head = head_.load(std::memory_order_relaxed);  // Filled anew: ours is old.
+      head = head_.load(std::memory_order_relaxed);  // The slot was filled anew, so our head is old.
       n = 0;
     }
     return n;
   }
 
-  // An estimate: where several push at the same time it may be too small, until the next push.
+  // An estimate: after pushes at the same time it may be too small until the next push.
   std::size_t Size() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -186,9 +186,8 @@ class RunQueue {
 
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
-  // Whether fibers that lie below `end` can be pushed. The kernel gives longer addresses only to who asks for them, by
-  // a hint to mmap() above 2^48; so it is asked once for each piece of memory that fibers are made in
-  // (entity_chunks.cc).
+  // Whether fibers below the address `end` can be pushed. The kernel gives longer addresses only after a hint to mmap()
+  // above 2^48, so each piece of memory for fibers is checked once (entity_chunks.cc).
   static bool FitBelow(const void* end) noexcept {
     return reinterpret_cast<std::uintptr_t>(end) <= std::uintptr_t{1} << (64 - kAddressShift);
   }
@@ -210,7 +209,7 @@ class RunQueue {
     const std::uintptr_t address = word >> kRoundBits << kZeroBits;
     return reinterpret_cast<FiberEntity*>(address);
   }
-  // How many rounds the slot's word is ahead of the round before the one that is asked about.
+  // By how many rounds the slot's word is ahead of the round before ours.
   static constexpr std::uint64_t kFree = 0;
   static constexpr std::uint64_t kFilled = 1;
   static std::uint64_t RoundsSince(std::uint64_t round_before, std::uint64_t word) noexcept {
@@ -219,10 +218,10 @@ class RunQueue {
   std::uint64_t RoundBefore(std::uint64_t position) const noexcept { return position >> round_shift_; }
   Slot& SlotAt(std::uint64_t position) noexcept { return slots_[position & mask_]; }
 
-  // Whether the fiber that was at this slot before has been popped.
+  // Whether the slot's former fiber has been popped.
   WEFT_ALWAYS_INLINE bool HasCapacity(std::uint64_t tail) noexcept {
-    // acquire: the slot's word is of the round before, or newer. Pairs with the release in ReloadCapacity() by another
-    // producer, which saw it.
+    // acquire: we see the slot's word of the round before, or newer. Pairs with the release in ReloadCapacity() by
+    // another producer, which saw it.
     return tail < capacity_until_.load(std::memory_order_acquire) || ReloadCapacity(tail);
   }
   WEFT_NOINLINE bool ReloadCapacity(std::uint64_t tail) noexcept {
@@ -232,7 +231,7 @@ class RunQueue {
     return tail < capacity_until;
   }
 
-  // False: it was filled before.
+  // False: another thread has filled it.
   WEFT_ALWAYS_INLINE bool TryFill(std::uint64_t position, FiberEntity* fiber) noexcept {
     Slot& slot = SlotAt(position);
     const std::uint64_t round_before = RoundBefore(position);
@@ -243,8 +242,8 @@ class RunQueue {
                                              std::memory_order_relaxed);
   }
 
-  // The lines of the first slots from `position` on. Else each of them would move twice, to be read and to be written,
-  // and an exchange, unlike a store, waits for it (bench/workload --workload=yield --workers=2: 40 ns
+  // Prefetches the lines of the first slots from `position` on. Without it each line moves twice, for the read and for
+  // the write, and an exchange, unlike a store, waits for that (bench/workload --workload=yield --workers=2: 40 ns
   // without, 38 with).
   void PrefetchForWrite(std::uint64_t position, std::size_t count) noexcept {
     constexpr std::size_t kSlotsPerLine = base::kCacheLineSize / sizeof(Slot);
@@ -254,12 +253,12 @@ class RunQueue {
     base::PrefetchForWrite(&SlotAt(position + last));
   }
 
-  // A later position, after one that is filled, to look on at.
+  // The next position to try after a filled one.
   WEFT_NOINLINE std::uint64_t FirstFreeAfter(std::uint64_t position) const noexcept {
     return std::max({position + 1, tail_.load(std::memory_order_acquire), head_.load(std::memory_order_relaxed)});
   }
 
-  // Does not turn it back, or only if another one moves it at the same time.
+  // Moves tail_ back only if another thread moves it at the same time.
   WEFT_ALWAYS_INLINE void MoveTail(std::uint64_t tail) noexcept {
     // release: the slots before it are filled (RQ5). Pairs with the acquires in PushSome() and FirstFreeAfter().
     if (tail > tail_.load(std::memory_order_relaxed)) tail_.store(tail, std::memory_order_release);
@@ -267,7 +266,7 @@ class RunQueue {
 
   // Producers and consumers on lines of their own, both apart from what never changes.
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> tail_{0};
-  // An older head_, and one round more: saves producers the consumers' line.
+  // A former head_ plus the capacity: it spares producers the consumers' line.
   base::Atomic<std::uint64_t> capacity_until_;
   alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> head_{0};
   alignas(base::kCacheLineSize) const std::size_t mask_;

@@ -3,10 +3,14 @@
 
 #include "weft/scheduling_group/scheduling_group.h"
 
+#include <chrono>
+#include <memory>
+
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/context/overflow_handler.h"
 #include "weft/numa/affinity.h"
+#include "weft/scheduling_group/policy_loop.h"
 #include "weft/scheduling_group/start_when_full.h"
 
 namespace weft::scheduling_group {
@@ -14,21 +18,26 @@ namespace {
 
 constinit IdleGroupSlots slots;
 
+PolicyDispatch MakeDispatch(const GroupOptions& options) {
+  if (options.driven) return PolicyDispatch(std::make_unique<PolicyLoop>());
+  return PolicyDispatch(options.policy,
+                        {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node});
+}
+
 }  // namespace
 
 constinit IdleGroups SchedulingGroup::all_idle_groups;
 
 SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
-    : policy(options.policy,
-             {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node}),
+    : policy(MakeDispatch(options)),
       worker_slots(options.workers, options.node),
       ready_waits(options.workers, options.node, options.max_ready_wait, *options.clock),
       neighbours(options.workers),
       stacks(StackPoolOptions(options, group)) {}
 
-SchedulingGroup::SchedulingGroup(const Options& options)
+WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
-      slot_(all_idle_groups, slots),
+      slot_(all_idle_groups, slots, /*wanted=*/!options.driven),  // Nobody steals from a driven one.
       // On a machine with one node all groups share one, whatever the node's number.
       entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {
@@ -36,22 +45,22 @@ SchedulingGroup::SchedulingGroup(const Options& options)
   parts_.emplace(this, options_);
 }
 
-void SchedulingGroup::Stop() {
+WEFT_COLD void SchedulingGroup::Stop() {
   stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
   for (unsigned w = 0; w < size(); ++w) Unpark(w);
 }
 
-void SchedulingGroup::Close() {
+WEFT_COLD void SchedulingGroup::Close() {
   WEFT_CHECK(stopping(), "SchedulingGroup::Close: group ", id(), " was not stopped");
   parts_.reset();
 }
 
 bool SchedulingGroup::CanReopen(const Options& options) const {
-  // The poller's, and where the group itself lies. The clock is a test's.
+  // The poller knows the id, and the group itself lies on the node. (Only tests set another clock.)
   return options.id == options_.id && options.node == options_.node;
 }
 
-void SchedulingGroup::Reopen(const Options& options) {
+WEFT_COLD void SchedulingGroup::Reopen(const Options& options) {
   WEFT_CHECK(!parts_ && CanReopen(options), "SchedulingGroup::Reopen: group ", id(), " was not closed");
   CheckGroupOptions(options);
   options_ = options;
@@ -60,7 +69,7 @@ void SchedulingGroup::Reopen(const Options& options) {
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   steal_requested_.store(false, std::memory_order_relaxed);
   start_gate_.Open();
-  stopping_.store(false, std::memory_order_release);  // The parts. Pairs with the acquire in stopping().
+  stopping_.store(false, std::memory_order_release);  // Publishes the parts. Pairs with the acquire in stopping().
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
@@ -105,8 +114,12 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, Fib
   parts_->ready_waits.Stamp(fiber, sampler, &PushCountdownOf(caller));
 }
 
-// The pop then brings what the poll made ready.
+// The poll comes first, so that the pop can bring what it made ready.
 WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
+  if (driven()) {  // Its driver polls, and looks after the timers, on its own stack: back to it.
+    worker_slot(worker).poll_pace.OnPoll(std::chrono::steady_clock::now());
+    return nullptr;
+  }
   worker_slot(worker).poll_pace.Poll(idle_poller());
   return PopNow(worker);
 }
@@ -115,11 +128,19 @@ FiberEntity* SchedulingGroup::PopForSteal(int distance) {
   if (stopping()) return nullptr;
   bool must_notify = false;
   FiberEntity* fiber = policy().Steal(&must_notify);
-  // No steal request: it would bring the thief to what it may not have.
+  // No steal request: it would send thieves after fibers that are group-local.
   if (must_notify && !idle_.NobodyToWake()) (void)WakeSleeper(*this);
   CapacityFreed();
   if (fiber != nullptr) stolen_out_[distance == kSameNode].fetch_add(1, std::memory_order_relaxed);
   return fiber;
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::EndWaitElsewhere() {
+  if (driver_hook_.wake != nullptr) {
+    driver_hook_.wake(driver_hook_.arg);
+  } else {
+    idle_poller()->Interrupt();
+  }
 }
 
 // By a worker that found nothing ready in the group and is about to sleep.
@@ -131,10 +152,10 @@ void SchedulingGroup::CallIdleHook() {
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
 }
 
-void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
-  const auto fiber_id = fiber->id();  // Once it is in the list it is another's.
+WEFT_COLD void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
+  const auto fiber_id = fiber->id();  // Once in the list it is no longer ours.
   stack_waiters_.Add(fiber);
-  // Those that sleep may have stacks in their caches, and sleep without a limit.
+  // Sleeping workers may have stacks in their caches, and sleep without a limit.
   const int caller = WorkerOf(CurrentWorker(), this);
   for (unsigned w = 0; w < size(); ++w) {
     if (static_cast<int>(w) != caller) Unpark(w);
@@ -147,13 +168,13 @@ void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   }
 }
 
-std::size_t SchedulingGroup::TrimIdleMemory() {
+WEFT_COLD std::size_t SchedulingGroup::TrimIdleMemory() {
   context::CheckOverflowHandler();
   const std::size_t left = parts_->stacks.Trim(options_.warm_stacks);
   return left + EntityPool::Trim();
 }
 
-std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
+WEFT_COLD std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
   std::vector<std::span<const std::byte>> memory = policy().Memory();
   memory.push_back(std::as_bytes(std::span(this, 1)));
   memory.push_back(std::as_bytes(parts_->worker_slots.objects()));

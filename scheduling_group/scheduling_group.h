@@ -7,23 +7,24 @@
 //
 //   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)
 //   idle_workers.h                          which workers spin and which sleep
-//   worker_slot.h, poll_pace.h              what it keeps for each worker; how often that one polls
-//   start_gate.h, start_when_full.h         back-pressure: a start that finds the queue full
-//   notify.h, steal_request.h               how a ready fiber gets a worker, of its own group or of another one
+//   worker_slot.h, poll_pace.h              what it keeps for each worker; how often a worker polls
+//   start_gate.h, start_when_full.h         back-pressure: starting fibers while the queue is full
+//   notify.h, steal_request.h               how a ready fiber gets a worker of its own or another group
 //   neighbour_list.h                        the groups that it steals from
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
+//   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
 //
-// A data structure: the threads that use it are in worker.h, which it never includes.
+// It is a data structure; the threads that use it are in worker.h, which it never includes.
 //
 // Invariants
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
-//   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back takes one out of it, and so does
-//        an idle worker at times (worker_idle.cc). Workers that go to sleep meanwhile give back the stacks they cache.
-//   SG3  A spawner that waits for capacity is woken: start_gate.h.
-//   SG4  No worker sleeps while a fiber that it may steal waits in a group whose workers are all busy, whatever the
-//        groups and nodes (RS1, RS3). Group-local fibers in the way delay it (kBriefly in worker_idle.cc). A hand-off
-//        slot is for the group's own workers (HS2).
+//   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back readies one of them, and an idle
+//        worker retries at times (worker_idle.cc). Workers that go to sleep meanwhile give back their cached stacks.
+//   SG3  A spawner that waits for capacity is always woken: start_gate.h.
+//   SG4  Work is conserved between groups: no worker sleeps while a fiber that it may steal waits in a group whose
+//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker_idle.cc).
+//        Only the group's own workers take from hand-off slots (HS2).
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_GROUP_H_
 
@@ -78,52 +79,64 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::size_t overflow_count() const { return policy().OverflowCount(); }
   EntityPool::Arena entity_arena() const noexcept { return entity_arena_; }  // where its fibers' entities come from
 
-  // These four: a worker, or a thread in an OutsideSection, or one that is joined before the group is closed.
-  // False: the new fiber was refused and is still the caller's (DiscardFiber), as the runtime is stopping, or a plain
-  // thread waited for capacity in vain. From a fiber it may switch.
+  // Callers of these four: a worker, a thread in an OutsideSection, or a thread joined before the group is closed.
+  // False: refused, because the runtime stops or a plain thread waited for capacity in vain; the fiber is still the
+  // caller's (DiscardFiber). From a fiber it may switch.
   [[nodiscard]] bool Start(FiberEntity* fiber);
-  // All or none; one wake-up pass; more than the queue holds is fine. Otherwise as Start().
+  // As Start(), of all or none, with one wake-up pass. There may be more of them than the queue holds.
   [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
-  // The caller owns the fibers, which are kReady (FS3). Never fails (overflow_list.h), never blocks, never switches.
+  // The caller owns the fibers, which are kReady (FS3). They never fail (overflow_list.h), block or switch.
   void Ready(FiberEntity* fiber, ReadyReason reason);
   void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
 
-  // From now on Start() from threads other than workers refuses.
+  // From now on Start() refuses threads other than workers.
   void RefuseNewFibers() { start_gate_.Refuse(); }
-  // Workers end at their next visit to the scheduler, even if fibers are ready: these stay. Wakes all workers.
+  // Wakes all workers. Each ends at its next visit to the scheduler, and leaves ready fibers where they are.
   void Stop();
-  // After Stop(), with all workers joined, no fiber left and all OutsideSections over that found it open: the memory of
-  // its parts goes back. Of its functions only these and stopping(), id() and idle_poller() may be called.
+  // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections
+  // that found it open have ended. Later only these functions, stopping(), id() and idle_poller() may be called.
   void Close();
-  // After Close(): as new, with other options, but for what cannot change: CanReopen().
+  // After Close(): makes it as new, with other options, as far as CanReopen() allows.
   void Reopen(const Options& options);
   bool CanReopen(const Options& options) const;
 
-  // Called by workers on their way to sleep, e.g. to have memory trimmed later; short. Before the workers start.
+  // Workers call it on their way to sleep, for example to have memory trimmed later; it must be short. To be set before
+  // the workers start.
   struct IdleHook {
     void (*call)(void* arg) = nullptr;
     void* arg = nullptr;
   };
   void SetIdleHook(IdleHook hook) { idle_hook_ = hook; }
 
-  // Who polls for input and output while workers have nothing else to do; nullptr: nobody yet. Any thread.
+  // It polls for input and output while workers have nothing else to do; nullptr: there is none yet. Any thread.
   IdlePoller* idle_poller() const { return idle_poller_.Get(); }
-  // Once, from then on the group's. Any thread; false: there is one already, and `poller` was destroyed.
+  // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
   bool SetIdlePoller(std::unique_ptr<IdlePoller> poller) { return idle_poller_.Set(std::move(poller)); }
+  // Of a driven group, once, before it is used: ends the wait of its worker where that waits elsewhere (Parker). Any
+  // thread calls it.
+  struct DriverHook {
+    void (*wake)(void* arg) noexcept = nullptr;
+    void* arg = nullptr;
+  };
+  void SetDriverHook(DriverHook hook) { driver_hook_ = hook; }
+  const DriverHook& driver_hook() const noexcept { return driver_hook_; }
+  bool driven() const noexcept { return options_.driven; }
+  // After Stop(), and before the next driver: its poller serves again.
+  void GoOn() { stopping_.store(false, std::memory_order_release); }  // Pairs with the acquire in stopping().
+
   // By the poller: if a worker sleeps and nobody spins, one wakes up, searches, and goes to sleep again, in the poll if
   // it is free. Any thread.
   void WakeToPoll() { (void)WakeSleeper(*this); }
 
-  // Nearest first. Once, since it was made or reopened, and before the workers start.
+  // Nearest first. Once after construction or Reopen(), before the workers start.
   void SetNeighbours(std::vector<Neighbour> neighbours) { parts_->neighbours.Publish(std::move(neighbours)); }
 
-  // Stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any thread, by
-  // housekeeping.
+  // Gives free stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any
+  // thread; housekeeping calls it.
   std::size_t TrimIdleMemory();
   context::StackPool& stacks() { return parts_->stacks.pool(); }
 
-  // Whether its ready fibers wait too long to start more of them, which is the spawner's to heed: no start is refused
-  // for it here. Any thread.
+  // Whether its ready fibers wait too long for more to be started. Spawners may heed it; Start() does not. Any thread.
   bool IsOverloaded() noexcept {
     return parts_->ready_waits.IsOverloaded([this] { return !policy().HasWork(); });
   }
@@ -133,7 +146,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   const WorkerCounters& counters(unsigned worker) const { return parts_->worker_slots[worker].counters; }
   const WaitRecorder& ready_waits(unsigned worker) const { return parts_->ready_waits.recorders()[worker]; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
-  // The pieces of memory on its node, without stacks and fibers; for reports and tests.
+  // Its memory on its node, without stacks and fibers; for reports and tests.
   std::vector<std::span<const std::byte>> Memory() const;
 
   // --- For worker.cc, and the templates idle_loop.h, steal_request.h and start_when_full.h ---
@@ -145,17 +158,17 @@ class SchedulingGroup : public numa::NodeAllocated {
   SchedulingPolicy& policy() { return *parts_->policy; }
   const SchedulingPolicy& policy() const { return *parts_->policy; }
   void CallIdleHook();
-  // Ends its sleep, or keeps it from the next one.
+  // Ends the worker's sleep, or the next one if it is awake.
   void Unpark(unsigned worker) {
-    if (worker_slot(worker).parker.Unpark()) idle_poller()->Interrupt();
+    if (worker_slot(worker).parker.Unpark()) EndWaitElsewhere();
   }
-  // After a push: sees to it that a worker searches.
+  // After a push: makes sure that a worker searches.
   void Notify() { NotifyAfterPush(*this); }
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
   WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
-  // The worker's next fiber; frees capacity for spawners that wait.
+  // Pops the worker's next fiber, and wakes waiting spawners if that frees capacity.
   WEFT_ALWAYS_INLINE FiberEntity* PopFor(unsigned worker);
-  FiberEntity* PopForSteal(int distance);  // one that may leave the group; as above
+  FiberEntity* PopForSteal(int distance);  // as PopFor(), of fibers that may leave the group
 
   const NeighbourList& neighbours() const { return parts_->neighbours.Get(); }
   static IdleGroups& idle_groups() noexcept { return all_idle_groups; }
@@ -165,9 +178,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   base::Atomic<bool>& steal_requested() noexcept { return steal_requested_; }
   bool HasStealable() const { return policy().HasStealable(); }
   bool MayStealFrom(const SchedulingGroup& loaded) const { return neighbours().MayStealFrom(loaded); }
-  // To a sleeping worker of this group that the caller has claimed.
+  // Wakes a sleeping worker of this group, claimed by the caller, with an order to search `where`.
   void Send(unsigned worker, SchedulingGroup* where) {
-    // release: what the caller did. Pairs with the acquire in Worker::TakeOrder().
+    // release: what the caller did before. Pairs with the acquire in TakeOrderFrom().
     worker_slot(worker).sent_to.store(where, std::memory_order_release);
     Unpark(worker);
   }
@@ -191,7 +204,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
  private:
-  // What Close() gives back, and Reopen() makes anew.
+  // Freed by Close() and made anew by Reopen().
   struct Parts {
     Parts(SchedulingGroup* group, const Options& options);
 
@@ -204,35 +217,37 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
   FiberEntity* PollAndPop(unsigned worker);
+  void EndWaitElsewhere();
   // After a push with a full fence, as Notify(). local: only this group may run the fiber.
   WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
-  // Before a push: it is counted, and its fiber may get a stamp.
+  // Before a push: counts it, and stamps its fiber if it is a sample.
   WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
   void StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept;
   WEFT_ALWAYS_INLINE void CapacityFreed() {  // after a pop
     start_gate_.CapacityFreed([this] { return policy().HalfEmpty(); });
   }
 
-  static IdleGroups all_idle_groups;  // Of the process. Never destroyed: threads push also while the process ends.
+  static IdleGroups all_idle_groups;  // Of the process. Never destroyed: threads push even while the process ends.
 
   const int id_;
   const IdleGroupSlot slot_;
   const EntityPool::Arena entity_arena_;
-  Options options_;  // others after Reopen()
+  Options options_;  // Reopen() changes them
   IdleWorkers idle_;
   std::atomic<bool> stopping_{false};
   StartGate start_gate_;
   StackWaitList stack_waiters_;
   IdleHook idle_hook_;
+  DriverHook driver_hook_;
   alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
   alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
-  std::optional<Parts> parts_;   // Large: what each switch reads comes first, in it and before it.
+  std::optional<Parts> parts_;   // Large: what each switch reads comes before it, or first in it.
   IdlePollerOwner idle_poller_;  // Last: until it is gone, its watchdog may wake a worker.
 };
 
-// What each switch and each wake-up runs, inline (policy_dispatch.h).
+// Inline: what each switch and each wake-up runs (policy_dispatch.h).
 
-// The caller's index if it is a worker of `group`.
+// The caller's index if it is a worker of `group`, else kNoWorker.
 WEFT_ALWAYS_INLINE int WorkerOf(const WorkerBase* caller, const SchedulingGroup* group) noexcept {
   return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
 }

@@ -46,7 +46,7 @@ SliceMonitor::MonitoredWorker::~MonitoredWorker() {
     if (next_ != nullptr) next_->previous_ = previous_;
     (previous_ != nullptr ? previous_->next_ : monitor.workers_) = next_;
   }
-  is_over_->store(false, std::memory_order_relaxed);  // The thread's own; TM3.
+  is_over_->store(false, std::memory_order_relaxed);  // This thread's flag (TM3).
 }
 
 bool SliceMonitor::MonitoredWorker::EndSlice() noexcept {
@@ -55,9 +55,9 @@ bool SliceMonitor::MonitoredWorker::EndSlice() noexcept {
   return turn_over_.load(std::memory_order_relaxed) == Turn();  // Ordered by the exchange.
 }
 
-// True: the worker is up.
+// True: the worker is awake.
 bool SliceMonitor::MonitoredWorker::Check(TimePoint now) noexcept {
-  if (asleep_.load(std::memory_order_relaxed)) return false;  // Late by a look at most.
+  if (asleep_.load(std::memory_order_relaxed)) return false;  // Late by one check at most.
   const std::uint64_t turn = Turn();
   if (turn != seen_turn_) {
     seen_turn_ = turn;
@@ -72,9 +72,9 @@ bool SliceMonitor::MonitoredWorker::Check(TimePoint now) noexcept {
   if (seen_cpu_ == kNotRead) {
     seen_cpu_ = cpu;
   } else if (cpu - seen_cpu_ >= kMustHaveRun) {
-    seen_cpu_ = kNotRead;  // If there is nobody to yield to the turn goes on.
+    seen_cpu_ = kNotRead;  // With no fiber to yield to, the turn goes on.
     turn_over_.store(turn, std::memory_order_relaxed);
-    is_over_->store(true, std::memory_order_release);  // release: the turn. Pairs with the acquire in EndSlice().
+    is_over_->store(true, std::memory_order_release);  // Publishes the turn. Pairs with the acquire in EndSlice().
   }
   return true;
 }
@@ -144,7 +144,7 @@ void SliceMonitor::ThreadMain() noexcept {
   }
 }
 
-// True: a worker is up.
+// True: a worker is awake.
 bool SliceMonitor::Check() noexcept {
   checks_.store(checks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.

@@ -3,33 +3,33 @@
 //
 // Internal: not promised to users.
 //
-// SliceMonitor: one thread of the process that checks all workers every kCheckEvery, and raises the flag of each whose
-// fiber has had its time slice (time_slice.h).
+// SliceMonitor: one thread of the process that checks all workers every kCheckEvery, and raises the flag of each worker
+// whose fiber has had its time slice (time_slice.h).
 //
 //     check --all sleep, kQuietChecks times in a row-->  off  --a worker gets up-->  check
 //
-// A worker's turn is what it does between two switches; their number is what its counters say. A worker that is in the
-// same turn at a second check has its CPU time read, and again at the following ones, until it has grown by
-// kMustHaveRun. On a calm machine that is so at the third check: the fiber has run for two to three times kCheckEvery.
-// CPU time, because a worker that the kernel does not let run has kept no other fiber from running; read so late,
-// because most turns are over by the next check.
+// A turn of a worker lasts from one switch to the next; its counters number the turns. If a second check finds a worker
+// in the same turn, the monitor reads its CPU time, and again at later checks until it has grown by kMustHaveRun. On a
+// calm machine that is the third check: the fiber has run for two to three times kCheckEvery. CPU time counts, because
+// a worker that the kernel does not run keeps no fiber waiting; it is read late, because most turns are over by the
+// next check.
 //
-// Each check in a row that finds all asleep doubles the time to the next one, up to kMostPause: where workers get up
-// for moments only, the monitor seldom gets in their way, and a fiber that loops may run that much longer.
+// Each check in a row that finds all asleep doubles the time to the next one, up to kMostPause. So the monitor seldom
+// disturbs workers that get up for moments only; a fiber that loops may run that much longer.
 //
 // Invariants
 //   TM1  While the monitor is off every worker sleeps, or is about to turn it on (monitor_switch.h).
-//   TM2  A flag is raised for one turn, and its number stands beside it: a fiber that finds the flag raised for an
-//        earlier turn lowers it and goes on. So nobody yields for the time of another.
-//   TM3  The monitor touches a worker's flag and counters under workers_lock_, which the worker takes to enter and to
-//        leave the list, as its thread begins and ends.
+//   TM2  A flag is raised for one turn, whose number is stored beside it. A fiber that finds the flag raised for an
+//        earlier turn lowers it and goes on, so no fiber yields for another's time.
+//   TM3  The monitor touches a worker's flag and counters under workers_lock_. The worker takes it to enter and to
+//        leave the list, when its thread begins and ends.
 //
 // It also reports turns that last beyond a limit (slice_limits.h), if there is one.
 //
-// Cost: 100 checks a second while workers are busy, each a read of two lines for each worker that is up. That is the
-// same for 64 workers as for 2, but for those reads; beside a busy neighbour checks come late, and slices are longer.
-// Rejected: timers in the kernel for each worker's CPU time (their signals interrupt users' system calls); checks by
-// the TimerWorkers (one for each group; tests and users may block them with callbacks, and would have no slices then).
+// Cost: 100 checks a second while workers are busy, each of which reads two lines for each worker that is up. Beside a
+// busy neighbour checks come late, and slices are longer. Rejected: kernel timers on each worker's CPU time (their
+// signals interrupt users' system calls); checks by the TimerWorkers (callbacks of tests and users may block them, and
+// with them the slices).
 #ifndef WEFT_SCHEDULING_GROUP_SLICE_MONITOR_H_
 #define WEFT_SCHEDULING_GROUP_SLICE_MONITOR_H_
 
@@ -55,14 +55,13 @@ namespace weft::scheduling_group {
 class SliceMonitor {
  public:
   static constexpr std::chrono::milliseconds kCheckEvery{10};
-  // Its wake-ups make the kernel move other threads: if it checks every 10 ms throughout, a plain thread that wakes a
-  // fiber every 50 us waits for it 1.06 times as long (bench/workload --workload=wake,wake_park, p50, 2 workers on 2
+  // Its wake-ups make the kernel move other threads: with checks every 10 ms throughout, a plain thread that wakes a
+  // fiber every 50 us waits 1.06 times as long for it (bench/workload --workload=wake,wake_park, p50, 2 workers on 2
   // CPUs).
   static constexpr std::chrono::milliseconds kMostPause{80};
-  // A process that does something now and then is checked for so long; then its workers wake the monitor, at the cost
-  // of a futex wake each time.
+  // After so many checks that find all asleep the monitor turns off. Then a worker that gets up wakes it, by a futex.
   static constexpr int kQuietChecks = 5;
-  // Half a check: the third check may come a little early.
+  // Half a check's time, since the third check may come a little early.
   static constexpr std::chrono::nanoseconds kMustHaveRun = kCheckEvery / 2;
 
   using TimePoint = SliceLimits::TimePoint;
@@ -80,7 +79,7 @@ class SliceMonitor {
     class Asleep {
      public:
       explicit Asleep(MonitoredWorker* worker) noexcept : worker_(worker) {
-        worker_->asleep_.store(true, std::memory_order_relaxed);  // Seen late, the monitor stays on for longer.
+        worker_->asleep_.store(true, std::memory_order_relaxed);  // If seen late, the monitor stays on longer.
       }
       ~Asleep() {
         worker_->asleep_.store(false, std::memory_order_relaxed);  // The fence in GotUp() orders it.
@@ -93,10 +92,10 @@ class SliceMonitor {
       MonitoredWorker* const worker_;
     };
 
-    // The worker: its fiber has yielded, and nobody wanted its turn. It begins another one.
+    // The worker: its fiber has yielded, and no other was ready. It begins another turn.
     void BeginTurnAgain() noexcept { WorkerCounters::Add(turns_again_); }
 
-    // The worker, whose flag is raised: lowers it. True: it was raised for this turn.
+    // The worker lowers its raised flag. True: it was raised for this turn.
     bool EndSlice() noexcept;
 
    private:
@@ -104,7 +103,7 @@ class SliceMonitor {
     static constexpr std::chrono::nanoseconds kNotRead{-1};
 
     std::uint64_t Turn() const noexcept {
-      // relaxed: the worker's own are exact, and the monitor may be late.
+      // relaxed: the worker reads its own, and the monitor may be late.
       return counters_->switches.load(std::memory_order_relaxed) + counters_->finished.load(std::memory_order_relaxed) +
              turns_again_.load(std::memory_order_relaxed);
     }
@@ -123,8 +122,8 @@ class SliceMonitor {
     std::atomic<bool>* const is_over_;           // The thread's flag.
     clockid_t cpu_clock_;
     base::Atomic<bool> asleep_{false};
-    std::atomic<std::uint64_t> turn_over_{0};  // The flag was raised for this one.
-    // The monitor's.
+    std::atomic<std::uint64_t> turn_over_{0};  // the turn for which the flag was raised
+    // Used by the monitor only.
     std::uint64_t seen_turn_ = 0;
     std::chrono::nanoseconds seen_cpu_{kNotRead};
     TimePoint seen_at_{};    // the turn, first; if there are limits
@@ -137,13 +136,13 @@ class SliceMonitor {
 
   static SliceMonitor& Get() noexcept;
 
-  // By each team of workers, before it begins and after its end. False: the system gives no thread.
+  // Each team of workers calls them, before it begins and after its end. False: the system refuses a thread.
   [[nodiscard]] bool AddTeam();
   void RemoveTeam() noexcept;
 
   // Statistics.
   std::uint64_t checks() const noexcept { return checks_.load(std::memory_order_relaxed); }
-  // All workers sleep, and it does not check again before one gets up.
+  // All workers sleep, and the monitor waits until one gets up.
   bool off() noexcept { return switch_.off() && AllSleep(); }
 
  private:
@@ -166,8 +165,8 @@ class SliceMonitor {
   unsigned teams_ = 0;  // guarded by teams_lock_, both
   std::thread thread_;
   std::atomic<bool> stopping_{false};
-  TimePoint next_warning_at_{};           // The thread's.
-  std::atomic<std::uint64_t> checks_{0};  // Written by the thread only.
+  TimePoint next_warning_at_{};           // Used by the thread only.
+  std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
 };
 
 }  // namespace weft::scheduling_group

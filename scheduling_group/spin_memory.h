@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// SpinMemory: what a spinning worker remembers between two searches of what the others of its group do.
+// SpinMemory: what a spinning worker remembers of the other workers' slots between two searches.
 #ifndef WEFT_SCHEDULING_GROUP_SPIN_MEMORY_H_
 #define WEFT_SCHEDULING_GROUP_SPIN_MEMORY_H_
 
@@ -14,9 +14,9 @@
 namespace weft::scheduling_group {
 
 struct SpinMemory {
-  std::vector<std::uint32_t> seen;  // by worker; the policy's to use
+  std::vector<std::uint32_t> seen;  // by worker; for the policy
   std::chrono::steady_clock::time_point sampled_at;
-  bool active = false;  // at `sampled_at` the group's workers handed fibers to each other: worth staying awake for
+  bool active = false;  // at `sampled_at` the group's workers were handing fibers to each other
 
   void Forget() {
     seen.clear();

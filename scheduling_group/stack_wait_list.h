@@ -6,10 +6,10 @@
 // StackWaitList: the fibers of a group that found no stack (SG2 in scheduling_group.h).
 //
 // Invariants
-//   SW1  First in, first out: a fiber that can never get its stack hides no other one, for Take() removes it, and the
-//        group queues it again behind those that are ready.
-//   SW2  A fiber that was added before a Take() begins may be overlooked by it: Empty() is a relaxed load, so that who
-//        gives back a stack pays nothing while no fiber waits. A worker that retries at times finds it (SG2).
+//   SW1  First in, first out. A fiber that can never get its stack hides no other one: Take() removes it, and the group
+//        queues it again behind the ready ones.
+//   SW2  Take() may overlook a fiber added before: Empty() is a relaxed load, so that giving back a stack costs nothing
+//        while no fiber waits. An idle worker's retry finds it (SG2).
 //
 // Any thread. Lock order: lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_STACK_WAIT_LIST_H_
@@ -38,7 +38,7 @@ class StackWaitList {
     count_.fetch_add(1, std::memory_order_relaxed);  // SW2
   }
 
-  // The oldest, which is the caller's then, or nullptr.
+  // The oldest fiber, which the caller then owns, or nullptr.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* Take() noexcept {
     if (Empty()) [[likely]] {
       return nullptr;

@@ -3,24 +3,24 @@
 //
 // Internal: not promised to users.
 //
-// StartGate: plain threads that start fibers wait here while the run queue is full (SG3 in scheduling_group.h), and are
-// refused here when the runtime ends.
+// StartGate: where plain threads that start fibers wait while the run queue is full (SG3 in scheduling_group.h), and
+// are refused when the runtime ends.
 //
 //   spawner                              worker, after each pop            the thread that ends the runtime
 //   -------                              ------------------------          --------------------------------
-//   counts itself in `waiting_`          if somebody waits and the queue   refuses
-//   reads the epoch, clears `told_`      is half empty: sets `told_`,      a new epoch, wakes all
-//   full fence                           and if it was not set: a new
-//   checks: refused? full?               epoch, wakes all
+//   counts itself in `waiting_`          if one waits and the queue is     refuses
+//   reads the epoch, clears `told_`      half empty: sets `told_`, and     a new epoch, wakes all
+//   full fence                           if it was not set: a new epoch,
+//   checks: refused? full?               wakes all
 //   sleeps while the epoch is the same
 //
 // Invariants
-//   GA1  A spawner reads the epoch, which its sleep compares, before each check. Capacity freed, or a refusal, after
-//        that check makes a new epoch, which keeps the spawner awake or wakes it.
-//   GA2  Pops that race with the last check may miss the spawner in `waiting_`; later ones see it. The queue has at
-//        least 16 slots: half of it is popped before it is half empty, and the other half after that.
-//   GA3  The first pop wakes all spawners; the others see that it did. A spawner about to wait clears `told_` before
-//        its last check, by an exchange: if a pop has set it, the check sees what was popped.
+//   GA1  A spawner reads the epoch before each check, and its sleep compares it. Capacity freed or a refusal after the
+//        check makes a new epoch, which keeps the spawner awake or wakes it.
+//   GA2  Pops that race with the last check may not see the spawner in `waiting_`; later ones do. There are enough of
+//        them: the queue has at least 16 slots, half of it is popped before it is half empty, and half after that.
+//   GA3  The first such pop wakes all spawners and sets `told_`, so the others need not. A spawner clears `told_`
+//        before its last check, by an exchange: if a pop had set it, the check sees what was popped.
 //
 // WaitForCapacity(): plain threads. CapacityFreed(): workers. Refuse(), Open(): when the runtime ends, and starts.
 // Checked in tests/model/start_gate_model.cc.
@@ -39,7 +39,7 @@ namespace weft::scheduling_group {
 
 class StartGate {
  public:
-  // relaxed: a start while the runtime stops may come before or after it.
+  // relaxed: a start that races with Refuse() may come before or after it.
   bool refusing() const noexcept { return refusing_.load(std::memory_order_relaxed); }
 
   // Waits while full(). False: refused, or the deadline has passed, by the steady clock: no test clock moves while the
@@ -51,9 +51,9 @@ class StartGate {
     for (;;) {
       // acquire: an epoch that changes after this load makes FutexWait() return. Pairs with LetAllGoOn().
       const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
-      // An exchange: if a pop has told us already, we see what it popped (GA3). Both orders pair with LetGoOn().
+      // An exchange: if a pop has set it, we see what that popped (GA3). Both orders pair with LetGoOn().
       (void)told_.exchange(false, std::memory_order_acq_rel);
-      base::ThreadFence(std::memory_order_seq_cst);  // Counted, then checked (GA2).
+      base::ThreadFence(std::memory_order_seq_cst);  // We count ourselves, then check (GA2).
       if (refusing()) break;
       if (!full()) {
         has_capacity = true;
@@ -61,16 +61,16 @@ class StartGate {
       }
       if (deadline.expired(std::chrono::steady_clock::now())) break;
       const auto until = deadline.time_point();
-      (void)base::FutexWait(&epoch_, epoch, deadline.is_none() ? nullptr : &until);  // In any case we check again.
+      (void)base::FutexWait(&epoch_, epoch, deadline.is_none() ? nullptr : &until);  // Then we check again.
     }
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     return has_capacity;
   }
 
-  // Something has been popped. half_empty() is asked only while somebody waits.
+  // After a pop. Calls half_empty() only while a spawner waits.
   template <class HalfEmpty>
   WEFT_ALWAYS_INLINE void CapacityFreed(HalfEmpty half_empty) noexcept {
-    // relaxed: a late check does no harm (GA2).
+    // relaxed: pops may miss the spawner for a while (GA2).
     if (waiting_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
       LetGoOn(half_empty);
     }
@@ -80,7 +80,8 @@ class StartGate {
     refusing_.store(true, std::memory_order_relaxed);  // The epoch carries it.
     LetAllGoOn();
   }
-  void Open() noexcept { refusing_.store(false, std::memory_order_relaxed); }  // What publishes the group carries it.
+  // The release that publishes the group carries it.
+  void Open() noexcept { refusing_.store(false, std::memory_order_relaxed); }
 
  private:
   template <class HalfEmpty>
@@ -94,7 +95,7 @@ class StartGate {
   }
 
   base::Atomic<bool> refusing_{false};
-  base::Atomic<bool> told_{false};  // of capacity, and none has gone to wait again since
+  base::Atomic<bool> told_{false};  // spawners were woken for capacity, and none has waited again since
   base::Atomic<std::uint32_t> waiting_{0};
   base::Atomic<std::uint32_t> epoch_{0};  // futex word
 };

@@ -3,25 +3,25 @@
 //
 // Internal: not promised to users.
 //
-// What a start does that finds the group's bounded queue full. It depends on who starts:
+// StartWhenFull: how a start goes on that finds the group's bounded queue full. It depends on the caller:
 //
-//   a fiber of the group        the new fiber runs at once on the caller's worker, which goes on when that one waits or
-//                               ends: no worker is blocked, a fiber that starts millions goes on as fast as they are
-//                               run, and a tree of fibers is run depth first (Worker::RunInstead)
+//   a fiber of the group        the new fiber runs at once on the caller's worker; the caller goes on when that one
+//                               waits or ends. No worker is blocked, a fiber that starts millions goes on as fast as
+//                               they are run, and a tree of fibers runs depth first (Worker::RunInstead)
 //   a fiber of another group    yields until there is room, up to `start_timeout`
 //   a plain thread              waits until the queue is half empty (start_gate.h), up to `start_timeout`
 //   an on_exit hook, a timer's  may do none of that: the fiber goes to the unbounded overflow list
-//   callback on its thread
+//   callback on its thread,
+//   a fiber of a FiberLoop      (driven_groups.h: while it yields the group may end)
 //
 // Invariants
-//   SF1  The fiber was pushed or runs, and a worker was notified if it was pushed; or the answer is false, and it is
-//        still the caller's.
-//   SF2  A batch is never refused for want of room by a fiber: it yields once, so that it is slowed down to the pace of
-//        those who run fibers. (To wait until there is room would never end where many do the same, since they queue
+//   SF1  True: the fiber runs, or was pushed and a worker was notified. False: it is still the caller's.
+//   SF2  A fiber's batch is never refused for want of room. The fiber yields once, which slows it down to the pace at
+//        which fibers run. (Waiting until there is room might never end where many fibers do so, since they queue
 //        themselves.)
 //
-// A Group has id(), options(), policy(), Ready(), Notify(), WaitForCapacity(deadline), which blocks the thread,
-// RestartWait(fiber), and WorkerOf(caller, group): the caller's index in it. SchedulingGroup, and that of
+// A Group has id(), options(), policy(), Ready(), Notify(), RestartWait(fiber), WaitForCapacity(deadline), which blocks
+// the thread, and WorkerOf(caller, group), the caller's index in it. It is SchedulingGroup, or that of
 // tests/scheduling_group/start_when_full_test.cc.
 #ifndef WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_
 #define WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_
@@ -44,7 +44,7 @@ template <class Group>
 bool StartWhenFull(Group& group, FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   const bool is_of_group = WorkerOf(caller, &group) != SchedulingPolicy::kNoWorker;
-  const bool may_wait = caller != nullptr ? !caller->must_not_switch : ThreadMayWait();
+  const bool may_wait = caller != nullptr ? !caller->must_not_switch && !caller->is_driven : ThreadMayWait();
   if (is_of_group && may_wait && caller->current != nullptr) {
     caller->run_instead_of_current(caller, fiber);
     return true;
@@ -80,7 +80,8 @@ template <class Group>
 [[nodiscard]] bool WaitBeforeBatch(Group& group) {
   WorkerBase* caller = CurrentWorker();
   if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(StartDeadline(group));
-  if (caller->current != nullptr && !caller->must_not_switch) caller->yield_current(caller);  // SF2
+  if (caller->current != nullptr && !caller->must_not_switch && !caller->is_driven)
+    caller->yield_current(caller);  // SF2
   return true;
 }
 

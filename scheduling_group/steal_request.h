@@ -3,32 +3,33 @@
 //
 // Internal: not promised to users.
 //
-// Steal requests: a group whose workers are all busy gets a sleeping worker of another group.
+// Steal requests: how a group whose workers are all busy wakes a sleeping worker of another group.
 //
 //   RequestSteal(loaded)          claims the nearest sleeper, tells it `loaded`, wakes it
-//   ServeStealRequest(loaded)     by that worker, first thing: steals a fiber there; if more wait, requests another
-//   ForwardStealRequest(loaded)   by a worker that was sent but has other work: sends another worker
+//   ServeStealRequest(loaded)     that worker, first thing: steals a fiber there; if more wait, requests another steal
+//   ForwardStealRequest(loaded)   a worker that was sent but has other work: sends another worker
 //
-// One worker at a time is on its way for a group (`steal_requested`), like a spinner within a group. Producers
-// meanwhile rely on it, so that a burst wakes one worker after the other.
+// One worker at a time is on its way to a group (`steal_requested`), like a spinner within a group. Producers rely on
+// it meanwhile, so a burst wakes one worker after the other.
 //
 // Invariants
 //   RS1  After a stealable fiber was made ready, a full fence and RequestSteal(), one of these holds: the worker on its
-//        way sees it by its steal; a worker that goes to sleep sees it by its last search; a sleeper is claimed for it;
-//        no worker of a partner sleeps; or somebody in the fiber's own group searches (IW1).
-//   RS2  A thread that sets steal_requested then claims a sleeper or clears it again. The worker that was sent clears
-//        it before it steals. After clearing it a thread makes a full fence, then searches, for those who relied on it.
-//   RS3  A worker's last search before it sleeps is a steal from each partner in which nobody searches, made after it
-//        has announced itself. A steal finds what was made ready before the fence: an estimate (HasStealable(), which
-//        group-local fibers turn on) only spares it.
-//   RS4  A worker that was sent and has stolen a fiber requests another steal if more fibers wait, of its own group as
-//        of any other: so all sleepers are reached even if nobody pushes any more. (Other thieves do it too,
-//        harmlessly: if nobody was sent, nobody sleeps without having searched.)
+//        way sees the fiber when it steals; a worker going to sleep sees it in its last search; a sleeper is claimed
+//        for it; no worker of a partner sleeps; or a worker of the fiber's own group searches (IW1).
+//   RS2  A thread that sets steal_requested then claims a sleeper, or clears the flag again. The worker that was sent
+//        clears it before it steals. After clearing it, a thread makes a full fence and searches, for the producers
+//        that relied on it.
+//   RS3  After announcing its sleep, a worker steals from each partner in which no worker searches. The steal finds
+//        what was made ready before the fence. HasStealable() only spares a steal in vain; group-local fibers make it
+//        true.
+//   RS4  A worker that was sent and has stolen a fiber requests another steal if more fibers wait, so all sleepers are
+//        reached even without further pushes. (Other thieves do so too, harmlessly: where no worker was sent, none
+//        sleeps without having searched.)
 //
-// A Group has idle(): IdleWorkers, idle_groups(), slot(), partners(): the groups that it steals from and sends requests
-// to, nearest first, partner_mask(), steal_requested(): an atomic flag, HasStealable(), MayStealFrom(loaded): it steals
-// from that one, and so does not outlive it; and Send(worker, loaded): hands the worker the request and unparks it.
-// SchedulingGroup, and that of tests/model/idle_loop_model.cc.
+// A Group has idle(), its IdleWorkers; idle_groups(); slot(); partners(), nearest first, from which it steals and to
+// which it sends requests; partner_mask(); steal_requested(), an atomic flag; HasStealable(); MayStealFrom(loaded),
+// true if `loaded` is a group that it steals from and does not outlive; Send(worker, loaded), which gives the worker
+// the request and unparks it. It is SchedulingGroup, or that of tests/model/idle_loop_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_STEAL_REQUEST_H_
 #define WEFT_SCHEDULING_GROUP_STEAL_REQUEST_H_
 
@@ -38,13 +39,13 @@
 
 namespace weft::scheduling_group {
 
-// Of its workers somebody is idle: IW1's matter.
+// A worker of the group is idle; it or IW1 takes care of the fiber.
 template <class Group>
 bool SomebodyIdles(Group& group) noexcept {
   return group.idle().spinners() != 0 || !group.idle().sleepers().Empty();
 }
 
-// One that has announced itself; the last search of others is still to come.
+// A worker of a partner has announced its sleep. (The others' last search is still to come.)
 template <class Group>
 bool APartnerSleeps(Group& group) noexcept {
   for (Group* partner : group.partners()) {
@@ -56,7 +57,7 @@ bool APartnerSleeps(Group& group) noexcept {
   return false;
 }
 
-// The part of RequestSteal() that comes after a fence of the caller's. False: there was nobody.
+// The part of RequestSteal() after the caller's fence. False: no worker sleeps.
 template <class Group>
 bool SendNearestSleeper(Group& loaded) {
   for (Group* partner : loaded.partners()) {
@@ -72,18 +73,18 @@ bool SendNearestSleeper(Group& loaded) {
   return false;
 }
 
-// Any thread, after it has made a stealable fiber ready in `loaded` and a full fence.
+// Any thread, after making a stealable fiber ready in `loaded`, and a full fence.
 template <class Group>
 void RequestSteal(Group& loaded) {
   if (SomebodyIdles(loaded) || !loaded.idle_groups().MayIdle(loaded.partner_mask())) return;
   do {
-    // relaxed, all: the fences order them. The load spares who trusts in another the line.
+    // relaxed, all: the fences order them. The load first: a producer that relies on another takes no line.
     if (loaded.steal_requested().load(std::memory_order_relaxed)) return;
-    if (!loaded.HasStealable()) return;  // E.g. a fiber in a hand-off slot.
+    if (!loaded.HasStealable()) return;  // For example, the fiber is in a hand-off slot.
     if (loaded.steal_requested().exchange(true, std::memory_order_relaxed)) return;
     if (SendNearestSleeper(loaded)) return;
     loaded.steal_requested().store(false, std::memory_order_relaxed);
-    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with that of who trusted in us.
+    base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with the producer's fence.
   } while (!SomebodyIdles(loaded) && APartnerSleeps(loaded));
 }
 
@@ -91,7 +92,7 @@ void RequestSteal(Group& loaded) {
 template <class Group, class Steal>
 auto ServeStealRequest(Group& loaded, Steal steal) {
   loaded.steal_requested().store(false, std::memory_order_relaxed);
-  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with that of who trusted in us.
+  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with the producer's fence.
   auto fiber = steal();
   if (fiber != nullptr) RequestSteal(loaded);  // RS4
   return fiber;
@@ -100,7 +101,7 @@ auto ServeStealRequest(Group& loaded, Steal steal) {
 template <class Group>
 void ForwardStealRequest(Group& loaded) {
   loaded.steal_requested().store(false, std::memory_order_relaxed);
-  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with that of who trusted in us.
+  base::ThreadFence(std::memory_order_seq_cst);  // StoreLoad (RS2). Pairs with the producer's fence.
   RequestSteal(loaded);
 }
 

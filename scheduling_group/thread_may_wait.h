@@ -3,9 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// Whether the calling thread, which is no worker, may wait for room in a run queue. It may, unless it said otherwise: a
-// timer thread says otherwise, since all timers of its group would wait with it. What such a thread starts while the
-// queue is full goes into the overflow list, as what an on_exit hook starts does.
+// Whether the calling plain thread may wait for room in a run queue. It may by default; a timer thread may not, since
+// all timers of its group would wait with it. Fibers that such a thread starts while the queue is full go into the
+// overflow list, like those of an on_exit hook.
 #ifndef WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
 #define WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
 

@@ -3,7 +3,7 @@
 
 #include "weft/scheduling_group/time_slice.h"
 
-// By this name in time_slice.h. initial-exec: at a fixed distance from the thread pointer.
+// time_slice.h uses this name. initial-exec: at a fixed distance from the thread pointer.
 extern "C" {
 extern constinit thread_local std::atomic<bool> weft_slice_is_over;
 __attribute__((tls_model("initial-exec"), visibility("default"), used)) constinit thread_local std::atomic<bool>

@@ -63,7 +63,7 @@ void WaitRecorder::AddTo(WaitHistogram* histogram) const {
   for (std::size_t b = 0; b < WaitHistogram::kBuckets; ++b) {
     const std::uint64_t fibers = buckets_[b].load(std::memory_order_relaxed);
     histogram->buckets_[b] += fibers;
-    histogram->fibers_ += fibers;  // The sum of the buckets, so that a snapshot taken meanwhile is consistent.
+    histogram->fibers_ += fibers;  // The sum of the buckets, so that each snapshot is consistent.
   }
   histogram->samples_ += samples_.load(std::memory_order_relaxed);
   histogram->max_ = std::max(histogram->max_, max_.load(std::memory_order_relaxed));

@@ -3,16 +3,17 @@
 //
 // Internal: not promised to users.
 //
-// How long fibers that were ready have waited until they ran.
+// Histograms of how long ready fibers waited until they ran.
 //
 //   WaitHistogram   a snapshot; for users, in GroupCounts (counters.h)
-//   WaitRecorder    where one worker counts the waits of the fibers that it runs
+//   WaitRecorder    counts the waits of the fibers that one worker runs
 //
-// Buckets are log-linear, as in HdrHistogram: each power of two of nanoseconds is divided into kSubBuckets, so a value
-// is known to 3 % either way, from 16 ns (below, exactly) to 69 s (above, as the last bucket). 4 KiB for each worker.
+// Buckets are log-linear, as in HdrHistogram: each power of two of nanoseconds is divided into kSubBuckets. A value
+// from 16 ns to 69 s is known to 3 % either way; smaller ones exactly, larger ones as the last bucket. 4 KiB per
+// worker.
 //
-// What is counted are samples that stand for several fibers each (push_sampler.h), so numbers of fibers are estimates;
-// where fewer than some 50,000 a second become ready on a worker, each one is a sample.
+// A sample stands for several fibers (push_sampler.h), so numbers of fibers are estimates. Where fewer than some 50,000
+// a second become ready on a worker, each one is a sample.
 #ifndef WEFT_SCHEDULING_GROUP_WAIT_HISTOGRAM_H_
 #define WEFT_SCHEDULING_GROUP_WAIT_HISTOGRAM_H_
 
@@ -37,15 +38,15 @@ class WaitHistogram {
   void Add(std::chrono::nanoseconds wait, std::uint64_t fibers);
   void Add(const WaitHistogram& other);
 
-  // What was counted since `earlier`, which is an earlier snapshot of the same. Its max() is that of a bucket.
+  // The counts since `earlier`, an earlier snapshot of the same. Its max() is the end of a bucket.
   WaitHistogram Since(const WaitHistogram& earlier) const;
 
-  // Fibers that were made ready, an estimate; and how many of them were looked at.
+  // Fibers that were made ready, an estimate; and how many of them were samples.
   std::uint64_t fibers() const { return fibers_; }
   std::uint64_t samples() const { return samples_; }
   // The longest wait of a sample.
   std::chrono::nanoseconds max() const { return std::chrono::nanoseconds(max_); }
-  // The wait that `part` of the fibers did not exceed: Percentile(0.99). 0 if there is nothing.
+  // The wait that `part` of the fibers did not exceed, for example Percentile(0.99); 0 without samples.
   std::chrono::nanoseconds Percentile(double part) const;
 
   static constexpr std::size_t BucketOf(std::uint64_t ns) noexcept {
@@ -71,17 +72,16 @@ class WaitHistogram {
   std::uint64_t max_ = 0;
 };
 
-// Written by its worker only, read by anybody. relaxed throughout: statistics, and what the group makes of them
-// (overload_detector.h) is a heuristic.
+// Its worker writes, any thread reads. relaxed throughout: statistics, which feed a heuristic (overload_detector.h).
 class alignas(base::kCacheLineSize) WaitRecorder {
  public:
-  // wait >= 0. long_wait: it counts in fibers_long().
+  // wait >= 0. long_wait: counts in fibers_long() too.
   void Record(std::chrono::nanoseconds wait, std::uint64_t fibers, bool long_wait) noexcept;
-  // As above, of a fiber that was stolen: it waited in another group, and says nothing of this one's load.
+  // As above, of a stolen fiber: it waited in another group, and says nothing of this one's load.
   void RecordStolen(std::chrono::nanoseconds wait, std::uint64_t fibers) noexcept;
 
   void AddTo(WaitHistogram* histogram) const;
-  // Fibers of this group, and those of them that have waited long.
+  // Fibers of this group, and how many of them waited long.
   std::uint64_t fibers_own() const noexcept { return fibers_own_.load(std::memory_order_relaxed); }
   std::uint64_t fibers_long() const noexcept { return fibers_long_.load(std::memory_order_relaxed); }
 

@@ -10,6 +10,7 @@
 #include "weft/context/overflow_handler.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/scheduling_group/policy_loop.h"
 #include "weft/scheduling_group/yield_hooks.h"
 
 namespace weft::scheduling_group {
@@ -20,12 +21,23 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
       slice_(counters_, &current, owner->id(), index_in_group) {
   group = owner;
   index = index_in_group;
+  is_driven = owner->driven();
   yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldCurrent(); };
   yield_after_slice = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldAfterSlice(); };
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
     static_cast<Worker*>(worker)->RunInstead(worker->current, SwitchReason::kDisplaced, next);
   };
   next_steal_search_.assign(owner->neighbours().all.size(), 0);
+  if (!is_driven) return;
+  context::InitThreadState(this);
+  context::InitThreadContext(&loop_);
+  not_driven_.emplace(&slice_);
+}
+
+Worker::~Worker() {
+  if (!is_driven) return;
+  stacks_.Clear();
+  context::DestroyContext(&loop_);
 }
 
 void Worker::Run() {
@@ -44,15 +56,15 @@ void Worker::Run() {
 
 WEFT_NOINLINE FiberEntity* Worker::FindFiber() { return TryNextFiber(); }
 
-// When the loop is left for the 1st, 2nd, 4th, ... time. A program installs its handlers when it starts: mostly before
-// its first fiber. Later, see CountedGetUp() in worker_idle.cc.
+// Checks when the worker leaves its loop for the 1st, 2nd, 4th, ... time: a program installs its signal handlers when
+// it starts. For later ones see CountedGetUp() in worker_idle.cc.
 void Worker::CheckOverflowHandlerAtTimes() {
   if (std::has_single_bit(++loop_left_)) [[unlikely]] {
     context::CheckOverflowHandler();
   }
 }
 
-// False: there is none, and it waits for one.
+// False: there is no stack, and the fiber waits for one.
 WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   context::StackPool* pool = &group->stacks();
   void* top;
@@ -80,10 +92,10 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
     case SwitchReason::kNothing:
     case SwitchReason::kYielded:  // FinishSwitch()
       break;
-    case SwitchReason::kParked:  // And woken meanwhile.
+    case SwitchReason::kParked:  // But a waker came meanwhile.
       group->Ready(fiber, ReadyReason::kWoken);
       break;
-    case SwitchReason::kPublished:  // Not: what it waited for has happened.
+    case SwitchReason::kPublished:  // Not published: what it waited for has happened.
       fiber->state_.OnTaken();
       group->Ready(fiber, ReadyReason::kWoken);
       break;
@@ -105,20 +117,24 @@ void RunYieldHooksOf(FiberEntity* self) {
 
 WEFT_NOINLINE void Worker::YieldCurrent() {
   RunYieldHooks(current);
-  Yield(current);
+  FiberEntity* self = current;
+  FiberEntity* next = TryNextFiber();
+  if (next == nullptr && !group->stopping() && !is_driven) return slice_.BeginTurnAgain();
+  SwitchTo(self, SwitchReason::kYielded, next);
 }
 
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
-  // Who waits for input or output is not in the queue yet.
+  // Fibers whose input or output has become ready are not in the queue yet.
   if (IdlePoller* poller = group->idle_poller()) poller->PollIfDue(std::chrono::steady_clock::now());
   group->policy().SliceIsOver(index);
   YieldCurrent();
 }
 
 void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) {
+  if (is_driven) static_cast<PolicyLoop&>(group->policy()).CountStarted();
   if (!PrepareToEnter(next)) {
-    // No stack: `next` waits for one, and who asks for fibers faster than they end should wait too.
+    // `next` waits for a stack. The caller starts fibers faster than they end, so it waits too.
     YieldCurrent();
     return;
   }
@@ -128,7 +144,7 @@ void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) 
 
 namespace {
 
-// The fiber has called fork(), and its child has returned from the fiber.
+// The fiber called fork(), and the child process has returned from the fiber.
 [[noreturn]] WEFT_NOINLINE WEFT_COLD void FailForkedFiber() {
   CheckNotForkedChild("the end of a fiber");
   WEFT_UNREACHABLE();
@@ -138,11 +154,12 @@ namespace {
 
 void Worker::FiberMain(context::ThreadState* here) {
   Worker* worker = Of(here);
-  FiberEntity* self = worker->current;  // Before anything else may happen on this worker (W2).
+  FiberEntity* self = worker->current;  // First, while nothing has changed it (W2).
   worker->FinishSwitch();
   for (;;) {
     context::BeginFloatingPoint(*worker);
     self->Run();
+    if (self->cancel_word.scoped()) self->LeaveAllScopes();  // What ends the fiber's locals is not cancelled.
     if (self->fiber_local_slots != nullptr) fiber_hooks.destroy_fiber_locals(self);
     if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
 
@@ -173,7 +190,7 @@ void Worker::TakeOverStack(FiberEntity* from, FiberEntity* to) {
     group->RecordReadyWait(index, to);
   }
   to->stack_top_ = from->stack_top_;
-  to->context = from->context;  // What a sanitizer knows of the stack.
+  to->context = from->context;  // It carries what a sanitizer knows of the stack.
   WorkerCounters::Add(counters().begun);
 }
 
@@ -183,13 +200,13 @@ void Worker::GiveStackBack(FiberEntity* fiber) {
     stacks_.Push(fiber->stack_top_);
   } else {
     fiber->custom_stack_pool_->Release(fiber->stack_top_);
-    // Maybe another group's: it waits for stacks, not we.
+    // The pool may be another group's, whose fibers wait for its stacks.
     static_cast<SchedulingGroup*>(fiber->custom_stack_pool_->owner())->StackGivenBack();
   }
   group->StackGivenBack();
 }
 
-// The fiber is over and has no stack any more.
+// The fiber has ended and has no stack any more.
 void Worker::Retire(FiberEntity* fiber) {
   WorkerCounters::Add(counters().finished);
   fiber->stack_top_ = nullptr;
@@ -206,13 +223,12 @@ void Worker::Retire(FiberEntity* fiber) {
     }
     delete[] name;
   }
-  auto* on_exit = std::exchange(fiber->on_exit_, nullptr);
-  void* arg = std::exchange(fiber->on_exit_arg_, nullptr);
+  FiberOwner* const owner = std::exchange(fiber->owner_, nullptr);
   fiber->state_.OnExited();
   EntityPool::GiveBack(fiber);
-  if (on_exit == nullptr) return;
+  if (owner == nullptr) return;
   must_not_switch = true;
-  on_exit(arg);
+  owner->on_exit(owner);
   must_not_switch = false;
 }
 

@@ -7,16 +7,15 @@
 //
 //       loop:  while (FiberEntity* f = NextFiber()) enter f
 //
-// There is no scheduler in between: a fiber that parks, yields or ends picks the next ready fiber itself and switches
-// straight to it. The worker's own stack, the loop, is entered only when there is none; there the worker spins, steals
-// and sleeps.
+// There is no scheduler in between: a fiber that parks, yields or ends pops the next ready fiber and switches straight
+// to it. If there is none it switches to the worker's own stack, the loop, where the worker spins, steals and sleeps.
 //
-// Whatever must wait until a stack is left (queue the fiber that yielded, publish the one that parked, give back the
-// stack of the one that ended) is noted in `left_` before the switch and done by the flow that is entered, first thing
-// (FinishSwitch).
+// Some work must wait until the stack is left: pushing a fiber that yielded, publishing one that parked, freeing the
+// stack of one that ended. `left_` and `switch_reason_` note it before the switch, and the flow that is entered does it
+// first (FinishSwitch).
 //
-// A fiber that ends looks at the next fiber: if that one has not begun yet it takes over the stack as it is and starts
-// there, without a switch and without a visit to the stack pool. Short fibers then cost hardly more than calls.
+// When a fiber ends and the next one has not begun yet, the next one starts on the same stack, without a switch and
+// without the stack pool. Short fibers then cost hardly more than calls.
 //
 // Invariants
 //   W1  `current` is the fiber whose stack the thread stands on, nullptr on the worker's own.
@@ -26,13 +25,14 @@
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop.
 //
 // Rejected: sched_yield() on the way to sleep, or between failed searches. Since Linux 6.6 a thread that yields
-// forfeits its share until its deadline, so it preempts nobody when it is woken next: beside a thread that keeps its
-// CPU busy wake-ups took 4 to 8 ms at p99 (bench/workload --workload=wake_beside_busy_thread).
+// forfeits its share until its deadline, and so does not preempt another thread when it is next woken. Beside a thread
+// that keeps its CPU busy, wake-ups took 4 to 8 ms at p99 (bench/workload --workload=wake_beside_busy_thread).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_H_
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "weft/base/check.h"
@@ -51,10 +51,12 @@ namespace weft::scheduling_group {
 
 class Worker final : public WorkerBase, public numa::NodeAllocated {
  public:
-  // What the flow that is entered has to do for the one that was left.
+  // What the flow that is entered must do for the one that was left.
   enum class SwitchReason : std::uint8_t { kNothing, kParked, kPublished, kYielded, kDisplaced, kEnded };
 
+  // Of a driven group: the driver makes and destroys it.
   Worker(SchedulingGroup* group, unsigned index);
+  ~Worker();
 
   // The body of the worker's thread. Returns after SchedulingGroup::Stop().
   void Run();
@@ -62,12 +64,31 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // --- By the fiber that runs on it ---
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
   WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
-  WEFT_ALWAYS_INLINE void Yield(FiberEntity* self);
-  // `next`: new, kReady, in no queue. `how`: kYielded, the caller queues behind the others; kDisplaced, it goes on
-  // soon.
+  void YieldCurrent();
+  // Runs `next`, which is new, kReady and in no queue. `how`: with kYielded the caller queues behind the others, with
+  // kDisplaced it goes on soon.
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
-  // The flag of time_slice.h is raised.
+  // After time_slice.h has raised its flag.
   void YieldAfterSlice();
+  // Of a driven group: the driver calls call(argument) on its own stack, and then goes on in the fiber at once.
+  void CallOnLoop(FiberEntity* self, void (*call)(void* argument), void* argument);
+
+  // --- By the driver of a driven group (driven_groups.h), on the stack of its loop: worker_driven.cc ---
+  // The calling thread is the worker from here to EndDriving().
+  void BeginDriving();
+  void EndDriving();
+  // Runs the next ready fiber, and whatever runs after it without a return to the loop. False: there is none, or it is
+  // time to look after timers and the poller.
+  bool RunNext();
+  // `fiber` is new and in no queue: runs it until it waits, yields or ends for the first time.
+  void RunEagerly(FiberEntity* fiber);
+  // Nothing is ready. True: from now on whoever makes a fiber ready ends the worker's sleep, which must follow:
+  // SleepUntil(), or SleepElsewhere() and WakeUp(), or WakeUp() alone. False: something is ready.
+  [[nodiscard]] bool AnnounceSleep();
+  void SleepUntil(std::chrono::steady_clock::time_point until);
+  // True: who ends the sleep calls the group's DriverHook. False: it has been ended.
+  [[nodiscard]] bool SleepElsewhere();
+  void WakeUp();
 
  private:
   class IdleSide;
@@ -75,10 +96,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
-  void YieldCurrent();
-
   // worker_idle.cc
-  FiberEntity* NextFiber();  // ready to be entered; blocks; nullptr: stop
+  FiberEntity* NextFiber();  // prepared to be entered; blocks; nullptr: stop
   FiberEntity* Spin();
   FiberEntity* SpinForFiber();
   FiberEntity* PopFromBusyWorkers();
@@ -86,7 +105,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   FiberEntity* StealFromGroup(SchedulingGroup* victim);
   FiberEntity* StealFrom(std::size_t neighbour);
 
-  // Ready to be entered, or nullptr.
+  // Prepared to be entered, or nullptr.
   WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
   FiberEntity* FindFiber();
   WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
@@ -96,6 +115,9 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();
   void FinishRareSwitch(FiberEntity* fiber);
+  void Enter(FiberEntity* fiber);  // driven; the next two, too
+  void ServeLoopCall();
+  void GetUpDriven();
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
   void GiveStackBack(FiberEntity* fiber);
   void Retire(FiberEntity* fiber);
@@ -114,10 +136,20 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   SpinMemory spin_memory_;
   SpinPolicy spin_policy_;
   std::uint64_t loop_left_ = 0;
-  std::chrono::steady_clock::time_point retry_stack_at_;  // for fibers that found no stack (SG2)
+  std::chrono::steady_clock::time_point retry_stack_at_;  // when to retry for fibers without a stack (SG2)
   bool stealing_ = false;                                 // the last attempt to steal brought a fiber
   std::vector<std::uint64_t> next_steal_search_;          // by neighbour
-  SliceMonitor::MonitoredWorker slice_;                   // Last: the monitor reads it.
+  // Of a driven group.
+  struct LoopCall {
+    FiberEntity* caller;
+    void (*call)(void* argument);
+    void* argument;
+  };
+  LoopCall* loop_call_ = nullptr;  // CallOnLoop(): what the loop is to do next
+  bool elsewhere_ = false;         // SleepElsewhere() said true
+
+  SliceMonitor::MonitoredWorker slice_;                              // Last: the monitor reads it.
+  std::optional<SliceMonitor::MonitoredWorker::Asleep> not_driven_;  // of a driven group
 };
 
 // Inline: park.cc.
@@ -132,7 +164,7 @@ WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
   return true;
 }
 
-// Inline: in Park() and Yield().
+// Inline: in Park() and YieldCurrent().
 WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
   while (FiberEntity* fiber = group->PopFor(index)) {
     if (PrepareToEnter(fiber)) return fiber;
@@ -140,7 +172,7 @@ WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
   return nullptr;
 }
 
-// `self`: the fiber that is left, nullptr for the loop. `next`: prepared to be entered, nullptr for the loop.
+// Leaves `self` for `next`, which is prepared to be entered. nullptr: the loop.
 WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next) {
   WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
   left_ = self;
@@ -178,12 +210,6 @@ WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish
   publish_ = publish;
   publish_argument_ = argument;
   SwitchTo(self, SwitchReason::kPublished, next);
-}
-
-WEFT_ALWAYS_INLINE void Worker::Yield(FiberEntity* self) {
-  FiberEntity* next = TryNextFiber();
-  if (next == nullptr && !group->stopping()) return slice_.BeginTurnAgain();
-  SwitchTo(self, SwitchReason::kYielded, next);
 }
 
 }  // namespace weft::scheduling_group

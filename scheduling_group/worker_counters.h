@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// The counters as the scheduler keeps them; what they mean, and how to read them, is in counters.h.
+// The counters as the scheduler keeps them. counters.h says what they mean, and reads them.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_COUNTERS_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_COUNTERS_H_
 
@@ -14,7 +14,7 @@
 
 namespace weft::scheduling_group {
 
-// Written by its worker only, read by anybody. relaxed throughout: statistics, no one acts on them.
+// Its worker writes, any thread reads. relaxed throughout: statistics, nothing acts on them.
 struct alignas(base::kCacheLineSize) WorkerCounters {
   std::atomic<std::uint64_t> begun{0};
   std::atomic<std::uint64_t> finished{0};

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of a worker that is without a fiber: it spins, steals and sleeps, as idle_loop.h says.
+// What a worker does without a fiber: it spins, steals and sleeps, as idle_loop.h says.
 
 #include <algorithm>
 #include <chrono>
@@ -17,14 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often workers look again for fibers that found no stack, if no fiber ends meanwhile.
+// How often idle workers retry fibers that found no stack, if no fiber ends meanwhile.
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
 
-// A worker sleeps no longer where group-local fibers have kept it from seeing all that waits in another group (RS3):
-// who makes a fiber ready wakes it, and what had come just before waits for so long at most.
+// The longest sleep of a worker that may have overlooked stealable fibers behind group-local ones of another group
+// (RS3). Fibers made ready later wake it; those that it overlooked wait for so long at most.
 constexpr std::chrono::milliseconds kBriefly{1};
 
-// Returns the time when it is over.
+// Returns the time at its end.
 Clock::time_point PauseBetweenSearches(std::chrono::nanoseconds at_least) noexcept {
   const auto until = at_least.count() != 0 ? Clock::now() + at_least : Clock::time_point::min();
   for (;;) {
@@ -35,7 +35,7 @@ Clock::time_point PauseBetweenSearches(std::chrono::nanoseconds at_least) noexce
 
 }  // namespace
 
-// For idle_loop.h.
+// The Worker of idle_loop.h.
 class Worker::IdleSide {
  public:
   using Fiber = FiberEntity;
@@ -53,7 +53,7 @@ class Worker::IdleSide {
   void Notify() { group().Notify(); }
   Fiber* StealNowAndThen() { return worker_.StealFromOtherGroups(); }
   Fiber* StealFrom(Group& victim) { return worker_.StealFromGroup(&victim); }
-  // The half: the size is an estimate, and may be too small by as many as are pushing.
+  // Half, because the size is an estimate that may be too small by the number of pushes under way.
   bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries / 2; }
   void NothingFound() {
     TellDrainWaiter();
@@ -95,7 +95,7 @@ class Worker::IdleSide {
   }
 
   void SleepUntilRetry() {
-    worker_.stacks_.Clear();  // Others may need them.
+    worker_.stacks_.Clear();  // Other workers may need them.
     (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
     const auto now = Clock::now();
     if (now >= worker_.retry_stack_at_) {
@@ -116,8 +116,8 @@ class Worker::IdleSide {
     }
     idle.SetInPoll(index(), false);
     Order<Group> order = CountedGetUp();
-    // Whoever readies a fiber is to see that somebody searches: we. Others are woken when we have taken one and more
-    // are left.
+    // Count as a spinner during the dispatch, so that its pushes wake no worker. This worker takes the first fiber, and
+    // wakes another worker if more are left.
     if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
     poller->LeaveAfterDispatch();
     return order;
@@ -129,8 +129,8 @@ class Worker::IdleSide {
 
 FiberEntity* Worker::NextFiber() {
   if (stealing_) {
-    // The fiber stolen last has left the worker, and the victim likely has more. A spin in between would cost a fifth
-    // of the time where fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
+    // The last fiber was stolen, and its group likely has more. Spinning first would cost a fifth of the time where
+    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
     FiberEntity* fiber = FindFiber();
     if (fiber == nullptr && !group->policy().HasWork()) fiber = StealFromOtherGroups();
     if (fiber != nullptr) return fiber;
@@ -141,7 +141,7 @@ FiberEntity* Worker::NextFiber() {
 
 FiberEntity* Worker::Spin() {
   WorkerCounters::Add(counters().spins);
-  // A worker that was woken for a fiber finds it at once, without reading the clock.
+  // A worker woken for a fiber finds it at once, before the first reading of the clock.
   if (FiberEntity* fiber = FindFiber()) return fiber;
   spin_memory_.Forget();
   spin_policy_.BeginSpin(group->options().spin_for);
@@ -150,7 +150,7 @@ FiberEntity* Worker::Spin() {
   return fiber;
 }
 
-// nullptr: there was nothing.
+// nullptr: nothing was found.
 FiberEntity* Worker::SpinForFiber() {
   IdlePoller* poller = group->idle_poller();
   while (!group->stopping()) {
@@ -158,7 +158,7 @@ FiberEntity* Worker::SpinForFiber() {
     if (fiber == nullptr) fiber = PopFromBusyWorkers();
     if (fiber != nullptr) return fiber;
     if (poller != nullptr) poller->TryPoll();
-    // Only a long spin gets the fiber in the slot of a busy worker (HS2).
+    // Only a long spin sees two samples of a busy worker's slot (HS2).
     const bool hand_offs = spin_memory_.active;
     if (!spin_policy_.GoesOn(hand_offs, [this] { return group->policy().HasWork(); })) break;
     const auto now = PauseBetweenSearches(SpinPolicy::PauseTime(hand_offs));
@@ -181,7 +181,7 @@ FiberEntity* Worker::StealFromOtherGroups() {
     if (neighbours.all[i].steal_every_n == 0 || idle_searches() < next_steal_search_[i]) continue;
     FiberEntity* fiber = StealFrom(i);
     if (fiber == nullptr) continue;
-    // No fiber needs this request (RS4); it wakes a worker that naps because it had not seen all (MaySeeLess()).
+    // No fiber needs this request (RS4). It wakes a worker that sleeps briefly because of MaySeeLess().
     RequestSteal(*neighbours.all[i].group);
     return fiber;
   }
@@ -189,7 +189,7 @@ FiberEntity* Worker::StealFromOtherGroups() {
   return nullptr;
 }
 
-// Now, whatever the rate; nothing if it may not.
+// Steals at once, whatever the rate. nullptr also if this group may not steal from `victim`.
 FiberEntity* Worker::StealFromGroup(SchedulingGroup* victim) {
   const auto& all = group->neighbours().all;
   const auto found =
@@ -204,14 +204,14 @@ FiberEntity* Worker::StealFrom(std::size_t neighbour) {
   StealCounters& counters = neighbours.counters(index, neighbour);
   WorkerCounters::Add(counters.attempts);
   FiberEntity* fiber = victim->PopForSteal(distance);
-  // After a success the next search tries again at once, until nothing waits there.
+  // After a success the next search tries again, until nothing waits there.
   next_steal_search_[neighbour] = idle_searches() + (fiber != nullptr ? 1 : every_n);
   if (fiber == nullptr) return nullptr;
   WorkerCounters::Add(counters.stolen_in);
   if (fiber->ready_stamp) [[unlikely]] {
     group->RecordStolenWait(index, fiber);
   }
-  // Its stack goes home in the end.
+  // Its stack goes back to the pool that it came from.
   if (fiber->has_stack() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
   fiber->set_group(group);
   if (!PrepareToEnter(fiber)) return nullptr;

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// PlaceWorkers: on which cores of its pool each worker goes.
+// PlaceWorkers: the core of its pool that each worker gets.
 //
 // The second step of the planner (group_plan.h). Cores come before siblings (GP5), and L3 domains are filled one after
 // the other (GP4).
@@ -14,8 +14,8 @@
 
 namespace weft::scheduling_group::planning {
 
-// Places pool->workers: sets Core::workers. Where workers could as well be here as there, they are near the CPU
-// `near_cpu` (os id; -1: where numbers are lowest).
+// Places pool->workers: sets Core::workers. Among equally good places it prefers those near the CPU `near_cpu` (os id;
+// -1: the lowest numbers).
 void PlaceWorkers(CpuPool* pool, int near_cpu);
 
 }  // namespace weft::scheduling_group::planning

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// WorkerSlot: what a group keeps for one worker: where it sleeps, what others tell it, and what it counts.
+// WorkerSlot: what a group keeps for one worker: its parker, the order sent with a wake-up, and its counters.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_SLOT_H_
 
@@ -20,9 +20,9 @@ class SchedulingGroup;
 
 struct alignas(base::kCacheLineSize) WorkerSlot {
   base::Parker parker;
-  // With a claim of the sleeping worker: where it is to look (idle_loop.h).
+  // Set by the thread that claims the sleeping worker: the group to search (idle_loop.h).
   base::Atomic<SchedulingGroup*> sent_to{nullptr};
-  // The worker's own, what follows.
+  // From here on used by the worker alone, but for reports.
   PollPace poll_pace;
   PushSampler push_sampler;
   WorkerCounters counters;

@@ -6,9 +6,9 @@
 // WorkerTeam: the worker threads of one group, from Start() to Join().
 //
 // Invariants
-//   WT1  After Start() each worker of the group has a thread, or none has: where the system refuses one, those that
-//        have started are stopped and joined.
-//   WT2  While the threads run the slice monitor (slice_monitor.h) runs, too.
+//   WT1  After Start() each worker of the group has a thread, or none has: if the system refuses one, Start() stops and
+//        joins those that have started.
+//   WT2  While the threads run, the slice monitor (slice_monitor.h) runs too.
 //
 // One thread, which may not be a worker of the group, calls all of it.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
@@ -24,12 +24,12 @@ namespace weft::scheduling_group {
 class WorkerTeam {
  public:
   explicit WorkerTeam(SchedulingGroup* group) : group_(group) {}
-  ~WorkerTeam();  // Stop() and Join() must have been called, or Start() not
+  ~WorkerTeam();  // only after Stop() and Join(), or without Start()
   WorkerTeam(const WorkerTeam&) = delete;
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
-  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system gave
-  // no thread; those that had started are joined again (WT1).
+  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system
+  // refused a thread (WT1).
   [[nodiscard]] bool Start();
   void Join();  // after SchedulingGroup::Stop()
 

@@ -19,6 +19,11 @@
 
 namespace weft {
 
+namespace synchronization {
+template <class T>
+class GetCase;
+}  // namespace synchronization
+
 template <class T>
 class FiberChannel;
 template <class T>
@@ -39,6 +44,13 @@ template <class T>
 class [[nodiscard]] ChannelItem {
  public:
   ChannelItem() = default;
+  ChannelItem(const ChannelItem&) = default;
+  ChannelItem(ChannelItem&&) = default;
+  ChannelItem& operator=(const ChannelItem&) = default;
+  ChannelItem& operator=(ChannelItem&&) = default;
+  // Not trivial: Get() then makes the item where its caller reads it. A trivial ChannelItem<int> is returned in two
+  // registers, and the load that fills them waits until the narrower stores just before it are in the cache.
+  ~ChannelItem() {}  // NOLINT(modernize-use-equals-default)
 
   // How the Get() ended: kOk, with an item, or why there is none.
   ChannelResult result() const noexcept { return result_; }
@@ -78,6 +90,9 @@ class [[nodiscard]] ChannelItem {
  private:
   friend class FiberChannel<T>;
   friend class FiberBlockingBoundedQueue<T>;
+  friend class synchronization::GetCase<T>;
+
+  ChannelItem(std::optional<T>&& item, ChannelResult result) noexcept : item_(std::move(item)), result_(result) {}
 
   std::optional<T> item_;
   ChannelResult result_ = ChannelResult::kWouldBlock;

@@ -7,6 +7,7 @@
 
 #include "weft/base/check.h"
 #include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
 
@@ -19,13 +20,13 @@ FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()>
   WEFT_CHECK(expected > 0, "FiberBarrier: bad number of participants ", expected);
 }
 
-void FiberBarrier::ArriveAndWait() noexcept {
-  scheduling_group::YieldIfSliceIsOver();
+void FiberBarrier::ArriveAndWait() {
+  scheduling_group::YieldIfSliceIsOver();  // Not a cancellation point: the arrival is yet to be made.
   Waiter waiter;
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
   if (--remaining_ > 0) {
-    static_cast<void>(queue_.Wait(&waiter, Deadline::None(), Interruptible::kNo));
+    synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes));
     return;
   }
   queue_.unlock();

@@ -4,7 +4,8 @@
 // FiberBarrier: so many fibers or threads meet, again and again. As std::barrier, without tokens.
 //
 // Who may call: any fiber and any thread, at most `expected` of them in one phase. ArriveAndWait() may switch (a
-// thread: block); ArriveAndDrop() does not wait, but if it is the last to arrive it runs the completion, which may.
+// thread: block) and is a cancellation point; ArriveAndDrop() does not wait, but if it is the last to arrive it runs
+// the completion, which may.
 // Memory ordering: what any of them did before it arrived is visible to all of them after the phase, and to the
 // completion.
 // Lifetime: may be destroyed as soon as all ArriveAndWait() and ArriveAndDrop() have returned, or by the last to be let
@@ -29,9 +30,10 @@ class FiberBarrier {
   explicit FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion = nullptr);
   FiberBarrier(const FiberBarrier&) = delete;
   FiberBarrier& operator=(const FiberBarrier&) = delete;
-  ~FiberBarrier() { queue_.CheckNobodyWaits("FiberBarrier"); }
+  ~FiberBarrier() { queue_.Drain("FiberBarrier"); }  // One whose cancelled wait was passed over may be there still.
 
-  void ArriveAndWait() noexcept;
+  // A cancelled wait throws, and the arrival stays: the others do not wait for it again.
+  void ArriveAndWait();
   // Arrives, and is not expected from the next phase on.
   void ArriveAndDrop() noexcept;
 

@@ -15,7 +15,8 @@
 //   for (const int item : channel) Use(item);               // to the end: closed, and nothing left in it
 //   producer.Join();
 //
-// Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block);
+// Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block)
+// and are cancellation points: when they throw, no item was put or taken, and that of the Put() is unchanged.
 // Close(), CloseNow() and the try forms do not wait for items or room.
 // Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, the item of a Put() is
 // still the caller's, unchanged.
@@ -59,9 +60,10 @@
 #include "weft/base/deadline.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
-#include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/channel_result.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
+#include "weft/sync/wait_access.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -90,9 +92,10 @@ class FiberChannel {
     return closed_;
   }
 
-  ChannelResult Put(T&& item, Deadline deadline = {}) noexcept {
+  ChannelResult Put(T&& item, Deadline deadline = {}) {
     ChannelResult result;
-    static_cast<void>(DoPut(&item, deadline, synchronization::Interruptible::kNo, &result));
+    synchronization::BeginCancellationPoint();
+    synchronization::CheckInterrupted(DoPut(&item, deadline, &result));
     return result;
   }
   ChannelResult Put(const T& item, Deadline deadline = {}) { return Put(T(item), deadline); }
@@ -105,9 +108,10 @@ class FiberChannel {
   ChannelResult TryPut(const T& item) { return TryPut(T(item)); }
 
   // `while (auto item = channel.Get())` is the loop over the channel, too.
-  ChannelItem<T> Get(Deadline deadline = {}) noexcept {
+  ChannelItem<T> Get(Deadline deadline = {}) {
     ChannelItem<T> item;
-    static_cast<void>(DoGet(&item, deadline, synchronization::Interruptible::kNo));
+    synchronization::BeginCancellationPoint();
+    synchronization::CheckInterrupted(DoGet(&item, deadline));
     return item;
   }
   // With capacity 0: kOk if a putter waits.
@@ -125,17 +129,10 @@ class FiberChannel {
   void Close() noexcept { Close(/*drop_items=*/false); }
   void CloseNow() noexcept { Close(/*drop_items=*/true); }
 
-  // For the layers above: waits that synchronization::InterruptWait() can end. Unless that was it (kInterrupted),
-  // `*result` and the item say what Put() and Get() would.
-  [[nodiscard]] synchronization::WaitResult PutInterruptibly(T&& item, ChannelResult* result,
-                                                             Deadline deadline = {}) noexcept {
-    return DoPut(&item, deadline, synchronization::Interruptible::kYes, result);
-  }
-  [[nodiscard]] synchronization::WaitResult GetInterruptibly(ChannelItem<T>* item, Deadline deadline = {}) noexcept {
-    return DoGet(item, deadline, synchronization::Interruptible::kYes);
-  }
-
  private:
+  friend class synchronization::GetCase<T>;
+  friend class synchronization::PutCase<T>;
+
   // CH4
   using Lock = std::conditional_t<std::is_trivially_copyable_v<T>, base::SpinLock, FiberMutex>;
 
@@ -175,6 +172,15 @@ class FiberChannel {
 
   ChannelResult TryPutLocked(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     lock_.lock();
+    return PutHere(item);
+  }
+  ChannelResult TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    lock_.lock();
+    return GetHere(item);
+  }
+
+  // With the lock.
+  ChannelResult PutHere(T* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (closed_) {
       lock_.unlock();
       return ChannelResult::kClosed;
@@ -194,8 +200,7 @@ class FiberChannel {
     return ChannelResult::kWouldBlock;
   }
 
-  ChannelResult TryGetLocked(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    lock_.lock();
+  ChannelResult GetHere(std::optional<T>* item) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     synchronization::Waiter* putter = nullptr;
     if (count_ != 0) {
       PopItem(item);
@@ -221,25 +226,19 @@ class FiberChannel {
 
   // --- Waiting ---
 
-  synchronization::WaitResult DoPut(T* item, Deadline deadline, synchronization::Interruptible interruptible,
-                                    ChannelResult* result) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
+  synchronization::WaitResult DoPut(T* item, Deadline deadline, ChannelResult* result) noexcept {
     *result = TryPutLocked(item);
     if (*result != ChannelResult::kWouldBlock) return synchronization::WaitResult::kNotified;
-    return Await(&putters_, item, deadline, interruptible, result);
+    return Await(&putters_, item, deadline, result);
   }
-  synchronization::WaitResult DoGet(ChannelItem<T>* item, Deadline deadline,
-                                    synchronization::Interruptible interruptible) noexcept {
-    item->item_.reset();  // Without the lock: CH4.
-    scheduling_group::YieldIfSliceIsOver();
+  synchronization::WaitResult DoGet(ChannelItem<T>* item, Deadline deadline) noexcept {
     item->result_ = TryGetLocked(&item->item_);
     if (item->result_ != ChannelResult::kWouldBlock) return synchronization::WaitResult::kNotified;
-    return Await(&getters_, &item->item_, deadline, interruptible, &item->result_);
+    return Await(&getters_, &item->item_, deadline, &item->result_);
   }
 
   // With the lock, which it gives up.
   synchronization::WaitResult Await(synchronization::WaitList* list, void* argument, Deadline deadline,
-                                    synchronization::Interruptible interruptible,
                                     ChannelResult* result) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     *result = ChannelResult::kTimedOut;
     if (!deadline.is_none() && deadline.expired()) {
@@ -248,7 +247,7 @@ class FiberChannel {
     }
     synchronization::Waiter waiter;
     waiter.argument = argument;
-    waiter.Prepare(deadline, interruptible);
+    waiter.Prepare(deadline, synchronization::Interruptible::kYes);
     list->PushBack(&waiter);
     lock_.unlock();
     const synchronization::WaitResult ended = waiter.Await(deadline);

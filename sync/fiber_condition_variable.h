@@ -3,7 +3,8 @@
 //
 // FiberConditionVariable: std::condition_variable for std::unique_lock<FiberMutex>; for fibers and threads.
 //
-// Who may call: any fiber and any thread. wait*() switches (a thread: blocks) and needs the lock; notify_*() never
+// Who may call: any fiber and any thread. wait*() switches (a thread: blocks), needs the lock and is a cancellation
+// point: when it throws, the lock is held again. notify_*() never
 // switch or block, with or without the lock. All that wait at one time must use the same mutex.
 // Memory ordering: that of the mutex.
 // Lifetime: may be destroyed when all waiters have been notified, also before they have returned (as
@@ -19,7 +20,7 @@
 //        and notifies then, with or without it, finds it.
 //   CV2  notify_*() read one word if nobody waits. That look is ordered after the waiters it must see by the mutex
 //        (CV1).
-//   CV3  A notification is received by a waiter that returns because of it: one that has timed out or was interrupted
+//   CV3  A notification is received by a waiter that returns because of it: one that has timed out or was cancelled
 //        is passed over (WS4).
 //   CV4  A notifier's last touch of the condition variable is the unlock of its queue; that of the mutex the unlock of
 //        the mutex's queue, before any of the waiters that it has moved or wakes can own it.
@@ -33,6 +34,7 @@
 
 #include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait_queue.h"
 
@@ -54,11 +56,12 @@ class FiberConditionVariable {
   }
 
   void wait(std::unique_lock<FiberMutex>& lock) {
-    static_cast<void>(WaitOnce(lock, Deadline::None(), synchronization::Interruptible::kNo));
+    synchronization::CheckInterrupted(WaitOnce(lock, {}, synchronization::Interruptible::kYes));
   }
 
   std::cv_status wait(std::unique_lock<FiberMutex>& lock, Deadline deadline) {
-    return WaitOnce(lock, deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kTimedOut
+    return synchronization::CheckInterrupted(WaitOnce(lock, deadline, synchronization::Interruptible::kYes)) ==
+                   synchronization::WaitResult::kTimedOut
                ? std::cv_status::timeout
                : std::cv_status::no_timeout;
   }
@@ -91,12 +94,6 @@ class FiberConditionVariable {
   template <class Predicate>
   bool wait_until(std::unique_lock<FiberMutex>& lock, Deadline deadline, Predicate stop_waiting) {
     return wait(lock, std::move(stop_waiting), deadline);
-  }
-
-  // For the layers above: a wait that synchronization::InterruptWait() can end. The mutex is locked again in any case.
-  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(std::unique_lock<FiberMutex>& lock,
-                                                              Deadline deadline = {}) {
-    return WaitOnce(lock, deadline, synchronization::Interruptible::kYes);
   }
 
  private:

@@ -35,36 +35,84 @@ void FiberEvent::SetSlow() noexcept {
   WakeAll(&claimed);
 }
 
-// In the word. False: it is set, or another waiter is there.
-bool FiberEvent::WaitAsSole() noexcept {
-  if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return false;  // Saves a switch.
+// In the word. kNotPublished: it is set, or another waiter is there.
+SoleWaiter::Result FiberEvent::WaitAsSole(Interruptible interruptible) noexcept {
+  if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return SoleWaiter::Result::kNotPublished;  // No switch.
+  static constexpr SoleWaiter::Place kPlace{
+      .publish =
+          [](SoleWaiter* self, void* event) noexcept {
+            base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
+            std::uintptr_t found = word.load(std::memory_order_relaxed);
+            do {
+              if ((found & ~kQueued) != 0) return false;
+              // release: the waiter. Pairs with the acquires in Set(), SetSlow() and here below.
+            } while (!word.compare_exchange_weak(found, found | reinterpret_cast<std::uintptr_t>(self),
+                                                 std::memory_order_release, std::memory_order_relaxed));
+            return true;
+          },
+      .withdraw =
+          [](SoleWaiter* self, void* event) noexcept {
+            base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
+            std::uintptr_t found = word.load(std::memory_order_relaxed);
+            do {
+              if ((found & ~kQueued) != reinterpret_cast<std::uintptr_t>(self)) return false;
+              // acquire: that it has left its stack. EV1: kQueued stays.
+            } while (!word.compare_exchange_weak(found, found & kQueued, std::memory_order_acquire,
+                                                 std::memory_order_relaxed));
+            return true;
+          }};
   SoleWaiter waiter(this);
-  return waiter.Await([](SoleWaiter* self, void* event) noexcept {
-    base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
-    std::uintptr_t found = word.load(std::memory_order_relaxed);
-    do {
-      if ((found & ~kQueued) != 0) return false;
-      // release: the waiter. Pairs with the acquires in Set() and SetSlow().
-    } while (!word.compare_exchange_weak(found, found | reinterpret_cast<std::uintptr_t>(self),
-                                         std::memory_order_release, std::memory_order_relaxed));
-    return true;
-  });
+  return waiter.Await(kPlace, interruptible);
+}
+
+WaitResult FiberEvent::WaitUnset(Deadline deadline, Interruptible interruptible) noexcept {
+  if (deadline.is_none()) {
+    switch (WaitAsSole(interruptible)) {
+      case SoleWaiter::Result::kNotified:
+        return WaitResult::kNotified;
+      case SoleWaiter::Result::kInterrupted:
+        return WaitResult::kInterrupted;
+      case SoleWaiter::Result::kNotPublished:
+        break;
+    }
+  }
+  return WaitSlow(deadline, interruptible);
+}
+
+// With the queue's lock. False: it is set.
+bool FiberEvent::MarkQueued() noexcept {
+  // acquire, both: as in IsSet(). relaxed on success: Set() looks into the queue under its lock.
+  std::uintptr_t found = word_.load(std::memory_order_acquire);
+  do {
+    if (found == kSet) return false;
+  } while ((found & kQueued) == 0 &&
+           !word_.compare_exchange_weak(found, found | kQueued, std::memory_order_relaxed, std::memory_order_acquire));
+  return true;
 }
 
 WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible) noexcept {
   if (!deadline.is_none() && deadline.expired()) return WaitResult::kTimedOut;
   Waiter waiter;
   queue_.lock();
-  // acquire, both: as in IsSet(). relaxed on success: Set() looks into the queue under its lock.
-  std::uintptr_t found = word_.load(std::memory_order_acquire);
-  do {
-    if (found == kSet) {
-      queue_.unlock();
-      return WaitResult::kNotified;
-    }
-  } while ((found & kQueued) == 0 &&
-           !word_.compare_exchange_weak(found, found | kQueued, std::memory_order_relaxed, std::memory_order_acquire));
+  if (!MarkQueued()) {
+    queue_.unlock();
+    return WaitResult::kNotified;
+  }
   return queue_.Wait(&waiter, deadline, interruptible);
+}
+
+bool FiberEvent::EnterShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  const bool waits = MarkQueued();
+  if (waits) queue_.EnqueueShared(waiter);
+  queue_.unlock();
+  return waits;
+}
+
+void FiberEvent::LeaveShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  queue_.LeaveUnnotified(waiter);
+  queue_.unlock();
 }
 
 }  // namespace weft

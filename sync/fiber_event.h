@@ -3,9 +3,9 @@
 //
 // FiberEvent: fibers and threads wait until it is set. Set() releases all present and later waiters, until Reset().
 //
-// Who may call: any fiber and any thread. Wait() may switch (a thread: block). Set() never blocks, switches or fails,
-// so it may be called anywhere, even from a timer callback or while a fiber ends. Reset() and IsSet() read or write one
-// word.
+// Who may call: any fiber and any thread. Wait() may switch (a thread: block) and is a cancellation point. Set() never
+// blocks, switches or fails, so it may be called anywhere, even from a timer callback or while a fiber ends. Reset()
+// and IsSet() read or write one word.
 // Memory ordering: what X did before the Set() that set the event is visible to Y after its Wait() has returned, or
 // after IsSet() has said true; what X did before a Set() that Reset() undoes is visible after that Reset().
 // Lifetime: may be destroyed as soon as all waits have returned (and IsSet() has said true), even if Set() has not
@@ -20,6 +20,7 @@
 //
 //   Wait: 0 -> waiter by compare-exchange; whoever finds another waiter, or has a deadline, sets kQueued and enters the
 //   queue, both under its lock.    Set: any -> kSet by compare-exchange, or, if it sees kQueued, under the lock.
+//   A cancelled waiter is taken out of the word by compare-exchange.
 //
 // Invariants
 //   EV1  kQueued is changed under the queue's lock only. All that are in the word or in the queue when Set() sets the
@@ -41,6 +42,8 @@
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/fiber_cancelled.h"
+#include "weft/sync/wait_access.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -66,23 +69,16 @@ class FiberEvent {
     return true;
   }
 
-  void Wait() noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    if (IsSet() || WaitAsSole()) return;
-    static_cast<void>(WaitSlow(Deadline::None(), synchronization::Interruptible::kNo));
+  void Wait() {
+    synchronization::BeginCancellationPoint();
+    if (!IsSet()) synchronization::CheckInterrupted(WaitUnset(Deadline::None(), synchronization::Interruptible::kYes));
   }
 
   // False: not set in time.
-  [[nodiscard]] bool Wait(Deadline deadline) noexcept {
-    if (deadline.is_none()) return Wait(), true;
-    scheduling_group::YieldIfSliceIsOver();
-    return IsSet() || WaitSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
-  }
-
-  // For the layers above: a wait that synchronization::InterruptWait() can end.
-  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(Deadline deadline = {}) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return IsSet() ? synchronization::WaitResult::kNotified : WaitSlow(deadline, synchronization::Interruptible::kYes);
+  [[nodiscard]] bool Wait(Deadline deadline) {
+    synchronization::BeginCancellationPoint();
+    return IsSet() || synchronization::CheckInterrupted(WaitUnset(deadline, synchronization::Interruptible::kYes)) ==
+                          synchronization::WaitResult::kNotified;
   }
 
   void Set() noexcept;
@@ -99,8 +95,22 @@ class FiberEvent {
   static constexpr std::uintptr_t kQueued = 2;
   static_assert(alignof(synchronization::SoleWaiter) > (kSet | kQueued));
 
-  bool WaitAsSole() noexcept;
+  friend struct synchronization::WaitAccess;
+  template <class Primitive>
+  friend class synchronization::QueueCase;
+
+  // For a selection, all three; EnterShared(): false: it need not wait.
+  bool TryShared() noexcept { return IsSet(); }
+  bool EnterShared(synchronization::Waiter* waiter) noexcept;
+  void LeaveShared(synchronization::Waiter* waiter) noexcept;
+  synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
+    return IsSet() ? synchronization::WaitResult::kNotified : WaitUnset(deadline, interruptible);
+  }
+  synchronization::WaitResult WaitUnset(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  synchronization::SoleWaiter::Result WaitAsSole(synchronization::Interruptible interruptible) noexcept;
   synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  bool MarkQueued() noexcept WEFT_REQUIRES(queue_);
   void SetSlow() noexcept;
 
   base::Atomic<std::uintptr_t> word_{0};

@@ -4,7 +4,8 @@
 // FiberLatch: a counter that goes down to zero once, and lets all through that wait for that. As std::latch, with timed
 // waits.
 //
-// Who may call: any fiber and any thread. Wait*() may switch (a thread: block); CountDown() and TryWait() never do.
+// Who may call: any fiber and any thread. Wait*() may switch (a thread: block) and are cancellation points;
+// CountDown() and TryWait() never do.
 // Memory ordering: what X did before its CountDown() is visible to Y after Wait() has returned, or TryWait() or a timed
 // wait has said true, for every CountDown() that led to zero.
 // Lifetime: may be destroyed as soon as all waits have returned (or TryWait() has said true), even if the last
@@ -33,8 +34,10 @@
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_condition_variable.h"  // Not needed here: who includes tRPC-Cpp's fiber_latch.h gets both.
 #include "weft/sync/fiber_mutex.h"
+#include "weft/sync/wait_access.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -67,47 +70,55 @@ class FiberLatch {
     return true;
   }
 
-  void Wait() const noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    if (!TryWait()) static_cast<void>(WaitSlow(Deadline::None(), synchronization::Interruptible::kNo));
+  void Wait() const {
+    synchronization::BeginCancellationPoint();
+    if (!TryWait()) synchronization::CheckInterrupted(WaitSlow({}, synchronization::Interruptible::kYes));
   }
 
   // False: not open in time.
-  [[nodiscard]] bool Wait(Deadline deadline) const noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryWait() ||
-           WaitSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
+  [[nodiscard]] bool Wait(Deadline deadline) const {
+    synchronization::BeginCancellationPoint();
+    return TryWait() || synchronization::CheckInterrupted(WaitSlow(deadline, synchronization::Interruptible::kYes)) ==
+                            synchronization::WaitResult::kNotified;
   }
 
-  void ArriveAndWait(std::ptrdiff_t n = 1) noexcept {
+  // What was counted down stays so, also if the wait is cancelled or late.
+  void ArriveAndWait(std::ptrdiff_t n = 1) {
     CountDown(n);
     Wait();
   }
-  // False: not open in time. What was counted down stays so.
-  [[nodiscard]] bool ArriveAndWait(std::ptrdiff_t n, Deadline deadline) noexcept {
+  // False: not open in time.
+  [[nodiscard]] bool ArriveAndWait(std::ptrdiff_t n, Deadline deadline) {
     CountDown(n);
     return Wait(deadline);
   }
 
   // The same with tRPC-Cpp's names.
   template <class Rep, class Period>
-  bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const noexcept {
+  bool WaitFor(const std::chrono::duration<Rep, Period>& timeout) const {
     return Wait(timeout);
   }
-  bool WaitUntil(Deadline deadline) const noexcept { return Wait(deadline); }
-
-  // For the layers above: a wait that synchronization::InterruptWait() can end.
-  [[nodiscard]] synchronization::WaitResult WaitInterruptibly(Deadline deadline = {}) const noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryWait() ? synchronization::WaitResult::kNotified
-                     : WaitSlow(deadline, synchronization::Interruptible::kYes);
-  }
+  bool WaitUntil(Deadline deadline) const { return Wait(deadline); }
 
  private:
   static constexpr std::uint64_t kWaiters = 1;
   static constexpr int kCountShift = 1;
   static constexpr std::ptrdiff_t kMaxCount = PTRDIFF_MAX >> 1;
 
+  friend struct synchronization::WaitAccess;
+  template <class Primitive>
+  friend class synchronization::QueueCase;
+
+  // For a selection, all three; EnterShared(): false: it need not wait.
+  bool TryShared() const noexcept { return TryWait(); }
+  bool EnterShared(synchronization::Waiter* waiter) const noexcept;
+  void LeaveShared(synchronization::Waiter* waiter) const noexcept;
+  synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) const noexcept {
+    scheduling_group::YieldIfSliceIsOver();
+    return TryWait() ? synchronization::WaitResult::kNotified : WaitSlow(deadline, interruptible);
+  }
+
+  bool MarkWaiters() const noexcept WEFT_REQUIRES(queue_);
   void OpenSlow() noexcept;
   synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) const noexcept;
 

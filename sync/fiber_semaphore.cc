@@ -3,6 +3,8 @@
 
 #include "weft/sync/fiber_semaphore.h"
 
+#include <mutex>
+
 namespace weft {
 
 using synchronization::Interruptible;
@@ -11,16 +13,48 @@ using synchronization::Waiter;
 using synchronization::WaitList;
 using synchronization::WaitResult;
 
-// In the word. False: there is a unit, or somebody waits already.
-bool FiberSemaphore::AcquireAsSole() noexcept {
-  if (word_.load(std::memory_order_relaxed) != 0) return false;  // Saves a switch.
+// In the word. kNotPublished: there is a unit, or somebody waits already.
+SoleWaiter::Result FiberSemaphore::AcquireAsSole(Interruptible interruptible) noexcept {
+  if (word_.load(std::memory_order_relaxed) != 0) return SoleWaiter::Result::kNotPublished;  // Saves a switch.
+  static constexpr SoleWaiter::Place kPlace{
+      .publish =
+          [](SoleWaiter* self, void* semaphore) noexcept {
+            std::uintptr_t none = 0;  // SE4
+            // release: the waiter. Pairs with the acquires in ReleaseToWaiters(), ReleaseToQueue() and Withdraw().
+            return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
+                none, reinterpret_cast<std::uintptr_t>(self) | kSole, std::memory_order_release,
+                std::memory_order_relaxed);
+          },
+      .withdraw = &Withdraw};
   SoleWaiter waiter(this);
-  return waiter.Await([](SoleWaiter* self, void* semaphore) noexcept {
-    std::uintptr_t none = 0;  // SE4
-    // release: the waiter. Pairs with the acquires in ReleaseToWaiters() and ReleaseToQueue().
-    return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
-        none, reinterpret_cast<std::uintptr_t>(self) | kSole, std::memory_order_release, std::memory_order_relaxed);
-  });
+  return waiter.Await(kPlace, interruptible);
+}
+
+bool FiberSemaphore::Withdraw(SoleWaiter* self, void* semaphore) noexcept {
+  auto* const that = static_cast<FiberSemaphore*>(semaphore);
+  // Under the lock, for kQueued may be set (SE1). Without that bit a release may still take the waiter out.
+  const std::lock_guard guard(that->queue_);
+  std::uintptr_t word = that->word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  do {
+    if (SoleOf(word) != self) return false;
+    // acquire: that it has left its stack. Pairs with the release in AcquireAsSole().
+  } while (
+      !that->word_.compare_exchange_weak(word, word & kQueued, std::memory_order_acquire, std::memory_order_relaxed));
+  return true;
+}
+
+WaitResult FiberSemaphore::AwaitUnit(Deadline deadline, Interruptible interruptible) noexcept {
+  if (deadline.is_none()) {
+    switch (AcquireAsSole(interruptible)) {
+      case SoleWaiter::Result::kNotified:
+        return WaitResult::kNotified;
+      case SoleWaiter::Result::kInterrupted:
+        return WaitResult::kInterrupted;
+      case SoleWaiter::Result::kNotPublished:
+        break;
+    }
+  }
+  return AcquireSlow(deadline, interruptible);
 }
 
 WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interruptible interruptible) noexcept {
@@ -29,7 +63,8 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((word & kQueued) == 0) {
     const bool take = HasUnit(word);
-    // relaxed on the way to the bit: who sees it takes the lock. acquire with a unit: as in TryAcquire().
+    // acquire: with a unit as in TryAcquire(); with the bit the sole waiter, for who takes it out under the lock later
+    // (ReleaseToQueue()).
     const std::uintptr_t next = take ? word - Word(1) : word | kQueued;
     if (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     if (!take) break;
@@ -39,11 +74,37 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   const WaitResult result = queue_.Wait(&waiter, deadline, interruptible);
   if (result != WaitResult::kNotified) {
     queue_.lock();
-    // SE2. relaxed: it carries nothing; a read-modify-write, so that who sees the sole waiter there sees what is in it.
-    if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
+    ForgetQueueIfEmpty();
     queue_.unlock();
   }
   return result;
+}
+
+// SE2. With the queue's lock.
+void FiberSemaphore::ForgetQueueIfEmpty() noexcept {
+  // relaxed: it carries nothing; a read-modify-write, so that who sees the sole waiter there sees what is in it.
+  if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
+}
+
+// Only a look: the selection, which may not take a unit before it has decided to, comes again if there is one.
+bool FiberSemaphore::EnterShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+  bool waits = (word & kQueued) != 0;
+  while (!waits && !HasUnit(word)) {
+    // acquire: as in AcquireSlow().
+    waits = word_.compare_exchange_weak(word, word | kQueued, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  if (waits) queue_.EnqueueShared(waiter);
+  queue_.unlock();
+  return waits;
+}
+
+void FiberSemaphore::LeaveShared(Waiter* waiter) noexcept {
+  queue_.lock();
+  queue_.LeaveUnnotified(waiter);
+  ForgetQueueIfEmpty();
+  queue_.unlock();
 }
 
 WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexcept {

@@ -11,7 +11,8 @@
 //   if (!connections.Acquire(5ms)) return;       // no unit in time
 //   connections.Release();
 //
-// Who may call: any fiber and any thread. Acquire() may switch (a thread: block); Release() and TryAcquire() never do.
+// Who may call: any fiber and any thread. Acquire() may switch (a thread: block) and is a cancellation point: it
+// throws, or takes a unit; Release() and TryAcquire() never do.
 // Memory ordering: what X did before Release() is visible to Y after the Acquire() that took a unit of that or a later
 // Release().
 // Lifetime: may be destroyed as soon as all acquires have returned, even if the Release() that let them through has
@@ -34,7 +35,7 @@
 //        the unlock. There is a waiter then that has not returned, and who comes past that unlock only: it is woken
 //        after it, or has timed out and is still to take the lock.
 //   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by
-//        a compare-and-swap or under the lock (SE1), has a unit for it.
+//        a compare-and-swap or under the lock (SE1), has a unit for it, or cancels it.
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_
 #define WEFT_SYNC_FIBER_SEMAPHORE_H_
 
@@ -47,6 +48,8 @@
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
 #include "weft/scheduling_group/time_slice.h"
+#include "weft/sync/fiber_cancelled.h"
+#include "weft/sync/wait_access.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft {
@@ -67,10 +70,9 @@ class FiberSemaphore {
     queue_.CheckNobodyWaits("FiberSemaphore");
   }
 
-  void Acquire() noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    if (TryAcquire() || AcquireAsSole()) return;
-    static_cast<void>(AcquireSlow(Deadline::None(), synchronization::Interruptible::kNo));
+  void Acquire() {
+    synchronization::BeginCancellationPoint();
+    if (!TryAcquire()) synchronization::CheckInterrupted(AwaitUnit({}, synchronization::Interruptible::kYes));
   }
 
   // False: no unit is free.
@@ -87,25 +89,15 @@ class FiberSemaphore {
   }
 
   // False: no unit in time.
-  [[nodiscard]] bool Acquire(Deadline deadline) noexcept {
-    if (deadline.is_none()) return Acquire(), true;
-    scheduling_group::YieldIfSliceIsOver();
-    return TryAcquire() ||
-           AcquireSlow(deadline, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
+  [[nodiscard]] bool Acquire(Deadline deadline) {
+    synchronization::BeginCancellationPoint();
+    return TryAcquire() || AcquireInTime(deadline);
   }
   // The same; reads the clock only if it has to wait.
   template <class Rep, class Period>
-  [[nodiscard]] bool Acquire(const std::chrono::duration<Rep, Period>& timeout) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryAcquire() ||
-           AcquireSlow(timeout, synchronization::Interruptible::kNo) == synchronization::WaitResult::kNotified;
-  }
-
-  // For the layers above: an Acquire() that synchronization::InterruptWait() can end. kNotified: a unit was taken.
-  [[nodiscard]] synchronization::WaitResult AcquireInterruptibly(Deadline deadline = {}) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryAcquire() ? synchronization::WaitResult::kNotified
-                        : AcquireSlow(deadline, synchronization::Interruptible::kYes);
+  [[nodiscard]] bool Acquire(const std::chrono::duration<Rep, Period>& timeout) {
+    synchronization::BeginCancellationPoint();
+    return TryAcquire() || AcquireInTime(timeout);
   }
 
   // 0: does nothing.
@@ -138,8 +130,28 @@ class FiberSemaphore {
     return (word & kSole) != 0 ? reinterpret_cast<synchronization::SoleWaiter*>(word & ~(kQueued | kSole)) : nullptr;
   }
 
-  bool AcquireAsSole() noexcept;
+  friend struct synchronization::WaitAccess;
+  template <class Primitive>
+  friend class synchronization::QueueCase;
+
+  // For a selection, all three; EnterShared(): false: it need not wait.
+  bool TryShared() noexcept { return TryAcquire(); }
+  bool EnterShared(synchronization::Waiter* waiter) noexcept;
+  void LeaveShared(synchronization::Waiter* waiter) noexcept;
+  synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
+    return TryAcquire() ? synchronization::WaitResult::kNotified : AwaitUnit(deadline, interruptible);
+  }
+  bool AcquireInTime(Deadline deadline) {
+    return synchronization::CheckInterrupted(AwaitUnit(deadline, synchronization::Interruptible::kYes)) ==
+           synchronization::WaitResult::kNotified;
+  }
+  static bool Withdraw(synchronization::SoleWaiter* self, void* semaphore) noexcept;
+
+  synchronization::WaitResult AwaitUnit(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  synchronization::SoleWaiter::Result AcquireAsSole(synchronization::Interruptible interruptible) noexcept;
   synchronization::WaitResult AcquireSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  void ForgetQueueIfEmpty() noexcept WEFT_REQUIRES(queue_);
   void ReleaseToWaiters(std::ptrdiff_t units) noexcept;
   void ReleaseToQueue(std::ptrdiff_t units) noexcept;
 

@@ -7,12 +7,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <mutex>
 #include <new>
 #include <type_traits>
 
 #include "weft/base/check.h"
 #include "weft/base/process_exit.h"
 #include "weft/base/test_time.h"
+#include "weft/scheduling_group/cancel_fence.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
@@ -55,7 +57,8 @@ Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
   // Before anybody can claim: a claimer may unpark at once.
   if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
-  if (fiber_ != nullptr && interruptible == Interruptible::kYes) {
+  interruptible_ = interruptible == Interruptible::kYes && MayBeCancelled(fiber_);
+  if (interruptible_) {
     Begin(&fiber_->current_wait);
   } else {
     Begin(deadline.is_none() ? nullptr : &own_word_);
@@ -67,6 +70,15 @@ WaitResult Waiter::Await(Deadline deadline) noexcept {
 }
 
 WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
+  if (interruptible_) {
+    // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with HeavyCancelFence() in Cancel().
+    scheduling_group::LightCancelFence();
+    if (fiber_->cancel_word.pending() && Claim(WaitResult::kInterrupted)) {
+      scheduling_group::Unpark(fiber_);  // Ourselves: the park is over before it has begun.
+      scheduling_group::ParkPrepared(fiber_);
+      return WaitResult::kInterrupted;
+    }
+  }
   if (deadline.is_none()) {
     scheduling_group::ParkPrepared(fiber_);
     return result();
@@ -99,28 +111,67 @@ void Waiter::Wake() noexcept {
   if (fiber_ != nullptr) {
     scheduling_group::Unpark(fiber_);
   } else {
+    WakeOther();
+  }
+}
+
+void Waiter::WakeOther() noexcept {
+  if (target_ != nullptr) {
+    target_->wake(target_);
+  } else {
     parker_.Unpark();
   }
 }
 
-bool SoleWaiter::Await(bool (*publish)(SoleWaiter* self, void* argument) noexcept) noexcept {
+SoleWaiter::Result SoleWaiter::Await(const Place& place, Interruptible interruptible) noexcept {
   fiber_ = scheduling_group::CurrentFiber();
   if (fiber_ == nullptr) {
-    if (!publish(this, argument_)) return false;
+    if (!place.publish(this, argument_)) return Result::kNotPublished;
     parker_.Park();
-    return true;
+    return Result::kNotified;
   }
-  publish_ = publish;
-  published_ = true;
-  scheduling_group::ParkAndPublish(fiber_, &Publish, this);
-  return published_;
+  place_ = place;
+  result_ = Result::kNotified;
+  if (interruptible == Interruptible::kYes && MayBeCancelled(fiber_)) {
+    AwaitCancellably();
+  } else {
+    scheduling_group::ParkAndPublish(fiber_, &Publish, this);
+  }
+  return result_;
 }
 
 bool SoleWaiter::Publish(void* self) noexcept {
   auto* waiter = static_cast<SoleWaiter*>(self);
-  if (waiter->publish_(waiter, waiter->argument_)) return true;
-  waiter->published_ = false;  // The owner still has it alone.
+  if (waiter->place_.publish(waiter, waiter->argument_)) return true;
+  waiter->result_ = Result::kNotPublished;  // The owner still has it alone.
   return false;
+}
+
+void SoleWaiter::AwaitCancellably() noexcept {
+  if (fiber_->cancel_word.pending()) {
+    result_ = Result::kInterrupted;
+    return;
+  }
+  FiberEntity* const fiber = fiber_;
+  // release: a canceller finds the waiter complete. Pairs with the acquire in TakenWait::Of().
+  fiber->current_wait.store(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(this) | kTag),
+                            std::memory_order_release);
+  scheduling_group::ParkAndPublish(fiber, &PublishCancellably, this);
+  fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
+  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Cancel().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) {
+    fiber->cancel_word.lock();
+    fiber->cancel_word.unlock();
+  }
+}
+
+bool SoleWaiter::PublishCancellably(void* self) noexcept {
+  FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
+  if (!Publish(self)) return false;
+  // From here on *self may be gone, and the fiber another one.
+  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Cancel().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
+  return true;
 }
 
 void SoleWaiter::Wake() noexcept {
@@ -129,6 +180,49 @@ void SoleWaiter::Wake() noexcept {
   } else {
     parker_.Unpark();
   }
+}
+
+TakenWait TakenWait::Of(FiberEntity* fiber) noexcept {
+  TakenWait taken;
+  // acquire: a SoleWaiter. Pairs with the release in AwaitCancellably().
+  void* found = fiber->current_wait.load(std::memory_order_acquire);
+  while (found != nullptr) {
+    const auto address = reinterpret_cast<std::uintptr_t>(found);
+    if ((address & SoleWaiter::kTag) != 0) {
+      auto* const sole = reinterpret_cast<SoleWaiter*>(address & ~SoleWaiter::kTag);
+      if (!sole->place_.withdraw(sole, sole->argument_)) return taken;
+      sole->result_ = SoleWaiter::Result::kInterrupted;
+      taken.fiber_ = fiber;
+      taken.published_ = true;
+      return taken;
+    }
+    if (WaitNode::ClaimFound(&fiber->current_wait, &found, WaitResult::kInterrupted)) {
+      taken.fiber_ = fiber;
+      return taken;
+    }
+  }
+  return taken;
+}
+
+void TakenWait::Wake() const noexcept {
+  if (published_) {
+    scheduling_group::UnparkPublished(fiber_);
+  } else {
+    scheduling_group::Unpark(fiber_);
+  }
+}
+
+WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
+  TakenWait taken;
+  {
+    std::lock_guard guard(fiber->cancel_word);
+    if (!fiber->cancel_word.pending()) return;
+    // The canceller that has set kPending may not have come to its own fence yet (SW2). Under the lock: the mark that
+    // the caller has seen may have gone, and this may be another one.
+    scheduling_group::HeavyCancelFence();
+    taken = TakenWait::Of(fiber);
+  }
+  if (taken) taken.Wake();
 }
 
 WEFT_COLD void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept {
@@ -146,7 +240,7 @@ void WakeAll(WaitList* claimed) noexcept {
   // PopFront() touches the neighbours, which we still own.
   while (auto* waiter = static_cast<Waiter*>(claimed->PopFront())) {
     if (waiter->fiber_ == nullptr) {
-      waiter->parker_.Unpark();
+      waiter->WakeOther();
       continue;
     }
     fibers[count++] = waiter->fiber_;
@@ -163,24 +257,19 @@ void WakeAll(WaitList* claimed) noexcept {
   }
 }
 
-bool InterruptWait(FiberEntity* fiber) noexcept {
-  auto* waiter = static_cast<Waiter*>(WaitNode::ClaimFrom(&fiber->current_wait, WaitResult::kInterrupted));
-  if (waiter == nullptr) return false;
-  waiter->Wake();
-  return true;
-}
-
 namespace {
 
 // A loop of sleeps that are over at once lets others run, too.
-WaitResult SleepIsOver() noexcept {
+WaitResult SleepIsOver(Interruptible interruptible) noexcept {
   YieldFiberOrThread();
-  return WaitResult::kTimedOut;
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  const bool cancelled = interruptible == Interruptible::kYes && MayBeCancelled(self) && self->cancel_word.pending();
+  return cancelled ? WaitResult::kInterrupted : WaitResult::kTimedOut;
 }
 
 WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
-  // In no list: only its time-out and an interrupter can find it.
+  // In no list: only its time-out and a canceller can find it.
   waiter.Prepare(deadline, interruptible);
   return waiter.Await(deadline);
 }
@@ -188,11 +277,11 @@ WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
 }  // namespace
 
 WaitResult SleepUntil(Deadline deadline, Interruptible interruptible) noexcept {
-  return deadline.expired() ? SleepIsOver() : Sleep(deadline, interruptible);
+  return deadline.expired() ? SleepIsOver(interruptible) : Sleep(deadline, interruptible);
 }
 
 WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept {
-  return duration.count() <= 0 ? SleepIsOver() : Sleep(Deadline(duration), interruptible);
+  return duration.count() <= 0 ? SleepIsOver(interruptible) : Sleep(Deadline(duration), interruptible);
 }
 
 void YieldFiberOrThread() noexcept {
@@ -216,12 +305,9 @@ WaitResult WaitQueue::Wait(Waiter* waiter, Deadline deadline, Interruptible inte
 WaitResult WaitQueue::Await(Waiter* waiter, Deadline deadline) noexcept {
   const WaitResult result = waiter->Await(deadline);
   if (result == WaitResult::kNotified) return result;
-  base::SpinLockGuard guard(lock_);
-  if (waiter->linked()) {
-    waiters_.Remove(waiter);
-  } else {
-    --passed_over_;  // WQ5
-  }
+  lock();
+  LeaveUnnotified(waiter);
+  unlock();
   return result;
 }
 

@@ -51,24 +51,38 @@
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/park.h"
 #include "weft/sync/wait_state.h"
 
 namespace weft::synchronization {
 
 using scheduling_group::FiberEntity;
 
-// Whether InterruptWait() may end a wait.
+// Whether a wait is a cancellation point.
 enum class Interruptible : bool { kNo, kYes };
+
+// The calling fiber, nullptr: a thread. Whether its waits that are cancellation points can be cancelled at this moment:
+// it is inside a cancel scope, and its stack is not being unwound. Nothing but a load for fibers outside of scopes.
+inline bool MayBeCancelled(const FiberEntity* self) noexcept {
+  return self != nullptr && self->cancel_word.scoped() && !scheduling_group::IsUnwinding();
+}
 
 // For the destructor of a primitive for which somebody waits, who would wait for ever, or touch what is no more: ends
 // the process with a message that names both. `waiter`: nullptr for a thread. Returns if the process ends anyhow
 // (process_exit.h).
 void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
 
+// What a waker wakes instead of a fiber or a thread: one that waits for several things (selection.h).
+struct WakeTarget {
+  void (*wake)(WakeTarget* self) noexcept;
+};
+
 // A fiber or thread that waits. Lives on its stack, for one wait at a time.
 class Waiter : public WaitNode {
  public:
   Waiter() noexcept;  // The calling fiber or thread.
+  // One of several waits: the wake goes to `target`.
+  explicit Waiter(WakeTarget* target) noexcept : fiber_(nullptr), target_(target) {}
 
   // The owner, holding the lock that guards the list, before it enters it. From here on it must call Await().
   void Prepare(Deadline deadline, Interruptible interruptible) noexcept;
@@ -96,50 +110,105 @@ class Waiter : public WaitNode {
   WaitResult AwaitFiber(Deadline deadline) noexcept;
   WaitResult AwaitThread(Deadline deadline) noexcept;
 
-  FiberEntity* const fiber_;  // nullptr: a thread
+  void WakeOther() noexcept;
+
+  FiberEntity* const fiber_;  // nullptr: a thread, or a target
+  WakeTarget* const target_ = nullptr;
+  bool interruptible_ = false;
   DecisionWord own_word_{nullptr};
   base::Parker parker_;  // a thread's parker
 };
 
 // A fiber or thread that waits as long as it takes, in no list: for a primitive that has a place for one. It costs a
 // fiber two read-modify-writes and a hundred instructions less than a Waiter (ParkAndPublish() in park.h).
+//
+// The place decides: who takes the waiter out of it, by an exchange, has ended the wait. A canceller does so by
+// `withdraw`, so a wait that can be cancelled costs its notifier nothing. The canceller must find the place, though,
+// while the primitive is still there:
+//
+//   waiter                                   canceller (cancel_node.h)
+//   ------                                   -------------------------
+//   current_wait = this, tagged              kPending is set
+//   leaves its stack, `publish`              HeavyCancelFence
+//   LightFence                               locks the cancel word
+//   kPending?  EndPendingWait()              reads current_wait; withdraw; unlocks; wakes
+//   ... is woken
+//   current_wait = null
+//   LightCancelFence
+//   kPending?  locks the cancel word, unlocks it
+//
+// Invariants
+//   SW1  A cancellation is not missed: kPending is set before `withdraw` looks at the place; the waiter enters the
+//        place before it looks at kPending. Of the two fences one comes first.
+//   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, the waiter does
+//        not return from Await(): it has not set current_wait to null before that fence, hence sees kPending, and
+//        waits for the lock.
 class SoleWaiter {
  public:
-  // `argument`: for `publish`.
+  enum class Result : std::uint8_t { kNotPublished, kNotified, kInterrupted };
+
+  // Both with the `argument` given here. They run where the waiter's own code does not, and neither block nor switch.
+  struct Place {
+    // Puts it into its place, by a release after which it touches it no more, and says true; or says false.
+    bool (*publish)(SoleWaiter* self, void* argument) noexcept;
+    // Takes it out again, by an acquire; false: it is not there.
+    bool (*withdraw)(SoleWaiter* self, void* argument) noexcept;
+  };
+
   explicit SoleWaiter(void* argument) noexcept : argument_(argument) {}
   SoleWaiter(const SoleWaiter&) = delete;
   SoleWaiter& operator=(const SoleWaiter&) = delete;
 
-  // The owner, holding no lock. `publish` puts it into its place, by a release after which it touches it no more, and
-  // says true; this returns true when it was woken. Or publish says false, and so does this. publish runs on another
-  // stack, and neither blocks nor switches.
-  [[nodiscard]] bool Await(bool (*publish)(SoleWaiter* self, void* argument) noexcept) noexcept;
+  // The owner, holding no lock. kNotPublished: `publish` said false.
+  [[nodiscard]] Result Await(const Place& place, Interruptible interruptible) noexcept;
 
-  // Who took it out of its place, by an acquire; holding no lock. Its last touch of the waiter.
+  // The thread that took it out of its place, by an acquire; holding no lock. Its last touch of the waiter.
   void Wake() noexcept;
 
   FiberEntity* fiber() const noexcept { return fiber_; }
 
  private:
+  friend class TakenWait;
+
+  static constexpr std::uintptr_t kTag = 1;  // of current_wait
+
   static bool Publish(void* self) noexcept;
+  static bool PublishCancellably(void* self) noexcept;
+  void AwaitCancellably() noexcept;
 
   FiberEntity* fiber_;  // nullptr: a thread; this and all but the argument: by Await()
   void* const argument_;
-  bool (*publish_)(SoleWaiter* self, void* argument) noexcept;
-  bool published_;
+  Place place_;
+  Result result_;
   base::Parker parker_;  // a thread's parker
 };
 
 // Any thread, holding no lock: wakes all, in order, with one wake-up pass for the fibers among them. Empties the list.
 void WakeAll(WaitList* claimed) noexcept;
 
-// Any thread. Ends the interruptible wait in which the fiber is, with kInterrupted; false: it is in none. The caller
-// sees to it that the fiber has not ended (its memory may have become another fiber). Mutexes are not interruptible. A
-// wait that begins right after the call is not ended: who cancels first sets a flag that waits look at, then calls
-// this.
-bool InterruptWait(FiberEntity* fiber) noexcept;
+// The wait of a fiber that a canceller has ended: its result is kInterrupted. The fiber must be woken, once.
+class TakenWait {
+ public:
+  // Any thread, holding the lock of fiber->cancel_word; kPending is set there, and HeavyCancelFence() came after that.
+  // If the fiber is in a wait that can be cancelled, and nobody has ended it yet, this ends it.
+  static TakenWait Of(FiberEntity* fiber) noexcept;
 
-// Waits for nothing but the deadline (kTimedOut) or an interruption. Fiber or thread; switches.
+  explicit operator bool() const noexcept { return fiber_ != nullptr; }
+  // Woken by scheduling_group::UnparkPublished(), not Unpark().
+  bool published() const noexcept { return published_; }
+  // Any thread, holding no lock but those of cancel words.
+  void Wake() const noexcept;
+
+ private:
+  FiberEntity* fiber_ = nullptr;
+  bool published_ = false;
+};
+
+// Any thread, holding no lock. Ends the cancellable wait of a fiber whose kPending has been seen. The fiber may have
+// been woken meanwhile, and even be another one by now.
+void EndPendingWait(FiberEntity* fiber) noexcept;
+
+// Waits for nothing but the deadline (kTimedOut) or a cancellation (kInterrupted). Fiber or thread; switches.
 WaitResult SleepUntil(Deadline deadline, Interruptible interruptible) noexcept;
 // The same for a time from now; reads the clock once. Zero or less: a yield.
 WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept;
@@ -186,6 +255,18 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
     waiters_.PushBack(waiter);
   }
   [[nodiscard]] WaitResult Await(Waiter* waiter, Deadline deadline) noexcept WEFT_EXCLUDES(this);
+
+  // One of several waits (selection.h), which has begun. LeaveUnnotified() must follow, unless it was notified.
+  void EnqueueShared(Waiter* waiter) noexcept WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    waiters_.PushBack(waiter);
+  }
+  void LeaveUnnotified(Waiter* waiter) noexcept WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (waiter->linked()) {
+      waiters_.Remove(waiter);
+    } else {
+      --passed_over_;  // WQ5
+    }
+  }
 
   // --- The waking side ---
 

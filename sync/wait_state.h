@@ -8,13 +8,13 @@
 // own.
 //
 // A WaitNode is one wait: it stands on the waiter's stack, in the list of the primitive it waits for. Up to three may
-// want to end it: a notifier, its time-out, an interruption. They settle it by one read-modify-write on the decision
+// want to end it: a notifier, its time-out, a cancellation. They settle it by one read-modify-write on the decision
 // word, which holds the node's address as long as the wait is undecided:
 //
 //                Begin                 Claim(kNotified)      notifier, holding the lock of the list
 //      no wait --------> undecided --- ClaimUnseen(word)     time-out of a fiber: TimerWorker
 //         ^              word = node   Claim(kTimedOut)      time-out of a thread: itself
-//         |                  |         ClaimFrom(word, ...)  interrupter: knows only where the word is
+//         |                  |         ClaimFound(word, ...) canceller: knows only where the word is
 //         |                  |
 //         |                  | the winner writes the result
 //         |                  v
@@ -25,7 +25,7 @@
 //      owner                  always; but it returns from its wait only as WS5 says
 //      notifier               while it holds the list's lock and the node is in the list; after winning, until its wake
 //      time-out               never: it has copied what it needs, and the owner disarms it before it returns
-//      interrupter            only after winning, until its wake. Before, it touches nothing but the word
+//      canceller              only after winning, until its wake. Before, it touches nothing but the word
 //
 // Invariants
 //   WS1  Of all claims on one wait exactly one succeeds.
@@ -40,12 +40,14 @@
 //   WS6  A wait that only a notifier can end has no decision word: being in the list, under the lock, is the decision.
 //   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable
 //        hands its waiters on to the mutex). Who takes it out of there has won it; the former contenders go on failing.
+//   WS8  The nodes of a selection share a word, which holds the selection's address. Only Claim() and the selection
+//        claim it: it is never a current_wait, and no time-out knows it.
 //
-// The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that an
-// interrupter may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
+// The decision word of an interruptible wait is FiberEntity::current_wait: its memory outlives the node, so that a
+// canceller may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
 // is again the fiber's present wait. Other waits that need a word have it in the Waiter.
 //
-// Rejected: a state word in the node for the interrupter too (it would need the node to stay, hence a hazard pointer or
+// Rejected: a state word in the node for the canceller too (it would need the node to stay, hence a hazard pointer or
 // a count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would have to take it,
 // and the primitive may be gone by then: the notifier's waiter returns and destroys it while the timer of another
 // waiter of the same notification has not been disarmed yet).
@@ -77,15 +79,25 @@ class WaitNode {
     result_ = WaitResult::kNotified;
     handed_on_ = false;
     word_ = word;
-    // release: an interrupter finds the node complete. Pairs with the acquire in ClaimFrom().
+    token_ = this;
+    // release: a canceller finds the node complete. Pairs with the acquire in ClaimFound().
     if (word != nullptr) word->store(this, std::memory_order_release);
+  }
+
+  // The same for one of several nodes of which the first that is notified decides for all: they share a word, which
+  // holds `token` as long as they are undecided. Its owner has written that (selection.h).
+  void BeginShared(DecisionWord* word, void* token) noexcept {
+    result_ = WaitResult::kTimedOut;
+    handed_on_ = false;
+    word_ = word;
+    token_ = token;
   }
 
   // One who would end the wait and may touch the node (see the table). True: it is decided so, and the caller must wake
   // the owner. False: somebody else has decided it; the caller forgets the node.
   [[nodiscard]] bool Claim(WaitResult how) noexcept {
     if (word_ == nullptr) return true;  // WS6: the caller is a notifier and holds the lock.
-    void* undecided = this;
+    void* undecided = token_;
     // acquire: what the owner and the list's lock holders wrote to the node, for the time-out, which holds no such
     // lock; pairs with the release in Begin(). relaxed on failure: the node is not looked at any more.
     if (!word_->compare_exchange_strong(undecided, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -102,26 +114,24 @@ class WaitNode {
     return word->compare_exchange_strong(undecided, nullptr, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
-  // One who knows only the word. The node it decided, whose owner the caller must wake; nullptr: there is no wait to
-  // end.
-  [[nodiscard]] static WaitNode* ClaimFrom(DecisionWord* word, WaitResult how) noexcept {
-    void* node = word->load(std::memory_order_relaxed);  // Only to be compared; the exchange makes it ours.
+  // A canceller, which knows only the word, and has read `*found` there: not null, and a node. True: it is decided, and
+  // the caller must wake the node's owner. False: read anew.
+  [[nodiscard]] static bool ClaimFound(DecisionWord* word, void** found, WaitResult how) noexcept {
+    void* const node = *found;
     // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means
-    // that this wait was decided, or even that the next one has begun: which is then the one to end.
-    while (node != nullptr &&
-           !word->compare_exchange_weak(node, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
-    }
-    if (node == nullptr) return nullptr;
-    auto* claimed = static_cast<WaitNode*>(node);
-    claimed->result_ = how;
-    return claimed;
+    // that this wait was decided, or even that the next one has begun: which is then the one to end. acquire there,
+    // too: that may be a SoleWaiter's (wait_queue.h).
+    if (!word->compare_exchange_weak(*found, nullptr, std::memory_order_acquire, std::memory_order_acquire))
+      return false;
+    static_cast<WaitNode*>(node)->result_ = how;
+    return true;
   }
 
   // The owner, or a claimer about to take up its claim: whether it has been decided. Only a hint while others may
   // claim.
   bool decided() const noexcept {
     // relaxed: whoever sees true still waits for the wake, which carries everything.
-    return word_ != nullptr && word_->load(std::memory_order_relaxed) != this;
+    return word_ != nullptr && word_->load(std::memory_order_relaxed) != token_;
   }
 
   // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a further claim
@@ -143,6 +153,7 @@ class WaitNode {
   WaitNode* next_ = nullptr;
   WaitNode* prev_ = nullptr;
   DecisionWord* word_ = nullptr;
+  void* token_ = nullptr;  // what the word holds while this is undecided
   WaitResult result_ = WaitResult::kNotified;
   bool handed_on_ = false;  // Guarded by the lock of the list.
 };
@@ -158,6 +169,18 @@ class WaitList {
   WaitList& operator=(const WaitList&) = delete;
 
   bool empty() const noexcept { return first() == nullptr; }
+
+  // Whether there is a wait that does not share `word`.
+  bool HasOtherThan(const WaitNode::DecisionWord* word) const noexcept {
+    const WaitNode* const front = first();
+    if (front == nullptr) return false;
+    const WaitNode* node = front;
+    do {
+      if (node->word() != word) return true;
+      node = node->next_;
+    } while (node != front);
+    return false;
+  }
 
   // Any thread. "True" is reliable for a caller that is ordered after all enqueuers it cares for by other means.
   bool empty_hint() const noexcept { return first() == nullptr; }

@@ -9,7 +9,7 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${pref
 
 # Headers are where the documentation says, and nothing but headers.
 foreach(header weft.h version.h base/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
-               interop/grpc_server.h)
+               interop/grpc_server.h interop/use_fiber.h interop/coroutine.h)
   if(NOT EXISTS "${prefix}/include/weft/${header}")
     message(FATAL_ERROR "weft/${header} is not installed")
   endif()

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Alarm: how the timer thread sleeps until something is due, without missing what becomes due earlier meanwhile.
+// Alarm: the timer thread sleeps until the next timer is due, and misses no earlier one that is armed meanwhile.
 //
 //   timer thread: Sleep()                        any thread: arms a timer, then Announce(tick)
 //   ---------------------                        ---------------------------------------------
@@ -20,12 +20,14 @@
 //        kAwake. The others read kAwake from that write, hence their fences precede the timer thread's next
 //        publication, and AL1 covers them.
 //   AL3  An armer whose timer is due after `until` costs the thread nothing, and itself one fence and one load.
+//   AL5  A thread that sleeps elsewhere (SleepElsewhere() to WakeUp()) is woken by its `end`, instead of its parker, as
+//        often as AL2 says. A call that comes late must be harmless.
 //   AL4  With nothing to wait for the thread sleeps for good: no periodic wake-up.
-// Sleep(): the timer thread. Announce(): any thread, after it published what it announces.
+// Sleep(), SleepElsewhere(), WakeUp(): the timer thread. Announce(): any thread, after it published what it announces.
 //
 // Checked for all interleavings in tests/timer/alarm_model.cc.
-// Rejected: an unconditional unpark by each armer (a futex call per sleep; a sleeping thread that is woken 100,000
-// times by 100,000 sleepers); a mutex and a condition variable (the armer may have to wait for the timer thread).
+// Rejected: an unconditional unpark by each armer (a futex call per sleep; 100,000 sleepers wake the thread 100,000
+// times); a mutex and a condition variable (the armer may have to wait for the timer thread).
 #ifndef WEFT_TIMER_ALARM_H_
 #define WEFT_TIMER_ALARM_H_
 
@@ -37,8 +39,8 @@ namespace weft::timer {
 
 class Alarm {
  public:
-  // `look()` returns the tick of what is due first, kNever if there is nothing. Returns when that tick has begun, or
-  // something was announced that is due earlier; sometimes without a reason.
+  // `look()` returns the first tick at which something is due, kNever if nothing is. Sleep() returns when that tick has
+  // begun, when an earlier one was announced, and sometimes spuriously.
   template <class Look>
   void Sleep(Look&& look) noexcept {
     const Tick until = look();
@@ -57,25 +59,49 @@ class Alarm {
     sleeping_until_.store(kAwake, std::memory_order_relaxed);
   }
 
+  // For a thread that sleeps in a way of its own until the tick that this returns, the first of `look`, or until
+  // end(argument) is called, which ends such a sleep (SleepsElsewhere()). It calls WakeUp() afterwards.
+  template <class Look>
+  Tick SleepElsewhere(Look&& look) noexcept {
+    sleeping_until_.store(look(), std::memory_order_relaxed);  // relaxed: as in Sleep().
+    base::ThreadFence(std::memory_order_seq_cst);              // StoreLoad (AL1). Pairs with the fence in Announce().
+    return look();
+  }
+  void WakeUp() noexcept { sleeping_until_.store(kAwake, std::memory_order_relaxed); }  // relaxed: as in Sleep().
+
+  // While nobody sleeps or announces. `end` is the same for all threads of this alarm that sleep so, and may be called
+  // until the process ends. argument: nullptr: the thread sleeps here.
+  void SleepsElsewhere(void (*end)(void* argument) noexcept, void* argument) noexcept {
+    if (end_ == nullptr) end_ = end;
+    elsewhere_.store(argument, std::memory_order_release);  // end_. Pairs with the acquire in Announce().
+  }
+
   void Announce(Tick tick) noexcept {
     // StoreLoad (AL1). Pairs with the fence in Sleep().
     base::ThreadFence(std::memory_order_seq_cst);
     Tick until = sleeping_until_.load(std::memory_order_relaxed);  // The fence orders it.
     while (tick < until) {
-      // relaxed: what we announce is guarded by its shard's lock. The claim must only be unique (AL2).
+      // relaxed: the timer is guarded by its shard's lock. The claim only has to be unique (AL2).
       if (sleeping_until_.compare_exchange_weak(until, kAwake, std::memory_order_relaxed, std::memory_order_relaxed)) {
-        parker_.Unpark();
+        // acquire: pairs with the release in SleepsElsewhere().
+        if (void* const elsewhere = elsewhere_.load(std::memory_order_acquire)) {
+          end_(elsewhere);  // AL5
+        } else {
+          parker_.Unpark();
+        }
         return;
       }
     }
   }
 
  private:
-  // Before every tick that can be announced: nobody needs to wake the thread.
+  // Before every tick that can be announced, so no armer wakes the thread.
   static constexpr Tick kAwake = 0;
 
   base::Atomic<Tick> sleeping_until_{kAwake};
   base::Parker parker_;
+  void (*end_)(void* argument) noexcept = nullptr;
+  base::Atomic<void*> elsewhere_{nullptr};
 };
 
 }  // namespace weft::timer

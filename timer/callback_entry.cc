@@ -17,8 +17,8 @@ namespace {
 using scheduling_group::CurrentFiber;
 using scheduling_group::FiberEntity;
 
-// A fiber or thread, on its stack, that waits for the end of a timer. `next` links the list that begins at the entry's
-// `prev`.
+// A fiber or thread that waits for the end of a timer. It lies on the waiter's stack; `next` links the list that begins
+// at the entry's `prev`.
 struct EndWaiter : TimerLink {
   FiberEntity* fiber = nullptr;  // nullptr: a thread, which sleeps on `parker`
   base::Parker parker;
@@ -27,7 +27,7 @@ struct EndWaiter : TimerLink {
 void WakeAll(TimerLink* waiters) {
   while (waiters != nullptr) {
     auto* waiter = static_cast<EndWaiter*>(waiters);
-    waiters = waiter->next;  // Read before the waiter may go.
+    waiters = waiter->next;  // Read before the waiter may return.
     if (waiter->fiber != nullptr) {
       Unpark(waiter->fiber);
     } else {
@@ -75,7 +75,7 @@ void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) 
   EndWaiter waiter;
   waiter.fiber = CurrentFiber();
   waiter.next = entry->prev;
-  // In either order: the thread that wakes us has had the lock after us.
+  // The order does not matter: the thread that wakes us takes the lock after us.
   if (waiter.fiber != nullptr) PrepareToPark(waiter.fiber);
   entry->prev = &waiter;
   shard->lock.unlock();

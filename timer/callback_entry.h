@@ -3,15 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// The life of a TimerEntry: reading and changing its state (timer_entry.h), its end, and waiting for that.
+// The life of a TimerEntry: reading and changing its state (timer_entry.h), ending it, and waiting for the end.
 //
 // Setters and killers (callback_timer.h) and the timer's run (callback_runner.h) share these.
 //
 // Invariant
-//   CB1  A callback is destroyed exactly once, in EndEntry(): after its last run, by the killer, or when the runtime
-//        stops.
-// The entry's shard is locked wherever a function does not say otherwise. Callbacks and their destructors run without
-// any lock of ours.
+//   CB1  EndEntry() destroys a callback exactly once: after its last run, for the killer, or when the runtime stops.
+// Functions are called with the entry's shard locked, unless they say otherwise. Callbacks and their destructors run
+// without any of these locks.
 #ifndef WEFT_TIMER_CALLBACK_ENTRY_H_
 #define WEFT_TIMER_CALLBACK_ENTRY_H_
 
@@ -29,8 +28,8 @@
 
 namespace weft::timer {
 
-// How timers inherit the execution context of the fiber that sets them. Set once by the fiber layer before the first
-// timer.
+// Let timers inherit the execution context of the fiber that sets them. The fiber layer sets them once, before the
+// first timer.
 struct ExecutionContextHooks {
   void* (*add_reference)(void* context) = nullptr;  // returns `context`
   void (*release)(void* context) = nullptr;
@@ -40,8 +39,8 @@ extern ExecutionContextHooks execution_context_hooks;
 // The name of a callback's type, from `phrase_with_name`. Without a lock.
 std::string_view NameOf(const CallbackType& type) noexcept;
 
-// Something that no other fiber, and no other thread outside of fibers, has: TimerEntry::tick of who runs the callback.
-// Without a lock.
+// A number that no other fiber has, nor another thread outside of fibers. TimerEntry::tick holds that of the fiber or
+// thread that runs the callback. Without a lock.
 WEFT_TLS_ACCESSOR Tick Myself() noexcept;
 
 inline TimerEntry::State StateOf(std::uint64_t word) noexcept {
@@ -66,11 +65,11 @@ inline void SetKilled(TimerEntry* entry) noexcept {
   entry->word.store(WordOf(entry) | TimerEntry::kKilled, std::memory_order_relaxed);
 }
 
-// Ends a timer that is in no queue: destroys its callback, frees its memory, wakes those that wait for that. Drops the
-// lock.
+// Ends a timer that is in no queue: destroys its callback, frees its memory, and wakes the waiters for its end. Drops
+// the lock.
 void EndEntry(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock);
 
-// Sleeps until `entry`, which is in somebody's hand, has ended. Drops the lock.
+// Sleeps until `entry`, which a fiber or thread holds, has ended. Drops the lock.
 void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock);
 
 }  // namespace weft::timer

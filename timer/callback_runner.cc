@@ -24,7 +24,7 @@ Tick TickOfNanoseconds(std::int64_t ns) noexcept {
   return TickOfDeadline(base::Clock::TimePoint(std::chrono::nanoseconds(ns)));
 }
 
-// Its fiber has begun, or the timer thread is about to run it.
+// In the timer's fiber, or on the timer thread.
 void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
@@ -37,7 +37,7 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   entry->type->invoke(entry->callable(), id);
 
   shard->lock.lock();
-  // The shard may be closed by now: then DropCallbackTimers() has killed this timer, or will take it out of the queue.
+  // If the shard has been closed, DropCallbackTimers() has killed this timer, or will take it out of the queue.
   if ((WordOf(entry) & (TimerEntry::kPeriodic | TimerEntry::kKilled)) != TimerEntry::kPeriodic)
     return EndEntry(shard, entry);
   WideTimerEntry* periodic = Wide(entry);
@@ -49,7 +49,7 @@ void RunCallback(TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   if (announce) shard->Announce(tick);
 }
 
-// No fiber was started for it, or its fiber was dropped before it ran.
+// After no fiber was started for it, or its fiber was dropped before it ran.
 void FireAgain(TimerEntry* entry, Tick tick) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerShard* shard = ShardOf(entry);
   shard->lock.lock();
@@ -79,7 +79,7 @@ void LogRefusal(Refusal refusal, const SchedulingGroup* group) noexcept {
   }
 }
 
-// What a timer's fiber runs. It settles the entry even if the fiber is dropped.
+// The callable of a timer's fiber. If the fiber is dropped it arms the timer again.
 class CallbackRun {
  public:
   explicit CallbackRun(TimerEntry* entry) noexcept : entry_(entry) {}
@@ -88,7 +88,7 @@ class CallbackRun {
     if (entry_ != nullptr) FireAgain(entry_, TickOfDeadline(ShardOf(entry_)->now() + RetryPace::kShortestDelay));
   }
   void operator()() noexcept { RunCallback(std::exchange(entry_, nullptr)); }
-  // It was not given to a fiber.
+  // No fiber has taken it.
   void Release() noexcept { entry_ = nullptr; }
 
  private:
@@ -98,7 +98,7 @@ class CallbackRun {
 // nullptr: no memory; the entry is still the caller's.
 FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
   scheduling_group::StartOptions options;
-  // The entry is ours, kFiring: nobody else writes this flag or the context.
+  // We hold the entry (kFiring): no one else writes this flag or the context.
   if ((WordOf(entry) & TimerEntry::kHasContext) != 0) {
     options.execution_context = execution_context_hooks.add_reference(Wide(entry)->execution_context);
   }

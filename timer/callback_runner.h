@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// CallbackRunner: the run of a callback timer, from the moment it is due until it is armed again or has ended. One for
-// each timer thread.
+// CallbackRunner: runs callback timers, from when they are due until they are armed again or have ended. Each timer
+// thread has one.
 //
 //   FireCallback   under the shard's lock: kArmed -> kFiring; the entry goes into the batch of the timer thread
 //   RunDue         the batch, when the lock has been dropped: starts a fiber for each callback, or runs it on the timer
@@ -12,13 +12,13 @@
 //   the fiber      kFiring -> kRunning; runs the callable where it lies; then ends the entry or arms it again
 //
 // Invariants
-//   CB2  Once KillCallbackTimer() has returned, no run of the callback begins: a run begins by a transition under the
-//        lock, and so does the killing.
-//   CB3  A periodic timer is armed for its next run after the end of the last one: runs never overlap, what was missed
-//        is skipped, and the rhythm is that of the first expiry.
-//   CB4  The timer thread never waits for room in a run queue, nor does a callback that runs there: a fiber that it
-//        starts while the queue is full goes into the overflow list (thread_may_wait.h). A timer for whose fiber there
-//        is no room, or no memory, is armed again for a little later (RetryPace); it is never lost.
+//   CB2  Once KillCallbackTimer() has returned, no run of the callback begins: runs begin, and timers are killed, by
+//        transitions under the lock.
+//   CB3  A periodic timer is armed again after the end of a run. So runs never overlap, missed runs are skipped, and
+//        the rhythm remains that of the first expiry.
+//   CB4  Neither the timer thread nor a callback on it waits for room in a run queue: fibers that a callback starts
+//        while the queue is full go into the overflow list (thread_may_wait.h). A timer for whose fiber there is no
+//        room or memory is armed again for a little later (RetryPace); it is never lost.
 #ifndef WEFT_TIMER_CALLBACK_RUNNER_H_
 #define WEFT_TIMER_CALLBACK_RUNNER_H_
 
@@ -40,16 +40,16 @@ void FireCallback(TimerNode* node, FireContext* context);
 
 class CallbackRunner {
  public:
-  // Fibers are started in `group`; nullptr: no timer needs one.
+  // Fibers start in `group`; nullptr: no timer needs one.
   explicit CallbackRunner(scheduling_group::SchedulingGroup* group) : group_(group) {}
   CallbackRunner(const CallbackRunner&) = delete;
   CallbackRunner& operator=(const CallbackRunner&) = delete;
 
-  // The timer thread, without a lock: runs what is to run there, starts fibers for the others.
+  // The timer thread, without a lock: runs the callbacks that belong on this thread, and starts fibers for the others.
   void RunDue(TimerEntry* const* entries, std::size_t count);
 
-  // Any thread. The type of the callback that runs on the timer thread now; nullptr: none does. relaxed: for a log
-  // line; what it points to is constant.
+  // Any thread. The type of the callback that runs on the timer thread now; nullptr: none. relaxed: for a log line, and
+  // it points to a constant.
   const CallbackType* running() const noexcept { return running_.load(std::memory_order_relaxed); }
 
  private:
@@ -58,11 +58,11 @@ class CallbackRunner {
   std::atomic<const CallbackType*> running_{nullptr};
 };
 
-// The moment of a periodic timer's next run: the first after now, and after `expires_ns`, in its rhythm. Saturates: the
-// last of all time points is never. `interval_ns` is above zero.
+// The time of a periodic timer's next run: the first in its rhythm after now and after `expires_ns`. Saturates; the
+// last time point never comes. `interval_ns` is above zero.
 std::int64_t NextExpiry(std::int64_t expires_ns, std::int64_t interval_ns, base::Clock::TimePoint now) noexcept;
 
-// Fibers that were refused since the process began. Statistics.
+// Statistics: fibers refused since the process began.
 std::uint64_t RefusedCallbackFibers() noexcept;
 
 }  // namespace weft::timer

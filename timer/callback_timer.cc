@@ -25,11 +25,11 @@ EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
   return fits ? EntryWidth::kNarrow : EntryWidth::kWide;
 }
 
-// The entry with this id, its shard locked; nullptr, and no lock, if it is gone.
+// The entry with this id, with its shard locked. nullptr, without a lock: the timer has ended.
 TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = TimerSlab::Find(id);
-  // relaxed: a check that saves the lock. The id was made after the generation it is compared with, and brought that
-  // with it when it was passed to us.
+  // relaxed: a check that saves the lock. The id was made after its generation was stored, so passing us the id made
+  // that visible.
   if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
     return nullptr;
   }
@@ -46,7 +46,7 @@ void* ContextToInherit(const WorkerBase* caller) {
   return caller->current->execution_context;
 }
 
-// Under the lock. nullptr: closed, or no memory.
+// Under the lock. nullptr: the shard is closed, or there is no memory.
 TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->lock) {
   TimerSlab& slab = shard->slab(width);
   while (WEFT_LIKELY(shard->open_to_callbacks())) {
@@ -69,7 +69,7 @@ TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->l
   return nullptr;
 }
 
-// A complete entry becomes kArmed or kCreated. Returns its id.
+// Makes a complete entry kArmed or kCreated. Returns its id.
 std::uint64_t Place(TimerShard* shard, TimerEntry* entry, Tick tick, bool enable) WEFT_RELEASE(shard->lock) {
   const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
   bool announce = false;
@@ -122,7 +122,7 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
   entry->word.store(WordOf(entry) | flags | TimerEntry::kEnding, std::memory_order_relaxed);
   if (WEFT_LIKELY(type->moved_by_copying)) {
     if (WEFT_LIKELY(type->size == sizeof(void*))) {
-      std::memcpy(entry->callable(), callable, sizeof(void*));  // By far the most frequent size: no call.
+      std::memcpy(entry->callable(), callable, sizeof(void*));  // By far the most frequent size, without a call.
     } else {
       std::memcpy(entry->callable(), callable, type->size);
     }
@@ -140,8 +140,8 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
 
 enum class Killed { kAtOnce, kLater, kNothingToKill };
 
-// Kills what FindAndLock() found. kAtOnce: it is gone and the lock was dropped. Otherwise the fiber or thread that
-// works on it will end it.
+// Kills what FindAndLock() found. kAtOnce: it has ended, and the lock was dropped. Otherwise the fiber or thread that
+// holds it will end it.
 Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint64_t word = WordOf(entry);
   const bool killed_before = (word & TimerEntry::kKilled) != 0;

@@ -7,33 +7,30 @@
 //   std::uint64_t tick = weft::SetFiberTimer(1s, 100ms, [](std::uint64_t id) { ... });     // again and again
 //   weft::KillFiberTimer(tick);
 //
-// Everything here may be called from any thread, fiber or not, and from callbacks, while the runtime is running. `at`
-// says when, as a duration from now or a time point of any clock (base/deadline.h); a callback is `void()` or
-// `void(std::uint64_t id)`.
+// Any thread, fiber or not, and callbacks may call everything here while the runtime runs. `at` is a duration from now
+// or a time point of any clock (base/deadline.h); a callback is `void()` or `void(std::uint64_t id)`.
 //
-// When. Never before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling group (of some
-// group, if the setter is a plain thread), which inherits the FiberExecutionContext of the fiber that set it (that of a
-// plain thread is not inherited). If no fiber can be started for it, because the run queue is full or memory is
-// exhausted, the timer tries again: after 1 ms at first, after a second at most if many wait. A callback of
-// CreateFiberTimer runs on the thread of the timers itself: it gets there sooner, must be short, and may not wait for
-// anything. A fiber that it starts is taken even if the run queue is full.
+// When. A timer never fires before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling
+// group (of some group, if the setter is a plain thread). It inherits the FiberExecutionContext of the fiber that set
+// it, but not that of a plain thread. If no fiber can be started, because the run queue is full or memory is exhausted,
+// the timer tries again after 1 ms, and after at most a second if many wait. A callback of CreateFiberTimer runs on the
+// timer thread: it runs sooner, must be short, and may not wait for anything. A fiber that it starts is accepted even
+// if the run queue is full.
 //
 // Periodic timers fire at `at`, at + interval, ... (a duration of 0 or below: now, now + interval, ...). Runs of one
-// timer never overlap: it is armed again when the callback has returned, and what was missed by then is skipped, not
-// caught up.
+// timer never overlap: it is armed again when the callback has returned, and skips the runs missed by then.
 //
-// Ids. A timer that fired for the last time or was killed is gone, with its memory and its callback; its id is never
-// given to another timer. Using an id that is gone is harmless. Nobody has to kill or detach a timer: it frees itself.
+// Ids. A timer that fired for the last time or was killed frees its memory and its callback; it need not be killed or
+// detached. Its id is never given to another timer, and using it later is harmless.
 //
-// KillFiberTimer(id): no run of the callback begins any more once it has returned. It does not wait for one that is
-// under way: the callback of a timer may kill the timer itself, and who holds a lock that the callback takes may kill
-// it, too. When what the callback uses is about to be destroyed, use KillFiberTimerAndWait(id), which returns when the
-// callback has been destroyed.
+// KillFiberTimer(id): once it has returned, no run of the callback begins. It does not wait for a run under way, so a
+// callback may kill its own timer, and the holder of a lock that the callback takes may kill it too. Before you destroy
+// what the callback uses, call KillFiberTimerAndWait(id), which returns when the callback has been destroyed.
 //
-// Cost. Setting one takes about 20 ns, killing it 15 (bench/timer/timer_benchmark.cc); 64 bytes each, or 128 if it
-// captures more than 16, is periodic or inherits an execution context. Captures beyond 56 bytes are moved to the heap.
+// Cost. Setting a timer takes about 20 ns, killing it 15 (bench/timer/timer_benchmark.cc). It has 64 bytes, or 128 if
+// it captures more than 16, is periodic or inherits an execution context. Captures beyond 56 bytes go to the heap.
 //
-// At the end of the runtime timers that did not fire are dropped and their callbacks destroyed.
+// The end of the runtime drops timers that did not fire, and destroys their callbacks.
 // An exception that leaves a callback ends the process, as in std::thread.
 #ifndef WEFT_TIMER_FIBER_TIMER_H_
 #define WEFT_TIMER_FIBER_TIMER_H_
@@ -50,7 +47,7 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/timer/callback_timer.h"
-#include "weft/timer/timer_entry.h"
+#include "weft/timer/callback_type.h"
 
 namespace weft {
 
@@ -58,8 +55,8 @@ template <class F>
 concept FiberTimerCallback = std::is_constructible_v<std::decay_t<F>, F> &&
     (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>&, std::uint64_t>);
 
-// Calls `callback` once in a new fiber. Returns the timer's id; 0: it was refused (memory is exhausted; the runtime
-// stops), and `callback` has been destroyed.
+// Calls `callback` once in a new fiber. Returns the timer's id. 0: refused, because memory is exhausted or the runtime
+// stops; `callback` has been destroyed.
 template <FiberTimerCallback F>
 std::uint64_t SetFiberTimer(Deadline at, F&& callback);
 
@@ -67,34 +64,33 @@ std::uint64_t SetFiberTimer(Deadline at, F&& callback);
 template <class Rep, class Period, FiberTimerCallback F>
 std::uint64_t SetFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
-// As SetFiberTimer, for timers that nobody will kill. False: refused.
+// As SetFiberTimer, for timers that will not be killed. False: refused.
 template <FiberTimerCallback F>
 bool SetFiberDetachedTimer(Deadline at, F&& callback);
 template <class Rep, class Period, FiberTimerCallback F>
 bool SetFiberDetachedTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
-// A timer whose callback runs on the thread of the timers. It does nothing before EnableFiberTimer(id): so the id can
-// be kept where the callback finds it.
+// A timer whose callback runs on the timer thread. It does nothing before EnableFiberTimer(id), so that the id can be
+// stored where the callback finds it.
 template <FiberTimerCallback F>
 [[nodiscard]] std::uint64_t CreateFiberTimer(Deadline at, F&& callback);
 template <class Rep, class Period, FiberTimerCallback F>
 [[nodiscard]] std::uint64_t CreateFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
-// Nothing happens if it is enabled already, or gone.
+// Does nothing if the timer is enabled already, or has ended.
 void EnableFiberTimer(std::uint64_t id);
 
-// True: a run that was still to come will not come. Does not wait for one that is under way.
+// True: it has prevented a run. Does not wait for a run under way.
 bool KillFiberTimer(std::uint64_t id);
 
-// The same; when it returns the callback is not running and has been destroyed. It blocks the calling fiber or thread
-// meanwhile, except in the callback itself, where it is KillFiberTimer(). Not for other callbacks on the thread of the
-// timers.
+// The same, but on return the callback is not running and has been destroyed. It blocks the calling fiber or thread for
+// that, except in the callback itself, where it is KillFiberTimer(). Not for other callbacks on the timer thread.
 bool KillFiberTimerAndWait(std::uint64_t id);
 
-// The caller will not kill it. Timers free themselves, so this is for the reader.
+// States that the caller will not kill the timer. Timers free themselves, so this is only for the reader.
 inline void DetachFiberTimer(std::uint64_t /*id*/) {}
 
-// Kills a timer at the end of its scope, without waiting for a callback that is under way.
+// Kills a timer at the end of its scope, without waiting for a callback under way.
 class FiberTimerKiller {
  public:
   FiberTimerKiller() = default;
@@ -106,7 +102,7 @@ class FiberTimerKiller {
   }
   ~FiberTimerKiller() { Reset(); }
 
-  // Kills the timer that it holds, and holds this one from now on.
+  // Kills the timer that it holds, and then holds this one.
   void Reset(std::uint64_t id = 0) {
     if (const std::uint64_t old = std::exchange(id_, id); old != 0) KillFiberTimer(old);
   }
@@ -121,7 +117,7 @@ class FiberTimerKiller {
 
 namespace fiber_timer_internal {
 
-// A callable that is too large for the entry, or may throw when it is moved. Copying it moves the ownership.
+// A callable that is too large for the entry, or may throw when moved. Copying this struct moves the ownership.
 template <class Callable>
 struct OnHeap {
   Callable* callable;
@@ -157,7 +153,7 @@ std::uint64_t Make(Maker make, const timer::CallbackTimerOptions& options, F&& c
   } else {
     using Type = timer::CallbackTypeOf<Callable>;
     if constexpr (std::is_same_v<F, Callable>) {
-      return make(options, &Type::value, &callback);  // Moved from where it is.
+      return make(options, &Type::value, &callback);  // Moved from where it lies.
     } else {
       Callable copy(std::forward<F>(callback));
       return make(options, &Type::value, &copy);
@@ -169,7 +165,7 @@ inline timer::CallbackTimerOptions Once(const char* function, Deadline at) { ret
 
 template <class Rep, class Period>
 timer::CallbackTimerOptions Periodic(const char* function, Deadline at, std::chrono::duration<Rep, Period> interval) {
-  // Of a duration of 0 or below the deadline knows no time point, but the rhythm needs one.
+  // The deadline of a duration of 0 or below has no time point, but the rhythm needs one.
   if (at.time_point() == Deadline::TimePoint::min()) at = FiberClock::now();
   timer::CallbackTimerOptions options = Once(function, at);
   options.interval = base::SaturatingNanoseconds(interval);

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Housekeeping: memory goes back to the OS when things have gone quiet, and an idle process is left alone.
+// Housekeeping: gives memory back to the OS when activity has ended, and then leaves an idle process asleep.
 //
 //            Request()             `period` without a Request(), or kPostponeAtMost periods
 //     off ----------------> on -----------------------------------------------------------> trim
@@ -11,20 +11,19 @@
 //      |                     +------------------------ something is left --------------------+
 //      +---------------------------------------------- nothing is left ----------------------+
 //
-// Whoever has memory that might go back calls Request(): when a pool has grown, or got something back that it need not
-// keep, or a worker has nothing to do. It is meant for slow paths: a fence and a load if one is pending already. The
-// timer thread does the rest.
+// A thread with memory to give back calls Request(): when a pool has grown or got more back than it keeps, or a worker
+// has nothing to do. It is for slow paths: a fence and a load if a request is pending. The timer thread does the rest.
 //
 // Invariants
-//   HK1  After each Request() there is a trim that sees what the requester did before it. There are two cases:
-//        activity_ was clear:  the requester sets it, full fence, looks at next_ and turns on what is off
+//   HK1  After each Request() comes a trim that sees what the requester did before it. There are two cases: activity_
+//        was clear: the requester sets it, full fence, looks at next_, turns it on if it is off
 //                              the timer thread, turning off, clears next_, full fence, looks at activity_
-//        activity_ was set:    the requester has freed memory, full fence, found it set, and relies on who set it
+//        activity_ was set:    the requester has freed memory, full fence, found it set, and relies on its setter
 //                              the timer thread clears it, full fence, trims at once or later
-//        Of each pair of fences one comes first, and then the other side sees what stands before it.
-//   HK2  While off the timer thread is not woken.
-//   HK3  Steady activity postpones a trim by kPostponeAtMost periods and no more: what a burst left behind does not
-//        stay for ever under a light load.
+//        One of each pair of fences comes first, and the other side sees what was stored before it.
+//   HK2  While it is off, it does not wake the timer thread.
+//   HK3  Steady activity postpones a trim by at most kPostponeAtMost periods, so memory of a burst does not stay for
+//        ever under a light load.
 // Checked for all interleavings in tests/timer/alarm_model.cc.
 #ifndef WEFT_TIMER_HOUSEKEEPING_H_
 #define WEFT_TIMER_HOUSEKEEPING_H_
@@ -41,7 +40,7 @@ namespace weft::timer {
 class Housekeeping {
  public:
   static constexpr int kPostponeAtMost = 10;
-  // A trim is done in parts, so that timers are not kept waiting: 10 ms, of which a part takes about half.
+  // A trim is done in parts, so that timers do not wait for it. A part takes about half of these 10 ms.
   static constexpr Tick kPauseBetweenParts = 10'000'000 >> kTickShift;
 
   explicit Housekeeping(Alarm* alarm) : alarm_(alarm) {}
@@ -61,7 +60,7 @@ class Housekeeping {
     }
   }
 
-  // When the timer thread must call RunIfDue(). Any thread; as TimerShard::next().
+  // The tick at which the timer thread must call RunIfDue(). Any thread; as TimerShard::next().
   Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
 
   // The timer thread. `trim()` returns how much is left to do.
@@ -73,7 +72,7 @@ class Housekeeping {
     const bool postpone = !on_ || (activity && !in_parts_ && ++postponed_ < postpone_at_most_);
     on_ = true;
     if (postpone) {
-      next_.store(now + period_, std::memory_order_relaxed);  // Nobody else changes it while it is not kNever.
+      next_.store(now + period_, std::memory_order_relaxed);  // No other thread changes it while it is not kNever.
       return;
     }
     postponed_ = 0;
@@ -88,12 +87,12 @@ class Housekeeping {
     base::ThreadFence(std::memory_order_seq_cst);    // StoreLoad (HK1). Pairs with the second fence in Request().
     Tick off = kNever;
     if (activity_.load(std::memory_order_relaxed)) {
-      // relaxed: as in Request(). No announcement: this is the thread that would get it.
+      // relaxed: as in Request(). No announcement: it would go to this thread.
       next_.compare_exchange_strong(off, kAtOnce, std::memory_order_relaxed, std::memory_order_relaxed);
     }
   }
 
-  // While nothing else runs.
+  // While no other thread uses it.
   void Reset(Tick period, int postpone_at_most = kPostponeAtMost) noexcept {
     period_ = period;
     postpone_at_most_ = postpone_at_most;
@@ -105,7 +104,7 @@ class Housekeeping {
   }
 
  private:
-  // The first look is at once: it only starts the clock, so that who requests need not read it.
+  // The first visit comes at once, and only starts the clock, so that requesters need not read it.
   static constexpr Tick kAtOnce = 1;
 
   Alarm* const alarm_;
@@ -113,7 +112,7 @@ class Housekeeping {
   int postpone_at_most_ = kPostponeAtMost;
   base::Atomic<Tick> next_{kNever};
   base::Atomic<bool> activity_{false};
-  // The timer thread's.
+  // Used by the timer thread only.
   bool on_ = false;
   bool in_parts_ = false;  // a trim has begun and there is more to do
   int postponed_ = 0;

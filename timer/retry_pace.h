@@ -3,13 +3,13 @@
 //
 // Internal: not promised to users.
 //
-// RetryPace: when timers whose fiber was refused are tried again.
+// RetryPace: when to try timers again whose fiber was refused.
 //
-// The first try comes kShortestDelay later. As long as none succeeds the delay doubles, up to kLongestDelay. Many that
-// are refused together are spread, a thousand to a delay: 16 ms and 16 us apart, 100,000 of them cost the timer thread
-// about 1 % of a CPU instead of all of it, and one whose turn came while there was room again has waited kLatest at
-// most. As soon as a fiber is started the delay is the shortest again.
-// The timer thread's; nobody else calls it.
+// The first retry comes after kShortestDelay. The delay doubles, up to kLongestDelay, until a fiber is started, and is
+// then the shortest again. Timers refused together are spread, a thousand to a delay. At the longest delay they are 16
+// us apart, so 100,000 of them cost the timer thread about 1 % of a CPU instead of all of it. No retry is later than
+// kLatest.
+// Used by the timer thread only.
 #ifndef WEFT_TIMER_RETRY_PACE_H_
 #define WEFT_TIMER_RETRY_PACE_H_
 
@@ -29,7 +29,7 @@ class RetryPace {
   static constexpr std::chrono::nanoseconds kLatest = std::chrono::seconds(1);
   static constexpr int kTriesPerDelay = 1000;
 
-  // A fiber is refused at `now`: when its timer is tried again.
+  // A fiber was refused at `now`. Returns when to try its timer again.
   TimePoint Next(TimePoint now) noexcept {
     if (!refusing_ || now >= grows_at_) {
       delay_ = refusing_ ? std::min(2 * delay_, kLongestDelay) : kShortestDelay;
@@ -41,7 +41,7 @@ class RetryPace {
     return at;
   }
 
-  // After Next(now), because memory was refused: to ask for it costs system calls, and is left alone for a delay.
+  // After Next(now), if memory was refused: asking for it costs system calls, so it is not asked for during the delay.
   void OnNoMemory(TimePoint now) noexcept {
     no_memory_ = true;
     ask_again_at_ = now + delay_;

@@ -17,7 +17,7 @@
 namespace weft::timer {
 namespace {
 
-// The sets of the running groups: by group id, and densely for threads that belong to no group.
+// The sets of the running groups: by group id, and without gaps for threads that belong to no group.
 std::atomic<ShardSet*> by_group[ShardSet::kMaxGroups];
 std::atomic<ShardSet*> running[ShardSet::kMaxGroups];
 std::atomic<unsigned> running_count{0};
@@ -42,7 +42,7 @@ WEFT_TLS_ACCESSOR unsigned OrdinalOfThread() noexcept {
   return ordinal_plus_one - 1;
 }
 
-TimerShard* MakeShards(unsigned count, int node) {
+WEFT_COLD TimerShard* MakeShards(unsigned count, int node) {
   const std::size_t bytes = count * sizeof(TimerShard);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   WEFT_CHECK(memory != MAP_FAILED, "no memory for the timers of a scheduling group");
@@ -56,12 +56,12 @@ TimerShard* MakeShards(unsigned count, int node) {
 
 }  // namespace
 
-ShardSet::ShardSet(unsigned workers, int node)
+WEFT_COLD ShardSet::ShardSet(unsigned workers, int node)
     : workers_(workers), node_(node), shards_(MakeShards(workers + kOutsideShards, node)) {
   for (unsigned i = 0; i < size(); ++i) shards_[i].Install(&alarm_, &housekeeping_, node);
 }
 
-ShardSet* ShardSet::Borrow(unsigned workers, int node, const base::Clock* clock) {
+WEFT_COLD ShardSet* ShardSet::Borrow(unsigned workers, int node, const base::Clock* clock) {
   ShardSet* set = nullptr;
   {
     Pool& pool = ThePool();
@@ -78,26 +78,28 @@ ShardSet* ShardSet::Borrow(unsigned workers, int node, const base::Clock* clock)
   return set;
 }
 
-void ShardSet::GiveBack() {
+WEFT_COLD void ShardSet::GiveBack() {
   Pool& pool = ThePool();
   std::lock_guard guard(pool.mutex);
   next_free_ = pool.free;
   pool.free = this;
 }
 
-void ShardSet::Register(int group_id) {
+void ShardSet::Register(int group_id, bool to_all) {
   WEFT_CHECK(group_id >= 0 && group_id < kMaxGroups, "ShardSet: group ids are 0..", kMaxGroups - 1, ", is ", group_id);
   std::lock_guard guard(ThePool().mutex);
   WEFT_CHECK(by_group[group_id].load(std::memory_order_relaxed) == nullptr, "ShardSet: group ", group_id,
              " has timers already");
-  const unsigned count = running_count.load(std::memory_order_relaxed);
   // release: the set. Pair with the acquires in ShardOfCaller().
-  running[count].store(this, std::memory_order_release);
-  running_count.store(count + 1, std::memory_order_release);
+  if (to_all) {
+    const unsigned count = running_count.load(std::memory_order_relaxed);
+    running[count].store(this, std::memory_order_release);
+    running_count.store(count + 1, std::memory_order_release);
+  }
   by_group[group_id].store(this, std::memory_order_release);
 }
 
-void ShardSet::Unregister(int group_id) {
+WEFT_COLD void ShardSet::Unregister(int group_id) {
   std::lock_guard guard(ThePool().mutex);
   // relaxed: a thread that still finds it finds it closed (SS2).
   by_group[group_id].store(nullptr, std::memory_order_relaxed);
@@ -105,14 +107,14 @@ void ShardSet::Unregister(int group_id) {
   for (unsigned i = 0; i < count; ++i) {
     if (running[i].load(std::memory_order_relaxed) != this) continue;
     running[i].store(running[count - 1].load(std::memory_order_relaxed), std::memory_order_release);
+    running_count.store(count - 1, std::memory_order_relaxed);
     break;
   }
-  running_count.store(count - 1, std::memory_order_relaxed);
 }
 
 TimerShard* ShardSet::ShardFor(const scheduling_group::WorkerBase* caller) noexcept {
   if (WEFT_LIKELY(caller != nullptr)) {
-    // Not its own set if a worker sets a timer in another group; any shard will do.
+    // A worker of another group may have a larger index; any shard will do.
     return &shards_[caller->index < workers_ ? caller->index : 0];
   }
   return &shards_[workers_ + OrdinalOfThread() % kOutsideShards];

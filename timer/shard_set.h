@@ -5,16 +5,15 @@
 //
 // ShardSet: the timers of one scheduling group: an alarm, a shard per worker, and kOutsideShards for all other threads.
 //
-// A set is made once and never destroyed: when its TimerWorker ends it goes to a list of free ones, and the next
-// runtime takes it from there. So whoever still holds a timer's id, or is about to announce a timer while the runtime
-// stops, meets live objects, whatever comes after; a runtime that is restarted a thousand times needs the memory of
-// one.
+// A set is never destroyed: when its TimerWorker ends it goes to a list of free sets, from which the next runtime takes
+// it. So a thread that still holds a timer's id, or announces a timer while the runtime stops, always finds live
+// objects, and a runtime restarted a thousand times needs the memory of one.
 //
-// ShardOfCaller() is how timers are set from any thread: a worker uses its own shard of its group's set; another thread
-// uses one set and one shard, picked by a number that it was given when it first asked.
+// ShardOfCaller() gives any thread a shard for its timers: a worker its own shard of its group's set, another thread
+// one shard of one set, chosen by a number that the thread gets at its first call.
 //
 //   SS1  At most one set is registered for a group id, between Register() and Unregister().
-//   SS2  A set that is free is closed and its queues are empty.
+//   SS2  A free set is closed, and its queues are empty.
 // Any thread may call anything.
 #ifndef WEFT_TIMER_SHARD_SET_H_
 #define WEFT_TIMER_SHARD_SET_H_
@@ -32,20 +31,21 @@ namespace weft::timer {
 
 class ShardSet {
  public:
-  // A power of two: threads are spread over them by number.
+  // A power of two: threads are spread over these by number.
   static constexpr unsigned kOutsideShards = 4;
-  static constexpr int kMaxGroups = 1024;
+  static constexpr int kMaxGroups = 2048;
 
   ShardSet(const ShardSet&) = delete;
   ShardSet& operator=(const ShardSet&) = delete;
 
   // An open set with shards for `workers` workers, on a NUMA node (-1: anywhere).
   static ShardSet* Borrow(unsigned workers, int node, const base::Clock* clock);
-  // Closed already, and empty.
+  // The set is closed and empty.
   void GiveBack();
 
   // Threads that ask from now on find it. `group_id` is below kMaxGroups.
-  void Register(int group_id);
+  // to_all: threads that belong to no group, too.
+  void Register(int group_id, bool to_all = true);
   void Unregister(int group_id);
 
   Alarm& alarm() noexcept { return alarm_; }
@@ -67,13 +67,13 @@ class ShardSet {
   ShardSet* next_free_ = nullptr;
 };
 
-// In a forked child: no set runs. Async-signal-safe.
+// In a forked child, where no set runs. Async-signal-safe.
 void ForgetShardSets() noexcept;
 
-// The shard that the calling thread sets timers in; `caller` is CurrentWorker(). nullptr: no runtime is there.
+// The shard in which the calling thread sets timers; `caller` is CurrentWorker(). nullptr: no runtime runs.
 TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept;
 
-// A timer thread: it uses this set from now on; nullptr: it ends.
+// By a timer thread: it uses this set from now on; nullptr: it ends.
 WEFT_TLS_ACCESSOR void SetShardSetOfThread(ShardSet* set) noexcept;
 // The set of the calling timer thread; nullptr for other threads.
 WEFT_TLS_ACCESSOR ShardSet* ShardSetOfThread() noexcept;

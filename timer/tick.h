@@ -5,14 +5,14 @@
 //
 // Ticks: the time of timers. Tick n begins n * 2^15 ns (32.8 us) after the steady clock's epoch.
 //
-//   TK1  a deadline is rounded up and the present is rounded down, so a timer whose tick has been reached is due: never
-//        early, and late by less than one tick plus what the machine adds.
-//   TK2  every time point has a tick: what lies before the epoch is tick 0, and the last tick, kLastTick, begins in 292
-//        years. A deadline in it or after it (Deadline::None()) is as good as never.
+//   TK1  A deadline is rounded up and the present is rounded down, so a timer whose tick has been reached is due: never
+//        early, and late by less than one tick plus the delays of the machine.
+//   TK2  Every time point has a tick: those before the epoch have tick 0, and the last one, kLastTick, begins in 292
+//        years. A deadline in or after that (Deadline::None()) never comes.
 //   TK3  Under a test clock (base/test_time.h) a tick is one nanosecond, and the timers lie in an ExactQueue, which
 //        takes any tick: Deadline::None() is kNever. It is there before the first timer, and until after the last.
 //
-// Why 2^15 ns: a shift converts; it is below what waking a thread by futex costs when the machine is busy, and
+// Why 2^15 ns: a shift converts it; it is less than a futex wake-up takes on a busy machine; and
 // 8 levels of 64 slots span the whole clock. Rejected: 1 ms (a sleep of 100 us would take ten times as long); 1 us
 // (two levels more to cascade through, and no machine wakes a thread with that precision).
 #ifndef WEFT_TIMER_TICK_H_
@@ -30,10 +30,10 @@ using Tick = std::uint64_t;
 inline constexpr int kTickShift = 15;
 inline constexpr int kTickBits = 48;
 inline constexpr Tick kLastTick = (Tick{1} << kTickBits) - 1;
-// Later than every tick: nothing to wait for.
+// Later than every tick: there is nothing to wait for.
 inline constexpr Tick kNever = ~Tick{0};
 
-// The tick at which what is due at `deadline` may happen.
+// The tick at which a timer with this deadline may fire.
 inline Tick TickOfDeadline(std::chrono::steady_clock::time_point deadline) noexcept {
   const std::int64_t nanoseconds =
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();

@@ -11,8 +11,8 @@ TimerQueue::TimerQueue(Tick present) noexcept : present_(std::min(present, kLast
 
 TimerQueue::Slot TimerQueue::FirstNear() const noexcept {
   if (near_words_in_use_ == 0) return {-1, kNever};
-  // Once around the wheel: the present's word from the present on, the words after it, those before it, and the rest of
-  // the present's.
+  // Once around the wheel: the present's word from the present on, the words after it, those before it, then the rest
+  // of the present's word.
   const int own = static_cast<int>(present_ % kNearSlots);
   const int own_word = own / 64;
   const std::uint64_t not_passed = in_use_[own_word] & (~std::uint64_t{0} << (own % 64));
@@ -80,7 +80,7 @@ void TimerQueue::FetchAhead() noexcept {
   }
   for (int step = 0; step < kFetchPerTick && lists > 0; ++step) {
     for (int i = 0; i < lists;) {
-      __builtin_prefetch(at[i], 1);  // To be written: it will be unlinked.
+      __builtin_prefetch(at[i], 1);  // For writing, since it will be unlinked.
       at[i] = at[i]->next;
       if (at[i] != end[i]) {
         ++i;

@@ -3,11 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// TimerQueue: what is due when. A hierarchical timing wheel; no lock, no thread and no clock of its own.
+// TimerQueue: timers in the order in which they are due. A hierarchical timing wheel, without a lock, thread or clock
+// of its own.
 //
 // The near wheel has a slot for each of the next 4096 ticks (134 ms): most sleeps and many time-outs go there at once,
-// and are touched again only when they fire. What is due later lies in one of 6 far levels of 64 slots, at the level of
-// the highest group of six bits in which its tick differs from the present, in the slot which that group names:
+// and are not touched again until they fire. Later timers lie in one of 6 far levels of 64 slots. The highest group of
+// six bits in which a timer's tick differs from the present gives the level and the slot:
 //
 //     present  000 ... 000011 010110 111010 110110011001
 //     node     000 ... 000011 011001 000100 001110100010
@@ -15,30 +16,28 @@
 //
 //     ticks a slot: far level 1: 4096 (134 ms), 2: 64 times that (8.6 s), 3: 9.2 minutes, 4: 9.8 hours, 5: 26 days, ...
 //
-// When the present reaches the first tick of a far slot, the slot's nodes are filed again, each lower: at most six
-// times in a node's life. Slots are rings of nodes with a sentinel; bitmaps say which are not empty, so that empty ones
-// cost nothing however far the present jumps, and a sentinel that was never used is never touched.
+// When the present reaches the first tick of a far slot, the slot's nodes are filed again at a lower level, at most six
+// times in a node's life. Slots are rings of nodes with a sentinel. Bitmaps say which are not empty, so empty ones cost
+// nothing however far the present jumps, and an unused sentinel is never touched.
 //
 // Invariants
 //   TQ1  A near node's tick is in [present, present + 4096), so a near slot holds one tick only. A far node lies in a
 //        slot ahead of the present's own slot of that level, and agrees with the present in all bits above that level.
-//        Hence the lowest slot of the lowest far level in use begins before all others, and the next thing to do is
-//        there or in the first near slot.
+//        Hence the lowest slot of the lowest far level in use begins before all other far slots, and the next node to
+//        visit is there or in the first near slot.
 //   TQ2  A slot's bit is set exactly if the slot holds a node.
-//   TQ3  A node is handed to the sink only when its tick is not after the present, and in the order of ticks. Within a
-//        tick nodes that were added one after the other keep that order, unless one was far when it was added and one
-//        near.
-//   TQ4  Add, Remove: constant time, no allocation. Advance: at most `budget` nodes are touched, so that whoever guards
-//        the queue with a lock holds it briefly; what is left stays in its near slot or is kept in refile_, and the
-//        next call goes on there.
+//   TQ3  Nodes go to the sink in the order of their ticks, and only when the tick is not after the present. Nodes of
+//        one tick keep the order in which they were added, unless one was added as far and another as near.
+//   TQ4  Add, Remove: constant time, no allocation. Advance: touches at most `budget` nodes, so that a lock around it
+//        is held briefly; the rest stays in its near slot or in the ring kRefile, and the next call goes on there.
 //
 // Who may call: one thread at a time (a TimerShard holds it under its lock).
 //
-// Rejected: 64 slots at the lowest level, too (a sleep of 100 ms is then filed three times before it fires, by a thread
-// that finds each node in another core's cache: 740 ns per sleeper instead of 110, bench/timer/timer_benchmark.cc,
-// BM_Sleepers). A binary or 4-ary heap (a million timers: 20 levels of cache misses to set, and cancelling needs an
-// index in each node that every sift rewrites; BM_StdPriorityQueue). Far slots that wrap round (a slot then holds nodes
-// of this round and the next, so each visit must test them all).
+// Rejected: 64 slots at the lowest level too (a sleep of 100 ms is then filed three times before it fires, by a thread
+// that finds each node in another core's cache: 740 ns per sleeper instead of 110; bench/timer/timer_benchmark.cc,
+// BM_Sleepers). A binary or 4-ary heap (with a million timers setting one takes 20 levels of cache misses, and
+// cancelling needs an index in each node that every sift rewrites; BM_StdPriorityQueue). Far slots that wrap round (a
+// slot then holds nodes of two rounds, and each visit must test them all).
 #ifndef WEFT_TIMER_TIMER_QUEUE_H_
 #define WEFT_TIMER_TIMER_QUEUE_H_
 
@@ -49,26 +48,9 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/timer/tick.h"
+#include "weft/timer/timer_node.h"
 
 namespace weft::timer {
-
-class FireContext;
-
-// The links of a slot's ring; the sentinel has nothing else.
-struct TimerLink {
-  TimerLink* next = nullptr;
-  TimerLink* prev = nullptr;
-};
-
-// One timer. Lives where its owner likes (the time-out of a wait, in its fiber's entity); must stay there while linked.
-struct TimerNode : TimerLink {
-  // Called once when it is due; what it may do is said in timer_worker.h.
-  void (*fire)(TimerNode* node, FireContext* context) = nullptr;
-  // When it is due. Set by TimerQueue::Add.
-  Tick tick = 0;
-
-  bool linked() const noexcept { return next != nullptr; }
-};
 
 class TimerQueue {
  public:
@@ -101,22 +83,22 @@ class TimerQueue {
     Unlink(node);
   }
 
-  // Moves the present to `now` and hands each node that is due, unlinked, to `sink(TimerNode*)`, which may not call
-  // back. A `now` before the present is taken for the present.
+  // Moves the present to `now`, and passes each due node, unlinked, to `sink(TimerNode*)`, which may not call the
+  // queue. A `now` before the present counts as the present.
   template <class Sink>
   Progress Advance(Tick now, std::size_t budget, Sink&& sink);
 
-  // No node is due before the tick returned; kNever if there is none at all. Exact if it is near or few nodes share the
-  // first far slot; else it may be the tick at which that slot must be filed again.
+  // No node is due before the tick returned; kNever: there are no nodes. Exact if the node is near or few nodes share
+  // the first far slot; else it may be the tick at which that slot must be filed again.
   Tick NextWakeup() const noexcept;
 
-  // Takes out any one node, whatever its tick; nullptr if there is none. Constant time.
+  // Takes out some node, whatever its tick; nullptr: there is none. Constant time.
   TimerNode* PopAny() noexcept;
 
-  // Whether Add would file it in a far slot: because it is far, or because the present has fallen behind.
+  // Whether Add would use a far slot, because `tick` is far or because the present has fallen behind.
   bool IsFar(Tick tick) const noexcept { return tick >= present_ + kNearSlots; }
 
-  // Sets the present of an empty queue, also back.
+  // Sets the present of an empty queue, even to an earlier tick.
   void Restart(Tick present) noexcept {
     WEFT_CHECK(empty(), "TimerQueue::Restart: there are timers in it");
     present_ = present;
@@ -134,15 +116,14 @@ class TimerQueue {
   static constexpr int kFarBits = 6;
   static constexpr int kFarSlots = 1 << kFarBits;
   static constexpr int kFarLevels = (kTickBits - kNearBits) / kFarBits;
-  // Rings: the near slots, the far ones level by level, and what Advance has taken from a far slot and not yet looked
-  // at.
+  // Rings: the near slots, the far ones level by level, and the nodes that Advance took from a far slot and has not
+  // filed yet.
   static constexpr int kFirstFar = kNearSlots;
   static constexpr int kRefile = kFirstFar + kFarLevels * kFarSlots;
-  // NextWakeup looks at so many nodes of a far slot for the exact tick: one timer a minute ahead then takes one wake-up
-  // instead of one per level, and the look stays cheap.
+  // NextWakeup looks at up to this many nodes of a far slot for the exact tick. One timer a minute ahead then takes one
+  // wake-up instead of one per level, at little cost.
   static constexpr int kExactWithin = 8;
-  // FetchAhead: the ticks, and the nodes of each, that are fetched together. As many lines as a core can wait for at a
-  // time.
+  // FetchAhead: the ticks, and the nodes of each, to fetch together: as many lines as a core can wait for at a time.
   static constexpr int kFetchTicks = 8;
   static constexpr int kFetchPerTick = 32;
   static_assert(kNearBits + kFarLevels * kFarBits == kTickBits && kNearWords == 64);
@@ -155,7 +136,7 @@ class TimerQueue {
   Slot FirstNear() const noexcept;
   Slot FirstFar() const noexcept;
 
-  // Sets the bit of a ring that gets its first node, and says whether it was clear.
+  // Sets the bit of a ring. True: it was clear, and the ring gets its first node.
   bool MarkUsed(int ring) noexcept {
     const std::uint64_t bit = std::uint64_t{1} << (ring % 64);
     std::uint64_t& word = in_use_[ring / 64];
@@ -194,12 +175,12 @@ class TimerQueue {
     next->prev = prev;
     prev->next = next;
     node->next = nullptr;
-    // It was the last one if both are the sentinel, whose place says which bit to clear (TQ2).
+    // It was the last node if both are the sentinel, whose position gives the bit to clear (TQ2).
     if (next == prev) MarkUnused(static_cast<int>(next - rings_));
   }
 
-  // Brings the nodes of the next few ticks into the cache: many lists at a time, since each node must be here to find
-  // the next of its list, and comes from the cache of the core that set it (310 ns per sleeper one by one, 110 so;
+  // Prefetches the nodes of the next few ticks from the caches of the cores that set them, many lists at a time, since
+  // each node must arrive before the next of its list is known (110 ns per sleeper, 310 one by one;
   // bench/timer/timer_benchmark.cc, BM_Sleepers).
   void FetchAhead() noexcept;
 
@@ -209,11 +190,11 @@ class TimerQueue {
   bool RefilingDone() const noexcept { return (in_use_[kRefile / 64] & 1) == 0; }
 
   Tick present_;
-  Tick fetched_until_ = 0;  // FetchAhead() has seen to the ticks before it
+  Tick fetched_until_ = 0;  // FetchAhead() has fetched the ticks before it
   std::size_t size_ = 0;
   std::uint64_t near_words_in_use_ = 0;          // which of the near words below are not zero
   std::uint64_t in_use_[kRefile / 64 + 1] = {};  // one bit for each ring
-  TimerLink rings_[kRefile + 1];                 // a sentinel means something only while its bit is set
+  TimerLink rings_[kRefile + 1];                 // a sentinel is valid only while its bit is set
 };
 
 template <class Sink>
@@ -234,8 +215,7 @@ TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& si
     }
     const Slot far = FirstFar();
     const Slot near = FirstNear();
-    // Also if both begin at the same tick. (The near slot first would do: the far one is next then, before any other
-    // tick, and which of a tick's nodes are handed over first is left open by TQ3.)
+    // Also if both begin at the same tick. (The other order would do as well: TQ3 leaves it open.)
     if (far.begin <= near.begin) {
       if (far.begin > now) break;
       present_ = far.begin;

@@ -6,19 +6,18 @@
 // TimerShard: one lock, and the timers under it: a queue, and the memory of timers with callbacks.
 //
 // A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling
-// meet nobody else's lock; only the timer thread visits all (timer_worker.h).
+// mostly take an uncontended lock. Only the timer thread visits all (timer_worker.h).
 //
 // Invariants
-//   SH1  next() is never later than what the queue needs: Add lowers it under the lock, and only the timer thread
-//        raises it, under the lock, after it has moved what was due.
-//   SH2  Who lowers next() announces it to the alarm after it dropped the lock (alarm.h, AL1).
-//   SH3  A shard is open, then open for waits only, then closed; then it may be opened again. A closed shard takes no
-//        node: what is armed there is not linked and never fires. One that is open for waits only takes no timer with a
-//        callback.
+//   SH1  next() is never later than the queue needs: Add lowers it under the lock, and only the timer thread raises it,
+//        under the lock, after taking what was due.
+//   SH2  A thread that lowers next() announces it to the alarm after it has dropped the lock (AL1 in alarm.h).
+//   SH3  A shard is open, then open for waits only, then closed, and may then be opened again. One open for waits only
+//        takes no timer with a callback. A closed one takes no node: a wait armed there is not linked and never fires.
 //   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises
 //        again when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
-// Shards are never destroyed (shard_set.h): a WaitTimer's or a chunk's `shard` may be locked at any time.
-// Lock order: a leaf. Nothing is called under the lock but TimerNode::fire.
+// Shards are never destroyed (shard_set.h), so the `shard` of a WaitTimer or chunk may be locked at any time.
+// Lock order: a leaf. Only TimerNode::fire is called under the lock.
 #ifndef WEFT_TIMER_TIMER_SHARD_H_
 #define WEFT_TIMER_TIMER_SHARD_H_
 
@@ -42,13 +41,7 @@ namespace weft::timer {
 
 class TimerShard;
 
-// A timer whose owner has no other way to find the shard it is in.
-struct WaitTimer : TimerNode {
-  // Where it was last armed. TimerWorker's; nullptr: never armed.
-  TimerShard* shard = nullptr;
-};
-
-// Twice the line: the processor fetches lines in pairs.
+// Two lines, since the processor fetches lines in pairs.
 class alignas(2 * base::kCacheLineSize) TimerShard {
  public:
   TimerShard() = default;
@@ -57,13 +50,13 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   base::SpinLock lock;
 
-  // Any thread. When the timer thread must look at this shard. relaxed: alarm.h orders it; what it stands for is under
-  // the lock.
+  // Any thread. The tick at which the timer thread must visit this shard. relaxed: alarm.h orders it, and the lock
+  // guards the timers.
   Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
 
   // --- Under the lock ---
 
-  // Timers with callbacks are taken (SH3).
+  // Whether it takes timers with callbacks (SH3).
   bool open_to_callbacks() const noexcept WEFT_REQUIRES(lock) { return open_to_callbacks_; }
 
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
@@ -84,7 +77,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     queue_.Remove(node);
   }
 
-  // As TimerQueue::Advance, with next() brought up to date. The timer thread.
+  // The timer thread. TimerQueue::Advance(), and updates next().
   template <class Sink>
   TimerQueue::Progress Advance(Tick now, std::size_t budget, Sink&& sink) noexcept WEFT_REQUIRES(lock) {
     if (WEFT_UNLIKELY(exact_)) return AdvanceExact(now, budget, sink);
@@ -95,7 +88,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   std::size_t size() const noexcept WEFT_REQUIRES(lock) { return exact_ ? exact_queue_.size() : queue_.size(); }
 
-  // Unlinks what is left in a closed shard. How many nodes that were.
+  // Unlinks the nodes left in a closed shard. Returns how many.
   std::size_t DropAll() noexcept WEFT_REQUIRES(lock) {
     std::size_t count = 0;
     while ((exact_ ? exact_queue_.PopDue(kNever) : queue_.PopAny()) != nullptr) ++count;
@@ -106,12 +99,12 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   TimerSlab& slab(EntryWidth width) noexcept WEFT_REQUIRES(lock) {
     return width == EntryWidth::kWide ? wide_ : narrow_;
   }
-  // The one that an entry is from.
+  // The slab of an entry.
   TimerSlab& SlabOf(TimerEntry* entry) noexcept WEFT_REQUIRES(lock) { return slab(TimerChunk::Of(entry)->width); }
 
   // --- Without the lock ---
 
-  // What Add() asked for (SH2).
+  // After Add() has returned true (SH2).
   void Announce(Tick tick) noexcept {
     alarm_->Announce(tick);
     if (base::HasTestTime()) base::TestTime::TellDriver();  // TT2 in test_time.h
@@ -127,7 +120,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     if (WEFT_UNLIKELY(announce)) Announce(tick);
   }
 
-  // True: `node` was linked. Either way its `fire` does not run when this returns.
+  // True: `node` was linked. In both cases its `fire` is not running when this returns.
   bool Disarm(WaitTimer* node) noexcept WEFT_EXCLUDES(lock) {
     base::SpinLockGuard guard(lock);
     if (!node->linked()) return false;
@@ -135,7 +128,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     return true;
   }
 
-  // There may be memory that nobody needs.
+  // There may be memory to give back.
   void RequestTrim() noexcept { housekeeping_->Request(); }
 
   base::Clock::TimePoint now() const noexcept { return clock_->now(); }
@@ -167,10 +160,10 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   }
 
  private:
-  // The queue's present stands still while nothing is due, and then what is near looks far. Where many are armed the
-  // clock is read now and then to set it right; where few are, it does not matter that they are filed twice.
+  // The queue's present stands still while nothing is due, and near timers then look far. While many are armed, the
+  // clock is read once per so many far ones to correct that; few may be filed twice.
   static constexpr unsigned kFarAddsPerLook = 64;
-  // Nodes that CatchUp() may file again. Slots with more than a few are the timer thread's (TimerQueue::NextWakeup).
+  // Nodes that CatchUp() may file again. It leaves fuller slots to the timer thread (TimerQueue::NextWakeup).
   static constexpr std::size_t kCatchUpBudget = 32;
 
   void RemoveExact(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
@@ -191,8 +184,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   void CatchUp() noexcept WEFT_REQUIRES(lock) {
     const Tick now = TickOfNow(clock_->now());
-    if (now >= next_.load(std::memory_order_relaxed)) return;  // The timer thread is about to.
-    // Nothing is due before next(), so nothing fires. What is left to be filed, if anything, waits for the next call.
+    if (now >= next_.load(std::memory_order_relaxed)) return;  // The timer thread is about to advance it.
+    // Nothing is due before next(), so nothing fires. The next call goes on with nodes left to file.
     static_cast<void>(queue_.Advance(now, kCatchUpBudget, [](TimerNode*) { WEFT_UNREACHABLE(); }));
   }
 

@@ -25,10 +25,10 @@ namespace {
 std::atomic<std::uint32_t> next_chunk_number{0};
 
 constexpr std::uint32_t kPlacesPerPage = 4096 / sizeof(TimerEntry);
-// 16 KiB: 5 us if the kernel has free pages, ten times that if a virtual machine's host must find them first.
+// 16 KiB take 5 us if the kernel has free pages, ten times that if a virtual machine's host must find them first.
 constexpr std::uint32_t kPlacesPerStep = 4 * kPlacesPerPage;
 
-// An aligned piece of fresh memory, or nullptr.
+// Maps an aligned piece of memory, or returns nullptr.
 void* MapChunk() {
   // Twice the size holds an aligned chunk somewhere.
   void* mapping =
@@ -52,7 +52,7 @@ TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, int node) n
   if (number >= kMaxTimerChunks) {
     if (memory != nullptr) {
       munmap(memory, kTimerChunkBytes);
-      next_chunk_number.fetch_sub(1, std::memory_order_relaxed);  // Only those beyond the end go back.
+      next_chunk_number.fetch_sub(1, std::memory_order_relaxed);  // Only numbers beyond the end go back.
     }
     WEFT_LOG_EVERY_SECOND(WARNING, "no memory for another timer");
     return nullptr;
@@ -60,7 +60,7 @@ TimerChunk* TimerSlab::NewChunk(TimerShard* shard, EntryWidth width, int node) n
   if (const std::error_code error = numa::BindMemory(memory, kTimerChunkBytes, node)) {
     WEFT_LOG_EVERY_SECOND(WARNING, "timers of node ", node, " are kept elsewhere: ", error.message());
   }
-  // Otherwise the setter would stand still for a huge page. Advice only: a refusal does no harm.
+  // A huge page would stall the setter. Advice only: a refusal does no harm.
   madvise(memory, kTimerChunkBytes, MADV_NOHUGEPAGE);
 #if WEFT_ASAN
   __lsan_register_root_region(memory, kTimerChunkBytes);  // Callbacks own heap memory.
@@ -80,7 +80,7 @@ std::uint32_t TimerSlab::NextStep(std::uint32_t populated) noexcept {
 }
 
 void TimerSlab::Populate(TimerChunk* chunk, std::uint32_t from, std::uint32_t to) noexcept {
-  // Advice again: it fails before Linux 5.14 and without memory; then the first touch does the work.
+  // Advice too: it fails before Linux 5.14 and without memory; then the first touch gets the page.
   madvise(chunk->entry(from), (to - from) * sizeof(TimerEntry), MADV_POPULATE_WRITE);
 }
 
@@ -146,7 +146,7 @@ TimerChunk* TimerSlab::TakeUnused() noexcept {
 }
 
 void TimerSlab::ReturnMemory(TimerChunk* chunk) noexcept {
-  // The first page stays: it holds the header, and the next use of its entries overwrites them.
+  // The first page stays: it holds the header. The next use of its entries overwrites them.
   constexpr std::size_t kKept = kPlacesPerPage * sizeof(TimerEntry);
   if (madvise(reinterpret_cast<std::byte*>(chunk) + kKept, kTimerChunkBytes - kKept, MADV_DONTNEED) != 0) {
     WEFT_LOG_EVERY_SECOND(WARNING, "memory of timers could not be given back to the system");

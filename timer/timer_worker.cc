@@ -38,8 +38,8 @@ constexpr unsigned kShardsWithoutGroup = 1;
 
 // Since Linux 6.12 a thread may ask for a shorter time slice, and then waits less for its turn. With eight busy workers
 // on two CPUs this halves the p99 (bench/workload --workload=sleepers --workers=8, first round: 3.3 ms instead of 8.1,
-// v2 5.0 instead of 9.4). Older kernels ignore it, and a system call filter may refuse it: timers then wait for a CPU
-// like all threads.
+// v2 5.0 instead of 9.4). Where the kernel is older or a system call filter refuses it, timers wait for a CPU like all
+// threads.
 void AskForShortTimeSlices() {
   constexpr std::uint64_t kShortestSlice = 100'000;  // ns; the kernel grants no less
   struct {                                           // sched_attr, which the C library does not have
@@ -52,7 +52,7 @@ void AskForShortTimeSlices() {
     std::uint64_t deadline;
     std::uint64_t period;
   } attributes{};  // Valgrind does not know that the first call fills it.
-  // All else stays as inherited.
+  // Keeps everything else as inherited.
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER) return;
   attributes.runtime = kShortestSlice;
@@ -61,27 +61,32 @@ void AskForShortTimeSlices() {
 
 }  // namespace
 
-TimerWorker::TimerWorker(Options options)
+WEFT_COLD TimerWorker::TimerWorker(Options options)
     : options_(std::move(options)),
       set_(ShardSet::Borrow(options_.group != nullptr ? options_.group->size() : kShardsWithoutGroup,
                             options_.group != nullptr ? options_.group->node() : -1, options_.clock)),
       group_id_(options_.group != nullptr ? options_.group->id() : 0),
       callback_runner_(options_.group) {
   set_->housekeeping().Reset(TickOfDeadline(base::Clock::TimePoint(options_.trim_after)));
-  set_->Register(group_id_);
+  if (options_.group != nullptr && options_.group->driven()) {
+    set_->alarm().SleepsElsewhere(
+        [](void* group) noexcept { static_cast<scheduling_group::SchedulingGroup*>(group)->Notify(); }, options_.group);
+  }
+  set_->Register(group_id_, options_.for_all_threads);
   // release: *this. Pairs with the acquire in Of().
   by_group[group_id_].store(this, std::memory_order_release);
 }
 
-TimerWorker::~TimerWorker() {
+WEFT_COLD TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
-  // relaxed: nobody may ask any more.
+  // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
   set_->Unregister(group_id_);
+  set_->alarm().SleepsElsewhere(nullptr, nullptr);
   set_->GiveBack();
 }
 
-bool TimerWorker::Start() {
+WEFT_COLD bool TimerWorker::Start() {
   WEFT_CHECK(!thread_.joinable() && !driven_ && !stopped_, "TimerWorker::Start: once");
   if (options_.driver != nullptr) {
     driven_ = true;
@@ -97,7 +102,7 @@ bool TimerWorker::Start() {
   return true;
 }
 
-std::size_t TimerWorker::DropCallbacks() {
+WEFT_COLD std::size_t TimerWorker::DropCallbacks() {
   std::size_t count = 0;
   // Close all before dropping any: a callback's destructor may set a timer.
   for (unsigned i = 0; i < set_->size(); ++i) set_->shard(i)->CloseToCallbacks();
@@ -105,11 +110,11 @@ std::size_t TimerWorker::DropCallbacks() {
   return count;
 }
 
-TimerWorker::Dropped TimerWorker::Stop() {
+WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
-  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h; tick 1 is before all that the thread may
-  // sleep for.
+  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h. Tick 1 comes before any tick until which the
+  // thread may sleep.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread();
@@ -127,7 +132,7 @@ TimerWorker::Dropped TimerWorker::Stop() {
   return dropped;
 }
 
-void TimerWorker::JoinThread() {
+WEFT_COLD void TimerWorker::JoinThread() {
   const auto begin = std::chrono::steady_clock::now();
   auto complain_at = begin + options_.complain_after;
   while (!thread_ended_.ParkUntil(complain_at)) {
@@ -163,7 +168,7 @@ bool TimerWorker::Disarm(WaitTimer* node) noexcept { return node->shard != nullp
 
 void TimerWorker::RequestTrim() noexcept { set_->housekeeping().Request(); }
 
-std::size_t TimerWorker::armed() const noexcept {
+WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
   std::size_t count = 0;
   for (unsigned i = 0; i < set_->size(); ++i) {
     TimerShard* shard = set_->shard(i);
@@ -189,7 +194,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   std::size_t fired = 0;
   {
     base::SpinLockGuard guard(shard->lock);
-    // kMore is redundant: next() says so.
+    // kMore is redundant: next() says the same.
     static_cast<void>(shard->Advance(now, FireContext::kCapacity, [&](TimerNode* node) {
       ++fired;
       node->fire(node, &context);
@@ -198,6 +203,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   // relaxed: statistics; written by this thread only.
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
+  context.RunDeferred();
   if (context.entry_count() != 0) callback_runner_.RunDue(context.entries(), context.entry_count());
 }
 
@@ -226,7 +232,13 @@ void TimerWorker::RunDueFor() {
   SetShardSetOfThread(nullptr);
 }
 
-void TimerWorker::ThreadMain() {
+Tick TimerWorker::AnnounceSleep() {
+  return set_->alarm().SleepElsewhere([this] { return Earliest(); });
+}
+
+void TimerWorker::WakeUp() { set_->alarm().WakeUp(); }
+
+WEFT_COLD void TimerWorker::ThreadMain() {
   pthread_setname_np(pthread_self(), ("TimerWorker_" + std::to_string(group_id_)).c_str());
   if (options_.group != nullptr && !options_.group->options().cpus.empty()) {
     const std::vector<int> cpus(options_.group->options().cpus.begin(), options_.group->options().cpus.end());
@@ -234,7 +246,7 @@ void TimerWorker::ThreadMain() {
       WEFT_LOG(WARNING, "the timers of scheduling group ", group_id_, " are not bound to its CPUs: ", error.message());
     }
   }
-  // Otherwise the kernel may delay a sleeper's time-out by 50 us to merge wake-ups; ours are few.
+  // By default the kernel may delay a time-out by 50 us to merge wake-ups; ours are few.
   prctl(PR_SET_TIMERSLACK, 1UL);
   AskForShortTimeSlices();
   thread_id_.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);  // For the log.
@@ -254,7 +266,7 @@ void TimerWorker::TrimTimers() {
   }
 }
 
-void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
+WEFT_COLD void TimerWorker::TrimTimers(TimerShard* shard, EntryWidth width) {
   for (;;) {
     shard->lock.lock();
     TimerChunk* chunk = shard->slab(width).TakeUnused();

@@ -28,6 +28,17 @@ TEST(StackLayout, SizesAreRoundedUpToPages) {
 
 TEST(StackLayout, AGuardHasAPageAtLeast) { EXPECT_EQ(StackLayout(2 * kPage, 0).guard_size(), kPage); }
 
+TEST(StackLayout, ASlotHasAnOddNumberOfPages) {
+  for (std::size_t stack = 1; stack < 6; ++stack) {
+    for (std::size_t guard = 1; guard < 6; ++guard) {
+      const StackLayout layout(stack * kPage, guard * kPage);
+      EXPECT_EQ(layout.stride() / kPage % 2, 1u);
+      EXPECT_EQ(layout.stack_size(), stack * kPage);
+      EXPECT_EQ(layout.guard_size(), (guard + (stack + guard + 1) % 2) * kPage);
+    }
+  }
+}
+
 TEST(StackLayout, NeighboursHaveDifferentColours) {
   const StackLayout layout(4 * kPage, kPage);
   std::set<std::uintptr_t> offsets;
@@ -39,7 +50,7 @@ TEST(StackLayout, NeighboursHaveDifferentColours) {
 }
 
 TEST(StackLayout, AStackLiesAboveItsGuardAndEndsWithItsSlot) {
-  const StackLayout layout(4 * kPage, 2 * kPage);
+  const StackLayout layout(5 * kPage, 2 * kPage);
   for (std::size_t slot = 100; slot < 140; ++slot) {
     char* const low = SlotLow(layout, slot);
     const char* const end = low + layout.stride();

@@ -18,9 +18,12 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "weft/fiber/async.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber/runtime.h"
 #include "weft/fiber/fiber_blocking_bounded_queue.h"
@@ -35,6 +38,8 @@
 #include "weft/fiber/fiber_shared_mutex.h"
 #include "weft/fiber/fiber_timed_mutex.h"
 #include "weft/fiber/fiber_timer.h"
+#include "weft/fiber/future.h"
+#include "weft/fiber/future_utility.h"
 #include "weft/fiber/testing/fiber_runtime.h"
 #include "weft/tests/fiber/trpc_port_without_gtest.h"
 
@@ -486,6 +491,138 @@ TEST(TrpcPort, SharedMutexSequenceLockAndFiberLocalUnderTheirHeaderNames) {
     } while (sequence.ReadSeqRetry(seen) != 0);
     EXPECT_EQ(copy, 8);
   });
+}
+
+// --- Futures: what the cases of tRPC-Cpp's future_test.cc and async_test.cc do, without their sleeps ---
+
+TEST(TrpcPort, AsyncExecutesInAllItsForms) {
+  RunAsFiber([] {
+    for (int i = 0; i != 10; ++i) {
+      int rc = 0;
+      auto ff = fiber::Async(fiber::Launch::Dispatch, [&] { rc = 1; });
+      fiber::BlockingGet(&ff);
+      ASSERT_EQ(1, rc);
+      Future<int> f = fiber::Async([&] { return 5; });
+      FiberYield();
+      ASSERT_EQ(5, fiber::BlockingGet(&f).GetValue0());
+    }
+    Future<std::size_t> in_group = fiber::Async(
+        fiber::Launch::Post, 0, FiberExecutionContext::Create().Get(),
+        [](const std::string& text, int more) { return text.size() + static_cast<std::size_t>(more); },
+        std::string("abc"), 2);
+    EXPECT_EQ(in_group.GetValue0(), 5U);
+  });
+}
+
+TEST(TrpcPort, BlockingGetAndBlockingTryGetOfWhatAThreadSets) {
+  RunAsFiber([] {
+    Promise<std::string> promise;
+    auto fut = promise.GetFuture();
+    std::thread t([p = std::move(promise)]() mutable {
+      std::string msg = "ok";
+      p.SetValue(std::move(msg));
+    });
+    auto valid_future = fiber::BlockingGet(std::move(fut));
+    EXPECT_EQ(valid_future.GetValue0(), "ok");
+    t.join();
+
+    Promise<std::string, int> many;
+    auto of_many = many.GetFuture();
+    EXPECT_EQ(fiber::BlockingTryGet(std::move(of_many), 1), std::nullopt);
+    std::thread later([p = std::move(many)]() mutable { p.SetValue(std::make_tuple("ok", 1)); });
+    auto tried = fiber::BlockingTryGet(std::move(of_many), 60'000);
+    later.join();
+    ASSERT_TRUE(tried);
+    const std::tuple<std::string, int> result = (*tried).GetValue();
+    EXPECT_EQ(std::get<0>(result), "ok");
+    EXPECT_EQ(std::get<1>(result), 1);
+  });
+}
+
+class PortedException : public ExceptionBase {
+ public:
+  const char* what() const noexcept override { return "ported"; }
+};
+
+TEST(TrpcPort, ContinuationsTakeValuesOrFutures) {
+  auto flag = std::make_shared<int>(0);
+  MakeReadyFuture<int>(20190820).Then([flag](int&& x) {
+    ++*flag;
+    EXPECT_EQ(x, 20190820);
+    return MakeReadyFuture<>();
+  });
+  MakeReadyFuture<int>(20190820).Then([flag](Future<int>&& x) {
+    ++*flag;
+    EXPECT_TRUE(x.IsReady());
+    EXPECT_EQ(std::get<0>(x.GetValue()), 20190820);
+  });
+  MakeExceptionFuture<int>(PortedException()).Then([flag](int&&) { *flag = 100; });
+  MakeExceptionFuture<int>(PortedException())
+      .Then([flag](int&&) {
+        *flag = 100;
+        return MakeReadyFuture<int>(123);
+      })
+      .Then([flag](Future<int>&& x) {
+        ++*flag;
+        EXPECT_FALSE(x.IsReady());
+        EXPECT_TRUE(x.IsFailed());
+        auto exception = x.GetException();
+        EXPECT_TRUE(exception.is(PortedException()));
+        EXPECT_STREQ(exception.what(), "ported");
+        return MakeReadyFuture<>();
+      });
+  EXPECT_EQ(*flag, 3);
+
+  Promise<> p;
+  auto chained = MakeReadyFuture<>()
+                     .Then([fut = p.GetFuture()]() mutable {
+                       return fut.Then([]() {
+                         return MakeReadyFuture<>().Then([]() { return MakeReadyFuture<int>(1234567321); });
+                       });
+                     })
+                     .Then([](int&& v) { return MakeReadyFuture<int>(std::move(v)); });
+  EXPECT_FALSE(chained.IsReady());
+  p.SetValue();
+  EXPECT_EQ(std::get<0>(chained.GetValue()), 1234567321);
+
+  auto pr = Promise<>();
+  auto fut = pr.GetFuture().Then([](Future<>&& resolved) {
+    if (resolved.IsReady()) return MakeReadyFuture<>();
+    return MakeExceptionFuture<>(resolved.GetException());
+  });
+  pr.SetException(CommonException("test"));
+  pr.SetValue();
+  EXPECT_FALSE(fut.IsReady());
+  EXPECT_TRUE(fut.IsFailed());
+}
+
+TEST(TrpcPort, WaitTakesMilliseconds) {
+  Promise<int> promise;
+  auto fut = promise.GetFuture();
+  EXPECT_FALSE(fut.Wait(1));
+  promise.SetException(CommonException("return exception", 3));
+  const bool ret = fut.Wait();
+  EXPECT_TRUE(ret);
+  auto exception = fut.GetException();
+  EXPECT_STREQ(exception.what(), "return exception");
+  EXPECT_EQ(exception.GetExceptionCode(), 3);
+}
+
+TEST(TrpcPort, WhenAllAndWhenAnyTakeFuturesOrIterators) {
+  auto tuple = WhenAll(MakeReadyFuture<int>(1), MakeExceptionFuture<std::string>(CommonException("test")))
+                   .Then([](std::tuple<Future<int>, Future<std::string>>&& results) {
+                     EXPECT_EQ(std::get<0>(results).GetValue0(), 1);
+                     EXPECT_TRUE(std::get<1>(results).IsFailed());
+                     return MakeReadyFuture<>();
+                   });
+  EXPECT_TRUE(tuple.IsReady());
+  std::vector<Future<int, int>> futures;
+  for (int i = 0; i < 3; ++i) futures.emplace_back(MakeReadyFuture<int, int>(int{i}, int{i}));
+  auto any = WhenAny(futures.begin(), futures.end()).Then([](std::size_t&& index, std::tuple<int, int>&& values) {
+    EXPECT_EQ(std::get<1>(values), static_cast<int>(index));
+    return MakeReadyFuture<>();
+  });
+  EXPECT_TRUE(any.IsReady());
 }
 
 }  // namespace

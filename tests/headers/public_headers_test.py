@@ -20,14 +20,20 @@ EXAMPLES_MAY = {"base/check.h", "base/clock.h", "base/cpu.h", "base/intrusive_li
 
 INTERNAL_NAMESPACE = r"(?:scheduling_group|context|numa|synchronization|timer|base|detail|\w+_internal)"
 # Functions of public headers that are there for the layers above.
-FOR_LAYERS_ABOVE = re.compile(r"\b(?:\w+Interruptibly|RunBlocking)\(")
+FOR_LAYERS_ABOVE = re.compile(r"\bRunBlocking\(")
 # Public types in such a namespace, and their headers.
 PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_ptr.h",
                 "base::UniqueFunction": "base/unique_function.h"}
 
 # Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
 # LimitedResult<F> is a bool or a std::optional, as F returns.
-EXCEPTIONS = {"fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
+# KeptOf<R> is R, or std::monostate for void.
+EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
+              "fiber/collect.h": {"detail::CallableRange", "detail::ForwardRange", "detail::IteratorOf", "detail::KeptOf"},
+              "fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
+              "fiber/fiber_scope.h": {"detail::StartProcedure"},
+              "fiber/fiber_task.h": {"detail::StartProcedure"},
+              "sync/select.h": {"synchronization::DoNothing"},  # a default
               "io/fiber_blocking.h": {"detail::LimitedResult"}}
 
 

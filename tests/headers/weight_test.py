@@ -28,8 +28,8 @@ def lines(header):
 
 
 def included(header):
-    """The headers of Weft."""
-    return run(f"#include {header}\n", "-MM").split(b"weft/")[1:]
+    """The headers of Weft: -MM leaves out the system's."""
+    return {name for name in run(f"#include {header}\n", "-MM").split() if name.endswith(b".h")}
 
 
 def initialisers(text):
@@ -48,7 +48,7 @@ class Weight(unittest.TestCase):
             self.assertEqual([name for name in named if name.endswith(heavy)], [])
 
     def test_weft_h_includes_few_headers(self):
-        self.assertLess(len(included('"weft/weft.h"')), 76)  # 72
+        self.assertLess(len(included('"weft/weft.h"')), 90)  # 84, of which 13 are for scopes, tasks and Select()
         self.assertLess(len(included('"weft/fiber/fiber.h"')), 30)
 
     def test_no_static_initialiser_in_each_file(self):

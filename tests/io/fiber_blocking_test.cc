@@ -105,10 +105,7 @@ TEST_P(FiberBlockingTest, LimitedCallsReturnWhatTheCallReturns) {
     const auto later = std::chrono::system_clock::now() + 1h;
     EXPECT_EQ(**FiberBlocking([owned = std::make_unique<int>(2)]() mutable { return std::move(owned); }, later), 2);
     EXPECT_EQ(FiberBlocking([] { return NoDefault(3); }, std::chrono::hours::max())->value, 3);
-    std::optional<int> result;
-    EXPECT_EQ(FiberBlockingInterruptibly([] { return 4; }, &result, Deadline::None()),
-              synchronization::WaitResult::kNotified);
-    EXPECT_EQ(result, 4);
+    EXPECT_EQ(FiberBlocking([] { return 4; }, Deadline::None()), 4);
   });
 }
 

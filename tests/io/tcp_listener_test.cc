@@ -10,6 +10,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -17,6 +18,7 @@
 
 #include "weft/base/cpu.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {
@@ -217,6 +219,24 @@ TEST_P(TcpListenerTest, CloseEndsAcceptThatIsOutOfDescriptors) {
     EXPECT_TRUE(Reaches([&] { return given_up == 3; }));
     EXPECT_TRUE(listener.Close());
     for (Actor& acceptor : acceptors) acceptor.Join();
+  }
+}
+
+TEST_P(TcpListenerTest, ACancelledAcceptIsAnErrorAlsoOutOfDescriptors) {
+  if (WEFT_ASAN) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs a pipe to look at objects, and can open none";
+  for (const bool with_descriptors : {true, false}) {
+    Actor(true, [with_descriptors] {
+      TcpListener listener;
+      ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+      TcpStream client;
+      if (!with_descriptors) ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
+      std::optional<NoMoreDescriptors> none;
+      if (!with_descriptors) none.emplace();
+      const CancelScope scope(5ms);
+      TcpStream server;
+      EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
+      EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
+    }).Join();
   }
 }
 

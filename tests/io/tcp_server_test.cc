@@ -16,6 +16,7 @@
 
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/io/io_fixture.h"
 
@@ -265,6 +266,28 @@ TEST_P(TcpServerTest, TheDestructorStops) {
       const TcpServer never_started(Listening(), &Echo);
     });
   }
+}
+
+TEST_P(TcpServerTest, TheDestructorStopsItInACancelledScope) {
+  Actor(true, [] {
+    CancelScope scope;
+    FiberEvent serving;
+    bool over = false;
+    {
+      TcpServer server(Listening(), [&](TcpStream& stream) {
+        serving.Set();
+        char byte;
+        EXPECT_EQ(stream.ReadSome(&byte, 1).bytes, 0u);
+        FiberYield();
+        over = true;
+      });
+      ASSERT_TRUE(server.Start());
+      const TcpStream client = Client(server);
+      serving.Wait();
+      scope.Cancel();
+    }
+    EXPECT_TRUE(over);
+  }).Join();
 }
 
 TEST_P(TcpServerTest, StopWhileConnectionsComeAndGo) {

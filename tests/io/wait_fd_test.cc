@@ -212,18 +212,15 @@ TEST_P(WaitFdTest, TheFirstOfAllTimePointsHasPassed) {
   InFiberAndInThread([&] { EXPECT_EQ(WaitFd(pipe.read, POLLIN, first).error, std::errc::timed_out); });
 }
 
-TEST_P(WaitFdTest, AnInterruptionEndsIt) {
+TEST_P(WaitFdTest, ACancellationEndsIt) {
   Pipe pipe;
-  std::atomic<scheduling_group::FiberEntity*> entity{nullptr};
-  std::atomic<bool> ended{false};
   Fiber waiter([&] {
-    entity = scheduling_group::CurrentFiber();
-    EXPECT_EQ(WaitFd(pipe.read, POLLIN, Soon()).error, std::errc::interrupted);
-    ended = true;
-    EXPECT_EQ(WaitFd(pipe.write, POLLOUT, Soon()).events, POLLOUT);  // The next one is not.
+    EXPECT_EQ(WaitFd(pipe.read, POLLIN, Soon()).error, std::errc::operation_canceled);
+    EXPECT_EQ(WaitFd(pipe.read, POLLIN, Soon()).error, std::errc::operation_canceled) << "and the next one";
+    EXPECT_EQ(WaitFd(pipe.write, POLLOUT, Soon()).events, POLLOUT) << "what is ready is told";
   });
   ASSERT_TRUE(AwaitRegistered(1));
-  ASSERT_TRUE(Reaches([&] { return ended || synchronization::InterruptWait(entity); }));
+  EXPECT_TRUE(waiter.Cancel());
   waiter.Join();
 }
 

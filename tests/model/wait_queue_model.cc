@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <initializer_list>
+#include <mutex>
 #include <utility>
 
 #include "weft/sync/wait_queue.h"
@@ -114,6 +115,9 @@ class World {
   void Fiber(int party, bool timed, std::function<void(Party*)> body) {
     Party* p = &state_->parties[party];
     p->fiber = fibers_.Fiber(kFiberNames[party], FiberWorld::Timers(timed), [p, body = std::move(body)] { body(p); });
+    // In a scope: its waits can be cancelled.
+    p->fiber->cancel_word.lock();
+    p->fiber->cancel_word.Unlock(scheduling_group::CancelWord::kScoped);
   }
 
   // Waits once for each of `deadlines`.
@@ -145,7 +149,15 @@ class World {
 
   void Interrupter(int party) {
     fibers_.Thread("interrupter", [state = state_, party] {
-      if (InterruptWait(state->parties[party].fiber)) ++state->interrupts;
+      FiberEntity* const fiber = state->parties[party].fiber;
+      TakenWait taken;
+      {
+        std::lock_guard guard(fiber->cancel_word);
+        taken = TakenWait::Of(fiber);
+      }
+      if (!taken) return;
+      ++state->interrupts;
+      taken.Wake();
     });
   }
 
@@ -166,7 +178,7 @@ class World {
   struct State {
     Gate gate;
     std::array<Party, kMaxParties> parties;
-    int interrupts = 0;  // that InterruptWait() says it made
+    int interrupts = 0;  // that the canceller made
 
     int Sum(int Party::*what) const {
       int sum = 0;

@@ -32,7 +32,7 @@ import sys
 import tempfile
 
 LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "observe", "interop")
-BEGINS_A_DECLARATION = re.compile(r"(class|struct|template|namespace|TEST|int main|((const|WEFT_\w+) )?[\w:]+[&*]? \w+\(.*\) \{ *(//.*)?$)")
+BEGINS_A_DECLARATION = re.compile(r"(class|struct|template|namespace|TEST|int main|((const|WEFT_\w+) )?[\w:]+(<[\w:]*>)?[&*]? \w+\(.*\) \{ *(//.*)?$)")
 ELLIPSIS = re.compile(r"(^\s*|[{};)] )\.\.\.(?=\s*($|\}|//))")
 
 

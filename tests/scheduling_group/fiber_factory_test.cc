@@ -46,10 +46,9 @@ TEST(FiberFactory, TheNameIsCopied) {
 
 // EP1. The pool hands out the most recently returned entity first.
 TEST(FiberFactory, TheNextFiberInTheSameEntityHasNoneOfTheOptions) {
+  FiberOwner owner{.on_exit = [](FiberOwner*) { ADD_FAILURE() << "it was never started"; }};
   const StartOptions options = {
-      .group_local = true, .name = "former", .stack_size = 65536, .guard_size = 8192, .on_exit = [](void*) {
-        ADD_FAILURE() << "it was never started";
-      }};
+      .group_local = true, .name = "former", .stack_size = 65536, .guard_size = 8192, .owner = &owner};
   FiberEntity* former = NewFiber(nullptr, options, [] {});
   EXPECT_EQ(former->stack_size(), 65536u);
   EXPECT_EQ(former->guard_size(), 8192u);

@@ -81,21 +81,21 @@ TEST(IdleGroupSlot, AGroupThatEndsReturnsItsBits) {
   IdleGroups::Mask first;
   first.Add(0);
   {
-    const IdleGroupSlot slot(idle, slots);
+    const IdleGroupSlot slot(idle, slots, /*wanted=*/true);
     ASSERT_EQ(slot.Get(), 0);
-    EXPECT_EQ(IdleGroupSlot(idle, slots).Get(), 1);
+    EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true).Get(), 1);
     idle.Announce(slot.Get());
     EXPECT_TRUE(idle.MayIdle(first));
   }
   EXPECT_FALSE(idle.MayIdle(first));
-  EXPECT_EQ(IdleGroupSlot(idle, slots).Get(), 0);
+  EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true).Get(), 0);
 }
 
 TEST(IdleGroupSlot, WhenAllAreTakenAGroupHasNone) {
   IdleGroups idle;
   IdleGroupSlots slots;
   for (int i = 0; i < IdleGroups::kMaxSlots; ++i) ASSERT_EQ(slots.Take(), i);
-  { EXPECT_EQ(IdleGroupSlot(idle, slots).Get(), IdleGroups::kNoSlot); }
+  { EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true).Get(), IdleGroups::kNoSlot); }
   EXPECT_EQ(slots.Take(), IdleGroups::kNoSlot);
 }
 

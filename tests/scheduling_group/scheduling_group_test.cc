@@ -267,13 +267,13 @@ TEST_P(SchedulingGroupTest, AFiberGetsTheStackItAskedFor) {
 
 TEST_P(SchedulingGroupTest, OnExitIsCalledWhenTheFiberIsOver) {
   WorkerGroup group(workers());
-  struct Exit {
+  struct Exit : FiberOwner {
+    Exit() : FiberOwner{.on_exit = [](FiberOwner* self) { static_cast<Exit*>(self)->done.Done(); }} {}
     Countdown done{100};
     std::atomic<int> bodies{0};
   } exit;
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(group.Start([&] { ++exit.bodies; }, {.on_exit = [](void* arg) { static_cast<Exit*>(arg)->done.Done(); },
-                                                     .on_exit_arg = &exit}));
+    ASSERT_TRUE(group.Start([&] { ++exit.bodies; }, {.owner = &exit}));
   }
   EXPECT_TRUE(exit.done.Wait());
   EXPECT_EQ(exit.bodies, 100);
@@ -288,17 +288,18 @@ TEST(SchedulingGroup, OnExitIsCalledWhenTheFiberIsCountedNoMore) {
   for (const bool takes_over : {false, true}) {  // whether another fiber begins on its stack
     std::atomic<std::size_t> seen{~std::size_t{0}};
     Countdown done(takes_over ? 2 : 1);
-    struct Exit {
+    struct Exit : FiberOwner {
       std::atomic<std::size_t>* seen;
       Countdown* done;
-    } exit{&seen, &done};
-    const StartOptions options = {.on_exit =
-                                      [](void* arg) {
-                                        auto* exit = static_cast<Exit*>(arg);
-                                        exit->seen->store(EntityPool::LiveFibers());
-                                        exit->done->Done();
-                                      },
-                                  .on_exit_arg = &exit};
+    } exit;
+    exit.seen = &seen;
+    exit.done = &done;
+    exit.on_exit = [](FiberOwner* self) {
+      auto* exit = static_cast<Exit*>(self);
+      exit->seen->store(EntityPool::LiveFibers());
+      exit->done->Done();
+    };
+    const StartOptions options = {.owner = &exit};
     ASSERT_TRUE(group.Start(
         [&] {
           if (takes_over && !group.Start([&] { done.Done(); })) ADD_FAILURE();
@@ -314,15 +315,16 @@ TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
   SchedulingGroup::Options options{.workers = workers(), .run_queue_size = 4};
   WorkerGroup group(options);
   constexpr int kFibers = 2000;
-  struct Exit {
+  struct Exit : FiberOwner {
     WorkerGroup* group;
     Countdown done{2 * kFibers};
-  } exit{&group};
-  Countdown spawner(1);
-  const auto start_another = [](void* arg) {
-    auto* self = static_cast<Exit*>(arg);
+  } exit;
+  exit.group = &group;
+  exit.on_exit = [](FiberOwner* owner) {
+    auto* self = static_cast<Exit*>(owner);
     ASSERT_TRUE(self->group->Start([self] { self->done.Done(); }));
   };
+  Countdown spawner(1);
   ASSERT_TRUE(group.Start([&] {
     for (int i = 0; i < kFibers; ++i) {
       ASSERT_TRUE(group.Start(
@@ -330,7 +332,7 @@ TEST_P(SchedulingGroupTest, OnExitMayStartFibersThoughTheQueueIsFull) {
             YieldCurrentFiber();  // It ends by a switch, not by handing its stack over.
             exit.done.Done();
           },
-          {.on_exit = start_another, .on_exit_arg = &exit}));
+          {.owner = &exit}));
     }
     spawner.Done();
   }));

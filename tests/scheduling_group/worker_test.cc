@@ -103,14 +103,15 @@ TEST_F(WorkerTest, AThreadThatIsNoWorkerHasNoSlice) {
 }
 
 TEST_F(WorkerTest, WhatAnExitHookStartsRunsAfterIt) {
-  struct World {
+  struct World : FiberOwner {
     WorkerGroup* group;
     std::atomic<bool> hook_is_over{false};
     std::atomic<bool> ran_after{false};
     Countdown done{1};
-  } world{&group_};
-  const auto hook = [](void* arg) {
-    auto* w = static_cast<World*>(arg);
+  } world;
+  world.group = &group_;
+  world.on_exit = [](FiberOwner* owner) {
+    auto* w = static_cast<World*>(owner);
     EXPECT_TRUE(CurrentWorker()->must_not_switch);
     ASSERT_TRUE(w->group->Start([w] {
       w->ran_after = w->hook_is_over.load();
@@ -119,7 +120,7 @@ TEST_F(WorkerTest, WhatAnExitHookStartsRunsAfterIt) {
     }));
     w->hook_is_over = true;
   };
-  ASSERT_TRUE(group_.Start([] {}, {.on_exit = hook, .on_exit_arg = &world}));
+  ASSERT_TRUE(group_.Start([] {}, {.owner = &world}));
   ASSERT_TRUE(world.done.Wait());
   EXPECT_TRUE(world.ran_after);
 }

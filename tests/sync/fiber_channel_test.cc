@@ -274,28 +274,6 @@ TEST(FiberChannel, AnItemThatIsMovableOnlyMovesOut) {
   EXPECT_EQ(channel.TryGet().value_or(nullptr), nullptr);
 }
 
-TEST(FiberChannel, AnItemThatIsUsedAgainKeepsNothingOfBefore) {
-  testing::TimedGroup group(1);
-  FiberChannel<std::string> channel(2);
-  Crew crew(&group, testing::ActorKind::kFibers);
-  crew.Add([&] {
-    ASSERT_EQ(channel.Put("a"), ChannelResult::kOk);
-    ChannelItem<std::string> item;
-    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
-    EXPECT_EQ(item, "a");
-    EXPECT_EQ(channel.GetInterruptibly(&item, 1ms), synchronization::WaitResult::kTimedOut);
-    EXPECT_FALSE(item);
-    EXPECT_EQ(item.result(), ChannelResult::kTimedOut);
-    ASSERT_EQ(channel.Put("b"), ChannelResult::kOk);
-    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
-    channel.Close();
-    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
-    EXPECT_FALSE(item);
-    EXPECT_EQ(item.result(), ChannelResult::kClosed);
-  });
-  crew.Join();
-}
-
 TEST(FiberChannel, ALoopMayBeLeftAndTakenUpAgain) {
   FiberChannel<int> channel(4);
   for (int i = 1; i <= 4; ++i) ASSERT_EQ(channel.Put(i), ChannelResult::kOk);
@@ -379,38 +357,6 @@ TEST(FiberChannel, AMoveConstructorMaySuspend) {
   });
   crew.Join();
   EXPECT_EQ(sum, 30);
-}
-
-TEST(FiberChannel, CanBeInterrupted) {
-  testing::TimedGroup group(2);
-  FiberChannel<int> channel(1);
-  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
-  std::atomic<int> interruptions{0};
-  Crew crew(&group, testing::ActorKind::kFibers);
-  crew.Add([&] {
-    fiber = scheduling_group::CurrentFiber();
-    ChannelItem<int> item;
-    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kInterrupted);
-    EXPECT_FALSE(item);
-    ASSERT_EQ(channel.Put(1), ChannelResult::kOk);
-    ChannelResult result = ChannelResult::kOk;
-    EXPECT_EQ(channel.PutInterruptibly(2, &result), synchronization::WaitResult::kInterrupted);
-    EXPECT_NE(result, ChannelResult::kOk);
-    EXPECT_EQ(channel.GetInterruptibly(&item), synchronization::WaitResult::kNotified);
-    EXPECT_EQ(item, 1);
-    EXPECT_EQ(item.result(), ChannelResult::kOk);
-    EXPECT_EQ(channel.PutInterruptibly(3, &result), synchronization::WaitResult::kNotified);
-    EXPECT_EQ(result, ChannelResult::kOk);
-    EXPECT_EQ(channel.Get(), 3);
-    YieldUntil([&] { return interruptions == 2; });
-  });
-  crew.Add([&] {
-    while (interruptions < 2) {
-      if (fiber != nullptr && synchronization::InterruptWait(fiber)) ++interruptions;
-      YieldActor();
-    }
-  });
-  crew.Join();
 }
 
 }  // namespace

@@ -312,21 +312,6 @@ TEST_P(FiberConditionVariableTest, MayBeDestroyedOnceAllWaitersWereNotified) {
   crew.Join();
 }
 
-TEST_P(FiberConditionVariableTest, AnInterruptionEndsAnInterruptibleWaitWithTheMutexHeld) {
-  if (GetParam().actors != testing::ActorKind::kFibers) return;  // Threads cannot be interrupted.
-  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
-  Crew crew = MakeCrew();
-  crew.Add([&] {
-    fiber = scheduling_group::CurrentFiber();
-    std::unique_lock lock(mutex);
-    EXPECT_EQ(changed.WaitInterruptibly(lock), synchronization::WaitResult::kInterrupted);
-    EXPECT_TRUE(lock.owns_lock());
-    EXPECT_EQ(changed.WaitInterruptibly(lock, 1ms), synchronization::WaitResult::kTimedOut);
-  });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
-  crew.Join();
-}
-
 WEFT_INSTANTIATE_ON_ANY_CREW(FiberConditionVariableTest);
 
 // With the mutex held by the notifier nobody is woken in vain: on one worker, a waiter that is notified does not run

@@ -174,22 +174,6 @@ TEST_P(FiberEventTest, TimeOutsRaceWithSet) {
 
 WEFT_INSTANTIATE_ON_ANY_CREW(FiberEventTest);
 
-TEST(FiberEvent, CanBeInterrupted) {
-  testing::TimedGroup group(2);
-  FiberEvent event;
-  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
-  Crew crew(&group, testing::ActorKind::kFibers);
-  crew.Add([&] {
-    fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(event.WaitInterruptibly(), synchronization::WaitResult::kInterrupted);
-    EXPECT_EQ(event.WaitInterruptibly(1ms), synchronization::WaitResult::kTimedOut);
-    event.Set();
-    EXPECT_EQ(event.WaitInterruptibly(), synchronization::WaitResult::kNotified);
-  });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
-  crew.Join();
-}
-
 TEST(FiberEvent, WakesPlainThreadsWithoutARuntime) {
   FiberEvent event;
   std::thread waiter([&] { event.Wait(); });

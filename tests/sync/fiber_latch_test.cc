@@ -166,21 +166,6 @@ TEST(FiberLatch, OfZeroIsOpen) {
   EXPECT_TRUE(latch.Wait(0s));
 }
 
-TEST(FiberLatch, CanBeInterrupted) {
-  testing::TimedGroup group(2);
-  FiberLatch latch(1);
-  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
-  Crew crew(&group, testing::ActorKind::kFibers);
-  crew.Add([&] {
-    fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(latch.WaitInterruptibly(), synchronization::WaitResult::kInterrupted);
-    latch.CountDown();
-    EXPECT_EQ(latch.WaitInterruptibly(), synchronization::WaitResult::kNotified);
-  });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
-  crew.Join();
-}
-
 TEST(FiberLatch, WorksBetweenThreadsWithoutARuntime) {
   FiberLatch latch(1);
   std::thread waiter([&] { latch.Wait(); });

@@ -185,22 +185,6 @@ TEST(FiberSemaphore, ServesInTheOrderOfArrival) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
-TEST(FiberSemaphore, CanBeInterrupted) {
-  testing::TimedGroup group(2);
-  FiberSemaphore semaphore(0);
-  std::atomic<synchronization::FiberEntity*> fiber{nullptr};
-  Crew crew(&group, testing::ActorKind::kFibers);
-  crew.Add([&] {
-    fiber = scheduling_group::CurrentFiber();
-    EXPECT_EQ(semaphore.AcquireInterruptibly(), synchronization::WaitResult::kInterrupted);
-    semaphore.Release();
-    EXPECT_EQ(semaphore.AcquireInterruptibly(), synchronization::WaitResult::kNotified);
-    EXPECT_FALSE(semaphore.TryAcquire());
-  });
-  crew.Add([&] { YieldUntil([&] { return fiber != nullptr && synchronization::InterruptWait(fiber); }); });
-  crew.Join();
-}
-
 TEST(FiberSemaphoreDeathTest, BadNumbersEndTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(FiberSemaphore(-1), "bad number of units -1");

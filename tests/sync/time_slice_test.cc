@@ -136,17 +136,9 @@ const Operation kOperations[] = {
          if (semaphore.Acquire(std::chrono::steady_clock::now() + 1h)) semaphore.Release();
        });
      }},
-    {"FiberSemaphoreAcquireInterruptibly",
-     [] {
-       return Looping(std::make_shared<FiberSemaphore>(1), [](FiberSemaphore& semaphore) {
-         if (semaphore.AcquireInterruptibly() == synchronization::WaitResult::kNotified) semaphore.Release();
-       });
-     }},
     {"FiberEventWait", [] { return Looping(SetEvent(), [](FiberEvent& event) { event.Wait(); }); }},
     {"FiberEventWaitWithDeadline",
      [] { return Looping(SetEvent(), [](FiberEvent& event) { EXPECT_TRUE(event.Wait(1h)); }); }},
-    {"FiberEventWaitInterruptibly",
-     [] { return Looping(SetEvent(), [](FiberEvent& event) { static_cast<void>(event.WaitInterruptibly()); }); }},
     {"FiberLatchWait",
      [] { return Looping(std::make_shared<FiberLatch>(0), [](FiberLatch& latch) { latch.Wait(); }); }},
     {"FiberLatchArriveAndWait",
@@ -157,11 +149,6 @@ const Operation kOperations[] = {
      [] {
        return Looping(std::make_shared<FiberLatch>(0),
                       [](FiberLatch& latch) { latch.WaitUntil(std::chrono::steady_clock::time_point::max()); });
-     }},
-    {"FiberLatchWaitInterruptibly",
-     [] {
-       return Looping(std::make_shared<FiberLatch>(0),
-                      [](FiberLatch& latch) { static_cast<void>(latch.WaitInterruptibly()); });
      }},
     {"FiberBarrierOfOne",
      [] { return Looping(std::make_shared<FiberBarrier>(1), [](FiberBarrier& barrier) { barrier.ArriveAndWait(); }); }},

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "testing/group_fixture.h"
+#include "testing/interrupt_wait.h"
 
 namespace weft::synchronization {
 namespace {
@@ -190,6 +191,7 @@ TEST_P(InterruptionTest, EndsAnInterruptibleWait) {
   std::atomic<FiberEntity*> fiber{nullptr};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
+    const testing::InScope in_scope;
     fiber = scheduling_group::CurrentFiber();
     EXPECT_EQ(gate.Enter(kNever, Interruptible::kYes), WaitResult::kInterrupted);
     EXPECT_FALSE(gate.HasWaiter()) << "it has left the queue";
@@ -197,7 +199,7 @@ TEST_P(InterruptionTest, EndsAnInterruptibleWait) {
   });
   crew.Add([&] {
     YieldUntil([&] { return gate.HasWaiter(); });
-    EXPECT_TRUE(InterruptWait(fiber));
+    EXPECT_TRUE(testing::InterruptWait(fiber));
   });
   crew.Join();
 }
@@ -208,6 +210,7 @@ TEST_P(InterruptionTest, EndsATimedWaitAndASleep) {
   std::atomic<bool> done{false};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
+    const testing::InScope in_scope;
     fiber = scheduling_group::CurrentFiber();
     EXPECT_EQ(gate.Enter(1h, Interruptible::kYes), WaitResult::kInterrupted);
     EXPECT_EQ(SleepUntil(1h, Interruptible::kYes), WaitResult::kInterrupted);
@@ -217,7 +220,7 @@ TEST_P(InterruptionTest, EndsATimedWaitAndASleep) {
   crew.Add([&] {
     int interrupted = 0;
     while (interrupted < 3) {
-      if (fiber != nullptr && InterruptWait(fiber)) ++interrupted;
+      if (fiber != nullptr && testing::InterruptWait(fiber)) ++interrupted;
       testing::YieldActor();
     }
     YieldUntil([&] { return done.load(); });
@@ -230,6 +233,7 @@ TEST_P(InterruptionTest, DoesNothingToAWaitThatIsNotInterruptible) {
   std::atomic<FiberEntity*> fiber{nullptr};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
+    const testing::InScope in_scope;
     fiber = scheduling_group::CurrentFiber();
     EXPECT_EQ(gate.Enter(kNever, Interruptible::kNo), WaitResult::kNotified);
     EXPECT_EQ(gate.Enter(1h, Interruptible::kNo), WaitResult::kNotified);
@@ -237,7 +241,7 @@ TEST_P(InterruptionTest, DoesNothingToAWaitThatIsNotInterruptible) {
   crew.Add([&] {
     for (int wait = 0; wait < 2; ++wait) {
       YieldUntil([&] { return gate.HasWaiter(); });
-      EXPECT_FALSE(InterruptWait(fiber));
+      EXPECT_FALSE(testing::InterruptWait(fiber));
       EXPECT_TRUE(gate.NotifyOne());
     }
   });
@@ -245,7 +249,7 @@ TEST_P(InterruptionTest, DoesNothingToAWaitThatIsNotInterruptible) {
 }
 
 TEST_P(InterruptionTest, DoesNothingToAFiberThatDoesNotWait) {
-  group.Run([] { EXPECT_FALSE(InterruptWait(scheduling_group::CurrentFiber())); });
+  group.Run([] { EXPECT_FALSE(testing::InterruptWait(scheduling_group::CurrentFiber())); });
 }
 
 // All three ends at once: each wait ends once, and what was notified is received.
@@ -258,6 +262,7 @@ TEST_P(InterruptionTest, RacesWithNotificationAndTimeOut) {
   std::atomic<int> helpers{2};
   Crew crew(&group, testing::ActorKind::kFibers);
   crew.Add([&] {
+    const testing::InScope in_scope;
     fiber = scheduling_group::CurrentFiber();
     for (int i = 0; i < rounds; ++i) {
       const auto deadline = i % 2 == 0 ? Deadline(std::chrono::microseconds(i % 70)) : kNever;
@@ -287,7 +292,7 @@ TEST_P(InterruptionTest, RacesWithNotificationAndTimeOut) {
   crew.Add([&] {
     YieldUntil([&] { return fiber != nullptr; });
     while (!stop) {
-      if (InterruptWait(fiber)) ++interruptions;
+      if (testing::InterruptWait(fiber)) ++interruptions;
       testing::YieldActor();
     }
     --helpers;

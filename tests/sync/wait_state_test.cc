@@ -12,6 +12,15 @@
 namespace weft::synchronization {
 namespace {
 
+// As a canceller, which knows only the word.
+WaitNode* ClaimFrom(WaitNode::DecisionWord* word, WaitResult how) {
+  for (void* found = word->load(); found != nullptr;) {
+    void* const node = found;
+    if (WaitNode::ClaimFound(word, &found, how)) return static_cast<WaitNode*>(node);
+  }
+  return nullptr;
+}
+
 TEST(WaitNode, IsClaimedByTheFirstWhoTries) {
   WaitNode::DecisionWord word{nullptr};
   WaitNode node;
@@ -20,16 +29,16 @@ TEST(WaitNode, IsClaimedByTheFirstWhoTries) {
   EXPECT_TRUE(node.Claim(WaitResult::kTimedOut));
   EXPECT_TRUE(node.decided());
   EXPECT_FALSE(node.Claim(WaitResult::kNotified));
-  EXPECT_EQ(WaitNode::ClaimFrom(&word, WaitResult::kInterrupted), nullptr);
+  EXPECT_EQ(ClaimFrom(&word, WaitResult::kInterrupted), nullptr);
   EXPECT_EQ(node.result(), WaitResult::kTimedOut);
 }
 
 TEST(WaitNode, CanBeClaimedThroughItsWordAlone) {
   WaitNode::DecisionWord word{nullptr};
-  EXPECT_EQ(WaitNode::ClaimFrom(&word, WaitResult::kInterrupted), nullptr);
+  EXPECT_EQ(ClaimFrom(&word, WaitResult::kInterrupted), nullptr);
   WaitNode node;
   node.Begin(&word);
-  EXPECT_EQ(WaitNode::ClaimFrom(&word, WaitResult::kInterrupted), &node);
+  EXPECT_EQ(ClaimFrom(&word, WaitResult::kInterrupted), &node);
   EXPECT_EQ(node.result(), WaitResult::kInterrupted);
   EXPECT_FALSE(node.Claim(WaitResult::kNotified));
 }
@@ -139,7 +148,7 @@ TEST(WaitNode, IsClaimedByExactlyOneOfManyThreads) {
     claimers.emplace_back([&, i] {
       for (int r = 1; r <= kRounds; ++r) {
         while (round.load(std::memory_order_acquire) != r) std::this_thread::yield();
-        const bool won = i == 0 ? WaitNode::ClaimFrom(&word, WaitResult::kInterrupted) != nullptr
+        const bool won = i == 0 ? ClaimFrom(&word, WaitResult::kInterrupted) != nullptr
                                 : node.Claim(i == 1 ? WaitResult::kNotified : WaitResult::kTimedOut);
         if (won) winners.fetch_add(1);
         finished.fetch_add(1);

@@ -10,6 +10,7 @@
 // missing comes to.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "weft/base/atomic.h"
@@ -28,6 +29,7 @@ struct Shards {
   Alarm alarm;
   std::array<base::Atomic<Tick>, kMaxShards> next{kNever, kNever};
   std::array<int, kMaxShards> fired{};
+  base::Parker own_parker;
 
   // As TimerShard::Arm().
   void Arm(int shard, Tick tick) {
@@ -35,8 +37,14 @@ struct Shards {
     alarm.Announce(tick);
   }
 
-  // As TimerWorker::ThreadMain().
-  void ThreadMain(int shards) {
+  Tick Earliest(int shards) const {
+    Tick earliest = kNever;
+    for (int i = 0; i < shards; ++i) earliest = std::min(earliest, next[i].load(std::memory_order_relaxed));
+    return earliest;
+  }
+
+  // As TimerWorker::ThreadMain(); elsewhere: as the driver of a FiberLoop, which sleeps on a parker of its own.
+  void ThreadMain(int shards, bool elsewhere) {
     for (;;) {
       for (int i = 0; i < shards; ++i) {
         if (next[i].load(std::memory_order_relaxed) == kNever) continue;
@@ -44,21 +52,29 @@ struct Shards {
         model::Note("fires");
         ++fired[i];
       }
-      alarm.Sleep([this, shards] {
-        Tick earliest = kNever;
-        for (int i = 0; i < shards; ++i) {
-          const Tick tick = next[i].load(std::memory_order_relaxed);
-          if (tick < earliest) earliest = tick;
-        }
-        return earliest;
-      });
+      const auto look = [this, shards] { return Earliest(shards); };
+      if (!elsewhere) {
+        alarm.Sleep(look);
+        continue;
+      }
+      const Tick until = alarm.SleepElsewhere(look);
+      if (until == kNever) {
+        own_parker.Park();
+      } else {
+        (void)own_parker.ParkUntil(BeginOfTick(until));
+      }
+      alarm.WakeUp();
     }
   }
 };
 
-void ArmersAndThread(model::Scenario& scenario, int armers, bool later_first) {
+void ArmersAndThread(model::Scenario& scenario, int armers, bool later_first, bool elsewhere = false) {
   auto* shards = scenario.New<Shards>("shards");
-  scenario.Background("timer thread", [=] { shards->ThreadMain(armers); });
+  if (elsewhere) {
+    shards->alarm.SleepsElsewhere([](void* parker) noexcept { (void)static_cast<base::Parker*>(parker)->Unpark(); },
+                                  &shards->own_parker);
+  }
+  scenario.Background("timer thread", [=] { shards->ThreadMain(armers, elsewhere); });
   static constexpr const char* kNames[kMaxShards] = {"armer 0", "armer 1"};
   for (int i = 0; i < armers; ++i) {
     const Tick tick = later_first ? 100 - static_cast<Tick>(i) : 100 + static_cast<Tick>(i);
@@ -73,6 +89,13 @@ TEST(AlarmModel, OneArmer) {
   const model::Result result =
       model::Explore({.name = "alarm: 1 armer", .preemptions = model::kUnbounded, .weak_choices = 4},
                      [](model::Scenario& scenario) { ArmersAndThread(scenario, 1, true); });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(AlarmModel, OneArmerAndAThreadThatSleepsElsewhere) {
+  const model::Result result =
+      model::Explore({.name = "alarm: 1 armer, elsewhere", .preemptions = model::kUnbounded, .weak_choices = 4},
+                     [](model::Scenario& scenario) { ArmersAndThread(scenario, 1, true, true); });
   EXPECT_TRUE(result.passed) << result.report;
 }
 

@@ -10,11 +10,15 @@
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/scheduling_group/cancel_word.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::timer {
 class TimerWorker;
 }  // namespace weft::timer
+namespace weft::synchronization {
+struct CancelNode;
+}  // namespace weft::synchronization
 
 namespace weft::scheduling_group {
 
@@ -22,6 +26,10 @@ namespace weft::scheduling_group {
 class SchedulingGroup {
  public:
   timer::TimerWorker* timers = nullptr;
+};
+
+struct FiberOwner {
+  void (*on_exit)(FiberOwner* self) = nullptr;
 };
 
 class FiberEntity {
@@ -32,7 +40,9 @@ class FiberEntity {
   void set_group(SchedulingGroup* group) noexcept { group_ = group; }
 
   FiberEntity* next = nullptr;  // overflow_list.h's
+  CancelWord cancel_word;
   base::Atomic<void*> current_wait{nullptr};
+  synchronization::CancelNode* innermost_scope = nullptr;
   model::Parker parker;
 
   static constexpr std::size_t kWaitStorage = 64;

@@ -8,6 +8,8 @@
 
 namespace weft::scheduling_group {
 
+inline bool TimeSliceIsOver() noexcept { return false; }
+inline void YieldAfterSlice() noexcept {}
 inline void YieldIfSliceIsOver() noexcept {}
 
 }  // namespace weft::scheduling_group

@@ -1,0 +1,139 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// fiber::Async: calls a function in a new fiber, and returns the Future of what it returns.
+// Sample:
+//   Future<int> sum = fiber::Async([](int a, int b) { return a + b; }, 1, 2);
+//   const int three = sum.Get();                                  // or fiber::BlockingGet(&sum).GetValue0()
+//
+// f(args...) is called once; function and arguments are kept by value, as Fiber keeps them (a std::ref(x) is passed as
+// x where f does not take the wrapper). U makes Future<U>, nothing makes Future<>, and a Future makes that Future. If f
+// throws, the Future fails with the exception. f and its arguments are destroyed before the Future is resolved.
+//
+// The Future does not own the fiber: nobody waits for it when the Future goes away. What f refers to must live until
+// the Future is ready or failed; collect.h has forms that wait.
+//
+// If the fiber cannot be started (fiber.h says when) f has not run, and the Future fails with FiberNotStarted.
+// (tRPC-Cpp's is never resolved then.)
+//
+// Who may call: any fiber and any thread, while a runtime runs. Starting may yield, as with Fiber; Launch::Dispatch
+// switches to the new fiber. The fiber inherits the caller's execution context unless it is given one.
+// Memory ordering: what the caller did before is visible to f; what f did is visible to whoever waits for the Future.
+// Cost: one allocation; bench/fiber/async_benchmark.cc.
+#ifndef WEFT_FIBER_ASYNC_H_
+#define WEFT_FIBER_ASYNC_H_
+
+#include <cstddef>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "weft/fiber/exception.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/future.h"
+#include "weft/fiber/future_state.h"
+
+namespace weft::fiber {
+
+namespace detail {
+
+// A function and its arguments, as one callable.
+template <class F, class... Args>
+auto BindCall(F&& f, Args&&... args) {
+  using Kept = std::conditional_t<TakesCopies<F, Args...>, std::tuple<std::decay_t<Args>...>,
+                                  std::tuple<std::unwrap_ref_decay_t<Args>...>>;
+  return
+      [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable -> decltype(auto) {
+        return std::apply(std::move(f), std::move(args));
+      };
+}
+
+// What the fiber runs.
+template <class Call>
+class AsyncProcedure {
+ public:
+  using Return = std::invoke_result_t<Call>;
+  using FutureType = typename ResultOf<Return>::FutureType;
+  using PromiseType = typename FutureType::PromiseType;
+
+  AsyncProcedure(Call&& call, PromiseType promise) : call_(std::move(call)), promise_(std::move(promise)) {}
+  // Only before it has run.
+  AsyncProcedure(AsyncProcedure&& other) noexcept(std::is_nothrow_move_constructible_v<Call>)
+      : call_(std::move(other.call_)), promise_(std::move(other.promise_)) {}
+  ~AsyncProcedure() {
+    if (!has_run_) call_.~Call();
+  }
+
+  void operator()() {
+    Outcome<Return> outcome([this]() -> Return { return std::move(call_)(); });
+    has_run_ = true;
+    call_.~Call();  // FU7
+    RunCallbacks(outcome.MoveTo(FutureAccess::State(promise_)));
+  }
+
+ private:
+  // A union, to be destroyed early. (g++ warns of an std::optional here, that it might be read while it is empty.)
+  union {
+    Call call_;
+  };
+  PromiseType promise_;
+  bool has_run_ = false;
+};
+
+template <class F, class... Args>
+auto StartAsync(const FiberAttributes& attributes, F&& f, Args&&... args) {
+  CheckNotEmpty("fiber::Async", f);
+  auto call = BindCall(std::forward<F>(f), std::forward<Args>(args)...);
+  using Procedure = AsyncProcedure<decltype(call)>;
+  typename Procedure::PromiseType promise;
+  auto future = promise.GetFuture();
+  if (!StartFiberDetached(attributes, Procedure(std::move(call), std::move(promise)))) {
+    typename Procedure::PromiseType refused;
+    refused.SetException(FiberNotStarted());
+    return refused.GetFuture();
+  }
+  return future;
+}
+
+}  // namespace detail
+
+template <class F, class... Args>
+requires detail::FiberProcedure<F, Args...>
+auto Async(const FiberAttributes& attributes, F&& f, Args&&... args) {
+  return detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+}
+
+// tRPC-Cpp's forms: how, in which group (an index, kNearestSchedulingGroup or kUnspecifiedSchedulingGroup) and in which
+// context (nullptr: the caller's).
+template <class F, class... Args>
+requires detail::FiberProcedure<F, Args...>
+auto Async(Launch policy, std::size_t scheduling_group, FiberExecutionContext* execution_context, F&& f,
+           Args&&... args) {
+  const FiberAttributes attributes{
+      .launch_policy = policy, .scheduling_group = scheduling_group, .execution_context = execution_context};
+  return detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+}
+
+template <class F, class... Args>
+requires detail::FiberProcedure<F, Args...>
+auto Async(Launch policy, std::size_t scheduling_group, F&& f, Args&&... args) {
+  const FiberAttributes attributes{.launch_policy = policy, .scheduling_group = scheduling_group};
+  return detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+}
+
+template <class F, class... Args>
+requires detail::FiberProcedure<F, Args...>
+auto Async(Launch policy, F&& f, Args&&... args) {
+  return detail::StartAsync(FiberAttributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...);
+}
+
+template <class F, class... Args>
+requires detail::FiberProcedure<F, Args...>
+auto Async(F&& f, Args&&... args) {
+  return detail::StartAsync(FiberAttributes(), std::forward<F>(f), std::forward<Args>(args)...);
+}
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_ASYNC_H_

@@ -1,0 +1,57 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/background_tasks.h"
+
+#include <mutex>
+#include <string_view>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
+
+namespace weft {
+
+BackgroundTasks::~BackgroundTasks() {
+  Close();
+  Shielded([this] { Wait(); });
+}
+
+void BackgroundTasks::Wait() { static_cast<void>(Wait(Deadline::None())); }
+
+bool BackgroundTasks::Wait(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return none_left_.wait(
+      lock, [this] { return count_ == 0; }, deadline);
+}
+
+void BackgroundTasks::Close() {
+  std::scoped_lock lock(mutex_);
+  closed_ = true;
+}
+
+std::size_t BackgroundTasks::Count() const {
+  std::scoped_lock lock(mutex_);
+  return count_;
+}
+
+bool BackgroundTasks::Enter() {
+  std::scoped_lock lock(mutex_);
+  if (closed_) return false;
+  ++count_;
+  return true;
+}
+
+void BackgroundTasks::Leave() noexcept {
+  std::scoped_lock lock(mutex_);
+  if (--count_ == 0) none_left_.notify_all();  // Under the lock: BT2.
+}
+
+void BackgroundTasks::LogException(const char* text) {
+  const std::string_view name = GetFiberName();
+  WEFT_LOG_EVERY_SECOND(ERROR, "BackgroundTasks: the task ", name.empty() ? base::kUnnamedFiber : name,
+                        " threw: ", text);
+}
+
+}  // namespace weft

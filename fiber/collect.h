@@ -1,0 +1,272 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CollectAll, CollectN, CollectAny, ForEach: call many functions at once, each in a fiber, and wait for them.
+// Sample:
+//   auto [user, stock] = fiber::CollectAll([&] { return GetUser(id); }, [&] { return GetStock(item); });
+//   std::vector<std::function<Reply()>> calls = CallsToAllReplicas();
+//   std::vector<Reply> replies = fiber::CollectAll(calls);                  // in the order of the calls
+//   auto fastest_two = fiber::CollectN(calls, 2);                           // pairs of index and reply, as they come
+//   auto [index, reply] = fiber::CollectAny(calls);
+//   fiber::ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
+//
+// All of them return when every function that was called has ended, so that the functions may refer to the caller's
+// locals; functions and ranges are used where they are, not copied. The outcome may be known before that: when n have
+// ended, or when one has thrown. Functions that have not begun by then are not called; the others are cancelled: their
+// waits throw.
+//
+// Exceptions: the first one that leaves a function is rethrown, after all have ended. With CollectN(n) the first n to
+// end decide: if one of them has thrown, its exception is rethrown, and what the others throw is dropped. If a fiber
+// cannot be started (fiber.h says when), those that were are cancelled, and FiberNotStarted is thrown. A caller that is
+// cancelled gets FiberCancelled; also while it unwinds, if a function was cancelled and so has no result.
+//
+// Results: a vector (CollectAll of a range), a tuple with std::monostate for a function that returns nothing
+// (CollectAll of functions), pairs of index and result (CollectN, CollectAny), or indices, if the functions return
+// nothing.
+//
+// Who may call: any fiber and any thread, while a runtime runs. Switches (a thread: blocks). The fibers inherit the
+// caller's execution context. There is no deadline: a call that returned at one would leave fibers behind.
+// Memory ordering: what the caller did before is visible to the functions; what they did is visible on return.
+// Cost: as starting each fiber in a FiberScope, and one wait (child_group.h); results of ranges take one allocation
+// more.
+// Misuse: more than there are functions asked of CollectN(), and CollectAny() of none, end the process.
+#ifndef WEFT_FIBER_COLLECT_H_
+#define WEFT_FIBER_COLLECT_H_
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "weft/base/atomic.h"
+#include "weft/base/check.h"
+#include "weft/base/unique_function.h"
+#include "weft/fiber/child_group.h"
+#include "weft/fiber/exception.h"
+#include "weft/sync/fiber_cancelled.h"
+
+namespace weft::fiber {
+
+namespace detail {
+
+template <class Range>
+using IteratorOf = decltype(std::begin(std::declval<Range&>()));
+template <class Range>
+concept ForwardRange = std::forward_iterator<IteratorOf<Range>>;
+template <class Range>
+concept CallableRange = ForwardRange<Range> && std::invocable<decltype(*std::declval<IteratorOf<Range>&>())>;
+
+// The elements of a range by their index, from several fibers.
+template <class Range>
+class Elements {
+ public:
+  using Iterator = IteratorOf<Range>;
+  static constexpr bool kRandomAccess = std::random_access_iterator<Iterator>;
+
+  explicit Elements(Range& range) : begin_(std::begin(range)) {
+    const auto end = std::end(range);
+    if constexpr (kRandomAccess) {
+      size_ = static_cast<std::size_t>(end - begin_);
+    } else {
+      for (auto i = begin_; i != end; ++i) positions_.push_back(i);
+      size_ = positions_.size();
+    }
+  }
+  std::size_t size() const noexcept { return size_; }
+  decltype(auto) operator[](std::size_t index) const {
+    if constexpr (kRandomAccess) {
+      return *(begin_ + static_cast<std::iter_difference_t<Iterator>>(index));
+    } else {
+      return *positions_[index];
+    }
+  }
+
+ private:
+  Iterator begin_;
+  std::vector<Iterator> positions_;
+  std::size_t size_ = 0;
+};
+
+template <class Range>
+using ReturnOf = std::decay_t<std::invoke_result_t<decltype(std::declval<const Elements<Range>&>()[0])>>;
+
+// Calls f() and keeps what it returns.
+template <class R, class F>
+void CallInto(std::optional<R>& result, F&& f) {
+  if constexpr (std::is_same_v<R, std::monostate>) {
+    std::invoke(std::forward<F>(f));
+    result.emplace();
+  } else {
+    result.emplace(std::invoke(std::forward<F>(f)));
+  }
+}
+// What is kept of a function that returns R.
+template <class R>
+using KeptOf = std::conditional_t<std::is_void_v<R>, std::monostate, std::decay_t<R>>;
+
+// Which n of the functions end first, and with what. Shared by the fibers.
+template <class R>
+class FirstToEnd {
+ public:
+  struct Ended {
+    std::size_t index = 0;
+    std::optional<KeptOf<R>> result;
+  };
+
+  explicit FirstToEnd(std::size_t n) : places_(n) {}
+
+  template <class F>
+  void Run(ChildGroup& group, std::size_t index, F&& f) {
+    // relaxed: who acts on it only does less.
+    if (group.Failed() || taken_.load(std::memory_order_relaxed) >= places_.size()) return;
+    Ended ended{index, std::nullopt};
+    try {
+      CallInto(ended.result, std::forward<F>(f));
+    } catch (const FiberCancelled&) {
+      throw;  // It takes no place.
+    } catch (...) {
+      if (TakePlace() < places_.size()) throw;
+      return;
+    }
+    const std::size_t place = TakePlace();
+    if (place < places_.size()) places_[place].emplace(std::move(ended));
+    if (place + 1 == places_.size()) group.CancelOthers();
+  }
+
+  // When all have ended, and none of the first n has thrown.
+  std::vector<std::optional<Ended>>& places() noexcept { return places_; }
+
+ private:
+  // relaxed: the places are read when all have ended.
+  std::size_t TakePlace() noexcept { return taken_.fetch_add(1, std::memory_order_relaxed); }
+
+  std::vector<std::optional<Ended>> places_;
+  base::Atomic<std::size_t> taken_{0};
+};
+
+template <class Range>
+auto RunFirstToEnd(Range& callables, std::size_t n, const char* caller) {
+  const Elements<Range> elements(callables);
+  WEFT_CHECK(n <= elements.size(), caller, ": ", n, " of ", elements.size(), " functions");
+  FirstToEnd<ReturnOf<Range>> first(n);
+  ChildGroup* running = nullptr;
+  const auto body = [&](std::size_t i) { first.Run(*running, i, elements[i]); };
+  ChildGroup group;
+  running = &group;
+  if (n != 0) group.Start(elements.size(), body);
+  group.Await();
+  return std::move(first.places());
+}
+
+}  // namespace detail
+
+template <class Range>
+requires detail::CallableRange<Range>
+auto CollectAll(Range&& callables) {
+  using R = detail::ReturnOf<Range>;
+  const detail::Elements<Range> elements(callables);
+  std::vector<std::optional<detail::KeptOf<R>>> results(elements.size());
+  detail::ChildGroup* running = nullptr;
+  const auto body = [&](std::size_t i) {
+    if (!running->Failed()) detail::CallInto(results[i], elements[i]);
+  };
+  detail::ChildGroup group;  // The last of the locals: CG1.
+  running = &group;
+  group.Start(elements.size(), body);
+  group.Await();
+  if constexpr (!std::is_void_v<R>) {
+    std::vector<R> all;
+    all.reserve(results.size());
+    for (auto& result : results) all.push_back(*std::move(result));
+    return all;
+  }
+}
+
+template <class... Fs>
+requires(std::invocable<Fs&>&&...) std::tuple<detail::KeptOf<std::invoke_result_t<Fs&>>...> CollectAll(
+    Fs&&... functions) {
+  std::tuple<std::optional<detail::KeptOf<std::invoke_result_t<Fs&>>>...> results;
+  detail::ChildGroup* running = nullptr;
+  const auto body = [&](std::size_t index) {
+    if (running->Failed()) return;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((index == I ? detail::CallInto(std::get<I>(results), functions) : void()), ...);
+    }
+    (std::index_sequence_for<Fs...>());
+  };
+  detail::ChildGroup group;  // The last of the locals: CG1.
+  running = &group;
+  group.Start(sizeof...(Fs), body);
+  group.Await();
+  return std::apply([](auto&... result) { return std::tuple(*std::move(result)...); }, results);
+}
+
+// The first n to end, in that order.
+template <class Range>
+requires detail::CallableRange<Range>
+auto CollectN(Range&& callables, std::size_t n) {
+  using R = detail::ReturnOf<Range>;
+  auto ended = detail::RunFirstToEnd(callables, n, "CollectN");
+  if constexpr (std::is_void_v<R>) {
+    std::vector<std::size_t> indices;
+    for (const auto& one : ended) indices.push_back(one->index);
+    return indices;
+  } else {
+    std::vector<std::pair<std::size_t, R>> results;
+    results.reserve(ended.size());
+    for (auto& one : ended) results.emplace_back(one->index, *std::move(one->result));
+    return results;
+  }
+}
+
+template <class Range>
+requires detail::CallableRange<Range>
+auto CollectAny(Range&& callables) {
+  auto ended = detail::RunFirstToEnd(callables, 1, "CollectAny");
+  if constexpr (std::is_void_v<detail::ReturnOf<Range>>) {
+    return ended[0]->index;
+  } else {
+    return std::pair<std::size_t, detail::ReturnOf<Range>>(ended[0]->index, *std::move(ended[0]->result));
+  }
+}
+
+// Functions that return the same type.
+template <class F, class... Fs>
+requires(std::invocable<F&> && (std::invocable<Fs&> && ...)) auto CollectAny(F&& first, Fs&&... more) {
+  using R = std::decay_t<std::invoke_result_t<F&>>;
+  static_assert((... && std::is_same_v<R, std::decay_t<std::invoke_result_t<Fs&>>>), "functions of one result type");
+  base::UniqueFunction<R()> all[] = {std::ref(first), std::ref(more)...};
+  return CollectAny(all);
+}
+
+// Calls f(element) for each element, at most `limit` at a time; 0: all at once. Elements begin in their order.
+template <class Range, class F>
+requires(detail::ForwardRange<Range>&& std::invocable<
+         F&, decltype(*std::declval<detail::IteratorOf<Range>&>())>) void ForEach(Range&& range, F&& f,
+                                                                                  std::size_t limit = 0) {
+  const detail::Elements<Range> elements(range);
+  base::Atomic<std::size_t> next{0};
+  detail::ChildGroup* running = nullptr;
+  const auto body = [&](std::size_t) {
+    while (!running->Failed()) {
+      // relaxed: each index is had once; the elements are older than the fibers.
+      const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= elements.size()) return;
+      std::invoke(f, elements[i]);
+    }
+  };
+  detail::ChildGroup group;  // The last of the locals: CG1.
+  running = &group;
+  group.Start(limit == 0 || limit > elements.size() ? elements.size() : limit, body);
+  group.Await();
+}
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_COLLECT_H_

@@ -1,0 +1,37 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executor: where the continuation of a Future runs (future.h, Then()).
+// Sample:
+//   future.Then(fiber::FiberExecutor(), [](Reply&& reply) { Store(std::move(reply)); });   // may wait
+//
+// Any fiber and any thread may submit. The interface is tRPC-Cpp's (trpc/common/future/executor.h). An executor must
+// outlive the tasks that it was given.
+#ifndef WEFT_FIBER_EXECUTOR_H_
+#define WEFT_FIBER_EXECUTOR_H_
+
+#include "weft/base/unique_function.h"
+
+namespace weft {
+
+class Executor {
+ public:
+  using Task = base::UniqueFunction<void()>;
+
+  virtual ~Executor() = default;
+
+  // True: the executor runs `task` once, now or later; a task that it drops leaves a Future that is never ready.
+  // False: it has not run it and never will; the caller does. Must not throw.
+  virtual bool SubmitTask(Task&& task) = 0;
+};
+
+namespace fiber {
+
+// Runs each task in a new fiber (StartFiberDetached). Never destroyed.
+Executor* FiberExecutor() noexcept;
+
+}  // namespace fiber
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_EXECUTOR_H_

@@ -1,0 +1,182 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberLoop: fibers that one thread runs, the one that made the loop, when it says so. For a thread that has an event
+// loop of its own (epoll, libuv, Asio's io_context) or wants its fibers to itself; with a runtime beside it or without.
+// Sample:
+//   FiberLoop loop;
+//   loop.AddTask([] { FiberSleepFor(std::chrono::milliseconds(10)); });
+//   loop.Run();                                   // until no task is left
+//
+// In a foreign loop: it watches NotifyFd(), and calls RunReady() when that is readable (examples/fiber_loop).
+//
+// A loop is a scheduling group of one worker, and its thread, the driver, is that worker while it is in RunReady(),
+// Run() and the like. So all that fibers use works here: mutexes, channels, sleeps, timers, locals, sockets; fibers of
+// the loop, of other loops and of the runtime may wait for each other. What a fiber of the loop starts
+// (StartFiberDetached, Fiber) runs in the loop. No fiber leaves it, and none comes from elsewhere.
+//
+//   any thread, any fiber                      driver                                  foreign loop
+//   ---------------------                      ------                                  ------------
+//   AddTaskRemote(), or ends a wait:           RunReady(): timers that are due, then   epoll_wait(..., NotifyFd())
+//   the fiber enters the loop's queue           what is ready, first in, first out
+//   the first one while the driver is out:     nothing is ready: out
+//   one write to the descriptor                                             ------->   is woken, calls RunReady()
+//
+// Invariants
+//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (But
+//         AddTaskEager() runs its task at once, launch policy Dispatch its fiber, and a fiber goes on directly after
+//         its RunInMainContext().)
+//   LUP2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
+//        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
+//   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
+//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop from their turn: the driver looks
+//         after timers and descriptors each 20 us, and RunReady() returns after Options::longest_run, with the
+//         descriptor readable.
+//
+// The main context is the driver's own stack, below RunReady(). There run the functions given to RunInMainContext(),
+// what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer
+// thread. They are in no fiber: a wait there blocks the thread, and with it the loop.
+//
+// Who may call: said at each function. The owner is the thread that made the loop; "owner" is that thread outside of
+// the loop and in its main context, and the loop's fibers. One loop at a time runs on a thread: RunReady() and the like
+// end the process when a fiber calls them.
+// Memory ordering: what was done before a task was added is visible to it; what a task did is visible to the owner when
+// HasTasks() is false.
+// Lifetime: by the owner, made and destroyed; nobody may add a task meanwhile. A process that was forked from the
+// owner's may not use the loop.
+//
+// Rejected: a destructor that runs what is left (a task that waits for what its owner's locals do next never ends); a
+// descriptor that is a timerfd set to the past by whoever wakes (the driver may set it to a timer's time just then).
+#ifndef WEFT_FIBER_FIBER_LOOP_H_
+#define WEFT_FIBER_FIBER_LOOP_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/deadline.h"
+#include "weft/base/unique_function.h"
+#include "weft/fiber/fiber_attributes.h"
+#include "weft/fiber/fiber_loop_options.h"
+#include "weft/fiber/loop_result.h"
+
+namespace weft {
+
+class FiberEvent;
+
+class FiberLoop {
+ public:
+  using Task = base::UniqueFunction<void()>;
+  // What a function returned or threw: has_value(), value(), exception().
+  template <class T>
+  using Result = LoopResult<T>;
+
+  using Options = FiberLoopOptions;
+
+  // A plain thread, or one of the runtime's that is no worker: its owner.
+  FiberLoop();
+  explicit FiberLoop(Options options);
+  FiberLoop(const FiberLoop&) = delete;
+  FiberLoop& operator=(const FiberLoop&) = delete;
+  // LUP3.
+  ~FiberLoop();
+
+  // --- Tasks: functions that run in fibers of the loop. They inherit the caller's FiberExecutionContext. False: there
+  // is no memory, and f has not run. None of them waits. ---
+
+  // The owner. f runs when its turn has come. Of the attributes count name, execution_context, and the stack's sizes.
+  bool AddTask(Task f);
+  bool AddTask(const FiberAttributes& attributes, Task f);
+
+  // The owner. f runs at once, before the call returns, until it waits, yields or ends for the first time.
+  bool AddTaskEager(Task f);
+
+  // Any thread, any fiber of any group. As AddTask(); wakes the driver.
+  bool AddTaskRemote(Task f);
+
+  // The owner. finally(Result) runs in the main context when f has ended, with what it returned or threw. An exception
+  // of finally's is handled as one of a task's.
+  template <class F, class Finally>
+  bool AddTaskFinally(F f, Finally finally) {
+    return AddTask([this, f = std::move(f), finally = std::move(finally)]() mutable {
+      auto result = LoopResult<std::invoke_result_t<F&>>::Of(f);
+      RunInMainContext([&] { finally(std::move(result)); });
+    });
+  }
+
+  // The owner. Calls f() in the main context, where the stack is the thread's, and returns what it returns, or throws
+  // what it throws. A fiber of the loop stops meanwhile, as do all others, and goes on before them; in the main context
+  // it is a call. f is in the caller's FiberExecutionContext, and in no fiber.
+  template <class F>
+  std::invoke_result_t<F&> RunInMainContext(F&& f) {
+    using Returned = LoopResult<std::invoke_result_t<F&>>;
+    std::optional<Returned> returned;
+    auto call = [&] { returned.emplace(Returned::Of(f)); };
+    CallInMainContext([](void* argument) { (*static_cast<decltype(call)*>(argument))(); }, &call);
+    return (*std::move(returned)).value();
+  }
+
+  // Of the calling fiber, or of the main context that the caller is in; nullptr: of neither.
+  static FiberLoop* Current() noexcept;
+
+  // --- Driving: the owner's thread, outside of the loop. What leaves a predicate leaves the call. ---
+
+  // Runs the timers that are due and all that is ready, also what becomes ready meanwhile, up to Options::longest_run.
+  // Does not wait. True: tasks are left; see NotifyFd() and NextDeadline().
+  bool RunReady();
+
+  // The same without a limit.
+  void LoopUntilNoReady();
+
+  // Runs fibers, and waits while none is ready, until no task is left. False: the deadline came first.
+  void Run() { static_cast<void>(Run(Deadline::None())); }
+  [[nodiscard]] bool Run(Deadline deadline);
+
+  // The same until predicate() holds, or the event is set. The predicate is called in the main context, when nothing is
+  // ready and now and then before. What it looks at is changed in the loop; who changes it elsewhere calls Wake()
+  // afterwards.
+  template <class Predicate>
+  requires std::is_invocable_r_v<bool, Predicate&>
+  bool RunUntil(Predicate&& predicate, Deadline deadline = {}) {
+    return DriveUntil(
+        [](void* argument) -> bool { return (*static_cast<std::remove_reference_t<Predicate>*>(argument))(); },
+        const_cast<void*>(static_cast<const void*>(std::addressof(predicate))), deadline);
+  }
+  bool RunUntil(FiberEvent& event, Deadline deadline = {});
+
+  // Any thread: the driver looks at RunUntil()'s predicate; if it is out, the descriptor becomes readable. So look at
+  // what was set for the driver after RunReady().
+  void Wake();
+
+  // --- Any thread ---
+
+  // Fibers that have not ended, also those that fibers of the loop have started.
+  bool HasTasks() const noexcept { return TaskCount() != 0; }
+  std::size_t TaskCount() const noexcept;
+
+  // --- The owner's thread ---
+
+  // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll(), epoll and all
+  // that is built on them, level- or edge-triggered. The loop's, to its end; made by the first call. -1: the system
+  // refuses it, and *error says why.
+  int NotifyFd(std::error_code* error = nullptr);
+
+  // When RunReady() has something to do if no fiber is woken before: expired: now; the time of the next timer; or none.
+  // For a foreign loop without descriptors: it does not know of those that fibers wait for.
+  Deadline NextDeadline() const noexcept;
+
+ private:
+  class Impl;
+
+  void CallInMainContext(void (*call)(void* argument), void* argument);
+  bool DriveUntil(bool (*predicate)(void* argument), void* argument, Deadline deadline);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIBER_LOOP_H_

@@ -1,0 +1,167 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberScope: owns fibers. None of them outlives it, however it is left: by Wait(), by an exception, by a cancellation.
+// Sample:
+//   FiberScope scope;
+//   for (const Shard& shard : shards) {
+//     if (!scope.Spawn([&] { Ask(shard); })) break;    // refused: too many fibers are queued
+//   }
+//   scope.Wait();         // until all have ended; throws the first exception, which has cancelled the others
+//   FiberScope hedge({.policy = ScopePolicy::kFirstSuccess});       // the first answer counts
+//   FiberScope polite({.limit = 8});                                // eight at a time
+//
+// A FiberScope is a CancelScope for its fibers (sync/cancel_scope.h), inside those of the fiber that made it: what
+// cancels that fiber's scope cancels them, its deadline is theirs, and they may spawn siblings. They may run in any
+// group. Wait() itself is not cut short, since nothing outlives the scope: it throws FiberCancelled when all have
+// ended. The fiber that made it is not cancelled by a failure of a child, unless it is in Run().
+//
+// Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait,
+// where there is a limit, and are cancellation points then (a child that waits there keeps its own unit, so a limit
+// wants to be larger than the number of children that spawn). Wait(), Run(), the destructor: the fiber or thread that
+// made it. Cancel() and the counts: anybody, while it exists. Scopes are left in the reverse order in which they were
+// made: they are local variables. One that shall live elsewhere (in an object, say) is made with `nested = false`: it
+// is in no other scope, and any thread may destroy it.
+// Memory ordering: what a child did is visible after Wait().
+#ifndef WEFT_FIBER_FIBER_SCOPE_H_
+#define WEFT_FIBER_FIBER_SCOPE_H_
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "weft/base/deadline.h"
+#include "weft/fiber/fiber_attributes.h"
+#include "weft/fiber/fiber_task.h"
+#include "weft/fiber/scope_core.h"
+#include "weft/fiber/start_fiber.h"
+
+namespace weft {
+
+class FiberScope {
+ public:
+  struct Options {
+    ScopePolicy policy = ScopePolicy::kAllMustSucceed;
+    // How many run at a time; Spawn() waits for one to end. 0: no limit.
+    std::size_t limit = 0;
+    // Its fibers are cancelled then. Only for scopes that a fiber makes.
+    Deadline deadline = {};
+    // In the scopes of the fiber that makes it.
+    bool nested = true;
+  };
+
+  FiberScope() : FiberScope(Options()) {}
+  explicit FiberScope(const Options& options);
+  // Cancels what has not ended, and waits for it. An exception that nobody has asked for is logged
+  // (kAllMustSucceed).
+  ~FiberScope();
+  FiberScope(const FiberScope&) = delete;
+  FiberScope& operator=(const FiberScope&) = delete;
+
+  // Runs f() in a new fiber of the scope. False: refused, and f has not run.
+  template <class F>
+  requires fiber::detail::StartProcedure<F>
+  [[nodiscard]] bool Spawn(F&& f) { return SpawnBy(nullptr, std::forward<F>(f)); }
+  template <class F>
+  requires fiber::detail::StartProcedure<F>
+  [[nodiscard]] bool Spawn(const FiberAttributes& attributes, F&& f) {
+    return SpawnBy(&attributes, std::forward<F>(f));
+  }
+
+  // The same with a result. Throws TaskRefused. Its exception comes out of Get(), and does to the scope what the policy
+  // says. The task belongs to the scope: its handle may go, and shall not outlive the scope.
+  template <class F>
+  requires fiber::detail::StartProcedure<F>
+  auto SpawnTask(F&& f) { return SpawnTask(FiberAttributes(), std::forward<F>(f)); }
+  template <class F>
+  requires fiber::detail::StartProcedure<F>
+  auto SpawnTask(const FiberAttributes& attributes, F&& f) {
+    using Task = FiberTask<std::invoke_result_t<std::decay_t<F>&>>;
+    const SpawnGuard guard(&core_);
+    if (guard.slot == nullptr) fiber::detail::ThrowTaskRefused(attributes.name);
+    Task task;  // Not before it is the scope's: its destructor would wait for it.
+    task.state_ = base::MakeRefCounted<typename Task::State>(attributes.name);
+    task.state_->slot = guard.slot;
+    task.state_->scope.parent = core_.node();
+    fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberScope::SpawnTask", attributes);
+    if (!guard.Done(task.Start(&plan, std::forward<F>(f)))) fiber::detail::ThrowTaskRefused(attributes.name);
+    return task;
+  }
+
+  // Waits until all have ended, also those that were spawned meanwhile. Then throws the first exception, as the policy
+  // says, or FiberCancelled if the caller itself is cancelled. May be called again, after further Spawn()s.
+  void Wait();
+
+  // Calls body() in the scope, which then covers its waits, too: the first failure of a child cancels it. Then as
+  // Wait(). An exception of body() cancels the children, and is thrown when they have ended. False: the scope was
+  // cancelled, by Cancel() or by its deadline, and body() has ended because of that.
+  template <class F>
+  bool Run(F&& body) {
+    return RunBody([](void* f) { static_cast<void>((*static_cast<std::remove_reference_t<F>*>(f))()); },
+                   std::addressof(body));
+  }
+
+  // All its fibers, and those that are spawned later. False: it was cancelled already.
+  bool Cancel() noexcept { return core_.Cancel(); }
+  // By Cancel(), its deadline, or the policy.
+  [[nodiscard]] bool IsCancelled() const noexcept { return core_.reason() != synchronization::CancelReason::kNone; }
+  [[nodiscard]] bool DeadlineHasPassed() const noexcept {
+    return core_.reason() == synchronization::CancelReason::kDeadline;
+  }
+
+  // Fibers that have not ended; how many have, how. Exact after Wait().
+  std::size_t Live() const noexcept { return core_.live(); }
+  std::size_t Succeeded() const noexcept { return core_.succeeded(); }
+  std::size_t Failed() const noexcept { return core_.failed(); }
+  std::size_t Cancelled() const noexcept { return core_.cancelled(); }
+  // The exceptions, in the order in which they came; for ScopePolicy::kCollect. They are not kept.
+  std::vector<std::exception_ptr> TakeExceptions() { return core_.TakeExceptions(); }
+
+ private:
+  // A child that is being made.
+  struct SpawnGuard {
+    explicit SpawnGuard(fiber::detail::ScopeCore* the_core) : core(the_core), slot(the_core->BeginSpawn()) {}
+    ~SpawnGuard() {
+      if (slot != nullptr && !started) core->NotStarted(slot);
+    }
+    bool Done(bool it_was_started) const noexcept { return started = it_was_started; }
+    fiber::detail::ScopeCore* const core;
+    fiber::detail::ScopeCore::Slot* const slot;
+    mutable bool started = false;
+  };
+
+  // `attributes`: nullptr: none.
+  template <class F>
+  bool SpawnBy(const FiberAttributes* attributes, F&& f) {
+    constexpr const char* kName = "FiberScope::Spawn";
+    fiber::detail::CheckNotEmpty(kName, f);
+    const SpawnGuard guard(&core_);
+    if (guard.slot == nullptr) return false;
+    fiber::detail::StartPlan plan =
+        attributes == nullptr ? fiber::detail::PlanStart(kName) : fiber::detail::PlanStart(kName, *attributes);
+    fiber::detail::ScopeCore::Adopt(guard.slot, &plan);
+    return guard.Done(
+        fiber::detail::Start(kName, std::move(plan), Child<std::decay_t<F>>{guard.slot, std::forward<F>(f)}));
+  }
+
+  template <class F>
+  struct Child {
+    void operator()() {
+      fiber::detail::ScopeCore::RunChild(
+          slot, [](void* argument) { static_cast<void>((*static_cast<F*>(argument))()); }, &f);
+    }
+    fiber::detail::ScopeCore::Slot* slot;
+    F f;
+  };
+
+  bool RunBody(void (*body)(void*), void* argument);
+
+  fiber::detail::ScopeCore core_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIBER_SCOPE_H_

@@ -1,0 +1,275 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Future, Promise: a result that is not there yet. Whoever makes it holds the Promise; whoever wants it holds the
+// Future and waits for it, or leaves a continuation.
+// Sample:
+//   Promise<std::string, int> promise;                          // two values; Promise<> has none
+//   Future<std::string, int> future = promise.GetFuture();
+//   StartFiberDetached([p = std::move(promise)]() mutable { p.SetValue("Ada", 36); });
+//   Future<int> age = future.Then([](std::string&& name, int&& age) { return age + 1; });
+//   const int value = age.Get();                                // parks the fiber, or blocks the thread
+//
+// The names and the semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h); docs/from_trpc.md lists
+// the differences. fiber::Async() (async.h) makes Futures from functions, WhenAll() and WhenAny() (future_utility.h)
+// make one of many.
+//
+// A Future is ready (it has the values), failed (it has an exception) or neither. It has the result once: Get(),
+// GetValue() and GetException() take it out, Then() takes the Future itself, and what is left is empty, as after a
+// move: it is neither ready nor failed, and nothing else may be asked of it. The first result that a Promise is given
+// counts; later ones are ignored. A Promise that goes away without a result makes the Future fail with BrokenPromise.
+//
+// Then(f): f is called once, with one of
+//   the values, as rvalues     f(Ts&&...). If the Future has failed f is not called, and the exception is handed on.
+//   the Future itself          f(Future<Ts...>&&), ready or failed, for an f that cannot be called with the values.
+// What f returns makes the Future that Then() returns: U makes Future<U>, nothing makes Future<>, and Future<Us...>
+// makes Future<Us...>, which has the inner one's result. If f throws, that Future fails with the exception; nobody sees
+// one that is never asked.
+//
+// Where f runs
+//   Then(f)             Where the result comes from: within SetValue() or SetException(), or, if there is a result
+//                       already, within Then(). So it should be short, and must not wait for what its caller does next.
+//   Then(executor, f)   Where the executor runs its tasks (executor.h): fiber::FiberExecutor() starts a fiber. If it
+//                       refuses, as above.
+// f runs in the execution context in which Then() was called, if there was one (execution_context.h). A chain of
+// continuations runs in a loop and not nested: its length costs no stack. f is destroyed, with what it captured, before
+// the Future that it makes is resolved.
+//
+// Who may call: any fiber and any thread. A Future is used by one at a time, and a Promise likewise, but SetValue() and
+// SetException() may be called by several at once. Get*(), Wait() and Blocking*() may switch (a thread: block); nothing
+// else does, apart from what f does.
+// Memory ordering: what X did before SetValue() or SetException() is visible to f, and to Y after a wait has returned,
+// or after IsReady() or IsFailed() has said true.
+// Lifetime: Promise and Future may go away in any order, at any time; a Future that nobody waits for any more does not
+// end what makes the result.
+// Errors: a wait for an empty Future, and a second continuation, end the process.
+// Cost: one allocation for a Promise and its Future; one for each Then(), two if f returns a Future that is not ready.
+// bench/fiber/async_benchmark.cc.
+#ifndef WEFT_FIBER_FUTURE_H_
+#define WEFT_FIBER_FUTURE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/clocks.h"
+#include "weft/base/deadline.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/fiber/exception.h"
+#include "weft/fiber/executor.h"
+#include "weft/fiber/future_state.h"
+
+namespace weft {
+
+template <class... Ts>
+class Future {
+ public:
+  static_assert((... && (std::is_object_v<Ts> && !std::is_const_v<Ts>)), "Future<T>: T is a plain object type");
+
+  using TupleValueType = std::tuple<Ts...>;
+  using PromiseType = Promise<Ts...>;
+
+  // Empty.
+  Future() noexcept = default;
+  Future(Future&&) noexcept = default;
+  Future& operator=(Future&&) noexcept = default;
+
+  // Whether there is a result to come or to take.
+  bool Valid() const noexcept { return state_ != nullptr; }
+
+  bool IsReady() const noexcept { return Valid() && state_->IsResolved() && !state_->failed(); }
+  bool IsFailed() const noexcept { return Valid() && state_->IsResolved() && state_->failed(); }
+
+  // Waits until it is ready or failed. True. Leaves the result where it is.
+  bool Wait() const { return Checked("Wait").Wait(Deadline::None()); }
+  // False: not in time.
+  [[nodiscard]] bool Wait(Deadline deadline) const { return Checked("Wait").Wait(deadline); }
+  // The same as in tRPC-Cpp.
+  bool Wait(std::uint32_t milliseconds) const { return Wait(Deadline(std::chrono::milliseconds(milliseconds))); }
+
+  // Waits, and takes the result: nothing, the value, or a tuple of the values. Throws what it has failed with.
+  auto Get() {
+    [[maybe_unused]] TupleValueType values = GetValue();
+    if constexpr (sizeof...(Ts) == 1) {
+      return std::get<0>(std::move(values));
+    } else if constexpr (sizeof...(Ts) > 1) {
+      return values;
+    }
+  }
+  // The same, always a tuple.
+  TupleValueType GetValue() {
+    ThrowIfFailed("GetValue");
+    const auto state = std::move(state_);
+    return std::move(state->value());
+  }
+  // The same, the first value.
+  auto GetValue0() requires(sizeof...(Ts) > 0) { return std::get<0>(GetValue()); }
+
+  // Waits, and leaves the values where they are: the value, or a tuple if there is not just one.
+  const auto& GetConstValue() const {
+    ThrowIfFailed("GetConstValue");
+    if constexpr (sizeof...(Ts) == 1) {
+      return std::get<0>(state_->value());
+    } else {
+      return state_->value();
+    }
+  }
+
+  // Waits, and takes the exception. If it is ready: an empty Exception, and the values stay.
+  Exception GetException() {
+    if (!Resolved("GetException").failed()) return Exception();
+    const auto taken = std::move(state_);
+    return Exception(std::move(taken->exception()));
+  }
+
+  // See above. The Future is empty afterwards. Throws what copying or moving f throws, and has done nothing then.
+  template <class F>
+  auto Then(F&& f) {
+    return Then(nullptr, std::forward<F>(f));
+  }
+  template <class F>
+  auto Then(Executor* executor, F&& f) {
+    using Made = fiber::detail::ThenState<std::decay_t<F>, Ts...>;
+    Checked("Then");
+    const auto made = base::MakeRefCounted<Made>(state_, executor, std::forward<F>(f));
+    return typename Made::FutureType(Made::AttachTo(std::move(state_), made));  // f may destroy *this.
+  }
+
+ private:
+  friend struct fiber::detail::FutureAccess;
+  template <class... Us>
+  friend class Future;
+  friend PromiseType;
+
+  using State = fiber::detail::FutureState<Ts...>;
+
+  explicit Future(base::RefPtr<State> state) noexcept : state_(std::move(state)) {}
+
+  State& Checked(const char* function) const {
+    WEFT_CHECK(state_ != nullptr, "Future::", function, ": the Future is empty");
+    return *state_;
+  }
+  State& Resolved(const char* function) const {
+    State& state = Checked(function);
+    static_cast<void>(state.Wait(Deadline::None()));
+    return state;
+  }
+  void ThrowIfFailed(const char* function) const {
+    if (Resolved(function).failed()) std::rethrow_exception(state_->exception());
+  }
+
+  base::RefPtr<State> state_;
+};
+
+template <class... Ts>
+class Promise {
+ public:
+  using FutureType = Future<Ts...>;
+
+  Promise() : state_(base::MakeRefCounted<State>()) {}
+  ~Promise() { Break(); }
+  Promise(Promise&&) noexcept = default;
+  Promise& operator=(Promise&& other) noexcept {
+    if (this == &other) return *this;
+    Break();
+    state_ = std::move(other.state_);
+    return *this;
+  }
+
+  // The Future of the result. To be called once; all that more calls return are the same Future, of which one may be
+  // used.
+  Future<Ts...> GetFuture() noexcept { return Future<Ts...>(state_); }
+
+  // Resolve the Future, and run its continuation. False: it has a result already, and this one is dropped.
+  bool SetValue(Ts... values) {
+    if (!Checked().Claim()) return false;
+    fiber::detail::RunCallbacks(state_->Fill(std::move(values)...));
+    return true;
+  }
+  template <class... Us>
+  requires(sizeof...(Us) == sizeof...(Ts) &&
+           std::is_constructible_v<std::tuple<Ts...>, std::tuple<Us...>>) bool SetValue(std::tuple<Us...>&& values) {
+    if (!Checked().Claim()) return false;
+    fiber::detail::RunCallbacks(state_->Fill(std::move(values)));
+    return true;
+  }
+  bool SetException(Exception exception) {
+    if (!Checked().Claim()) return false;
+    fiber::detail::RunCallbacks(state_->FillException(exception.ptr()));
+    return true;
+  }
+
+  // Whether it has been given a result, and which; also when the Future has been asked for it.
+  bool IsResolved() const noexcept { return state_ != nullptr && state_->IsResolved(); }
+  bool IsReady() const noexcept { return IsResolved() && !state_->failed(); }
+  bool IsFailed() const noexcept { return IsResolved() && state_->failed(); }
+
+ private:
+  friend struct fiber::detail::FutureAccess;
+  using State = fiber::detail::FutureState<Ts...>;
+
+  State& Checked() const {
+    WEFT_CHECK(state_ != nullptr, "Promise: it has been moved from");
+    return *state_;
+  }
+
+  void Break() noexcept {
+    // Nobody asks: neither a Future nor its continuation refers to it.
+    if (state_ == nullptr || state_->HasOneRef() || !state_->Claim()) return;
+    fiber::detail::RunCallbacks(state_->FillException(std::make_exception_ptr(BrokenPromise())));
+  }
+
+  base::RefPtr<State> state_;
+};
+
+// A Future that is ready: MakeReadyFuture(5), MakeReadyFuture<std::string>("text"), MakeReadyFuture<>().
+template <class... Ts>
+Future<Ts...> MakeReadyFuture(Ts... values) {
+  Promise<Ts...> promise;
+  promise.SetValue(std::move(values)...);
+  return promise.GetFuture();
+}
+
+// A Future that has failed: MakeExceptionFuture<int>(std::runtime_error("...")).
+template <class... Ts>
+Future<Ts...> MakeExceptionFuture(Exception exception) {
+  Promise<Ts...> promise;
+  promise.SetException(std::move(exception));
+  return promise.GetFuture();
+}
+
+namespace fiber {
+
+// Wait, and return the Future, ready or failed.
+template <class... Ts>
+Future<Ts...> BlockingGet(Future<Ts...>&& future) {
+  future.Wait();
+  return std::move(future);
+}
+template <class... Ts>
+Future<Ts...> BlockingGet(Future<Ts...>* future) {
+  return fiber::BlockingGet(std::move(*future));
+}
+
+// No value: not in time, and `future` is as it was.
+template <class... Ts>
+[[nodiscard]] std::optional<Future<Ts...>> BlockingTryGet(Future<Ts...>&& future, Deadline deadline) {
+  if (!future.Wait(deadline)) return std::nullopt;
+  return std::move(future);
+}
+// The same as in tRPC-Cpp.
+template <class... Ts>
+[[nodiscard]] std::optional<Future<Ts...>> BlockingTryGet(Future<Ts...>&& future, std::uint32_t milliseconds) {
+  return fiber::BlockingTryGet(std::move(future), Deadline(std::chrono::milliseconds(milliseconds)));
+}
+
+}  // namespace fiber
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FUTURE_H_

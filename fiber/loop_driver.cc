@@ -1,0 +1,316 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/loop_driver.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/base/process_exit.h"
+#include "weft/context/overflow_handler.h"
+#include "weft/fiber/runtime_hooks.h"
+#include "weft/fiber/start_fiber.h"
+#include "weft/fiber/unfinished_fibers.h"
+#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/slice_monitor.h"
+
+namespace weft::fiber::detail {
+
+namespace {
+
+using scheduling_group::CurrentWorker;
+using scheduling_group::DrivenGroup;
+using scheduling_group::DrivenGroups;
+using scheduling_group::IdlePoller;
+using scheduling_group::SchedulingGroup;
+using scheduling_group::WorkerBase;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kStackSize = 128 * 1024;
+constexpr std::size_t kGuardSize = 64 * 1024;
+
+// As workers do (worker_idle.cc).
+constexpr std::chrono::milliseconds kRetryStackEvery{10};
+// How late input and output may be noticed where the system has no descriptor left for the loop.
+constexpr std::chrono::milliseconds kPollUnwatched{1};
+
+[[noreturn]] void FailNested(const char* caller) {
+  const auto* const self = scheduling_group::CurrentFiber();
+  WEFT_FATAL(caller, ": a thread that runs fibers cannot drive a loop; the caller is ",
+             self != nullptr ? DescribeFiber(*self) : std::string("in the main context of a loop or ends a fiber"));
+}
+
+void CheckNotNested(const char* caller) {
+  if (CurrentWorker() != nullptr) FailNested(caller);
+}
+
+// The signal handlers' stack of a thread that has loops.
+struct SignalStack {
+  unsigned loops = 0;
+  context::AlternateSignalStack* stack = nullptr;
+};
+thread_local constinit SignalStack signal_stack;
+
+void NeedSignalStack() {
+  if (signal_stack.loops++ == 0) signal_stack.stack = new context::AlternateSignalStack;
+}
+
+void DropSignalStack() {
+  if (--signal_stack.loops == 0) delete std::exchange(signal_stack.stack, nullptr);
+}
+
+DrivenGroup* BorrowGroup(const FiberLoopOptions& options) {
+  CheckNotNested("FiberLoop");
+  EnsureRuntimeHooks();
+  scheduling_group::UseHeavyFenceForOutsideSections();
+  CheckStackSizes("FiberLoop", {.stack_size = options.stack_size, .stack_guard_size = options.stack_guard_size});
+  scheduling_group::GroupOptions group;
+  group.stack_size = options.stack_size != 0 ? options.stack_size : kStackSize;
+  group.guard_size = options.stack_guard_size != 0 ? options.stack_guard_size : kGuardSize;
+  DrivenGroup* const borrowed = DrivenGroups::Borrow(std::move(group));
+  WEFT_CHECK(borrowed != nullptr, "FiberLoop: at most ", DrivenGroups::kMost, " loops");
+  return borrowed;
+}
+
+timer::TimerWorker::Options TimerOptions(SchedulingGroup* group) {
+  timer::TimerWorker::Options options;
+  options.group = group;
+  options.for_all_threads = false;
+  return options;
+}
+
+}  // namespace
+
+class LoopDriver::In {
+ public:
+  In(LoopDriver* driver, const char* caller) : driver_(*driver) { driver_.Begin(caller); }
+  ~In() { driver_.End(); }
+  In(const In&) = delete;
+  In& operator=(const In&) = delete;
+
+ private:
+  LoopDriver& driver_;
+};
+
+LoopDriver::LoopDriver(FiberLoop* loop, FiberLoopOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      group_(BorrowGroup(options_)),
+      descriptor_(group_.get()),
+      timers_(TimerOptions(&group_->group)),
+      worker_(&group_->group, 0) {
+  NeedSignalStack();
+  group_->loop = this;
+  monitored_ = scheduling_group::SliceMonitor::Get().AddTeam();
+  if (!monitored_) WEFT_LOG(WARNING, "FiberLoop ", options_.name, ": the system gives no thread for time slices");
+}
+
+bool LoopDriver::MayBeDestroyed() {
+  if (group_->forks != DrivenGroups::Forks()) return false;
+  CheckNotNested("FiberLoop::~FiberLoop");
+  CheckOwner("FiberLoop::~FiberLoop");
+  if (live_fibers() == 0) return true;
+  if (base::IsInExit()) return false;
+  WEFT_FATAL("FiberLoop::~FiberLoop: loop \"", options_.name, "\" has ", live_fibers(),
+             " tasks that have not ended: ", ListFibersAlive(&group_->group), "; call Run() before");
+}
+
+LoopDriver::~LoopDriver() {
+  if (asleep_) WakeUp();
+  timers_.Stop();
+  if (monitored_) scheduling_group::SliceMonitor::Get().RemoveTeam();
+  DropSignalStack();
+  group_->loop = nullptr;
+}
+
+LoopDriver* LoopDriver::OfCaller() noexcept {
+  const WorkerBase* const worker = CurrentWorker();
+  if (worker == nullptr || !worker->is_driven) return nullptr;
+  return static_cast<LoopDriver*>(DrivenGroup::Of(worker->group)->loop);
+}
+
+void LoopDriver::CheckOwner(const char* caller) const {
+  WEFT_CHECK(group_->forks == DrivenGroups::Forks(), caller, ": the loop was made before the process was forked");
+  const WorkerBase* const worker = CurrentWorker();
+  const bool is_owner = worker != nullptr ? worker == &worker_ : std::this_thread::get_id() == owner_;
+  WEFT_CHECK(is_owner, caller, ": the caller is neither the thread that made the loop nor a fiber of the loop");
+}
+
+void LoopDriver::Begin(const char* caller) {
+  CheckNotNested(caller);
+  CheckOwner(caller);
+  if (std::exchange(asleep_, false)) WakeUp();
+  descriptor_.Clear();  // LDR1
+  section_.emplace(nullptr);
+  worker_.BeginDriving();
+}
+
+void LoopDriver::End() {
+  // Again: a wake-up that came late has been kept for this sleep.
+  while (!asleep_ && worker_.AnnounceSleep()) asleep_ = worker_.SleepElsewhere();
+  if (asleep_) {
+    const bool watched = HoldPoller();
+    next_ = timers_.AnnounceSleep();
+    descriptor_.ReadableAt(watched ? NextTime() : std::min(NextTime(), Clock::now() + kPollUnwatched));
+  } else {
+    descriptor_.MarkReadable();
+  }
+  worker_.EndDriving();
+  section_.reset();
+}
+
+// While it is asleep nobody else looks after the poller, whose watchdog need not know. False: nor does the descriptor.
+bool LoopDriver::HoldPoller() {
+  IdlePoller* const poller = group().idle_poller();
+  if (poller == nullptr) return true;
+  const bool watched = descriptor_.Watch(poller->descriptor());
+  holds_poller_ = poller->TryEnter();
+  return watched;
+}
+
+void LoopDriver::LeavePoller() {
+  if (std::exchange(holds_poller_, false)) group().idle_poller()->LeaveAfterDispatch();
+}
+
+void LoopDriver::WakeUp() {
+  worker_.WakeUp();
+  LeavePoller();
+  timers_.WakeUp();
+}
+
+void LoopDriver::LookAfterTimers() {
+  section_.reset();
+  section_.emplace(nullptr);  // LDR2
+  next_ = timers_.RunDue();
+  if (group().HasFibersWithoutStack() && Clock::now() >= retry_stack_at_) {
+    retry_stack_at_ = Clock::now() + kRetryStackEvery;
+    group().StackGivenBack();
+  }
+  if (IdlePoller* const poller = group().idle_poller()) poller->PollIfDue(Clock::now());
+}
+
+bool LoopDriver::PollFoundWork() {
+  IdlePoller* const poller = group().idle_poller();
+  if (poller == nullptr) return false;
+  poller->TryPoll();
+  return group_->policy().HasWork();
+}
+
+LoopDriver::Outcome LoopDriver::RunRounds(TimePoint until, Predicate stop, void* argument) {
+  for (;;) {
+    if (stop != nullptr && stop(argument)) return Outcome::kStopped;
+    LookAfterTimers();
+    const bool ran = worker_.RunNext();
+    if (!ran && !group_->policy().HasWork() && !PollFoundWork()) return Outcome::kNothingReady;
+    if (until != TimePoint::max() && Clock::now() >= until) return Outcome::kTimeIsUp;
+  }
+}
+
+void LoopDriver::RunReady(const char* caller, std::chrono::nanoseconds limit) {
+  const In in(this, caller);
+  static_cast<void>(RunRounds(limit.count() > 0 ? Clock::now() + limit : TimePoint::max(), nullptr, nullptr));
+}
+
+bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline) {
+  const In in(this, caller);
+  for (;;) {
+    switch (RunRounds(deadline.time_point(), predicate, argument)) {
+      case Outcome::kStopped:
+        return true;
+      case Outcome::kTimeIsUp:
+        return predicate(argument);
+      case Outcome::kNothingReady:
+        break;
+    }
+    if (!worker_.AnnounceSleep()) continue;
+    bool is_over = false;
+    try {
+      is_over = predicate(argument);  // LDR3
+    } catch (...) {
+      worker_.WakeUp();
+      throw;
+    }
+    if (is_over || deadline.expired()) {
+      worker_.WakeUp();
+      return is_over;
+    }
+    section_.reset();
+    WaitUntil(deadline.time_point());
+    section_.emplace(nullptr);
+  }
+}
+
+LoopDriver::TimePoint LoopDriver::NextTime() const noexcept {
+  const TimePoint timers = timer::BeginOfTick(next_);
+  return group().HasFibersWithoutStack() ? std::min(timers, retry_stack_at_) : timers;
+}
+
+// The sleep has been announced.
+void LoopDriver::WaitUntil(TimePoint until) {
+  next_ = timers_.AnnounceSleep();
+  until = std::min(until, NextTime());
+  IdlePoller* const poller = group().idle_poller();
+  if (poller != nullptr && !descriptor_.Open() && descriptor_.Watch(poller->descriptor())) {
+    WaitInPoll(until);
+  } else {
+    // Without a descriptor nobody tells of input and output: look again soon.
+    if (poller != nullptr) until = std::min(until, Clock::now() + kPollUnwatched);
+    worker_.SleepUntil(until);
+  }
+  timers_.WakeUp();
+}
+
+void LoopDriver::WaitInPoll(TimePoint until) {
+  if (!worker_.SleepElsewhere()) return;
+  static_cast<void>(HoldPoller());
+  descriptor_.ReadableAt(until);
+  pollfd entry{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
+  static_cast<void>(::poll(&entry, 1, -1));  // A signal: look again.
+  worker_.WakeUp();
+  LeavePoller();
+  descriptor_.Clear();  // LDR1
+}
+
+void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {
+  WorkerBase* const worker = CurrentWorker();
+  if (worker == nullptr) {
+    const In in(this, "FiberLoop::AddTaskEager");
+    worker_.RunEagerly(fiber);
+  } else if (worker->current == nullptr) {
+    worker_.RunEagerly(fiber);
+  } else {
+    struct Start {
+      scheduling_group::Worker* worker;
+      scheduling_group::FiberEntity* fiber;
+    } start{.worker = &worker_, .fiber = fiber};
+    worker_.CallOnLoop(
+        worker->current,
+        [](void* argument) { static_cast<Start*>(argument)->worker->RunEagerly(static_cast<Start*>(argument)->fiber); },
+        &start);
+  }
+}
+
+void LoopDriver::CallInMainContext(void (*call)(void*), void* argument) {
+  const WorkerBase* const worker = CurrentWorker();
+  if (worker == nullptr || worker->current == nullptr) return call(argument);
+  worker_.CallOnLoop(worker->current, call, argument);
+}
+
+void LoopDriver::EndWait() { group().Notify(); }
+
+int LoopDriver::NotifyFd(std::error_code* error) {
+  const std::error_code failed = descriptor_.Open();
+  if (error != nullptr) *error = failed;
+  return descriptor_.get();
+}
+
+Deadline LoopDriver::NextDeadline() const noexcept {
+  if (group_->policy().HasWork() || !asleep_) return std::chrono::nanoseconds(0);
+  return NextTime();
+}
+
+}  // namespace weft::fiber::detail

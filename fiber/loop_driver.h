@@ -1,0 +1,123 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// LoopDriver: what is under a FiberLoop: a driven group, its worker, its timers, and the thread that drives them.
+//
+//     out  --Begin-->  in: timers, poller, fibers, again and again  --End-->  out
+//                      |                                            ^
+//                      +--nothing ready (Run): wait ----------------+
+//
+// Out: the worker has announced that it sleeps (IW1), and whoever makes a fiber ready writes to the descriptor; or the
+// descriptor has been made readable, because something is left. In: nobody need tell it anything.
+//
+// Invariants
+//   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none, and the
+//        runtime's end must wait for its use of the runtime's groups. It leaves the section each time it looks after
+//        timers, and while it waits. (TerminateRuntime() waits for the turn of the fiber that runs.)
+//   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
+//        the sleep has been announced, and Wake() ends an announced sleep.
+//
+// For fiber_loop.cc.
+#ifndef WEFT_FIBER_LOOP_DRIVER_H_
+#define WEFT_FIBER_LOOP_DRIVER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "weft/fiber/fiber_loop_options.h"
+#include "weft/fiber/loop_descriptor.h"
+#include "weft/scheduling_group/driven_groups.h"
+#include "weft/scheduling_group/outside_section.h"
+#include "weft/scheduling_group/worker.h"
+#include "weft/timer/timer_worker.h"
+
+namespace weft {
+class FiberLoop;
+}
+
+namespace weft::fiber::detail {
+
+class LoopDriver {
+ public:
+  using Predicate = bool (*)(void* argument);
+
+  LoopDriver(FiberLoop* loop, FiberLoopOptions options);
+  LoopDriver(const LoopDriver&) = delete;
+  LoopDriver& operator=(const LoopDriver&) = delete;
+  // MayBeDestroyed() has said true.
+  ~LoopDriver();
+
+  // False: the process ends, or has been forked: it must be left as it is. Ends the process if tasks are left (LUP3).
+  bool MayBeDestroyed();
+
+  // Of the fiber, or the main context, that calls; nullptr: of neither.
+  static LoopDriver* OfCaller() noexcept;
+
+  FiberLoop* loop() const noexcept { return loop_; }
+  const FiberLoopOptions& options() const noexcept { return options_; }
+  scheduling_group::SchedulingGroup& group() const noexcept { return group_->group; }
+  std::size_t live_fibers() const noexcept { return group_->live_fibers(); }
+
+  void CheckOwner(const char* caller) const;
+
+  // The owner. `fiber` is new.
+  void RunEagerly(scheduling_group::FiberEntity* fiber);
+  void CallInMainContext(void (*call)(void* argument), void* argument);
+
+  // The owner's thread, out. limit: 0: none.
+  void RunReady(const char* caller, std::chrono::nanoseconds limit);
+  bool DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline);
+
+  // Any thread.
+  void EndWait();
+  // The owner's thread.
+  int NotifyFd(std::error_code* error);
+  Deadline NextDeadline() const noexcept;
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  enum class Outcome { kNothingReady, kTimeIsUp, kStopped };
+
+  struct GiveBack {
+    void operator()(scheduling_group::DrivenGroup* group) const { scheduling_group::DrivenGroups::GiveBack(group); }
+  };
+
+  // The driver is in as long as one lives.
+  class In;
+
+  void Begin(const char* caller);
+  void End();
+  Outcome RunRounds(TimePoint until, Predicate stop, void* argument);
+  void WakeUp();
+  void LookAfterTimers();
+  bool PollFoundWork();
+  TimePoint NextTime() const noexcept;
+  void WaitUntil(TimePoint until);
+  void WaitInPoll(TimePoint until);
+  bool HoldPoller();
+  void LeavePoller();
+
+  FiberLoop* const loop_;
+  const FiberLoopOptions options_;
+  const std::thread::id owner_ = std::this_thread::get_id();
+  const std::unique_ptr<scheduling_group::DrivenGroup, GiveBack> group_;  // Given back last.
+  LoopDescriptor descriptor_;
+  timer::TimerWorker timers_;
+  bool monitored_ = false;            // SliceMonitor::AddTeam()
+  bool asleep_ = false;               // out, and has announced that
+  bool holds_poller_ = false;         // IdlePoller::TryEnter(), while asleep
+  timer::Tick next_ = timer::kNever;  // what RunDue() said last
+  TimePoint retry_stack_at_;          // for fibers that found no stack (SG2)
+  std::optional<scheduling_group::OutsideSection> section_;
+  scheduling_group::Worker worker_;  // Last: made when all else is there.
+};
+
+}  // namespace weft::fiber::detail
+
+#endif  // WEFT_FIBER_LOOP_DRIVER_H_

@@ -1,0 +1,159 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/scope_core.h"
+
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/fiber/join_state.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/sync/fiber_cancelled.h"
+#include "weft/sync/wait_access.h"
+
+namespace weft::fiber::detail {
+
+using scheduling_group::FiberEntity;
+using scheduling_group::FiberOwner;
+using synchronization::ChildTable;
+
+ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
+    : policy_(policy), limited_(limit != 0), units_(static_cast<std::ptrdiff_t>(limit)) {
+  node_.children = &children_;
+  node_.timer = &timer_;
+  node_.covers_owner.store(false, std::memory_order_relaxed);  // Nobody is inside yet.
+  if (nested) owner_ = scheduling_group::CurrentFiber();
+  if (owner_ != nullptr) synchronization::EnterScope(owner_, &node_);
+}
+
+ScopeCore::~ScopeCore() {
+  WEFT_CHECK(live_.load(std::memory_order_relaxed) == 1,
+             "FiberScope: a fiber was spawned while the scope was destroyed");
+  timer_.Disarm();
+  if (owner_ == nullptr) return;
+  WEFT_CHECK(scheduling_group::CurrentFiber() == owner_, "FiberScope: destroyed by another fiber than it was made by");
+  synchronization::LeaveScope(owner_, &node_);
+}
+
+ScopeCore::Slot* ScopeCore::BeginSpawn() {
+  if (limited_) units_.Acquire();
+  Slot* const slot = children_.Take(this, &OnChildExit);
+  if (slot == nullptr) {
+    if (limited_) units_.Release();
+    return nullptr;
+  }
+  live_.fetch_add(1, std::memory_order_relaxed);  // FO2: it is not 0. The start carries it to the child.
+  return slot;
+}
+
+void ScopeCore::NotStarted(Slot* slot) noexcept {
+  not_started_.fetch_add(1, std::memory_order_relaxed);
+  EndChild(slot);
+}
+
+void ScopeCore::Adopt(Slot* slot, StartPlan* plan) noexcept {
+  plan->options.owner = slot;
+  plan->options.scope = &Of(slot)->node_;
+  plan->made = &OnMade;
+  plan->made_argument = slot;
+}
+
+void ScopeCore::OnMade(void* argument, FiberEntity* fiber) noexcept {
+  ChildTable::Fill(static_cast<Slot*>(argument), fiber);
+  synchronization::InheritCancellation(fiber);
+}
+
+void ScopeCore::RunChild(Slot* slot, void (*procedure)(void*), void* argument) {
+  ScopeCore* const self = Of(slot);
+  try {
+    procedure(argument);
+    self->OnSucceeded();
+  } catch (const FiberCancelled&) {
+    self->OnCancelled();
+  } catch (...) {
+    self->OnFailed(std::current_exception());
+  }
+  LeaveScopesOfCaller();
+}
+
+void ScopeCore::OnSucceeded() noexcept {
+  if (policy_ == ScopePolicy::kFirstSuccess) Cancel();
+}
+
+void ScopeCore::OnFailed(std::exception_ptr exception) noexcept {
+  failed_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const std::scoped_lock lock(mutex_);
+    try {
+      exceptions_.push_back(std::move(exception));
+    } catch (const std::bad_alloc&) {
+      WEFT_LOG_EVERY_SECOND(ERROR, "FiberScope: no memory to keep an exception of a fiber");
+    }
+  }
+  if (policy_ == ScopePolicy::kAllMustSucceed) Cancel();  // FO4
+}
+
+void ScopeCore::OnChildExit(FiberOwner* slot) {
+  auto* const its_slot = static_cast<Slot*>(slot);
+  Of(its_slot)->EndChild(its_slot);
+}
+
+void ScopeCore::EndChild(Slot* slot) noexcept {
+  children_.Free(slot);
+  if (limited_) units_.Release();
+  // release: what the child did. acquire: the last one hands on what all others did. Pairs with that in Await().
+  if (live_.fetch_sub(1, std::memory_order_acq_rel) == 1) all_ended_.Set();  // FO2
+}
+
+void ScopeCore::SetDeadline(Deadline deadline) noexcept {
+  node_.deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
+  FiberEntity* const self = scheduling_group::CurrentFiber();
+  WEFT_CHECK(self != nullptr, "FiberScope: a deadline outside of fibers");
+  timer_.Rearm(self, deadline);
+}
+
+void ScopeCore::SetCovers(bool covers) noexcept {
+  if (owner_ != nullptr) synchronization::SetCoversOwner(owner_, &node_, covers);
+}
+
+void ScopeCore::CheckMayAwait() const noexcept {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  if (self == nullptr || self == owner_) return;
+  for (const auto* scope = self->innermost_scope; scope != nullptr; scope = scope->parent) {
+    WEFT_CHECK(scope != &node_, "FiberScope: one of its fibers waits for the end of all, and so for its own");
+  }
+}
+
+void ScopeCore::Await() noexcept {
+  CheckMayAwait();
+  awaiting_.store(true, std::memory_order_relaxed);  // For live().
+  // acquire: what the children did. Pairs with EndChild().
+  if (live_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    synchronization::WaitAccess::WaitUncancelled(all_ended_);
+    all_ended_.Reset();
+  }
+  live_.store(1, std::memory_order_relaxed);  // Nobody else is there.
+  awaiting_.store(false, std::memory_order_relaxed);
+}
+
+void ScopeCore::ThrowFailure() {
+  if (policy_ == ScopePolicy::kCollect) return;
+  if (policy_ == ScopePolicy::kFirstSuccess && succeeded() != 0) return;
+  std::exception_ptr first;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!exceptions_.empty()) first = exceptions_.front();
+    exceptions_.clear();
+  }
+  if (first != nullptr) std::rethrow_exception(std::move(first));
+}
+
+std::vector<std::exception_ptr> ScopeCore::TakeExceptions() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(exceptions_, {});
+}
+
+}  // namespace weft::fiber::detail

@@ -1,0 +1,126 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// ScopeCore: the fibers of a FiberScope, and how they end. What users call is in fiber_scope.h.
+//
+//   Spawn                                   a child
+//   -----                                   -------
+//   a unit of the limit, if there is one    runs; RunChild() notes how it ended
+//   a slot of the ChildTable                its stack is given back
+//   ++live                                  OnChildExit(): slot and unit given back, --live
+//   the fiber is made, fills its slot       the last one sets `all_ended_`
+//   and inherits the cancellation
+//   it is started
+//
+// Invariants
+//   FO1  Nothing outlives the scope: `live_` counts each child from before its start until its worker's last touch of
+//        the scope, and the destructor waits for it.
+//   FO2  `live_` is one more while the owner is not in Await(), so that it is not 0 between two children. The thread
+//        that brings it to 0 touches the scope no more after FiberEvent::Set().
+//   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
+//   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
+#ifndef WEFT_FIBER_SCOPE_CORE_H_
+#define WEFT_FIBER_SCOPE_CORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <vector>
+
+#include "weft/base/atomic.h"
+#include "weft/base/deadline.h"
+#include "weft/fiber/start_fiber.h"
+#include "weft/sync/cancel_node.h"
+#include "weft/sync/child_table.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/scope_timer.h"
+
+namespace weft {
+
+// What the end of one fiber means for the others of its scope.
+enum class ScopePolicy : std::uint8_t {
+  kAllMustSucceed,  // the first exception cancels the others, and Wait() throws it
+  kFirstSuccess,    // the first success cancels the others; Wait() throws if there is none, and one failed
+  kCollect,         // nothing is cancelled; the exceptions are kept, and Wait() throws none
+};
+
+namespace fiber::detail {
+
+class ScopeCore {
+ public:
+  using Slot = synchronization::ChildTable::Slot;
+
+  ScopeCore(ScopePolicy policy, std::size_t limit, bool nested);
+  ~ScopeCore();  // Await() was called, and nothing was spawned since.
+  ScopeCore(const ScopeCore&) = delete;
+  ScopeCore& operator=(const ScopeCore&) = delete;
+
+  static ScopeCore* Of(Slot* slot) noexcept { return static_cast<ScopeCore*>(slot->scope); }
+
+  // The owner, or a child. Waits for a unit of the limit: a cancellation point. nullptr: there is no memory.
+  Slot* BeginSpawn();
+  void NotStarted(Slot* slot) noexcept;
+  // Makes `plan` one of a child without a handle.
+  static void Adopt(Slot* slot, StartPlan* plan) noexcept;
+
+  // In a child.
+  static void RunChild(Slot* slot, void (*procedure)(void*), void* argument);
+  void OnSucceeded() noexcept;
+  void OnFailed(std::exception_ptr exception) noexcept;
+  void OnCancelled() noexcept { cancelled_.fetch_add(1, std::memory_order_relaxed); }
+
+  // The owner.
+  void SetDeadline(Deadline deadline) noexcept;
+  void SetCovers(bool covers) noexcept;
+  void Await() noexcept;
+  void ThrowFailure();
+  bool Cancel() noexcept { return synchronization::Cancel(&node_); }
+  ScopePolicy policy() const noexcept { return policy_; }
+  synchronization::CancelNode* node() noexcept { return &node_; }
+  // acquire: what was done before. Pairs with the release in Mark() (cancel_node.cc).
+  synchronization::CancelReason reason() const noexcept { return node_.cancelled.load(std::memory_order_acquire); }
+  std::vector<std::exception_ptr> TakeExceptions();
+
+  // Snapshots; exact after Await(). relaxed: Await() orders them.
+  std::size_t live() const noexcept {
+    return Less(live_.load(std::memory_order_relaxed), awaiting_.load(std::memory_order_relaxed) ? 0 : 1);
+  }
+  std::size_t succeeded() const noexcept {  // All that have ended otherwise: one count less for each child.
+    return Less(children_.taken(), live() + failed() + cancelled() + not_started_.load(std::memory_order_relaxed));
+  }
+  std::size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  std::size_t cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  // A child that has failed counts as live, too, until it has ended: snapshots may not add up.
+  static std::size_t Less(std::size_t all, std::size_t some) noexcept { return all > some ? all - some : 0; }
+  static void OnChildExit(scheduling_group::FiberOwner* slot);
+  static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
+  void EndChild(Slot* slot) noexcept;
+  void CheckMayAwait() const noexcept;
+
+  const ScopePolicy policy_;
+  const bool limited_;
+  base::Atomic<bool> awaiting_{false};
+  scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is
+  synchronization::ChildTable children_;
+  synchronization::CancelNode node_;
+  synchronization::ScopeTimer timer_{&node_};
+  base::Atomic<std::size_t> live_{1};
+  FiberEvent all_ended_;
+  FiberSemaphore units_;
+  base::Atomic<std::size_t> not_started_{0};
+  base::Atomic<std::size_t> failed_{0};
+  base::Atomic<std::size_t> cancelled_{0};
+  FiberMutex mutex_;
+  std::vector<std::exception_ptr> exceptions_;  // guarded by mutex_
+};
+
+}  // namespace fiber::detail
+}  // namespace weft
+
+#endif  // WEFT_FIBER_SCOPE_CORE_H_

@@ -1,0 +1,285 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// C++20 coroutines and fibers, both ways: a coroutine awaits what fibers do (InFiber, CoWait, CoGet), and a fiber waits
+// for a coroutine (CoTask, AwaitInFiber).
+// Sample:
+//   CoTask<int> Sum(FiberChannel<int>& numbers, FiberEvent& begin) {
+//     co_await begin;                                                        // a FiberEvent
+//     int sum = co_await interop::InFiber([] { return Compute(); });         // f's result, or its exception
+//     while (auto item = co_await interop::CoGet(numbers)) sum += *item;     // a FiberChannel, until it is closed
+//     co_return sum;
+//   }
+// Sample:
+//   int sum = AwaitInFiber(Sum(numbers, begin));                             // parks the fiber; blocks a thread
+//   std::optional<int> soon = AwaitInFiber(Sum(numbers, begin), 2s);         // nullopt: not in time
+//
+// A coroutine awaits.  It is suspended, and a fiber is started for the wait: it calls f (Wait() of the event, Get() of
+// the channel) and then resumes the coroutine on its own stack. So the thread that awaits is never blocked, whatever it
+// is, and afterwards the coroutine runs in a fiber until it awaits again. ResumeBy(executor) hands the coroutine to
+// somebody else instead, who calls the handle:
+// Sample:
+//   CoTask<> OnTheLoop(boost::asio::io_context& loop) {
+//     co_await interop::InFiber([] { Compute(); }).ResumeBy([&](std::coroutine_handle<> me) {
+//       boost::asio::post(loop, me);
+//     });
+//   }
+// What need not wait (the event is set, the channel has an item) starts no fiber, and the coroutine goes on where it
+// is. f inherits the awaiting caller's FiberExecutionContext.
+//
+// A fiber waits.  CoTask<T> is a coroutine that is started when it is awaited, and resumes its awaiter where it ends.
+// AwaitInFiber(awaitable) takes any awaitable, runs it on the caller's stack up to where it first suspends, and parks
+// the caller until it has completed, wherever that is. It returns its result or rethrows its exception.
+// Without a deadline the awaitable may refer to the caller's locals. With one it is moved, and if it is late it goes on
+// without its caller: it must refer to nothing that ends sooner. Then the result is a std::optional; for a coroutine
+// without a result, a bool.
+//
+// Who may call: co_await of these, any coroutine, on any thread, while the runtime runs; AwaitInFiber(), any fiber and
+// any thread.
+// Errors: if no fiber can be started, co_await throws std::system_error(resource_unavailable_try_again); f has not run.
+// Memory ordering: what came before the co_await is visible to f; what f did is visible after the co_await; what the
+// coroutine did is visible after AwaitInFiber().
+// Lifetime: a coroutine must not be destroyed while a fiber works for it (this ends the process).
+//
+// What a coroutine on fibers has to know
+//   - A co_await may come back on another fiber and another thread. A FiberMutex belongs to a fiber, so it is not held
+//     over a co_await; nor is a FiberLocal, or the address of a thread_local.
+//   - Between two co_awaits the body runs on a fiber's stack (of 128 KiB by default) and may call whatever parks that
+//     fiber. As in all code of fibers, its thread may change in such a call and nowhere else (docs/pitfalls.md).
+//   - CoTasks that await CoTasks need stack as functions that call functions do. A loop of co_awaits needs none.
+//
+// To make another type awaitable, write an operator co_await for it, which is found by its argument's namespace:
+// Sample:
+//   template <class T>
+//   auto operator co_await(MyFuture<T>&& future) {
+//     return interop::InFiber([future = std::move(future)]() mutable { return future.Get(); });  // parks that fiber
+//   }
+//
+// Rejected: parking the fiber that awaits (it may be the event loop of other coroutines, one of which is to set the
+// event). Waiters in the primitives' queues that are coroutines, without a fiber (every primitive's waker would have
+// to know of them; a fiber costs 70 to 200 ns, bench/workload --workload=spawn).
+
+#ifndef WEFT_INTEROP_COROUTINE_H_
+#define WEFT_INTEROP_COROUTINE_H_
+
+#if !defined(__cpp_impl_coroutine)
+#error "weft/interop/coroutine.h needs C++20 coroutines: g++ 10 or clang++ 14 with -std=c++20"
+#endif
+
+#include <coroutine>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/cpu.h"
+#include "weft/base/deadline.h"
+#include "weft/fiber/fiber.h"
+#include "weft/interop/coroutine_result.h"
+#include "weft/sync/channel_result.h"
+#include "weft/sync/fiber_channel.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
+
+namespace weft {
+
+namespace interop {
+
+// Resumes the coroutine in the caller: on the stack of the fiber that waited for it.
+struct ResumeInPlace {
+  void operator()(std::coroutine_handle<> coroutine) const { coroutine.resume(); }
+};
+
+// What InFiber(), CoWait() and CoGet() return; to be awaited once, at once.
+template <class F, class Resume = ResumeInPlace>
+class [[nodiscard]] FiberCall {
+ public:
+  using Result = std::invoke_result_t<F&>;
+
+  explicit FiberCall(F f, Resume resume = Resume()) : f_(std::move(f)), resume_(std::move(resume)) {}
+  // Before it is awaited.
+  FiberCall(FiberCall&& other) : FiberCall(std::move(other.f_), std::move(other.resume_)) {}
+  FiberCall& operator=(FiberCall&&) = delete;
+  ~FiberCall() { WEFT_CHECK(!under_way_, "weft/interop/coroutine.h: a coroutine was destroyed while its fiber runs"); }
+
+  // `resume(handle)` is called, in the fiber that waited, instead of the handle; it must not throw.
+  template <class OtherResume>
+  FiberCall<F, std::decay_t<OtherResume>> ResumeBy(OtherResume&& resume) && {
+    return FiberCall<F, std::decay_t<OtherResume>>(std::move(f_), std::forward<OtherResume>(resume));
+  }
+
+  bool await_ready() {
+    if constexpr (requires { f_.TryNow(&result_); }) {
+      return f_.TryNow(&result_);
+    } else {
+      return false;
+    }
+  }
+  // Not inlined: clang before 17 may keep an inlined function's variables in the coroutine, which may be gone.
+  WEFT_NOINLINE bool await_suspend(std::coroutine_handle<> coroutine) {
+    under_way_ = true;
+    struct Unless {
+      ~Unless() {
+        if (call != nullptr) call->under_way_ = false;
+      }
+      FiberCall* call;
+    } refused{this};
+    const bool started = StartFiberDetached([this, coroutine] { Run(coroutine); });
+    if (started) refused.call = nullptr;  // And touch nothing more: it may have been resumed, and have ended.
+    return started;
+  }
+  Result await_resume() {
+    if (!result_.has_value()) {
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                              "weft: no fiber could be started for a co_await");
+    }
+    return result_.Take();
+  }
+
+ private:
+  void Run(std::coroutine_handle<> coroutine) {
+    result_.SetBy(f_);
+    under_way_ = false;
+    Resume resume = std::move(resume_);
+    resume(coroutine);  // The last touch, unless it throws.
+  }
+
+  F f_;
+  [[no_unique_address]] Resume resume_;
+  bool under_way_ = false;
+  detail::CoResult<Result> result_;
+};
+
+// co_await InFiber(f): runs f in a fiber of its own. Returns what f does, or throws what it throws.
+template <class F>
+FiberCall<std::decay_t<F>> InFiber(F&& f) {
+  return FiberCall<std::decay_t<F>>(std::forward<F>(f));
+}
+
+namespace detail {
+
+struct EventWait {
+  bool operator()() const { return event->Wait(deadline); }
+  bool TryNow(CoResult<bool>* set) const {
+    if (!event->IsSet()) return false;
+    set->SetBy([] { return true; });
+    return true;
+  }
+  FiberEvent* event;
+  Deadline deadline;
+};
+
+struct PlainEventWait {
+  void operator()() const { event->Wait(); }
+  bool TryNow(CoResult<void>* set) const {
+    if (!event->IsSet()) return false;
+    set->SetBy([] {});
+    return true;
+  }
+  FiberEvent* event;
+};
+
+template <class T>
+struct ChannelGet {
+  ChannelItem<T> operator()() const { return channel->Get(deadline); }
+  bool TryNow(CoResult<ChannelItem<T>>* got) const {
+    ChannelItem<T> item = channel->TryGet();
+    if (item.result() == ChannelResult::kWouldBlock) return false;
+    got->SetBy([&] { return std::move(item); });
+    return true;
+  }
+  FiberChannel<T>* channel;
+  Deadline deadline;
+};
+
+}  // namespace detail
+
+// co_await CoWait(event, deadline): false if it is not set in time.
+inline auto CoWait(FiberEvent& event, Deadline deadline = {}) {
+  return FiberCall<detail::EventWait>({&event, deadline});
+}
+
+// co_await CoGet(channel): the next item, as FiberChannel::Get().
+template <class T>
+auto CoGet(FiberChannel<T>& channel, Deadline deadline = {}) {
+  return FiberCall<detail::ChannelGet<T>>({&channel, deadline});
+}
+
+}  // namespace interop
+
+// co_await event: until it is set.
+inline auto operator co_await(FiberEvent& event) {
+  return interop::FiberCall<interop::detail::PlainEventWait>({&event});
+}
+
+// A coroutine with a result: `CoTask<T> F() { ... co_return t; }`. T may be a reference or void. It is started by
+// `co_await F()` (once; a task that is kept: `co_await std::move(task)`) or AwaitInFiber(F()), and what it throws is
+// thrown there. One that is never awaited never runs.
+template <class T = void>
+class [[nodiscard]] CoTask {
+ public:
+  using promise_type = interop::detail::CoPromise<T>;
+
+  CoTask(CoTask&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  CoTask& operator=(CoTask&& other) noexcept {
+    CoTask(std::move(other)).Swap(*this);
+    return *this;
+  }
+  ~CoTask() {
+    if (coroutine_) coroutine_.destroy();
+  }
+
+  class [[nodiscard]] Awaiter {
+   public:
+    bool await_ready() const noexcept { return false; }
+    WEFT_NOINLINE bool await_suspend(std::coroutine_handle<> awaiting) noexcept {
+      WEFT_CHECK(coroutine_ && !coroutine_.promise().continuation, "CoTask: awaited twice, or moved from");
+      promise_type& promise = coroutine_.promise();
+      promise.continuation = awaiting;
+      coroutine_.resume();
+      return !promise.IsSecond();  // False: it has ended, and the awaiter goes on.
+    }
+    T await_resume() { return coroutine_.promise().result.Take(); }
+
+   private:
+    friend class CoTask;
+    explicit Awaiter(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
+    std::coroutine_handle<promise_type> coroutine_;
+  };
+  Awaiter operator co_await() && noexcept { return Awaiter(coroutine_); }
+
+ private:
+  friend promise_type;
+  explicit CoTask(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
+  void Swap(CoTask& other) noexcept { std::swap(coroutine_, other.coroutine_); }
+
+  std::coroutine_handle<promise_type> coroutine_;
+};
+
+// Waits until the awaitable has completed.  Its result, or its exception.
+template <class Awaitable>
+interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
+  interop::detail::CoResult<interop::AwaitResult<Awaitable>> result;
+  FiberEvent ended;
+  const auto driver = interop::detail::Drive(std::forward<Awaitable>(awaitable), &result);
+  driver.Start(&ended);
+  synchronization::WaitAccess::WaitUncancelled(ended);
+  return result.Take();
+}
+
+// The same, until the deadline at most: std::optional of the result (a pointer for a reference), or bool.
+template <class Awaitable>
+[[nodiscard]] interop::LimitedAwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable, Deadline deadline) {
+  using Driven = interop::detail::DetachedWait<std::decay_t<Awaitable>>;
+  auto shared = std::make_shared<Driven>(std::forward<Awaitable>(awaitable));
+  interop::detail::DriveDetached(shared);
+  if (!shared->ended.Wait(deadline)) return {};
+  return shared->TakeLimited();
+}
+
+}  // namespace weft
+
+#endif  // WEFT_INTEROP_COROUTINE_H_

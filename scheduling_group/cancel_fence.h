@@ -1,0 +1,50 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// The two halves of the barrier between a wait that can be cancelled and its canceller (base/asymmetric_fence.h): waits
+// are frequent, cancellations are rare, so the canceller pays for both. Where the kernel has no membarrier(), both
+// sides use a full fence.
+#ifndef WEFT_SCHEDULING_GROUP_CANCEL_FENCE_H_
+#define WEFT_SCHEDULING_GROUP_CANCEL_FENCE_H_
+
+#include "weft/base/asymmetric_fence.h"
+#include "weft/base/atomic.h"
+
+#ifndef WEFT_MODEL_CHECK
+#include "weft/scheduling_group/outside_section.h"
+#endif
+
+namespace weft::scheduling_group {
+
+#ifdef WEFT_MODEL_CHECK
+inline bool HasHeavyCancelFence() noexcept { return true; }
+#else
+// Decided before a runtime's first fiber runs, as for OutsideSection: there are no waits of fibers before.
+inline bool HasHeavyCancelFence() noexcept {
+  return outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
+}
+#endif
+
+// The waiting fiber.
+inline void LightCancelFence() noexcept {
+  if (HasHeavyCancelFence()) {
+    base::LightFence();
+  } else {
+    base::ThreadFence(std::memory_order_seq_cst);
+  }
+}
+
+// The canceller, any thread. One to five microseconds with two CPUs.
+inline void HeavyCancelFence() noexcept {
+  if (HasHeavyCancelFence()) {
+    base::HeavyFence();
+  } else {
+    base::ThreadFence(std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_CANCEL_FENCE_H_

@@ -1,0 +1,73 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// CancelWord: the byte of a fiber that says whether its waits can be cancelled, and whether they are to end now.
+//
+//   kScoped    the fiber is inside a cancel scope, so its waits must be findable (sync/cancel_node.h)
+//   kPending   a scope that it is inside of is cancelled: each wait that is a cancellation point ends at once
+//   kLocked    somebody holds the lock of the fiber's scopes
+//
+// The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope). Its holder alone changes
+// the bits. The fiber itself reads them without the lock: it alone enters and leaves scopes, so kScoped is stable for
+// it; kPending is ordered by the fences of sync/cancel_node.h.
+//
+// Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
+// code under the lock. Any thread; the fiber of a word may be dead, or another one by now: entities are never unmapped.
+//
+// Rejected: base::SpinLock (4 bytes, and the entity's first cache line has two left); a table of locks chosen by hash
+// (CancelWalk holds the locks of a fiber and of its ancestors at once, which must not be the same lock).
+#ifndef WEFT_SCHEDULING_GROUP_CANCEL_WORD_H_
+#define WEFT_SCHEDULING_GROUP_CANCEL_WORD_H_
+
+#include <cstdint>
+
+#include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
+#include "weft/base/thread_annotations.h"
+
+namespace weft::scheduling_group {
+
+class WEFT_CAPABILITY("CancelWord") CancelWord {
+ public:
+  static constexpr std::uint8_t kScoped = 1;
+  static constexpr std::uint8_t kPending = 2;
+
+  // relaxed, both: see above.
+  bool scoped() const noexcept { return (word_.load(std::memory_order_relaxed) & kScoped) != 0; }
+  bool pending() const noexcept { return (word_.load(std::memory_order_relaxed) & kPending) != 0; }
+
+  void lock() noexcept WEFT_ACQUIRE() {
+    // acquire: what the last holder did. Pairs with the release in unlock().
+    if (WEFT_UNLIKELY((word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) != 0)) LockSlow();
+  }
+  void unlock() noexcept WEFT_RELEASE() { Unlock(bits()); }
+  // With other bits than before.
+  void Unlock(std::uint8_t bits) noexcept WEFT_RELEASE() {
+    // release: what we did. Pairs with the acquire in lock().
+    word_.store(bits, std::memory_order_release);
+  }
+
+  // The holder of the lock.
+  std::uint8_t bits() const noexcept {
+    return static_cast<std::uint8_t>(word_.load(std::memory_order_relaxed) & ~kLocked);
+  }
+  void Add(std::uint8_t bits) noexcept WEFT_REQUIRES(this) {
+    // A plain addition: only the holder of the lock writes, besides fetch_or() of the bit that is set.
+    word_.store(static_cast<std::uint8_t>(word_.load(std::memory_order_relaxed) | bits), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint8_t kLocked = 0x80;
+
+  void LockSlow() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;
+
+  base::Atomic<std::uint8_t> word_{0};
+};
+
+static_assert(sizeof(CancelWord) == 1);
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_CANCEL_WORD_H_

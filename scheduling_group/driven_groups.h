@@ -1,0 +1,74 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// Driven groups: scheduling groups of one worker without a thread of its own. A FiberLoop (fiber/fiber_loop.h) has one,
+// and drives its worker (worker.h) by the thread that made it.
+//
+// They are in no registry: no start of another group's fiber, no steal and no timer of a plain thread finds them. Their
+// fibers stay. What waits in their queue goes by PolicyLoop, first in, first out.
+//
+// Who wakes a fiber is not done with its group when the fiber runs: it still looks for a sleeping worker. A plain
+// thread does so in an OutsideSection, but a worker of another group does not. So a group is never freed and never
+// closed: GiveBack() keeps it for the next loop with the same options, and a wake that comes late finds it. It makes
+// that one look around in vain.
+//
+// Invariants
+//   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
+//   DRV2  A child process uses no group that was made before the fork: its event descriptor is the parent's, too.
+//
+// Any thread.
+#ifndef WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_
+#define WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_
+
+#include <atomic>
+#include <cstddef>
+
+#include "weft/scheduling_group/policy_loop.h"
+#include "weft/scheduling_group/scheduling_group.h"
+
+namespace weft::scheduling_group {
+
+struct DrivenGroup {
+  DrivenGroup(const GroupOptions& options, unsigned made_after_forks);
+
+  PolicyLoop& policy() { return static_cast<PolicyLoop&>(group.policy()); }
+  // Of a driven group.
+  static DrivenGroup* Of(const SchedulingGroup* driven) noexcept {
+    return static_cast<DrivenGroup*>(driven->driver_hook().arg);
+  }
+  // Its fibers that have not ended.
+  std::size_t live_fibers() const noexcept;
+
+  SchedulingGroup group;
+  const unsigned forks;  // that had made the process when it was made
+  // An eventfd that whoever ends the worker's wait writes to; -1: none yet. release, with what it shall carry; the
+  // hook's acquire.
+  std::atomic<int> event_fd{-1};
+  void* loop = nullptr;  // the driver's: what drives it
+};
+
+class DrivenGroups {
+ public:
+  // Their ids: behind those of the runtime's groups.
+  static constexpr int kFirstId = 1024;
+  static constexpr int kMost = 1024;
+
+  // The group's id and what a driven one must have are set here. nullptr: there are kMost already.
+  static DrivenGroup* Borrow(GroupOptions options);
+  // DRV1; by the driver, which is not asleep.
+  static void GiveBack(DrivenGroup* group);
+
+  // Of all of them, since the process began: fibers started, and fibers that have ended (before their memory was given
+  // back). To be read before, and after, EntityPool::LiveFibers(): see WaitUntilNoFibers().
+  static std::size_t FibersStarted();
+  static std::size_t FibersFinished();
+
+  // How many forks have made this process.
+  static unsigned Forks() noexcept;
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_

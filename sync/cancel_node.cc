@@ -1,0 +1,321 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/sync/cancel_node.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/scheduling_group/cancel_fence.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft::synchronization {
+
+using scheduling_group::CancelWord;
+
+#ifdef WEFT_MODEL_CHECK
+base::SpinLock* model_cancellation_lock = nullptr;
+#endif
+
+namespace {
+
+// relaxed, all below: `parent` and `shielded` do not change while somebody is inside; `has_injected` is ordered by the
+// lock of the fiber's word (CN3), `cancelled` by that or by the fences (CN2).
+bool IsOwnedBy(const CancelNode* node, const FiberEntity* fiber) noexcept {
+  return node->owner.load(std::memory_order_relaxed) == fiber;
+}
+bool IsCancelled(const CancelNode* node) noexcept {
+  // acquire: what was done before the cancellation, for a fiber that no walk has marked. Pairs with Mark().
+  return node->cancelled.load(std::memory_order_acquire) != CancelReason::kNone;
+}
+
+// Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards: of those that
+// do not cover their owner only the ones whose child it is, or whose child one of its ancestors is.
+template <class Visit>
+void VisitScopes(const FiberEntity* fiber, Visit visit) noexcept {
+  const FiberEntity* of = fiber;  // whose scope the last one was
+  for (CancelNode* node = fiber->innermost_scope; node != nullptr; node = node->parent) {
+    const FiberEntity* const owner = node->owner.load(std::memory_order_relaxed);
+    const bool is_child = owner != std::exchange(of, owner);
+    if (!is_child && !node->covers_owner.load(std::memory_order_relaxed)) continue;
+    visit(node);
+    if (node->shielded) return;
+  }
+}
+
+// What the cancel word of the fiber should say. Under its lock, or while nobody else knows the fiber.
+std::uint8_t BitsOf(const FiberEntity* fiber) noexcept {
+  if (fiber->innermost_scope == nullptr) return 0;
+  bool pending = false;
+  VisitScopes(fiber, [&](const CancelNode* node) {
+    // An exception is for the owner alone.
+    pending |= IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
+  });
+  return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
+}
+
+// Whether the fiber's own chain has the node. (The chain of its ancestors is not asked.) With the lock of its word.
+bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
+  const CancelNode* node = fiber->innermost_scope;
+  while (node != nullptr && node != wanted && IsOwnedBy(node, fiber)) node = node->parent;
+  return node == wanted && node != nullptr;
+}
+
+// Walks alternate, with a fence between them (CN6).
+enum class Walk : bool {
+  kMark,  // sets kPending where it is to be, and touches no wait
+  kEnd,   // ends the waits of the fibers that have it, and sets none
+};
+
+// One walk through all fibers below a scope.
+class CancelWalk {
+ public:
+  CancelWalk(CancelNode* root, Walk how) noexcept : root_(root), how_(how) {}
+  ~CancelWalk() { Flush(); }
+  CancelWalk(const CancelWalk&) = delete;
+  CancelWalk& operator=(const CancelWalk&) = delete;
+
+  // True: kEnd has found a fiber that is to have kPending, and has it not: all is to be done anew.
+  bool Run() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    FiberEntity* fiber = root_->owner.load(std::memory_order_acquire);  // Pairs with the release in EnterScope().
+    CancelNode* node = root_;
+    if (fiber != nullptr) {
+      fiber->cancel_word.lock();
+      if (!HasInChain(fiber, root_)) {  // Left meanwhile.
+        fiber->cancel_word.unlock();
+        return false;
+      }
+      Reach(fiber);
+      node = fiber->innermost_scope;
+    }
+    for (bool arrived = true;;) {
+      // `node` is in the chain of `fiber`, whose lock we hold; `arrived`: from below in the chain, not from a child.
+      FiberEntity* const child = NextChild(fiber, node, arrived);
+      if (child != nullptr) {
+        fiber = child;
+        Reach(fiber);
+        node = fiber->innermost_scope;
+        arrived = IsOwnedBy(node, fiber);
+        if (arrived) continue;
+      } else if (node == root_) {
+        break;
+      } else {
+        node = node->parent;
+        arrived = IsOwnedBy(node, fiber);
+        if (arrived) continue;
+      }
+      // Back to the scope whose child this was.
+      fiber->cancel_word.unlock();
+      fiber = node->owner.load(std::memory_order_relaxed);
+    }
+    if (fiber != nullptr) fiber->cancel_word.unlock();
+    return found_unmarked_;
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 32;
+
+  // Whether a cancellation that has come to the fiber (by its parent scope, or by root_) comes to this scope of its.
+  bool IsReached(const FiberEntity* fiber, const CancelNode* node) const noexcept {
+    for (; node != root_ && IsOwnedBy(node, fiber); node = node->parent) {
+      if (node->shielded) return false;
+    }
+    return true;
+  }
+
+  // The next child of the scope, locked; nullptr: it has none, or no more.
+  FiberEntity* NextChild(const FiberEntity* fiber, CancelNode* node,
+                         bool arrived) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    if (node->children == nullptr) return nullptr;
+    if (arrived) {
+      if (!IsReached(fiber, node)) return nullptr;
+      node->children->lock.lock();
+      node->children->Rewind();
+    }
+    while (FiberEntity* const child = node->children->Next()) {
+      child->cancel_word.lock();
+      if (HasInChain(child, node)) return child;
+      child->cancel_word.unlock();  // CN4
+    }
+    node->children->lock.unlock();
+    return nullptr;
+  }
+
+  // The fiber's own wait.
+  void Reach(FiberEntity* fiber) noexcept WEFT_REQUIRES(fiber->cancel_word) {
+    const std::uint8_t bits = BitsOf(fiber);
+    if ((bits & CancelWord::kPending) == 0) return;
+    if (how_ == Walk::kMark) {
+      fiber->cancel_word.Add(CancelWord::kPending);
+      return;
+    }
+    if (!fiber->cancel_word.pending()) {
+      found_unmarked_ = true;
+      return;
+    }
+    const TakenWait taken = TakenWait::Of(fiber);
+    if (!taken) return;
+    if (taken.published()) {
+      taken.Wake();
+      return;
+    }
+    woken_[count_++] = fiber;
+    if (count_ == kBatch) Flush();
+  }
+
+  void Flush() noexcept {
+    if (count_ != 0) scheduling_group::UnparkRemote(woken_.data(), std::exchange(count_, 0));
+  }
+
+  CancelNode* const root_;
+  const Walk how_;
+  bool found_unmarked_ = false;
+  std::size_t count_ = 0;
+  std::array<FiberEntity*, kBatch> woken_;
+};
+
+}  // namespace
+
+void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  node->parent = fiber->innermost_scope;  // Nobody else changes it.
+  fiber->cancel_word.lock();
+  // release: the node. Pairs with the acquire in CancelWalk::Run().
+  node->owner.store(fiber, std::memory_order_release);
+  fiber->innermost_scope = node;
+  // Cancel() sets `cancelled` and then reads `owner`: one of us sees the other's. Pairs with HeavyCancelFence() there.
+  scheduling_group::LightCancelFence();
+  fiber->cancel_word.Unlock(BitsOf(fiber));
+}
+
+void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  fiber->cancel_word.lock();
+  WEFT_CHECK(fiber->innermost_scope == node, "CancelScope: scopes are left in another order than they were entered");
+  fiber->innermost_scope = node->parent;
+  node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
+  fiber->cancel_word.Unlock(BitsOf(fiber));
+}
+
+void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  fiber->cancel_word.lock();
+  node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
+  fiber->cancel_word.Unlock(BitsOf(fiber));
+}
+
+const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
+  const CancelNode* cause = nullptr;
+  VisitScopes(fiber, [&](const CancelNode* node) {
+    if (IsCancelled(node)) cause = node;
+  });
+  return cause;
+}
+
+Deadline EarliestDeadline(const FiberEntity* fiber) noexcept {
+  Deadline earliest;
+  VisitScopes(fiber, [&](const CancelNode* node) {
+    // relaxed: it carries nothing else.
+    const std::chrono::nanoseconds at(node->deadline.load(std::memory_order_relaxed));
+    earliest = std::min(earliest, Deadline(Deadline::TimePoint(at)));
+  });
+  return earliest;
+}
+
+std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  std::exception_ptr taken;
+  fiber->cancel_word.lock();
+  VisitScopes(fiber, [&](CancelNode* node) {
+    if (taken != nullptr || !IsOwnedBy(node, fiber) || !node->has_injected.load(std::memory_order_relaxed)) return;
+    taken = std::exchange(node->injected, nullptr);
+    node->has_injected.store(false, std::memory_order_relaxed);
+  });
+  fiber->cancel_word.Unlock(BitsOf(fiber));
+  return taken;
+}
+
+void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
+  const std::uint8_t bits = BitsOf(fiber);
+  if ((bits & CancelWord::kPending) == 0) return;
+  std::lock_guard guard(fiber->cancel_word);
+  fiber->cancel_word.Add(bits);
+}
+
+namespace {
+
+// CN6. Held for both walks and the fence: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
+// for it, too (ScopeTimer::RunAll).
+#ifdef WEFT_MODEL_CHECK
+base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
+#else
+constinit base::SpinLock one_at_a_time;
+base::SpinLock& OneAtATime() noexcept { return one_at_a_time; }
+#endif
+
+bool Mark(CancelNode* node, CancelReason reason) noexcept {
+  CancelReason none = CancelReason::kNone;
+  // release: what the caller did, for CancelScope::IsCancelled(). Fibers see it by the locks and fences of the walks.
+  return node->cancelled.compare_exchange_strong(none, reason, std::memory_order_release, std::memory_order_relaxed);
+}
+
+// walk(how): walks from each node; what CancelWalk::Run() says.
+template <class WalkAll>
+void Deliver(WalkAll walk) noexcept {
+  do {
+    static_cast<void>(walk(Walk::kMark));
+    scheduling_group::HeavyCancelFence();  // CN1. Pairs with the LightCancelFences of the fibers.
+  } while (walk(Walk::kEnd));
+}
+
+}  // namespace
+
+bool Cancel(CancelNode* node, CancelReason reason) noexcept {
+  if (!Mark(node, reason)) return false;
+  base::SpinLockGuard guard(OneAtATime());
+  Deliver([=](Walk how) { return CancelWalk(node, how).Run(); });
+  return true;
+}
+
+void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept {
+  for (std::size_t i = 0; i < count; ++i) static_cast<void>(Mark(nodes[i], reason));
+  base::SpinLockGuard guard(OneAtATime());
+  Deliver([=](Walk how) {
+    bool anew = false;
+    for (std::size_t i = 0; i < count; ++i) anew |= CancelWalk(nodes[i], how).Run();
+    return anew;
+  });
+}
+
+bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
+  {
+    base::SpinLockGuard there(*lock);
+    if (*node == nullptr || !Mark(*node, CancelReason::kCancelled)) return false;
+  }
+  base::SpinLockGuard guard(OneAtATime());
+  Deliver([=](Walk how) {
+    base::SpinLockGuard there(*lock);
+    return *node != nullptr && CancelWalk(*node, how).Run();
+  });
+  return true;
+}
+
+void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  {
+    base::SpinLockGuard guard(OneAtATime());
+    FiberEntity* const fiber = node->owner.load(std::memory_order_acquire);  // As in CancelWalk::Run().
+    if (fiber == nullptr) return;
+    fiber->cancel_word.lock();
+    const bool owned = HasInChain(fiber, node);
+    if (owned) {
+      std::swap(node->injected, exception);
+      node->has_injected.store(true, std::memory_order_relaxed);
+    }
+    fiber->cancel_word.unlock();
+    if (owned) Deliver([=](Walk how) { return CancelWalk(node, how).Run(); });
+  }
+  // Here the former one is destroyed, without a lock.
+}
+
+}  // namespace weft::synchronization

@@ -1,0 +1,149 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// CancelNode: a cancel scope's place in the tree of scopes, and how a cancellation reaches the waits below it.
+// What users call is in cancel_scope.h and fiber/fiber_scope.h.
+//
+// A fiber's scopes form a chain, from the innermost (FiberEntity::innermost_scope) outwards by `parent`. A scope that
+// owns fibers has a ChildTable; the chains of its children end in it. So all chains together are a tree, whose edges
+// lead to nodes that live at least as long: a parent outlives what is inside of it.
+//
+//     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
+//                                        +-- child 2
+//
+//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts, but a
+//   scope of fibers counts for its owner, and for what is inside of the owner's further scopes, only while it covers
+//   that owner.
+//   kPending in its cancel word is that answer, kept up to date: by the fiber when it enters or leaves a scope, by a
+//   canceller when it cancels one. Waits look at kPending only.
+//
+//   Cancel(node), one at a time in the process       fiber
+//   ------------------------------------------       -----
+//   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
+//   CancelWalk: for each fiber below the node,       LightCancelFence
+//     under the lock of its word: set kPending       kPending? ends its own wait
+//   HeavyCancelFence
+//   CancelWalk: where kPending is set, end the wait
+//   all anew if that has found a fiber without it
+//
+// Invariants
+//   CN1  A cancellation reaches each wait below the node that is a cancellation point: kPending is set, then a fence
+//        comes, then the walk looks for a wait; the waiter makes its wait known, then a fence comes, then it looks at
+//        kPending. It is ended once: by the claim on its decision word (WS1), or by `withdraw` (SW1).
+//   CN2  A fiber that begins below the node meanwhile is not missed: its slot in the ChildTable is filled, then a fence
+//        comes, then its spawner reads its chain; the canceller sets `cancelled` before the fence that precedes its
+//        last walk.
+//   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
+//        and end with kPending read off the chain.
+//   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
+//        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
+//        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
+//   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
+//   CN6  Where a walk ends a wait, a fence has come since kPending was set: cancellations come one after the other, a
+//        fence comes after all marks of each, and a walk that ends waits sets no mark. (SW2 needs it. No walk does
+//        both: it may come to a fiber twice, below two scopes whose deadlines pass together, or by a slot that names
+//        the next fiber with the entity.) The fiber itself and its spawner set kPending, too, where no fence is needed:
+//        the fiber sees it by program order.
+//
+// Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
+// chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
+// withdraw), a run queue.
+//
+// Cost: a HeavyCancelFence (base/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass together
+// share one fence. A wait that can be cancelled pays a store and two loads.
+//
+// Checked in tests/model/cancel_model.cc.
+// Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
+// humans", 2018); the tree is Kotlin's job tree.
+// Rejected: a read-modify-write in each wait instead of the canceller's heavy fence (5 ns of 40, where cancellation is
+// to cost nothing); `cancelled` read off the chain by each wait (a load for each ancestor); a list of all fibers that
+// are inside some scope (each walk would visit all of them).
+#ifndef WEFT_SYNC_CANCEL_NODE_H_
+#define WEFT_SYNC_CANCEL_NODE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "weft/base/atomic.h"
+#include "weft/base/deadline.h"
+#include "weft/base/spin_lock.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/sync/child_table.h"
+
+namespace weft::synchronization {
+
+using scheduling_group::FiberEntity;
+
+class ScopeTimer;
+
+enum class CancelReason : std::uint8_t { kNone, kCancelled, kDeadline };
+
+struct CancelNode {
+  CancelNode() = default;
+  CancelNode(const CancelNode&) = delete;
+  CancelNode& operator=(const CancelNode&) = delete;
+
+  // The fiber in whose chain it is. nullptr: not entered, left, or a plain thread's.
+  base::Atomic<FiberEntity*> owner{nullptr};
+  // Set when it is entered.
+  CancelNode* parent = nullptr;
+  // Why it was cancelled: changes once.
+  base::Atomic<CancelReason> cancelled{CancelReason::kNone};
+  // When it will be, on the steady clock. For CurrentDeadline().
+  base::Atomic<std::int64_t> deadline{INT64_MAX};
+  // Cancellations from outside do not reach what is inside.
+  bool shielded = false;
+  // Whether the owner's own waits are inside, or only its children. Changed by the owner, under the lock of its word.
+  base::Atomic<bool> covers_owner{true};
+  ChildTable* children = nullptr;
+  ScopeTimer* timer = nullptr;  // of a scope whose deadline can be set
+  // An exception that the owner's next cancellation point throws; guarded by the lock of the owner's word.
+  std::exception_ptr injected;
+  base::Atomic<bool> has_injected{false};
+};
+
+// --- By a fiber, of itself ---
+
+// The node becomes the innermost. `fiber`: the caller. LeaveScope() in reverse order.
+void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept;
+void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept;
+void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept;
+
+// The outermost scope because of whose cancellation the fiber's waits end; nullptr: none.
+const CancelNode* FindCause(const FiberEntity* fiber) noexcept;
+
+// The earliest deadline of the scopes that count for the fiber.
+Deadline EarliestDeadline(const FiberEntity* fiber) noexcept;
+
+// Takes the exception that Inject() has left, if one is to be thrown now.
+std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept;
+
+// --- By a spawner ---
+
+// `fiber` has been made to begin inside of a scope, and its slot has been filled; it has not been started.
+void InheritCancellation(FiberEntity* fiber) noexcept;
+
+// --- By anybody ---
+
+// Any fiber and any thread, also a timer's; waits for other cancellations, but does not switch. The node stays
+// meanwhile. False: it was cancelled before.
+bool Cancel(CancelNode* node, CancelReason reason = CancelReason::kCancelled) noexcept;
+// Several, with one fence.
+void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept;
+// A node that goes away under `lock`, and is null from then on.
+bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;
+
+// The owner's next cancellation point, or the wait it is in, throws `exception`, once. It replaces one that has not
+// been thrown yet.
+void Inject(CancelNode* node, std::exception_ptr exception) noexcept;
+
+#ifdef WEFT_MODEL_CHECK
+extern base::SpinLock* model_cancellation_lock;  // the scenario's, made anew
+#endif
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_SYNC_CANCEL_NODE_H_

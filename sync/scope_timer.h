@@ -1,0 +1,50 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// ScopeTimer: cancels a scope at its deadline.
+//
+// It fires on the timer thread, under a shard's lock; the cancellation comes when the lock has been dropped, for all
+// scopes of a batch with one fence (cancel_node.h).
+//
+// Invariants
+//   CE1  Disarm() returns when the timer neither cancels nor will cancel: either it was armed still, or it has fired
+//        and `over_` is set, RunAll()'s last touch of it.
+#ifndef WEFT_SYNC_SCOPE_TIMER_H_
+#define WEFT_SYNC_SCOPE_TIMER_H_
+
+#include <cstddef>
+
+#include "weft/base/deadline.h"
+#include "weft/sync/cancel_node.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/timer/timer_node.h"
+
+namespace weft::synchronization {
+
+class ScopeTimer : private timer::WaitTimer, private timer::DeferredTimer {
+ public:
+  // Both outlive it.
+  explicit ScopeTimer(CancelNode* node) noexcept;
+  ScopeTimer(const ScopeTimer&) = delete;
+  ScopeTimer& operator=(const ScopeTimer&) = delete;
+
+  // The fiber in the scope; all three. No deadline: it is not armed.
+  void Arm(FiberEntity* self, Deadline deadline) noexcept;
+  // May wait for the timer thread, which is not a cancellation point.
+  void Disarm() noexcept;
+  // In the scope: another deadline.
+  void Rearm(FiberEntity* self, Deadline deadline) noexcept;
+
+ private:
+  static void RunAll(timer::DeferredTimer* const* due, std::size_t count);
+
+  CancelNode* const node_;
+  bool armed_ = false;
+  FiberEvent over_;
+};
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_SYNC_SCOPE_TIMER_H_

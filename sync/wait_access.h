@@ -1,0 +1,44 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// WaitAccess: waits of the primitives that do not throw, for the layers above and for what may not be cancelled. Each
+// is what the primitive's own wait is made of.
+#ifndef WEFT_SYNC_WAIT_ACCESS_H_
+#define WEFT_SYNC_WAIT_ACCESS_H_
+
+#include "weft/base/deadline.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft::synchronization {
+
+// select.h
+template <class Primitive>
+class QueueCase;
+template <class T>
+class GetCase;
+template <class T>
+class PutCase;
+
+struct WaitAccess {
+  // kInterrupted: it was cancelled; ThrowInterrupted() says so.
+  template <class Primitive>
+  [[nodiscard]] static WaitResult Wait(Primitive& primitive, Deadline deadline, Interruptible interruptible) noexcept {
+    return primitive.WaitHow(deadline, interruptible);
+  }
+
+  // Not a cancellation point.
+  template <class Primitive>
+  static void WaitUncancelled(Primitive& primitive) noexcept {
+    static_cast<void>(primitive.WaitHow(Deadline::None(), Interruptible::kNo));
+  }
+  template <class Primitive>
+  [[nodiscard]] static bool WaitUncancelled(Primitive& primitive, Deadline deadline) noexcept {
+    return primitive.WaitHow(deadline, Interruptible::kNo) == WaitResult::kNotified;
+  }
+};
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_SYNC_WAIT_ACCESS_H_

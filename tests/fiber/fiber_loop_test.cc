@@ -1,0 +1,830 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/fiber_loop.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_local.h"
+#include "weft/fiber/runtime.h"
+#include "weft/sync/fiber_channel.h"
+#include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/timer/fiber_timer.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+bool IsReadable(int fd) {
+  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) == 1;
+}
+
+// Waits for it.
+bool BecomesReadable(int fd) {
+  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 10'000) == 1;
+}
+
+// RunReady() runs all that is ready however long a sanitizer takes.
+FiberLoop::Options Unlimited() { return {.longest_run = milliseconds(0)}; }
+
+using Order = std::vector<std::string>;
+
+// --- Order ---
+
+TEST(FiberLoop, TasksRunInTheOrderInWhichTheyWereAdded) {
+  FiberLoop loop(Unlimited());
+  std::vector<int> order;
+  for (int i = 0; i < 1000; ++i) loop.AddTask([&order, i] { order.push_back(i); });
+  EXPECT_TRUE(order.empty());
+  EXPECT_EQ(loop.TaskCount(), 1000U);
+  EXPECT_FALSE(loop.RunReady());
+  ASSERT_EQ(order.size(), 1000U);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(FiberLoop, AFiberThatYieldsGoesBehindThoseThatAreReady) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  for (const char* name : {"a", "b", "c"}) {
+    loop.AddTask([&order, name] {
+      for (int i = 0; i < 3; ++i) {
+        order.push_back(name + std::to_string(i));
+        FiberYield();
+      }
+    });
+  }
+  loop.Run();
+  EXPECT_EQ(order, (Order{"a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"}));
+}
+
+// Started, woken, and added from elsewhere: one queue.
+TEST(FiberLoop, WhoBecameReadyFirstRunsFirstWhereverItComesFrom) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  FiberEvent event;
+  loop.AddTask([&] {
+    event.Wait();
+    order.push_back("woken");
+  });
+  EXPECT_TRUE(loop.RunReady());
+  loop.AddTask([&] { order.push_back("first"); });
+  std::thread([&] {
+    event.Set();
+    loop.AddTaskRemote([&] { order.push_back("remote"); });
+  }).join();
+  loop.AddTask([&] { order.push_back("last"); });
+  EXPECT_FALSE(loop.RunReady());
+  EXPECT_EQ(order, (Order{"first", "woken", "remote", "last"}));
+}
+
+TEST(FiberLoop, AnEagerTaskRunsAtOnceUntilItWaits) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  FiberEvent event;
+  loop.AddTask([&] { order.push_back("queued"); });
+  loop.AddTaskEager([&] {
+    order.push_back("eager");
+    event.Wait();
+    order.push_back("eager goes on");
+  });
+  EXPECT_EQ(order, Order{"eager"});
+  loop.AddTaskEager([&] { order.push_back("short"); });
+  EXPECT_EQ(order, (Order{"eager", "short"}));
+  event.Set();
+  loop.Run();
+  EXPECT_EQ(order, (Order{"eager", "short", "queued", "eager goes on"}));
+}
+
+TEST(FiberLoop, NoneThatIsQueuedRunsWithAnEagerTask) {
+  FiberLoop loop(Unlimited());
+  for (int i = 0; i < 1000; ++i) loop.AddTask([] {});
+  loop.Run();  // After a fast burst the driver lets many fibers run before it looks after timers.
+  int queued = 0;
+  for (int i = 0; i < 10; ++i) loop.AddTask([&] { ++queued; });
+  for (int i = 0; i < 4; ++i) loop.AddTaskEager([] { FiberYield(); });
+  for (int i = 0; i < 4; ++i) loop.AddTaskEager([] {});
+  EXPECT_EQ(queued, 0);
+  loop.Run();
+  EXPECT_EQ(queued, 10);
+}
+
+TEST(FiberLoop, AnEagerTaskOfATaskRunsAtOnceAndItsStarterGoesOnNext) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  loop.AddTask([&] {
+    order.push_back("outer");
+    loop.AddTaskEager([&] {
+      order.push_back("middle");
+      loop.AddTaskEager([&] {
+        order.push_back("inner");
+        FiberYield();
+        order.push_back("inner again");
+      });
+      order.push_back("middle again");
+      FiberYield();
+      order.push_back("middle ends");
+    });
+    order.push_back("outer again");
+  });
+  loop.AddTask([&] { order.push_back("next"); });
+  loop.Run();
+  EXPECT_EQ(order,
+            (Order{"outer", "middle", "inner", "middle again", "outer again", "next", "inner again", "middle ends"}));
+}
+
+TEST(FiberLoop, WhatAFiberOfTheLoopStartsRunsInTheLoop) {
+  FiberLoop loop(Unlimited());
+  std::vector<std::thread::id> threads;
+  loop.AddTask([&] {
+    EXPECT_TRUE(StartFiberDetached([&] { threads.push_back(std::this_thread::get_id()); }));
+    Fiber([&] { threads.push_back(std::this_thread::get_id()); }).Join();
+    Fiber(fiber::Launch::Dispatch, [&] { threads.push_back(std::this_thread::get_id()); }).Join();
+    Fiber({.scheduling_group = Fiber::kUnspecifiedSchedulingGroup}, [&] {
+      EXPECT_EQ(FiberLoop::Current(), &loop);
+    }).Join();
+    std::vector<std::function<void()>> batch(3, [&] { threads.push_back(std::this_thread::get_id()); });
+    EXPECT_TRUE(BatchStartFiberDetached(std::move(batch)));
+  });
+  EXPECT_TRUE(loop.Run(std::chrono::seconds(10)));
+  EXPECT_EQ(threads, std::vector<std::thread::id>(6, std::this_thread::get_id()));
+  EXPECT_FALSE(loop.HasTasks());
+}
+
+// --- Tasks from other threads ---
+
+TEST(FiberLoop, TasksFromFourThreadsAllRunEachThreadsInItsOrder) {
+  constexpr int kThreads = 4;
+  constexpr int kTasks = 2000;
+  FiberLoop loop(Unlimited());
+  std::vector<std::vector<int>> seen(kThreads);
+  int left = kThreads * kTasks;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kTasks; ++i) {
+        loop.AddTaskRemote([&, t, i] {
+          seen[static_cast<std::size_t>(t)].push_back(i);
+          --left;
+        });
+      }
+    });
+  }
+  EXPECT_TRUE(loop.RunUntil([&] { return left == 0; }));
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& of_one : seen) {
+    ASSERT_EQ(of_one.size(), static_cast<std::size_t>(kTasks));
+    EXPECT_TRUE(std::is_sorted(of_one.begin(), of_one.end()));
+  }
+}
+
+TEST(FiberLoop, ARemoteTaskWakesADriverThatWaits) {
+  FiberLoop loop(Unlimited());
+  bool ran = false;
+  std::atomic<bool> go{false};
+  std::thread other([&] {
+    go.wait(false);
+    loop.AddTaskRemote([&] { ran = true; });
+  });
+  loop.AddTask([&] {
+    go = true;
+    go.notify_one();
+  });
+  EXPECT_TRUE(loop.RunUntil([&] { return ran; }));
+  other.join();
+}
+
+TEST(FiberLoop, WakeMakesTheDriverLookAtItsPredicate) {
+  FiberLoop loop(Unlimited());
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    over = true;
+    loop.Wake();
+  });
+  EXPECT_TRUE(loop.RunUntil([&] { return over.load(); }));
+  other.join();
+}
+
+// --- Results, exceptions, the main context ---
+
+TEST(FiberLoop, FinallyGetsTheResultInTheMainContext) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  loop.AddTaskFinally(
+      [&] {
+        FiberYield();
+        order.push_back("task");
+        return std::make_unique<int>(7);
+      },
+      [&](FiberLoop::Result<std::unique_ptr<int>> result) {
+        EXPECT_FALSE(IsRunningInFiberWorker());
+        EXPECT_EQ(FiberLoop::Current(), &loop);
+        ASSERT_TRUE(result.has_value());
+        EXPECT_EQ(*std::move(result).value(), 7);
+        order.push_back("finally");
+      });
+  loop.AddTask([&] { order.push_back("other"); });
+  loop.Run();
+  EXPECT_EQ(order, (Order{"other", "task", "finally"}));
+}
+
+TEST(FiberLoop, FinallyGetsTheException) {
+  FiberLoop loop(Unlimited());
+  std::string what;
+  loop.AddTaskFinally([] { throw std::runtime_error("lost"); },
+                      [&](const FiberLoop::Result<void>& result) {
+                        ASSERT_FALSE(result.has_value());
+                        try {
+                          result.value();
+                        } catch (const std::runtime_error& error) {
+                          what = error.what();
+                        }
+                      });
+  loop.Run();
+  EXPECT_EQ(what, "lost");
+}
+
+TEST(FiberLoop, AnExceptionOfATaskGoesToTheHandler) {
+  Order seen;
+  FiberLoop loop({.on_exception = [&](const std::exception_ptr& thrown) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      seen.push_back(error.what());
+    }
+    EXPECT_TRUE(IsRunningInFiberWorker());
+  }});
+  loop.AddTask([] { throw std::runtime_error("one"); });
+  loop.AddTask([&] { seen.push_back("goes on"); });
+  loop.AddTaskFinally([] { return 1; }, [](const FiberLoop::Result<int>&) { throw std::runtime_error("two"); });
+  loop.Run();
+  EXPECT_EQ(seen, (Order{"one", "goes on", "two"}));
+}
+
+TEST(FiberLoopDeathTest, AnExceptionWithoutAHandlerEndsTheProcess) {
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        loop.AddTask({.name = "thrower"}, [] { throw std::runtime_error("lost"); });
+        loop.Run();
+      },
+      "thrower.*lost");
+}
+
+// More than a fiber's stack.
+TEST(FiberLoop, TheMainContextHasTheThreadsStack) {
+  FiberLoop loop({.stack_size = 32 * 1024});
+  std::size_t sum = 0;
+  loop.AddTask([&] {
+    sum = loop.RunInMainContext([] {
+      volatile char large[512 * 1024];
+      for (std::size_t i = 0; i < sizeof(large); i += 512) large[i] = 1;
+      std::size_t touched = 0;
+      for (std::size_t i = 0; i < sizeof(large); i += 512) touched += static_cast<std::size_t>(large[i]);
+      return touched;
+    });
+  });
+  loop.Run();
+  EXPECT_EQ(sum, 1024U);
+}
+
+TEST(FiberLoop, AFiberGoesOnAtOnceAfterTheMainContext) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  int value = 1;
+  loop.AddTask([&] {
+    order.push_back("before");
+    int& same = loop.RunInMainContext([&]() -> int& {
+      order.push_back("main");
+      loop.AddTask([&] { order.push_back("added"); });
+      return value;
+    });
+    EXPECT_EQ(&same, &value);
+    order.push_back("after");
+    EXPECT_THROW(loop.RunInMainContext([] { throw std::runtime_error("lost"); }), std::runtime_error);
+  });
+  loop.AddTask([&] { order.push_back("other"); });
+  loop.Run();
+  EXPECT_EQ(order, (Order{"before", "main", "after", "other", "added"}));
+  EXPECT_EQ(loop.RunInMainContext([] { return 3; }), 3);
+}
+
+TEST(FiberLoop, TheMainContextIsInTheExecutionContextOfItsCaller) {
+  static FiberExecutionLocal<int> request;
+  FiberLoop loop(Unlimited());
+  const auto context = FiberExecutionContext::Create();
+  context->Execute([&] {
+    *request = 5;
+    loop.AddTask([&] {
+      EXPECT_EQ(*request, 5);
+      loop.RunInMainContext([&] { EXPECT_EQ(*request, 5); });
+    });
+    loop.AddTaskEager([&] { EXPECT_EQ(*request, 5); });
+  });
+  loop.AddTask([] { EXPECT_EQ(FiberExecutionContext::Current(), nullptr); });
+  loop.Run();
+  EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
+}
+
+// --- Time ---
+
+TEST(FiberLoop, SleepersWakeInTheOrderOfTheirDeadlines) {
+  FiberLoop loop(Unlimited());
+  std::vector<int> order;
+  const auto begin = Clock::now();
+  for (const int ms : {300, 100, 200}) {
+    loop.AddTask([&order, ms] {
+      FiberSleepFor(milliseconds(ms));
+      order.push_back(ms);
+    });
+  }
+  EXPECT_TRUE(loop.RunReady());
+  EXPECT_FALSE(loop.NextDeadline().is_none());
+  EXPECT_LE(loop.NextDeadline(), Deadline(begin + milliseconds(200)));
+  loop.Run();
+  EXPECT_GE(Clock::now() - begin, milliseconds(300));
+  EXPECT_EQ(order, (std::vector<int>{100, 200, 300}));
+  EXPECT_FALSE(loop.RunReady());
+  EXPECT_TRUE(loop.NextDeadline().is_none());
+}
+
+TEST(FiberLoop, ATimerIsServedBesideAFiberThatYieldsForEver) {
+  FiberLoop loop({.longest_run = milliseconds(0)});
+  bool over = false;
+  loop.AddTask([&] {
+    FiberSleepFor(milliseconds(2));
+    over = true;
+  });
+  loop.AddTask([&] {
+    while (!over) FiberYield();
+  });
+  loop.LoopUntilNoReady();
+  EXPECT_TRUE(over);
+  EXPECT_FALSE(loop.HasTasks());
+}
+
+TEST(FiberLoop, TwoFibersThatYieldForEverDoNotKeepATimer) {
+  FiberLoop loop(Unlimited());
+  bool over = false;
+  loop.AddTask([&] {
+    FiberSleepFor(milliseconds(2));
+    over = true;
+  });
+  for (int i = 0; i < 2; ++i) {
+    loop.AddTask([&] {
+      while (!over) FiberYield();
+    });
+  }
+  loop.LoopUntilNoReady();
+  EXPECT_TRUE(over);
+}
+
+TEST(FiberLoop, CallbacksOfTimersRunInFibersOfTheLoop) {
+  FiberLoop loop(Unlimited());
+  int runs = 0;
+  loop.AddTask([&] {
+    FiberEvent twice;
+    const std::uint64_t id = SetFiberTimer(Clock::now(), milliseconds(1), [&] {
+      EXPECT_EQ(FiberLoop::Current(), &loop);
+      if (++runs == 2) twice.Set();
+    });
+    ASSERT_NE(id, 0U);
+    twice.Wait();
+    KillFiberTimer(id);
+  });
+  loop.Run();
+  EXPECT_GE(runs, 2);
+}
+
+// The loop sleeps without a limit, and no fiber wakes it.
+TEST(FiberLoop, ATimerThatAnotherThreadEnablesWakesTheLoop) {
+  FiberLoop loop(Unlimited());
+  std::uint64_t id = 0;
+  bool fired = false;
+  loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
+  loop.Run();
+  ASSERT_NE(id, 0U);
+  const int fd = loop.NotifyFd();
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+  std::thread([&] { EnableFiberTimer(id); }).join();
+  EXPECT_TRUE(IsReadable(fd));
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(5)));
+
+  fired = false;
+  loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
+  loop.Run();
+  std::thread enabler([&] { EnableFiberTimer(id); });
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(5)));
+  enabler.join();
+}
+
+TEST(FiberLoop, ADeadlineEndsRunAndRunUntil) {
+  FiberLoop loop(Unlimited());
+  FiberEvent never;
+  FiberEvent release;
+  loop.AddTask([&] { release.Wait(); });
+  EXPECT_FALSE(loop.Run(milliseconds(2)));
+  EXPECT_FALSE(loop.RunUntil([] { return false; }, milliseconds(2)));
+  EXPECT_FALSE(loop.RunUntil(never, milliseconds(2)));
+  EXPECT_TRUE(loop.HasTasks());
+  release.Set();
+  EXPECT_TRUE(loop.Run(Deadline::None()));
+}
+
+TEST(FiberLoop, RunUntilAnEventRunsOthersMeanwhile) {
+  FiberLoop loop(Unlimited());
+  FiberEvent event;
+  int ticks = 0;
+  loop.AddTask([&] {
+    for (int i = 0; i < 3; ++i) {
+      FiberSleepFor(milliseconds(1));
+      ++ticks;
+    }
+    event.Set();
+  });
+  EXPECT_TRUE(loop.RunUntil(event));
+  EXPECT_EQ(ticks, 3);
+  EXPECT_FALSE(loop.HasTasks());
+}
+
+TEST(FiberLoop, AnExceptionOfAPredicateLeavesTheCall) {
+  FiberLoop loop(Unlimited());
+  int calls = 0;
+  EXPECT_THROW(loop.RunUntil([&]() -> bool { return ++calls == 2 ? throw std::runtime_error("lost") : false; }),
+               std::runtime_error);
+  bool ran = false;
+  std::thread([&] { loop.AddTaskRemote([&] { ran = true; }); }).join();
+  loop.Run();
+  EXPECT_TRUE(ran);
+}
+
+// --- The descriptor ---
+
+TEST(FiberLoop, TheDescriptorIsReadableWhileThereIsSomethingToDo) {
+  FiberLoop loop(Unlimited());
+  const int fd = loop.NotifyFd();
+  ASSERT_GE(fd, 0);
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+
+  loop.AddTask([] {});  // by the owner
+  EXPECT_TRUE(IsReadable(fd));
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+
+  std::thread([&] { loop.AddTaskRemote([] {}); }).join();  // by another thread
+  EXPECT_TRUE(IsReadable(fd));
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+
+  FiberEvent event;
+  loop.AddTask([&] { event.Wait(); });
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+  event.Set();  // a wake-up
+  EXPECT_TRUE(IsReadable(fd));
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+
+  loop.AddTask([] { FiberSleepFor(milliseconds(200)); });
+  EXPECT_TRUE(loop.RunReady());
+  EXPECT_FALSE(IsReadable(fd));
+  EXPECT_TRUE(BecomesReadable(fd));  // a timer
+  EXPECT_FALSE(loop.RunReady());
+  EXPECT_FALSE(IsReadable(fd));
+  EXPECT_EQ(loop.NotifyFd(), fd);
+}
+
+TEST(FiberLoop, ATimerThatIsSetAgainAndAgainIsSeenByTheDescriptor) {
+  FiberLoop loop(Unlimited());
+  const int fd = loop.NotifyFd();
+  int naps = 0;
+  loop.AddTask([&] {
+    for (; naps < 5; ++naps) FiberSleepFor(milliseconds(1));
+  });
+  while (loop.RunReady()) ASSERT_TRUE(BecomesReadable(fd));
+  EXPECT_EQ(naps, 5);
+}
+
+TEST(FiberLoop, ALoopWithoutEndGivesTheThreadBackAndSaysThatThereIsMore) {
+  FiberLoop loop({.longest_run = milliseconds(1)});
+  const int fd = loop.NotifyFd();
+  bool over = false;
+  for (int i = 0; i < 2; ++i) {
+    loop.AddTask([&] {
+      while (!over) FiberYield();
+    });
+  }
+  EXPECT_TRUE(loop.RunReady());
+  EXPECT_TRUE(IsReadable(fd));
+  EXPECT_TRUE(loop.NextDeadline().expired());
+  over = true;
+  EXPECT_TRUE(loop.Run(std::chrono::seconds(10)));
+}
+
+TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
+  FiberLoop loop(Unlimited());
+  int naps = 0;
+  loop.AddTask([&] {
+    for (; naps < 3; ++naps) FiberSleepFor(milliseconds(1));
+  });
+  while (loop.RunReady()) std::this_thread::sleep_until(loop.NextDeadline().time_point());
+  EXPECT_EQ(naps, 3);
+}
+
+// --- Beside the runtime, other loops, other threads ---
+
+class FiberLoopWithRuntime : public testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr milliseconds kTerminateTimeout{3000};
+
+  void SetUp() override {
+    fiber::Options options;
+    options.concurrency_hint = GetParam();
+    options.terminate_timeout = kTerminateTimeout;
+    fiber::StartRuntime(options);
+  }
+  void TearDown() override { EXPECT_EQ(fiber::TerminateRuntime(), 0U); }
+};
+INSTANTIATE_TEST_SUITE_P(Workers, FiberLoopWithRuntime, testing::Values(1, 2, 4, 8));
+
+TEST_P(FiberLoopWithRuntime, AChannelConnectsAFiberOfTheRuntimeAndOneOfTheLoop) {
+  FiberLoop loop(Unlimited());
+  FiberChannel<int> there(1);
+  FiberChannel<int> back(1);
+  Fiber echo([&] {
+    for (int item : there) {
+      if (back.Put(item + 1) != ChannelResult::kOk) return;
+    }
+    back.Close();
+  });
+  int sum = 0;
+  loop.AddTask([&] {
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_EQ(there.Put(i), ChannelResult::kOk);
+      sum += *back.Get();
+    }
+    there.Close();
+  });
+  loop.Run();
+  echo.Join();
+  EXPECT_EQ(sum, 500 * 501 / 2);
+}
+
+TEST_P(FiberLoopWithRuntime, AFiberOfTheRuntimeWaitsForATaskOfTheLoopAndBack) {
+  FiberLoop loop(Unlimited());
+  int answer = 0;
+  Fiber caller([&] {
+    FiberEvent done;
+    int of_loop = 0;
+    loop.AddTaskRemote([&] {
+      // And back: a fiber of the runtime works for the task.
+      int of_runtime = 0;
+      Fiber({.scheduling_group = 0}, [&] {
+        EXPECT_EQ(FiberLoop::Current(), nullptr);
+        of_runtime = 20;
+      }).Join();
+      EXPECT_EQ(FiberLoop::Current(), &loop);
+      of_loop = of_runtime + 1;
+      done.Set();
+    });
+    done.Wait();
+    answer = 2 * of_loop;
+  });
+  FiberEvent over;
+  Fiber([&] {
+    caller.Join();
+    over.Set();
+  }).Detach();
+  EXPECT_TRUE(loop.RunUntil(over));
+  EXPECT_EQ(answer, 42);
+}
+
+TEST_P(FiberLoopWithRuntime, PrimitivesWorkAcrossALoopAndGroups) {
+  constexpr int kEach = 300;
+  constexpr int kFibers = 4;
+  FiberLoop loop(Unlimited());
+  FiberMutex mutex;
+  FiberConditionVariable changed;
+  FiberLatch all(2 * kFibers);
+  int count = 0;
+  auto add = [&] {
+    for (int i = 0; i < kEach; ++i) {
+      std::unique_lock lock(mutex);
+      ++count;
+      if (i % 16 == 0) FiberYield();
+    }
+    changed.notify_all();
+    all.CountDown();
+  };
+  std::vector<Fiber> fibers;
+  for (int i = 0; i < kFibers; ++i) fibers.emplace_back(add);
+  for (int i = 0; i < kFibers; ++i) loop.AddTask(add);
+  bool seen = false;
+  loop.AddTask([&] {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return count == 2 * kFibers * kEach; });
+    seen = true;
+  });
+  loop.Run();
+  all.Wait();
+  for (Fiber& fiber : fibers) fiber.Join();
+  EXPECT_TRUE(seen);
+}
+
+TEST_P(FiberLoopWithRuntime, FibersOfALoopStayAndNoneComes) {
+  FiberLoop loop(Unlimited());
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<int> in_runtime{0};
+  for (int i = 0; i < 50; ++i) {
+    loop.AddTask([&] {
+      for (int n = 0; n < 20; ++n) {
+        EXPECT_EQ(std::this_thread::get_id(), here);
+        FiberYield();
+      }
+    });
+  }
+  FiberLatch started(50);
+  for (int i = 0; i < 50; ++i) {
+    StartFiberDetached([&] {  // by a plain thread, which the loop's owner is outside of the loop
+      if (FiberLoop::Current() == nullptr) ++in_runtime;
+      started.CountDown();
+    });
+  }
+  loop.Run();
+  started.Wait();
+  EXPECT_EQ(in_runtime, 50);
+}
+
+TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
+  FiberLoop loop(Unlimited());
+  FiberEvent event;
+  loop.AddTask([&] {
+    event.Wait();
+    // There is no runtime any more.
+    EXPECT_FALSE(StartFiberDetached({.scheduling_group = 0}, [] {}));
+    Fiber([] { FiberSleepFor(milliseconds(1)); }).Join();
+  });
+  loop.RunReady();
+  const auto begin = Clock::now();
+  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_LT(Clock::now() - begin, kTerminateTimeout);
+  event.Set();
+  loop.Run();
+  SetUp();
+}
+
+// The loop is not driven: a timer in it would not fire.
+TEST_P(FiberLoopWithRuntime, ATimerOfAPlainThreadIsNeverOneOfALoop) {
+  constexpr int kThreads = 12;
+  FiberLoop loop(Unlimited());
+  FiberLatch fired(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    std::thread([&] { EXPECT_NE(SetFiberTimer(Clock::now(), [&] { fired.CountDown(); }), 0U); }).join();
+  }
+  EXPECT_TRUE(fired.Wait(std::chrono::seconds(10)));
+}
+
+TEST(FiberLoop, TwoLoopsOfAThreadTakeTurns) {
+  FiberLoop one(Unlimited());
+  FiberLoop two(Unlimited());
+  FiberChannel<int> ping(1);
+  FiberChannel<int> pong(1);
+  int last = 0;
+  one.AddTask([&] {
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_EQ(ping.Put(i), ChannelResult::kOk);
+      last = *pong.Get();
+    }
+  });
+  two.AddTask([&] {
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(pong.Put(*ping.Get() * 2), ChannelResult::kOk);
+  });
+  while (one.HasTasks() || two.HasTasks()) {
+    one.RunReady();
+    two.RunReady();
+  }
+  EXPECT_EQ(last, 18);
+}
+
+TEST(FiberLoop, LoopsOfSeveralThreadsTalkToEachOther) {
+  constexpr int kLoops = 3;
+  constexpr int kRounds = 200;
+  std::vector<std::unique_ptr<FiberChannel<int>>> channels;
+  for (int i = 0; i < kLoops; ++i) channels.push_back(std::make_unique<FiberChannel<int>>(1));
+  std::vector<int> last(kLoops);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kLoops; ++i) {
+    threads.emplace_back([&, i] {
+      FiberLoop loop(Unlimited());
+      loop.AddTask([&, i] {
+        const auto me = static_cast<std::size_t>(i);
+        if (i == 0) {
+          ASSERT_EQ(channels[1]->Put(0), ChannelResult::kOk);
+        }
+        for (int round = 0; round < kRounds; ++round) {
+          last[me] = *channels[me]->Get();
+          if (i == 0 && round == kRounds - 1) break;
+          ASSERT_EQ(channels[(me + 1) % kLoops]->Put(last[me] + 1), ChannelResult::kOk);
+        }
+      });
+      loop.Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(last[0], kLoops * kRounds - 1);
+}
+
+// The group of a loop that has ended is used again; what another thread still does there harms nobody.
+TEST(FiberLoop, LoopsComeAndGoWhileOthersWakeTheirFibers) {
+  for (int i = 0; i < 200; ++i) {
+    FiberEvent event;
+    FiberEvent back;
+    std::thread waker;
+    {
+      FiberLoop loop(Unlimited());
+      loop.AddTask([&] {
+        event.Wait();
+        back.Set();
+      });
+      waker = std::thread([&] { event.Set(); });
+      loop.Run();
+    }
+    EXPECT_TRUE(back.IsSet());
+    waker.join();
+  }
+}
+
+// --- Misuse ---
+
+TEST(FiberLoopDeathTest, TasksThatAreLeftEndTheProcessAndAreNamed) {
+  EXPECT_DEATH(
+      {
+        FiberEvent never;
+        FiberLoop loop({.name = "clients"});
+        loop.AddTask({.name = "reader"}, [&] { never.Wait(); });
+        loop.RunReady();
+        loop.AddTask({.name = "late"}, [] {});
+      },
+      "loop \"clients\" has 2 tasks that have not ended: .*reader.* is parked.*late.* is queued");
+}
+
+TEST(FiberLoopDeathTest, ALoopIsNotDrivenByAFiber) {
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        loop.AddTask({.name = "inner"}, [&] { loop.RunReady(); });
+        loop.Run();
+      },
+      "FiberLoop::RunReady: a thread that runs fibers cannot drive a loop; the caller is fiber 'inner'");
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        loop.AddTask([&] { FiberLoop nested; });
+        loop.Run();
+      },
+      "FiberLoop: a thread that runs fibers");
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        loop.AddTask([&] { loop.RunInMainContext([&] { loop.Run(); }); });
+        loop.Run();
+      },
+      "in the main context of a loop");
+}
+
+TEST(FiberLoopDeathTest, OnlyTheOwnerAddsTasksAndDrives) {
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        std::thread([&] { loop.AddTask([] {}); }).join();
+      },
+      "FiberLoop::AddTask: the caller is neither the thread that made the loop nor a fiber of the loop");
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        std::thread([&] { loop.RunReady(); }).join();
+      },
+      "FiberLoop::RunReady: the caller is neither");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,598 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/fiber_scope.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/testing.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_channel.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+
+#include "fiber/runtime_fixture.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FiberScopeTest : public fiber::InEachShape {};
+INSTANTIATE_TEST_SUITE_P(Shapes, FiberScopeTest,
+                         ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}, fiber::Shape{4, 1},
+                                           fiber::Shape{8, 1}, fiber::Shape{2, 2}),
+                         &fiber::NameOf);
+
+// Runs f in a fiber, and in a plain thread.
+template <class F>
+void InFiberAndThread(F f) {
+  Fiber(f).Join();
+  std::thread(f).join();
+}
+
+TEST_P(FiberScopeTest, WaitReturnsWhenAllHaveEnded) {
+  InFiberAndThread([] {
+    std::atomic<int> ended{0};
+    FiberScope scope;
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(scope.Spawn([&, i] {
+        if (i % 3 == 0) FiberSleepFor(1ms);
+        if (i % 3 == 1) FiberYield();
+        ++ended;
+      }));
+    }
+    scope.Wait();
+    EXPECT_EQ(ended, 100);
+    EXPECT_EQ(scope.Succeeded(), 100U);
+    EXPECT_EQ(scope.Live(), 0U);
+    ASSERT_TRUE(scope.Spawn([&] { ++ended; })) << "and again";
+    scope.Wait();
+    EXPECT_EQ(ended, 101);
+  });
+}
+
+TEST_P(FiberScopeTest, TheDestructorCancelsAndWaits) {
+  InFiberAndThread([] {
+    std::atomic<int> cancelled{0};
+    {
+      FiberScope scope;
+      for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(scope.Spawn([&] {
+          try {
+            FiberSleepFor(1h);
+          } catch (const FiberCancelled&) {
+            ++cancelled;
+            throw;
+          }
+        }));
+      }
+    }
+    EXPECT_EQ(cancelled, 20);
+  });
+}
+
+TEST_P(FiberScopeTest, TheFirstExceptionCancelsTheOthersAndIsThrown) {
+  InFiberAndThread([] {
+    FiberScope scope;
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+    ASSERT_TRUE(scope.Spawn([] { throw std::runtime_error("one failed"); }));
+    try {
+      scope.Wait();
+      ADD_FAILURE() << "no exception";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "one failed");
+    }
+    EXPECT_EQ(scope.Failed(), 1U);
+    EXPECT_EQ(scope.Cancelled(), 10U);
+    EXPECT_TRUE(scope.IsCancelled());
+  });
+}
+
+TEST_P(FiberScopeTest, TheFirstSuccessCancelsTheOthers) {
+  InFiberAndThread([] {
+    FiberScope scope({.policy = ScopePolicy::kFirstSuccess});
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(scope.Spawn([] { throw std::runtime_error("no answer"); }));
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+    ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1ms); }));
+    scope.Wait();
+    EXPECT_EQ(scope.Succeeded(), 1U);
+    EXPECT_EQ(scope.Cancelled(), 5U);
+    FiberScope none({.policy = ScopePolicy::kFirstSuccess});
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(none.Spawn([] { throw std::runtime_error("no answer"); }));
+    EXPECT_THROW(none.Wait(), std::runtime_error);
+  });
+}
+
+TEST_P(FiberScopeTest, CollectKeepsAllExceptions) {
+  InFiberAndThread([] {
+    FiberScope scope({.policy = ScopePolicy::kCollect});
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_TRUE(scope.Spawn([i] {
+        FiberSleepFor(1ms);
+        if (i % 2 == 0) throw i;
+      }));
+    }
+    scope.Wait();
+    EXPECT_EQ(scope.Succeeded(), 3U);
+    EXPECT_EQ(scope.TakeExceptions().size(), 3U);
+  });
+}
+
+TEST_P(FiberScopeTest, NoMoreThanTheLimitRunAtATime) {
+  InFiberAndThread([] {
+    std::atomic<int> running{0};
+    std::atomic<int> most{0};
+    FiberScope scope({.limit = 3});
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(scope.Spawn([&] {
+        const int now = ++running;
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
+        FiberYield();
+        --running;
+      }));
+    }
+    scope.Wait();
+    EXPECT_LE(most, 3);
+    EXPECT_EQ(scope.Succeeded(), 50U);
+  });
+}
+
+TEST_P(FiberScopeTest, ADeadlineCancelsTheFibers) {
+  InFiber([] {
+    FiberScope scope({.deadline = 1ms});
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+    scope.Wait();
+    EXPECT_TRUE(scope.DeadlineHasPassed());
+    EXPECT_EQ(scope.Cancelled(), 10U);
+  });
+}
+
+// --- Cancellation from around the scope ---
+
+TEST_P(FiberScopeTest, ACancellationReachesAllBelow) {
+  std::atomic<int> waiting{0};
+  std::atomic<int> cancelled{0};
+  // Four levels of three.
+  struct Tree {
+    static void Grow(int depth, std::atomic<int>* waiting, std::atomic<int>* cancelled) {
+      FiberScope scope;
+      for (int i = 0; depth > 0 && i < 3; ++i) {
+        ASSERT_TRUE(scope.Spawn({.scheduling_group = kUnspecifiedSchedulingGroup},
+                                [=] { Grow(depth - 1, waiting, cancelled); }));
+      }
+      ++*waiting;
+      try {
+        CancelScope inner;
+        static_cast<void>(inner.Run([] { FiberEvent().Wait(); }));
+      } catch (const FiberCancelled&) {
+        ++*cancelled;
+      }
+      scope.Wait();
+    }
+  };
+  Fiber root([&] { Tree::Grow(3, &waiting, &cancelled); });
+  constexpr int kFibers = 1 + 3 + 9 + 27;
+  while (waiting != kFibers) std::this_thread::yield();
+  EXPECT_TRUE(root.Cancel());
+  root.Join();
+  EXPECT_EQ(cancelled, kFibers);
+}
+
+TEST_P(FiberScopeTest, AShieldAroundAScopeKeepsItsFibersFromCancellation) {
+  std::atomic<bool> inside{false};
+  FiberEvent let_go;
+  std::atomic<int> ended{0};
+  Fiber fiber([&] {
+    Shielded([&] {
+      FiberScope scope;
+      for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(scope.Spawn([&] {
+          let_go.Wait();
+          ++ended;
+        }));
+      }
+      inside = true;
+      scope.Wait();
+    });
+    EXPECT_THROW(TestCancel(), FiberCancelled);
+  });
+  while (!inside) std::this_thread::yield();
+  EXPECT_TRUE(fiber.Cancel());
+  EXPECT_EQ(ended, 0);
+  let_go.Set();
+  fiber.Join();
+  EXPECT_EQ(ended, 5);
+}
+
+TEST_P(FiberScopeTest, WhatIsSpawnedIntoACancelledScopeIsCancelled) {
+  InFiberAndThread([] {
+    FiberScope scope;
+    EXPECT_TRUE(scope.Cancel());
+    std::atomic<bool> began{false};
+    ASSERT_TRUE(scope.Spawn([&] {
+      began = true;
+      EXPECT_TRUE(IsCancelRequested());
+      FiberSleepFor(1h);
+      ADD_FAILURE() << "it slept";
+    }));
+    scope.Wait();
+    EXPECT_TRUE(began);
+    EXPECT_EQ(scope.Cancelled(), 1U);
+  });
+}
+
+TEST_P(FiberScopeTest, WaitThrowsIfItsCallerIsCancelled) {
+  std::atomic<int> begun{0};
+  Fiber fiber([&] {
+    FiberScope scope;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(scope.Spawn([&] {
+        ++begun;
+        FiberSleepFor(1h);
+      }));
+    }
+    EXPECT_THROW(scope.Wait(), FiberCancelled);
+    EXPECT_EQ(scope.Live(), 0U);
+  });
+  while (begun != 3) std::this_thread::yield();
+  fiber.Cancel();
+  fiber.Join();
+}
+
+TEST_P(FiberScopeTest, AScopeThatIsNotNestedIsNotCancelledWithItsMaker) {
+  std::optional<FiberScope> scope;
+  FiberEvent let_go;
+  std::atomic<bool> made{false};
+  std::atomic<bool> ended{false};
+  Fiber maker([&] {
+    scope.emplace(FiberScope::Options{.nested = false});
+    EXPECT_TRUE(scope->Spawn([&] {
+      let_go.Wait();
+      ended = true;
+    }));
+    made = true;
+    FiberSleepFor(1h);
+  });
+  while (!made) std::this_thread::yield();
+  EXPECT_TRUE(maker.Cancel());
+  maker.Join();
+  EXPECT_FALSE(scope->IsCancelled());
+  let_go.Set();
+  while (scope->Live() != 0) std::this_thread::yield();
+  scope.reset();  // Any thread may.
+  EXPECT_TRUE(ended);
+}
+
+// --- Run ---
+
+TEST_P(FiberScopeTest, AFailureOfAChildCancelsTheBodyOfRun) {
+  InFiber([] {
+    FiberScope scope;
+    bool went_on = false;
+    EXPECT_THROW(scope.Run([&] {
+      ASSERT_TRUE(scope.Spawn([] { throw std::runtime_error("child"); }));
+      FiberSleepFor(1h);
+      went_on = true;
+    }),
+                 std::runtime_error);
+    EXPECT_FALSE(went_on);
+  });
+}
+
+TEST_P(FiberScopeTest, AnExceptionOfTheBodyOfRunCancelsTheChildren) {
+  InFiberAndThread([] {
+    FiberScope scope;
+    EXPECT_THROW(scope.Run([&] {
+      ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+      throw std::logic_error("body");
+    }),
+                 std::logic_error);
+    EXPECT_EQ(scope.Cancelled(), 1U);
+  });
+}
+
+TEST_P(FiberScopeTest, RunSaysWhetherItsBodyCameToItsEnd) {
+  InFiber([] {
+    FiberScope scope;
+    EXPECT_TRUE(scope.Run([] {}));
+    EXPECT_FALSE(scope.Run([&] {
+      scope.Cancel();
+      FiberSleepFor(1h);
+    }));
+    FiberScope late({.deadline = 1ms});
+    EXPECT_FALSE(late.Run([] { FiberSleepFor(1h); }));
+  });
+}
+
+TEST_P(FiberScopeTest, ABodyThatThrowsLeavesNoChildBehind) {
+  InFiberAndThread([] {
+    auto alive = std::make_shared<int>(0);
+    try {
+      FiberScope scope;
+      for (int i = 0; i < 10; ++i) ASSERT_TRUE(scope.Spawn([alive] { FiberSleepFor(1h); }));
+      throw 1;
+    } catch (int) {
+      EXPECT_EQ(alive.use_count(), 1);
+    }
+  });
+}
+
+// --- Spawning ---
+
+TEST_P(FiberScopeTest, ChildrenMaySpawnSiblings) {
+  InFiberAndThread([] {
+    std::atomic<int> ended{0};
+    FiberScope scope;
+    struct Doubler {
+      static void Run(FiberScope* scope, int generations, std::atomic<int>* ended) {
+        for (int i = 0; generations > 0 && i < 2; ++i) {
+          ASSERT_TRUE(scope->Spawn([=] { Run(scope, generations - 1, ended); }));
+        }
+        ++*ended;
+      }
+    };
+    ASSERT_TRUE(scope.Spawn([&] { Doubler::Run(&scope, 9, &ended); }));
+    scope.Wait();
+    EXPECT_EQ(ended, 1023);
+  });
+}
+
+TEST_P(FiberScopeTest, ARefusedSpawnLeavesNothing) {
+  InFiber([] {
+    auto owned = std::make_shared<int>(0);
+    FiberScope scope({.limit = 2});
+    {
+      const fiber::RefuseFiberStarts refuse;
+      for (int i = 0; i < 5; ++i) EXPECT_FALSE(scope.Spawn([owned] {}));
+      EXPECT_THROW(static_cast<void>(scope.SpawnTask([owned] {})), TaskRefused);
+    }
+    EXPECT_EQ(owned.use_count(), 1);
+    ASSERT_TRUE(scope.Spawn([] {})) << "the limit's units are back";
+    scope.Wait();
+  });
+}
+
+TEST_P(FiberScopeTest, ACallableThatThrowsWhenItIsCopiedLeavesNothing) {
+  struct Throws {
+    Throws() = default;
+    Throws(const Throws&) { throw 1; }
+    void operator()() const {}
+  };
+  InFiber([] {
+    FiberScope scope({.limit = 1});
+    const Throws throws;
+    EXPECT_THROW(static_cast<void>(scope.Spawn(throws)), int);
+    ASSERT_TRUE(scope.Spawn([] {}));
+    scope.Wait();
+    EXPECT_EQ(scope.Succeeded(), 1U);
+  });
+}
+
+TEST_P(FiberScopeTest, ChildrenInheritContextAndDeadline) {
+  InFiber([] {
+    auto context = FiberExecutionContext::Create();
+    context->Execute([&] {
+      CancelScope outer(1h);
+      static_cast<void>(outer.Run([&] {
+        FiberScope scope;
+        ASSERT_TRUE(scope.Spawn([&] {
+          EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+          EXPECT_EQ(CurrentDeadline(), outer.deadline());
+        }));
+        scope.Wait();
+      }));
+    });
+  });
+}
+
+// A scope that is there beside another one does not cover its maker, hence nothing that this one makes.
+TEST_P(FiberScopeTest, AScopeDoesNotCancelOneThatIsMadeBesideIt) {
+  InFiber([] {
+    FiberScope hedge({.policy = ScopePolicy::kFirstSuccess});
+    FiberScope work;
+    bool done = false;
+    FiberEvent go_on;
+    ASSERT_TRUE(work.Spawn([&] {
+      go_on.Wait();
+      done = true;
+    }));
+    ASSERT_TRUE(hedge.Spawn([] {}));
+    hedge.Wait();
+    EXPECT_TRUE(hedge.IsCancelled());
+    ASSERT_TRUE(work.Spawn([&] { FiberSleepFor(1ms); }));
+    go_on.Set();
+    work.Wait();
+    EXPECT_TRUE(done);
+    EXPECT_EQ(work.Succeeded(), 2U);
+  });
+}
+
+TEST_P(FiberScopeTest, WhatIsMadeInTheBodyOfRunIsInTheScope) {
+  InFiber([] {
+    FiberScope outer;
+    FiberScope* inner = nullptr;
+    EXPECT_FALSE(outer.Run([&] {
+      FiberScope scope;
+      inner = &scope;
+      ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+      outer.Cancel();
+      scope.Wait();
+      ADD_FAILURE() << "it is cancelled";
+    }));
+    EXPECT_NE(inner, nullptr);
+  });
+}
+
+TEST_P(FiberScopeTest, AnInterruptOfItsMakerIsNoneOfItsFibers) {
+  struct WakeUp {};
+  InFiber([] {
+    std::atomic<bool> waits{false};
+    std::size_t succeeded = 0;
+    Fiber maker([&] {
+      FiberScope scope;
+      FiberEvent go_on;
+      ASSERT_TRUE(scope.Spawn([&] {
+        go_on.Wait();
+        FiberSleepFor(1ms);
+      }));
+      try {
+        waits = true;
+        FiberSleepFor(1h);
+      } catch (const WakeUp&) {
+        go_on.Set();
+      }
+      scope.Wait();
+      succeeded = scope.Succeeded();
+    });
+    while (!waits) FiberYield();
+    maker.Interrupt(WakeUp());
+    maker.Join();
+    EXPECT_EQ(succeeded, 1U);
+  });
+}
+
+TEST_P(FiberScopeTest, AFiberThatHasFailedAndNotEndedCountsOnce) {
+  struct WaitsAtItsEnd {
+    ~WaitsAtItsEnd() {
+      if (let_go != nullptr) let_go->Wait();
+    }
+    WaitsAtItsEnd(FiberEvent* the_let_go) : let_go(the_let_go) {}
+    WaitsAtItsEnd(WaitsAtItsEnd&& other) noexcept : let_go(std::exchange(other.let_go, nullptr)) {}
+    FiberEvent* let_go;
+  };
+  InFiber([] {
+    FiberEvent let_go;
+    FiberScope scope({.policy = ScopePolicy::kCollect});
+    ASSERT_TRUE(scope.Spawn([captured = WaitsAtItsEnd(&let_go)] { throw 1; }));
+    while (scope.Failed() == 0) FiberYield();
+    EXPECT_EQ(scope.Succeeded(), 0U);
+    let_go.Set();
+    scope.Wait();
+    EXPECT_EQ(scope.Succeeded(), 0U);
+    EXPECT_EQ(scope.Failed(), 1U);
+  });
+}
+
+TEST(FiberScopeDeathTest, AChildThatWaitsForAllIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const fiber::RuntimeOf runtime(fiber::Shape{1, 2});
+        FiberScope scope;
+        static_cast<void>(scope.Spawn([&] { scope.Wait(); }));
+        scope.Wait();
+      },
+      "one of its fibers waits for the end of all");
+}
+
+// --- Tasks ---
+
+TEST_P(FiberScopeTest, ASpawnOfATaskThatIsCancelledLeavesNothing) {
+  InFiber([] {
+    CancelScope around;
+    EXPECT_FALSE(around.Run([&] {
+      FiberScope scope({.limit = 1});
+      ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+      around.Cancel();
+      static_cast<void>(scope.SpawnTask([] {}));  // Waits for the limit.
+      ADD_FAILURE() << "it is cancelled";
+    }));
+  });
+}
+
+TEST_P(FiberScopeTest, TasksOfAScopeHaveResults) {
+  InFiberAndThread([] {
+    FiberScope scope;
+    std::vector<FiberTask<int>> tasks;
+    for (int i = 0; i < 20; ++i) {
+      tasks.push_back(scope.SpawnTask([i] {
+        FiberYield();
+        return i * i;
+      }));
+    }
+    int sum = 0;
+    for (FiberTask<int>& task : tasks) sum += task.Get();
+    EXPECT_EQ(sum, 2470);
+    scope.Wait();
+  });
+}
+
+TEST_P(FiberScopeTest, ATaskThatFailsCancelsItsScope) {
+  InFiberAndThread([] {
+    FiberScope scope;
+    FiberTask<int> sleeper = scope.SpawnTask([] {
+      FiberSleepFor(1h);
+      return 1;
+    });
+    FiberTask<int> failing = scope.SpawnTask([]() -> int { throw std::runtime_error("task"); });
+    EXPECT_THROW(failing.Get(), std::runtime_error);
+    EXPECT_THROW(sleeper.Get(), TaskCancelled);
+    EXPECT_THROW(scope.Wait(), std::runtime_error);
+  });
+}
+
+TEST_P(FiberScopeTest, ATaskCanBeCancelledAlone) {
+  InFiberAndThread([] {
+    FiberScope scope;
+    auto one = scope.SpawnTask([] { FiberSleepFor(1h); });
+    auto other = scope.SpawnTask([] {
+      FiberSleepFor(2ms);
+      return std::string("done");
+    });
+    EXPECT_TRUE(one.Cancel());
+    EXPECT_THROW(one.Get(), TaskCancelled);
+    EXPECT_EQ(other.Get(), "done");
+    scope.Wait();
+    EXPECT_FALSE(scope.IsCancelled());
+  });
+}
+
+// --- Races ---
+
+// A scope is cancelled while fibers are spawned, wait and end.
+TEST_P(FiberScopeTest, ACancellationMissesNoFiberThatIsSpawnedMeanwhile) {
+  for (int round = 0; round < 100; ++round) {
+    InFiber([&] {
+      FiberScope scope;
+      std::atomic<bool> cancelled{false};
+      Fiber canceller([&] {
+        for (int i = 0; i < round; ++i) FiberYield();
+        scope.Cancel();
+        cancelled = true;
+      });
+      while (!cancelled) {
+        ASSERT_TRUE(scope.Spawn([] { FiberEvent().Wait(); }));
+        FiberYield();
+      }
+      canceller.Join();
+      scope.Wait();
+      EXPECT_EQ(scope.Succeeded(), 0U);
+    });
+  }
+}
+
+TEST_P(FiberScopeTest, ManyShortFibersReuseTheirSlots) {
+  InFiber([] {
+    std::atomic<int> ended{0};
+    FiberScope scope({.limit = 16});
+    for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(scope.Spawn([&] { ended.fetch_add(1, std::memory_order_relaxed); }));
+    scope.Wait();
+    EXPECT_EQ(ended, 20'000);
+  });
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,451 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cancellation through all interleavings: sync/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
+// wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of
+// the two (selection.{h,cc}). A cancellation against a notification, a time-out, another cancellation, the entry and
+// the end of a scope, the start and the end of a child. A wait that is missed is a deadlock; what a wait that was
+// notified may destroy is destroyed. The scheduler, the timers and the spin lock are those of tests/model/stubs. (But
+// for selections waits say how they ended: no exception is in flight while the model switches.)
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "weft/sync/cancel_node.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/select.h"
+#include "weft/sync/selection.h"
+#include "weft/sync/wait_access.h"
+#include "weft/tests/model/fiber_world.h"
+#include "weft/tests/testing/interleave.h"
+
+// Drain() in a thread.
+extern "C" int sched_yield() noexcept {
+  weft::model::SpinHint();
+  return 0;
+}
+
+namespace weft::synchronization {
+namespace {
+
+using model::FiberWorld;
+using scheduling_group::CancelWord;
+using scheduling_group::CurrentFiber;
+using Timers = FiberWorld::Timers;
+
+constexpr std::chrono::hours kSoon{1};  // Time is the model's.
+
+template <class Build>
+void Explore(const model::Options& options, Build build) {
+  const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
+    model_cancellation_lock = new base::SpinLock;
+    FiberWorld world(scenario);
+    build(scenario, world);
+  });
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+template <class Primitive>
+WaitResult Wait(Primitive& primitive, Deadline deadline = {}) {
+  return WaitAccess::Wait(primitive, deadline, Interruptible::kYes);
+}
+
+// --- One fiber, one scope ---
+
+// The cancellation may come before the scope is entered, before the wait, in it: it is never missed.
+TEST(CancelModel, ACancellationReachesTheWait) {
+  Explore({.name = "cancel: event", .preemptions = 3, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      FiberEvent event;  // Gone as soon as the wait has ended.
+      EnterScope(CurrentFiber(), node);
+      MODEL_CHECK(Wait(event) == WaitResult::kInterrupted, "nobody else ends it");
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+  });
+  Explore({.name = "cancel: semaphore", .preemptions = 3, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      FiberSemaphore semaphore(0);
+      EnterScope(CurrentFiber(), node);
+      MODEL_CHECK(Wait(semaphore) == WaitResult::kInterrupted, "nobody else ends it");
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+  });
+}
+
+// SW2: the event is gone when the wait was notified, and the canceller may have seen the waiter.
+TEST(CancelModel, ANotifiedWaiterMayDestroyItsEvent) {
+  Explore({.name = "cancel: event, set", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    auto* event = new FiberEvent;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), node);
+      if (Wait(*event) == WaitResult::kNotified) delete event;
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+    world.Thread("notifier", [=] { event->Set(); });
+  });
+}
+
+TEST(CancelModel, AUnitIsTakenOrLeft) {
+  Explore({.name = "cancel: semaphore, released", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            struct Shared {
+              CancelNode node;
+              FiberSemaphore semaphore{0};
+              int taken = 0;
+            };
+            auto* shared = new Shared;
+            world.Fiber("fiber", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), &shared->node);
+              if (Wait(shared->semaphore) == WaitResult::kNotified) ++shared->taken;
+              LeaveScope(CurrentFiber(), &shared->node);
+            });
+            world.Thread("canceller", [=] { Cancel(&shared->node); });
+            world.Thread("releaser", [=] { shared->semaphore.Release(); });
+            scenario.AtEnd([=] {
+              if (shared->semaphore.TryAcquire()) ++shared->taken;
+              MODEL_CHECK(shared->taken == 1, "the unit is lost, or there are two");
+            });
+          });
+}
+
+// Beside one in the queue, which gets the unit that the cancelled one does not take.
+TEST(CancelModel, AUnitGoesToTheNext) {
+  Explore({.name = "cancel: semaphore, two waiters", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            struct Shared {
+              CancelNode node;
+              FiberSemaphore semaphore{0};
+              int taken = 0;
+            };
+            auto* shared = new Shared;
+            world.Fiber("cancelled", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), &shared->node);
+              if (Wait(shared->semaphore) == WaitResult::kNotified) {
+                ++shared->taken;
+                shared->semaphore.Release();
+              }
+              LeaveScope(CurrentFiber(), &shared->node);
+            });
+            world.Fiber("other", Timers::kNo, [=] {
+              WaitAccess::WaitUncancelled(shared->semaphore);
+              ++shared->taken;
+            });
+            world.Thread("canceller", [=] { Cancel(&shared->node); });
+            world.Thread("releaser", [=] { shared->semaphore.Release(); });
+            scenario.AtEnd([=] { MODEL_CHECK(shared->taken >= 1, "the other one waits beside a unit"); });
+          });
+}
+
+TEST(CancelModel, ACancellationANotificationAndATimeOut) {
+  Explore({.name = "cancel: timed event", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* node = new CancelNode;
+            auto* event = new FiberEvent;
+            world.Fiber("fiber", Timers::kYes, [=] {
+              EnterScope(CurrentFiber(), node);
+              static_cast<void>(Wait(*event, kSoon));
+              LeaveScope(CurrentFiber(), node);
+            });
+            world.Thread("canceller", [=] { Cancel(node); });
+            world.Thread("notifier", [=] { event->Set(); });
+          });
+}
+
+// CN3: a scope that was left does not cancel what follows it.
+TEST(CancelModel, AScopeThatIsLeftCancelsNothing) {
+  Explore({.name = "cancel: left", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* inner = new CancelNode;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      CancelNode outer;
+      EnterScope(CurrentFiber(), &outer);
+      EnterScope(CurrentFiber(), inner);
+      LeaveScope(CurrentFiber(), inner);
+      MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "a mark is left");
+      LeaveScope(CurrentFiber(), &outer);
+    });
+    world.Thread("canceller", [=] { Cancel(inner); });
+  });
+}
+
+// CancelHandle: the node is gone when its scope has ended.
+TEST(CancelModel, AHandleDoesNotTouchAScopeThatHasGone) {
+  Explore({.name = "cancel: handle", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    struct Shared {
+      base::SpinLock lock;
+      CancelNode* node = new CancelNode;
+      FiberEvent event;
+    };
+    auto* shared = new Shared;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      CancelNode* const node = shared->node;
+      EnterScope(CurrentFiber(), node);
+      static_cast<void>(Wait(shared->event));
+      LeaveScope(CurrentFiber(), node);
+      {
+        base::SpinLockGuard guard(shared->lock);
+        shared->node = nullptr;
+      }
+      delete node;
+    });
+    world.Thread("canceller", [=] { CancelIfThere(&shared->lock, &shared->node); });
+    world.Thread("notifier", [=] { shared->event.Set(); });
+  });
+}
+
+// --- Several scopes ---
+
+// CN6: the second canceller does not act on the first one's mark.
+TEST(CancelModel, TwoCancellersOfNestedScopes) {
+  Explore({.name = "cancel: two cancellers", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              CancelNode outer;
+              CancelNode inner;
+            };
+            auto* shared = new Shared;
+            auto* event = new FiberEvent;
+            world.Fiber("fiber", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), &shared->outer);
+              EnterScope(CurrentFiber(), &shared->inner);
+              if (Wait(*event) == WaitResult::kNotified) delete event;
+              LeaveScope(CurrentFiber(), &shared->inner);
+              LeaveScope(CurrentFiber(), &shared->outer);
+            });
+            world.Thread("canceller 1", [=] { Cancel(&shared->outer); });
+            world.Thread("canceller 2", [=] { Cancel(&shared->inner); });
+            world.Thread("notifier", [=] { event->Set(); });
+          });
+}
+
+// CN6: deadlines that pass together.
+TEST(CancelModel, NestedScopesAreCancelledAtOnce) {
+  Explore({.name = "cancel: two at once", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              CancelNode outer;
+              CancelNode inner;
+            };
+            auto* shared = new Shared;
+            auto* event = new FiberEvent;
+            world.Fiber("fiber", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), &shared->outer);
+              EnterScope(CurrentFiber(), &shared->inner);
+              if (Wait(*event) == WaitResult::kNotified) delete event;
+              LeaveScope(CurrentFiber(), &shared->inner);
+              LeaveScope(CurrentFiber(), &shared->outer);
+            });
+            world.Thread("canceller", [=] {
+              CancelNode* const nodes[] = {&shared->outer, &shared->inner};
+              CancelAll(nodes, 2, CancelReason::kDeadline);
+            });
+            world.Thread("notifier", [=] { event->Set(); });
+          });
+}
+
+// SW2: a worker that has seen the mark of an earlier scope of the fiber, and is late.
+TEST(CancelModel, AWorkerIsLate) {
+  Explore({.name = "cancel: late worker", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* node = new CancelNode;
+            auto* event = new FiberEvent;
+            FiberEntity* const fiber = world.Fiber("fiber", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), node);
+              if (Wait(*event) == WaitResult::kNotified) delete event;
+              LeaveScope(CurrentFiber(), node);
+            });
+            world.Thread("canceller", [=] { Cancel(node); });
+            world.Thread("worker", [=] {
+              event->Set();
+              EndPendingWait(fiber);
+            });
+          });
+}
+
+// Also if the fiber enters the scope afterwards.
+TEST(CancelModel, WhatWasDoneBeforeACancellationIsVisible) {
+  Explore({.name = "cancel: visible", .preemptions = 2, .weak_choices = 2}, [](model::Scenario&, FiberWorld& world) {
+    struct Shared {
+      CancelNode node;
+      model::Data<int> data{0};
+    };
+    auto* shared = new Shared;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      FiberEvent event;
+      EnterScope(CurrentFiber(), &shared->node);
+      MODEL_CHECK(Wait(event) == WaitResult::kInterrupted, "nobody else ends it");
+      MODEL_CHECK(TakeInjected(CurrentFiber()) == nullptr, "none");  // As ThrowInterrupted().
+      MODEL_CHECK(shared->data == 1, "the wait ended before");
+      LeaveScope(CurrentFiber(), &shared->node);
+    });
+    world.Thread("canceller", [=] {
+      shared->data = 1;
+      Cancel(&shared->node);
+    });
+  });
+}
+
+// --- Children ---
+
+struct Family {
+  Family() {
+    scope.children = &table;
+    scope.covers_owner.store(false, std::memory_order_relaxed);
+  }
+  ChildTable table;
+  CancelNode scope;
+  FiberEntity* child = nullptr;
+  FiberEvent start;
+  FiberEvent ended;
+};
+
+void OnExit(scheduling_group::FiberOwner*) {}
+
+// What FiberScope does to spawn: the child is a fiber that waits for `start`.
+void Spawn(Family* family) {
+  ChildTable::Slot* const slot = family->table.Take(family, &OnExit);
+  family->child->cancel_word.lock();
+  family->child->innermost_scope = &family->scope;
+  family->child->cancel_word.Unlock(CancelWord::kScoped);
+  ChildTable::Fill(slot, family->child);
+  InheritCancellation(family->child);
+  family->start.Set();
+  WaitAccess::WaitUncancelled(family->ended);
+  family->table.Free(slot);
+}
+
+void EndChild(Family* family) {
+  CurrentFiber()->cancel_word.lock();
+  CurrentFiber()->innermost_scope = nullptr;
+  CurrentFiber()->cancel_word.Unlock(0);
+  family->ended.Set();
+}
+
+// CN2: spawned while the scope is cancelled.
+TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelled) {
+  Explore({.name = "cancel: spawn", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* family = new Family;
+    family->child = world.Fiber("child", Timers::kNo, [=] {
+      WaitAccess::WaitUncancelled(family->start);
+      FiberEvent never;
+      MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+      EndChild(family);
+    });
+    world.Fiber("parent", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), &family->scope);
+      Spawn(family);
+      LeaveScope(CurrentFiber(), &family->scope);
+    });
+    world.Thread("canceller", [=] { Cancel(&family->scope); });
+  });
+}
+
+// CN4: a child that ends while it is visited; its scope is left right after.
+TEST(CancelModel, AChildThatEndsMeanwhile) {
+  Explore({.name = "cancel: end", .preemptions = 1, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* family = new Family;
+    family->child = world.Fiber("child", Timers::kNo, [=] {
+      WaitAccess::WaitUncancelled(family->start);
+      CancelNode own;
+      EnterScope(CurrentFiber(), &own);
+      LeaveScope(CurrentFiber(), &own);
+      EndChild(family);
+    });
+    auto* outer = new CancelNode;
+    world.Fiber("parent", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), outer);
+      EnterScope(CurrentFiber(), &family->scope);
+      Spawn(family);
+      LeaveScope(CurrentFiber(), &family->scope);
+      delete family;
+      LeaveScope(CurrentFiber(), outer);
+    });
+    world.Thread("canceller", [=] { Cancel(outer); });
+  });
+}
+
+// A shield in the child keeps the cancellation from its inner wait.
+TEST(CancelModel, AShieldHoldsAndEnds) {
+  Explore({.name = "cancel: shield", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    auto* event = new FiberEvent;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      CancelNode shield;
+      shield.shielded = true;
+      EnterScope(CurrentFiber(), node);
+      EnterScope(CurrentFiber(), &shield);
+      MODEL_CHECK(Wait(*event) == WaitResult::kNotified, "it is shielded");
+      LeaveScope(CurrentFiber(), &shield);
+      FiberEvent never;
+      MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+    world.Thread("notifier", [=] { event->Set(); });
+  });
+}
+
+// --- Selections ---
+
+// SL4, SL5: an event and a unit come together, and a cancellation. What was not taken is still there, and both may go.
+struct Choice {
+  FiberEvent event;
+  FiberSemaphore semaphore{0};
+  CancelNode node;
+  int taken = 0;
+};
+
+// Which case was taken; -1: none, it was cancelled. (The handler of the exception touches nothing of the model's.)
+int SelectOne(Choice* choice) {
+  Selection selection;
+  QueueCase<FiberEvent> event(&selection, &choice->event);
+  QueueCase<FiberSemaphore> semaphore(&selection, &choice->semaphore);
+  SelectCase* const cases[] = {&event, &semaphore};
+  int taken = -1;
+  try {
+    taken = static_cast<int>(selection.Wait(cases, Deadline::None()));
+  } catch (const FiberCancelled&) {
+  }
+  return taken;
+}
+
+void Choose(const model::Options& options, bool cancelled) {
+  Explore(options, [cancelled](model::Scenario& scenario, FiberWorld& world) {
+    auto* choice = new Choice;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), &choice->node);
+      const int taken = SelectOne(choice);
+      LeaveScope(CurrentFiber(), &choice->node);
+      choice->taken += taken == 1 ? 1 : 0;
+      MODEL_CHECK(cancelled || taken != -1, "nobody has cancelled it");
+    });
+    if (cancelled) {
+      world.Thread("canceller", [=] { Cancel(&choice->node); });
+    } else {
+      world.Thread("setter", [=] { choice->event.Set(); });
+    }
+    world.Thread("releaser", [=] { choice->semaphore.Release(); });
+    scenario.AtEnd([=] {
+      if (choice->semaphore.TryAcquire()) ++choice->taken;
+      MODEL_CHECK(choice->taken == 1, "the unit is lost, or there are two");
+      delete choice;
+    });
+  });
+}
+
+TEST(CancelModel, OneOfTwoIsTaken) {
+  Choose({.name = "select: two at once", .preemptions = 2, .weak_choices = 1}, /*cancelled=*/false);
+}
+
+TEST(CancelModel, ACancelledSelectionTakesOneOrNone) {
+  Choose({.name = "select: cancelled", .preemptions = 1, .weak_choices = 1}, /*cancelled=*/true);
+}
+
+}  // namespace
+}  // namespace weft::synchronization
