@@ -12,7 +12,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/yield_hooks.h"
+#include "weft/scheduling_group/group_attention.h"
 
 namespace weft {
 namespace {
@@ -93,16 +93,16 @@ void OnFiberYield(Hook hook) {
   CheckCaller("OnFiberYield", hook);
   YieldHooks* yield_hooks = FindYieldHooks(scheduling_group::CurrentFiber());
   if (yield_hooks == nullptr) {
-    // release: the function. Pairs with the acquire in RunYieldHooksOf().
+    // release: the function. Pairs with the acquire in Worker::BeforeLeaving().
     scheduling_group::yield_hook_runner.store(&RunYieldHooksOfFiber, std::memory_order_release);
     FiberLocalTable& table = FiberLocalTable::OfCaller();
     yield_hooks = MakeIn<YieldHooks>(table);
     yield_hooks->header.destroy = [](FiberLocalHeader* header) {
-      scheduling_group::fibers_with_yield_hooks.fetch_sub(1, std::memory_order_relaxed);
+      scheduling_group::UnwatchLeaving();
       Whole<YieldHooks>(header)->~YieldHooks();
     };
     table.Adopt(YieldSlot(), &yield_hooks->header);
-    scheduling_group::fibers_with_yield_hooks.fetch_add(1, std::memory_order_relaxed);
+    scheduling_group::WatchLeaving();
   }
   yield_hooks->hooks.push_back(std::move(hook));
 }

@@ -6,28 +6,15 @@
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker.h"
-#include "weft/scheduling_group/yield_hooks.h"
 
 namespace weft::scheduling_group {
 
-namespace {
-
-// Out of line, and called last: its caller then keeps nothing on its stack.
-WEFT_NOINLINE WEFT_COLD void RunHooksAndPark(FiberEntity* self) noexcept {
-  RunYieldHooksOf(self);
-  static_cast<Worker*>(CurrentWorker())->Park(self);
-}
-
-}  // namespace
-
 void ParkPrepared(FiberEntity* self) noexcept {
   if (self->state().ResumedInPlace()) return;
-  if (AnyYieldHooks()) return RunHooksAndPark(self);
   static_cast<Worker*>(CurrentWorker())->Park(self);
 }
 
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
-  RunYieldHooks(self);
   static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
 }
 

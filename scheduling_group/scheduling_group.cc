@@ -46,7 +46,7 @@ WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
 }
 
 WEFT_COLD void SchedulingGroup::Stop() {
-  stopping_.store(true, std::memory_order_release);  // Pairs with the acquire in stopping().
+  attention_.SetStopping();
   for (unsigned w = 0; w < size(); ++w) Unpark(w);
 }
 
@@ -69,7 +69,7 @@ WEFT_COLD void SchedulingGroup::Reopen(const Options& options) {
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   steal_requested_.store(false, std::memory_order_relaxed);
   start_gate_.Open();
-  stopping_.store(false, std::memory_order_release);  // Publishes the parts. Pairs with the acquire in stopping().
+  attention_.ClearStopping();  // Publishes the parts.
 }
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {

@@ -43,6 +43,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/group_attention.h"
 #include "weft/scheduling_group/group_options.h"
 #include "weft/scheduling_group/group_stacks.h"
 #include "weft/scheduling_group/idle_groups.h"
@@ -122,7 +123,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   const DriverHook& driver_hook() const noexcept { return driver_hook_; }
   bool driven() const noexcept { return options_.driven; }
   // After Stop(), and before the next driver: its poller serves again.
-  void GoOn() { stopping_.store(false, std::memory_order_release); }  // Pairs with the acquire in stopping().
+  void GoOn() { attention_.ClearStopping(); }
 
   // By the poller: if a worker sleeps and nobody spins, one wakes up, searches, and goes to sleep again, in the poll if
   // it is free. Any thread.
@@ -151,7 +152,9 @@ class SchedulingGroup : public numa::NodeAllocated {
 
   // --- For worker.cc, and the templates idle_loop.h, steal_request.h and start_when_full.h ---
 
-  bool stopping() const { return stopping_.load(std::memory_order_acquire); }  // Pairs with the release in Stop().
+  bool stopping() const noexcept { return attention_.stopping(); }
+  // Before a fiber is taken: the group stops, or leaving is watched.
+  bool needs_attention() const noexcept { return attention_.any(); }
   WorkerSlot& worker_slot(unsigned worker) { return parts_->worker_slots[worker]; }
   IdleWorkers& idle() { return idle_; }
   const IdleWorkers& idle_workers() const { return idle_; }
@@ -168,6 +171,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
   // Pops the worker's next fiber, and wakes waiting spawners if that frees capacity.
   WEFT_ALWAYS_INLINE FiberEntity* PopFor(unsigned worker);
+  WEFT_ALWAYS_INLINE FiberEntity* PopWithoutAttention(unsigned worker);  // the same, if !needs_attention()
   FiberEntity* PopForSteal(int distance);  // as PopFor(), of fibers that may leave the group
 
   const NeighbourList& neighbours() const { return parts_->neighbours.Get(); }
@@ -234,7 +238,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   const EntityPool::Arena entity_arena_;
   Options options_;  // Reopen() changes them
   IdleWorkers idle_;
-  std::atomic<bool> stopping_{false};
+  GroupAttention attention_;
   StartGate start_gate_;
   StackWaitList stack_waiters_;
   IdleHook idle_hook_;
@@ -289,6 +293,10 @@ WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
   if (stopping()) [[unlikely]] {
     return nullptr;
   }
+  return PopWithoutAttention(worker);
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopWithoutAttention(unsigned worker) {
   if (worker_slot(worker).poll_pace.CountPop()) [[unlikely]] {
     return PollAndPop(worker);
   }

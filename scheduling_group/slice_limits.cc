@@ -9,6 +9,7 @@
 
 #include "weft/base/log.h"
 #include "weft/scheduling_group/describe_fiber.h"
+#include "weft/scheduling_group/group_attention.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -43,7 +44,9 @@ void SliceLimits::Set(std::chrono::nanoseconds warning, std::chrono::nanoseconds
   // relaxed: the start of the workers and of the monitor orders them.
   warning_ns_.store(warning.count(), std::memory_order_relaxed);
   error_ns_.store(error.count(), std::memory_order_relaxed);
-  on_.store(warning.count() != 0 || error.count() != 0, std::memory_order_relaxed);
+  const bool on = warning.count() != 0 || error.count() != 0;
+  if (on_.exchange(on, std::memory_order_relaxed) == on) return;
+  on ? WatchLeaving() : UnwatchLeaving();  // So that a yield to nobody is seen.
 }
 
 void SliceLimits::SetHook(Hook hook) {

@@ -11,7 +11,6 @@
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/policy_loop.h"
-#include "weft/scheduling_group/yield_hooks.h"
 
 namespace weft::scheduling_group {
 
@@ -110,16 +109,22 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-void RunYieldHooksOf(FiberEntity* self) {
-  // acquire: pairs with the release in OnFiberYield(). nullptr: then this fiber has none.
+// What is watched of a fiber that is about to leave (group_attention.h). It does not leave yet.
+WEFT_NOINLINE WEFT_COLD void Worker::BeforeLeaving(FiberEntity* self) {
+  // acquire: pairs with the release in OnFiberYield(). nullptr: no fiber has ever had a hook.
   if (const YieldHookRunner run = yield_hook_runner.load(std::memory_order_acquire)) run(self);
+  slice_.BeginTurnAgain();  // Also if there is nobody to yield to.
 }
 
-WEFT_NOINLINE void Worker::YieldCurrent() {
-  RunYieldHooks(current);
+WEFT_NOINLINE WEFT_COLD FiberEntity* Worker::NextFiberWithAttention(FiberEntity* self) {
+  BeforeLeaving(self);
+  return TryNextFiber();
+}
+
+WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
   FiberEntity* self = current;
-  FiberEntity* next = TryNextFiber();
-  if (next == nullptr && !group->stopping() && !is_driven) return slice_.BeginTurnAgain();
+  FiberEntity* next = NextFiberFor(self);
+  if (next == nullptr && !group->stopping() && !is_driven) return;
   SwitchTo(self, SwitchReason::kYielded, next);
 }
 
@@ -138,7 +143,7 @@ void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) 
     YieldCurrent();
     return;
   }
-  RunYieldHooks(self);
+  if (group->needs_attention()) BeforeLeaving(self);
   SwitchTo(self, how, next);
 }
 

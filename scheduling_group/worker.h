@@ -64,7 +64,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // --- By the fiber that runs on it ---
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
   WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
-  void YieldCurrent();
+  void YieldCurrent() noexcept;  // so that its caller jumps here
   // Runs `next`, which is new, kReady and in no queue. `how`: with kYielded the caller queues behind the others, with
   // kDisplaced it goes on soon.
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
@@ -108,6 +108,10 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // Prepared to be entered, or nullptr.
   WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
   FiberEntity* FindFiber();
+  // The same for a fiber that is about to leave.
+  WEFT_ALWAYS_INLINE FiberEntity* NextFiberFor(FiberEntity* self);
+  FiberEntity* NextFiberWithAttention(FiberEntity* self);
+  void BeforeLeaving(FiberEntity* self);
   WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
   bool GiveStack(FiberEntity* fiber);
   void CheckOverflowHandlerAtTimes();
@@ -164,12 +168,23 @@ WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
   return true;
 }
 
-// Inline: in Park() and YieldCurrent().
 WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
   while (FiberEntity* fiber = group->PopFor(index)) {
     if (PrepareToEnter(fiber)) return fiber;
   }
   return nullptr;
+}
+
+// Inline: in Park() and YieldCurrent().
+WEFT_ALWAYS_INLINE FiberEntity* Worker::NextFiberFor(FiberEntity* self) {
+  if (group->needs_attention()) [[unlikely]] {
+    return NextFiberWithAttention(self);
+  }
+  FiberEntity* fiber = group->PopWithoutAttention(index);
+  if (fiber != nullptr && !PrepareToEnter(fiber)) [[unlikely]] {
+    return FindFiber();
+  }
+  return fiber;
 }
 
 // Leaves `self` for `next`, which is prepared to be entered. nullptr: the loop.
@@ -203,10 +218,10 @@ WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
   FinishRareSwitch(fiber);
 }
 
-WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, SwitchReason::kParked, TryNextFiber()); }
+WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, SwitchReason::kParked, NextFiberFor(self)); }
 
 WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) {
-  FiberEntity* next = TryNextFiber();
+  FiberEntity* next = NextFiberFor(self);
   publish_ = publish;
   publish_argument_ = argument;
   SwitchTo(self, SwitchReason::kPublished, next);

@@ -10,7 +10,6 @@
 #include "weft/scheduling_group/idle_loop.h"
 #include "weft/scheduling_group/policy_loop.h"
 #include "weft/scheduling_group/worker.h"
-#include "weft/scheduling_group/yield_hooks.h"
 
 namespace weft::scheduling_group {
 
@@ -55,7 +54,7 @@ void Worker::ServeLoopCall() {
 }
 
 void Worker::CallOnLoop(FiberEntity* self, void (*call)(void* argument), void* argument) {
-  RunYieldHooks(self);
+  if (group->needs_attention()) BeforeLeaving(self);
   LoopCall loop_call{.caller = self, .call = call, .argument = argument};
   loop_call_ = &loop_call;
   publish_ = [](void*) noexcept { return true; };  // To nobody: the loop takes it back.
