@@ -27,7 +27,8 @@
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
 //   PK6  An Expire() while the owner is in ParkUntilExpired() ends it, and takes no Unpark() from it: the word leaves
 //        kParked once, and whoever finds kExpired leaves the waking to Expire().
-// Unpark(): any thread.  Expire(), is_parked(): a thread that keeps the Parker alive.  The others: the owner, one
+// Unpark(): any thread.  Expire(), is_parked(), waits_elsewhere(): a thread that keeps the Parker
+// alive.  The others: the owner, one
 // thread at a time.
 // Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
 // condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
@@ -77,8 +78,9 @@ class Parker {
     return true;
   }
 
-  // A snapshot: the owner sleeps, and nothing has ended that.
+  // A snapshot: the owner sleeps, here or elsewhere, and nothing has ended that.
   bool is_parked() const noexcept { return word_.load(std::memory_order_relaxed) == kParked; }
+  bool waits_elsewhere() const noexcept { return word_.load(std::memory_order_relaxed) == kElsewhere; }
 
   // Sleeps until `until` unless an Unpark() has come before. A later one does not end the nap, and its caller stays out
   // of the kernel (PK2): it is kept for the next Park().

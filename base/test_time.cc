@@ -7,16 +7,19 @@
 #include <condition_variable>
 
 #include "weft/base/check.h"
-#include "weft/base/intrusive_list.h"
 
 namespace weft::base {
 namespace {
 
-// A thread in a timed wait. On its stack.
-struct ThreadWait {
-  Parker* const parker;
-  const FiberClock::time_point deadline;
-  ListHook hook{};
+// A thread that is parked. On its stack.
+class ParkedThread final : public TestTimeWait {
+ public:
+  explicit ParkedThread(Parker* parker) : parker_(*parker) {}
+  bool WasWoken() const noexcept override { return !parker_.is_parked(); }
+  void Expire() noexcept override { (void)parker_.Expire(); }  // False: a waker was faster, or it is on its way.
+
+ private:
+  Parker& parker_;
 };
 
 struct State {
@@ -27,7 +30,7 @@ struct State {
   bool gate_closed = false;
   std::size_t runners = 0;
   std::size_t holds = 0;
-  IntrusiveList<ThreadWait, &ThreadWait::hook> threads;
+  IntrusiveList<TestTimeWait, &TestTimeWait::hook> waits;
 };
 
 // Never destroyed: threads may outlive the end of main().
@@ -38,22 +41,16 @@ State& TheState() {
 
 }  // namespace
 
-bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline) noexcept {
+bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline, Waits who) noexcept {
   if (deadline <= FiberClock::now()) return parker->ParkUntil(FiberClock::time_point::min());
-  State& state = TheState();
-  ThreadWait wait{.parker = parker, .deadline = deadline};
+  ParkedThread wait(parker);
+  wait.deadline = deadline;
+  bool waits = false;
   const bool unparked = parker->ParkUntilExpired([&] {
-    {
-      const std::lock_guard lock(state.mutex);
-      state.threads.push_back(&wait);
-    }
-    TestTime::TellDriver();  // TT2
+    waits = true;
+    TestTime::BeginWait(&wait, who);
   });
-  {
-    const std::lock_guard lock(state.mutex);
-    if (wait.hook.linked()) state.threads.erase(&wait);
-  }
-  TestTime::TellDriver();  // TT4
+  if (waits) TestTime::EndWait(&wait, who);
   return unparked;
 }
 
@@ -68,7 +65,7 @@ void TestTime::Begin() noexcept {
 void TestTime::End() noexcept {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  WEFT_CHECK(state.threads.empty(), "TestClock: it is destroyed while a thread waits with a deadline");
+  WEFT_CHECK(state.waits.empty(), "TestClock: it is destroyed while a thread waits with a deadline");
   WEFT_CHECK(state.runners == 0, "TestClock: it is destroyed while a runtime runs");
   state.holds = 0;  // Of fibers that a runtime has left behind.
   test_time_ns.store(0, std::memory_order_relaxed);
@@ -85,10 +82,9 @@ std::unique_lock<std::mutex> TestTime::Lock() noexcept { return std::unique_lock
 TestTime::Standing TestTime::Look() noexcept {
   State& state = TheState();
   Standing standing{.runners = state.runners, .holds = state.holds};
-  for (const ThreadWait& wait : state.threads) {
-    ++standing.threads;
-    if (!wait.parker->is_parked()) ++standing.runners;  // TT4
-    standing.next_of_threads = std::min(standing.next_of_threads, wait.deadline);
+  for (const TestTimeWait& wait : state.waits) {
+    if (wait.WasWoken()) ++standing.runners;  // TT4
+    standing.next_of_waits = std::min(standing.next_of_waits, wait.deadline);
   }
   return standing;
 }
@@ -108,14 +104,36 @@ void TestTime::MoveTo(FiberClock::time_point now) noexcept {
   test_time_ns.store(now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-void TestTime::ExpireThreads() noexcept {
+void TestTime::ExpireWaits() noexcept {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   const auto now = FiberClock::now();
-  for (ThreadWait& wait : state.threads) {
-    // False: a waker was faster, or it is on its way already.
-    if (wait.deadline <= now) (void)wait.parker->Expire();
+  for (TestTimeWait& wait : state.waits) {
+    if (wait.deadline <= now) wait.Expire();
   }
+}
+
+void TestTime::BeginWait(TestTimeWait* wait, Waits who) noexcept {
+  State& state = TheState();
+  {
+    const std::lock_guard lock(state.mutex);
+    state.waits.push_back(wait);
+    if (who == Waits::kRunner) --state.runners;
+  }
+  TellDriver();  // TT2
+}
+
+void TestTime::EndWait(TestTimeWait* wait, Waits who) noexcept {
+  State& state = TheState();
+  {
+    std::unique_lock lock(state.mutex);
+    if (who == Waits::kRunner) {
+      state.gate_opened.wait(lock, [&] { return !state.gate_closed; });  // TT1
+      ++state.runners;
+    }
+    state.waits.erase(wait);
+  }
+  if (who == Waits::kThread) TellDriver();  // TT4
 }
 
 void TestTime::Ran() noexcept {

@@ -8,7 +8,8 @@
 //
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime
-//   threads      plain threads in a timed wait: ParkUntil()
+//   waits        TestTimeWait: plain threads in a timed wait (ParkUntil()), and the drivers of FiberLoops while they
+//                wait (fiber/loop_driver.h)
 //
 // One thread, the driver (fiber/test_clock_driver.h), moves the time:
 //
@@ -21,13 +22,14 @@
 //     lock, open the gate, unlock
 //
 // Invariants
-//   TT1  Time changes and timers fire only while the gate is closed, and then no worker runs a fiber, nor takes one
-//        from a queue, nor a descriptor's event from the kernel. So a fiber never sees time move while it runs, and one
-//        worker finds what became due together in its queue, in order.
+//   TT1  Time changes, and the timers of the runtime fire, only while the gate is closed, and then no worker runs a
+//        fiber, nor takes one from a queue, nor a descriptor's event from the kernel. So a fiber never sees time move
+//        while it runs, and one worker finds what became due together in its queue, in order. (The timers of a
+//        FiberLoop fire on its driver, which is a runner then.)
 //   TT2  Whoever makes something that lets time move (rests, ends a hold, waits with a deadline, arms a timer) tells
 //        the driver after it.
 //   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
-//   TT4  A thread in ParkUntil() that was unparked counts as a runner until it has returned.
+//   TT4  Who waits and was woken counts as a runner until it has returned.
 // Any thread may call anything that is not marked as the driver's.
 #ifndef WEFT_BASE_TEST_TIME_H_
 #define WEFT_BASE_TEST_TIME_H_
@@ -38,15 +40,33 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/fiber_clock.h"
+#include "weft/base/intrusive_list.h"
 #include "weft/base/parker.h"
 
 namespace weft::base {
 
-bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline) noexcept;
+// What waits outside of the workers. The functions are called under TestTime's lock, by the driver.
+class TestTimeWait {
+ public:
+  // Whether it was woken, or is about to be (TT4).
+  virtual bool WasWoken() const noexcept = 0;
+  // Its deadline has come: wakes it, if nobody else has.
+  virtual void Expire() noexcept = 0;
+
+  FiberClock::time_point deadline = FiberClock::time_point::max();
+  ListHook hook{};
+
+ protected:
+  ~TestTimeWait() = default;
+};
+
+// The caller is a runner, and is none while it waits; or it is a plain thread.
+enum class Waits { kRunner, kThread };
+bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline, Waits who) noexcept;
 
 // As Parker::ParkUntil(), for a deadline by FiberClock.
 [[nodiscard]] inline bool ParkUntil(Parker* parker, FiberClock::time_point deadline) noexcept {
-  return HasTestTime() ? ParkInTestTime(parker, deadline) : parker->ParkUntil(deadline);
+  return HasTestTime() ? ParkInTestTime(parker, deadline, Waits::kThread) : parker->ParkUntil(deadline);
 }
 
 // FiberClock, for who is given a Clock.
@@ -79,8 +99,7 @@ class TestTime {
   struct Standing {
     std::size_t runners = 0;
     std::size_t holds = 0;
-    std::size_t threads = 0;                          // in timed waits
-    FiberClock::time_point next_of_threads = kNever;  // the first of their deadlines
+    FiberClock::time_point next_of_waits = kNever;  // the first of their deadlines
   };
   [[nodiscard]] static std::unique_lock<std::mutex> Lock() noexcept;
   static Standing Look() noexcept;  // Locked.
@@ -89,8 +108,14 @@ class TestTime {
   static void OpenGate() noexcept;  // Not locked.
   // While the gate is closed.
   static void MoveTo(FiberClock::time_point now) noexcept;
-  // The timed waits of threads whose deadline has come end.
-  static void ExpireThreads() noexcept;
+  // The waits whose deadline has come end.
+  static void ExpireWaits() noexcept;
+
+  // --- Who waits. It tells the driver of its wait (TT2) ---
+
+  static void BeginWait(TestTimeWait* wait, Waits who) noexcept;
+  // Returns while the gate is open, as Ran().
+  static void EndWait(TestTimeWait* wait, Waits who) noexcept;
 
   // --- For the classes below ---
   static void Ran() noexcept;

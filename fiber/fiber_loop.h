@@ -165,7 +165,7 @@ class FiberLoop {
   int NotifyFd(std::error_code* error = nullptr);
 
   // When RunReady() has something to do if no fiber is woken before: expired: now; the time of the next timer; or none.
-  // For a foreign loop without descriptors: it does not know of those that fibers wait for.
+  // For a foreign loop without descriptors: it does not know of those that fibers wait for. By FiberClock.
   Deadline NextDeadline() const noexcept;
 
  private:

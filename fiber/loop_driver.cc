@@ -80,6 +80,7 @@ timer::TimerWorker::Options TimerOptions(SchedulingGroup* group) {
   timer::TimerWorker::Options options;
   options.group = group;
   options.for_all_threads = false;
+  if (base::HasTestTime()) options.clock = &base::the_fiber_time;
   return options;
 }
 
@@ -120,11 +121,13 @@ bool LoopDriver::MayBeDestroyed() {
 }
 
 LoopDriver::~LoopDriver() {
+  if (has_test_time_) GoInInTestTime();
   if (asleep_) WakeUp();
   timers_.Stop();
   if (monitored_) scheduling_group::SliceMonitor::Get().RemoveTeam();
   DropSignalStack();
   group_->loop = nullptr;
+  if (has_test_time_) base::TestTime::Rested();
 }
 
 LoopDriver* LoopDriver::OfCaller() noexcept {
@@ -143,6 +146,7 @@ void LoopDriver::CheckOwner(const char* caller) const {
 void LoopDriver::Begin(const char* caller) {
   CheckNotNested(caller);
   CheckOwner(caller);
+  if (has_test_time_) GoInInTestTime();
   if (std::exchange(asleep_, false)) WakeUp();
   descriptor_.Clear();  // LDR1
   section_.emplace(nullptr);
@@ -155,12 +159,15 @@ void LoopDriver::End() {
   if (asleep_) {
     const bool watched = HoldPoller();
     next_ = timers_.AnnounceSleep();
-    descriptor_.ReadableAt(watched ? NextTime() : std::min(NextTime(), Clock::now() + kPollUnwatched));
+    if (!has_test_time_) {
+      descriptor_.ReadableAt(watched ? NextTime() : std::min(NextTime(), Clock::now() + kPollUnwatched));
+    }
   } else {
     descriptor_.MarkReadable();
   }
   worker_.EndDriving();
   section_.reset();
+  if (has_test_time_) GoOutInTestTime();
 }
 
 // While it is asleep nobody else looks after the poller, whose watchdog need not know. False: nor does the descriptor.
@@ -200,25 +207,28 @@ bool LoopDriver::PollFoundWork() {
   return group_->policy().HasWork();
 }
 
-LoopDriver::Outcome LoopDriver::RunRounds(TimePoint until, Predicate stop, void* argument) {
+LoopDriver::Outcome LoopDriver::RunRounds(TimePoint until, std::chrono::nanoseconds longest, Predicate stop,
+                                          void* argument) {
+  const TimePoint no_longer_than = longest.count() > 0 ? Clock::now() + longest : TimePoint::max();
   for (;;) {
     if (stop != nullptr && stop(argument)) return Outcome::kStopped;
     LookAfterTimers();
     const bool ran = worker_.RunNext();
     if (!ran && !group_->policy().HasWork() && !PollFoundWork()) return Outcome::kNothingReady;
-    if (until != TimePoint::max() && Clock::now() >= until) return Outcome::kTimeIsUp;
+    if (until != TimePoint::max() && FiberClock::now() >= until) return Outcome::kTimeIsUp;
+    if (no_longer_than != TimePoint::max() && Clock::now() >= no_longer_than) return Outcome::kTimeIsUp;
   }
 }
 
 void LoopDriver::RunReady(const char* caller, std::chrono::nanoseconds limit) {
   const In in(this, caller);
-  static_cast<void>(RunRounds(limit.count() > 0 ? Clock::now() + limit : TimePoint::max(), nullptr, nullptr));
+  static_cast<void>(RunRounds(TimePoint::max(), limit, nullptr, nullptr));
 }
 
 bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline) {
   const In in(this, caller);
   for (;;) {
-    switch (RunRounds(deadline.time_point(), predicate, argument)) {
+    switch (RunRounds(deadline.time_point(), std::chrono::nanoseconds(0), predicate, argument)) {
       case Outcome::kStopped:
         return true;
       case Outcome::kTimeIsUp:
@@ -258,7 +268,7 @@ void LoopDriver::WaitUntil(TimePoint until) {
     WaitInPoll(until);
   } else {
     // Without a descriptor nobody tells of input and output: look again soon.
-    if (poller != nullptr) until = std::min(until, Clock::now() + kPollUnwatched);
+    if (poller != nullptr && !has_test_time_) until = std::min(until, Clock::now() + kPollUnwatched);
     worker_.SleepUntil(until);
   }
   timers_.WakeUp();
@@ -267,12 +277,46 @@ void LoopDriver::WaitUntil(TimePoint until) {
 void LoopDriver::WaitInPoll(TimePoint until) {
   if (!worker_.SleepElsewhere()) return;
   static_cast<void>(HoldPoller());
-  descriptor_.ReadableAt(until);
+  if (has_test_time_) {
+    test_wait_.deadline = until;
+    base::TestTime::BeginWait(&test_wait_, base::Waits::kRunner);
+  } else {
+    descriptor_.ReadableAt(until);
+  }
   pollfd entry{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
   static_cast<void>(::poll(&entry, 1, -1));  // A signal: look again.
+  if (has_test_time_) base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
   worker_.WakeUp();
   LeavePoller();
   descriptor_.Clear();  // LDR1
+}
+
+bool LoopDriver::TestWait::WasWoken() const noexcept {
+  pollfd entry{.fd = driver_.descriptor_.get(), .events = POLLIN, .revents = 0};
+  return !driver_.group().worker_slot(0).parker.waits_elsewhere() || ::poll(&entry, 1, 0) > 0;
+}
+
+// Out, with a descriptor.
+void LoopDriver::BeginTestWait(base::Waits who) {
+  test_wait_.deadline = asleep_ ? NextTime() : TimePoint::max();
+  base::TestTime::BeginWait(&test_wait_, who);
+}
+
+// Before anything else: no timer and no event comes while the gate is closed.
+void LoopDriver::GoInInTestTime() {
+  if (test_wait_.hook.linked()) {
+    base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
+  } else {
+    base::TestTime::Ran();
+  }
+}
+
+void LoopDriver::GoOutInTestTime() {
+  if (descriptor_.is_open()) {
+    BeginTestWait(base::Waits::kRunner);
+  } else {
+    base::TestTime::Rested();
+  }
 }
 
 void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {
@@ -304,6 +348,9 @@ void LoopDriver::EndWait() { group().Notify(); }
 
 int LoopDriver::NotifyFd(std::error_code* error) {
   const std::error_code failed = descriptor_.Open();
+  if (has_test_time_ && !failed && CurrentWorker() == nullptr && !test_wait_.hook.linked()) {
+    BeginTestWait(base::Waits::kThread);
+  }
   if (error != nullptr) *error = failed;
   return descriptor_.get();
 }

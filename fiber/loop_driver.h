@@ -18,6 +18,9 @@
 //        timers, and while it waits. (TerminateRuntime() waits for the turn of the fiber that runs.)
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
 //        the sleep has been announced, and Wake() ends an announced sleep.
+//   LDR4  Under a test clock (base/test_time.h) the driver is a runner while it is in and does not wait. A loop whose
+//        descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable. Without
+//        one nobody can tell its thread of a time that has come, and time passes over it.
 //
 // For fiber_loop.cc.
 #ifndef WEFT_FIBER_LOOP_DRIVER_H_
@@ -30,6 +33,7 @@
 #include <system_error>
 #include <thread>
 
+#include "weft/base/test_time.h"
 #include "weft/fiber/fiber_loop_options.h"
 #include "weft/fiber/loop_descriptor.h"
 #include "weft/scheduling_group/driven_groups.h"
@@ -91,15 +95,30 @@ class LoopDriver {
   // The driver is in as long as one lives.
   class In;
 
+  // The loop's wait, while it waits in the descriptor or is out.
+  class TestWait final : public base::TestTimeWait {
+   public:
+    explicit TestWait(LoopDriver* driver) : driver_(*driver) {}
+    bool WasWoken() const noexcept override;
+    void Expire() noexcept override { driver_.EndWait(); }
+
+   private:
+    LoopDriver& driver_;
+  };
+
   void Begin(const char* caller);
   void End();
-  Outcome RunRounds(TimePoint until, Predicate stop, void* argument);
+  // until: by FiberClock. longest: by the machine's clock; 0: no limit.
+  Outcome RunRounds(TimePoint until, std::chrono::nanoseconds longest, Predicate stop, void* argument);
   void WakeUp();
   void LookAfterTimers();
   bool PollFoundWork();
   TimePoint NextTime() const noexcept;
   void WaitUntil(TimePoint until);
   void WaitInPoll(TimePoint until);
+  void BeginTestWait(base::Waits who);
+  void GoInInTestTime();
+  void GoOutInTestTime();
   bool HoldPoller();
   void LeavePoller();
 
@@ -109,9 +128,11 @@ class LoopDriver {
   const std::unique_ptr<scheduling_group::DrivenGroup, GiveBack> group_;  // Given back last.
   LoopDescriptor descriptor_;
   timer::TimerWorker timers_;
-  bool monitored_ = false;            // SliceMonitor::AddTeam()
-  bool asleep_ = false;               // out, and has announced that
-  bool holds_poller_ = false;         // IdlePoller::TryEnter(), while asleep
+  bool monitored_ = false;     // SliceMonitor::AddTeam()
+  bool asleep_ = false;        // out, and has announced that
+  bool holds_poller_ = false;  // IdlePoller::TryEnter(), while asleep
+  const bool has_test_time_ = base::HasTestTime();
+  TestWait test_wait_{this};
   timer::Tick next_ = timer::kNever;  // what RunDue() said last
   TimePoint retry_stack_at_;          // for fibers that found no stack (SG2)
   std::optional<scheduling_group::OutsideSection> section_;

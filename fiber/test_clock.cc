@@ -6,6 +6,7 @@
 #include "weft/base/check.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/test_clock_driver.h"
+#include "weft/scheduling_group/driven_groups.h"
 
 namespace weft::fiber {
 namespace {
@@ -14,6 +15,8 @@ std::unique_ptr<detail::TestClockDriver> MakeDriver() {
   WEFT_CHECK(!IsRuntimeRunning(),
              "TestClock: it is made while the runtime runs, whose timers follow the steady clock: make it before "
              "StartRuntime(), or before RunAsFiber() where that starts the runtime (not under WEFT_TEST_MAIN)");
+  WEFT_CHECK(scheduling_group::DrivenGroups::Borrowed() == 0,
+             "TestClock: it is made while there is a FiberLoop, whose timers follow the steady clock");
   return std::make_unique<detail::TestClockDriver>();
 }
 
@@ -23,6 +26,8 @@ TestClock::TestClock() : driver_(MakeDriver()) {}
 
 TestClock::~TestClock() {
   WEFT_CHECK(!IsRuntimeRunning(), "TestClock: it is destroyed while the runtime runs: call TerminateRuntime() before");
+  WEFT_CHECK(scheduling_group::DrivenGroups::Borrowed() == 0,
+             "TestClock: it is destroyed while there is a FiberLoop, whose timers follow it");
 }
 
 void TestClock::SetAutoAdvance(bool on) noexcept { driver_->SetAutoAdvance(on); }

@@ -13,7 +13,8 @@
 //     });
 //   }
 //
-// Made before the runtime starts and destroyed after it has ended; else the process ends with a message. One at a time.
+// Made before the runtime starts and before any FiberLoop, and destroyed after their end; else the process ends with a
+// message. One at a time.
 // The time that it shows is FiberClock::now(); it begins at the steady clock's present.
 //
 // When does time move?  When all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event,
@@ -27,13 +28,19 @@
 //                           all workers sleep again. It waits for fibers that run, but not for FiberBlocking() calls.
 //
 // What follows it: Deadline, FiberClock, FiberSleepFor() and FiberSleepUntil(), timers, the timed waits of all
-// primitives, joins, FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain
-// threads; and terminate_timeout, for which TerminateRuntime() turns auto-advance on.
+// primitives, Select(), the deadlines of cancel scopes (FailAfter() and the like), periodic tasks and throttlers, joins,
+// FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain threads; FiberLoop; and
+// terminate_timeout, for which TerminateRuntime() turns auto-advance on.
 // What does not: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
 // taken for one of the test clock's, another clock's for as far from now as it is from that clock's present); time-outs
 // in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); gRPC's deadlines;
 // start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness, which are about the machine's
 // time.
+//
+// FiberLoop: time waits for a loop that is driven, but not for its thread while that is elsewhere. A loop whose
+// NotifyFd() was asked for is seen all the time: the descriptor becomes readable when a deadline of the loop comes, and
+// then time waits until the loop is driven. Time passes over the deadlines of another one that is not driven; they come
+// late, as they do on the wall. FiberLoop::NextDeadline() is a time of this clock, and longest_run is the machine's.
 //
 // Traps
 //   A fiber that waits for another process, or a thread that it has started, is not seen to wait for anything: a

@@ -101,7 +101,7 @@ TestClockDriver::Obstacle TestClockDriver::Step() {
       end_of_last = std::max(end_of_last, advancing->end);
     }
   }
-  const TimePoint next = std::min(NextOfTimers(), standing.next_of_threads);
+  const TimePoint next = std::min(NextOfTimers(), standing.next_of_waits);
   const TimePoint first = std::min(next, end_of_first);
   something_waits_ = first != TestTime::kNever;
   if (standing.runners != 0) return Obstacle::kFibersRun;
@@ -150,7 +150,7 @@ void TestClockDriver::Fire(TimePoint now) {
   for (timer::TimerWorker* timers : timers_) {
     if (timers->NextTimer() <= timer::TickOfNow(now)) timers->RunDueFor();
   }
-  TestTime::ExpireThreads();
+  TestTime::ExpireWaits();
 }
 
 bool TestClockDriver::EndAdvance(TimePoint now) {
@@ -175,7 +175,7 @@ void TestClockDriver::Complain(Obstacle obstacle) {
     case Obstacle::kNothingToWaitFor:
       return;
     case Obstacle::kFibersRun:
-      why = "a fiber runs, or polls with FiberYield()";
+      why = "a fiber runs, or polls with FiberYield(); or nobody drives a FiberLoop whose descriptor is readable";
       break;
     case Obstacle::kFibersAreReady:
       why = "a fiber is ready and gets no worker, or no stack";

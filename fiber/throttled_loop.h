@@ -56,7 +56,7 @@ class Throttler {
  private:
   const std::int64_t interval_;
   const std::int64_t allowance_;    // how far in the past a turn may be
-  std::atomic<std::int64_t> next_;  // nanoseconds of the steady clock
+  std::atomic<std::int64_t> next_;  // nanoseconds, by FiberClock
 };
 
 // Calls f() at most so many times a second, until f says false or its next turn would come after the deadline. An f

@@ -91,6 +91,15 @@ void DrivenGroups::GiveBack(DrivenGroup* group) {
   pool.free.push_back(group);
 }
 
+std::size_t DrivenGroups::Borrowed() {
+  Pool& pool = ThePool();
+  const std::lock_guard guard(pool.mutex);
+  const auto forks_now = Forks();  // The parent's loops are not this process's.
+  return static_cast<std::size_t>(std::count_if(pool.all.begin(), pool.all.end(), [&](const auto& group) {
+    return group->forks == forks_now && std::find(pool.free.begin(), pool.free.end(), group.get()) == pool.free.end();
+  }));
+}
+
 std::size_t DrivenGroups::FibersStarted() {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);

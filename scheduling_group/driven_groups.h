@@ -60,6 +60,9 @@ class DrivenGroups {
   // DRV1; by the driver, which is not asleep.
   static void GiveBack(DrivenGroup* group);
 
+  // How many are in the hands of loops.
+  static std::size_t Borrowed();
+
   // Of all of them, since the process began: fibers started, and fibers that have ended (before their memory was given
   // back). To be read before, and after, EntityPool::LiveFibers(): see WaitUntilNoFibers().
   static std::size_t FibersStarted();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "weft/base/test_time.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/idle_loop.h"
 #include "weft/scheduling_group/policy_loop.h"
@@ -79,7 +80,9 @@ void Worker::SleepUntil(std::chrono::steady_clock::time_point until) {
   SchedulingGroup::WorkerSlot& slot = group->worker_slot(index);
   {
     const SliceMonitor::MonitoredWorker::Asleep asleep(&slice_);
-    if (until == std::chrono::steady_clock::time_point::max()) {
+    if (base::HasTestTime()) {
+      (void)base::ParkInTestTime(&slot.parker, until, base::Waits::kRunner);
+    } else if (until == std::chrono::steady_clock::time_point::max()) {
       slot.parker.Park();
     } else {
       (void)slot.parker.ParkUntil(until);

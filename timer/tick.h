@@ -52,8 +52,11 @@ inline Tick TickOfNow(std::chrono::steady_clock::time_point now) noexcept {
   return static_cast<Tick>(nanoseconds) >> (base::HasTestTime() ? 0 : kTickShift);
 }
 
-// When `tick` begins; time_point::max() for kNever. Not under a test clock.
+// When `tick` begins; time_point::max() for kNever.
 inline std::chrono::steady_clock::time_point BeginOfTick(Tick tick) noexcept {
+  if (base::HasTestTime() && tick != kNever) {
+    return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(tick)));
+  }
   if (tick > kLastTick) return std::chrono::steady_clock::time_point::max();
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(tick << kTickShift)));
 }

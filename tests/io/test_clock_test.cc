@@ -4,7 +4,9 @@
 // fiber/test_clock.h beside what fibers wait for outside of them: blocking calls and descriptors.
 #include "weft/fiber/test_clock.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_loop.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/wait_fd.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -174,6 +177,94 @@ TEST_P(TestClockIoTest, AThreadThatWritesIsWaitedForWithoutAutoAdvance) {
   EXPECT_EQ(::write(pair.fds[1], "x", 1), 1);
   reader.Join();
   clock_.SetAutoAdvance(true);
+}
+
+// --- In a FiberLoop, whose driver waits for its descriptor ---
+
+class TestClockLoopIoTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK), 0); }
+  void TearDown() override {
+    for (const int end : ends_) ::close(end);
+  }
+  std::chrono::nanoseconds Passed() const { return clock_.Now() - begin_; }
+  void Write() { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
+
+  fiber::TestClock clock_;
+  const fiber::TestClock::TimePoint begin_ = clock_.Now();
+  FiberLoop loop_;
+  std::array<int, 2> ends_{-1, -1};
+};
+
+TEST_F(TestClockLoopIoTest, AWaitForADescriptorEndsAtItsDeadline) {
+  loop_.AddTask([&] {
+    EXPECT_EQ(WaitFd(ends_[0], POLLIN, 1h).error, std::errc::timed_out);
+    EXPECT_EQ(Passed(), 1h);
+    FiberSleepFor(1h);
+  });
+  loop_.Run();
+  EXPECT_EQ(Passed(), 2h);
+}
+
+TEST_F(TestClockLoopIoTest, WhatIsReadyComesBeforeAnyTimeOut) {
+  loop_.AddTask([&] {
+    for (int i = 0; i < 100; ++i) {
+      char byte;
+      EXPECT_FALSE(WaitFd(ends_[0], POLLIN, 1h).error);
+      EXPECT_EQ(::read(ends_[0], &byte, 1), 1);
+    }
+    EXPECT_EQ(Passed(), 0ns);
+  });
+  loop_.AddTask([&] {
+    for (int i = 0; i < 100; ++i) {
+      Write();
+      FiberYield();
+    }
+  });
+  loop_.Run();
+}
+
+TEST_F(TestClockLoopIoTest, AThreadThatWritesIsWaitedForWithoutAutoAdvance) {
+  clock_.SetAutoAdvance(false);
+  loop_.AddTask([&] {
+    EXPECT_FALSE(WaitFd(ends_[0], POLLIN, 1h).error);
+    EXPECT_EQ(Passed(), 0ns);
+  });
+  std::thread writer([&] { Write(); });
+  loop_.Run();
+  writer.join();
+}
+
+// A foreign loop: the descriptor is readable for a time that has come, and for an event.
+TEST_F(TestClockLoopIoTest, AForeignLoopIsToldOfBoth) {
+  const int fd = loop_.NotifyFd();
+  ASSERT_GE(fd, 0);
+  bool late = false;
+  bool ready = false;
+  loop_.AddTask([&] {
+    late = WaitFd(ends_[0], POLLIN, 1h).error == std::errc::timed_out;
+    clock_.SetAutoAdvance(false);
+    Write();
+    ready = WaitFd(ends_[0], POLLIN, 1h).events == POLLIN;
+  });
+  while (loop_.RunReady()) {
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&entry, 1, 60'000), 1);
+  }
+  EXPECT_TRUE(late);
+  EXPECT_TRUE(ready);
+  EXPECT_EQ(Passed(), 1h);
+}
+
+TEST_F(TestClockLoopIoTest, TimeStandsStillWhileABlockingCallRuns) {
+  loop_.AddTask([&] {
+    const auto begin = clock_.Now();
+    FiberBlocking([&] { EXPECT_EQ(clock_.Now(), begin); });
+    EXPECT_EQ(clock_.Now(), begin);
+  });
+  loop_.AddTask([] { FiberSleepFor(1h); });
+  loop_.Run();
+  EXPECT_EQ(Passed(), 1h);
 }
 
 }  // namespace
