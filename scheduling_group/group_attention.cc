@@ -44,7 +44,7 @@ void WatchLeaving() noexcept {
   Watched& watched = TheWatched();
   const std::lock_guard lock(watched.mutex);
   if (++watched.watchers != 1) return;
-  // relaxed: the caller sees its own stores, on whatever worker it goes on, by what carries it there (GA1).
+  // relaxed: the caller sees its own stores, on whatever worker it goes on, by what carries it there (GAT1).
   for (GroupAttention* group : watched.groups) {
     group->bits_.fetch_or(GroupAttention::kWatched, std::memory_order_relaxed);
   }

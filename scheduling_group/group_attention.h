@@ -13,7 +13,7 @@
 // before there were any (Worker::NextFiberFor).
 //
 // Invariants
-//   GA1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Who has called
+//   GAT1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Who has called
 //        it finds the bit in every group from then on.
 //
 // Rejected: a word of the process (a load, a test and a branch more for each switch); a flag in the entity (line 0 has

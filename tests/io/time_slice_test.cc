@@ -41,15 +41,19 @@ class IoTimeSliceTest : public IoTest {
  protected:
   // On each worker a fiber that does nothing else, until another fiber has run.
   void ExpectThatOthersRunBeside(const std::function<void()>& operation) {
+    ExpectThatOthersRunBesideEach([&](int) { operation(); });
+  }
+  // The same; it is told which of them it is.
+  void ExpectThatOthersRunBesideEach(const std::function<void(int)>& operation) {
     const int workers = GetParam().workers * GetParam().groups;
     std::atomic<int> looping = 0;
     std::atomic<bool> other_has_run = false;
     std::atomic<int> ended_by_the_other = 0;
     std::vector<Fiber> loops;
     for (int i = 0; i < workers; ++i) {
-      loops.emplace_back([&] {
+      loops.emplace_back([&, i] {
         ++looping;
-        if (LoopUntil([&] { return looping == workers && other_has_run; }, operation)) ++ended_by_the_other;
+        if (LoopUntil([&] { return looping == workers && other_has_run; }, [&] { operation(i); })) ++ended_by_the_other;
       });
     }
     Fiber other([&] { other_has_run = true; });
@@ -100,6 +104,20 @@ TEST_P(IoTimeSliceTest, AFiberThatLoopsOverASocketThatIsAlwaysReadyLetsOthersRun
   ExpectThatOthersRunBeside([&] {
     EXPECT_EQ(socket.SendTo(datagram.data(), datagram.size(), socket.local_address(), Soon()).error,
               std::errc::message_size);
+  });
+}
+
+// At the end of a stream each read returns at once.
+TEST_P(IoTimeSliceTest, AFiberThatReadsFromAStreamThatIsAlwaysReadyLetsOthersRun) {
+  std::vector<Pair> pairs;
+  for (int i = 0; i < GetParam().workers * GetParam().groups; ++i) {
+    pairs.push_back(ConnectedPair());
+    ASSERT_FALSE(pairs.back().server.ShutdownWrite());
+  }
+  ExpectThatOthersRunBesideEach([&](int loop) {
+    char byte;
+    const IoResult end = pairs[static_cast<std::size_t>(loop)].client.ReadSome(&byte, 1, Soon());
+    EXPECT_TRUE(end.ok() && end.bytes == 0);
   });
 }
 

@@ -28,6 +28,7 @@
 #include "weft/sync/fiber_seqlock.h"
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
+#include "weft/sync/select.h"
 #include "weft/sync/wait_queue.h"
 
 #include "testing/group_fixture.h"
@@ -178,6 +179,8 @@ const Operation kOperations[] = {
          EXPECT_EQ(channel.Get(0s).result(), ChannelResult::kTimedOut);
        });
      }},
+    {"SelectOfWhatIsAlwaysReady",
+     [] { return Looping(SetEvent(), [](FiberEvent& event) { Select(OnSet(event), OnDeadline(1h)); }); }},
     {"FiberBlockingBoundedQueue",
      [] {
        return Looping(std::make_shared<FiberBlockingBoundedQueue<int>>(2), [](FiberBlockingBoundedQueue<int>& queue) {
