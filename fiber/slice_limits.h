@@ -8,9 +8,9 @@
 //   --fiber_slice_error_ms     a line of severity ERROR, once for each such run, and a call of the hook below
 //
 // Both limits are off by default. They are times on the wall, and noticed up to 20 ms late, by a thread that looks at
-// the workers a hundred times a second while one is up; it costs the workers nothing. A fiber that yields has not run
-// for long, even if nobody else was ready. A worker that waits for a CPU on a busy machine counts as running its fiber:
-// others wait for it just the same.
+// the workers a hundred times a second while one is up. Without limits workers pay nothing, with one a call for each
+// switch, which counts it. A fiber that yields has not run for long, even if nobody else was ready. A worker that waits
+// for a CPU on a busy machine counts as running its fiber: others wait for it just the same.
 #ifndef WEFT_FIBER_SLICE_LIMITS_H_
 #define WEFT_FIBER_SLICE_LIMITS_H_
 

@@ -15,6 +15,7 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/runtime.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/scheduling_group.h"
@@ -205,6 +206,23 @@ TEST(FiberHooksDeathTest, AnEmptyHookIsRefused) {
         Fiber([] { OnFiberStop(nullptr); }).Join();
       },
       "OnFiberStop: the hook is empty");
+}
+
+TEST(FiberHooksInALoop, LeavingForOthersOfTheLoopIsAYield) {
+  FiberLoop loop;
+  loop.AddTask([&] {
+    int yields = 0;
+    OnFiberYield([&] { ++yields; });
+    FiberYield();
+    EXPECT_EQ(yields, 1);
+    loop.RunInMainContext([] {});
+    EXPECT_EQ(yields, 2);
+    EXPECT_TRUE(loop.AddTaskEager([] {}));
+    EXPECT_EQ(yields, 3);
+    FiberSleepFor(1ms);
+    EXPECT_EQ(yields, 4);
+  });
+  loop.Run();
 }
 
 }  // namespace
