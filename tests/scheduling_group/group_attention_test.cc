@@ -3,9 +3,9 @@
 
 #include "weft/scheduling_group/group_attention.h"
 
-#include <optional>
-
 #include <gtest/gtest.h>
+
+#include <optional>
 
 namespace weft::scheduling_group {
 namespace {
