@@ -234,10 +234,11 @@ TEST_P(TcpListenerTest, ACancelledAcceptIsAnErrorAlsoOutOfDescriptors) {
         ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
         none.emplace();
       }
-      const CancelScope scope(5ms);
-      TcpStream server;
-      EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
-      EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
+      EXPECT_TRUE(CancelScope(5ms).Run([&] {
+        TcpStream server;
+        EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
+        EXPECT_EQ(listener.Accept(&server, Soon()), std::errc::operation_canceled);
+      }));
     }).Join();
   }
 }

@@ -270,10 +270,10 @@ TEST_P(TcpServerTest, TheDestructorStops) {
 
 TEST_P(TcpServerTest, TheDestructorStopsItInACancelledScope) {
   Actor(true, [] {
-    CancelScope scope;
     FiberEvent serving;
     bool over = false;
-    {
+    CancelScope scope;
+    EXPECT_TRUE(scope.Run([&] {
       TcpServer server(Listening(), [&](TcpStream& stream) {
         serving.Set();
         char byte;
@@ -285,7 +285,7 @@ TEST_P(TcpServerTest, TheDestructorStopsItInACancelledScope) {
       const TcpStream client = Client(server);
       serving.Wait();
       scope.Cancel();
-    }
+    }));
     EXPECT_TRUE(over);
   }).Join();
 }
