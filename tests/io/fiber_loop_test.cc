@@ -102,6 +102,7 @@ TEST(FiberLoopIo, ADescriptorThatALoopHasUsedWakesOthers) {
 
 // The loop's own descriptor takes three.
 TEST(FiberLoopIo, ALoopThatHasNoDescriptorLeftLooksAgainAndAgain) {
+  if (WEFT_ASAN) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs a pipe to look at objects, and can open none";
   FiberLoop loop;
   const Pipe pipe;
   bool done = false;
