@@ -30,8 +30,7 @@ ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
 }
 
 ScopeCore::~ScopeCore() {
-  WEFT_CHECK(live_.load(std::memory_order_relaxed) == 1,
-             "FiberScope: a fiber was spawned while the scope was destroyed");
+  WEFT_CHECK(children_.live() == 0, "FiberScope: a fiber was spawned while the scope was destroyed");
   timer_.Disarm();
   if (owner_ == nullptr) return;
   WEFT_CHECK(scheduling_group::CurrentFiber() == owner_, "FiberScope: destroyed by another fiber than it was made by");
@@ -41,11 +40,7 @@ ScopeCore::~ScopeCore() {
 ScopeCore::Slot* ScopeCore::BeginSpawn() {
   if (limited_) units_.Acquire();
   Slot* const slot = children_.Take(this, &OnChildExit);
-  if (slot == nullptr) {
-    if (limited_) units_.Release();
-    return nullptr;
-  }
-  live_.fetch_add(1, std::memory_order_relaxed);  // FO2: it is not 0. The start carries it to the child.
+  if (slot == nullptr && limited_) units_.Release();
   return slot;
 }
 
@@ -102,10 +97,8 @@ void ScopeCore::OnChildExit(FiberOwner* slot) {
 }
 
 void ScopeCore::EndChild(Slot* slot) noexcept {
-  children_.Free(slot);
   if (limited_) units_.Release();
-  // release: what the child did. acquire: the last one hands on what all others did. Pairs with that in Await().
-  if (live_.fetch_sub(1, std::memory_order_acq_rel) == 1) all_ended_.Set();  // FO2
+  if (children_.Free(slot)) all_ended_.Set();  // FO2
 }
 
 void ScopeCore::SetDeadline(Deadline deadline) noexcept {
@@ -129,14 +122,10 @@ void ScopeCore::CheckMayAwait() const noexcept {
 
 void ScopeCore::Await() noexcept {
   CheckMayAwait();
-  awaiting_.store(true, std::memory_order_relaxed);  // For live().
-  // acquire: what the children did. Pairs with EndChild().
-  if (live_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
-    synchronization::WaitAccess::WaitUncancelled(all_ended_);
-    all_ended_.Reset();
-  }
-  live_.store(1, std::memory_order_relaxed);  // Nobody else is there.
-  awaiting_.store(false, std::memory_order_relaxed);
+  if (!children_.BeginWait()) return;
+  synchronization::WaitAccess::WaitUncancelled(all_ended_);
+  all_ended_.Reset();
+  children_.EndWait();
 }
 
 void ScopeCore::ThrowFailure() {
