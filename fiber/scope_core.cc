@@ -39,7 +39,8 @@ ScopeCore::~ScopeCore() {
 
 ScopeCore::Slot* ScopeCore::BeginSpawn() {
   if (limited_) units_.Acquire();
-  Slot* const slot = children_.Take(this, &OnChildExit);
+  const bool by_owner = owner_ != nullptr && scheduling_group::CurrentFiber() == owner_;
+  Slot* const slot = by_owner ? children_.TakeByOwner(this, &OnChildExit) : children_.Take(this, &OnChildExit);
   if (slot == nullptr && limited_) units_.Release();
   return slot;
 }

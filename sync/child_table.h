@@ -27,11 +27,14 @@
 //        list, once.
 //   CT6  Free() touches the table last in its compare-exchange, and says by it alone whether it was the last: a table
 //        that nobody waits for any more may be gone.
-//   CT7  Children that have not ended: `taken_` less `looked_at_` less `count`; or `count` alone, while somebody waits.
-//        Each Take() counts before its child can end.
+//   CT7  Children that have not ended: `taken_` and `owner_taken_` less `looked_at_` less `count`; or `count` alone,
+//        while somebody waits. Each Take() counts before its child can end.
+//   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does not
+//        spawn while it waits.
 //
-// Take(): one spawner at a time, which holds the lock. Fill(): the spawner. Free(): the child's worker, or the spawner
-// if the child is not started. BeginWait(), EndWait(): the owner. Rewind(), Next(): CancelWalk, holding the lock.
+// Take(): one spawner at a time, which holds the lock. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the
+// spawner. Free(): the child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk, holding
+// the lock.
 #ifndef WEFT_SYNC_CHILD_TABLE_H_
 #define WEFT_SYNC_CHILD_TABLE_H_
 
@@ -39,6 +42,7 @@
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/fiber_entity.h"
@@ -51,7 +55,10 @@ class ChildTable {
     base::Atomic<scheduling_group::FiberEntity*> fiber{nullptr};
     std::uint32_t index = 0;      // its own
     std::uint32_t next_free = 0;  // index + 1; 0: none
-    void* scope = nullptr;        // for on_exit
+    union {
+      void* scope = nullptr;  // for on_exit
+      Slot* next_of_owner;    // of one that the owner has to itself
+    };
   };
 
   ChildTable() noexcept;
@@ -61,6 +68,9 @@ class ChildTable {
 
   // Any spawner. nullptr: there is no memory. `scope` and `on_exit`: what the slot is to have.
   Slot* Take(void* scope, void (*on_exit)(scheduling_group::FiberOwner*)) noexcept WEFT_EXCLUDES(lock);
+
+  // The same by the owner.
+  Slot* TakeByOwner(void* scope, void (*on_exit)(scheduling_group::FiberOwner*)) noexcept WEFT_EXCLUDES(lock);
 
   static void Fill(Slot* slot, scheduling_group::FiberEntity* fiber) noexcept {
     // release: a walk finds the fiber's chain. Pairs with the acquire in Next().
@@ -73,8 +83,10 @@ class ChildTable {
   [[nodiscard]] bool BeginWait() noexcept WEFT_EXCLUDES(lock);
   void EndWait() noexcept WEFT_EXCLUDES(lock);
 
-  // Snapshots: how often Take() has found a slot; children that have not ended.
-  std::size_t taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
+  // Snapshots: how often a slot was taken; children that have not ended.
+  std::size_t taken() const noexcept {
+    return taken_.load(std::memory_order_relaxed) + owner_taken_.load(std::memory_order_relaxed);
+  }
   std::size_t live() const noexcept;
 
   // CancelWalk: the next child; nullptr: that was the last one. Rewind() before the first.
@@ -89,6 +101,9 @@ class ChildTable {
   static constexpr std::uint32_t kSecond = 32;  // All of the first two chunks.
   static constexpr std::size_t kChunks = 24;    // 134 million slots
 
+  // What the owner takes at once: a lock for eight children, and at most seven slots that others cannot have.
+  static constexpr int kOwnersBatch = 8;
+
   static constexpr std::uint64_t kWaitedFor = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kOne = std::uint64_t{1} << 32;
   static constexpr std::uint64_t kFirstFree = kOne - 1;
@@ -99,6 +114,7 @@ class ChildTable {
   Slot* At(std::uint32_t index) noexcept;
 
   Slot* TakeFree() noexcept WEFT_REQUIRES(lock);
+  bool FillOwners() noexcept WEFT_EXCLUDES(lock);
   bool Grow() noexcept WEFT_EXCLUDES(lock);
 
   Slot inline_slots_[kInline];
@@ -109,9 +125,12 @@ class ChildTable {
   std::uint32_t taken_back_ WEFT_GUARDED_BY(lock) = 0;  // index + 1: the first of a list
   std::uint32_t at_ WEFT_GUARDED_BY(lock) = 0;
   bool waited_for_ WEFT_GUARDED_BY(lock) = false;
-  base::Atomic<std::uint64_t> ends_{0};
+  Slot* owners_ = nullptr;  // CT8, linked by next_of_owner
+  base::Atomic<std::size_t> owner_taken_{0};
   base::Atomic<std::size_t> taken_{0};      // Written under the lock, both.
   base::Atomic<std::size_t> looked_at_{0};  // CT7
+  // A line of its own: the workers of the children write it, and spawners all that is above.
+  alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> ends_{0};
 };
 
 }  // namespace weft::synchronization
