@@ -87,8 +87,8 @@ void SetResult(TaskState<T>* state, F& f) {
 
 // In the task's fiber: calls it, and notes how it ended.
 void RunTask(JoinState* state, void (*procedure)(void*), void* argument);
-// Waits until the task has ended. False: the deadline has passed.
-bool AwaitTask(JoinState* state, Deadline deadline);
+// Waits until the task has ended. False: the deadline has passed. `function`: the caller.
+bool AwaitTask(JoinState* state, Deadline deadline, const char* function);
 void AwaitTaskUncancelled(JoinState* state) noexcept;
 [[noreturn]] void ThrowTaskRefused(const std::string& name);
 // Throws if the task ended by an exception, or was cancelled.
@@ -145,13 +145,15 @@ class [[nodiscard]] FiberTask {
   bool IsReady() const noexcept { return Checked("IsReady")->ended.IsSet(); }
 
   // Waits for the task's end.
-  void Wait() const { static_cast<void>(fiber::detail::AwaitTask(Checked("Wait"), Deadline::None())); }
+  void Wait() const { static_cast<void>(Wait(Deadline::None())); }
   // False: the deadline has passed.
-  [[nodiscard]] bool Wait(Deadline deadline) const { return fiber::detail::AwaitTask(Checked("Wait"), deadline); }
+  [[nodiscard]] bool Wait(Deadline deadline) const {
+    return fiber::detail::AwaitTask(Checked("Wait"), deadline, "FiberTask::Wait");
+  }
 
   // Waits, and takes the result: the task is Valid() no more. Throws the task's exception, or TaskCancelled.
   T Get() {
-    Wait();
+    static_cast<void>(fiber::detail::AwaitTask(Checked("Get"), Deadline::None(), "FiberTask::Get"));
     const base::RefPtr<State> state = std::move(state_);
     const struct Taken {
       ~Taken() { state->LetGo(); }
