@@ -135,14 +135,15 @@ TEST_P(JoinCycleTest, AJoinWithADeadlineIsNone) {
       impatient.Join();
     });
     impatient = Fiber([&] {
+      assigned.Wait();
       const auto other = FindFiber(patient.Id());
-      assigned.Set();
       if (by_scope) {
         EXPECT_FALSE(MoveOnAfter(5ms, [&] { other->Join(); }));
       } else {
         EXPECT_FALSE(other->Join(5ms));
       }
     });
+    assigned.Set();
     patient.Join();
   }
 }
@@ -154,6 +155,7 @@ TEST_P(JoinCycleTest, AJoinOfAFiberThatIsCancelledOrInterruptedIsNone) {
     Fiber second([&] {
       assigned.Wait();
       const auto other = FindFiber(first.Id());
+      if (!other.has_value()) return;
       if (interrupted) {
         other->Interrupt(std::runtime_error("enough"));
       } else {
@@ -162,8 +164,9 @@ TEST_P(JoinCycleTest, AJoinOfAFiberThatIsCancelledOrInterruptedIsNone) {
       other->Join();
     });
     first = Fiber([&] {
+      assigned.Wait();
       const auto other = FindFiber(second.Id());
-      assigned.Set();
+      if (!other.has_value()) return;  // It has not waited for us.
       try {
         other->Join();
         ADD_FAILURE() << "the other one waits for us";
@@ -171,6 +174,7 @@ TEST_P(JoinCycleTest, AJoinOfAFiberThatIsCancelledOrInterruptedIsNone) {
         EXPECT_TRUE(interrupted);
       }
     });
+    assigned.Set();
     second.Join();
     first.Join();
   }
