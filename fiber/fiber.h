@@ -134,8 +134,8 @@ class Fiber {
 
   // Cancels all that the fiber does (sync/cancel_scope.h): its waits throw FiberCancelled, which ends it unless it
   // catches that. Also before it has begun: its first wait throws then. Any fiber and any thread; does not wait for its
-  // end. Not when another fiber or thread joins this Fiber, for the handle is gone then. False: it was cancelled
-  // before.
+  // end. Not while another fiber or thread joins this Fiber, whose handle goes with the join: that ends the process;
+  // FindFiber(id) has one that stays. False: it was cancelled before.
   bool Cancel() noexcept;
 
   // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that
