@@ -76,7 +76,8 @@ void JoinState::CheckMayAwait(const FiberEntity* self, const char* function) con
   if (!ended.IsSet()) scheduling_group::CheckNotForkedChild(function);
 }
 
-void JoinState::CheckNoCycle(JoinState* of_caller) {
+// noexcept: it needs memory only where the process is to end.
+void JoinState::CheckNoCycle(JoinState* of_caller) noexcept {
   const std::size_t length = LengthOfCycle(of_caller, this);
   if (length == 0) return;
   const std::vector<base::RefPtr<JoinState>> members = MembersOfCycle(of_caller, length);

@@ -78,7 +78,7 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   // nullptr: it has none, so that nobody can join it.
   static JoinState* OfFiber(const scheduling_group::FiberEntity* fiber) noexcept;
   void CheckMayAwait(const scheduling_group::FiberEntity* self, const char* function) const;
-  void CheckNoCycle(JoinState* of_caller);
+  void CheckNoCycle(JoinState* of_caller) noexcept;
   bool WillBeInterrupted() const noexcept;
 
   static void OnExit(scheduling_group::FiberOwner* self);
