@@ -124,7 +124,8 @@ class Fiber {
 
   // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.
   // Fibers and plain threads; blocks only the calling fiber. One join of a Fiber at a time: a second one ends the
-  // process, as does that of a fiber by itself.
+  // process, as does that of a fiber by itself, and one that closes a cycle of joins without a deadline, with the names
+  // of all its fibers.
   void Join();
 
   // False: the deadline has passed, and the Fiber is still joinable.

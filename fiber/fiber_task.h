@@ -12,6 +12,8 @@
 // Who may call: any fiber and any thread. Get() and Wait() may switch (a thread: block) and are cancellation points:
 // the task goes on then, and can be waited for again. Several may Wait() and Cancel(); Get(), which ends the handle,
 // beside none of them.
+// Misuse: tasks and fibers that wait for each other's end in a cycle, without a deadline, end the process; the message
+// names all of them. (Not found: a cycle through the end of a FiberScope, or through a future.)
 // Memory ordering: what the task did is visible after Get() or Wait().
 #ifndef WEFT_FIBER_FIBER_TASK_H_
 #define WEFT_FIBER_FIBER_TASK_H_
