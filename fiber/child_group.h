@@ -36,8 +36,8 @@ class ChildGroup {
     }
   }
 
-  // Returns when all have ended; throws the first exception. The caller's own cancellation is thrown, too, when all have
-  // ended.
+  // Returns when all have ended; throws the first exception. The caller's own cancellation is thrown, too, when all
+  // have ended.
   void Await();
 
   // The outcome is known: one has failed, or CancelOthers() was called.

@@ -96,8 +96,8 @@ class JoinEdge {
 template <class State>
 std::size_t LengthOfCycle(const State* self, State* target) noexcept {
   if (!target->join_edge.IsSet()) return 0;  // The usual case.
-  // Brent's way to notice a cycle without `self`, which is for its members to find: one state of the path is remembered,
-  // for twice as many steps each time. (It may have gone by then; those of a cycle with `self` stay.)
+  // Brent's way to notice a cycle without `self`, which is for its members to find: one state of the path is
+  // remembered, for twice as many steps each time. (It may have gone by then; those of a cycle with `self` stay.)
   base::RefPtr<State> at(target);
   const State* remembered = target;
   for (std::size_t length = 2, limit = 2;; ++length) {
