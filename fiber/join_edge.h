@@ -91,8 +91,8 @@ class JoinEdge {
   base::Atomic<const char*> function_{""};
 };
 
-// The caller is the fiber of `self`, whose edge has been set and leads to `target`. How many edges lead from `self` back
-// to it; 0: they do not.
+// The caller is the fiber of `self`, whose edge has been set and leads to `target`. How many edges lead from `self`
+// back to it; 0: they do not.
 template <class State>
 std::size_t LengthOfCycle(const State* self, State* target) noexcept {
   if (!target->join_edge.IsSet()) return 0;  // The usual case.

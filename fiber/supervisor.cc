@@ -100,15 +100,17 @@ std::vector<Supervisor::ChildInfo> Supervisor::Children() const {
 // --- In a child's fiber ---
 
 void Supervisor::RunChild(Supervisor* self, Child* child) {
+  std::exception_ptr exception;
   try {
     child->f();
   } catch (const FiberCancelled&) {
     self->NoteEnd(child, nullptr, /*cancelled=*/true);
     throw;
   } catch (...) {
-    return self->NoteEnd(child, std::current_exception(), /*cancelled=*/false);
+    exception = std::current_exception();
   }
-  self->NoteEnd(child, nullptr, /*cancelled=*/false);
+  // Not in the handler, whose end is a touch of the exception.
+  self->NoteEnd(child, std::move(exception), /*cancelled=*/false);
 }
 
 void Supervisor::NoteEnd(Child* child, std::exception_ptr exception, bool cancelled) noexcept {

@@ -37,7 +37,8 @@
 // and sets an event; Run() waits for that event, until the next child is due.
 //
 // Invariants
-//   SV1  A child has at most one run: the next is started after the last has noted its end, its last touch of the child.
+//   SV1  A child has at most one run: the next is started after the last has noted its end, its last touch of the child
+//        and of the exception.
 //   SV2  Nothing noted is lost: Run() resets the event before it looks at the children and flags (EV3).
 //   SV3  Nothing outlives Run(): the scope is left before children, functions and event go.
 #ifndef WEFT_FIBER_SUPERVISOR_H_
