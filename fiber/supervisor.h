@@ -27,8 +27,8 @@
 // More than `max_restarts` within `period` end it: all children are cancelled, and when they have ended Run() throws
 // SupervisionFailed, which names the child and has its last exception. Only the restarts of children that failed count.
 //
-// Who may call: Run(): a fiber or a plain thread, once; switches (a thread: blocks); a cancellation point. All else: any
-// fiber and any thread, also children, before and during Run(), while the supervisor exists.
+// Who may call: Run(): a fiber or a plain thread, once; switches (a thread: blocks); a cancellation point. All else:
+// any fiber and any thread, also children, before and during Run(), while the supervisor exists.
 // Memory ordering: what the caller did before Add() is visible to the child; what it did in one run to its next run,
 // and to the caller of Run() afterwards.
 // Lifetime: functions are destroyed when their child is done, or at the end of Run().
