@@ -21,7 +21,7 @@ using scheduling_group::FiberOwner;
 using synchronization::ChildTable;
 
 ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
-    : policy_(policy), limited_(limit != 0), units_(static_cast<std::ptrdiff_t>(limit)) {
+    : policy_(policy), limit_(limit), units_(static_cast<std::ptrdiff_t>(limit)) {
   node_.children = &children_;
   node_.timer = &timer_;
   node_.covers_owner.store(false, std::memory_order_relaxed);  // Nobody is inside yet.
@@ -38,11 +38,37 @@ ScopeCore::~ScopeCore() {
 }
 
 ScopeCore::Slot* ScopeCore::BeginSpawn() {
-  if (limited_) units_.Acquire();
+  if (limit_ != 0) AcquireUnit();
   const bool by_owner = owner_ != nullptr && scheduling_group::CurrentFiber() == owner_;
   Slot* const slot = by_owner ? children_.TakeByOwner(this, &OnChildExit) : children_.Take(this, &OnChildExit);
-  if (slot == nullptr && limited_) units_.Release();
+  if (slot == nullptr && limit_ != 0) units_.Release();
   return slot;
+}
+
+void ScopeCore::AcquireUnit() {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  if (self == nullptr || !IsChild(self) || self->cancel_word.pending()) return units_.Acquire();
+  synchronization::BeginCancellationPoint();
+  if (units_.TryAcquire()) return;
+  struct Counted {
+    ~Counted() { count.fetch_sub(1, std::memory_order_relaxed); }
+    base::Atomic<std::size_t>& count;
+  } counted{children_that_wait_};
+  // relaxed: it carries nothing; FO5 is about the order of the counter alone.
+  WEFT_CHECK(
+      children_that_wait_.fetch_add(1, std::memory_order_relaxed) + 1 < limit_,
+      "FiberScope: all children that may run at a time (", limit_,
+      ") wait in Spawn() of their own scope, and so for their own end: the limit is to be larger than the number "
+      "of children that spawn");
+  units_.Acquire();
+}
+
+// Whether the fiber itself was spawned into this scope.
+bool ScopeCore::IsChild(const FiberEntity* fiber) const noexcept {
+  const auto* scope = fiber->innermost_scope;
+  // relaxed: the fiber is the caller, whose chain nobody else changes.
+  while (scope != nullptr && scope->owner.load(std::memory_order_relaxed) == fiber) scope = scope->parent;
+  return scope == &node_;
 }
 
 void ScopeCore::NotStarted(Slot* slot) noexcept {
@@ -98,7 +124,7 @@ void ScopeCore::OnChildExit(FiberOwner* slot) {
 }
 
 void ScopeCore::EndChild(Slot* slot) noexcept {
-  if (limited_) units_.Release();
+  if (limit_ != 0) units_.Release();
   if (children_.Free(slot)) all_ended_.Set();  // FO2
 }
 

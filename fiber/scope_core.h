@@ -20,6 +20,8 @@
 //        FiberEvent::Set().
 //   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
 //   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
+//   FO5  If all units belong to children that wait for one, none comes back. A child is counted while it waits; one
+//        that has got its unit, and still counts, has two. So the count is the limit only if nobody else has a unit.
 #ifndef WEFT_FIBER_SCOPE_CORE_H_
 #define WEFT_FIBER_SCOPE_CORE_H_
 
@@ -97,17 +99,20 @@ class ScopeCore {
   static std::size_t Less(std::size_t all, std::size_t some) noexcept { return all > some ? all - some : 0; }
   static void OnChildExit(scheduling_group::FiberOwner* slot);
   static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
+  void AcquireUnit();
+  bool IsChild(const scheduling_group::FiberEntity* fiber) const noexcept;
   void EndChild(Slot* slot) noexcept;
   void CheckMayAwait() const noexcept;
 
   const ScopePolicy policy_;
-  const bool limited_;
+  const std::size_t limit_;  // 0: none
   scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is
   synchronization::ChildTable children_;
   synchronization::CancelNode node_;
   synchronization::ScopeTimer timer_{&node_};
   FiberEvent all_ended_;
   FiberSemaphore units_;
+  base::Atomic<std::size_t> children_that_wait_{0};  // for a unit, FO5
   base::Atomic<std::size_t> not_started_{0};
   base::Atomic<std::size_t> failed_{0};
   base::Atomic<std::size_t> cancelled_{0};
