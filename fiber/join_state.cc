@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
@@ -36,6 +37,7 @@ std::string JoinState::Describe() const { return scheduling_group::DescribeFiber
 base::RefPtr<JoinState> JoinState::Find(FiberEntity* fiber,
                                         std::uint64_t wanted_id) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   base::RefPtr<JoinState> found;
+  const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
   // A fiber outside of scopes may be one that is being made, whose owner is not to be read.
   if (fiber->id() == wanted_id && fiber->innermost_scope != nullptr) {
@@ -96,6 +98,7 @@ void JoinState::CheckNoCycle(JoinState* of_caller) noexcept {
 bool JoinState::WillBeInterrupted() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   // acquire: the fiber. Pairs with the release in OnMade().
   FiberEntity* const fiber = scope.owner.load(std::memory_order_acquire);
+  const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
   const bool will_be = fiber->id() != id || fiber->innermost_scope == nullptr || fiber->cancel_word.pending() ||
                        !synchronization::EarliestDeadline(fiber).is_none();
