@@ -45,24 +45,20 @@ void RunTask(JoinState* state, void (*procedure)(void*), void* argument) {
   LeaveScopesOfCaller();
 }
 
-namespace {
-
-void CheckMayAwait(const JoinState& state) {
+void CheckMayAwait(const JoinState& state, const char* function) {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != state.id, "FiberTask: ", state.Describe(),
              " waits for itself (its last handle may not be among its own captures)");
-  if (!state.ended.IsSet()) scheduling_group::CheckNotForkedChild("FiberTask::Wait");
+  if (!state.ended.IsSet()) scheduling_group::CheckNotForkedChild(function);
 }
 
-}  // namespace
-
 bool AwaitTask(JoinState* state, Deadline deadline) {
-  CheckMayAwait(*state);
+  CheckMayAwait(*state, "FiberTask::Wait");
   return state->ended.Wait(deadline);
 }
 
 void AwaitTaskUncancelled(JoinState* state) noexcept {
-  CheckMayAwait(*state);
+  CheckMayAwait(*state, "FiberTask::Wait");
   synchronization::WaitAccess::WaitUncancelled(state->ended);
 }
 

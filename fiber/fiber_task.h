@@ -53,6 +53,8 @@ class FiberScope;
 
 namespace fiber::detail {
 
+struct EndAccess;  // select.h
+
 template <class T>
 class TaskState final : public JoinState {
  public:
@@ -87,6 +89,8 @@ void SetResult(TaskState<T>* state, F& f) {
 
 // In the task's fiber: calls it, and notes how it ended.
 void RunTask(JoinState* state, void (*procedure)(void*), void* argument);
+// The caller is about to wait for the task: ends the process if that would never end.
+void CheckMayAwait(const JoinState& state, const char* function);
 // Waits until the task has ended. False: the deadline has passed.
 bool AwaitTask(JoinState* state, Deadline deadline);
 void AwaitTaskUncancelled(JoinState* state) noexcept;
@@ -180,6 +184,7 @@ class [[nodiscard]] FiberTask {
 
  private:
   friend class FiberScope;
+  friend struct fiber::detail::EndAccess;
   using State = fiber::detail::TaskState<T>;
 
   State* Checked(const char* function) const {

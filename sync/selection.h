@@ -60,8 +60,8 @@ class SelectCase {
   virtual Entered Enter() noexcept = 0;
   // Entered, not notified.
   virtual void Leave() noexcept = 0;
-  // Entered, and notified.
-  virtual void Notified() noexcept = 0;
+  // Entered, and notified. False: there is nothing to take after all, and all is done anew.
+  [[nodiscard]] virtual bool Notified() noexcept = 0;
 
   bool was_notified() const noexcept { return waiter_.result() == WaitResult::kNotified; }
 
