@@ -57,23 +57,14 @@ struct EndAccess {
 
 template <class F>
 struct OnReadySpec {
+  using Case = FutureCase;
+  Case MakeCase(synchronization::Selection* selection) const { return Case(selection, core); }
+  void Then(Case&) { std::invoke(then); }
   FutureCore* core;
   F then;
 };
 
 }  // namespace fiber::detail
-
-namespace synchronization {
-
-template <class F>
-struct CaseOf<fiber::detail::OnReadySpec<F>> {
-  using Spec = fiber::detail::OnReadySpec<F>;
-  CaseOf(Selection* selection, Spec& spec) : object(selection, spec.core) {}
-  void Then(Spec& spec) { std::invoke(spec.then); }
-  fiber::detail::FutureCase object;
-};
-
-}  // namespace synchronization
 
 template <class T, class F = synchronization::DoNothing>
 auto OnEnd(const FiberTask<T>& task, F then = {}) {

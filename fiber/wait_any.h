@@ -32,12 +32,9 @@
 #define WEFT_FIBER_WAIT_ANY_H_
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <memory>
 #include <optional>
-#include <ranges>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -94,14 +91,14 @@ T* Pointed(T& one) noexcept {
   return &one;
 }
 template <class P>
-requires(!Awaited<P>) auto Pointed(const P& pointer) -> decltype(std::to_address(pointer)) {
-  return std::to_address(pointer);
+auto Pointed(const P& pointer) -> decltype(&*pointer) {
+  return pointer != nullptr ? &*pointer : nullptr;
 }
 
-template <class R>
-concept AwaitedRange = std::ranges::forward_range<R> && requires(std::ranges::range_reference_t<R> element) {
-  requires Awaited<std::remove_reference_t<decltype(*Pointed(element))>>;
-};
+template <class Range>
+using PointedIn = std::remove_pointer_t<decltype(Pointed(*std::begin(std::declval<Range&>())))>;
+template <class Range>
+concept AwaitedRange = std::forward_iterator<decltype(std::begin(std::declval<Range&>()))> && Awaited<PointedIn<Range>>;
 
 // Cases that are there, and their numbers.
 template <class Cases, class Numbers>
@@ -149,10 +146,10 @@ std::optional<std::size_t> WaitAnyOf(std::tuple<Args...> arguments, Deadline dea
 }  // namespace fiber::detail
 
 template <class Range>
-requires fiber::detail::AwaitedRange<Range&>
+requires fiber::detail::AwaitedRange<Range>
 [[nodiscard]] std::optional<std::size_t> WaitAny(Range&& range, Deadline deadline = {}) {
-  using One = std::remove_reference_t<decltype(*fiber::detail::Pointed(*std::ranges::begin(range)))>;
-  const auto size = static_cast<std::size_t>(std::ranges::distance(range));
+  using One = fiber::detail::PointedIn<Range>;
+  const auto size = static_cast<std::size_t>(std::distance(std::begin(range), std::end(range)));
   synchronization::Selection selection;
   std::vector<fiber::detail::AwaitedCase<One>> cases(size);  // Not resized: they cannot be moved.
   std::vector<synchronization::SelectCase*> there(size);
@@ -173,7 +170,7 @@ requires fiber::detail::AwaitedRange<Range&>
 }
 
 template <class... Args>
-requires(sizeof...(Args) > 0 && !fiber::detail::AwaitedRange<std::tuple_element_t<0, std::tuple<Args&...>>> &&
+requires(sizeof...(Args) > 0 && !fiber::detail::AwaitedRange<std::tuple_element_t<0, std::tuple<Args...>>> &&
          fiber::detail::WaitAnyArguments<Args&&...>::kAllAwaited)
     [[nodiscard]] std::optional<std::size_t> WaitAny(Args&&... args) {
   using Arguments = fiber::detail::WaitAnyArguments<Args&&...>;

@@ -3,10 +3,10 @@
 //
 // More cases for Select() (sync/select.h): a socket or a descriptor is ready.
 // Sample:
-//   weft::Select(io::OnReadable(client, [&](std::error_code error) { if (!error) Forward(client, server); }),
-//                io::OnReadable(server, [&](std::error_code error) { if (!error) Forward(server, client); }),
-//                weft::OnGet(commands, [&](weft::ChannelItem<Command> command) { Obey(*command); }),
-//                weft::OnDeadline(30s, [&] { client.Close(); }));
+//   Select(io::OnReadable(client, [&](std::error_code error) { if (!error) Forward(client, server); }),
+//          io::OnReadable(server, [&](std::error_code error) { if (!error) Forward(server, client); }),
+//          OnGet(commands, [&](ChannelItem<Command> command) { Obey(*command); }),
+//          OnDeadline(30s, [&] { client.Close(); }));
 //
 //   OnReadable(socket, f)   TcpStream: bytes, the end or an error; TcpListener: a connection; UdpSocket: a datagram
 //   OnWritable(socket, f)   TcpStream, UdpSocket: the kernel has room, or there is an error
@@ -34,68 +34,56 @@
 #include "weft/io/select_case.h"
 #include "weft/sync/select.h"
 
-namespace weft {
+namespace weft::io {
 
-namespace io {
+namespace detail {
 
 template <class F>
 struct OnSlotSpec {
+  using Case = SlotCase;
+  Case MakeCase(synchronization::Selection* selection) const { return Case(selection, slot, wanted); }
+  void Then(Case& object) { std::invoke(then, object.error()); }
   FdSlot* slot;
   Readiness wanted;
   F then;
 };
 template <class F>
 struct OnFdSpec {
+  using Case = FdCase;
+  Case MakeCase(synchronization::Selection* selection) const { return Case(selection, fd, events); }
+  void Then(Case& object) { std::invoke(then, object.result()); }
   int fd;
   short events;
   F then;
 };
 
+}  // namespace detail
+
 template <class F = synchronization::DoNothing>
 auto OnReadable(TcpStream& stream, F then = {}) {
-  return OnSlotSpec<F>{SelectAccess::SlotOf(stream), Readiness::kReadable, std::move(then)};
+  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(stream), Readiness::kReadable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnReadable(TcpListener& listener, F then = {}) {
-  return OnSlotSpec<F>{SelectAccess::SlotOf(listener), Readiness::kReadable, std::move(then)};
+  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(listener), Readiness::kReadable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnReadable(UdpSocket& socket, F then = {}) {
-  return OnSlotSpec<F>{SelectAccess::SlotOf(socket), Readiness::kReadable, std::move(then)};
+  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(socket), Readiness::kReadable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnWritable(TcpStream& stream, F then = {}) {
-  return OnSlotSpec<F>{SelectAccess::SlotOf(stream), Readiness::kWritable, std::move(then)};
+  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(stream), Readiness::kWritable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnWritable(UdpSocket& socket, F then = {}) {
-  return OnSlotSpec<F>{SelectAccess::SlotOf(socket), Readiness::kWritable, std::move(then)};
+  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(socket), Readiness::kWritable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnFd(int fd, short events, F then = {}) {
-  return OnFdSpec<F>{fd, events, std::move(then)};
+  return detail::OnFdSpec<F>{fd, events, std::move(then)};
 }
 
-}  // namespace io
-
-namespace synchronization {
-
-template <class F>
-struct CaseOf<io::OnSlotSpec<F>> {
-  using Spec = io::OnSlotSpec<F>;
-  CaseOf(Selection* selection, Spec& spec) : object(selection, spec.slot, spec.wanted) {}
-  void Then(Spec& spec) { std::invoke(spec.then, object.error()); }
-  io::SlotCase object;
-};
-template <class F>
-struct CaseOf<io::OnFdSpec<F>> {
-  using Spec = io::OnFdSpec<F>;
-  CaseOf(Selection* selection, Spec& spec) : object(selection, spec.fd, spec.events) {}
-  void Then(Spec& spec) { std::invoke(spec.then, object.result()); }
-  io::FdCase object;
-};
-
-}  // namespace synchronization
-}  // namespace weft
+}  // namespace weft::io
 
 #endif  // WEFT_IO_SELECT_H_

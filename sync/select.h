@@ -201,9 +201,14 @@ struct OtherwiseSpec {
   F then;
 };
 
-// A case in the frame of Select(): an object, and what calls `then`. The layers above add theirs.
+// A case in the frame of Select(): an object, and what calls `then`. Those of the layers above say themselves what they
+// are made of.
 template <class Spec>
-struct CaseOf;
+struct CaseOf {
+  CaseOf(Selection* selection, Spec& spec) : object(spec.MakeCase(selection)) {}
+  void Then(Spec& spec) { spec.Then(object); }
+  typename Spec::Case object;
+};
 template <class T, class F>
 struct CaseOf<OnGetSpec<T, F>> {
   CaseOf(Selection* selection, OnGetSpec<T, F>& spec) : object(selection, spec.channel) {}

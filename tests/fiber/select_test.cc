@@ -128,7 +128,7 @@ TEST_P(FiberSelectTest, AFutureThatWasNotTakenCanBeWaitedFor) {
 // The result, an item and a cancellation come at the same time. The promise's side may be late: its callback is on a
 // stack that has gone if the selection does not wait for it.
 TEST_P(FiberSelectTest, AResultComesWhileAnotherCaseIsTaken) {
-  for (int i = 0; i < Rounds(400); ++i) {
+  for (int i = 0; i < Rounds(200); ++i) {
     Promise<int> promise;
     FiberChannel<int> channel(1);
     CancelScope scope;
@@ -152,7 +152,7 @@ TEST_P(FiberSelectTest, AResultComesWhileAnotherCaseIsTaken) {
 
 TEST_P(FiberSelectTest, TwoThatEndTogetherAreTakenOneByOne) {
   InBoth([] {
-    for (int i = 0; i < Rounds(200); ++i) {
+    for (int i = 0; i < Rounds(100); ++i) {
       FiberTask one([] { return 1; });
       FiberTask two([] { return 2; });
       int sum = 0;
@@ -199,7 +199,7 @@ TEST_P(FiberSelectTest, ACancelledSelectLeavesTheTask) {
 
 // A cancellation of the task against its selection, and of the selection against the task's end.
 TEST_P(FiberSelectTest, CancellationsRaceWithTheEnd) {
-  for (int i = 0; i < Rounds(200); ++i) {
+  for (int i = 0; i < Rounds(100); ++i) {
     FiberTask task([] { FiberSleepFor(1h); });
     CancelScope scope;
     bool ended = false;

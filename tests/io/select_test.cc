@@ -305,9 +305,9 @@ TEST_P(IoSelectTest, ADescriptorThatIsClosedWhileSelectedIsAnError) {
     FiberEvent never;
     WaitFdResult ready;
     const auto take = [&](WaitFdResult how) { ready = how; };
-    Fiber selects([&] { EXPECT_EQ(Select(OnSet(never), OnFd(pipe.read, POLLIN, take)), 1U); });
-    EXPECT_TRUE(AwaitRegistered(1));
     const int number = pipe.read;
+    Fiber selects([&] { EXPECT_EQ(Select(OnSet(never), OnFd(number, POLLIN, take)), 1U); });
+    EXPECT_TRUE(AwaitRegistered(1));
     pipe.CloseRead();
     selects.Join();
     EXPECT_EQ(ready.error, std::errc::operation_canceled);
