@@ -31,6 +31,8 @@
 #include <functional>
 #include <utility>
 
+#include "weft/io/fd_case.h"
+#include "weft/io/io_result.h"
 #include "weft/io/select_case.h"
 #include "weft/sync/select.h"
 

@@ -41,7 +41,7 @@ bool SlotCase::IsReadyInUse() noexcept {
   }
   if (!ticket.ready() && scheduling_group::CurrentFiber() != nullptr && slot_->IsServed(direction)) return false;
   if (IsReadyNow(slot_->fd(), wanted_)) return true;
-  slot_->ClearReadiness(direction, ticket);  // SC2
+  slot_->ClearReadiness(direction, ticket);  // SCA2
   return false;
 }
 

@@ -4,11 +4,9 @@
 // CancelOnStop: cancels a scope, a task or a fiber when a std::stop_token says so. The other way round there is
 // StopOnCancel (fiber/stop_on_cancel.h).
 // Sample:
-//   bool Handle(std::stop_token token) {
-//     return RunUntilStopped(token, [&] { Serve(); });     // false: stopped
-//   }
+//   if (!RunUntilStopped(token, [&] { Serve(); })) return;     // stopped
 //   CancelScope scope(2s);
-//   const CancelOnStop link(scope, token);                 // the same by hand, for anything that can be cancelled
+//   const CancelOnStop link(scope, token);                     // the same by hand, for anything that can be cancelled
 //   const bool done = scope.Run([&] { Serve(); });
 //
 // How it works: a std::stop_callback calls Cancel() of the target, in the thread that calls request_stop(). If stop has
@@ -23,7 +21,7 @@
 //   over_.Set()
 //
 // Invariants
-//   CO1  The target is not touched after the destructor: it has set begun_ first, and a late callback returns; or the
+//   COS1  The target is not touched after the destructor: it has set begun_ first, and a late callback returns; or the
 //        callback has, and the destructor waits for over_. The callback's last touch is over_, or begun_ if it is late;
 //        ~stop_callback waits until it has returned.
 //

@@ -4,7 +4,7 @@
 // Internal: not promised to users.
 //
 // OvertakenCall: a call that another thread makes at most once, at any time, and that its owner may overtake: after
-// Close() it is over, or does nothing. CO1 in cancel_on_stop.h.
+// Close() it is over, or does nothing. COS1 in cancel_on_stop.h.
 #ifndef WEFT_SYNC_OVERTAKEN_CALL_H_
 #define WEFT_SYNC_OVERTAKEN_CALL_H_
 

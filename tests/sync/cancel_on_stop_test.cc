@@ -174,7 +174,7 @@ TEST_P(CancelOnStopTest, ARequestRacesWithTheEndOfTheScope) {
   EXPECT_LE(stopped, rounds);
 }
 
-// The end of the scope waits for a Cancel() of many fibers, and the worker runs others meanwhile (CO1).
+// The end of the scope waits for a Cancel() of many fibers, and the worker runs others meanwhile (COS1).
 TEST_P(CancelOnStopTest, TheLinkWaitsForACancellationUnderWay) {
   struct SlowTarget {
     void Cancel() noexcept {
