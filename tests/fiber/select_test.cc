@@ -215,8 +215,25 @@ TEST_P(FiberSelectTest, CancellationsRaceWithTheEnd) {
   }
 }
 
+TEST(FiberSelectDeathTest, ATaskThatSelectsItsOwnEndIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+        FiberEvent has_handle;
+        FiberTask<void> task;
+        task = FiberTask<void>(FiberAttributes{.name = "snake"}, [&] {
+          has_handle.Wait();
+          Select(OnEnd(task), OnDeadline(1s));
+        });
+        has_handle.Set();
+        task.Wait();
+      },
+      "'snake'.* waits for itself");
+}
+
 TEST(FiberSelectDeathTest, NothingToSelectIsTold) {
-  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
       {
         FiberTask<int> none;

@@ -191,6 +191,21 @@ TEST_P(StopOnCancelTest, AConditionVariableOfTheStandardEnds) {
   });
 }
 
+// On one worker the other fiber begins when this one waits for it.
+TEST_P(StopOnCancelTest, WhoIsCancelledAndEndsBeforeTheWatcherHasBegunIsStopped) {
+  InFiber([] {
+    CancelScope scope;
+    std::stop_token token;
+    EXPECT_FALSE(scope.Run([&] {
+      const StopOnCancel stop;
+      token = stop.Token();
+      scope.Cancel();
+      TestCancel();
+    }));
+    EXPECT_TRUE(token.stop_requested());
+  });
+}
+
 // Through a token of the standard from one scope to another, and on.
 TEST_P(StopOnCancelTest, BothWaysTogetherHandACancellationOn) {
   InFiber([] {

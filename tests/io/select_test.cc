@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/wait_fd.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
@@ -215,6 +216,59 @@ TEST_P(IoSelectTest, TwoThatAreReadyAtOnceAreTakenOneByOne) {
       EXPECT_TRUE(got == "12" || got == "21") << got;
       writer.Join();
     }
+  });
+}
+
+// An event wakes both that select the socket; the second finds nothing, and goes on waiting.
+TEST_P(IoSelectTest, OfTwoThatSelectOneSocketOneReads) {
+  // On more workers both may look before one has read.
+  const bool one_at_a_time = GetParam().workers * GetParam().groups == 1;
+  InFiber([&] {
+    Pair pair = ConnectedPair();
+    FiberEvent stop;
+    std::atomic<int> read{0};
+    std::atomic<int> late{0};
+    const auto reads = [&] {
+      const auto take = [&](std::error_code error) {
+        EXPECT_FALSE(error);
+        char byte;
+        pair.server.ReadSome(&byte, 1, 0s).ok() ? ++read : ++late;
+      };
+      while (Select(OnReadable(pair.server, take), OnSet(stop)) == 0) {
+      }
+    };
+    Fiber one(reads);
+    Fiber two(reads);
+    for (int i = 1; i <= 20; ++i) {
+      EXPECT_TRUE(Reaches([&] { return read == i - 1; }));
+      EXPECT_TRUE(pair.client.WriteAll("x").ok());
+    }
+    EXPECT_TRUE(Reaches([&] { return read == 20; }));
+    stop.Set();
+    one.Join();
+    two.Join();
+    EXPECT_TRUE(late == 0 || !one_at_a_time) << late;
+  });
+}
+
+// The deadline passes while no worker asks for events.
+TEST_P(IoSelectTest, WhatIsReadyAtTheDeadlineIsTaken) {
+  InFiber([] {
+    Pair pair = ConnectedPair();
+    char byte;
+    EXPECT_EQ(pair.server.ReadSome(&byte, 1, 1ms).error, std::errc::timed_out);
+    FiberEvent selects;
+    Fiber writer([&] {
+      selects.Wait();
+      FiberYield();
+      EXPECT_TRUE(pair.client.WriteAll("x").ok());
+      const Deadline busy = 20ms;
+      while (!busy.expired()) {
+      }
+    });
+    selects.Set();
+    EXPECT_EQ(Select(OnReadable(pair.server), OnDeadline(5ms)), 0U);
+    writer.Join();
   });
 }
 

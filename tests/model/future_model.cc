@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <utility>
 
 #include "weft/base/ref_ptr.h"
 #include "weft/fiber/future_case.h"
@@ -254,16 +255,18 @@ struct Choice {
   synchronization::QueueCase<FiberEvent> other;
 };
 
-void SelectAndResolve(FiberWorld& world, bool fiber, bool set) {
+// `set`: the event is set, too. `last`: the Future is the last case that is entered.
+void SelectAndResolve(FiberWorld& world, bool fiber, bool set, bool last) {
   auto* state = new State;
   state->AddRef();
   auto* event = new FiberEvent;  // It stays: the setter may be late.
   auto* choice = new Choice(state, event);
   const auto select = [=] {
-    synchronization::SelectCase* const cases[] = {&choice->future, &choice->other};
-    const std::size_t taken = choice->selection.Wait(cases, Deadline::None());
-    if (taken == 0) MODEL_CHECK(state->result.Read() == 7, "FU3");
-    MODEL_CHECK(taken == 0 || set, "nobody has set the event");
+    synchronization::SelectCase* cases[] = {&choice->future, &choice->other};
+    if (last) std::swap(cases[0], cases[1]);
+    const bool resolved = cases[choice->selection.Wait(cases, Deadline::None())] == &choice->future;
+    if (resolved) MODEL_CHECK(state->result.Read() == 7, "FU3");
+    MODEL_CHECK(resolved || set, "nobody has set the event");
     delete choice;
     state->Release();
   };
@@ -281,14 +284,16 @@ void SelectAndResolve(FiberWorld& world, bool fiber, bool set) {
 
 TEST(FutureModel, ASelectionTakesAFuture) {
   Explore({.name = "future: a selection", .preemptions = 3, .weak_choices = 2},
-          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, false); });
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, false, false); });
   Explore({.name = "future: a selection in a thread", .preemptions = 3, .weak_choices = 2},
-          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, false, false); });
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, false, false, false); });
 }
 
 TEST(FutureModel, ASelectionTakesOneOfTwo) {
-  Explore({.name = "future: a selection, and an event", .preemptions = 2, .weak_choices = 1},
-          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, true); });
+  Explore({.name = "future: a selection, an event after it", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, true, false); });
+  Explore({.name = "future: a selection, an event before it", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, true, true); });
 }
 
 }  // namespace
