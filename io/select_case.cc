@@ -39,7 +39,8 @@ bool SlotCase::IsReadyInUse() noexcept {
     error_ = ErrnoCode(ECANCELED);
     return true;
   }
-  if (!ticket.ready() && scheduling_group::CurrentFiber() != nullptr && slot_->IsServed(direction)) return false;
+  const bool told = scheduling_group::CurrentFiber() != nullptr && slot_->IsServed(direction);
+  if (!ticket.ready() && told && !has_waited_) return false;
   if (IsReadyNow(slot_->fd(), wanted_)) return true;
   slot_->ClearReadiness(direction, ticket);  // SCA2
   return false;
@@ -81,6 +82,7 @@ SlotCase::Entered SlotCase::Enter() noexcept {
 }
 
 void SlotCase::Leave() noexcept {
+  has_waited_ = true;
   slot_->LeaveShared(DirectionOf(wanted_), &waiter());
   slot_->EndUse();
 }

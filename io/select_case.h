@@ -49,6 +49,7 @@ class SlotCase final : public synchronization::SelectCase {
 
   FdSlot* const slot_;
   const Readiness wanted_;
+  bool has_waited_ = false;  // The latest event may not have been reported yet: the kernel has the last word.
   std::error_code error_;
 };
 
