@@ -47,7 +47,7 @@ namespace weft {
 
 class CancelOnStop {
  public:
-  // A CancelScope, CancelHandle, FiberScope, FiberTask or Fiber.
+  // A CancelScope, CancelHandle, FiberScope, FiberTask or Fiber: what has a Cancel() that does not switch.
   template <class Target>
   requires requires(Target& target) {
     { target.Cancel() }
