@@ -5,7 +5,7 @@
 // Sample:
 //   std::vector<FiberTask<Reply>> tasks = AskAll();
 //   while (const std::optional<std::size_t> ended = WaitAny(tasks)) Use(tasks[*ended].Get());   // as they come
-//   if (WaitAny(task, future, stop, 2s) == 1) Use(future.Get());                                // 1: the second argument
+//   if (WaitAny(task, future, stop, 2s) == 1) Use(future.Get());                            // 1: the second argument
 //
 //   WaitAny(range)                range's elements, or what its pointers point to: all of one of the types below
 //   WaitAny(range, deadline)

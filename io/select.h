@@ -10,12 +10,12 @@
 //
 //   OnReadable(socket, f)   TcpStream: bytes, the end or an error; TcpListener: a connection; UdpSocket: a datagram
 //   OnWritable(socket, f)   TcpStream, UdpSocket: the kernel has room, or there is an error
-//                           f(std::error_code): none, and the next call does not wait; operation_canceled: the socket is
-//                           closed; others of the kernel
+//                           f(std::error_code): none, and the next call does not wait; operation_canceled: the socket
+//                           is closed; others of the kernel
 //   OnFd(fd, events, f)     a descriptor of others is ready: f(WaitFdResult), as io::WaitFd() (io/wait_fd.h) returns it
 //
-// f may be left out. Nothing is read or written. Where several fibers read one socket, another one may be first, and the
-// call waits after all.
+// f may be left out. Nothing is read or written. Where several fibers read one socket, another one may be first, and
+// the call waits after all.
 //
 // Who may call: a fiber; several may select the same socket. In a plain thread a case that would have to wait is taken
 // with operation_not_supported. Cancellation: as that of Select(), which throws; it is no error of a case.

@@ -9,7 +9,7 @@
 // is ready, and a notification that turns out to be none begins the selection anew.
 //
 // Invariants
-//   SCA1  Between Enter() and Leave() or Notified() it uses its slot (BeginUse()), so the number is not closed behind it.
+//   SCA1  Between Enter() and Leave() or Notified() it uses its slot (BeginUse()), so the number is not closed.
 //   SCA2  What it finds not to be ready it clears with the ticket taken before (FD1): an event that comes after that
 //        leaves the hint.
 #ifndef WEFT_IO_SELECT_CASE_H_

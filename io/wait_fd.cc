@@ -63,8 +63,8 @@ class ForeignFd final : public EventHandler {
  public:
   [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, Deadline deadline);
 
-  // For a selection. closes(): when it begins (WF3). EnterShared(): False: it need not wait, and *result says why; true:
-  // LeaveShared(), or EndShared() if it was notified, must follow.
+  // For a selection. closes(): when it begins (WF3). EnterShared(): false: it need not wait, and *result says why.
+  // True: LeaveShared(), or EndShared() if it was notified, must follow.
   [[nodiscard]] std::uint32_t closes();
   [[nodiscard]] bool EnterShared(int fd, std::uint32_t wanted, std::uint32_t closes, Waiter* waiter,
                                  WaitFdResult* result);

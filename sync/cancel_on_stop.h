@@ -30,8 +30,8 @@
 // no lock of Weft's own; it does what the target's Cancel() does.
 // Memory ordering: as that of the target's Cancel(): what X did before request_stop() is visible to Y when its wait has
 // thrown.
-// Lifetime: the target outlives it (a Fiber or a FiberTask: also its Join() or Get(), which ends the handle, comes after
-// it). A scope that has been left may be cancelled, which does nothing to anybody.
+// Lifetime: the target outlives it (a Fiber or a FiberTask: also its Join() or Get(), which ends the handle, comes
+// after it). A scope that has been left may be cancelled, which does nothing to anybody.
 // Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_CANCEL_ON_STOP_H_
 #define WEFT_SYNC_CANCEL_ON_STOP_H_

@@ -246,8 +246,8 @@ TEST(FutureModel, AFiberWaitsWithADeadline) {
           [](model::Scenario&, FiberWorld& world) { WaitAndResolve(world, true, Timers::kYes); });
 }
 
-// FC1: a selection over a Future and an event that come together. What it stands on, and the state, are gone when it has
-// returned.
+// FC1: a selection over a Future and an event that come together. What it stands on, and the state, are gone when it
+// has returned.
 struct Choice {
   Choice(State* state, FiberEvent* event) : future(&selection, state), other(&selection, event) {}
   synchronization::Selection selection;
