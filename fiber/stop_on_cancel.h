@@ -13,8 +13,8 @@
 // How it works: a fiber of its own waits inside the scopes of the calling one, until they are cancelled; then it calls
 // request_stop(). So the callbacks of the token (std::stop_callback) run in that fiber, under a shield and without any
 // lock, and not in whoever cancels, which may be a timer's thread. The caller may meanwhile do what it likes, also
-// block its worker. Where nothing can cancel the caller (a fiber outside of scopes, a plain thread) there is no such fiber,
-// and stop is never requested.
+// block its worker. Where nothing can cancel the caller (a fiber outside of scopes, a plain thread) there is no such
+// fiber, and stop is never requested.
 //
 // A callback that is registered when stop has been requested is called at once, by whoever registers it.
 //
