@@ -5,8 +5,9 @@
 // wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of
 // the two (selection.{h,cc}), and overtaken_call.h. A cancellation against a notification, a time-out, another
 // cancellation, the entry and the end of a scope, the start and the end of a child. A wait that is missed is a
-// deadlock; what a wait that was notified may destroy is destroyed. The scheduler, the timers and the spin lock are those of tests/model/stubs. (But
-// for selections waits say how they ended: no exception is in flight while the model switches.)
+// deadlock; what a wait that was notified may destroy is destroyed. The scheduler, the timers and the spin lock are
+// those of tests/model/stubs. (But for selections waits say how they ended: no exception is in flight while the model
+// switches.)
 #include <gtest/gtest.h>
 
 #include <chrono>
