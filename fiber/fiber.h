@@ -53,6 +53,7 @@ namespace weft {
 namespace fiber::detail {
 
 class JoinState;
+struct EndAccess;  // select.h
 
 // Makes `plan` one of a joinable fiber.  The JoinState has two owners at first; DropJoinState is for a refused start.
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);
@@ -152,6 +153,8 @@ class Fiber {
   std::string Name() const;
 
  private:
+  friend struct fiber::detail::EndAccess;
+
   // Why a Fiber is not joinable, for the message that says so.
   enum class Past : std::uint8_t { kNeverStarted, kJoined, kDetached, kMovedFrom };
 

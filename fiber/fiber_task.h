@@ -55,6 +55,8 @@ class FiberScope;
 
 namespace fiber::detail {
 
+struct EndAccess;  // select.h
+
 template <class T>
 class TaskState final : public JoinState {
  public:
@@ -184,6 +186,7 @@ class [[nodiscard]] FiberTask {
 
  private:
   friend class FiberScope;
+  friend struct fiber::detail::EndAccess;
   using State = fiber::detail::TaskState<T>;
 
   State* Checked(const char* function) const {

@@ -58,7 +58,7 @@ JoinState* JoinState::OfFiber(const FiberEntity* fiber) noexcept {
 
 WaitResult JoinState::Await(Deadline deadline, const char* function) {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
-  CheckMayAwait(self, function);
+  CheckMayAwait(function);
   JoinState* const joiner = self != nullptr && deadline.is_none() && !ended.IsSet() ? OfFiber(self) : nullptr;
   if (joiner == nullptr) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
   joiner->join_edge.Set(this, function);
@@ -69,11 +69,12 @@ WaitResult JoinState::Await(Deadline deadline, const char* function) {
 }
 
 void JoinState::AwaitUncancelled(const char* function) noexcept {
-  CheckMayAwait(scheduling_group::CurrentFiber(), function);
+  CheckMayAwait(function);
   WaitAccess::WaitUncancelled(ended);
 }
 
-void JoinState::CheckMayAwait(const FiberEntity* self, const char* function) const {
+void JoinState::CheckMayAwait(const char* function) const {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != id, function, ": ", Describe(), " joins itself");
   if (!ended.IsSet()) scheduling_group::CheckNotForkedChild(function);
 }

@@ -52,6 +52,9 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   // Any thread. nullptr: `fiber` is not, or not yet, or no longer one with this id and a JoinState. JS4.
   static base::RefPtr<JoinState> Find(scheduling_group::FiberEntity* fiber, std::uint64_t wanted_id) noexcept;
 
+  // The caller is about to wait for the fiber, by Await() or otherwise: ends the process if it is that fiber, or in a
+  // forked child.
+  void CheckMayAwait(const char* function) const;
   // Any fiber or thread: waits until the fiber has ended. The result is for CheckInterrupted(). `function` is the
   // caller, for messages; a fiber that would wait for itself ends the process. JS3.
   [[nodiscard]] synchronization::WaitResult Await(Deadline deadline, const char* function);
@@ -77,7 +80,6 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
  private:
   // nullptr: it has none, so that nobody can join it.
   static JoinState* OfFiber(const scheduling_group::FiberEntity* fiber) noexcept;
-  void CheckMayAwait(const scheduling_group::FiberEntity* self, const char* function) const;
   void CheckNoCycle(JoinState* of_caller) noexcept;
   bool WillBeInterrupted() const noexcept;
 

@@ -24,6 +24,7 @@
 namespace weft::io {
 
 class FdSlot;
+struct SelectAccess;  // select_case.h
 
 class Descriptor {
  public:
@@ -64,6 +65,8 @@ class Descriptor {
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {});
 
  private:
+  friend struct SelectAccess;
+
   void Drop() noexcept {
     if (slot_ != nullptr) DropSlot();
   }

@@ -204,13 +204,35 @@ std::error_code FdSlot::Register(Direction direction) {
   return {};
 }
 
+std::error_code FdSlot::AwaitRegistered(Direction direction) noexcept {
+  if (IsServed(direction)) [[likely]]
+    return {};
+  // The kernel reports what is ready at the registration, so nothing that came before is missed.
+  return Register(direction);
+}
+
+bool FdSlot::EnterShared(Direction direction, Waiter* waiter) noexcept {
+  Side& side = sides_[direction];
+  side.queue.lock();
+  const bool waits = (side.word.load(std::memory_order_relaxed) & kReady) == 0;  // The lock orders it.
+  if (waits) side.queue.EnqueueShared(waiter);
+  side.queue.unlock();
+  if (waits) side.streak.store(0, std::memory_order_relaxed);
+  return waits;
+}
+
+void FdSlot::LeaveShared(Direction direction, Waiter* waiter) noexcept {
+  Side& side = sides_[direction];
+  side.queue.lock();
+  side.queue.LeaveUnnotified(waiter);
+  side.queue.unlock();
+}
+
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
+  if (std::error_code error = AwaitRegistered(direction)) [[unlikely]]
+    return error;
   Side& side = sides_[direction];
-  if (!side.registered.load(std::memory_order_relaxed) || !registration_.is_served()) [[unlikely]] {
-    // The kernel reports what is ready at the registration, so nothing that came before is missed.
-    if (std::error_code error = Register(direction)) return error;
-  }
   Waiter waiter;
   side.queue.lock();
   if ((side.word.load(std::memory_order_relaxed) & kReady) != 0) {  // The lock orders it.

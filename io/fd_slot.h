@@ -96,6 +96,14 @@ class FdSlot final : public EventHandler {
   // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
 
+  // A selection, in a fiber (io/select_case.h). Before it enters; errors as those of Wait().
+  [[nodiscard]] std::error_code AwaitRegistered(Direction direction) noexcept;
+  // False: a try may succeed. True: LeaveShared() must follow, unless it was notified.
+  [[nodiscard]] bool EnterShared(Direction direction, synchronization::Waiter* waiter) noexcept;
+  void LeaveShared(Direction direction, synchronization::Waiter* waiter) noexcept;
+  // A fiber. Whether it is told when a try may succeed.
+  bool IsServed(Direction direction) const noexcept { return IsRegistered(direction) && registration_.is_served(); }
+
   bool IsRegistered(Direction direction) const noexcept {
     return sides_[direction].registered.load(std::memory_order_relaxed);
   }

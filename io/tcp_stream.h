@@ -93,6 +93,8 @@ class TcpStream {
   int fd() const { return descriptor_.fd(); }
 
  private:
+  friend struct SelectAccess;
+
   std::error_code ShutdownHow(int how);
   IoResult OfNothing() const;
 

@@ -3,10 +3,11 @@
 //
 // Cancellation through all interleavings: sync/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
 // wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of
-// the two (selection.{h,cc}). A cancellation against a notification, a time-out, another cancellation, the entry and
-// the end of a scope, the start and the end of a child. A wait that is missed is a deadlock; what a wait that was
-// notified may destroy is destroyed. The scheduler, the timers and the spin lock are those of tests/model/stubs. (But
-// for selections waits say how they ended: no exception is in flight while the model switches.)
+// the two (selection.{h,cc}), and overtaken_call.h. A cancellation against a notification, a time-out, another
+// cancellation, the entry and the end of a scope, the start and the end of a child. A wait that is missed is a
+// deadlock; what a wait that was notified may destroy is destroyed. The scheduler, the timers and the spin lock are
+// those of tests/model/stubs. (But for selections waits say how they ended: no exception is in flight while the model
+// switches.)
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "weft/sync/cancel_node.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/overtaken_call.h"
 #include "weft/sync/select.h"
 #include "weft/sync/selection.h"
 #include "weft/sync/wait_access.h"
@@ -401,6 +403,23 @@ TEST(CancelModel, AShieldHoldsAndEnds) {
     world.Thread("canceller", [=] { Cancel(node); });
     world.Thread("notifier", [=] { event->Set(); });
   });
+}
+
+// COS1: a std::stop_callback cancels a scope whose fiber leaves it and goes. (That the callback's object stays until it
+// has returned is the standard library's part: it is not deleted here.)
+TEST(CancelModel, ACallFromOutsideIsOverBeforeItsTargetGoes) {
+  Explore({.name = "cancel: a stop callback", .preemptions = 3, .weak_choices = 2},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* call = new OvertakenCall;
+            auto* node = new CancelNode;
+            world.Fiber("owner", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), node);
+              LeaveScope(CurrentFiber(), node);
+              call->Close();
+              delete node;
+            });
+            world.Thread("stops", [=] { call->Run([=] { Cancel(node); }); });
+          });
 }
 
 // --- Selections ---
