@@ -229,7 +229,7 @@ TEST(FiberSelectDeathTest, ATaskThatSelectsItsOwnEndIsNamed) {
         has_handle.Set();
         task.Wait();
       },
-      "'snake'.* waits for itself");
+      "OnEnd: fiber 'snake'.* joins itself");
 }
 
 TEST(FiberSelectDeathTest, NothingToSelectIsTold) {
