@@ -91,6 +91,7 @@
 #include "weft/interop/grpc_completion.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::interop {
 
@@ -116,11 +117,12 @@ class FiberServerContext {
   void WaitCancelled() { static_cast<void>(WaitCancelled(weft::Deadline::None())); }
   [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) {
     try {
-      return cancelled_.Wait(deadline) || scope_.IsCancelled();
+      return cancelled_.Wait(deadline);
     } catch (const FiberCancelled&) {
       if (!scope_.IsCancelled()) throw;
-      return true;
     }
+    // Our timer was first. gRPC, which counts in milliseconds, follows: the client must not get an answer before that.
+    return synchronization::WaitAccess::WaitUncancelled(cancelled_, deadline);
   }
 
   // When the client stops waiting, on gRPC's clock; time_point::max() if it set no deadline.  Converts to a
