@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/io/io_fixture.h"
+#include "weft/tests/io/work_for_nobody.h"
 
 namespace weft::io {
 namespace {
@@ -251,6 +253,27 @@ TEST_P(CancelOnHangupTest, ConnectionsComeAndGoAndOnlyTheirOwnEndsCount) {
   }
   ended.Wait();
   for (Fiber& fiber : fibers) fiber.Join();
+}
+
+// Work and hang-ups are counted, not timed: a client goes when its request has done a tenth of its slices. A slice is a
+// wait and what a worker does after it, so that a machine that stops for a moment does no slices, either.
+TEST_P(CancelOnHangupTest, LessThanATenthOfTheWorkForNobodyIsLeft) {
+  InFiber([] {
+    HangupLoad load{.clients = 16,
+                    .slice = [] { FiberSleepFor(1ms); },
+                    .patience =
+                        [&load](const ClientRequest& request) {
+                          while (request.slices < load.parts * load.slices / 10) FiberSleepFor(100us);
+                        }};
+    load.cancels = false;
+    const HangupWork without = ServeClientsThatHangUp(load);
+    load.cancels = true;
+    const HangupWork with = ServeClientsThatHangUp(load);
+    RecordProperty("without", static_cast<int>(without.for_nobody));
+    RecordProperty("with", static_cast<int>(with.for_nobody));
+    EXPECT_GT(without.for_nobody, 0u);
+    EXPECT_LT(10 * with.for_nobody, without.for_nobody);
+  });
 }
 
 }  // namespace
