@@ -262,7 +262,7 @@ TEST_P(TcpServerTest, WhenTheDrainTimeIsOverHandlersAreCancelledWithAllThatTheyH
       EXPECT_TRUE(parts.Spawn([&] {
         waiting.CountDown();
         try {
-          FiberEvent().Wait();
+          EXPECT_FALSE(FiberEvent().Wait(5s));  // At most.
         } catch (const FiberCancelled&) {
           ++cancelled;
           throw;
