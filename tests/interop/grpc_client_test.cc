@@ -218,7 +218,7 @@ TEST_P(GrpcClientTest, ACallIsACancellationPointAndItsServerIsTold) {
   FiberEvent left;
   service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
     entered.Set();
-    call.WaitCancelled();
+    EXPECT_TRUE(call.WaitCancelled(5s));
     left.Set();
     return grpc::Status::CANCELLED;
   };

@@ -156,11 +156,11 @@ TEST_P(GrpcServerTest, ACancelledCallEndsItsHandlerAndTheFibersOfItsScopes) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(parts.Spawn([&] {
         begun.CountDown();
-        ends([] { FiberEvent().Wait(); });
+        ends([] { EXPECT_FALSE(FiberEvent().Wait(5s)); });
       }));
     }
     begun.CountDown();
-    ends([] { FiberSleepFor(1h); });
+    ends([] { FiberSleepFor(5s); });
     return grpc::Status::OK;
   };
   InFiber([&] {
