@@ -18,6 +18,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/supervisor.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/cancel_on_hangup.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"

@@ -24,6 +24,7 @@
 namespace weft::io {
 
 class FdSlot;
+class HangupWatch;
 struct SelectAccess;  // select_case.h
 
 class Descriptor {
@@ -60,6 +61,13 @@ class Descriptor {
   // Makes `call(fd)`, a system call that does not block, once.
   template <class Call>
   std::error_code Once(Call&& call) const;
+
+  // For cancel_on_hangup.h. A fiber. The slot that tells `watch` of hang-ups until StopWatching(); nullptr: *error says
+  // why none does. The descriptor may be moved and closed meanwhile.
+  FdSlot* StartWatching(HangupWatch* watch, std::error_code* error);
+  static void StopWatching(FdSlot* slot) noexcept;
+  // Before shutdown(2) for reading.
+  void NoteReadIsShut() noexcept;
 
   // Waits until reading may be worth a try.
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {});

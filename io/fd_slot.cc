@@ -83,6 +83,11 @@ FdSlot* FdSlot::Take(int fd) {
     side.queue.unlock();
     side.registered.store(false, std::memory_order_relaxed);
   }
+  {
+    std::lock_guard guard(slot->register_mutex_);  // As above.
+    slot->may_have_hung_up_ = false;
+  }
+  slot->read_is_shut_.store(false, std::memory_order_relaxed);
   slot->uses_.store(0, std::memory_order_relaxed);  // What publishes the slot publishes this too.
   return slot;
 }
@@ -159,8 +164,32 @@ void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexce
 void FdSlot::OnEvents(std::uint32_t events, WaitList* claimed) noexcept {
   const std::uint32_t broken = events & (EPOLLERR | EPOLLHUP);
   const std::uint32_t special = (events & (EPOLLRDHUP | EPOLLPRI)) != 0 || broken != 0 ? kShortProvesNothing : 0;
+  if ((events & EPOLLRDHUP) != 0 || broken != 0) NoteHangup();
   if ((events & EPOLLIN) != 0 || special != 0) SetReady(&sides_[kRead], special, claimed);
   if ((events & EPOLLOUT) != 0 || broken != 0) SetReady(&sides_[kWrite], 0, claimed);
+}
+
+void FdSlot::NoteHangup() noexcept {
+  std::lock_guard guard(register_mutex_);
+  may_have_hung_up_ = true;
+  if (watch_ != nullptr) watch_->MayHaveHungUp(fd_, read_is_shut_.load(std::memory_order_relaxed));
+}
+
+std::error_code FdSlot::Watch(HangupWatch* watch) noexcept {
+  // relaxed: Register() looks again, under the lock.
+  if (!sides_[kRead].registered.load(std::memory_order_relaxed) || !registration_.is_served()) {
+    if (const std::error_code error = Register(kRead)) return error;
+  }
+  std::lock_guard guard(register_mutex_);
+  WEFT_CHECK(watch_ == nullptr, "io: a second watch for hang-ups on a connection that has one");
+  watch_ = watch;
+  if (may_have_hung_up_) watch_->MayHaveHungUp(fd_, read_is_shut_.load(std::memory_order_relaxed));
+  return {};
+}
+
+void FdSlot::Unwatch() noexcept {
+  std::lock_guard guard(register_mutex_);
+  watch_ = nullptr;
 }
 
 void FdSlot::ClearReadiness(Direction direction, Ticket ticket) noexcept {
