@@ -24,9 +24,9 @@
 //   CL2  A canceller takes the bit when it has seen owner_holds false, after its fence. So the owner's plain stores to
 //        the word, while it holds the lock without the bit, are before anything of the canceller's.
 //
-// Cost: two stores and a load for the owner (5 ns less than a read-modify-write); a HeavyCancelFence more for each
+// Cost: plain stores and loads for the owner (5 ns less than a read-modify-write); a HeavyCancelFence more for each
 // cancellation. Where the kernel has no membarrier() the owner pays a fence.
-// Checked in tests/model/cancel_model.cc.
+// Checked in tests/model/cancel_lock_model.cc and cancel_model.cc.
 // Source: asymmetric Dekker synchronization (D. Dice, H. Huang, M. Yang, 2001), as in biased locks.
 #ifndef WEFT_SCHEDULING_GROUP_CANCEL_LOCK_H_
 #define WEFT_SCHEDULING_GROUP_CANCEL_LOCK_H_
@@ -55,7 +55,9 @@ inline void LockAsOwner(CancelWord* word) noexcept WEFT_ACQUIRE(word) WEFT_NO_TH
   LightCancelFence();  // CL1. Pairs with that of CancellerSection.
   // acquire: what the last canceller did. Pairs with the release in ~CancellerSection().
   if (WEFT_LIKELY(Cancellers().load(std::memory_order_acquire) == 0)) return;
-  word->owner_holds_.store(false, std::memory_order_relaxed);  // It has done nothing meanwhile.
+  // release: what it did when it held the lock before, for a canceller that reads this store instead of the one with
+  // which it let go. Pairs with the acquire in CancelWord::lock().
+  word->owner_holds_.store(false, std::memory_order_release);
   word->lock();
 }
 

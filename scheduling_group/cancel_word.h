@@ -13,8 +13,8 @@
 // the bits. The fiber itself reads them without the lock: it alone enters and leaves scopes, so kScoped is stable for
 // it; kPending is ordered by the fences of sync/cancel_node.h.
 //
-// How the fiber itself takes the lock without a read-modify-write: cancel_lock.h. lock() is for everybody else, inside
-// of a CancellerSection.
+// How the fiber itself takes the lock without a read-modify-write: LockAsOwner() in cancel_lock.h. lock() is for
+// everybody else, inside of a CancellerSection (and for LockAsOwner() while there is one).
 //
 // Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
 // code under the lock. Any thread; the fiber of a word may be dead, or another one by now: entities are never unmapped.

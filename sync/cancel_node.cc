@@ -155,7 +155,8 @@ class CancelWalk {
       fiber->cancel_word.Add(CancelWord::kPending);
       return;
     }
-    if (!fiber->cancel_word.pending()) return;  // Its spawner is about to set it, and to start it.
+    // It belongs to another cancellation that has not walked yet, or its spawner is about to set it and to start it.
+    if (!fiber->cancel_word.pending()) return;
     const TakenWait taken = TakenWait::Of(fiber);
     if (!taken) return;
     if (taken.published()) {
@@ -194,12 +195,6 @@ void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
   WEFT_CHECK(fiber->innermost_scope == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_scope = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
-}
-
-void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  LockAsOwner(&fiber->cancel_word);
-  node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
   UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
 }
 
@@ -243,7 +238,7 @@ void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANAL
 
 namespace {
 
-// CN6. Held for both walks and the fence: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
+// CN6. Held for both walks and their fences: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
 // for it, too (ScopeTimer::RunAll).
 #ifdef WEFT_MODEL_CHECK
 base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
@@ -282,6 +277,16 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
   Deliver([=](Walk how) {
     for (std::size_t i = 0; i < count; ++i) CancelWalk(nodes[i], how).Run();
   });
+}
+
+void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  LockAsOwner(&fiber->cancel_word);
+  node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
+  if (!covers || !IsCancelled(node) || fiber->innermost_scope == node) return;
+  // What is inside of the owner's further scopes is below the node from now on, and no walk has come there.
+  base::SpinLockGuard guard(OneAtATime());
+  Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
 }
 
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {

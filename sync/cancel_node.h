@@ -131,7 +131,7 @@ void InheritCancellation(FiberEntity* fiber) noexcept;
 // Any fiber and any thread, also a timer's; waits for other cancellations, but does not switch. The node stays
 // meanwhile. False: it was cancelled before.
 bool Cancel(CancelNode* node, CancelReason reason = CancelReason::kCancelled) noexcept;
-// Several, with one fence.
+// Several, with the fences of one.
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept;
 // A node that goes away under `lock`, and is null from then on.
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;

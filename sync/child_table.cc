@@ -169,6 +169,7 @@ void ChildTable::EndWait() noexcept {
 }
 
 std::size_t ChildTable::live() const noexcept {
+  base::SpinLockGuard guard(lock);
   const std::uint64_t ends = ends_.load(std::memory_order_relaxed);
   if ((ends & kWaitedFor) != 0) return CountOf(ends);
   const std::size_t ended = looked_at_.load(std::memory_order_relaxed) + CountOf(ends);

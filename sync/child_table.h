@@ -32,6 +32,8 @@
 //   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does not
 //        spawn while it waits.
 //
+// Checked in tests/model/child_table_model.cc.
+//
 // Take(): one spawner at a time, which holds the lock. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the
 // spawner. Free(): the child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk, holding
 // the lock.
@@ -83,17 +85,18 @@ class ChildTable {
   [[nodiscard]] bool BeginWait() noexcept WEFT_EXCLUDES(lock);
   void EndWait() noexcept WEFT_EXCLUDES(lock);
 
-  // Snapshots: how often a slot was taken; children that have not ended.
+  // How often a slot was taken: a snapshot.
   std::size_t taken() const noexcept {
     return taken_.load(std::memory_order_relaxed) + owner_taken_.load(std::memory_order_relaxed);
   }
-  std::size_t live() const noexcept;
+  // Children that have not ended. Any thread. Takes the lock: a spawner moves counts from one place to another.
+  std::size_t live() const noexcept WEFT_EXCLUDES(lock);
 
   // CancelWalk: the next child; nullptr: that was the last one. Rewind() before the first.
   void Rewind() noexcept WEFT_REQUIRES(lock) { at_ = 0; }
   scheduling_group::FiberEntity* Next() noexcept WEFT_REQUIRES(lock);
 
-  base::SpinLock lock;
+  mutable base::SpinLock lock;
 
  private:
   // Four slots in the table itself, since most scopes have few children; then 28, 32, and twice as many each time.

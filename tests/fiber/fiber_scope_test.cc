@@ -420,6 +420,21 @@ TEST_P(FiberScopeTest, AScopeDoesNotCancelOneThatIsMadeBesideIt) {
   });
 }
 
+// What the body of Run() waits for may have been made before it.
+TEST_P(FiberScopeTest, ACancelledScopeCancelsWhatItBeginsToCover) {
+  InFiber([] {
+    FiberScope outer;
+    FiberScope inner;
+    ASSERT_TRUE(inner.Spawn([] { FiberSleepFor(1h); }));
+    outer.Cancel();
+    EXPECT_FALSE(outer.Run([&] {
+      inner.Wait();
+      ADD_FAILURE() << "it is cancelled";
+    }));
+    EXPECT_EQ(inner.Cancelled(), 1U);
+  });
+}
+
 TEST_P(FiberScopeTest, WhatIsMadeInTheBodyOfRunIsInTheScope) {
   InFiber([] {
     FiberScope outer;

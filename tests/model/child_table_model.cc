@@ -83,5 +83,15 @@ TEST(ChildTableModel, SlotsComeBackWhileOthersAreTaken) {
   });
 }
 
+// Of ~FiberScope, which cancels what lives.
+TEST(ChildTableModel, AChildThatLivesIsSeenWhileItSpawns) {
+  Explore("child_table: live", [](model::Scenario& scenario, World* world) {
+    world->slots[0] = world->table->Take(world, &OnExit);
+    static_cast<void>(world->table->Free(world->table->Take(world, &OnExit)));
+    scenario.Thread("owner", [=] { MODEL_CHECK(world->table->live() != 0, "child 0 lives"); });
+    scenario.Thread("child 0", [=] { world->slots[1] = world->table->Take(world, &OnExit); });
+  });
+}
+
 }  // namespace
 }  // namespace weft::synchronization
