@@ -123,8 +123,7 @@ class FirstToEnd {
 
   template <class F>
   void Run(ChildGroup& group, std::size_t index, F&& f) {
-    // relaxed: who acts on it only does less.
-    if (group.Failed() || taken_.load(std::memory_order_relaxed) >= places_.size()) return;
+    if (group.IsOver()) return;
     Ended ended{index, std::nullopt};
     try {
       CallInto(ended.result, std::forward<F>(f));
@@ -174,7 +173,7 @@ auto CollectAll(Range&& callables) {
   std::vector<std::optional<detail::KeptOf<R>>> results(elements.size());
   detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t i) {
-    if (!running->Failed()) detail::CallInto(results[i], elements[i]);
+    if (!running->IsOver()) detail::CallInto(results[i], elements[i]);
   };
   detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
@@ -194,7 +193,7 @@ requires(std::invocable<Fs&>&&...) std::tuple<detail::KeptOf<std::invoke_result_
   std::tuple<std::optional<detail::KeptOf<std::invoke_result_t<Fs&>>>...> results;
   detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t index) {
-    if (running->Failed()) return;
+    if (running->IsOver()) return;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((index == I ? detail::CallInto(std::get<I>(results), functions) : void()), ...);
     }
@@ -254,7 +253,7 @@ requires(detail::ForwardRange<Range>&& std::invocable<
   base::Atomic<std::size_t> next{0};
   detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t) {
-    while (!running->Failed()) {
+    while (!running->IsOver()) {
       // relaxed: each index is had once; the elements are older than the fibers.
       const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
       if (i >= elements.size()) return;

@@ -12,10 +12,7 @@
 
 #include "weft/base/check.h"
 #include "weft/fiber/join_state.h"
-#include "weft/scheduling_group/forked_child.h"
-#include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait_access.h"
 
 namespace weft {
 
@@ -105,11 +102,7 @@ bool Fiber::Join(Deadline deadline) {
   CheckJoinable("Fiber::Join");
   WEFT_CHECK(alone, "Fiber::Join: ", Describe(*state_),
              " is being joined already: another fiber or thread is in Join() of the same Fiber");
-  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
-  WEFT_CHECK(self == nullptr || self->id() != state_->id, "Fiber::Join: ", Describe(*state_), " joins itself");
-  if (!state_->ended.IsSet()) scheduling_group::CheckNotForkedChild("Fiber::Join");
-  const synchronization::WaitResult result =
-      synchronization::WaitAccess::Wait(state_->ended, deadline, synchronization::Interruptible::kYes);
+  const synchronization::WaitResult result = state_->Await(deadline, "Fiber::Join");
   if (result != synchronization::WaitResult::kNotified) {
     being_joined_.store(false, std::memory_order_release);
     synchronization::CheckInterrupted(result);
@@ -124,11 +117,13 @@ bool Fiber::Join(Deadline deadline) {
 
 bool Fiber::Cancel() noexcept {
   CheckJoinable("Fiber::Cancel");
+  CheckNotBeingJoined("Fiber::Cancel", being_joined_, state_);
   return synchronization::Cancel(&state_->scope);
 }
 
 void Fiber::Interrupt(std::exception_ptr exception) noexcept {
   CheckJoinable("Fiber::Interrupt");
+  CheckNotBeingJoined("Fiber::Interrupt", being_joined_, state_);
   WEFT_CHECK(exception != nullptr, "Fiber::Interrupt: no exception");
   synchronization::Inject(&state_->scope, std::move(exception));
 }

@@ -53,6 +53,7 @@ namespace weft {
 namespace fiber::detail {
 
 class JoinState;
+struct EndAccess;  // select.h
 
 // Makes `plan` one of a joinable fiber.  The JoinState has two owners at first; DropJoinState is for a refused start.
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);
@@ -124,7 +125,8 @@ class Fiber {
 
   // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.
   // Fibers and plain threads; blocks only the calling fiber. One join of a Fiber at a time: a second one ends the
-  // process, as does that of a fiber by itself.
+  // process, as does that of a fiber by itself, and one that closes a cycle of joins without a deadline, with the names
+  // of all its fibers.
   void Join();
 
   // False: the deadline has passed, and the Fiber is still joinable.
@@ -134,8 +136,8 @@ class Fiber {
 
   // Cancels all that the fiber does (sync/cancel_scope.h): its waits throw FiberCancelled, which ends it unless it
   // catches that. Also before it has begun: its first wait throws then. Any fiber and any thread; does not wait for its
-  // end. Not when another fiber or thread joins this Fiber, for the handle is gone then. False: it was cancelled
-  // before.
+  // end. Not while another fiber or thread joins this Fiber, whose handle goes with the join: that ends the process;
+  // FindFiber(id) has one that stays. False: it was cancelled before.
   bool Cancel() noexcept;
 
   // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that
@@ -151,6 +153,8 @@ class Fiber {
   std::string Name() const;
 
  private:
+  friend struct fiber::detail::EndAccess;
+
   // Why a Fiber is not joinable, for the message that says so.
   enum class Past : std::uint8_t { kNeverStarted, kJoined, kDetached, kMovedFrom };
 

@@ -17,11 +17,11 @@
 // ended. The fiber that made it is not cancelled by a failure of a child, unless it is in Run().
 //
 // Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait,
-// where there is a limit, and are cancellation points then (a child that waits there keeps its own unit, so a limit
-// wants to be larger than the number of children that spawn). Wait(), Run(), the destructor: the fiber or thread that
-// made it. Cancel() and the counts: anybody, while it exists. Scopes are left in the reverse order in which they were
-// made: they are local variables. One that shall live elsewhere (in an object, say) is made with `nested = false`: it
-// is in no other scope, and any thread may destroy it.
+// where there is a limit, and are cancellation points then. A child that waits there keeps its own unit, so the limit
+// is to be larger than the number of children that spawn; if all units belong to children that wait there, the process
+// ends. Wait(), Run(), the destructor: the fiber or thread that made it. Cancel() and the counts: anybody, while it
+// exists. Scopes are left in the reverse order in which they were made: they are local variables. One that shall live
+// elsewhere (in an object, say) is made with `nested = false`: it is in no other scope, and any thread may destroy it.
 // Memory ordering: what a child did is visible after Wait().
 #ifndef WEFT_FIBER_FIBER_SCOPE_H_
 #define WEFT_FIBER_FIBER_SCOPE_H_

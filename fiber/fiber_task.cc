@@ -6,10 +6,7 @@
 #include "weft/base/check.h"
 #include "weft/base/str_cat.h"
 #include "weft/fiber/scope_core.h"
-#include "weft/scheduling_group/forked_child.h"
-#include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait_access.h"
 
 namespace weft {
 
@@ -45,26 +42,12 @@ void RunTask(JoinState* state, void (*procedure)(void*), void* argument) {
   LeaveScopesOfCaller();
 }
 
-namespace {
-
-void CheckMayAwait(const JoinState& state) {
-  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
-  WEFT_CHECK(self == nullptr || self->id() != state.id, "FiberTask: ", state.Describe(),
-             " waits for itself (its last handle may not be among its own captures)");
-  if (!state.ended.IsSet()) scheduling_group::CheckNotForkedChild("FiberTask::Wait");
+bool AwaitTask(JoinState* state, Deadline deadline, const char* function) {
+  synchronization::BeginCancellationPoint();
+  return synchronization::CheckInterrupted(state->Await(deadline, function)) == synchronization::WaitResult::kNotified;
 }
 
-}  // namespace
-
-bool AwaitTask(JoinState* state, Deadline deadline) {
-  CheckMayAwait(*state);
-  return state->ended.Wait(deadline);
-}
-
-void AwaitTaskUncancelled(JoinState* state) noexcept {
-  CheckMayAwait(*state);
-  synchronization::WaitAccess::WaitUncancelled(state->ended);
-}
+void AwaitTaskUncancelled(JoinState* state) noexcept { state->AwaitUncancelled("FiberTask::~FiberTask"); }
 
 void ThrowTaskRefused(const std::string& name) {
   throw TaskRefused(name.empty() ? base::kUnnamedFiber : base::StrCat("'", name, "'"));

@@ -12,6 +12,8 @@
 // Who may call: any fiber and any thread. Get() and Wait() may switch (a thread: block) and are cancellation points:
 // the task goes on then, and can be waited for again. Several may Wait() and Cancel(); Get(), which ends the handle,
 // beside none of them.
+// Misuse: tasks and fibers that wait for each other's end in a cycle, without a deadline, end the process; the message
+// names all of them. (Not found: a cycle through the end of a FiberScope, or through a future.)
 // Memory ordering: what the task did is visible after Get() or Wait().
 #ifndef WEFT_FIBER_FIBER_TASK_H_
 #define WEFT_FIBER_FIBER_TASK_H_
@@ -53,6 +55,8 @@ class FiberScope;
 
 namespace fiber::detail {
 
+struct EndAccess;  // select.h
+
 template <class T>
 class TaskState final : public JoinState {
  public:
@@ -87,8 +91,8 @@ void SetResult(TaskState<T>* state, F& f) {
 
 // In the task's fiber: calls it, and notes how it ended.
 void RunTask(JoinState* state, void (*procedure)(void*), void* argument);
-// Waits until the task has ended. False: the deadline has passed.
-bool AwaitTask(JoinState* state, Deadline deadline);
+// Waits until the task has ended. False: the deadline has passed. `function`: the caller.
+bool AwaitTask(JoinState* state, Deadline deadline, const char* function);
 void AwaitTaskUncancelled(JoinState* state) noexcept;
 [[noreturn]] void ThrowTaskRefused(const std::string& name);
 // Throws if the task ended by an exception, or was cancelled.
@@ -145,13 +149,15 @@ class [[nodiscard]] FiberTask {
   bool IsReady() const noexcept { return Checked("IsReady")->ended.IsSet(); }
 
   // Waits for the task's end.
-  void Wait() const { static_cast<void>(fiber::detail::AwaitTask(Checked("Wait"), Deadline::None())); }
+  void Wait() const { static_cast<void>(Wait(Deadline::None())); }
   // False: the deadline has passed.
-  [[nodiscard]] bool Wait(Deadline deadline) const { return fiber::detail::AwaitTask(Checked("Wait"), deadline); }
+  [[nodiscard]] bool Wait(Deadline deadline) const {
+    return fiber::detail::AwaitTask(Checked("Wait"), deadline, "FiberTask::Wait");
+  }
 
   // Waits, and takes the result: the task is Valid() no more. Throws the task's exception, or TaskCancelled.
   T Get() {
-    Wait();
+    static_cast<void>(fiber::detail::AwaitTask(Checked("Get"), Deadline::None(), "FiberTask::Get"));
     const base::RefPtr<State> state = std::move(state_);
     const struct Taken {
       ~Taken() { state->LetGo(); }
@@ -180,6 +186,7 @@ class [[nodiscard]] FiberTask {
 
  private:
   friend class FiberScope;
+  friend struct fiber::detail::EndAccess;
   using State = fiber::detail::TaskState<T>;
 
   State* Checked(const char* function) const {

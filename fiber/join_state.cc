@@ -3,14 +3,22 @@
 
 #include "weft/fiber/join_state.h"
 
+#include <exception>
 #include <utility>
+#include <vector>
 
+#include "weft/base/check.h"
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
+#include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::fiber::detail {
 
 using scheduling_group::FiberEntity;
+using synchronization::WaitAccess;
+using synchronization::WaitResult;
 
 JoinState::JoinState(std::string fiber_name) : name(std::move(fiber_name)) { on_exit = &OnExit; }
 
@@ -25,6 +33,79 @@ void JoinState::Join(StartPlan* plan) {
 }
 
 std::string JoinState::Describe() const { return scheduling_group::DescribeFiber(name, id); }
+
+base::RefPtr<JoinState> JoinState::Find(FiberEntity* fiber,
+                                        std::uint64_t wanted_id) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  base::RefPtr<JoinState> found;
+  const scheduling_group::CancellerSection section;
+  fiber->cancel_word.lock();
+  // A fiber outside of scopes may be one that is being made, whose owner is not to be read.
+  if (fiber->id() == wanted_id && fiber->innermost_scope != nullptr) {
+    JoinState* const state = OfFiber(fiber);
+    // acquire: its id. Pairs with the release in OnMade(). Before that it cannot be cancelled yet.
+    if (state != nullptr && state->scope.owner.load(std::memory_order_acquire) == fiber) {
+      found = base::RefPtr<JoinState>(state);
+    }
+  }
+  fiber->cancel_word.unlock();
+  return found;
+}
+
+JoinState* JoinState::OfFiber(const FiberEntity* fiber) noexcept {
+  scheduling_group::FiberOwner* const owner = fiber->owner();
+  return owner != nullptr && owner->on_exit == &OnExit ? static_cast<JoinState*>(owner) : nullptr;
+}
+
+WaitResult JoinState::Await(Deadline deadline, const char* function) {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  CheckMayAwait(function);
+  JoinState* const joiner = self != nullptr && deadline.is_none() && !ended.IsSet() ? OfFiber(self) : nullptr;
+  if (joiner == nullptr) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
+  joiner->join_edge.Set(this, function);
+  CheckNoCycle(joiner);
+  const WaitResult result = WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
+  joiner->join_edge.Clear();
+  return result;
+}
+
+void JoinState::AwaitUncancelled(const char* function) noexcept {
+  CheckMayAwait(function);
+  WaitAccess::WaitUncancelled(ended);
+}
+
+void JoinState::CheckMayAwait(const char* function) const {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  WEFT_CHECK(self == nullptr || self->id() != id, function, ": ", Describe(), " joins itself");
+  if (!ended.IsSet()) scheduling_group::CheckNotForkedChild(function);
+}
+
+// noexcept: it needs memory only where the process is to end.
+void JoinState::CheckNoCycle(JoinState* of_caller) noexcept {
+  const std::size_t length = LengthOfCycle(of_caller, this);
+  if (length == 0) return;
+  const std::vector<base::RefPtr<JoinState>> members = MembersOfCycle(of_caller, length);
+  if (members.empty()) return;
+  std::string text;
+  for (const base::RefPtr<JoinState>& member : members) {
+    if (member->WillBeInterrupted()) return;
+    text += base::StrCat(member->Describe(), member.get() == of_caller ? " is in " : ", which is in ",
+                         member->join_edge.function(), "() of ");
+  }
+  WEFT_FATAL(of_caller->join_edge.function(), ": fibers join each other in a cycle, so that none can end: ", text,
+             of_caller->Describe());
+}
+
+// Whether the join that the fiber is in ends before what it waits for: it is cancelled, or has a deadline.
+bool JoinState::WillBeInterrupted() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  // acquire: the fiber. Pairs with the release in OnMade().
+  FiberEntity* const fiber = scope.owner.load(std::memory_order_acquire);
+  const scheduling_group::CancellerSection section;
+  fiber->cancel_word.lock();
+  const bool will_be = fiber->id() != id || fiber->innermost_scope == nullptr || fiber->cancel_word.pending() ||
+                       !synchronization::EarliestDeadline(fiber).is_none();
+  fiber->cancel_word.unlock();
+  return will_be;
+}
 
 void JoinState::OnExit(scheduling_group::FiberOwner* self) {
   auto* const state = static_cast<JoinState*>(self);

@@ -12,6 +12,13 @@
 //   JS1  What the fiber writes of its outcome it writes before `ended` is set; the handle reads it after that.
 //   JS2  A result that nobody has taken is destroyed by the fiber at its end or by the handle, whoever comes second
 //        (TaskState::LetGo), so never by a worker between two fibers.
+//   JS3  Joins in a cycle end the process: Await() without a deadline has set the joiner's edge (join_edge.h) before it
+//        waits, and clears it before it reports a cancellation. The cycle counts if none of its fibers is cancelled or
+//        has a deadline, so that nothing but a later cancellation can end it.
+//   JS4  Find(): under the lock of the fiber's cancel word, a fiber that has the wanted id and is in a scope is that
+//        fiber, and has not given up its reference to its JoinState. It enters its first scope after it has its id, and
+//        leaves the last one before it gives up the reference, both under that lock (FiberEntity::SetOptions,
+//        LeaveAllScopes).
 #ifndef WEFT_FIBER_JOIN_STATE_H_
 #define WEFT_FIBER_JOIN_STATE_H_
 
@@ -20,7 +27,9 @@
 #include <string>
 
 #include "weft/base/atomic.h"
+#include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/fiber/join_edge.h"
 #include "weft/fiber/start_fiber.h"
 #include "weft/sync/cancel_node.h"
 #include "weft/sync/fiber_event.h"
@@ -34,8 +43,23 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
 
   // `plan` becomes one of a fiber that has a reference to this.
   void Join(StartPlan* plan);
-  // It was not started: gives that reference back.
-  void NotStarted() noexcept { Release(); }
+  // It was not started: gives that reference back. Whoever has found it by an id that nobody could know waits no more.
+  void NotStarted() noexcept {
+    ended.Set();
+    Release();
+  }
+
+  // Any thread. nullptr: `fiber` is not, or not yet, or no longer one with this id and a JoinState. JS4.
+  static base::RefPtr<JoinState> Find(scheduling_group::FiberEntity* fiber, std::uint64_t wanted_id) noexcept;
+
+  // The caller is about to wait for the fiber, by Await() or otherwise: ends the process if it is that fiber, or in a
+  // forked child.
+  void CheckMayAwait(const char* function) const;
+  // Any fiber or thread: waits until the fiber has ended. The result is for CheckInterrupted(). `function` is the
+  // caller, for messages; a fiber that would wait for itself ends the process. JS3.
+  [[nodiscard]] synchronization::WaitResult Await(Deadline deadline, const char* function);
+  // The same, not cancelled. Such waits are in no cycle: the fiber waited for has been cancelled before.
+  void AwaitUncancelled(const char* function) noexcept;
 
   // In messages.
   std::string Describe() const;
@@ -44,6 +68,7 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   // 0 until the fiber has been made. Written by the spawner before the fiber may run, read by both owners.
   std::uint64_t id = 0;
   FiberEvent ended;
+  JoinEdge<JoinState> join_edge;      // whom the fiber joins
   synchronization::CancelNode scope;  // the fiber's outermost one
   // Of a child of a FiberScope: told when all else is over.
   synchronization::ChildTable::Slot* slot = nullptr;
@@ -53,6 +78,11 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   base::Atomic<bool> let_go{false};  // JS2
 
  private:
+  // nullptr: it has none, so that nobody can join it.
+  static JoinState* OfFiber(const scheduling_group::FiberEntity* fiber) noexcept;
+  void CheckNoCycle(JoinState* of_caller) noexcept;
+  bool WillBeInterrupted() const noexcept;
+
   static void OnExit(scheduling_group::FiberOwner* self);
   static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
 };

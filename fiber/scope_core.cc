@@ -21,7 +21,7 @@ using scheduling_group::FiberOwner;
 using synchronization::ChildTable;
 
 ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
-    : policy_(policy), limited_(limit != 0), units_(static_cast<std::ptrdiff_t>(limit)) {
+    : policy_(policy), limit_(limit), units_(static_cast<std::ptrdiff_t>(limit)) {
   node_.children = &children_;
   node_.timer = &timer_;
   node_.covers_owner.store(false, std::memory_order_relaxed);  // Nobody is inside yet.
@@ -30,8 +30,7 @@ ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
 }
 
 ScopeCore::~ScopeCore() {
-  WEFT_CHECK(live_.load(std::memory_order_relaxed) == 1,
-             "FiberScope: a fiber was spawned while the scope was destroyed");
+  WEFT_CHECK(children_.live() == 0, "FiberScope: a fiber was spawned while the scope was destroyed");
   timer_.Disarm();
   if (owner_ == nullptr) return;
   WEFT_CHECK(scheduling_group::CurrentFiber() == owner_, "FiberScope: destroyed by another fiber than it was made by");
@@ -39,14 +38,37 @@ ScopeCore::~ScopeCore() {
 }
 
 ScopeCore::Slot* ScopeCore::BeginSpawn() {
-  if (limited_) units_.Acquire();
-  Slot* const slot = children_.Take(this, &OnChildExit);
-  if (slot == nullptr) {
-    if (limited_) units_.Release();
-    return nullptr;
-  }
-  live_.fetch_add(1, std::memory_order_relaxed);  // FO2: it is not 0. The start carries it to the child.
+  if (limit_ != 0) AcquireUnit();
+  const bool by_owner = owner_ != nullptr && scheduling_group::CurrentFiber() == owner_;
+  Slot* const slot = by_owner ? children_.TakeByOwner(this, &OnChildExit) : children_.Take(this, &OnChildExit);
+  if (slot == nullptr && limit_ != 0) units_.Release();
   return slot;
+}
+
+void ScopeCore::AcquireUnit() {
+  const FiberEntity* const self = scheduling_group::CurrentFiber();
+  if (self == nullptr || !IsChild(self) || self->cancel_word.pending()) return units_.Acquire();
+  synchronization::BeginCancellationPoint();
+  if (units_.TryAcquire()) return;
+  struct Counted {
+    ~Counted() { count.fetch_sub(1, std::memory_order_relaxed); }
+    base::Atomic<std::size_t>& count;
+  } counted{children_that_wait_};
+  // relaxed: it carries nothing; FO5 is about the order of the counter alone.
+  WEFT_CHECK(
+      children_that_wait_.fetch_add(1, std::memory_order_relaxed) + 1 < limit_,
+      "FiberScope: all children that may run at a time (", limit_,
+      ") wait in Spawn() of their own scope, and so for their own end: the limit is to be larger than the number "
+      "of children that spawn");
+  units_.Acquire();
+}
+
+// Whether the fiber itself was spawned into this scope.
+bool ScopeCore::IsChild(const FiberEntity* fiber) const noexcept {
+  const auto* scope = fiber->innermost_scope;
+  // relaxed: the fiber is the caller, whose chain nobody else changes.
+  while (scope != nullptr && scope->owner.load(std::memory_order_relaxed) == fiber) scope = scope->parent;
+  return scope == &node_;
 }
 
 void ScopeCore::NotStarted(Slot* slot) noexcept {
@@ -102,10 +124,8 @@ void ScopeCore::OnChildExit(FiberOwner* slot) {
 }
 
 void ScopeCore::EndChild(Slot* slot) noexcept {
-  children_.Free(slot);
-  if (limited_) units_.Release();
-  // release: what the child did. acquire: the last one hands on what all others did. Pairs with that in Await().
-  if (live_.fetch_sub(1, std::memory_order_acq_rel) == 1) all_ended_.Set();  // FO2
+  if (limit_ != 0) units_.Release();
+  if (children_.Free(slot)) all_ended_.Set();  // FO2
 }
 
 void ScopeCore::SetDeadline(Deadline deadline) noexcept {
@@ -129,14 +149,10 @@ void ScopeCore::CheckMayAwait() const noexcept {
 
 void ScopeCore::Await() noexcept {
   CheckMayAwait();
-  awaiting_.store(true, std::memory_order_relaxed);  // For live().
-  // acquire: what the children did. Pairs with EndChild().
-  if (live_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
-    synchronization::WaitAccess::WaitUncancelled(all_ended_);
-    all_ended_.Reset();
-  }
-  live_.store(1, std::memory_order_relaxed);  // Nobody else is there.
-  awaiting_.store(false, std::memory_order_relaxed);
+  if (!children_.BeginWait()) return;
+  synchronization::WaitAccess::WaitUncancelled(all_ended_);
+  all_ended_.Reset();
+  children_.EndWait();
 }
 
 void ScopeCore::ThrowFailure() {

@@ -9,18 +9,19 @@
 //   -----                                   -------
 //   a unit of the limit, if there is one    runs; RunChild() notes how it ended
 //   a slot of the ChildTable                its stack is given back
-//   ++live                                  OnChildExit(): slot and unit given back, --live
-//   the fiber is made, fills its slot       the last one sets `all_ended_`
-//   and inherits the cancellation
+//   the fiber is made, fills its slot       OnChildExit(): unit and slot given back
+//   and inherits the cancellation           the last one that is waited for sets `all_ended_`
 //   it is started
 //
 // Invariants
-//   FO1  Nothing outlives the scope: `live_` counts each child from before its start until its worker's last touch of
-//        the scope, and the destructor waits for it.
-//   FO2  `live_` is one more while the owner is not in Await(), so that it is not 0 between two children. The thread
-//        that brings it to 0 touches the scope no more after FiberEvent::Set().
+//   FO1  Nothing outlives the scope: the ChildTable counts each child from before its start until its worker's last
+//        touch of the scope, and the destructor waits for it.
+//   FO2  A child's last touch of the scope is ChildTable::Free(); of the last one, while the owner waits,
+//        FiberEvent::Set().
 //   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
 //   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
+//   FO5  If all units belong to children that wait for one, none comes back. A child is counted while it waits; one
+//        that has got its unit, and still counts, has two. So the count is the limit only if nobody else has a unit.
 #ifndef WEFT_FIBER_SCOPE_CORE_H_
 #define WEFT_FIBER_SCOPE_CORE_H_
 
@@ -86,9 +87,7 @@ class ScopeCore {
   std::vector<std::exception_ptr> TakeExceptions();
 
   // Snapshots; exact after Await(). relaxed: Await() orders them.
-  std::size_t live() const noexcept {
-    return Less(live_.load(std::memory_order_relaxed), awaiting_.load(std::memory_order_relaxed) ? 0 : 1);
-  }
+  std::size_t live() const noexcept { return children_.live(); }
   std::size_t succeeded() const noexcept {  // All that have ended otherwise: one count less for each child.
     return Less(children_.taken(), live() + failed() + cancelled() + not_started_.load(std::memory_order_relaxed));
   }
@@ -100,19 +99,20 @@ class ScopeCore {
   static std::size_t Less(std::size_t all, std::size_t some) noexcept { return all > some ? all - some : 0; }
   static void OnChildExit(scheduling_group::FiberOwner* slot);
   static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
+  void AcquireUnit();
+  bool IsChild(const scheduling_group::FiberEntity* fiber) const noexcept;
   void EndChild(Slot* slot) noexcept;
   void CheckMayAwait() const noexcept;
 
   const ScopePolicy policy_;
-  const bool limited_;
-  base::Atomic<bool> awaiting_{false};
+  const std::size_t limit_;  // 0: none
   scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is
   synchronization::ChildTable children_;
   synchronization::CancelNode node_;
   synchronization::ScopeTimer timer_{&node_};
-  base::Atomic<std::size_t> live_{1};
   FiberEvent all_ended_;
   FiberSemaphore units_;
+  base::Atomic<std::size_t> children_that_wait_{0};  // for a unit, FO5
   base::Atomic<std::size_t> not_started_{0};
   base::Atomic<std::size_t> failed_{0};
   base::Atomic<std::size_t> cancelled_{0};

@@ -10,7 +10,6 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/saturating_nanoseconds.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
 
@@ -38,7 +37,6 @@ Throttler::Throttler(nanoseconds interval, std::uint32_t catch_up)
 }
 
 bool Throttler::Wait(Deadline deadline) {
-  synchronization::BeginCancellationPoint();
   const std::int64_t now = NowInNanoseconds();
   // relaxed, all of them: a turn is a time and carries nothing else.
   std::int64_t next = next_.load(std::memory_order_relaxed);
@@ -50,7 +48,7 @@ bool Throttler::Wait(Deadline deadline) {
     if (turn > now && deadline.time_point() < time_of_turn) return false;
   } while (!next_.compare_exchange_weak(next, base::SaturateToInt64(static_cast<base::Int128>(turn) + interval_),
                                         std::memory_order_relaxed));
-  FiberSleepUntil(Deadline(time_of_turn));
+  FiberSleepUntil(Deadline(time_of_turn));  // A cancellation point, and others run, also where it is over at once.
   return true;
 }
 

@@ -21,6 +21,12 @@
 // (context.set_deadline), or context.TryCancel() from anywhere: set a deadline. The notes on gRPC inside fibers in
 // grpc_server.h hold here too.
 //
+// Scopes (sync/cancel_scope.h).  A call begins with the deadline of the caller's scopes, if that is earlier than the
+// context's, so the server learns how much time is left.  All that waits is a cancellation point, and as io/ it returns
+// a value and does not throw: when the fiber is cancelled, the call is (TryCancel, which tells the server), and its end,
+// which comes soon, is waited for.  The status is then CANCELLED, or how the call had ended already.  In a cancelled
+// scope CallUnary() begins no call: CANCELLED.
+//
 // Rejected: the stub's PrepareAsync interface with a completion queue and a polling thread of ours (the callback
 // interface has both).
 
@@ -31,14 +37,32 @@
 #include <grpcpp/support/client_callback.h>
 #include <grpcpp/support/status.h>
 
+#include <chrono>
 #include <functional>
 #include <type_traits>
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/deadline.h"
 #include "weft/interop/grpc_completion.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::interop {
+
+namespace detail {
+
+inline void PassDeadlineOn(grpc::ClientContext* context) {
+  const Deadline deadline = CurrentDeadline();
+  if (deadline.is_none() || Deadline(context->deadline()) <= deadline) return;
+  context->set_deadline(std::chrono::system_clock::now() +
+                        std::chrono::ceil<std::chrono::system_clock::duration>(deadline.remaining()));
+}
+
+inline grpc::Status CancelledBeforeTheCall() {
+  return grpc::Status(grpc::StatusCode::CANCELLED, "the calling fiber is cancelled");
+}
+
+}  // namespace detail
 
 // Calls the unary method and waits for its end.
 template <class Stub, class Async, class Request, class Response>
@@ -51,12 +75,14 @@ grpc::Status CallUnary(Stub& stub,
     detail::GrpcCompletion ended;
     grpc::Status status;
   } call;
+  if (IsCancelRequested()) return detail::CancelledBeforeTheCall();
+  detail::PassDeadlineOn(context);
   call.ended.Begin("CallUnary");
   (stub.async()->*method)(context, &request, response, [&call](grpc::Status status) {
     call.status = std::move(status);
     call.ended.End(true);
   });
-  static_cast<void>(call.ended.Await());
+  static_cast<void>(call.ended.AwaitOr([context] { context->TryCancel(); }));
   return std::move(call.status);
 }
 
@@ -72,6 +98,7 @@ class FiberClientReader final : private grpc::ClientReadReactor<Response> {
                     void (Async::*method)(grpc::ClientContext*, const Request*, grpc::ClientReadReactor<Response>*),
                     grpc::ClientContext* context, const std::type_identity_t<Request>& request)
       : context_(context) {
+    detail::PassDeadlineOn(context);
     ended_.Begin("FiberClientReader");
     (stub.async()->*method)(context, &request, this);
     this->AddHold();
@@ -84,13 +111,13 @@ class FiberClientReader final : private grpc::ClientReadReactor<Response> {
     if (!finished_) static_cast<void>(Finish());
   }
 
-  // Parks until the next message is there.  False: there are no more; Finish() says why.
+  // Parks until the next message is there.  False: there are no more, or the fiber is cancelled; Finish() says why.
   [[nodiscard]] bool Read(Response* response) {
     WEFT_CHECK(!finished_, "FiberClientReader::Read: after Finish()");
     if (at_end_) return false;
     read_.Begin("FiberClientReader::Read");
     this->StartRead(response);
-    at_end_ = !read_.Await();
+    at_end_ = !read_.AwaitOr([this] { context_->TryCancel(); });
     return !at_end_;
   }
 
@@ -101,7 +128,7 @@ class FiberClientReader final : private grpc::ClientReadReactor<Response> {
     finished_ = true;
     if (!at_end_) context_->TryCancel();
     this->RemoveHold();
-    static_cast<void>(ended_.Await());
+    static_cast<void>(ended_.AwaitOr([this] { context_->TryCancel(); }));
     return std::move(status_);
   }
 

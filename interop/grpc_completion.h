@@ -9,6 +9,7 @@
 //     Begin()   the waiter, before it asks gRPC for the operation
 //     End(ok)   gRPC's callback
 //     Await()   the waiter: parks until End(), returns its `ok`
+//     AwaitOr(cancel)   the same; if the fiber is cancelled it calls cancel(), which hastens the end, and waits on
 //
 // Invariants
 //   GC1  Begin, End, Await follow each other in this order; the next Begin comes after Await has returned.
@@ -26,6 +27,7 @@
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
+#include "weft/base/deadline.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/wait_access.h"
 
@@ -54,12 +56,27 @@ class GrpcCompletion {
 
   bool Await() noexcept {
     synchronization::WaitAccess::WaitUncancelled(ended_);
+    return TakeResult();
+  }
+
+  template <class Cancel>
+  bool AwaitOr(Cancel&& cancel) noexcept {
+    using synchronization::Interruptible;
+    using synchronization::WaitResult;
+    if (synchronization::WaitAccess::Wait(ended_, Deadline::None(), Interruptible::kYes) == WaitResult::kInterrupted) {
+      cancel();
+      synchronization::WaitAccess::WaitUncancelled(ended_);  // GC2: it refers to what the caller owns.
+    }
+    return TakeResult();
+  }
+
+ private:
+  bool TakeResult() noexcept {
     const bool ok = ok_;
     under_way_.store(false, std::memory_order_release);  // Pairs with the next Begin().
     return ok;
   }
 
- private:
   base::Atomic<bool> under_way_{false};
   bool ok_ = false;
   FiberEvent ended_;

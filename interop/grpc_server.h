@@ -36,16 +36,21 @@
 //
 // Invariants
 //   GS1  Finish is called exactly once for each call: at the end of its fiber, or by a refused start.
-//   GS2  After Finish the fiber touches nothing of the call; the handler, and what it captured, has been destroyed
-//        before. So when grpc::Server::Shutdown() has returned no fiber uses the service any more (one may still be
+//   GS2  After Finish the fiber touches nothing of the call; it has left the call's scope, and the handler, and what it
+//        captured, has been destroyed before. So when grpc::Server::Shutdown() has returned no fiber uses the service any more (one may still be
 //        ending: TerminateRuntime() waits for it).
 //   GS3  Nothing that runs in gRPC's threads waits for a fiber. (Starting one may wait for capacity of the run queue,
 //        up to --fiber_start_timeout_ms, as in any plain thread.)
 //
 // Errors.  A refused start (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED, and the
 // handler does not run. A handler that throws answers UNKNOWN, as gRPC's own do; the exception is logged, not sent. A
-// call whose peer has gone, or whose deadline has passed, is cancelled: FiberServerContext says so, writes fail, and
-// the handler goes on until it returns.
+// call whose peer has gone, or whose deadline has passed, is cancelled: FiberServerContext says so, and writes fail.
+//
+// Scopes (sync/cancel_scope.h).  The handler runs in a CancelScope that ends with its call: at the client's deadline,
+// when the client has cancelled or gone, when ShutdownServer()'s time is over.  Then all that the handler waits for
+// throws FiberCancelled, in its fiber and in those of its FiberScopes, and the call is answered with DEADLINE_EXCEEDED or
+// CANCELLED.  What it asks of others inherits the deadline (CurrentDeadline(), grpc_client.h).  WaitCancelled() returns;
+// a handler that has work to do afterwards does it under a shield.
 //
 // Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime(). A
 // call that comes in without a runtime ends the process.
@@ -86,6 +91,7 @@
 #include "weft/interop/grpc_completion.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft::interop {
 
@@ -104,12 +110,20 @@ class FiberServerContext {
 
   // True: the peer has gone or has cancelled, the deadline has passed, or the server is shutting down and its calls'
   // time is over.  Nobody will read the answer.
-  bool IsCancelled() const noexcept { return cancelled_.IsSet(); }
+  bool IsCancelled() const noexcept { return cancelled_.IsSet() || scope_.IsCancelled(); }
 
   // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the deadline
-  // passed.
-  void WaitCancelled() { cancelled_.Wait(); }
-  [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) { return cancelled_.Wait(deadline); }
+  // passed.  A cancellation point for other scopes than the call's own.
+  void WaitCancelled() { static_cast<void>(WaitCancelled(weft::Deadline::None())); }
+  [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) {
+    try {
+      return cancelled_.Wait(deadline);
+    } catch (const FiberCancelled&) {
+      if (!scope_.IsCancelled()) throw;
+    }
+    // Our timer was first. gRPC, which counts in milliseconds, follows: the client must not get an answer before that.
+    return synchronization::WaitAccess::WaitUncancelled(cancelled_, deadline);
+  }
 
   // When the client stops waiting, on gRPC's clock; time_point::max() if it set no deadline.  Converts to a
   // weft::Deadline.
@@ -125,10 +139,11 @@ class FiberServerContext {
  private:
   template <class Reactor>
   friend class detail::ServerCall;
-  explicit FiberServerContext(grpc::CallbackServerContext* context) : context_(context) {}
+  explicit FiberServerContext(grpc::CallbackServerContext* context) : context_(context), scope_(context->deadline()) {}
 
   grpc::CallbackServerContext* const context_;
   FiberEvent cancelled_;
+  CancelScope scope_;
 };
 
 // Where the handler of a server-streaming method writes.  One fiber at a time.
@@ -184,6 +199,8 @@ class ServerCall : public Reactor {
   grpc::Status CallHandlerCatching() {
     try {
       return CallHandler();
+    } catch (const FiberCancelled&) {
+      throw;
     } catch (const std::exception& exception) {
       LogThrown(exception.what());
     } catch (...) {
@@ -193,12 +210,20 @@ class ServerCall : public Reactor {
   }
 
   void Run() {
-    grpc::Status status = CallHandlerCatching();
+    grpc::Status status;
+    CancelScope& scope = context_.scope_;
+    if (!scope.Run([&] { status = CallHandlerCatching(); })) {
+      status = scope.DeadlineHasPassed() ? grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed")
+                                         : grpc::Status(grpc::StatusCode::CANCELLED, "the call is cancelled");
+    }
     DropHandler();
     this->Finish(std::move(status));  // GS2: the last touch.
   }
 
-  void OnCancel() final { context_.cancelled_.Set(); }
+  void OnCancel() final {
+    context_.cancelled_.Set();  // First: WaitCancelled() returns.
+    context_.scope_.Cancel();
+  }
   void OnDone() final { delete this; }
 
   FiberServerContext context_;

@@ -32,6 +32,28 @@ int Descriptor::fd() const noexcept { return IsOpen() ? slot_->fd() : -1; }
 
 void Descriptor::DropSlot() noexcept { std::exchange(slot_, nullptr)->Drop(); }
 
+FdSlot* Descriptor::StartWatching(HangupWatch* watch, std::error_code* error) {
+  FdSlot* const slot = slot_;
+  *error = {};
+  if (slot == nullptr || !slot->BeginUse()) {
+    *error = ErrnoCode(ECANCELED);
+    return nullptr;
+  }
+  *error = slot->Watch(watch);
+  if (!*error) return slot;
+  slot->EndUse();
+  return nullptr;
+}
+
+void Descriptor::StopWatching(FdSlot* slot) noexcept {
+  slot->Unwatch();
+  slot->EndUse();
+}
+
+void Descriptor::NoteReadIsShut() noexcept {
+  if (slot_ != nullptr) slot_->NoteReadIsShut();
+}
+
 std::error_code Descriptor::WaitReadable(Deadline deadline) {
   scheduling_group::YieldIfSliceIsOver();
   FdSlot* const slot = slot_;

@@ -24,6 +24,8 @@
 namespace weft::io {
 
 class FdSlot;
+class HangupWatch;
+struct SelectAccess;  // select_case.h
 
 class Descriptor {
  public:
@@ -60,10 +62,19 @@ class Descriptor {
   template <class Call>
   std::error_code Once(Call&& call) const;
 
+  // For cancel_on_hangup.h. A fiber. The slot that tells `watch` of hang-ups until StopWatching(); nullptr: *error says
+  // why none does. The descriptor may be moved and closed meanwhile.
+  FdSlot* StartWatching(HangupWatch* watch, std::error_code* error);
+  static void StopWatching(FdSlot* slot) noexcept;
+  // Before shutdown(2) for reading.
+  void NoteReadIsShut() noexcept;
+
   // Waits until reading may be worth a try.
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {});
 
  private:
+  friend struct SelectAccess;
+
   void Drop() noexcept {
     if (slot_ != nullptr) DropSlot();
   }

@@ -83,6 +83,11 @@ FdSlot* FdSlot::Take(int fd) {
     side.queue.unlock();
     side.registered.store(false, std::memory_order_relaxed);
   }
+  {
+    std::lock_guard guard(slot->register_mutex_);  // As above.
+    slot->may_have_hung_up_ = false;
+  }
+  slot->read_is_shut_.store(false, std::memory_order_relaxed);
   slot->uses_.store(0, std::memory_order_relaxed);  // What publishes the slot publishes this too.
   return slot;
 }
@@ -159,8 +164,32 @@ void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexce
 void FdSlot::OnEvents(std::uint32_t events, WaitList* claimed) noexcept {
   const std::uint32_t broken = events & (EPOLLERR | EPOLLHUP);
   const std::uint32_t special = (events & (EPOLLRDHUP | EPOLLPRI)) != 0 || broken != 0 ? kShortProvesNothing : 0;
+  if ((events & EPOLLRDHUP) != 0 || broken != 0) NoteHangup();
   if ((events & EPOLLIN) != 0 || special != 0) SetReady(&sides_[kRead], special, claimed);
   if ((events & EPOLLOUT) != 0 || broken != 0) SetReady(&sides_[kWrite], 0, claimed);
+}
+
+void FdSlot::NoteHangup() noexcept {
+  std::lock_guard guard(register_mutex_);
+  may_have_hung_up_ = true;
+  if (watch_ != nullptr) watch_->MayHaveHungUp(fd_, read_is_shut_.load(std::memory_order_relaxed));
+}
+
+std::error_code FdSlot::Watch(HangupWatch* watch) noexcept {
+  // relaxed: Register() looks again, under the lock.
+  if (!sides_[kRead].registered.load(std::memory_order_relaxed) || !registration_.is_served()) {
+    if (const std::error_code error = Register(kRead)) return error;
+  }
+  std::lock_guard guard(register_mutex_);
+  WEFT_CHECK(watch_ == nullptr, "io: a second watch for hang-ups on a connection that has one");
+  watch_ = watch;
+  if (may_have_hung_up_) watch_->MayHaveHungUp(fd_, read_is_shut_.load(std::memory_order_relaxed));
+  return {};
+}
+
+void FdSlot::Unwatch() noexcept {
+  std::lock_guard guard(register_mutex_);
+  watch_ = nullptr;
 }
 
 void FdSlot::ClearReadiness(Direction direction, Ticket ticket) noexcept {
@@ -204,13 +233,35 @@ std::error_code FdSlot::Register(Direction direction) {
   return {};
 }
 
+std::error_code FdSlot::AwaitRegistered(Direction direction) noexcept {
+  if (IsServed(direction)) [[likely]]
+    return {};
+  // The kernel reports what is ready at the registration, so nothing that came before is missed.
+  return Register(direction);
+}
+
+bool FdSlot::EnterShared(Direction direction, Waiter* waiter) noexcept {
+  Side& side = sides_[direction];
+  side.queue.lock();
+  const bool waits = (side.word.load(std::memory_order_relaxed) & kReady) == 0;  // The lock orders it.
+  if (waits) side.queue.EnqueueShared(waiter);
+  side.queue.unlock();
+  if (waits) side.streak.store(0, std::memory_order_relaxed);
+  return waits;
+}
+
+void FdSlot::LeaveShared(Direction direction, Waiter* waiter) noexcept {
+  Side& side = sides_[direction];
+  side.queue.lock();
+  side.queue.LeaveUnnotified(waiter);
+  side.queue.unlock();
+}
+
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
+  if (std::error_code error = AwaitRegistered(direction)) [[unlikely]]
+    return error;
   Side& side = sides_[direction];
-  if (!side.registered.load(std::memory_order_relaxed) || !registration_.is_served()) [[unlikely]] {
-    // The kernel reports what is ready at the registration, so nothing that came before is missed.
-    if (std::error_code error = Register(direction)) return error;
-  }
   Waiter waiter;
   side.queue.lock();
   if ((side.word.load(std::memory_order_relaxed) & kReady) != 0) {  // The lock orders it.

@@ -31,6 +31,9 @@
 //   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  If a descriptor outlives its runtime, the first fiber of the next one that waits for it registers it anew,
 //        unless its reactor's group runs again.
+//   FD8  A hang-up is not missed by a watch: an event that may be one leaves a note, and then looks for the watch; Watch()
+//        enters the watch, and then looks for the note; both under `register_mutex_`. The watch asks the kernel, because
+//        the note may be a former use's (FD2). The number is the right one: who watches has a use (FD3).
 // Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Registration (io/reactor.h) is
 // shared.
 // Source: the use count follows Go's fdMutex, the drained hint epoll(7).
@@ -45,6 +48,7 @@
 #include "weft/base/atomic.h"
 #include "weft/base/deadline.h"
 #include "weft/io/event_handler.h"
+#include "weft/io/hangup_watch.h"
 #include "weft/io/registration.h"
 #include "weft/sync/wait_queue.h"
 
@@ -96,6 +100,23 @@ class FdSlot final : public EventHandler {
   // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
 
+  // A selection, in a fiber (io/select_case.h). Before it enters; errors as those of Wait().
+  [[nodiscard]] std::error_code AwaitRegistered(Direction direction) noexcept;
+  // False: a try may succeed. True: LeaveShared() must follow, unless it was notified.
+  [[nodiscard]] bool EnterShared(Direction direction, synchronization::Waiter* waiter) noexcept;
+  void LeaveShared(Direction direction, synchronization::Waiter* waiter) noexcept;
+  // A fiber. Whether it is told when a try may succeed.
+  bool IsServed(Direction direction) const noexcept { return IsRegistered(direction) && registration_.is_served(); }
+
+  // A fiber. From now on `watch` is told of what may be a hang-up, also if it came before; one watch at a time. After
+  // an error nothing is watched. Unwatch() comes before EndUse(); afterwards `watch` is told nothing.
+  [[nodiscard]] std::error_code Watch(HangupWatch* watch) noexcept;
+  void Unwatch() noexcept;
+  // The owner is about to shut reading down, which looks like a peer that has finished.
+  void NoteReadIsShut() noexcept {
+    read_is_shut_.store(true, std::memory_order_relaxed);  // The system call orders it.
+  }
+
   bool IsRegistered(Direction direction) const noexcept {
     return sides_[direction].registered.load(std::memory_order_relaxed);
   }
@@ -129,6 +150,7 @@ class FdSlot final : public EventHandler {
   };
 
   void SetReady(Side* side, std::uint32_t flags, synchronization::WaitList* claimed) noexcept;
+  void NoteHangup() noexcept;
   void CloseSide(Side* side, synchronization::WaitList* claimed) noexcept;
   [[nodiscard]] std::error_code Register(Direction direction);
   [[nodiscard]] std::error_code WaitInThread(Direction direction, Deadline deadline) noexcept;
@@ -138,9 +160,12 @@ class FdSlot final : public EventHandler {
   Side sides_[2];
   std::atomic<std::uint64_t> uses_{0};
   int fd_ = -1;
-  Registration registration_;     // guarded by register_mutex_, all three
+  std::atomic<bool> read_is_shut_{false};
+  Registration registration_;     // guarded by register_mutex_, all five
   std::uint32_t registered_ = 0;  // for which events
   int thread_waker_ = -1;         // an eventfd, if a thread has ever waited
+  bool may_have_hung_up_ = false;
+  HangupWatch* watch_ = nullptr;
   std::mutex register_mutex_;
   FdSlot* next_free_ = nullptr;
 };

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// IoResult: the result of a read or a write.
+// IoResult: the result of a read or a write. WaitFdResult: that of a wait for a descriptor (io/wait_fd.h).
 //
 // Errors are std::error_code of the generic category, so that they compare with std::errc:
 //   timed_out             the deadline has passed
@@ -21,6 +21,11 @@ struct IoResult {
   std::error_code error;
 
   bool ok() const noexcept { return !error; }
+};
+
+struct WaitFdResult {
+  short events = 0;  // of those asked for, and POLLERR, POLLHUP; 0: an error
+  std::error_code error;
 };
 
 inline std::error_code ErrnoCode(int number) noexcept { return {number, std::generic_category()}; }

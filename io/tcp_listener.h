@@ -46,6 +46,8 @@ class TcpListener {
   int fd() const { return descriptor_.fd(); }
 
  private:
+  friend struct SelectAccess;
+
   Descriptor descriptor_;
   std::unique_ptr<FiberEvent> closed_;
 };

@@ -10,7 +10,6 @@
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/scheduling_group/forked_child.h"
-#include "weft/sync/cancel_scope.h"
 
 namespace weft::io {
 
@@ -80,7 +79,7 @@ bool TcpServer::WaitForCapacity() {
 
 void TcpServer::Serve(Connection* connection) {
   try {
-    handler_(connection->stream);
+    static_cast<void>(connection->scope.Run([&] { handler_(connection->stream); }));
   } catch (const std::exception& error) {
     WEFT_LOG_EVERY_SECOND(ERROR, "TcpServer: the handler of ", local_address_.ToString(), " threw: ", error.what());
   } catch (...) {
@@ -113,7 +112,10 @@ void TcpServer::Stop(Deadline drain_until) {
   for (Connection& connection : connections_) connection.stream.ShutdownRead();
   const auto all_ended = [this] { return AllEnded(); };
   if (!changed_.wait(lock, all_ended, drain_until)) {
-    for (Connection& connection : connections_) connection.stream.Shutdown();
+    for (Connection& connection : connections_) {
+      connection.scope.Cancel();
+      connection.stream.Shutdown();
+    }
     changed_.wait(lock, all_ended);
   }
 }

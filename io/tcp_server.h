@@ -15,9 +15,11 @@
 // Many fibers call the handler at the same time. An exception that leaves it is logged, and ends only that connection.
 //
 // Stop() is graceful. It accepts no more connections. Handlers that read get what has come and then the end of the
-// stream: those that wait for a next request end, and others answer the one that they have. After the deadline it shuts
-// connections down both ways, so that their handlers fail. It returns when all handlers have returned; the owner must
-// end a handler that waits for something else than its connection.
+// stream: those that wait for a next request end, and others answer the one that they have. At the deadline it cancels
+// the handlers that still run, each with all that it has called and all fibers of its scopes (sync/cancel_scope.h), and
+// shuts their connections down both ways. It returns when all handlers have returned. So a handler that shares locals
+// with fibers that it has started has them in a FiberScope, or waits for them under a shield.
+// To end a request whose client has gone: io/cancel_on_hangup.h.
 #ifndef WEFT_IO_TCP_SERVER_H_
 #define WEFT_IO_TCP_SERVER_H_
 
@@ -31,6 +33,7 @@
 #include "weft/base/intrusive_list.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -56,8 +59,9 @@ class TcpServer {
 
   // Once. False: the runtime starts no more fibers.
   [[nodiscard]] bool Start();
-  // Returns when the last handler has returned; further calls return at once. Without a deadline it shuts no connection
-  // down.
+  // Returns when the last handler has returned; further calls return at once. Without a deadline it cancels no handler
+  // and shuts no connection down. A cancellation point; what it then leaves running ends with the next call, or with
+  // the destructor.
   void Stop(Deadline drain_until = {});
 
   SocketAddress local_address() const { return local_address_; }
@@ -71,6 +75,7 @@ class TcpServer {
  private:
   struct Connection {
     TcpStream stream;
+    CancelScope scope;  // around its handler
     base::ListHook hook;
   };
 

@@ -119,6 +119,7 @@ std::error_code TcpStream::Shutdown() { return ShutdownHow(SHUT_RDWR); }
 std::error_code TcpStream::ShutdownRead() { return ShutdownHow(SHUT_RD); }
 
 std::error_code TcpStream::ShutdownHow(int how) {
+  if (how != SHUT_WR) descriptor_.NoteReadIsShut();
   return descriptor_.Once([how](int fd) { return ::shutdown(fd, how); });
 }
 

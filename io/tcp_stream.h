@@ -11,7 +11,8 @@
 //     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
 // Who may call: as io/descriptor.h. One fiber may read while another one writes; two that write at once mix their
-// bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
+// bytes. To learn that the peer goes away while nobody reads: io/cancel_on_hangup.h.
+// Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
 // For Boost.Asio and code built on its stream concepts there is AsioStream (io/asio_stream.h).
 #ifndef WEFT_IO_TCP_STREAM_H_
 #define WEFT_IO_TCP_STREAM_H_
@@ -30,6 +31,8 @@
 #include "weft/io/socket_address.h"
 
 namespace weft::io {
+
+class CancelOnHangup;
 
 class TcpStream {
  public:
@@ -93,6 +96,9 @@ class TcpStream {
   int fd() const { return descriptor_.fd(); }
 
  private:
+  friend class CancelOnHangup;
+  friend struct SelectAccess;
+
   std::error_code ShutdownHow(int how);
   IoResult OfNothing() const;
 

@@ -46,6 +46,8 @@ class UdpSocket {
   int fd() const { return descriptor_.fd(); }
 
  private:
+  friend struct SelectAccess;
+
   Descriptor descriptor_;
 };
 

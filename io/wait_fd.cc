@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "weft/io/event_handler.h"
+#include "weft/io/fd_case.h"
 #include "weft/io/io_result.h"
 #include "weft/io/poll_until.h"
 #include "weft/io/reactor.h"
@@ -45,10 +46,33 @@ WaitFdResult PollOnce(int fd, std::uint32_t events, Deadline deadline) {
   return {polled.revents, {}};
 }
 
+// Whether the events of a descriptor end a wait for some of them: how.
+bool IsEnd(std::uint32_t events, std::uint32_t wanted, WaitFdResult* result) {
+  if (events == kClosed) {
+    *result = {0, ErrnoCode(ECANCELED)};
+    return true;
+  }
+  *result = {static_cast<short>(events & (wanted | kAlways)), {}};
+  return result->events != 0;
+}
+
+}  // namespace
+
 // The waiters of a descriptor's number. Never freed.
 class ForeignFd final : public EventHandler {
  public:
   [[nodiscard]] WaitFdResult Wait(int fd, std::uint32_t wanted, Deadline deadline);
+
+  // For a selection. closes(): when it begins (WF3). EnterShared(): false: it need not wait, and *result says why.
+  // True: LeaveShared(), or EndShared() if it was notified, must follow.
+  [[nodiscard]] std::uint32_t closes();
+  [[nodiscard]] bool EnterShared(int fd, std::uint32_t wanted, std::uint32_t closes, Waiter* waiter,
+                                 WaitFdResult* result);
+  void LeaveShared(int fd, Waiter* waiter);
+  void EndShared(int fd) { End(fd); }
+  // Asks the kernel. timed_out: it is not ready.
+  [[nodiscard]] WaitFdResult LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes);
+
   std::error_code Close(int fd);
   void Forget(int fd);
 
@@ -65,10 +89,13 @@ class ForeignFd final : public EventHandler {
   }
 
  private:
+  [[nodiscard]] std::uint32_t Begin();
+  void End(int fd);
   [[nodiscard]] WaitFdResult WaitInUse(int fd, std::uint32_t wanted, Deadline deadline, std::uint32_t closes);
+  [[nodiscard]] bool Announce(int fd, std::uint32_t wanted, std::uint32_t closes, std::uint32_t* count,
+                              WaitFdResult* result);
   [[nodiscard]] std::error_code Register(int fd, std::uint32_t events);
   void Forget(int fd, WaitList* claimed);  // under mutex_
-  [[nodiscard]] WaitFdResult LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes);
 
   std::mutex mutex_;
   Registration registration_;  // guarded by mutex_, all three
@@ -87,39 +114,55 @@ std::error_code ForeignFd::Register(int fd, std::uint32_t events) {
   return error == std::errc::file_exists ? ErrnoCode(EBUSY) : error;
 }
 
-WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, Deadline deadline) {
-  std::uint32_t closes;
-  {
-    std::lock_guard guard(mutex_);
-    ++waits_;
-    closes = closes_;
-  }
-  const WaitFdResult result = WaitInUse(fd, wanted, deadline, closes);
+// A wait begins, and ends. Returns closes_.
+std::uint32_t ForeignFd::Begin() {
   std::lock_guard guard(mutex_);
-  if (--waits_ != 0) return result;
+  ++waits_;
+  return closes_;
+}
+
+void ForeignFd::End(int fd) {
+  std::lock_guard guard(mutex_);
+  if (--waits_ != 0) return;
   queue_.lock();
   const bool armed = wanted_ != 0;
   wanted_ = 0;
   queue_.unlock();
   if (armed) (void)registration_.Remove(fd);  // WF4
+}
+
+// WF1, WF2. True: *count is the number of events before the registration. False: *result.
+bool ForeignFd::Announce(int fd, std::uint32_t wanted, std::uint32_t closes, std::uint32_t* count,
+                         WaitFdResult* result) {
+  std::lock_guard guard(mutex_);
+  if (closes_ != closes) {  // WF3
+    *result = {0, ErrnoCode(ECANCELED)};
+    return false;
+  }
+  queue_.lock();
+  *count = count_;
+  const std::uint32_t registered = wanted_ |= wanted;
+  queue_.unlock();
+  if (const std::error_code error = Register(fd, registered)) {
+    *result = {0, error};
+    if (error == std::errc::operation_not_permitted) *result = {static_cast<short>(wanted), {}};  // A file.
+    return false;
+  }
+  return true;
+}
+
+WaitFdResult ForeignFd::Wait(int fd, std::uint32_t wanted, Deadline deadline) {
+  const std::uint32_t closes = Begin();
+  const WaitFdResult result = WaitInUse(fd, wanted, deadline, closes);
+  End(fd);
   return result;
 }
 
 WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadline, std::uint32_t closes) {
+  WaitFdResult result;
   for (;;) {
     std::uint32_t count;
-    {
-      std::lock_guard guard(mutex_);
-      if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};  // WF3
-      queue_.lock();
-      count = count_;
-      const std::uint32_t registered = wanted_ |= wanted;
-      queue_.unlock();
-      if (const std::error_code error = Register(fd, registered)) {
-        if (error == std::errc::operation_not_permitted) return {static_cast<short>(wanted), {}};  // A file.
-        return {0, error};
-      }
-    }
+    if (!Announce(fd, wanted, closes, &count, &result)) return result;
     Waiter waiter;
     queue_.lock();
     std::uint32_t events;
@@ -127,17 +170,46 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
       events = closes_ != closes ? kClosed : last_;
       queue_.unlock();
     } else {
-      const WaitResult result = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kYes);
-      if (result != WaitResult::kNotified) {
+      const WaitResult how = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kYes);
+      if (how != WaitResult::kNotified) {
         const WaitFdResult last = LookOnceMore(fd, wanted, closes);
-        const bool cancelled = result == WaitResult::kInterrupted && last.error == std::errc::timed_out;
+        const bool cancelled = how == WaitResult::kInterrupted && last.error == std::errc::timed_out;
         return cancelled ? WaitFdResult{0, ErrnoCode(ECANCELED)} : last;
       }
       events = waiter.tag;
     }
-    if (events == kClosed) return {0, ErrnoCode(ECANCELED)};
-    if ((events & (wanted | kAlways)) != 0) return {static_cast<short>(events & (wanted | kAlways)), {}};
+    if (IsEnd(events, wanted, &result)) return result;
   }
+}
+
+std::uint32_t ForeignFd::closes() {
+  std::lock_guard guard(mutex_);
+  return closes_;
+}
+
+bool ForeignFd::EnterShared(int fd, std::uint32_t wanted, std::uint32_t closes, Waiter* waiter, WaitFdResult* result) {
+  static_cast<void>(Begin());
+  std::uint32_t count;
+  while (Announce(fd, wanted, closes, &count, result)) {
+    queue_.lock();
+    if (count_ == count) {
+      queue_.EnqueueShared(waiter);
+      queue_.unlock();
+      return true;
+    }
+    const std::uint32_t events = closes_ != closes ? kClosed : last_;
+    queue_.unlock();
+    if (IsEnd(events, wanted, result)) break;
+  }
+  End(fd);
+  return false;
+}
+
+void ForeignFd::LeaveShared(int fd, Waiter* waiter) {
+  queue_.lock();
+  queue_.LeaveUnnotified(waiter);
+  queue_.unlock();
+  End(fd);
 }
 
 // The time has passed, or the wait was cancelled, but the reactor may not have reported an earlier event yet: ask the
@@ -177,6 +249,8 @@ std::error_code ForeignFd::Close(int fd) {
   synchronization::WakeAll(&claimed);
   return error;
 }
+
+namespace {
 
 // By number: chunks made when first needed.
 class ForeignFds {
@@ -230,6 +304,34 @@ std::error_code CloseFd(int fd) {
 
 void ForgetFd(int fd) {
   if (ForeignFd* foreign = ForeignFds::Get().At(fd, /*make=*/false)) foreign->Forget(fd);
+}
+
+FdCase::FdCase(synchronization::Selection* selection, int fd, short events)
+    : SelectCase(selection),
+      fd_(fd),
+      wanted_(static_cast<std::uint32_t>(events)),
+      foreign_(ForeignFds::Get().At(fd)),
+      closes_(foreign_ != nullptr ? foreign_->closes() : 0) {}
+
+bool FdCase::TryTake() noexcept {
+  result_ = foreign_ != nullptr ? foreign_->LookOnceMore(fd_, wanted_, closes_) : WaitFdResult{0, ErrnoCode(EBADF)};
+  return result_.error != std::errc::timed_out;
+}
+
+FdCase::Entered FdCase::Enter() noexcept {
+  if (scheduling_group::CurrentFiber() == nullptr) {
+    result_ = {0, ErrnoCode(ENOTSUP)};
+  } else if (foreign_->EnterShared(fd_, wanted_, closes_, Waiting(), &result_)) {
+    return Entered::kWaits;
+  }
+  return ClaimSelf() ? Entered::kTaken : Entered::kDecided;
+}
+
+void FdCase::Leave() noexcept { foreign_->LeaveShared(fd_, &waiter()); }
+
+bool FdCase::Notified() noexcept {
+  foreign_->EndShared(fd_);
+  return IsEnd(waiter().tag, wanted_, &result_);  // Another waiter's event is no end.
 }
 
 }  // namespace weft::io

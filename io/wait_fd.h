@@ -36,13 +36,9 @@
 #include <system_error>
 
 #include "weft/base/deadline.h"
+#include "weft/io/io_result.h"
 
 namespace weft::io {
-
-struct WaitFdResult {
-  short events = 0;  // of those asked for, and POLLERR, POLLHUP; 0: an error
-  std::error_code error;
-};
 
 // Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. Errors: timed_out;
 // operation_canceled: CloseFd(), or it became one of Weft's own sockets, or the fiber was cancelled;

@@ -5,14 +5,22 @@
 
 #include <time.h>
 
+#include "weft/scheduling_group/cancel_lock.h"
+
 namespace weft::scheduling_group {
+
+#ifdef WEFT_MODEL_CHECK
+base::Atomic<std::uint32_t>* model_cancellers = nullptr;
+#else
+constinit base::Atomic<std::uint32_t> cancellers{0};
+#endif
 
 WEFT_NOINLINE void CancelWord::LockSlow() noexcept {
   // As SpinLock: a bounded spin, then short sleeps, for the holder may need this very CPU.
   constexpr int kSpins = 256;
   for (int spins = 0;; ++spins) {
     // relaxed: only a hint that the next line may succeed. acquire: as in lock().
-    if ((word_.load(std::memory_order_relaxed) & kLocked) == 0 &&
+    if (!owner_holds_.load(std::memory_order_acquire) && (word_.load(std::memory_order_relaxed) & kLocked) == 0 &&
         (word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0) {
       return;
     }

@@ -13,10 +13,13 @@
 // the bits. The fiber itself reads them without the lock: it alone enters and leaves scopes, so kScoped is stable for
 // it; kPending is ordered by the fences of sync/cancel_node.h.
 //
+// How the fiber itself takes the lock without a read-modify-write: LockAsOwner() in cancel_lock.h. lock() is for
+// everybody else, inside of a CancellerSection (and for LockAsOwner() while there is one).
+//
 // Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
 // code under the lock. Any thread; the fiber of a word may be dead, or another one by now: entities are never unmapped.
 //
-// Rejected: base::SpinLock (4 bytes, and the entity's first cache line has two left); a table of locks chosen by hash
+// Rejected: base::SpinLock (4 bytes, and the entity's first cache line had two left); a table of locks chosen by hash
 // (CancelWalk holds the locks of a fiber and of its ancestors at once, which must not be the same lock).
 #ifndef WEFT_SCHEDULING_GROUP_CANCEL_WORD_H_
 #define WEFT_SCHEDULING_GROUP_CANCEL_WORD_H_
@@ -39,8 +42,11 @@ class WEFT_CAPABILITY("CancelWord") CancelWord {
   bool pending() const noexcept { return (word_.load(std::memory_order_relaxed) & kPending) != 0; }
 
   void lock() noexcept WEFT_ACQUIRE() {
-    // acquire: what the last holder did. Pairs with the release in unlock().
-    if (WEFT_UNLIKELY((word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) != 0)) LockSlow();
+    // acquire, both: what the last holder did. Pairs with the releases in UnlockAsOwner() (CL2) and unlock().
+    if (WEFT_UNLIKELY(owner_holds_.load(std::memory_order_acquire)) ||
+        WEFT_UNLIKELY((word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) != 0)) {
+      LockSlow();
+    }
   }
   void unlock() noexcept WEFT_RELEASE() { Unlock(bits()); }
   // With other bits than before.
@@ -59,14 +65,18 @@ class WEFT_CAPABILITY("CancelWord") CancelWord {
   }
 
  private:
+  friend void LockAsOwner(CancelWord* word) noexcept;
+  friend void UnlockAsOwner(CancelWord* word, std::uint8_t bits) noexcept;
+
   static constexpr std::uint8_t kLocked = 0x80;
 
   void LockSlow() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;
 
   base::Atomic<std::uint8_t> word_{0};
+  base::Atomic<bool> owner_holds_{false};  // written by the owner alone
 };
 
-static_assert(sizeof(CancelWord) == 1);
+static_assert(sizeof(CancelWord) == 2);
 
 }  // namespace weft::scheduling_group
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "weft/scheduling_group/cancel_lock.h"
+
 namespace weft::scheduling_group {
 
 FiberHooks fiber_hooks;
@@ -30,9 +32,9 @@ WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options,
   owner_ = options.owner;
   if (options.scope != nullptr) {
     // Locked: somebody may still look for the fiber that had the entity before (sync/cancel_node.h, CN4).
-    cancel_word.lock();
+    LockAsOwner(&cancel_word);
     innermost_scope = options.scope;
-    cancel_word.Unlock(CancelWord::kScoped);
+    UnlockAsOwner(&cancel_word, CancelWord::kScoped);
   }
   stack_size_ = static_cast<std::uint32_t>(options.stack_size);
   guard_size_ = static_cast<std::uint32_t>(options.guard_size);
@@ -43,9 +45,9 @@ WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options,
 }
 
 WEFT_NOINLINE void FiberEntity::LeaveAllScopes() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  cancel_word.lock();
+  LockAsOwner(&cancel_word);
   innermost_scope = nullptr;
-  cancel_word.Unlock(0);
+  UnlockAsOwner(&cancel_word, 0);
 }
 
 }  // namespace weft::scheduling_group

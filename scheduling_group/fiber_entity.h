@@ -88,6 +88,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
   bool group_local() const noexcept { return group_local_; }
   bool has_stack() const noexcept { return stack_top_ != nullptr; }
   const void* stack_top() const noexcept { return stack_top_; }
+  // The fiber itself; or anybody who holds the lock of its cancel word, while it is in a scope.
+  FiberOwner* owner() const noexcept { return owner_; }
   FiberState& state() noexcept { return state_; }
   const FiberState& state() const noexcept { return state_; }
 

@@ -50,8 +50,8 @@ void AbandonFiber(FiberEntity* fiber) noexcept {
   delete[] std::exchange(fiber->name_, nullptr);
   fiber->stack_size_ = 0;
   fiber->guard_size_ = 0;
-  fiber->owner_ = nullptr;
   if (fiber->cancel_word.scoped()) fiber->LeaveAllScopes();
+  fiber->owner_ = nullptr;  // After that: FiberEntity::owner().
   fiber->state_.OnDiscarded();
   EntityPool::GiveBack(fiber);
   TellDrainWaiter();  // It may have been counted.

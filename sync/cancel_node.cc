@@ -10,12 +10,16 @@
 
 #include "weft/base/check.h"
 #include "weft/scheduling_group/cancel_fence.h"
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft::synchronization {
 
+using scheduling_group::CancellerSection;
 using scheduling_group::CancelWord;
+using scheduling_group::LockAsOwner;
+using scheduling_group::UnlockAsOwner;
 
 #ifdef WEFT_MODEL_CHECK
 base::SpinLock* model_cancellation_lock = nullptr;
@@ -79,15 +83,14 @@ class CancelWalk {
   CancelWalk(const CancelWalk&) = delete;
   CancelWalk& operator=(const CancelWalk&) = delete;
 
-  // True: kEnd has found a fiber that is to have kPending, and has it not: all is to be done anew.
-  bool Run() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  void Run() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
     FiberEntity* fiber = root_->owner.load(std::memory_order_acquire);  // Pairs with the release in EnterScope().
     CancelNode* node = root_;
     if (fiber != nullptr) {
       fiber->cancel_word.lock();
       if (!HasInChain(fiber, root_)) {  // Left meanwhile.
         fiber->cancel_word.unlock();
-        return false;
+        return;
       }
       Reach(fiber);
       node = fiber->innermost_scope;
@@ -113,7 +116,6 @@ class CancelWalk {
       fiber = node->owner.load(std::memory_order_relaxed);
     }
     if (fiber != nullptr) fiber->cancel_word.unlock();
-    return found_unmarked_;
   }
 
  private:
@@ -153,10 +155,8 @@ class CancelWalk {
       fiber->cancel_word.Add(CancelWord::kPending);
       return;
     }
-    if (!fiber->cancel_word.pending()) {
-      found_unmarked_ = true;
-      return;
-    }
+    // It belongs to another cancellation that has not walked yet, or its spawner is about to set it and to start it.
+    if (!fiber->cancel_word.pending()) return;
     const TakenWait taken = TakenWait::Of(fiber);
     if (!taken) return;
     if (taken.published()) {
@@ -173,7 +173,6 @@ class CancelWalk {
 
   CancelNode* const root_;
   const Walk how_;
-  bool found_unmarked_ = false;
   std::size_t count_ = 0;
   std::array<FiberEntity*, kBatch> woken_;
 };
@@ -182,27 +181,21 @@ class CancelWalk {
 
 void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   node->parent = fiber->innermost_scope;  // Nobody else changes it.
-  fiber->cancel_word.lock();
+  LockAsOwner(&fiber->cancel_word);
   // release: the node. Pairs with the acquire in CancelWalk::Run().
   node->owner.store(fiber, std::memory_order_release);
   fiber->innermost_scope = node;
   // Cancel() sets `cancelled` and then reads `owner`: one of us sees the other's. Pairs with HeavyCancelFence() there.
   scheduling_group::LightCancelFence();
-  fiber->cancel_word.Unlock(BitsOf(fiber));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
 }
 
 void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  fiber->cancel_word.lock();
+  LockAsOwner(&fiber->cancel_word);
   WEFT_CHECK(fiber->innermost_scope == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_scope = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
-  fiber->cancel_word.Unlock(BitsOf(fiber));
-}
-
-void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  fiber->cancel_word.lock();
-  node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
-  fiber->cancel_word.Unlock(BitsOf(fiber));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
 }
 
 const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
@@ -225,13 +218,13 @@ Deadline EarliestDeadline(const FiberEntity* fiber) noexcept {
 
 std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   std::exception_ptr taken;
-  fiber->cancel_word.lock();
+  LockAsOwner(&fiber->cancel_word);
   VisitScopes(fiber, [&](CancelNode* node) {
     if (taken != nullptr || !IsOwnedBy(node, fiber) || !node->has_injected.load(std::memory_order_relaxed)) return;
     taken = std::exchange(node->injected, nullptr);
     node->has_injected.store(false, std::memory_order_relaxed);
   });
-  fiber->cancel_word.Unlock(BitsOf(fiber));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
   return taken;
 }
 
@@ -239,13 +232,13 @@ void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANAL
   scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
   const std::uint8_t bits = BitsOf(fiber);
   if ((bits & CancelWord::kPending) == 0) return;
-  std::lock_guard guard(fiber->cancel_word);
-  fiber->cancel_word.Add(bits);
+  LockAsOwner(&fiber->cancel_word);
+  UnlockAsOwner(&fiber->cancel_word, static_cast<std::uint8_t>(fiber->cancel_word.bits() | bits));
 }
 
 namespace {
 
-// CN6. Held for both walks and the fence: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
+// CN6. Held for both walks and their fences: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
 // for it, too (ScopeTimer::RunAll).
 #ifdef WEFT_MODEL_CHECK
 base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
@@ -260,13 +253,13 @@ bool Mark(CancelNode* node, CancelReason reason) noexcept {
   return node->cancelled.compare_exchange_strong(none, reason, std::memory_order_release, std::memory_order_relaxed);
 }
 
-// walk(how): walks from each node; what CancelWalk::Run() says.
+// After Mark(). walk(how): walks from each node.
 template <class WalkAll>
 void Deliver(WalkAll walk) noexcept {
-  do {
-    static_cast<void>(walk(Walk::kMark));
-    scheduling_group::HeavyCancelFence();  // CN1. Pairs with the LightCancelFences of the fibers.
-  } while (walk(Walk::kEnd));
+  const CancellerSection section;  // With a fence: CN2.
+  walk(Walk::kMark);
+  scheduling_group::HeavyCancelFence();  // CN1. Pairs with the LightCancelFences of the fibers.
+  walk(Walk::kEnd);
 }
 
 }  // namespace
@@ -274,7 +267,7 @@ void Deliver(WalkAll walk) noexcept {
 bool Cancel(CancelNode* node, CancelReason reason) noexcept {
   if (!Mark(node, reason)) return false;
   base::SpinLockGuard guard(OneAtATime());
-  Deliver([=](Walk how) { return CancelWalk(node, how).Run(); });
+  Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
   return true;
 }
 
@@ -282,10 +275,18 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
   for (std::size_t i = 0; i < count; ++i) static_cast<void>(Mark(nodes[i], reason));
   base::SpinLockGuard guard(OneAtATime());
   Deliver([=](Walk how) {
-    bool anew = false;
-    for (std::size_t i = 0; i < count; ++i) anew |= CancelWalk(nodes[i], how).Run();
-    return anew;
+    for (std::size_t i = 0; i < count; ++i) CancelWalk(nodes[i], how).Run();
   });
+}
+
+void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  LockAsOwner(&fiber->cancel_word);
+  node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
+  if (!covers || !IsCancelled(node) || fiber->innermost_scope == node) return;
+  // What is inside of the owner's further scopes is below the node from now on, and no walk has come there.
+  base::SpinLockGuard guard(OneAtATime());
+  Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
 }
 
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
@@ -296,7 +297,7 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
   base::SpinLockGuard guard(OneAtATime());
   Deliver([=](Walk how) {
     base::SpinLockGuard there(*lock);
-    return *node != nullptr && CancelWalk(*node, how).Run();
+    if (*node != nullptr) CancelWalk(*node, how).Run();
   });
   return true;
 }
@@ -304,6 +305,7 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
 void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   {
     base::SpinLockGuard guard(OneAtATime());
+    const CancellerSection section;
     FiberEntity* const fiber = node->owner.load(std::memory_order_acquire);  // As in CancelWalk::Run().
     if (fiber == nullptr) return;
     fiber->cancel_word.lock();
@@ -313,7 +315,7 @@ void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THR
       node->has_injected.store(true, std::memory_order_relaxed);
     }
     fiber->cancel_word.unlock();
-    if (owned) Deliver([=](Walk how) { return CancelWalk(node, how).Run(); });
+    if (owned) Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
   }
   // Here the former one is destroyed, without a lock.
 }

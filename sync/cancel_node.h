@@ -22,11 +22,11 @@
 //   Cancel(node), one at a time in the process       fiber
 //   ------------------------------------------       -----
 //   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
-//   CancelWalk: for each fiber below the node,       LightCancelFence
-//     under the lock of its word: set kPending       kPending? ends its own wait
+//   HeavyCancelFence                                 LightCancelFence
+//   CancelWalk: for each fiber below the node,       kPending? ends its own wait
+//     under the lock of its word: set kPending
 //   HeavyCancelFence
 //   CancelWalk: where kPending is set, end the wait
-//   all anew if that has found a fiber without it
 //
 // Invariants
 //   CN1  A cancellation reaches each wait below the node that is a cancellation point: kPending is set, then a fence
@@ -34,7 +34,7 @@
 //        kPending. It is ended once: by the claim on its decision word (WS1), or by `withdraw` (SW1).
 //   CN2  A fiber that begins below the node meanwhile is not missed: its slot in the ChildTable is filled, then a fence
 //        comes, then its spawner reads its chain; the canceller sets `cancelled` before the fence that precedes its
-//        last walk.
+//        first walk. The spawner starts it when it has set kPending.
 //   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
 //        and end with kPending read off the chain.
 //   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
@@ -51,8 +51,8 @@
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
 // withdraw), a run queue.
 //
-// Cost: a HeavyCancelFence (base/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass together
-// share one fence. A wait that can be cancelled pays a store and two loads.
+// Cost: two HeavyCancelFences (base/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass
+// together share them. A wait that can be cancelled pays a store and two loads.
 //
 // Checked in tests/model/cancel_model.cc.
 // Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
@@ -131,7 +131,7 @@ void InheritCancellation(FiberEntity* fiber) noexcept;
 // Any fiber and any thread, also a timer's; waits for other cancellations, but does not switch. The node stays
 // meanwhile. False: it was cancelled before.
 bool Cancel(CancelNode* node, CancelReason reason = CancelReason::kCancelled) noexcept;
-// Several, with one fence.
+// Several, with the fences of one.
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept;
 // A node that goes away under `lock`, and is null from then on.
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;

@@ -6,7 +6,7 @@
 // ScopeTimer: cancels a scope at its deadline.
 //
 // It fires on the timer thread, under a shard's lock; the cancellation comes when the lock has been dropped, for all
-// scopes of a batch with one fence (cancel_node.h).
+// scopes of a batch with the fences of one (cancel_node.h).
 //
 // Invariants
 //   CE1  Disarm() returns when the timer neither cancels nor will cancel: either it was armed still, or it has fired

@@ -15,7 +15,7 @@
 //   OnAcquire(semaphore, f)  a unit was taken from a FiberSemaphore
 //   OnDeadline(deadline, f)  the time is over; of several the first
 //   Otherwise(f)             nothing else is ready: Select() does not wait then
-//   fiber/select.h           OnEnd(task, f)
+// More are in fiber/select.h (the end of a task or a fiber, a Future) and io/select.h (sockets and descriptors).
 //
 // f may be left out. Exactly one case is taken, and its f called, without a lock; where several are ready each has its
 // turn. Without a deadline it waits as long as it takes. Select() returns the number of the case, from 0.
@@ -63,7 +63,7 @@ class QueueCase : public SelectCase {
     return primitive_->TryShared() ? Entered::kTaken : Entered::kAnew;
   }
   void Leave() noexcept override { primitive_->LeaveShared(&waiter()); }
-  void Notified() noexcept override {}
+  bool Notified() noexcept override { return true; }
 
  private:
   Primitive* const primitive_;
@@ -102,7 +102,10 @@ class GetCase : public SelectCase {
     if (waiter().linked()) channel_->getters_.Remove(&waiter());
     channel_->lock_.unlock();
   }
-  void Notified() noexcept override { result_ = waiter().granted ? ChannelResult::kOk : ChannelResult::kClosed; }
+  bool Notified() noexcept override {
+    result_ = waiter().granted ? ChannelResult::kOk : ChannelResult::kClosed;
+    return true;
+  }
 
   ChannelItem<T> Take() { return ChannelItem<T>(std::move(item_), result_); }
 
@@ -147,7 +150,10 @@ class PutCase : public SelectCase {
     if (waiter().linked()) channel_->putters_.Remove(&waiter());
     channel_->lock_.unlock();
   }
-  void Notified() noexcept override { result_ = waiter().granted ? ChannelResult::kOk : ChannelResult::kClosed; }
+  bool Notified() noexcept override {
+    result_ = waiter().granted ? ChannelResult::kOk : ChannelResult::kClosed;
+    return true;
+  }
 
   ChannelResult result() const noexcept { return result_; }
 
@@ -195,9 +201,14 @@ struct OtherwiseSpec {
   F then;
 };
 
-// A case in the frame of Select(): an object, and what calls `then`.
+// A case in the frame of Select(): an object, and what calls `then`. Those of the layers above say themselves what they
+// are made of.
 template <class Spec>
-struct CaseOf;
+struct CaseOf {
+  CaseOf(Selection* selection, Spec& spec) : object(spec.MakeCase(selection)) {}
+  void Then(Spec& spec) { spec.Then(object); }
+  typename Spec::Case object;
+};
 template <class T, class F>
 struct CaseOf<OnGetSpec<T, F>> {
   CaseOf(Selection* selection, OnGetSpec<T, F>& spec) : object(selection, spec.channel) {}

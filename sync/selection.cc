@@ -87,7 +87,7 @@ std::size_t Selection::Wait(std::span<SelectCase* const> cases, Deadline deadlin
     WaitResult result = WaitResult::kNotified;
     const std::size_t notified = WaitOnce(cases, deadline, &result);
     if (notified != kNone) return notified;
-    if (result == WaitResult::kTimedOut) return kNone;
+    if (result == WaitResult::kTimedOut) return Try(cases);
     CheckInterrupted(result);
   }
 }
@@ -124,8 +124,8 @@ std::size_t Selection::WaitOnce(std::span<SelectCase* const> cases, Deadline dea
     }
   }
   signalled_.Reset();
-  if (taken != kNone && last != SelectCase::Entered::kTaken) cases[taken]->Notified();
-  return taken;
+  if (taken == kNone || last == SelectCase::Entered::kTaken) return taken;
+  return cases[taken]->Notified() ? taken : kNone;
 }
 
 }  // namespace weft::synchronization

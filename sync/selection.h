@@ -16,8 +16,10 @@
 // deadline passes, and when it is cancelled.
 //
 // Where a case is ready in step 2 and, after the selection has decided for it, turns out not to be (the partner that
-// was seen is another selection, which decided otherwise at the same time), all is done anew from step 1. Notifiers
-// that have passed the selection over meanwhile left what they had where step 1 finds it.
+// was seen is another selection, which decided otherwise at the same time), all is done anew from step 1. So it is
+// where a notification was only a hint (the event of a descriptor). Notifiers that have passed the selection over
+// meanwhile left what they had where step 1 finds it.
+// When the deadline has passed, each case is tried once more: a descriptor may be ready, and its event on the way.
 //
 // Invariants
 //   SL4  Of all cases exactly one is taken, or none (deadline, cancellation, anew). It is decided by one
@@ -60,8 +62,8 @@ class SelectCase {
   virtual Entered Enter() noexcept = 0;
   // Entered, not notified.
   virtual void Leave() noexcept = 0;
-  // Entered, and notified.
-  virtual void Notified() noexcept = 0;
+  // Entered, and notified. False: there is nothing to take after all, and all is done anew.
+  [[nodiscard]] virtual bool Notified() noexcept = 0;
 
   bool was_notified() const noexcept { return waiter_.result() == WaitResult::kNotified; }
 

@@ -15,6 +15,7 @@
 #include "weft/base/process_exit.h"
 #include "weft/base/test_time.h"
 #include "weft/scheduling_group/cancel_fence.h"
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
@@ -160,8 +161,8 @@ void SoleWaiter::AwaitCancellably() noexcept {
   fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
   scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Cancel().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) {
-    fiber->cancel_word.lock();
-    fiber->cancel_word.unlock();
+    scheduling_group::LockAsOwner(&fiber->cancel_word);
+    scheduling_group::UnlockAsOwner(&fiber->cancel_word, fiber->cancel_word.bits());
   }
 }
 
@@ -215,6 +216,7 @@ void TakenWait::Wake() const noexcept {
 WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
   TakenWait taken;
   {
+    const scheduling_group::CancellerSection section;
     std::lock_guard guard(fiber->cancel_word);
     if (!fiber->cancel_word.pending()) return;
     // The canceller that has set kPending may not have come to its own fence yet (SW2). Under the lock: the mark that

@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The service of greeter.proto, its handlers as fibers: they are written as if they blocked.
+// The service of greeter.proto, its handlers as fibers: they are written as if they blocked.  A call that its client has
+// given up, or whose deadline has passed, ends its handler wherever that waits: nothing here asks for it.
 
 #ifndef WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
 #define WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
@@ -15,7 +16,9 @@
 #include <memory>
 #include <string>
 
+#include "weft/fiber/this_fiber.h"
 #include "weft/interop/grpc_server.h"
+#include "weft/sync/fiber_cancelled.h"
 
 #include "greeter.grpc.pb.h"
 
@@ -26,42 +29,45 @@ class GreeterService final : public Greeter::CallbackService {
   // gRPC calls these two in a thread of its own; each starts a fiber and returns.
   grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const EchoRequest* request,
                                  EchoReply* reply) override {
-    return interop::ServeUnary(context, request, reply, [this](auto&&... call) { return Count(HandleEcho(call...)); });
+    return interop::ServeUnary(context, request, reply,
+                               [this](auto&&... call) { return Count([&] { return HandleEcho(call...); }); });
   }
   grpc::ServerWriteReactor<GreetReply>* Greet(grpc::CallbackServerContext* context,
                                               const GreetRequest* request) override {
-    return interop::ServeServerStream<GreetReply>(context, request,
-                                                  [this](auto&&... call) { return Count(HandleGreet(call...)); });
+    return interop::ServeServerStream<GreetReply>(
+        context, request, [this](auto&&... call) { return Count([&] { return HandleGreet(call...); }); });
   }
 
   std::uint64_t answered() const { return answered_; }
   std::uint64_t cancelled() const { return cancelled_; }
 
  private:
-  static grpc::Status HandleEcho(interop::FiberServerContext& context, const EchoRequest& request, EchoReply* reply) {
-    // A sleep that ends early if the client goes away.
-    if (request.delay_ms() != 0 && context.WaitCancelled(std::chrono::milliseconds(request.delay_ms()))) {
-      return grpc::Status::CANCELLED;
-    }
+  static grpc::Status HandleEcho(interop::FiberServerContext&, const EchoRequest& request, EchoReply* reply) {
+    if (request.delay_ms() != 0) FiberSleepFor(std::chrono::milliseconds(request.delay_ms()));
     reply->set_payload(request.payload());
     return grpc::Status::OK;
   }
 
-  static grpc::Status HandleGreet(interop::FiberServerContext& context, const GreetRequest& request,
+  static grpc::Status HandleGreet(interop::FiberServerContext&, const GreetRequest& request,
                                   interop::FiberServerWriter<GreetReply>& writer) {
     const std::chrono::milliseconds interval(request.interval_ms());
     GreetReply reply;
     for (std::uint32_t i = 1; i <= request.times(); ++i) {
-      if (i != 1 && context.WaitCancelled(interval)) return grpc::Status::CANCELLED;
+      if (i != 1) FiberSleepFor(interval);
       reply.set_greeting("hello " + request.name() + ", for the " + std::to_string(i) + ". time");
       if (!writer.Write(reply)) return grpc::Status::CANCELLED;
     }
     return grpc::Status::OK;
   }
 
-  grpc::Status Count(grpc::Status status) {
+  template <class Handle>
+  grpc::Status Count(Handle&& handle) try {
+    grpc::Status status = handle();
     ++(status.ok() ? answered_ : cancelled_);
     return status;
+  } catch (const FiberCancelled&) {
+    ++cancelled_;
+    throw;
   }
 
   std::atomic<std::uint64_t> answered_{0};

@@ -5,8 +5,8 @@
 // by a deadline.
 //
 // The services are made up: the i-th needs 20 ms * (i + 1), and answers with the number of primes below 100 * (i + 1).
-// At the deadline the remaining fibers are told to give up. Nobody waits for them: what they share with the caller
-// lives until the last of them has ended.
+// They belong to a FiberScope (weft/fiber/fiber_scope.h): at the deadline, and when the caller is cancelled, those that
+// still wait are ended, and when AskServices() returns none is left.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_FAN_OUT_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_FAN_OUT_H_
 
@@ -22,7 +22,7 @@ struct FanOutResult {
   std::vector<std::optional<std::uint32_t>> answers;  // nothing: it came too late
 };
 
-// A fiber; waits.
+// A fiber; waits, and is a cancellation point.
 FanOutResult AskServices(std::uint32_t n, weft::Deadline deadline);
 
 }  // namespace examples

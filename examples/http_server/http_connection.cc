@@ -12,12 +12,15 @@
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/optional/optional.hpp>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "weft/base/deadline.h"
 #include "weft/io/asio_stream.h"
+#include "weft/io/cancel_on_hangup.h"
+#include "weft/sync/cancel_scope.h"
 
 #include "http_server/message.h"
 #include "http_server/response_writer.h"
@@ -50,6 +53,7 @@ class RequestParser final : public http::basic_parser<true> {
     body_limit(limits.body_bytes);
     request_->target.clear();
     request_->body.clear();
+    request_->time_left.reset();
   }
 
   // The status that answers a failed put().
@@ -94,7 +98,7 @@ class RequestParser final : public http::basic_parser<true> {
     request_->target.assign(path.empty() ? "/" : path);
   }
 
-  void on_field_impl(http::field name, beast::string_view, beast::string_view value, error_code& error) override {
+  void on_field_impl(http::field name, beast::string_view spelt, beast::string_view value, error_code& error) override {
     if (is_header_done()) return;  // A trailer.
     switch (name) {
       case http::field::host:
@@ -110,9 +114,23 @@ class RequestParser final : public http::basic_parser<true> {
         if (!beast::iequals(value, "100-continue")) return Refuse(417, http::error::bad_value, error);
         expects_continue_ = true;
         break;
+      case http::field::unknown:
+        if (beast::iequals(spelt, "Request-Timeout-Ms") && !SetTimeLeft(value)) {
+          return Refuse(400, http::error::bad_value, error);
+        }
+        break;
       default:
         break;
     }
+  }
+
+  bool SetTimeLeft(beast::string_view value) {
+    std::uint32_t ms = 0;
+    const char* const end = value.data() + value.size();
+    const std::from_chars_result parsed = std::from_chars(value.data(), end, ms);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+    request_->time_left = std::chrono::milliseconds(ms);
+    return true;
   }
 
   void on_header_impl(error_code& error) override {
@@ -204,8 +222,7 @@ class HttpConnection {
       uncounted_ = 0;
     }
     if (Site::MayWait(request_)) {
-      if (!Flush()) return false;
-      site_->Answer(request_, &response_);
+      if (!Flush() || !AnswerInScope()) return false;
       now_ = std::chrono::steady_clock::now();
     } else {
       site_->Answer(request_, &response_);
@@ -219,6 +236,18 @@ class HttpConnection {
     if (!ends) return output_.pending().size() < kLargeRead || Flush();
     if (Flush() && input_.size() != 0) Discard();
     return false;
+  }
+
+  // False: the client has gone.
+  bool AnswerInScope() {
+    weft::CancelScope scope(request_.time_left ? Deadline::After(*request_.time_left, now_) : Deadline());
+    const auto hangup = parser_->keep_alive() ? weft::io::Hangup::kEnd : weft::io::Hangup::kReset;
+    const weft::io::CancelOnHangup watch(*tcp_, &scope, hangup);
+    if (scope.Run([this] { site_->Answer(request_, &response_); })) return true;
+    site_->CountGivenUp();
+    if (watch.hung_up()) return false;
+    Site::Refuse(504, "the time for this request is over", &response_);
+    return true;
   }
 
   Parsed Refuse(int status, std::string_view why) {

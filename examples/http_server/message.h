@@ -5,6 +5,8 @@
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +18,7 @@ struct Request {
   Method method = Method::kOther;
   std::string target;  // as sent
   std::string body;
+  std::optional<std::chrono::milliseconds> time_left;  // how long the client will wait: Request-Timeout-Ms
 
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
   std::string_view query() const {

@@ -10,7 +10,7 @@
 //   POST /echo                            the body
 //
 // HEAD goes where GET does. Another path is a 404, another method a 405; both are JSON.
-// Any fiber; Answer() may wait where MayWait() says so.
+// Any fiber; Answer() may wait, and be cancelled there, where MayWait() says so.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
 
@@ -33,13 +33,16 @@ class Site {
   // With {"error":why} as body.
   static void Refuse(int status, std::string_view why, Response* response);
 
+  // A request whose client has gone, or whose time was over.
+  void CountGivenUp() { given_up_.fetch_add(1, std::memory_order_relaxed); }
   void CountRequests(std::uint64_t requests) { requests_.fetch_add(requests, std::memory_order_relaxed); }
 
  private:
   void AnswerStats(Response* response) const;
 
   const Serving* const serving_;
-  std::atomic<std::uint64_t> requests_{0};  // statistics
+  std::atomic<std::uint64_t> requests_{0};  // statistics, both
+  std::atomic<std::uint64_t> given_up_{0};
 };
 
 }  // namespace examples

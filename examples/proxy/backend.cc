@@ -31,6 +31,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/socket_address.h"
+#include "weft/sync/fiber_cancelled.h"
 
 #include "examples/proxy/search.pb.h"
 
@@ -86,6 +87,7 @@ class Delays {
   std::uint64_t sum_ = 0;
 };
 
+// A search that nobody waits for any more ends in its sleep: the server runs it in a scope (rpc_server.h).
 class Index final : public weft::proxy::SearchService {
  public:
   explicit Index(Delays delays) : delays_(std::move(delays)) {}
@@ -93,7 +95,12 @@ class Index final : public weft::proxy::SearchService {
   void Search(google::protobuf::RpcController*, const weft::proxy::SearchRequest* request,
               weft::proxy::SearchAnswer* answer, google::protobuf::Closure* done) override {
     const std::chrono::microseconds delay = delays_.At(asked_.fetch_add(1, std::memory_order_relaxed));
-    if (delay.count() != 0) weft::FiberSleepFor(delay);
+    try {
+      if (delay.count() != 0) weft::FiberSleepFor(delay);
+    } catch (const weft::FiberCancelled&) {
+      given_up_.fetch_add(1, std::memory_order_relaxed);
+      throw;
+    }
     constexpr std::uint64_t kPrime = 1'000'003;
     constexpr std::uint64_t kHits = 5;
     std::uint64_t hash = 0;
@@ -107,10 +114,12 @@ class Index final : public weft::proxy::SearchService {
     }
     done->Run();
   }
+  std::uint64_t given_up() const { return given_up_.load(std::memory_order_relaxed); }
 
  private:
   const Delays delays_;
   std::atomic<std::uint64_t> asked_{0};
+  std::atomic<std::uint64_t> given_up_{0};
 };
 
 }  // namespace
@@ -143,7 +152,7 @@ int main(int argc, char** argv) {
       server.Stop(std::chrono::milliseconds(FLAGS_drain_ms));
       const weft::rpc::Server::Counts counts = server.counts();
       std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
-                << ", bad " << counts.bad << "\n";
+                << ", bad " << counts.bad << "; given up " << index.given_up() << "\n";
       weft::rpc::PrintSchedulerReport(std::cout);
     }
   }

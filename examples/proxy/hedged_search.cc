@@ -4,103 +4,83 @@
 #include "weft/examples/proxy/hedged_search.h"
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/ref_ptr.h"
 #include "weft/examples/rpc/rpc_controller.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft::proxy {
 
 // The attempts of one search.
-class HedgedSearch::Race final : public base::RefCounted<Race> {
- public:
-  explicit Race(SearchRequest request, Deadline deadline) : request_(std::move(request)), deadline_(deadline) {}
+struct HedgedSearch::Race {
+  // What an attempt throws that has failed: kFirstSuccess waits for another one.
+  struct Failure {};
 
+  // Refused: as failed.
   void Start(rpc::Channel* replica) {
-    Attempt* attempt = nullptr;
     {
-      const std::scoped_lock lock(mutex_);
-      attempts_.push_back(std::make_unique<Attempt>());
-      attempt = attempts_.back().get();
-      ++running_;
+      const std::scoped_lock lock(mutex);
+      ++running;
     }
-    attempt->race = base::RefPtr<Race>(this);
-    attempt->controller.set_deadline(deadline_);
-    SearchService::Stub(replica).Search(&attempt->controller, &request_, &attempt->answer,
-                                        google::protobuf::NewCallback(&Race::OnEnd, attempt));
-  }
-
-  // True: one has answered or all have failed; false: the deadline passed.
-  bool Wait(Deadline deadline = {}) {
-    std::unique_lock lock(mutex_);
-    const auto over = [this] { return winner_ != nullptr || running_ == 0; };
-    return changed_.wait(lock, over, deadline);
-  }
-
-  bool won() {
-    const std::scoped_lock lock(mutex_);
-    return winner_ != nullptr;
-  }
-
-  // After the end. `*by`: the number of the winning attempt.
-  Result Finish(std::size_t* by) {
-    std::vector<Attempt*> losers;
-    Result result;
-    {
-      const std::scoped_lock lock(mutex_);
-      for (std::size_t i = 0; i < attempts_.size(); ++i) {
-        Attempt* const attempt = attempts_[i].get();
-        if (attempt == winner_) {
-          *by = i;
-        } else if (attempt->race) {
-          losers.push_back(attempt);
-        } else if (winner_ == nullptr) {
-          result.code = attempt->controller.error_code();  // The last one's.
-          result.text = attempt->controller.ErrorText();
-        }
-      }
-      if (winner_ != nullptr) {
-        result.code = rpc::OK;
-        result.answer.Swap(&winner_->answer);
-      }
+    const std::size_t number = started++;
+    if (!attempts.Spawn([this, replica, number] { Attempt(replica, number); })) {
+      End(number, rpc::OVERLOADED, "no fiber can be started for the call", nullptr);
     }
-    for (Attempt* const loser : losers) loser->controller.StartCancel();
-    return result;
   }
 
- private:
-  friend class base::RefCounted<Race>;
-
-  struct Attempt {
-    base::RefPtr<Race> race;  // until it has ended
+  void Attempt(rpc::Channel* replica, std::size_t number) {
     rpc::Controller controller;
+    controller.set_deadline(deadline);
     SearchAnswer answer;
-  };
-
-  ~Race() = default;
-
-  static void OnEnd(Attempt* attempt) {
-    base::RefPtr<Race> race;
-    const auto own = attempt->race;
-    const std::scoped_lock lock(own->mutex_);
-    --own->running_;
-    if (!attempt->controller.Failed() && own->winner_ == nullptr) own->winner_ = attempt;
-    race = std::move(attempt->race);
-    own->changed_.notify_all();
+    SearchService::Stub(replica).Search(&controller, &request, &answer, nullptr);
+    End(number, controller.error_code(), controller.ErrorText(), &answer);
+    if (controller.Failed()) throw Failure();
   }
 
-  const SearchRequest request_;
-  const Deadline deadline_;
-  FiberMutex mutex_;  // guards what follows
-  FiberConditionVariable changed_;
-  std::vector<std::unique_ptr<Attempt>> attempts_;
-  std::size_t running_ = 0;
-  Attempt* winner_ = nullptr;
+  void End(std::size_t number, rpc::ErrorCode code, const std::string& text, SearchAnswer* answer) {
+    const std::scoped_lock lock(mutex);
+    --running;
+    if (!won) {
+      won = code == rpc::OK;
+      result.code = code;  // Without a winner: the last one's.
+      result.text = text;
+      if (won) {
+        by = number;
+        result.answer.Swap(answer);
+      }
+    }
+    changed.notify_all();
+  }
+
+  // True: one has answered or all have failed; false: the time has passed.
+  bool Wait(Deadline until = {}) {
+    std::unique_lock lock(mutex);
+    return changed.wait(
+        lock, [this] { return won || running == 0; }, until);
+  }
+  bool HasWon() {
+    const std::scoped_lock lock(mutex);
+    return won;
+  }
+
+  const SearchRequest& request;
+  const Deadline deadline;
+  std::size_t started = 0;  // the caller's
+
+  FiberMutex mutex{};  // guards what follows
+  FiberConditionVariable changed{};
+  std::size_t running = 0;
+  bool won = false;
+  std::size_t by = 0;  // the number of the attempt that has won
+  Result result{};
+
+  // Last: its fibers use the rest.
+  FiberScope attempts{FiberScope::Options{.policy = ScopePolicy::kFirstSuccess}};
 };
 
 HedgedSearch::HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay)
@@ -113,25 +93,27 @@ HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, std::size_t
   std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first % order.size()), order.end());
   std::stable_partition(order.begin(), order.end(), [](const rpc::Channel* channel) { return channel->Healthy(); });
 
-  const auto race = base::MakeRefCounted<Race>(request, deadline);
-  std::size_t started = 0;
+  Race race{.request = request, .deadline = deadline};
   std::size_t hedge = order.size();  // which attempt was one
-  race->Start(order[started++]);
-  if (order.size() > 1 && !race->Wait(std::min(deadline, Deadline(hedge_delay_)))) {
+  race.Start(order[0]);
+  if (order.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_)))) {
     hedged_.fetch_add(1, std::memory_order_relaxed);
-    hedge = started;
-    race->Start(order[started++]);
+    hedge = race.started;
+    race.Start(order[hedge]);
   }
   for (;;) {
-    static_cast<void>(race->Wait());  // Each attempt ends at the deadline.
-    if (race->won() || started == order.size() || deadline.expired()) break;
+    static_cast<void>(race.Wait());  // Each attempt ends at the deadline.
+    if (race.HasWon() || race.started == order.size() || deadline.expired()) break;
     failed_over_.fetch_add(1, std::memory_order_relaxed);
-    race->Start(order[started++]);
+    race.Start(order[race.started]);
   }
-  std::size_t by = 0;
-  Result result = race->Finish(&by);
-  if (result.code == rpc::OK && by == hedge) hedges_won_.fetch_add(1, std::memory_order_relaxed);
-  return result;
+  race.attempts.Cancel();
+  try {
+    race.attempts.Wait();
+  } catch (const Race::Failure&) {  // None has answered.
+  }
+  if (race.won && race.by == hedge) hedges_won_.fetch_add(1, std::memory_order_relaxed);
+  return std::move(race.result);
 }
 
 HedgedSearch::Counts HedgedSearch::counts() const {

@@ -5,10 +5,11 @@
 // delay, or has failed. The first answer counts; the other call is cancelled. So a slow or dead replica costs the hedge
 // delay and a little more work instead of its own time (Dean and Barroso, "The Tail at Scale", 2013).
 //
-// Each attempt is an asynchronous call; the caller waits for the first of an answer, a failure and the hedge delay. The
-// attempts share a state that lives until the last of them has ended, which may be after the answer was given.
+// Each attempt is a fiber of a FiberScope that ends with the first success (weft/fiber/fiber_scope.h), and makes a call
+// that blocks it. So a loser's call is cancelled, and its server told; and when Ask()'s caller is cancelled, all are. When
+// Ask() returns, no attempt is left.
 //
-// Ask(): any fiber, several at once. The channels outlive the attempts: a Channel's destructor waits for them.
+// Ask(): any fiber, several at once; a cancellation point. The channels outlive it.
 #ifndef WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_
 #define WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_
 
@@ -48,7 +49,7 @@ class HedgedSearch {
   Counts counts() const;
 
  private:
-  class Race;
+  struct Race;
 
   const std::vector<rpc::Channel*> replicas_;
   const std::chrono::microseconds hedge_delay_;

@@ -9,8 +9,13 @@
 //                          for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
 //   GET /stats             what the proxy and the scheduler have counted, as JSON
 //
+// A search has a scope (weft/sync/cancel_scope.h), which ends after --deadline_ms, or earlier: "Request-Timeout-Ms:
+// <milliseconds>" tells how long the client will wait. The backends are told what is left of it. The scope ends, too, when
+// the client hangs up (as http_server/http_connection.h says), and at the end of --drain_ms; then the calls to the
+// backends are cancelled, and these give up their part.
+//
 // Each connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more
-// fiber, for the other shard. Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration
+// fiber, for the other shard, and one for each call to a backend. Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration
 // seconds; then it answers the requests that it has.
 
 #include <gflags/gflags.h>
@@ -41,12 +46,14 @@
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/scheduler_report.h"
 #include "weft/examples/rpc/termination.h"
-#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/asio_stream.h"
+#include "weft/io/cancel_on_hangup.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
+#include "weft/sync/cancel_scope.h"
 
 #include "examples/proxy/search.pb.h"
 
@@ -124,7 +131,8 @@ class Proxy {
       }
       // A malformed request gets an answer, and the connection ends: the start of the next one is unknown.
       http::response<http::string_body> response =
-          error ? Failure(http::status::bad_request, error.message()) : Answer(parser.get());
+          error ? Failure(http::status::bad_request, error.message()) : Answer(parser.get(), tcp);
+      if (response.result() == kNobodyWaits) return;
       response.version(error ? 11 : parser.get().version());
       response.keep_alive(!error && parser.get().keep_alive() && !draining_.load(std::memory_order_relaxed));
       response.prepare_payload();
@@ -135,9 +143,9 @@ class Proxy {
 
   void Print(std::ostream& out) const {
     const HedgedSearch::Counts hedging = search_.counts();
-    out << "searches " << searches_ << ", failed " << failed_ << "; second backend asked " << hedging.hedged
-        << " times, first to answer " << hedging.hedges_won << " times; failed over " << hedging.failed_over
-        << " times\n";
+    out << "searches " << searches_ << ", failed " << failed_ << ", given up " << given_up_ << "; second backend asked "
+        << hedging.hedged << " times, first to answer " << hedging.hedges_won << " times; failed over "
+        << hedging.failed_over << " times\n";
   }
 
   // Connections end after their present request.
@@ -147,35 +155,58 @@ class Proxy {
   using Request = http::request<http::empty_body>;
   using Response = http::response<http::string_body>;
 
-  Response Answer(const Request& request) {
+  // Instead of an answer.
+  static constexpr auto kNobodyWaits = http::status::unknown;
+
+  Response Answer(const Request& request, io::TcpStream& tcp) {
     const std::string_view target(request.target().data(), request.target().size());
     const std::string_view path = target.substr(0, target.find('?'));
     if (request.method() != http::verb::get) return Failure(http::status::method_not_allowed, "only GET is served");
-    if (path == "/search") return Search(target.substr(std::min(target.size(), path.size() + 1)));
+    if (path == "/search") {
+      return SearchInScope(request, target.substr(std::min(target.size(), path.size() + 1)), tcp);
+    }
     if (path == "/stats") return Json(http::status::ok, Stats());
     return Failure(http::status::not_found, "there are /search?q=... and /stats");
+  }
+
+  Response SearchInScope(const Request& request, std::string_view parameters, io::TcpStream& tcp) {
+    std::chrono::microseconds time = Milliseconds(FLAGS_deadline_ms);
+    if (const auto field = request.find("Request-Timeout-Ms"); field != request.end()) {
+      std::uint32_t ms = 0;
+      const char* const end = field->value().data() + field->value().size();
+      const auto [parsed, error] = std::from_chars(field->value().data(), end, ms);
+      if (error != std::errc() || parsed != end) {
+        return Failure(http::status::bad_request, "Request-Timeout-Ms: expected a number");
+      }
+      time = std::min<std::chrono::microseconds>(time, std::chrono::milliseconds(ms));
+    }
+    Response response;
+    CancelScope scope(time);
+    const io::CancelOnHangup watch(tcp, &scope, request.keep_alive() ? io::Hangup::kEnd : io::Hangup::kReset);
+    if (scope.Run([&] { response = Search(parameters); })) return response;
+    given_up_.fetch_add(1, std::memory_order_relaxed);
+    if (!watch.hung_up()) return Failure(http::status::gateway_timeout, "no answer within the time");
+    response.result(kNobodyWaits);
+    return response;
   }
 
   Response Search(std::string_view parameters) {
     const auto query = Parameter(parameters, "q");
     if (!query) return Failure(http::status::bad_request, "expected /search?q=<what to search for>");
     searches_.fetch_add(1, std::memory_order_relaxed);
-    const Deadline deadline = Milliseconds(FLAGS_deadline_ms);
     // Shards take turns in which backend they ask first.
     HedgedSearch::Result results[kShards];
     const auto ask = [&](std::uint32_t shard) {
       SearchRequest request;
       request.set_query(*query);
       request.set_shard(shard);
-      results[shard] = search_.Ask(request, shard, deadline);
+      results[shard] = search_.Ask(request, shard, CurrentDeadline());
     };
-    auto other = Fiber::TryStart({}, [&] { ask(1); });
+    FiberScope other;
+    const bool started = other.Spawn([&] { ask(1); });
     ask(0);
-    if (other) {
-      other->Join();
-    } else {
-      ask(1);
-    }
+    if (!started) ask(1);
+    other.Wait();
     std::vector<const SearchAnswer::Hit*> hits;
     for (const HedgedSearch::Result& result : results) {
       if (result.code != rpc::OK) {
@@ -220,6 +251,7 @@ class Proxy {
     }
     return {{"searches", searches_.load(std::memory_order_relaxed)},
             {"failed", failed_.load(std::memory_order_relaxed)},
+            {"given_up", given_up_.load(std::memory_order_relaxed)},
             {"hedged", hedging.hedged},
             {"hedges_won", hedging.hedges_won},
             {"failed_over", hedging.failed_over},
@@ -239,6 +271,7 @@ class Proxy {
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> searches_{0};
   std::atomic<std::uint64_t> failed_{0};
+  std::atomic<std::uint64_t> given_up_{0};
 };
 
 int Run(const rpc::TerminationSignals& signals, const io::SocketAddress& address,

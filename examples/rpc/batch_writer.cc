@@ -11,6 +11,7 @@
 #include "weft/base/check.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::rpc {
 namespace {
@@ -40,7 +41,8 @@ bool BatchWriter::Write(OutFramePtr frame) {
   } while (!head_.compare_exchange_weak(head, mine, std::memory_order_acq_rel, std::memory_order_relaxed));
   if (head != nullptr) return true;  // The writer will see it (BW1).
   owner_->BeginUse();                // The caller holds one.
-  WriteAll(/*borrowed=*/true);
+  // The frames of others go out, too, whatever becomes of the caller's scope.
+  Shielded([this] { WriteAll(/*borrowed=*/true); });
   return true;
 }
 

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <mutex>
 #include <utility>
 
 #include "weft/base/log.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::rpc {
 
@@ -89,25 +91,37 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
     refusal = UNAVAILABLE;
     why = "the connection has just failed";
   }
+  const bool sent = refusal == OK;
   bool ended = false;
-  if (refusal == OK) {
-    ended = call.ended.Wait(deadline);
-    if (!ended) {
-      refusal = DEADLINE_EXCEEDED;
-      why = "no answer within the time";
+  std::exception_ptr thrown;  // FiberCancelled, or what somebody throws into the fiber
+  if (sent) {
+    refusal = DEADLINE_EXCEEDED;
+    why = "no answer within the time";
+    try {
+      ended = call.ended.Wait(deadline);
+    } catch (...) {
+      thrown = std::current_exception();
+      refusal = CANCELED;
+      why = "the caller was canceled";
     }
   }
   if (!ended) {
     if (calls_.Take(id) != nullptr) {
       call.code = refusal;
       call.text = why;
+      if (sent) SendCancel(id);
     } else {
-      call.ended.Wait();  // CC1: another thread is about to say how it ended.
+      Shielded([&call] { call.ended.Wait(); });  // CC1: another thread is about to say how it ended.
     }
   }
   controller->EndCall();
   LeaveIfDone();
   Finish(&call, controller, answer);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void ClientConnection::SendCancel(std::uint64_t id) {
+  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kCancel, id, nullptr, nullptr)));  // Lost: nothing to cancel.
 }
 
 void ClientConnection::Finish(PendingCall* call, Controller* controller, google::protobuf::Message* answer) {
@@ -131,7 +145,7 @@ void ClientConnection::CancelCall(std::uint64_t id) {
   call->code = CANCELED;
   call->text = "canceled";
   call->ended.Set();
-  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kCancel, id, nullptr, nullptr)));  // Lost: nothing to cancel.
+  SendCancel(id);
 }
 
 bool ClientConnection::ReadOnce() {

@@ -46,7 +46,8 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   ClientConnection(io::TcpStream stream, const FrameLimits& limits, const BatchWriter::Options& writing)
       : stream_(std::move(stream)), limits_(limits), writer_(this, &stream_, writing) {}
 
-  // Makes a call, until the controller's deadline; the controller gets the outcome. Switches.
+  // Makes a call, until the controller's deadline; the controller gets the outcome. Switches. A cancellation point. The
+  // server is told when nobody waits any more.
   void Call(const google::protobuf::MethodDescriptor* method, Controller* controller,
             const google::protobuf::Message& request, google::protobuf::Message* answer);
   // By a holder of a reference. The call ends with CANCELED, unless it has ended.
@@ -115,6 +116,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   bool ReadOnce();
   bool OnFrame(Frame* frame);
   void Close();
+  void SendCancel(std::uint64_t id);
   // A call has left.
   void LeaveIfDone();
   void Finish(PendingCall* call, Controller* controller, google::protobuf::Message* answer);

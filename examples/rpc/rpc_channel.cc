@@ -10,6 +10,7 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::rpc {
 
@@ -24,8 +25,10 @@ Channel::Channel(const io::SocketAddress& server, const Options& options) : serv
 
 Channel::~Channel() {
   Stop();
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return users_ == 0; });
+  Shielded([this] {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return users_ == 0; });
+  });
 }
 
 bool Channel::Start() {
@@ -146,7 +149,6 @@ base::RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
 }
 
 void Channel::Call(const MethodDescriptor* method, Controller* controller, const Message* request, Message* answer) {
-  controller->ResolveDeadline(options_.timeout);
   if (const auto connection = Choose(controller)) connection->Call(method, controller, *request, answer);
 }
 
@@ -154,6 +156,7 @@ void Channel::CallMethod(const MethodDescriptor* method, google::protobuf::RpcCo
                          const Message* request, Message* answer, Closure* done) {
   WEFT_CHECK(controller != nullptr, "rpc::Channel: a call of ", method->full_name(), " without a controller");
   auto* const own = static_cast<Controller*>(controller);
+  own->ResolveDeadline(options_.timeout);
   if (done == nullptr) return Call(method, own, request, answer);
   {
     const std::scoped_lock lock(mutex_);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "weft/examples/rpc/client_connection.h"
-#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
 
 namespace weft::rpc {
 
@@ -30,7 +30,7 @@ void Controller::SetFailed(ErrorCode code, std::string reason) {
 
 void Controller::ResolveDeadline(std::chrono::nanoseconds default_timeout) {
   const auto timeout = timeout_ != std::chrono::nanoseconds::max() ? timeout_ : default_timeout;
-  deadline_ = std::min(latest_, Deadline(timeout));
+  deadline_ = std::min({latest_, Deadline(timeout), CurrentDeadline()});
 }
 
 bool Controller::BeginCall(ClientConnection* connection, std::uint64_t id) {
@@ -62,17 +62,20 @@ void Controller::StartCancel() {
 void Controller::NotifyOnCancel(google::protobuf::Closure* callback) {
   {
     const std::scoped_lock lock(mutex_);
+    looks_after_itself_ = true;
     if (!IsCanceled()) {
       on_cancel_ = callback;
-      return;
+      callback = nullptr;
     }
   }
-  callback->Run();
+  if (scope_ != nullptr && handler_ == GetFiberId()) scope_->SetDeadline(Deadline::None());
+  if (callback != nullptr) callback->Run();
 }
 
 google::protobuf::Closure* Controller::MarkCanceled() {
   const std::scoped_lock lock(mutex_);
   canceled_.store(true, std::memory_order_relaxed);  // The lock orders it.
+  if (scope_ != nullptr && !looks_after_itself_) scope_->Cancel();
   return std::exchange(on_cancel_, nullptr);
 }
 

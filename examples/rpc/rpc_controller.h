@@ -27,6 +27,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_mutex.h"
 
 #include "examples/rpc/meta.pb.h"
@@ -41,8 +42,8 @@ class Controller final : public google::protobuf::RpcController {
   ~Controller() override;
 
   // --- Both sides ---
-  // Client: of the present or last call. Server: when nobody waits for the answer any more. For calls that the handler
-  // makes itself: set_deadline(controller->deadline()).
+  // Client: of the present or last call. Server: when nobody waits for the answer any more; calls that the handler makes
+  // itself inherit it, since it is that of its scope.
   Deadline deadline() const { return deadline_; }
   bool Failed() const override { return code_ != OK; }
   std::string ErrorText() const override { return text_; }
@@ -52,7 +53,8 @@ class Controller final : public google::protobuf::RpcController {
 
   // --- Client ---
   void Reset() override;
-  // Of each call, from its start (default: the channel's); and a point in time that bounds all calls.
+  // Of each call, from its start (default: the channel's); and a point in time that bounds all calls. The deadline of
+  // the caller's scopes (sync/cancel_scope.h) counts, too.
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_ = timeout; }
   void set_deadline(Deadline deadline) { latest_ = deadline; }
   // The call ends with CANCELED at once, unless it has ended; before a call: the next one does. The server is told. A
@@ -62,7 +64,9 @@ class Controller final : public google::protobuf::RpcController {
   // --- Server ---
   void SetFailed(const std::string& reason) override { SetFailed(FAILED, reason); }
   void SetFailed(ErrorCode code, std::string reason);
-  // `callback` runs in a fiber: when the call is cancelled, or at once if it is already; otherwise after its end.
+  // `callback` runs in a fiber: when the call is cancelled, or at once if it is already; otherwise after its end. The
+  // handler then looks after its cancellation itself: its scope is not cancelled from now on, and has no deadline if it
+  // is the handler's first fiber that calls.
   void NotifyOnCancel(google::protobuf::Closure* callback) override;
 
  private:
@@ -74,7 +78,8 @@ class Controller final : public google::protobuf::RpcController {
   bool BeginCall(ClientConnection* connection, std::uint64_t id);
   void EndCall();
   void ResolveDeadline(std::chrono::nanoseconds default_timeout);
-  // Server. Returns the callback that the caller must run, or nullptr.
+  // Server. Returns the callback that the caller must run, or nullptr. MarkCanceled() cancels the handler's scope,
+  // unless the handler looks after itself.
   google::protobuf::Closure* MarkCanceled();
   google::protobuf::Closure* MarkEnded();
 
@@ -89,6 +94,11 @@ class Controller final : public google::protobuf::RpcController {
   base::RefPtr<ClientConnection> connection_;
   std::uint64_t id_ = 0;
   google::protobuf::Closure* on_cancel_ = nullptr;
+  bool looks_after_itself_ = false;
+
+  // Server: set before the handler is called. The scope lives as long as the controller.
+  CancelScope* scope_ = nullptr;
+  std::uint64_t handler_ = 0;  // its fiber's id
 };
 
 }  // namespace weft::rpc

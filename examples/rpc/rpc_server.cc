@@ -14,6 +14,7 @@
 #include "weft/examples/rpc/server_connection.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::rpc {
 
@@ -21,7 +22,9 @@ Server::Server() : Server(Options()) {}
 
 Server::Server(Options options) : options_(std::move(options)) {}
 
-Server::~Server() { Stop(std::chrono::seconds(0)); }
+Server::~Server() {
+  Shielded([this] { Stop(std::chrono::seconds(0)); });
+}
 
 void Server::AddService(google::protobuf::Service* service) {
   WEFT_CHECK(listening_ == nullptr, "rpc::Server::AddService: the server has been started");
@@ -36,8 +39,11 @@ std::error_code Server::Start(const io::SocketAddress& address) {
   listening_ = std::make_unique<io::TcpServer>(
       std::move(listener),
       [this](io::TcpStream& stream) {
-        ServerConnection connection(this, &stream);
-        connection.Serve();
+        // Not cancelled: Stop() cancels the calls, and ends the reader by its socket.
+        Shielded([&] {
+          ServerConnection connection(this, &stream);
+          connection.Serve();
+        });
       },
       io::TcpServer::Options{.admit = [this] { return !draining(); }});
   if (listening_->Start()) return {};

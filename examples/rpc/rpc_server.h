@@ -12,16 +12,20 @@
 //
 // A connection has a fiber that reads. It cuts the bytes into frames and starts the fibers for them, all of one read at
 // once. A handler may take as long as it likes and call `done` from anywhere. Answers go out in the order in which they
-// are ready; one system call sends those that are ready at the same time (batch_writer.h). Handlers throw nothing: an
-// exception that leaves one ends the process, as in any fiber.
+// are ready; one system call sends those that are ready at the same time (batch_writer.h). Handlers throw nothing but
+// FiberCancelled: any other exception that leaves one ends the process, as in any fiber.
 //
 // The server answers without calling the handler: requests over the limits (OVERLOADED: max_in_flight, admit); requests
 // whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service; all,
 // while the server stops (UNAVAILABLE). A malformed frame ends the connection, after the answers to what came before; a
 // frame that is too large is answered first.
 //
-// When a client has gone, its calls are cancelled (RpcController::IsCanceled, NotifyOnCancel), like those that it
-// cancels itself.
+// Each call has a scope (sync/cancel_scope.h), in which the handler runs, and all that it calls and all fibers of its
+// FiberScopes. The scope ends at the deadline that the client has sent; when the client cancels the call, which it does
+// also when its own time is over or its caller is cancelled; when the client has gone (the end of its data counts: a
+// client keeps its side open while it waits); and at the deadline of Stop(). Then waits throw FiberCancelled, and when
+// that leaves the handler the server answers instead of it. A handler that has handed `done` to somebody else must not
+// let it out. Handlers can also ask, or be told: RpcController::IsCanceled, NotifyOnCancel (rpc_controller.h).
 //
 // AddService(): before Start(). Start(), Stop(), the destructor: one fiber or thread, not a handler. counts(): anyone.
 #ifndef WEFT_EXAMPLES_RPC_RPC_SERVER_H_

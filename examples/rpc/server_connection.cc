@@ -14,6 +14,7 @@
 #include "weft/base/log.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
 
 namespace weft::rpc {
 
@@ -29,10 +30,31 @@ constexpr std::size_t kMaxErrorText = 4096;
 // --- ServerCall ---
 
 void ServerCall::Begin() {
+  controller_.handler_ = GetFiberId();
   const bool callable = Prepare();
   frame_.block.reset();
   if (!callable) return Run();
-  service_->CallMethod(method_, &controller_, request_.get(), answer_.get(), this);
+  owners_.store(2, std::memory_order_relaxed);  // Nobody else has it yet.
+  scope_.SetDeadline(controller_.deadline_);
+  const bool returned =
+      scope_.Run([&] { service_->CallMethod(method_, &controller_, request_.get(), answer_.get(), this); });
+  // acquire: pairs with the release in Run(), of a handler that was cancelled after its `done`.
+  if (!returned && !answered_.load(std::memory_order_acquire)) {
+    if (scope_.DeadlineHasPassed()) {
+      controller_.SetFailed(DEADLINE_EXCEEDED, "the handler was ended at the deadline");
+    } else {
+      controller_.SetFailed(CANCELED, "the handler was canceled");
+    }
+    Run();
+  }
+  EndOwner();
+}
+
+void ServerCall::EndOwner() {
+  if (owners_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;  // The other's use comes before the end.
+  ServerConnection* const connection = connection_;
+  delete this;
+  connection->EndUse();
 }
 
 bool ServerCall::Prepare() {
@@ -75,6 +97,7 @@ bool ServerCall::Prepare() {
 }
 
 void ServerCall::Run() {
+  answered_.store(true, std::memory_order_release);
   OutFramePtr frame;
   if (!controller_.Failed()) {
     const std::size_t size = answer_->ByteSizeLong();
@@ -94,10 +117,11 @@ void ServerCall::Run() {
   Server* const server = connection->server_;
   connection->Forget(this);
   static_cast<void>(connection->writer_.Write(std::move(frame)));  // Failed: the client has gone.
-  if (Closure* const callback = controller_.MarkEnded()) callback->Run();
-  delete this;
+  if (Closure* const callback = controller_.MarkEnded()) {
+    Shielded([callback] { callback->Run(); });
+  }
   server->EndCall();
-  connection->EndUse();
+  EndOwner();
 }
 
 void ServerCall::Refuse(ErrorCode code, const std::string& text) {

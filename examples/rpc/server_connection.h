@@ -5,15 +5,17 @@
 // ServerCall: one request, from the frame to its answer.
 //
 //      reader:        frame -> ServerCall -> a fiber
-//      its fiber:     parse, time over? -> the service's method
-//      done->Run():   out of the connection's calls -> the answer to the writer -> gone
+//      its fiber:     parse, time over? -> the service's method, in the call's scope
+//      done->Run():   out of the connection's calls -> the answer to the writer
 //
 // Invariants
 //   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns
 //        when none is left, and the stream lives until then.
-//   SC2  A call is answered once: by its `done`, which deletes it.
+//   SC2  A call is answered once: by its `done`; or by its fiber, if a cancellation has ended the handler, and `done` has
+//        not been called.
 //   SC3  A canceller finds a call under the connection's lock and takes the callback out of it; the callback may run
 //        after the call is gone.
+//   SC4  A call lives until it is answered and its fiber has left its scope: the second of the two deletes it.
 #ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 
@@ -33,6 +35,7 @@
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/tcp_stream.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -46,7 +49,9 @@ class ServerConnection;
 class ServerCall final : public google::protobuf::Closure {
  public:
   ServerCall(ServerConnection* connection, Frame frame, Deadline::TimePoint came)
-      : connection_(connection), frame_(std::move(frame)), came_(came), id_(frame_.header.correlation_id) {}
+      : connection_(connection), frame_(std::move(frame)), came_(came), id_(frame_.header.correlation_id) {
+    controller_.scope_ = &scope_;
+  }
 
   // In its fiber, once.
   void Begin();
@@ -55,7 +60,7 @@ class ServerCall final : public google::protobuf::Closure {
   // Instead of Begin().
   void Refuse(ErrorCode code, const std::string& text);
 
-  // Under the connection's lock. Returns the callback to be run without it, or nullptr.
+  // Under the connection's lock, in which it is found (SC3). Returns the callback to be run without it, or nullptr.
   Closure* Cancel() { return controller_.MarkCanceled(); }
 
   std::uint64_t id() const { return id_; }
@@ -63,8 +68,11 @@ class ServerCall final : public google::protobuf::Closure {
  private:
   friend class ServerConnection;
 
+  ~ServerCall() override = default;
   // False: the controller says why.
   bool Prepare();
+  // Once for each owner (SC4).
+  void EndOwner();
 
   ServerConnection* const connection_;
   Frame frame_;  // until it is parsed
@@ -74,7 +82,10 @@ class ServerCall final : public google::protobuf::Closure {
   const google::protobuf::MethodDescriptor* method_ = nullptr;
   std::unique_ptr<google::protobuf::Message> request_;
   std::unique_ptr<google::protobuf::Message> answer_;
+  CancelScope scope_;
   Controller controller_;
+  std::atomic<int> owners_{1};  // SC4
+  std::atomic<bool> answered_{false};
   base::ListHook hook_;
 };
 

@@ -382,10 +382,40 @@ class Protocol(unittest.TestCase):
             self.assertEqual(receive(connection, 1)[0][2], b"hello")
 
     def test_a_peer_that_has_finished_sending_gets_all_answers(self):
-        responses = ask(
-            self.server, 20 * GET + b"GET /fanout?n=1&deadline_ms=5000 HTTP/1.1\r\nHost: a\r\n\r\n", half_close=True
-        )
+        # Also one that is waited for, if the peer has said that it is the last.
+        fan_out = b"GET /fanout?n=1&deadline_ms=5000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        responses = ask(self.server, 20 * GET + fan_out, half_close=True)
         self.assertEqual([status for status, _, _ in responses], 21 * [200])
+        (answer,) = ask(self.server, b"GET /fanout?n=1&deadline_ms=5000 HTTP/1.0\r\n\r\n", half_close=True)
+        self.assertEqual(answer[0], 200)
+
+    def test_the_time_that_the_client_gives_is_the_requests(self):
+        fan_out = "GET /fanout?n=200&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\nrequest-timeout-ms: {}\r\n\r\n"
+        with self.server.connect() as connection:
+            for ms in (0, 30):
+                connection.sendall(fan_out.format(ms).encode())
+                ((status, _, body),) = receive(connection, 1)
+                self.assertEqual((status, "error" in json.loads(body)), (504, True))
+            connection.sendall(fan_out.format(60000).replace("n=200", "n=1").encode() + GET)  # It goes on.
+            self.assertEqual([status for status, _, _ in receive(connection, 2)], [200, 200])
+        for wrong in ("", "-1", "1.5", "soon", "5000000000"):
+            with self.subTest(wrong=wrong):
+                self.assertEqual(ask(self.server, fan_out.format(wrong).encode())[0][0], 400)
+
+    def test_a_client_that_goes_away_ends_its_request_and_what_that_has_started(self):
+        # 256 services need 5 s; only its client can end it sooner.
+        fan_out = b"GET /fanout?n=256&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n"
+        for leave in (socket.socket.close, reset):
+            with self.subTest(leave=leave):
+                before = stats(self.server)
+                connection = self.server.connect()
+                connection.sendall(fan_out)
+                wait_for(lambda: stats(self.server)["fibers"] > before["fibers"] + 200, "the fan-out begins")
+                begin = time.monotonic()
+                leave(connection)
+                wait_for(lambda: stats(self.server)["fibers"] < before["fibers"] + 20, "the fan-out ends")
+                self.assertEqual(stats(self.server)["given_up"], before["given_up"] + 1)
+                self.assertLess(time.monotonic() - begin, 3)
 
     def test_noise_kills_nothing(self):
         noise = random.Random(1)
@@ -475,9 +505,11 @@ class Endings(unittest.TestCase):
             half = server.connect()
             half.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
             busy = server.connect()
-            busy.sendall(b"GET /fanout?n=100&deadline_ms=1000 HTTP/1.1\r\nHost: a\r\n\r\n")
-            wait_for(lambda: stats(server)["fibers"] > 90, "the fan-out begins")
+            busy.sendall(b"GET /fanout?n=250&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n")
+            wait_for(lambda: stats(server)["fibers"] > 240, "the fan-out begins")
+            begin = time.monotonic()
             self.assertEqual(server.stop()[0], 0)
+            self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s that the request would take.
 
     def test_a_duration_ends_it(self):
         with serve("--duration=0.5") as server:

@@ -195,7 +195,7 @@ TEST_F(FiberMisuseDeathTest, TwoJoinsOfOneFiberAtATime) {
 }
 
 // The join found the state freed.
-TEST_F(FiberMisuseDeathTest, DetachOrMoveBesideAJoin) {
+TEST_F(FiberMisuseDeathTest, DetachMoveCancelOrInterruptBesideAJoin) {
   constexpr auto kBesideAJoin = [](void (*then)(Fiber&)) {
     StartRuntime(OptionsOf({1, 1}));
     Fiber([&] {
@@ -214,6 +214,10 @@ TEST_F(FiberMisuseDeathTest, DetachOrMoveBesideAJoin) {
                  other = std::move(fiber);
                }),
                "Fiber::operator=: fiber 'shared' \\(id [0-9]+\\) is being joined");
+  EXPECT_DEATH(kBesideAJoin([](Fiber& fiber) { fiber.Cancel(); }),
+               "Fiber::Cancel: fiber 'shared' \\(id [0-9]+\\) is being joined");
+  EXPECT_DEATH(kBesideAJoin([](Fiber& fiber) { fiber.Interrupt(std::runtime_error("")); }),
+               "Fiber::Interrupt: fiber 'shared' \\(id [0-9]+\\) is being joined");
 }
 
 TEST_F(FiberMisuseDeathTest, AJoinAfterOneThatRanOutOfTimeIsNone) {

@@ -420,6 +420,21 @@ TEST_P(FiberScopeTest, AScopeDoesNotCancelOneThatIsMadeBesideIt) {
   });
 }
 
+// What the body of Run() waits for may have been made before it.
+TEST_P(FiberScopeTest, ACancelledScopeCancelsWhatItBeginsToCover) {
+  InFiber([] {
+    FiberScope outer;
+    FiberScope inner;
+    ASSERT_TRUE(inner.Spawn([] { FiberSleepFor(1h); }));
+    outer.Cancel();
+    EXPECT_FALSE(outer.Run([&] {
+      inner.Wait();
+      ADD_FAILURE() << "it is cancelled";
+    }));
+    EXPECT_EQ(inner.Cancelled(), 1U);
+  });
+}
+
 TEST_P(FiberScopeTest, WhatIsMadeInTheBodyOfRunIsInTheScope) {
   InFiber([] {
     FiberScope outer;
@@ -498,17 +513,98 @@ TEST(FiberScopeDeathTest, AChildThatWaitsForAllIsNamed) {
       "one of its fibers waits for the end of all");
 }
 
+// Each child that spawns keeps a unit, so that none is left.
+TEST(FiberScopeDeathTest, ChildrenThatAllWaitForAUnitAreNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  for (const std::size_t limit : {std::size_t{1}, std::size_t{3}}) {
+    for (const bool nested : {true, false}) {
+      EXPECT_DEATH(
+          {
+            const fiber::RuntimeOf runtime(fiber::Shape{2, 1});
+            Fiber([=] {
+              FiberScope scope({.limit = limit, .nested = nested});
+              FiberLatch all_run(static_cast<std::ptrdiff_t>(limit));
+              for (std::size_t i = 0; i < limit; ++i) {
+                static_cast<void>(scope.Spawn([&] {
+                  all_run.CountDown();
+                  all_run.Wait();
+                  CancelScope inside;
+                  static_cast<void>(inside.Run([&] { static_cast<void>(scope.Spawn([] {})); }));
+                }));
+              }
+              scope.Wait();
+            }).Join();
+          },
+          "FiberScope: all children that may run at a time \\([13]\\) wait in Spawn\\(\\) of their own scope");
+    }
+  }
+}
+
+TEST_P(FiberScopeTest, ChildrenMaySpawnBelowTheLimit) {
+  InFiberAndThread([] {
+    std::atomic<int> ran{0};
+    FiberScope scope({.limit = 3});
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(scope.Spawn([&] {
+        for (int j = 0; j < 50; ++j) {
+          ASSERT_TRUE(scope.Spawn([&] {
+            FiberYield();
+            ++ran;
+          }));
+        }
+      }));
+    }
+    scope.Wait();
+    EXPECT_EQ(ran, 100);
+  });
+}
+
+// The owner, and fibers of other scopes, hold no unit.
+TEST_P(FiberScopeTest, OthersThanChildrenMayWaitForTheOnlyUnit) {
+  InFiber([] {
+    std::atomic<int> ran{0};
+    FiberScope one({.limit = 1});
+    FiberScope others;
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(others.Spawn([&] { ASSERT_TRUE(one.Spawn([&] { ++ran; })); }));
+      ASSERT_TRUE(one.Spawn([&] { ++ran; }));
+    }
+    others.Wait();
+    one.Wait();
+    EXPECT_EQ(ran, 20);
+  });
+}
+
+TEST_P(FiberScopeTest, ACancelledChildThatWaitsForItsOwnUnitThrows) {
+  InFiber([] {
+    FiberScope scope({.limit = 1});
+    ASSERT_TRUE(scope.Spawn([&] {
+      scope.Cancel();
+      static_cast<void>(scope.Spawn([] {}));
+      ADD_FAILURE() << "it is cancelled";
+    }));
+    scope.Wait();
+    EXPECT_EQ(scope.Cancelled(), 1U);
+  });
+}
+
 // --- Tasks ---
 
 TEST_P(FiberScopeTest, ASpawnOfATaskThatIsCancelledLeavesNothing) {
   InFiber([] {
     CancelScope around;
+    FiberEvent over;
     EXPECT_FALSE(around.Run([&] {
       FiberScope scope({.limit = 1});
-      ASSERT_TRUE(scope.Spawn([] { FiberSleepFor(1h); }));
+      ASSERT_TRUE(scope.Spawn([&] { Shielded([&] { over.Wait(); }); }));
       around.Cancel();
-      static_cast<void>(scope.SpawnTask([] {}));  // Waits for the limit.
-      ADD_FAILURE() << "it is cancelled";
+      try {
+        static_cast<void>(scope.SpawnTask([] {}));  // Waits for the limit.
+        ADD_FAILURE() << "it is cancelled";
+      } catch (const FiberCancelled&) {
+        over.Set();
+        throw;
+      }
     }));
   });
 }

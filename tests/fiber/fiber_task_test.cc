@@ -194,7 +194,7 @@ TEST(FiberTaskDeathTest, ATaskThatHoldsItsOwnLastHandleIsNamed) {
         let_go.Set();
         std::this_thread::sleep_for(std::chrono::seconds(30));
       },
-      "'snake'.* waits for itself");
+      "FiberTask::~FiberTask: fiber 'snake'.* joins itself");
 }
 
 TEST_P(FiberTaskTest, AFiberCanBeCancelledBeforeItBegins) {

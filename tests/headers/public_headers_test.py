@@ -33,7 +33,10 @@ EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
               "fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
               "fiber/fiber_scope.h": {"detail::StartProcedure"},
               "fiber/fiber_task.h": {"detail::StartProcedure"},
-              "sync/select.h": {"synchronization::DoNothing"},  # a default
+              "fiber/select.h": {"synchronization::DoNothing"},  # a default, as below
+              "fiber/wait_any.h": {"detail::AwaitedRange", "detail::WaitAnyArguments"},
+              "sync/select.h": {"synchronization::DoNothing"},
+              "io/select.h": {"synchronization::DoNothing"},
               "io/fiber_blocking.h": {"detail::LimitedResult"}}
 
 

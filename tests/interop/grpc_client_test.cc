@@ -11,6 +11,7 @@
 #include <string>
 
 #include "weft/fiber/fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 
@@ -209,6 +210,56 @@ TEST_P(GrpcClientTest, ACallOnBehalfOfAnotherIsCancelledWithItAndHasItsDeadline)
     canceller.Join();
     EXPECT_LT(outer_deadline - inner_deadline, 1s);
     EXPECT_LT(inner_deadline - outer_deadline, 1s);
+  });
+}
+
+TEST_P(GrpcClientTest, ACallIsACancellationPointAndItsServerIsTold) {
+  FiberEvent entered;
+  FiberEvent left;
+  service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
+    entered.Set();
+    EXPECT_TRUE(call.WaitCancelled(5s));
+    left.Set();
+    return grpc::Status::CANCELLED;
+  };
+  InFiber([&] {
+    CancelScope scope;
+    Fiber canceller([&, handle = scope.Handle()] {
+      entered.Wait();
+      EXPECT_TRUE(handle.Cancel());
+    });
+    EXPECT_TRUE(scope.Run([&] {  // A status, no exception.
+      EXPECT_STATUS(CallOne(1), CANCELLED);
+      entered.Reset();
+      EXPECT_STATUS(CallOne(2), CANCELLED);  // Does not begin.
+      EXPECT_FALSE(entered.IsSet());
+    }));
+    left.Wait();
+    canceller.Join();
+  });
+}
+
+TEST_P(GrpcClientTest, AReadIsACancellationPoint) {
+  FiberEvent left;
+  service.many = [&](FiberServerContext& call, const Ask&, FiberServerWriter<Answer>& writer) {
+    EXPECT_TRUE(writer.Write(Answer()));
+    call.WaitCancelled();
+    left.Set();
+    return grpc::Status::CANCELLED;
+  };
+  InFiber([&] {
+    CancelScope scope;
+    EXPECT_TRUE(scope.Run([&] {
+      grpc::ClientContext context;
+      FiberClientReader<Answer> reader(*stub, &Relay::Stub::async::Many, &context, Ask());
+      Answer answer;
+      EXPECT_TRUE(reader.Read(&answer));
+      Fiber canceller([&scope] { EXPECT_TRUE(scope.Cancel()); });
+      EXPECT_FALSE(reader.Read(&answer));
+      EXPECT_STATUS(reader.Finish(), CANCELLED);
+      Shielded([&] { canceller.Join(); });
+    }));
+    left.Wait();
   });
 }
 

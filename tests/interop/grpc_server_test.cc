@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -132,6 +134,74 @@ TEST_P(GrpcServerTest, AnOverdueCallIsSeenByItsHandler) {
   // Waits for the handlers, and cancels none.
   ShutdownServer(*server, std::chrono::nanoseconds::max());
   EXPECT_EQ(not_in_time, 0);
+}
+
+// It waits for nothing that knows of gRPC.
+TEST_P(GrpcServerTest, ACancelledCallEndsItsHandlerAndTheFibersOfItsScopes) {
+  FiberLatch begun(3);
+  std::atomic<int> ended{0};
+  FiberEvent left;
+  service.one = [&](FiberServerContext& call, const Ask&, Answer*) -> grpc::Status {
+    const auto ends = [&](auto&& wait) {
+      try {
+        wait();
+      } catch (const FiberCancelled&) {
+        EXPECT_TRUE(call.IsCancelled());
+        ++ended;
+        throw;
+      }
+    };
+    const auto tell = std::shared_ptr<void>(nullptr, [&left](void*) { left.Set(); });
+    FiberScope parts;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(parts.Spawn([&] {
+        begun.CountDown();
+        ends([] { EXPECT_FALSE(FiberEvent().Wait(5s)); });
+      }));
+    }
+    begun.CountDown();
+    ends([] { FiberSleepFor(5s); });
+    return grpc::Status::OK;
+  };
+  InFiber([&] {
+    grpc::ClientContext context;
+    Fiber canceller([&] {
+      begun.Wait();
+      context.TryCancel();
+    });
+    Answer answer;
+    EXPECT_STATUS(CallOne(&context, Ask(), &answer), CANCELLED);
+    canceller.Join();
+    left.Wait();
+    EXPECT_EQ(ended, 3);
+  });
+}
+
+TEST_P(GrpcServerTest, TheClientsDeadlineIsThatOfTheHandlersScope) {
+  service.one = [&](FiberServerContext& call, const Ask&, Answer* answer) {
+    EXPECT_EQ(CurrentDeadline().is_none(), call.Deadline() == System::time_point::max());
+    answer->set_number(static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(TimeLeft()).count() / 60));
+    return grpc::Status::OK;
+  };
+  InFiber([&] {
+    grpc::ClientContext without;
+    Answer answer;
+    EXPECT_STATUS_OK(CallOne(&without, Ask(), &answer));
+    // The caller's scope has one.
+    CancelScope scope(90s);
+    EXPECT_TRUE(scope.Run([&] {
+      grpc::ClientContext context;
+      EXPECT_STATUS_OK(CallOne(&context, Ask(), &answer));
+    }));
+    EXPECT_EQ(answer.number(), 1);
+    // The earlier one counts.
+    EXPECT_TRUE(scope.Run([&] {
+      grpc::ClientContext context;
+      context.set_deadline(System::now() + 30s);
+      EXPECT_STATUS_OK(CallOne(&context, Ask(), &answer));
+    }));
+    EXPECT_EQ(answer.number(), 0);
+  });
 }
 
 TEST_P(GrpcServerTest, WaitCancelledWithADeadlineIsASleepIfNothingHappens) {
@@ -317,7 +387,7 @@ TEST_P(GrpcServerTest, ShutdownCancelsCallsWhoseTimeIsOverAndWaitsForTheirHandle
   service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
     all_here.CountDown();
     call.WaitCancelled();
-    FiberYield();
+    Shielded([] { FiberYield(); });
     ++left;
     return grpc::Status::OK;
   };

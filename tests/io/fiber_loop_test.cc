@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -87,23 +86,23 @@ TEST(FiberLoopIo, ADescriptorThatALoopHasUsedWakesOthers) {
   const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
   const Pipe pipe;
   FiberLoop loop;
-  pipe.Write();
   loop.AddTask([&] { EXPECT_FALSE(WaitFd(pipe.out, POLLIN).error); });
+  loop.RunReady();
+  pipe.Write();
   loop.Run();
   char item;
   ASSERT_EQ(::read(pipe.out, &item, 1), 1);
-  std::atomic<bool> waits{false};
-  Fiber fiber([&] {
-    waits = true;
-    EXPECT_FALSE(WaitFd(pipe.out, POLLIN, std::chrono::seconds(20)).error);
-  });
-  while (!waits) std::this_thread::yield();
+  const Deadline limit = std::chrono::seconds(20);
+  Fiber fiber([&] { EXPECT_FALSE(WaitFd(pipe.out, POLLIN, limit).error); });
+  Fiber([] {}).Join();  // There is one worker: `fiber` waits by now.
   pipe.Write();
   fiber.Join();
+  EXPECT_FALSE(limit.expired()) << "it was not woken, but has looked once more at its deadline";
 }
 
 // The loop's own descriptor takes three.
 TEST(FiberLoopIo, ALoopThatHasNoDescriptorLeftLooksAgainAndAgain) {
+  if (WEFT_ASAN) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs a pipe to look at objects, and can open none";
   FiberLoop loop;
   const Pipe pipe;
   bool done = false;

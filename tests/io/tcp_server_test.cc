@@ -14,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {
@@ -250,6 +252,57 @@ TEST_P(TcpServerTest, WhenTheDrainTimeIsOverConnectionsAreShutDown) {
   EXPECT_EQ(failed, 3);
 }
 
+// What the handler has started ends with it, whatever it waits for.
+TEST_P(TcpServerTest, WhenTheDrainTimeIsOverHandlersAreCancelledWithAllThatTheyHaveStarted) {
+  FiberLatch waiting(4);
+  std::atomic<int> cancelled{0};
+  TcpServer server(Listening(), [&](TcpStream&) {
+    FiberScope parts;
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(parts.Spawn([&] {
+        waiting.CountDown();
+        try {
+          EXPECT_FALSE(FiberEvent().Wait(5s));  // At most.
+        } catch (const FiberCancelled&) {
+          ++cancelled;
+          throw;
+        }
+      }));
+    }
+    waiting.CountDown();
+    parts.Wait();
+    ADD_FAILURE() << "it was not cancelled";
+  });
+  ASSERT_TRUE(server.Start());
+  const TcpStream client = Client(server);
+  waiting.Wait();
+  server.Stop(10ms);
+  EXPECT_EQ(cancelled, 3);
+}
+
+TEST_P(TcpServerTest, WithinTheDrainTimeNoHandlerIsCancelled) {
+  FiberEvent in_handler;
+  FiberEvent go_on;
+  bool finished = false;
+  TcpServer server(Listening(), [&](TcpStream&) {
+    in_handler.Set();
+    go_on.Wait();
+    TestCancel();
+    finished = true;
+  });
+  ASSERT_TRUE(server.Start());
+  const TcpStream client = Client(server);
+  in_handler.Wait();
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  EXPECT_TRUE(Reaches([&] {
+    TcpStream late;
+    return late.Connect(server.local_address(), Soon()) == std::errc::connection_refused;
+  }));
+  go_on.Set();
+  stopper.Join();
+  EXPECT_TRUE(finished);
+}
+
 TEST_P(TcpServerTest, TheDestructorStops) {
   for (const bool in_fiber : {true, false}) {
     Actor actor(in_fiber, [] {
@@ -270,22 +323,22 @@ TEST_P(TcpServerTest, TheDestructorStops) {
 
 TEST_P(TcpServerTest, TheDestructorStopsItInACancelledScope) {
   Actor(true, [] {
-    CancelScope scope;
     FiberEvent serving;
     bool over = false;
-    {
+    CancelScope scope;
+    EXPECT_TRUE(scope.Run([&] {
       TcpServer server(Listening(), [&](TcpStream& stream) {
         serving.Set();
         char byte;
         EXPECT_EQ(stream.ReadSome(&byte, 1).bytes, 0u);
-        FiberYield();
+        Shielded([] { FiberYield(); });
         over = true;
       });
       ASSERT_TRUE(server.Start());
       const TcpStream client = Client(server);
       serving.Wait();
       scope.Cancel();
-    }
+    }));
     EXPECT_TRUE(over);
   }).Join();
 }

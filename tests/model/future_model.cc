@@ -3,14 +3,20 @@
 //
 // fiber/future_core.{h,cc} through all interleavings: a result is written once and seen by whoever is told of it; a
 // callback is run once or taken back; a waiter that gives up leaves its stack only when nobody has its callback; the
-// state may go away with the last of its two owners. The scheduler, the timers and the spin lock are those of
+// state may go away with the last of its two owners; a selection (future_case.{h,cc}) takes one of two that come
+// together, and leaves nothing behind. The scheduler, the timers and the spin lock are those of
 // tests/model/stubs.
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <utility>
 
 #include "weft/base/ref_ptr.h"
+#include "weft/fiber/future_case.h"
 #include "weft/fiber/future_core.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/select.h"
+#include "weft/sync/selection.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -238,6 +244,56 @@ TEST(FutureModel, AThreadWaits) {
 TEST(FutureModel, AFiberWaitsWithADeadline) {
   Explore({.name = "future: a fiber waits with a deadline", .preemptions = 3, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) { WaitAndResolve(world, true, Timers::kYes); });
+}
+
+// FC1: a selection over a Future and an event that come together. What it stands on, and the state, are gone when it
+// has returned.
+struct Choice {
+  Choice(State* state, FiberEvent* event) : future(&selection, state), other(&selection, event) {}
+  synchronization::Selection selection;
+  FutureCase future;
+  synchronization::QueueCase<FiberEvent> other;
+};
+
+// `set`: the event is set, too. `last`: the Future is the last case that is entered.
+void SelectAndResolve(FiberWorld& world, bool fiber, bool set, bool last) {
+  auto* state = new State;
+  state->AddRef();
+  auto* event = new FiberEvent;  // It stays: the setter may be late.
+  auto* choice = new Choice(state, event);
+  const auto select = [=] {
+    synchronization::SelectCase* cases[] = {&choice->future, &choice->other};
+    if (last) std::swap(cases[0], cases[1]);
+    const bool resolved = cases[choice->selection.Wait(cases, Deadline::None())] == &choice->future;
+    if (resolved) MODEL_CHECK(state->result.Read() == 7, "FU3");
+    MODEL_CHECK(resolved || set, "nobody has set the event");
+    delete choice;
+    state->Release();
+  };
+  if (fiber) {
+    world.Fiber("selects", Timers::kNo, select);
+  } else {
+    world.Thread("selects", select);
+  }
+  world.Thread("promise", [=] {
+    MODEL_CHECK(state->Resolve(7), "the only resolver came late");
+    state->Release();
+  });
+  if (set) world.Thread("setter", [=] { event->Set(); });
+}
+
+TEST(FutureModel, ASelectionTakesAFuture) {
+  Explore({.name = "future: a selection", .preemptions = 3, .weak_choices = 2},
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, false, false); });
+  Explore({.name = "future: a selection in a thread", .preemptions = 3, .weak_choices = 2},
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, false, false, false); });
+}
+
+TEST(FutureModel, ASelectionTakesOneOfTwo) {
+  Explore({.name = "future: a selection, an event after it", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, true, false); });
+  Explore({.name = "future: a selection, an event before it", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) { SelectAndResolve(world, true, true, true); });
 }
 
 }  // namespace

@@ -161,6 +161,48 @@ class ProxyTest(unittest.TestCase):
         self.assertEqual(search(proxy.address, "x")[0], 504)
         self.assertLess(time.monotonic() - before, 29)
 
+    def test_the_clients_time_ends_a_search_and_its_backends_give_up(self):
+        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
+        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=5)
+        before = time.monotonic()
+        connection = http.client.HTTPConnection(proxy.address, timeout=60)
+        connection.request("GET", "/search?q=x", headers={"Request-Timeout-Ms": "500"})
+        self.assertEqual(connection.getresponse().status, 504)
+        connection.close()
+        for backend in slow:  # Each was asked for both shards. Their handlers would sleep for 30 s.
+            status, text = backend.terminate()
+            self.assertEqual(status, 0)
+            self.assertRegex(text, "given up [12]")
+        self.assertLess(time.monotonic() - before, 28)
+
+    def test_a_client_that_goes_away_ends_its_search_at_the_backends(self):
+        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
+        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=0)
+        before = time.monotonic()
+        connection = http.client.HTTPConnection(proxy.address, timeout=60)
+        connection.request("GET", "/search?q=x")
+        while get(proxy.address, "/stats")[1]["searches"] < 1:
+            time.sleep(0.001)
+        connection.close()
+        while get(proxy.address, "/stats")[1]["given_up"] < 1:
+            time.sleep(0.001)
+        for backend in slow:
+            text = backend.terminate()[1]
+            self.assertRegex(text, "requests 0|given up 1")  # It may have gone before they were asked.
+        self.assertLess(time.monotonic() - before, 28)
+
+    def test_what_outlives_the_time_to_drain_is_ended(self):
+        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
+        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=0, drain_ms=50)
+        before = time.monotonic()
+        connection = http.client.HTTPConnection(proxy.address, timeout=60)
+        connection.request("GET", "/search?q=x")
+        while get(proxy.address, "/stats")[1]["searches"] < 1:
+            time.sleep(0.001)
+        self.assertEqual(proxy.terminate()[0], 0)
+        self.assertLess(time.monotonic() - before, 28)
+        connection.close()
+
     def test_requests_in_work_are_answered_after_sigterm(self):
         proxy = self.proxy(self.backend("1000000:1"), self.backend("1000000:1"), deadline_ms=30000, hedge_ms=0, drain_ms=30000)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:

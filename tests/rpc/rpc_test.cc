@@ -21,10 +21,12 @@
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -474,7 +476,197 @@ TEST_P(RpcTest, RandomBytesDoNotHarmTheServer) {
   });
 }
 
+// Accepts connections and gives them to the test.
+class RawServer {
+ public:
+  RawServer() { EXPECT_FALSE(listener_.Listen(kAnyPort)); }
+  io::TcpStream Accept() {
+    io::TcpStream stream;
+    EXPECT_FALSE(listener_.Accept(&stream, 30s));
+    return stream;
+  }
+  io::SocketAddress address() const { return listener_.local_address(); }
+
+ private:
+  io::TcpListener listener_;
+};
+
 // --- Cancellation ---
+
+// What handlers wait for that know nothing of calls: `begun` counts them, `ended` those that a cancellation has ended.
+class WaitsForEver {
+ public:
+  std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
+  ScriptedService service{[this](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+    if (request->payload() == "at once") {
+      answer->set_payload(request->payload());
+      return done->Run();
+    }
+    FiberScope parts;
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(parts.Spawn([this] { Wait(); }));
+    Wait();
+  }};
+
+  void Wait() {
+    ++begun;
+    try {
+      FiberEvent().Wait();
+    } catch (const FiberCancelled&) {
+      ++ended;
+      throw;
+    }
+  }
+  // Three of each call.
+  void AwaitBegun(int calls) const {
+    while (begun != 3 * calls) FiberYield();
+  }
+  void AwaitEnded(int calls) const {
+    while (ended != 3 * calls) FiberYield();
+  }
+};
+
+TEST_P(RpcTest, ACanceledCallEndsItsHandlerAndTheFibersOfItsScopes) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service);
+    Client client(server->local_address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    scene.AwaitBegun(1);
+    controller.StartCancel();
+    caller.Join();
+    EXPECT_EQ(controller.error_code(), CANCELED);
+    scene.AwaitEnded(1);
+    EXPECT_EQ(client.CodeOf("at once"), OK);
+  });
+}
+
+TEST_P(RpcTest, ACallerThatIsCanceledTellsTheServer) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service);
+    Client client(server->local_address());
+    CancelScope scope;
+    Fiber caller([&] {
+      Controller controller;
+      EXPECT_FALSE(scope.Run([&] {
+        client.Echo(&controller, "x");
+        ADD_FAILURE() << "it was not cancelled";
+      }));
+      EXPECT_EQ(controller.error_code(), CANCELED);
+    });
+    scene.AwaitBegun(1);
+    scope.Cancel();
+    caller.Join();
+    scene.AwaitEnded(1);
+    EXPECT_EQ(client.CodeOf("at once"), OK);  // The connection is none the worse.
+  });
+}
+
+// Without the cancel frame the handler, which was told of no deadline, would run on.
+TEST_P(RpcTest, ACallWhoseTimeIsOverTellsTheServer) {
+  InFiber([] {
+    RawServer server;
+    Client client(server.address());
+    Fiber caller([&] {
+      Controller controller;
+      controller.set_timeout(5ms);
+      client.Echo(&controller, "x");
+      EXPECT_EQ(controller.error_code(), DEADLINE_EXCEEDED);
+    });
+    io::TcpStream stream = server.Accept();
+    caller.Join();
+    FrameReader reader{FrameLimits{}};
+    std::vector<FrameHeader> came;
+    while (came.size() < 2) {
+      Frame frame;
+      if (reader.Next(&frame) == FrameReader::Result::kFrame) {
+        came.push_back(frame.header);
+        continue;
+      }
+      const std::span<char> room = reader.Room();
+      const io::IoResult got = stream.ReadSome(room.data(), room.size(), 30s);
+      ASSERT_GT(got.bytes, 0u);
+      reader.Filled(got.bytes);
+    }
+    EXPECT_EQ(came[0].kind, FrameKind::kRequest);
+    EXPECT_EQ(came[1].kind, FrameKind::kCancel);
+    EXPECT_EQ(came[0].correlation_id, came[1].correlation_id);
+  });
+}
+
+TEST_P(RpcTest, TheDeadlineOnTheWireEndsTheHandler) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service);
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(1, "x", 20'000));
+    Frame answer;
+    AnswerMeta meta;
+    ASSERT_TRUE(client.Receive(&answer, &meta));
+    EXPECT_EQ(meta.error_code(), DEADLINE_EXCEEDED);
+    scene.AwaitEnded(1);
+  });
+}
+
+// A handler that asks another server: the scope's deadline goes on, and ends the inner call with the outer one.
+TEST_P(RpcTest, WhatAHandlerAsksOfOthersHasItsDeadlineAndEndsWithIt) {
+  InFiber([] {
+    WaitsForEver inner_scene;
+    std::atomic<bool> has_deadline{false};
+    ScriptedService inner([&](Controller* controller, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      has_deadline = !controller->deadline().is_none() && CurrentDeadline() == controller->deadline();
+      inner_scene.service.Echo(controller, request, answer, done);
+    });
+    RunningServer inner_server(&inner);
+    Client inner_client(inner_server->local_address());
+    ScriptedService outer([&](Controller*, const EchoRequest* request, EchoAnswer*, Closure*) {
+      Controller controller;
+      inner_client.Echo(&controller, request->payload());
+      ADD_FAILURE() << "it was not cancelled";
+    });
+    RunningServer outer_server(&outer);
+    Client client(outer_server->local_address());
+    Controller controller;
+    controller.set_timeout(60s);
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    inner_scene.AwaitBegun(1);
+    controller.StartCancel();
+    caller.Join();
+    inner_scene.AwaitEnded(1);
+    EXPECT_TRUE(has_deadline);
+  });
+}
+
+TEST_P(RpcTest, AClientThatHasGoneEndsItsHandlers) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service);
+    {
+      RawClient client(server->local_address());
+      client.Send(RequestBytes(1, "x") + RequestBytes(2, "x"));
+      scene.AwaitBegun(2);
+    }
+    scene.AwaitEnded(2);
+    while (server->counts().in_flight != 0) FiberYield();
+  });
+}
+
+TEST_P(RpcTest, WhatOutlivesTheTimeToDrainIsEnded) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service);
+    Client client(server->local_address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    scene.AwaitBegun(1);
+    server->Stop(10ms);
+    EXPECT_EQ(scene.ended, 3);
+    caller.Join();
+    EXPECT_TRUE(controller.Failed());
+  });
+}
 
 // A service that answers when it is cancelled, or when the gate opens.
 class UntilCanceled {
@@ -739,21 +931,6 @@ TEST_P(RpcTest, UnderLoadStopLosesNoCallWithoutSayingSo) {
 }
 
 // --- The end of a connection ---
-
-// Accepts connections and gives them to the test.
-class RawServer {
- public:
-  RawServer() { EXPECT_FALSE(listener_.Listen(kAnyPort)); }
-  io::TcpStream Accept() {
-    io::TcpStream stream;
-    EXPECT_FALSE(listener_.Accept(&stream, 30s));
-    return stream;
-  }
-  io::SocketAddress address() const { return listener_.local_address(); }
-
- private:
-  io::TcpListener listener_;
-};
 
 TEST_P(RpcTest, CallsInFlightFailWhenTheConnectionIsLost) {
   InFiber([] {

@@ -8,6 +8,7 @@
 
 #include <mutex>
 
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/cancel_node.h"
 #include "weft/sync/wait_queue.h"
@@ -31,6 +32,7 @@ class InScope {
 inline bool InterruptWait(scheduling_group::FiberEntity* fiber) {
   synchronization::TakenWait taken;
   {
+    const scheduling_group::CancellerSection section;
     std::lock_guard guard(fiber->cancel_word);
     taken = synchronization::TakenWait::Of(fiber);
   }

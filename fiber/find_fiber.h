@@ -1,0 +1,86 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FindFiber: a fiber by its id, to be joined, cancelled or interrupted by who does not have its handle.
+// Sample:
+//   if (auto fiber = FindFiber(id)) {    // nothing: it has ended
+//     fiber->Cancel();
+//     if (!fiber->Join(5s)) Complain(fiber->Name());
+//   }
+//
+// Ids (Fiber::Id(), FiberTask::Id(), GetFiberId()) are never used twice, so what is found is the fiber that was meant.
+// It may end at any moment: then a FoundFiber is joined at once, and to cancel it does nothing.
+//
+// Which fibers are found: those started through a Fiber (detached since then, too), a FiberTask, Async(), or
+// FiberScope::SpawnTask(). A plain fiber (StartFiberDetached, FiberScope::Spawn) has nothing by which it could be
+// joined, as it would cost each of them; who wants to find it starts a Fiber and detaches it.
+//
+// How: the entities of all fibers are looked through (entity_pool.h), and the one with the id is checked under the lock
+// of its cancel word (join_state.h, JS4). So it costs fibers nothing, and a search takes longer the more of them there
+// have been at a time: 4 us with 10,000, 70 us with 100,000 (BM_FindFiber in bench/fiber/find_fiber_benchmark.cc).
+//
+// Who may call: any fiber and any thread. FindFiber(), Cancel(), Interrupt() do not switch.
+// Memory ordering: what the fiber did is visible after Join(). A search that finds nothing orders nothing.
+// Rejected: a table of all ids (an insertion and a removal for each fiber, where a start, run and end take 450
+// instructions); ids that say where the entity is (27 bits for 89 million entities leave 37 for how often it was used:
+// the most recent one, used again each 100 ns, would repeat an id after four hours).
+#ifndef WEFT_FIBER_FIND_FIBER_H_
+#define WEFT_FIBER_FIND_FIBER_H_
+
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "weft/base/deadline.h"
+
+namespace weft {
+
+namespace fiber::detail {
+class JoinState;
+}
+
+// Refers to a fiber, which may have ended. Copies refer to the same one.
+class FoundFiber {
+ public:
+  FoundFiber(const FoundFiber& other) noexcept;
+  FoundFiber& operator=(const FoundFiber& other) noexcept;
+  ~FoundFiber();
+
+  std::uint64_t Id() const noexcept;
+  const std::string& Name() const noexcept;
+  bool HasEnded() const noexcept;
+
+  // Waits until the fiber has ended, as Fiber::Join() does. Any number of fibers and threads at a time, also beside a
+  // join of its Fiber.
+  void Join() const;
+  // False: the deadline has passed.
+  [[nodiscard]] bool Join(Deadline deadline) const;
+
+  // As Fiber::Cancel() and Fiber::Interrupt(); also while somebody joins the fiber. Cancel() returns false if it was
+  // cancelled before.
+  bool Cancel() const noexcept;
+  void Interrupt(std::exception_ptr exception) const noexcept;
+  template <class E>
+  requires(!std::same_as<std::remove_cvref_t<E>, std::exception_ptr>) void Interrupt(E&& exception) const {
+    Interrupt(std::make_exception_ptr(std::forward<E>(exception)));
+  }
+
+ private:
+  friend std::optional<FoundFiber> FindFiber(std::uint64_t id) noexcept;
+
+  explicit FoundFiber(fiber::detail::JoinState* state) noexcept : state_(state) {}  // Takes over a reference.
+
+  fiber::detail::JoinState* state_;
+};
+
+// From the fiber's start until its function has returned (what belongs to it, its fiber locals, may then still be
+// destroyed). Nothing: there is no such fiber, or it cannot be found.
+[[nodiscard]] std::optional<FoundFiber> FindFiber(std::uint64_t id) noexcept;
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_FIND_FIBER_H_

@@ -1,0 +1,66 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// StopOnCancel: a std::stop_token for the calling fiber, of which stop is requested when the fiber is cancelled: for a
+// library that knows the standard's tokens and not Weft. The other way round there is CancelOnStop
+// (sync/cancel_on_stop.h).
+// Sample:
+//   scope.Run([&] {
+//     const StopOnCancel stop;                      // if `scope`, or one around it, is cancelled, or Fiber::Cancel()
+//     Compress(file, stop.Token());                 // looks at token.stop_requested() from time to time
+//   });
+//
+// How it works: a fiber of its own waits inside the scopes of the calling one, until they are cancelled; then it calls
+// request_stop(). So the callbacks of the token (std::stop_callback) run in that fiber, under a shield and without any
+// lock, and not in whoever cancels, which may be a timer's thread. The caller may meanwhile do what it likes, also
+// block its worker. Where nothing can cancel the caller (a fiber outside of scopes, a plain thread) there is no such
+// fiber, and stop is never requested.
+//
+// A callback that is registered when stop has been requested is called at once, by whoever registers it.
+//
+// A callback may do anything but wait (park its fiber): while ~stop_callback runs in another fiber, the standard
+// library tells by the thread whether it is inside of the callback. A callback that waits may be gone too early.
+//
+// Who may call: the constructor and destructor: a fiber or a plain thread; it is a local variable, and with scopes is
+// left in the reverse order (it is a FiberScope). Token(): any fiber and any thread, while it exists; the token itself
+// may stay longer. The constructor may switch where too many fibers start at once. The destructor may switch: it waits
+// for callbacks that run, and is no cancellation point. After it stop is not requested any more.
+// Memory ordering: what X did before Cancel() is visible after stop_requested() has said true, and in callbacks.
+// Errors: throws TaskRefused if the fiber is not started (too many are queued, the runtime is going down), and
+// std::bad_alloc.
+// Cost: a fiber for each (bench/fiber/spawn_benchmark.cc).
+//
+// Rejected: request_stop() by whoever cancels: Cancel() walks under spin locks, and where it has left them it may be a
+// timer's thread, which a user's callback would hold up. A fiber that is started when the cancellation comes: the start
+// may be refused. A thread of the pool of FiberBlocking(): all may be in calls that wait for this very stop.
+#ifndef WEFT_FIBER_STOP_ON_CANCEL_H_
+#define WEFT_FIBER_STOP_ON_CANCEL_H_
+
+#include <optional>
+#include <stop_token>
+
+#include "weft/fiber/fiber_scope.h"
+#include "weft/sync/fiber_event.h"
+
+namespace weft {
+
+class StopOnCancel {
+ public:
+  StopOnCancel();
+  ~StopOnCancel();
+  StopOnCancel(const StopOnCancel&) = delete;
+  StopOnCancel& operator=(const StopOnCancel&) = delete;
+
+  [[nodiscard]] std::stop_token Token() const noexcept { return source_.get_token(); }
+
+ private:
+  void Watch() noexcept;  // The other fiber.
+
+  std::stop_source source_;
+  FiberEvent no_more_;
+  std::optional<FiberScope> watcher_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_FIBER_STOP_ON_CANCEL_H_

@@ -1,0 +1,43 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// OvertakenCall: a call that another thread makes at most once, at any time, and that its owner may overtake: after
+// Close() it is over, or does nothing. COS1 in cancel_on_stop.h.
+#ifndef WEFT_SYNC_OVERTAKEN_CALL_H_
+#define WEFT_SYNC_OVERTAKEN_CALL_H_
+
+#include "weft/base/atomic.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
+
+namespace weft::synchronization {
+
+class OvertakenCall {
+ public:
+  // The other thread, or the owner before Close(). Calls f(), unless Close() was first.
+  template <class F>
+  void Run(F f) noexcept {
+    if (!Begin()) return;
+    f();
+    over_.Set();
+  }
+
+  // The owner, once. May switch (a thread: block); not a cancellation point.
+  void Close() noexcept {
+    if (!Begin()) WaitAccess::WaitUncancelled(over_);
+  }
+
+ private:
+  // Who is first. relaxed: it carries nothing. What f() did is carried by over_, and what the owner did before, by what
+  // made the call known.
+  bool Begin() noexcept { return !begun_.exchange(true, std::memory_order_relaxed); }
+
+  base::Atomic<bool> begun_{false};
+  FiberEvent over_;
+};
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_SYNC_OVERTAKEN_CALL_H_

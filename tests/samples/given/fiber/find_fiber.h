@@ -1,0 +1,10 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the samples of the header of this name use: see ../../compile_samples.py.
+
+#include <cstdint>
+#include <string>
+
+std::uint64_t id;
+void Complain(const std::string& fiber);
