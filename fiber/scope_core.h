@@ -105,7 +105,7 @@ class ScopeCore {
   void CheckMayAwait() const noexcept;
 
   const ScopePolicy policy_;
-  const std::size_t limit_;  // 0: none
+  const std::size_t limit_;                         // 0: none
   scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is
   synchronization::ChildTable children_;
   synchronization::CancelNode node_;
