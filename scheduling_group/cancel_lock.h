@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// The lock of a fiber's scopes (cancel_word.h), biased to the fiber: it takes its own lock for each scope that it enters
-// or leaves, millions of times a second; a canceller takes it for each fiber that it visits.
+// The lock of a fiber's scopes (cancel_word.h), biased to the fiber: it takes its own lock for each scope that it
+// enters or leaves, millions of times a second; a canceller takes it for each fiber that it visits.
 //
 //   the owner                                  a canceller
 //   ---------                                  -----------
