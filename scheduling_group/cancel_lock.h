@@ -70,7 +70,7 @@ inline void UnlockAsOwner(CancelWord* word, std::uint8_t bits) noexcept
   word->owner_holds_.store(false, std::memory_order_release);
 }
 
-// Who takes locks of fibers that are not its own does it in here. Any thread; holds no such lock when it enters.
+// A thread that takes the locks of other fibers holds a CancellerSection meanwhile. Any thread, before its first lock.
 class CancellerSection {
  public:
   CancellerSection() noexcept {
