@@ -83,7 +83,7 @@ TEST(ChildTableModel, SlotsComeBackWhileOthersAreTaken) {
   });
 }
 
-// Of ~FiberScope, which cancels what lives.
+// Of FiberScope::Live().
 TEST(ChildTableModel, AChildThatLivesIsSeenWhileItSpawns) {
   Explore("child_table: live", [](model::Scenario& scenario, World* world) {
     world->slots[0] = world->table->Take(world, &OnExit);
