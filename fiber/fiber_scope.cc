@@ -30,8 +30,7 @@ FiberScope::FiberScope(const Options& options) : core_(options.policy, options.l
 }
 
 FiberScope::~FiberScope() {
-  if (core_.live() != 0) Cancel();
-  core_.Await();
+  core_.CancelAndAwait();
   for (const std::exception_ptr& exception : core_.TakeExceptions()) {
     if (core_.policy() == ScopePolicy::kAllMustSucceed && std::uncaught_exceptions() == 0) {
       WEFT_LOG(ERROR, "FiberScope: a fiber has failed, and nobody called Wait(): ", TextOf(exception));

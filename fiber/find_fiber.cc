@@ -3,6 +3,8 @@
 
 #include "weft/fiber/find_fiber.h"
 
+#include <utility>
+
 #include "weft/base/check.h"
 #include "weft/fiber/join_state.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -16,9 +18,8 @@ using fiber::detail::JoinState;
 FoundFiber::FoundFiber(const FoundFiber& other) noexcept : state_(other.state_) { state_->AddRef(); }
 
 FoundFiber& FoundFiber::operator=(const FoundFiber& other) noexcept {
-  other.state_->AddRef();  // First: it may be ours.
-  state_->Release();
-  state_ = other.state_;
+  FoundFiber copy(other);
+  std::swap(state_, copy.state_);
   return *this;
 }
 

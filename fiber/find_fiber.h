@@ -12,8 +12,8 @@
 // It may end at any moment: then a FoundFiber is joined at once, and to cancel it does nothing.
 //
 // Which fibers are found: those started through a Fiber (detached since then, too), a FiberTask, Async(), or
-// FiberScope::SpawnTask(). A plain fiber (StartFiberDetached, FiberScope::Spawn) has nothing by which it could be
-// joined, as it would cost each of them; who wants to find it starts a Fiber and detaches it.
+// FiberScope::SpawnTask(). A plain fiber (StartFiberDetached, FiberScope::Spawn) has no join state, which would make
+// every start dearer. To find such a fiber, start a Fiber and detach it.
 //
 // How: the entities of all fibers are looked through (entity_pool.h), and the one with the id is checked under the lock
 // of its cancel word (join_state.h, JS4). So it costs fibers nothing, and a search takes longer the more of them there

@@ -25,7 +25,7 @@
 //   JE3  The edges of a cycle stay set, since none of its fibers can end, unless one is cancelled. So one whose edges
 //        are found set a second time, MembersOfCycle(), was there in between, all at once.
 //
-// State: what has the edges, a base::RefCounted with a member JoinEdge<State> join_edge.
+// State: the type that has an edge. It is a base::RefCounted and has a member JoinEdge<State> join_edge.
 //
 // Checked in tests/model/join_edge_model.cc.
 // Cost: two read-modify-writes for a join that waits, and a load for each edge of the path, of which there is mostly

@@ -91,6 +91,8 @@ void JoinState::CheckNoCycle(JoinState* of_caller) noexcept {
     text += base::StrCat(member->Describe(), member.get() == of_caller ? " is in " : ", which is in ",
                          member->join_edge.function(), "() of ");
   }
+  // One may have taken its interruption meanwhile, and so looked like one that has none: its edge went first.
+  if (MembersOfCycle(of_caller, length) != members) return;
   WEFT_FATAL(of_caller->join_edge.function(), ": fibers join each other in a cycle, so that none can end: ", text,
              of_caller->Describe());
 }

@@ -14,7 +14,8 @@
 //        (TaskState::LetGo), so never by a worker between two fibers.
 //   JS3  Joins in a cycle end the process: Await() without a deadline has set the joiner's edge (join_edge.h) before it
 //        waits, and clears it before it reports a cancellation. The cycle counts if none of its fibers is cancelled or
-//        has a deadline, so that nothing but a later cancellation can end it.
+//        has a deadline, and its edges are still there after that was asked, so that nothing but a later cancellation
+//        can end it.
 //   JS4  Find(): under the lock of the fiber's cancel word, a fiber that has the wanted id and is in a scope is that
 //        fiber, and has not given up its reference to its JoinState. It enters its first scope after it has its id, and
 //        leaves the last one before it gives up the reference, both under that lock (FiberEntity::SetOptions,

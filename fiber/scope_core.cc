@@ -148,8 +148,22 @@ void ScopeCore::CheckMayAwait() const noexcept {
 }
 
 void ScopeCore::Await() noexcept {
+  if (BeginAwait()) AwaitLast();
+}
+
+void ScopeCore::CancelAndAwait() noexcept {
+  if (!BeginAwait()) return;
+  Cancel();
+  AwaitLast();
+}
+
+// False: no child is left.
+bool ScopeCore::BeginAwait() noexcept {
   CheckMayAwait();
-  if (!children_.BeginWait()) return;
+  return children_.BeginWait();
+}
+
+void ScopeCore::AwaitLast() noexcept {
   synchronization::WaitAccess::WaitUncancelled(all_ended_);
   all_ended_.Reset();
   children_.EndWait();

@@ -78,6 +78,8 @@ class ScopeCore {
   void SetDeadline(Deadline deadline) noexcept;
   void SetCovers(bool covers) noexcept;
   void Await() noexcept;
+  // The same; cancels what has not ended.
+  void CancelAndAwait() noexcept;
   void ThrowFailure();
   bool Cancel() noexcept { return synchronization::Cancel(&node_); }
   ScopePolicy policy() const noexcept { return policy_; }
@@ -103,9 +105,11 @@ class ScopeCore {
   bool IsChild(const scheduling_group::FiberEntity* fiber) const noexcept;
   void EndChild(Slot* slot) noexcept;
   void CheckMayAwait() const noexcept;
+  bool BeginAwait() noexcept;
+  void AwaitLast() noexcept;
 
   const ScopePolicy policy_;
-  const std::size_t limit_;  // 0: none
+  const std::size_t limit_;                         // 0: none
   scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is
   synchronization::ChildTable children_;
   synchronization::CancelNode node_;

@@ -37,7 +37,7 @@ namespace weft {
 
 namespace fiber::detail {
 
-// What is set when it has ended.
+// The event that a task or a fiber sets when it ends.
 struct EndAccess {
   template <class T>
   static FiberEvent* Of(const FiberTask<T>& task) {

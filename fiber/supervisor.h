@@ -18,7 +18,7 @@
 //   an exception left it         again         again         done (the exception is logged)
 //   it was cancelled             done          done          done
 //
-// Who is cancelled, by Stop(), or by its id (find_fiber.h), was stopped on purpose: that is no failure.
+// A child that is cancelled, by Stop() or by its id (find_fiber.h), has not failed: somebody stopped it on purpose.
 //
 // Again: after a wait that doubles with each failure in a row (Options::backoff). By the strategy the others are
 // cancelled and started again, too (kOneForAll), or those that were added after it (kRestForOne): all of them have
@@ -70,7 +70,7 @@ namespace weft {
 // Whose end means that it is started again: see the table above.
 enum class RestartKind : std::uint8_t { kPermanent, kTransient, kTemporary };
 
-// Who is started again with a child that has failed.
+// Which other children a failed child's restart starts again, too.
 enum class RestartStrategy : std::uint8_t { kOneForOne, kOneForAll, kRestForOne };
 
 // How long a child that has failed waits: `first`, then twice as long each time, up to `longest`. Each wait is cut

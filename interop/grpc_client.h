@@ -23,9 +23,9 @@
 //
 // Scopes (sync/cancel_scope.h).  A call begins with the deadline of the caller's scopes, if that is earlier than the
 // context's, so the server learns how much time is left.  All that waits is a cancellation point, and as io/ it returns
-// a value and does not throw: when the fiber is cancelled, the call is (TryCancel, which tells the server), and its end,
-// which comes soon, is waited for.  The status is then CANCELLED, or how the call had ended already.  In a cancelled
-// scope CallUnary() begins no call: CANCELLED.
+// a value and does not throw: when the fiber is cancelled, the call is (TryCancel, which tells the server), and its
+// end, which comes soon, is waited for.  The status is then CANCELLED, or how the call had ended already.  In a
+// cancelled scope CallUnary() begins no call: CANCELLED.
 //
 // Rejected: the stub's PrepareAsync interface with a completion queue and a polling thread of ours (the callback
 // interface has both).

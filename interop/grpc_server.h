@@ -37,8 +37,8 @@
 // Invariants
 //   GS1  Finish is called exactly once for each call: at the end of its fiber, or by a refused start.
 //   GS2  After Finish the fiber touches nothing of the call; it has left the call's scope, and the handler, and what it
-//        captured, has been destroyed before. So when grpc::Server::Shutdown() has returned no fiber uses the service any more (one may still be
-//        ending: TerminateRuntime() waits for it).
+//        captured, has been destroyed before. So when grpc::Server::Shutdown() has returned no fiber uses the service
+//        any more (one may still be ending: TerminateRuntime() waits for it).
 //   GS3  Nothing that runs in gRPC's threads waits for a fiber. (Starting one may wait for capacity of the run queue,
 //        up to --fiber_start_timeout_ms, as in any plain thread.)
 //
@@ -48,9 +48,9 @@
 //
 // Scopes (sync/cancel_scope.h).  The handler runs in a CancelScope that ends with its call: at the client's deadline,
 // when the client has cancelled or gone, when ShutdownServer()'s time is over.  Then all that the handler waits for
-// throws FiberCancelled, in its fiber and in those of its FiberScopes, and the call is answered with DEADLINE_EXCEEDED or
-// CANCELLED.  What it asks of others inherits the deadline (CurrentDeadline(), grpc_client.h).  WaitCancelled() returns;
-// a handler that has work to do afterwards does it under a shield.
+// throws FiberCancelled, in its fiber and in those of its FiberScopes, and the call is answered with DEADLINE_EXCEEDED
+// or CANCELLED.  What it asks of others inherits the deadline (CurrentDeadline(), grpc_client.h).  WaitCancelled()
+// returns; a handler that has work to do afterwards does it under a shield.
 //
 // Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime(). A
 // call that comes in without a runtime ends the process.

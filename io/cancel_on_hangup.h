@@ -10,15 +10,16 @@
 // Which end counts. A reset always does. A TCP peer that closes its socket sends the same as one that has finished
 // sending and still reads (a half-close): the end of its data. So the protocol must say what that means:
 //
-//     Hangup::kEnd    the end of the peer's data counts, whether what came before it has been read or not. For protocols
-//                     whose clients keep their side open while they wait for an answer.
-//     Hangup::kReset  only what says that nobody reads counts: a reset, or the close of a Unix socket. A TCP client that
-//                     has closed is noticed when it resets what is written to it.
+//     Hangup::kEnd    the end of the peer's data counts, whether what came before it has been read or not. For
+//                     protocols whose clients keep their side open while they wait for an answer.
+//     Hangup::kReset  only what says that nobody reads counts: a reset, or the close of a Unix socket. A TCP client
+//                     that has closed is noticed when it resets what is written to it.
 //
 // Our own ShutdownRead(), as of TcpServer::Stop(), is no hang-up; after it, only the close counts on a Unix socket.
 //
 // How it works: no fiber and no system call for each request. The reactor, which gets the event in any case, finds the
-// watch in the connection's slot, asks the kernel whether it was a hang-up, and cancels the scope (FD8 in io/fd_slot.h).
+// watch in the connection's slot, asks the kernel whether it was a hang-up, and cancels the scope (FD8 in
+// io/fd_slot.h).
 //
 // Who may call: any fiber. In a plain thread it watches nothing, as a scope ends nothing there. The scope outlives the
 // watch, whose stream may be read, written, shut down, closed and moved meanwhile. One watch at a time on a connection.

@@ -21,7 +21,8 @@ namespace weft::scheduling_group {
 #ifdef WEFT_MODEL_CHECK
 inline bool HasHeavyCancelFence() noexcept { return true; }
 #else
-// Decided before the first fiber of a runtime or a FiberLoop runs, as for OutsideSection: there are no waits of fibers before.
+// Decided before the first fiber of a runtime or a FiberLoop runs, as for OutsideSection: there are no waits of fibers
+// before.
 inline bool HasHeavyCancelFence() noexcept {
   return outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
 }

@@ -3,8 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// The lock of a fiber's scopes (cancel_word.h), biased to the fiber: it takes its own lock for each scope that it enters
-// or leaves, millions of times a second; a canceller takes it for each fiber that it visits.
+// The lock of a fiber's scopes (cancel_word.h), biased to the fiber: it takes its own lock for each scope that it
+// enters or leaves, millions of times a second; a canceller takes it for each fiber that it visits.
 //
 //   the owner                                  a canceller
 //   ---------                                  -----------
@@ -70,7 +70,7 @@ inline void UnlockAsOwner(CancelWord* word, std::uint8_t bits) noexcept
   word->owner_holds_.store(false, std::memory_order_release);
 }
 
-// Who takes locks of fibers that are not its own does it in here. Any thread; holds no such lock when it enters.
+// A thread that takes the locks of other fibers holds a CancellerSection meanwhile. Any thread, before its first lock.
 class CancellerSection {
  public:
   CancellerSection() noexcept {

@@ -5,15 +5,7 @@
 
 #include <time.h>
 
-#include "weft/scheduling_group/cancel_lock.h"
-
 namespace weft::scheduling_group {
-
-#ifdef WEFT_MODEL_CHECK
-base::Atomic<std::uint32_t>* model_cancellers = nullptr;
-#else
-constinit base::Atomic<std::uint32_t> cancellers{0};
-#endif
 
 WEFT_NOINLINE void CancelWord::LockSlow() noexcept {
   // As SpinLock: a bounded spin, then short sleeps, for the holder may need this very CPU.

@@ -49,7 +49,8 @@ class PolicyLoop final : public SchedulingPolicy {
   bool HalfEmpty() const override { return true; }
   // relaxed: the callers' fences order it (SP1).
   std::size_t Size() const override {
-    // acquire, and first: what was popped had been pushed, so the difference is never negative. Pairs with Pop().
+    // acquire, and before `pushed_`: each fiber that this counts was pushed before, so the difference is not negative.
+    // Pairs with the release in Pop().
     const std::uint64_t popped = popped_.load(std::memory_order_acquire);
     return static_cast<std::size_t>(pushed_.load(std::memory_order_relaxed) - popped);
   }

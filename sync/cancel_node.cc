@@ -238,8 +238,8 @@ void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANAL
 
 namespace {
 
-// CN6. Held for both walks and their fences: some microseconds, and 50 to 200 ns for each fiber below. Timer threads wait
-// for it, too (ScopeTimer::RunAll).
+// CN6. Held for both walks and their fences: some microseconds, and 50 to 200 ns for each fiber below. Timer threads
+// wait for it, too (ScopeTimer::RunAll).
 #ifdef WEFT_MODEL_CHECK
 base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
 #else

@@ -87,8 +87,8 @@ WEFT_NOINLINE bool ChildTable::FillOwners() noexcept {
 
 ChildTable::Slot* ChildTable::TakeFree() noexcept {
   if (taken_back_ == 0 && (ends_.load(std::memory_order_relaxed) & kFirstFree) != 0) {
-    // All that came back at once: none comes back while we look at it. acquire: the slots' links. Pairs with the release
-    // in Free().
+    // All that came back at once: none comes back while we look at it. acquire: the slots' links. Pairs with the
+    // release in Free().
     if (waited_for_) {
       taken_back_ = static_cast<std::uint32_t>(ends_.fetch_and(~kFirstFree, std::memory_order_acquire) & kFirstFree);
     } else {
@@ -138,8 +138,8 @@ bool ChildTable::Free(Slot* slot) noexcept {
     slot->next_free = static_cast<std::uint32_t>(before & kFirstFree);
     const std::uint64_t count = before & ~kFirstFree;
     after = ((count & kWaitedFor) != 0 ? count - kOne : count + kOne) | first;
-    // release: the link, that the slot is empty, and what the child did. Pairs with the acquires in TakeFree(), here and
-    // in BeginWait().
+    // release: the link, that the slot is empty, and what the child did. Pairs with the acquires in TakeFree(), here
+    // and in BeginWait().
   } while (!ends_.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
   return (after & ~kFirstFree) == kWaitedFor;
 }

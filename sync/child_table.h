@@ -29,14 +29,14 @@
 //        that nobody waits for any more may be gone.
 //   CT7  Children that have not ended: `taken_` and `owner_taken_` less `looked_at_` less `count`; or `count` alone,
 //        while somebody waits. Each Take() counts before its child can end.
-//   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does not
-//        spawn while it waits.
+//   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does
+//        not spawn while it waits.
 //
 // Checked in tests/model/child_table_model.cc.
 //
 // Take(): one spawner at a time, which holds the lock. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the
-// spawner. Free(): the child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk, holding
-// the lock.
+// spawner. Free(): the child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk,
+// holding the lock.
 #ifndef WEFT_SYNC_CHILD_TABLE_H_
 #define WEFT_SYNC_CHILD_TABLE_H_
 

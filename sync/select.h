@@ -25,7 +25,7 @@
 // Memory ordering: as that of the operation taken.
 // Lifetime: what the cases name stays until it returns.
 // Two cases may name the same thing. A Select() that puts into and gets from the same channel does not serve itself.
-// Cost: a locked list for each case (bench/sync/select_benchmark.cc).
+// Cost: a locked list for each case (bench/fiber/scope_benchmark.cc).
 #ifndef WEFT_SYNC_SELECT_H_
 #define WEFT_SYNC_SELECT_H_
 

@@ -3,8 +3,8 @@
 
 // How to read the figures
 //
-// A server's requests take 50 ms: each fans out to 4 fibers, each of which works in 50 slices of 1 ms (computes for 20 us
-// and waits). 20 clients ask at the same time, and every other one hangs up after 5 ms. for_nobody is the number of
+// A server's requests take 50 ms: each fans out to 4 fibers, each of which works in 50 slices of 1 ms (computes for 20
+// us and waits). 20 clients ask at the same time, and every other one hangs up after 5 ms. for_nobody is the number of
 // slices that were done for a client after it had gone, of those of all clients that go; per mille.
 //
 // BM_HangUp/cancel:0   what goes on without cancellation: about 900, the 45 of 50 ms that are left

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The service of greeter.proto, its handlers as fibers: they are written as if they blocked.  A call that its client has
-// given up, or whose deadline has passed, ends its handler wherever that waits: nothing here asks for it.
+// The service of greeter.proto, its handlers as fibers: they are written as if they blocked.  A call that its client
+// has given up, or whose deadline has passed, ends its handler wherever that waits: nothing here asks for it.
 
 #ifndef WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
 #define WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_

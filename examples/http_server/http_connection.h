@@ -10,11 +10,11 @@
 // Boost.Beast's http::basic_parser does the parsing. Our callbacks keep what is needed, so a request allocates nothing
 // and makes no tree of header fields. http_connection.cc is the only file that includes Beast.
 //
-// A request that may wait is answered in a scope (weft/sync/cancel_scope.h), and all fibers that it starts are in it. The
-// scope ends after "Request-Timeout-Ms: <milliseconds>", a header that tells how long the client will wait, counted from
-// the request's arrival: then the answer is a 504. It ends when the client hangs up; then there is none. A reset is a
-// hang-up. So is the end of the client's data on a connection that is to be kept alive: what keeps it waits there with
-// both sides open. A client that has finished sending and still reads says so: "Connection: close", or HTTP/1.0.
+// A request that may wait is answered in a scope (weft/sync/cancel_scope.h), and all fibers that it starts are in it.
+// The scope ends after "Request-Timeout-Ms: <milliseconds>", a header that tells how long the client will wait, counted
+// from the request's arrival: then the answer is a 504. It ends when the client hangs up; then there is none. A reset
+// is a hang-up. So is the end of the client's data on a connection that is to be kept alive: what keeps it waits there
+// with both sides open. A client that has finished sending and still reads says so: "Connection: close", or HTTP/1.0.
 // And it ends when Serving's time to drain is over.
 //
 // What ends a connection: "Connection: close" (and HTTP/1.0 without keep-alive), a peer that has finished, a request

@@ -6,8 +6,8 @@
 // delay and a little more work instead of its own time (Dean and Barroso, "The Tail at Scale", 2013).
 //
 // Each attempt is a fiber of a FiberScope that ends with the first success (weft/fiber/fiber_scope.h), and makes a call
-// that blocks it. So a loser's call is cancelled, and its server told; and when Ask()'s caller is cancelled, all are. When
-// Ask() returns, no attempt is left.
+// that blocks it. So a loser's call is cancelled, and its server told; and when Ask()'s caller is cancelled, all are.
+// When Ask() returns, no attempt is left.
 //
 // Ask(): any fiber, several at once; a cancellation point. The channels outlive it.
 #ifndef WEFT_EXAMPLES_PROXY_HEDGED_SEARCH_H_

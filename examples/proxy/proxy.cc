@@ -10,13 +10,13 @@
 //   GET /stats             what the proxy and the scheduler have counted, as JSON
 //
 // A search has a scope (weft/sync/cancel_scope.h), which ends after --deadline_ms, or earlier: "Request-Timeout-Ms:
-// <milliseconds>" tells how long the client will wait. The backends are told what is left of it. The scope ends, too, when
-// the client hangs up (as http_server/http_connection.h says), and at the end of --drain_ms; then the calls to the
+// <milliseconds>" tells how long the client will wait. The backends are told what is left of it. The scope ends, too,
+// when the client hangs up (as http_server/http_connection.h says), and at the end of --drain_ms; then the calls to the
 // backends are cancelled, and these give up their part.
 //
 // Each connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more
-// fiber, for the other shard, and one for each call to a backend. Prints "listening on <address>", and runs until SIGTERM or SIGINT or for --duration
-// seconds; then it answers the requests that it has.
+// fiber, for the other shard, and one for each call to a backend. Prints "listening on <address>", and runs until
+// SIGTERM or SIGINT or for --duration seconds; then it answers the requests that it has.
 
 #include <gflags/gflags.h>
 

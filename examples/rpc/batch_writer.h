@@ -62,8 +62,8 @@ class BatchWriter {
   BatchWriter(const BatchWriter&) = delete;
   BatchWriter& operator=(const BatchWriter&) = delete;
 
-  // Any fiber or thread that holds a use. May switch; does not wait for the peer; no cancellation point. False: the connection has failed, and
-  // the frame is not sent. True: it will be, unless the connection fails.
+  // Any fiber or thread that holds a use. May switch; does not wait for the peer; no cancellation point. False: the
+  // connection has failed, and the frame is not sent. True: it will be, unless the connection fails.
   bool Write(OutFramePtr frame);
 
   bool TooMuchUnsent() const noexcept {

@@ -18,8 +18,8 @@
 // loses its connection, with the calls on it (CONNECTION_LOST).
 //
 // A call's deadline is no later than that of the caller's scopes (sync/cancel_scope.h), and goes to the server. A call
-// that blocks is a cancellation point: it throws FiberCancelled when its caller is cancelled, and the server is told. An
-// asynchronous call belongs to no scope: Controller::StartCancel() ends it.
+// that blocks is a cancellation point: it throws FiberCancelled when its caller is cancelled, and the server is told.
+// An asynchronous call belongs to no scope: Controller::StartCancel() ends it.
 //
 // CallMethod(): any fiber and any thread, between Start() and Stop(). An asynchronous call is a blocking one in a fiber
 // of its own. Start(), Stop(), the destructor: one fiber or thread.

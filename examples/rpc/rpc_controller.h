@@ -42,8 +42,8 @@ class Controller final : public google::protobuf::RpcController {
   ~Controller() override;
 
   // --- Both sides ---
-  // Client: of the present or last call. Server: when nobody waits for the answer any more; calls that the handler makes
-  // itself inherit it, since it is that of its scope.
+  // Client: of the present or last call. Server: when nobody waits for the answer any more; calls that the handler
+  // makes itself inherit it, since it is that of its scope.
   Deadline deadline() const { return deadline_; }
   bool Failed() const override { return code_ != OK; }
   std::string ErrorText() const override { return text_; }

@@ -11,8 +11,8 @@
 // Invariants
 //   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns
 //        when none is left, and the stream lives until then.
-//   SC2  A call is answered once: by its `done`; or by its fiber, if a cancellation has ended the handler, and `done` has
-//        not been called.
+//   SC2  A call is answered once: by its `done`; or by its fiber, if a cancellation has ended the handler, and `done`
+//        has not been called.
 //   SC3  A canceller finds a call under the connection's lock and takes the callback out of it; the callback may run
 //        after the call is gone.
 //   SC4  A call lives until it is answered and its fiber has left its scope: the second of the two deletes it.

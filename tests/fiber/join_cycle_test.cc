@@ -65,7 +65,9 @@ TEST_P(JoinCycleDeathTest, TwoFibersThatJoinEachOther) {
 }
 
 TEST_P(JoinCycleDeathTest, ManyFibersInARing) {
-  EXPECT_DEATH(Run([] { JoinInARing(20); }), "in a cycle.*'f4'.* of fiber 'f5'.* of fiber 'f6'");
+  // Wherever in the ring the text begins.
+  EXPECT_DEATH(Run([] { JoinInARing(20); }),
+               "in a cycle.* fiber 'f4' \\(id [0-9]+\\),? (which )?is in Fiber::Join\\(\\) of fiber 'f5' ");
 }
 
 TEST_P(JoinCycleDeathTest, ThroughTasksAndFoundFibers) {
@@ -151,7 +153,8 @@ TEST_P(JoinCycleTest, AJoinWithADeadlineIsNone) {
 }
 
 TEST_P(JoinCycleTest, AJoinOfAFiberThatIsCancelledOrInterruptedIsNone) {
-  for (const bool interrupted : {false, true}) {
+  for (int round = 0; round < 100; ++round) {
+    const bool interrupted = round % 2 != 0;
     FiberEvent assigned;
     Fiber first;
     Fiber second([&] {

@@ -236,7 +236,7 @@ TEST_P(CancelOnHangupTest, ConnectionsComeAndGoAndOnlyTheirOwnEndsCount) {
   std::vector<Fiber> fibers;
   for (int f = 0; f < 8; ++f) {
     fibers.emplace_back([&, f] {
-      for (int i = 0; i < Scaled(200); ++i) {
+      for (int i = 0; i < Scaled(40); ++i) {
         Pair pair = ConnectedPair();
         const bool hangs_up = (f + i) % 2 == 0;
         CancelScope scope(Soon());

@@ -283,7 +283,7 @@ TEST_P(TcpServerTest, WhenTheDrainTimeIsOverHandlersAreCancelledWithAllThatTheyH
 TEST_P(TcpServerTest, WithinTheDrainTimeNoHandlerIsCancelled) {
   FiberEvent in_handler;
   FiberEvent go_on;
-  bool finished = false;
+  std::atomic<bool> finished{false};  // A late connection may be served, too.
   TcpServer server(Listening(), [&](TcpStream&) {
     in_handler.Set();
     go_on.Wait();

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/child_table.{h,cc} through all interleavings: of the children that are waited for exactly one says that it was the
-// last, then all that the others did is visible, and the table may go; a slot that came back is complete.
+// sync/child_table.{h,cc} through all interleavings: of the children that are waited for exactly one says that it was
+// the last, then all that the others did is visible, and the table may go; a slot that came back is complete.
 #include <gtest/gtest.h>
 
 #include "weft/sync/child_table.h"
@@ -83,7 +83,7 @@ TEST(ChildTableModel, SlotsComeBackWhileOthersAreTaken) {
   });
 }
 
-// Of ~FiberScope, which cancels what lives.
+// Of FiberScope::Live().
 TEST(ChildTableModel, AChildThatLivesIsSeenWhileItSpawns) {
   Explore("child_table: live", [](model::Scenario& scenario, World* world) {
     world->slots[0] = world->table->Take(world, &OnExit);

@@ -6,11 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <mutex>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/fiber_entity.h"
 
 namespace weft::synchronization {
@@ -23,7 +24,7 @@ void OnExit(scheduling_group::FiberOwner*) {}
 
 std::set<FiberEntity*> FoundIn(ChildTable* table) {
   std::set<FiberEntity*> found;
-  const std::scoped_lock lock(table->lock);
+  const base::SpinLockGuard guard(table->lock);
   table->Rewind();
   while (FiberEntity* const fiber = table->Next()) EXPECT_TRUE(found.insert(fiber).second) << "found twice";
   return found;
