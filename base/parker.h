@@ -27,9 +27,8 @@
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
 //   PK6  An Expire() while the owner is in ParkUntilExpired() ends it, and takes no Unpark() from it: the word leaves
 //        kParked once, and whoever finds kExpired leaves the waking to Expire().
-// Unpark(): any thread.  Expire(), is_parked(), waits_elsewhere(): a thread that keeps the Parker
-// alive.  The others: the owner, one
-// thread at a time.
+// Unpark(): any thread.  Expire(), is_parked(), waits_elsewhere(): a thread that keeps the Parker alive.  The others:
+// the owner, one thread at a time.
 // Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
 // condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
 // have gone on).

@@ -28,6 +28,6 @@ void EmitLogLine(LogSeverity, const char*, int, std::string_view) {}
 bool IsInExit() noexcept { return false; }
 
 // There is no test clock.
-bool ParkInTestTime(Parker*, FiberClock::time_point) noexcept { std::abort(); }
+bool ParkInTestTime(Parker*, FiberClock::time_point, Waits) noexcept { std::abort(); }
 
 }  // namespace weft::base
