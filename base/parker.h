@@ -12,7 +12,8 @@
 //      kEmpty  --BeginWaitElsewhere-->  kElsewhere     the owner sleeps in another way, e.g. in epoll_wait()
 //      kElsewhere  --Unpark says true-->  kNotified    the caller must end that sleep
 //      kElsewhere, kNotified  --EndWaitElsewhere-->  kEmpty
-//      kParked  --Expire-->  kExpired  --ParkUntilExpired returns-->  kEmpty     or an Unpark() comes in between
+//      kParked  --Expire-->  kExpired  --ParkUntilExpired returns-->  kEmpty
+//      kExpired  --Unpark-->  kNotified                the owner is on its way
 //
 // Invariants
 //   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
@@ -56,8 +57,8 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  // The same, but the deadline comes by Expire(), which may be called as soon as `parked` has been.  That is called if
-  // there is no Unpark() yet.
+  // The same, but the deadline comes by Expire().  If there is no Unpark() yet, it calls parked() before it sleeps: from
+  // then on somebody may call Expire().
   template <class Parked>
   [[nodiscard]] bool ParkUntilExpired(Parked&& parked) noexcept {
     if (TakeNotificationOrEnter(kParked)) return true;
@@ -77,7 +78,7 @@ class Parker {
     return true;
   }
 
-  // A snapshot: the owner sleeps, here or elsewhere, and nothing has ended that.
+  // Snapshots: the owner sleeps here; elsewhere; and nothing has ended that.
   bool is_parked() const noexcept { return word_.load(std::memory_order_relaxed) == kParked; }
   bool waits_elsewhere() const noexcept { return word_.load(std::memory_order_relaxed) == kElsewhere; }
 

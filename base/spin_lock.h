@@ -28,9 +28,8 @@
 // sync/cancel_node.h): its own lock, a scope handle's, and those of tables of children (sync/child_table.h). A
 // primitive's queue lock (sync/); timer shard (timer/timer_shard.h); fibers without a stack
 // (scheduling_group/stack_wait_list.h); overflow list (scheduling_group/overflow_list.h); overload detector
-// (scheduling_group/overload_detector.h, only tried); names of fibers (scheduling_group/slice_limits.h); entity pool
-// (scheduling_group/node_arena.h;
-// scheduling_group/entity_chunks.cc and entity_cache.cc, their tables); stack pool (context/stack_pool.h); stack
+// (scheduling_group/overload_detector.h, only tried); the reader of long slices (scheduling_group/slice_limits.h);
+// entity pool (scheduling_group/node_arena.h; entity_chunks.cc and entity_cache.cc, their tables); stack pool (context/stack_pool.h); stack
 // registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool (io/blocking_pool.h); limits of
 // blocking calls (fiber/blocking_limits.cc).
 //

@@ -3,8 +3,13 @@
 
 #include "weft/base/test_time.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <memory>
+#include <thread>
 
 #include "weft/base/check.h"
 
@@ -27,16 +32,25 @@ struct State {
   std::condition_variable gate_opened;
   Parker driver;
   // Guarded by `mutex`.
+  std::thread::id driver_thread;
   bool gate_closed = false;
   std::size_t runners = 0;
   std::size_t holds = 0;
   IntrusiveList<TestTimeWait, &TestTimeWait::hook> waits;
 };
 
-// Never destroyed: threads may outlive the end of main().
-State& TheState() {
-  static auto* const state = new State;
-  return *state;
+// Never destroyed: threads may outlive the end of main(). nullptr: there has been no test clock.
+constinit std::atomic<State*> the_state{nullptr};
+
+State& TheState() noexcept {
+  // acquire: the object. Pairs with the release in Begin().
+  return *the_state.load(std::memory_order_acquire);
+}
+
+// TT5. The locks may have been held by threads that the child does not have.
+void ForgetTestTime() noexcept {
+  the_state.store(nullptr, std::memory_order_relaxed);
+  test_time_ns.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -55,8 +69,13 @@ bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline, Waits who) 
 }
 
 void TestTime::Begin() noexcept {
-  const std::lock_guard lock(TheState().mutex);
   WEFT_CHECK(!HasTestTime(), "TestClock: there is one already");
+  if (the_state.load(std::memory_order_acquire) == nullptr) {
+    static const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetTestTime);
+    WEFT_CHECK(at_fork == 0, "TestClock: no memory");
+    // release: pairs with the acquire in TheState().
+    the_state.store(new State, std::memory_order_release);
+  }
   // Never 0: that is no test time.
   const auto now = std::max<std::int64_t>(std::chrono::steady_clock::now().time_since_epoch().count(), 1);
   test_time_ns.store(now, std::memory_order_relaxed);
@@ -69,6 +88,16 @@ void TestTime::End() noexcept {
   WEFT_CHECK(state.runners == 0, "TestClock: it is destroyed while a runtime runs");
   state.holds = 0;  // Of fibers that a runtime has left behind.
   test_time_ns.store(0, std::memory_order_relaxed);
+}
+
+void TestTime::Drive() noexcept {
+  const std::lock_guard lock(TheState().mutex);
+  TheState().driver_thread = std::this_thread::get_id();
+}
+
+bool TestTime::IsDriver() noexcept {
+  const std::lock_guard lock(TheState().mutex);
+  return TheState().driver_thread == std::this_thread::get_id();
 }
 
 void TestTime::TellDriver() noexcept { (void)TheState().driver.Unpark(); }
@@ -117,6 +146,9 @@ void TestTime::BeginWait(TestTimeWait* wait, Waits who) noexcept {
   State& state = TheState();
   {
     const std::lock_guard lock(state.mutex);
+    WEFT_CHECK(HasTestTime(), "TestClock: it is destroyed while a thread begins a wait with a deadline");
+    WEFT_CHECK(state.driver_thread != std::this_thread::get_id(),
+               "TestClock: a timer's callback waits with a deadline: it runs on the thread that moves the time");
     state.waits.push_back(wait);
     if (who == Waits::kRunner) --state.runners;
   }
@@ -127,11 +159,11 @@ void TestTime::EndWait(TestTimeWait* wait, Waits who) noexcept {
   State& state = TheState();
   {
     std::unique_lock lock(state.mutex);
-    if (who == Waits::kRunner) {
-      state.gate_opened.wait(lock, [&] { return !state.gate_closed; });  // TT1
-      ++state.runners;
-    }
     state.waits.erase(wait);
+    if (who == Waits::kRunner) {
+      ++state.runners;                                                   // TT4
+      state.gate_opened.wait(lock, [&] { return !state.gate_closed; });  // TT1
+    }
   }
   if (who == Waits::kThread) TellDriver();  // TT4
 }
@@ -139,8 +171,8 @@ void TestTime::EndWait(TestTimeWait* wait, Waits who) noexcept {
 void TestTime::Ran() noexcept {
   State& state = TheState();
   std::unique_lock lock(state.mutex);
+  ++state.runners;                                                   // TT4
   state.gate_opened.wait(lock, [&] { return !state.gate_closed; });  // TT1
-  ++state.runners;
 }
 
 void TestTime::Rested() noexcept {

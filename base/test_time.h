@@ -17,7 +17,7 @@
 //     ------                                        ------
 //     lock                                          lock; runners - 1; unlock; wakes the driver if it was the last
 //     no runner, no hold, no work? close the gate   sleeps
-//     unlock                                        is woken: lock; waits while the gate is closed; runners + 1; unlock
+//     unlock                                        is woken: lock; runners + 1; waits while the gate is closed; unlock
 //     move the time, fire what is due
 //     lock, open the gate, unlock
 //
@@ -29,7 +29,9 @@
 //   TT2  Whoever makes something that lets time move (rests, ends a hold, waits with a deadline, arms a timer) tells
 //        the driver after it.
 //   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
-//   TT4  Who waits and was woken counts as a runner until it has returned.
+//   TT4  A TestTimeWait that was woken counts as a runner until EndWait(). A worker counts as one before it waits for
+//        the gate to open. So a wake-up that the driver has seen is over before time moves again.
+//   TT5  A forked child has no test clock: it has no driver.
 // Any thread may call anything that is not marked as the driver's.
 #ifndef WEFT_BASE_TEST_TIME_H_
 #define WEFT_BASE_TEST_TIME_H_
@@ -82,8 +84,8 @@ class TestTime {
 
   TestTime() = delete;
 
-  // The driver: from here on there is a test clock, which shows the steady clock's present; there is none any more.
-  // Neither while a runtime runs.
+  // From here on there is a test clock, which shows the steady clock's present; there is none any more. Neither while a
+  // runtime runs.
   static void Begin() noexcept;
   static void End() noexcept;
 
@@ -91,6 +93,10 @@ class TestTime {
   static void TellDriver() noexcept;
 
   // --- The driver's ---
+
+  // The calling thread is the driver from now on. It may not wait for time itself: that ends the process.
+  static void Drive() noexcept;
+  static bool IsDriver() noexcept;
 
   // Until TellDriver(), or a time of the steady clock. False: it has passed.
   [[nodiscard]] static bool AwaitNews(std::chrono::steady_clock::time_point until) noexcept;

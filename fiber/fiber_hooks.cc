@@ -59,7 +59,7 @@ YieldHooks* FindYieldHooks(scheduling_group::FiberEntity* self) {
   return header != nullptr ? Whole<YieldHooks>(header) : nullptr;
 }
 
-void RunYieldHooksOfFiber(scheduling_group::FiberEntity* self) {
+void RunYieldHooksOfFiber(scheduling_group::FiberEntity* self) noexcept {
   YieldHooks* const yield_hooks = FindYieldHooks(self);
   if (yield_hooks == nullptr) return;
   scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
@@ -91,6 +91,7 @@ void OnFiberStop(Hook hook) {
 
 void OnFiberYield(Hook hook) {
   CheckCaller("OnFiberYield", hook);
+  WEFT_CHECK(!scheduling_group::CurrentWorker()->must_not_switch, "OnFiberYield: called by a hook");
   YieldHooks* yield_hooks = FindYieldHooks(scheduling_group::CurrentFiber());
   if (yield_hooks == nullptr) {
     // release: the function. Pairs with the acquire in Worker::BeforeLeaving().

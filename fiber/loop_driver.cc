@@ -256,6 +256,7 @@ bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argum
 
 LoopDriver::TimePoint LoopDriver::NextTime() const noexcept {
   const TimePoint timers = timer::BeginOfTick(next_);
+  if (has_test_time_) return timers;  // The retry is by the machine's clock: WaitInPoll().
   return group().HasFibersWithoutStack() ? std::min(timers, retry_stack_at_) : timers;
 }
 
@@ -268,6 +269,10 @@ void LoopDriver::WaitUntil(TimePoint until) {
     WaitInPoll(until);
   } else {
     // Without a descriptor nobody tells of input and output: look again soon.
+    if (poller != nullptr && has_test_time_) {
+      WEFT_LOG_EVERY_SECOND(ERROR, "FiberLoop ", options_.name,
+                            ": no descriptor left: under a TestClock its input and output are not noticed");
+    }
     if (poller != nullptr && !has_test_time_) until = std::min(until, Clock::now() + kPollUnwatched);
     worker_.SleepUntil(until);
   }
@@ -284,7 +289,9 @@ void LoopDriver::WaitInPoll(TimePoint until) {
     descriptor_.ReadableAt(until);
   }
   pollfd entry{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
-  static_cast<void>(::poll(&entry, 1, -1));  // A signal: look again.
+  const bool retries = has_test_time_ && group().HasFibersWithoutStack();
+  static_cast<void>(
+      ::poll(&entry, 1, retries ? static_cast<int>(kRetryStackEvery.count()) : -1));  // A signal: look again.
   if (has_test_time_) base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
   worker_.WakeUp();
   LeavePoller();

@@ -19,8 +19,8 @@
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
 //        the sleep has been announced, and Wake() ends an announced sleep.
 //   LDR4  Under a test clock (base/test_time.h) the driver is a runner while it is in and does not wait. A loop whose
-//        descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable. Without
-//        one nobody can tell its thread of a time that has come, and time passes over it.
+//        descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable. Nobody can
+//        tell the thread of a loop without a descriptor that a time has come: time passes over its deadlines.
 //
 // For fiber_loop.cc.
 #ifndef WEFT_FIBER_LOOP_DRIVER_H_

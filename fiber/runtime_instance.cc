@@ -12,7 +12,6 @@
 #include "weft/fiber/group_options.h"
 #include "weft/fiber/retired_groups.h"
 #include "weft/fiber/start_fiber.h"
-#include "weft/fiber/test_clock_driver.h"
 #include "weft/fiber/unfinished_fibers.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
@@ -74,7 +73,7 @@ bool RuntimeInstance::StartTimers(std::string* error) {
   for (const auto& group : groups_) {
     TimerWorker::Options options;
     options.group = group.get();
-    if ((options.driver = TestClockDriver::Current()) != nullptr) options.clock = &base::the_fiber_time;
+    if ((options.driver = timer::TimerDriver::Current()) != nullptr) options.clock = &base::the_fiber_time;
     options.trim = [group = group.get()] { return group->TrimIdleMemory(); };
     timers_.push_back(std::make_unique<TimerWorker>(std::move(options)));
     group->SetIdleHook(
@@ -124,9 +123,9 @@ bool RuntimeInstance::Drain() {
 }
 
 std::size_t RuntimeInstance::Terminate() {
-  // Else the deadline below might never come.
-  if (TestClockDriver* const test_clock = TestClockDriver::Current()) test_clock->SetAutoAdvance(true);
+  timer::TimerDriver* const test_clock = timer::TimerDriver::Current();
   drain_deadline_ = Deadline(terminate_timeout_);
+  if (test_clock != nullptr) test_clock->BeginDrain(drain_deadline_, terminate_timeout_);
   RefuseOutsiders(true);
   for (const auto& group : groups_) group->RefuseNewFibers();
   scheduling_group::WaitForOutsideSections();  // RT2
@@ -136,6 +135,7 @@ std::size_t RuntimeInstance::Terminate() {
   for (const auto& timer : timers_) timer->Stop();
   // A timer thread may have started a fiber for a callback that was due, as its last act.
   const bool drained = Drain();
+  if (test_clock != nullptr) test_clock->EndDrain();
 
   StopWorkers();
   the_runtime.store(nullptr, std::memory_order_relaxed);  // SetGroups() has a fence.

@@ -220,7 +220,7 @@ bool Supervisor::IsToRestart(const Child& child) {
 
 void Supervisor::Restart(std::size_t index) {
   Child& failed = *children_[index];
-  const TimePoint now = std::chrono::steady_clock::now();
+  const TimePoint now = FiberClock::now();
   CountRestart(failed, now);
   failed.failures_in_a_row = now - failed.started >= options_.backoff.longest ? 1 : failed.failures_in_a_row + 1;
   const std::chrono::nanoseconds wait = BackoffOf(failed);
@@ -278,7 +278,7 @@ Deadline Supervisor::StartDue(FiberScope& scope) {
   std::optional<TimePoint> now;
   for (const auto& child : children_) {
     if (child->state != Child::State::kWaiting) continue;
-    if (!now) now = std::chrono::steady_clock::now();
+    if (!now) now = FiberClock::now();
     if (child->due <= *now) {
       Start(scope, child.get());
     } else {
@@ -291,7 +291,7 @@ Deadline Supervisor::StartDue(FiberScope& scope) {
 void Supervisor::Start(FiberScope& scope, Child* child) {
   const bool again = child->started != TimePoint{};
   if (again) child->restarts.fetch_add(1, std::memory_order_relaxed);
-  child->started = std::chrono::steady_clock::now();
+  child->started = FiberClock::now();
   child->state = Child::State::kRunning;
   try {
     child->task.emplace(scope.SpawnTask(child->attributes, [this, child] { RunChild(this, child); }));

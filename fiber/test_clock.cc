@@ -25,6 +25,7 @@ std::unique_ptr<detail::TestClockDriver> MakeDriver() {
 TestClock::TestClock() : driver_(MakeDriver()) {}
 
 TestClock::~TestClock() {
+  if (!driver_->is_current()) return;  // Of a forked child, which has no test clock.
   WEFT_CHECK(!IsRuntimeRunning(), "TestClock: it is destroyed while the runtime runs: call TerminateRuntime() before");
   WEFT_CHECK(scheduling_group::DrivenGroups::Borrowed() == 0,
              "TestClock: it is destroyed while there is a FiberLoop, whose timers follow it");

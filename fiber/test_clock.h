@@ -20,20 +20,23 @@
 // When does time move?  When all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event,
 // no FiberBlocking() call runs, and no plain thread that was woken from a timed wait of Weft's is still on its way.
 // Then it jumps to the first deadline of a sleep, timed wait or timer, of fibers and of threads, and what is due then
-// happens: in the order of deadlines, and of setting where these are equal (with one worker; several set timers side by
-// side). While a fiber runs it sees no time pass.
+// happens: in the order of deadlines; where these are equal sleeps and timed waits of fibers come first, in the order in
+// which they began (with one worker; several begin side by side), and timers' callbacks after them. While a fiber runs it
+// sees no time pass.
 //
 //   SetAutoAdvance(false)   time moves by Advance() only
 //   Advance(d)              it moves by d, in steps: at each deadline on the way what is due happens, and runs until
 //                           all workers sleep again. It waits for fibers that run, but not for FiberBlocking() calls.
 //
 // What follows it: Deadline, FiberClock, FiberSleepFor() and FiberSleepUntil(), timers, the timed waits of all
-// primitives, Select(), the deadlines of cancel scopes (FailAfter() and the like), periodic tasks and throttlers, joins,
-// FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain threads; FiberLoop; and
-// terminate_timeout, for which TerminateRuntime() turns auto-advance on.
+// primitives, Select(), the deadlines of cancel scopes (FailAfter() and the like), supervisors, periodic tasks and
+// throttlers, joins, FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain
+// threads; FiberLoop; and terminate_timeout, for which time moves by itself (on the wall TerminateRuntime() waits for it,
+// too: for a fiber that keeps time from moving).
 // What does not: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
 // taken for one of the test clock's, another clock's for as far from now as it is from that clock's present); time-outs
-// in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); gRPC's deadlines;
+// in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); the wait for a
+// std::future; gRPC's deadlines;
 // start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness, which are about the machine's
 // time.
 //
@@ -47,8 +50,14 @@
 //   time-out comes at once. Turn auto-advance off, or leave the time-out out.
 //   A fiber that polls (`while (!done) FiberYield()`) keeps time from moving; so does a FiberBlocking() call that waits
 //   for time itself. A line in the log says after a few seconds of what time stands still for.
-//   A plain thread is seen while it is in a timed wait only: where it starts several fibers, time may jump in between.
-//   Let a fiber do it (RunAsFiber()).
+//   A plain thread is seen while it is in a timed wait only: where it starts several fibers, time may jump in between;
+//   and while it prepares something a periodic timer lets hours pass. Let a fiber do it (RunAsFiber()).
+//   Bytes that another socket has sent, and the kernel has not delivered yet, are not seen: a time-out may come first.
+//   FiberClock goes back when the clock is destroyed: a Deadline, throttler or periodic task that outlives it waits for
+//   all the time that was skipped.
+//   A callback of CreateFiberTimer() runs on the thread that moves the time: it may neither wait with a deadline nor call
+//   Advance(). That ends the process.
+//   A forked child has no test clock: it follows the steady clock.
 //
 // Any thread and any fiber may call its functions, but for the constructor and destructor: plain threads.
 #ifndef WEFT_FIBER_TEST_CLOCK_H_

@@ -15,14 +15,20 @@
 //        before time moves on (TT1 in base/test_time.h).
 //   TD2  An Advance() ends when nothing else is due at its end, or before. What time it is then does not change before
 //        it has returned in a fiber; a thread is not waited for.
-//   TD3  Nothing else changes the time. Without auto-advance it does not go beyond the last end of an Advance().
+//   TD3  Nothing else changes the time, but for TD4. Without auto-advance it does not go beyond the last end of an
+//        Advance().
+//   TD4  The end of a runtime waits no longer on the wall than by the test clock: then the time jumps to the end of that
+//        wait, whoever runs.
+//   TD5  Workers are seen until they have ended, also when their timers fire no more: time does not pass over a fiber
+//        that a timer's last callback has started.
 //
-// Lock order: mutex_, then TestTime's. User code (callbacks on the timer thread) runs under mutex_, and may call what
-// is public in TestClock.
+// Lock order: mutex_, then TestTime's, then requests_mutex_. Callbacks of timers run under mutex_: they may ask for the
+// time and set timers, and may neither wait with a deadline nor call Advance(), which would wait for themselves.
 #ifndef WEFT_FIBER_TEST_CLOCK_DRIVER_H_
 #define WEFT_FIBER_TEST_CLOCK_DRIVER_H_
 
 #include <atomic>
+#include <chrono>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -45,8 +51,8 @@ class TestClockDriver final : public timer::TimerDriver {
   TestClockDriver(const TestClockDriver&) = delete;
   TestClockDriver& operator=(const TestClockDriver&) = delete;
 
-  // nullptr: there is no test clock. It changes only while no runtime runs.
-  static TestClockDriver* Current() noexcept;
+  // False: the process has been forked since, and has no test clock.
+  bool is_current() const noexcept { return Current() == this; }
 
   // Any thread.
   void SetAutoAdvance(bool on) noexcept;
@@ -55,17 +61,42 @@ class TestClockDriver final : public timer::TimerDriver {
 
   // The thread that starts or ends the runtime.
   void Add(timer::TimerWorker* timers) override;
+  void StopFiring(timer::TimerWorker* timers) override;
   void Remove(timer::TimerWorker* timers) override;
+  void BeginDrain(Deadline until, std::chrono::nanoseconds at_most) override;
+  void EndDrain() override;
 
  private:
+  using MachineTime = std::chrono::steady_clock::time_point;
+  struct Client {
+    timer::TimerWorker* timers;
+    bool fires = true;
+  };
+  // The end of a runtime (TD4).
+  struct Drain {
+    bool under_way = false;
+    TimePoint until = TimePoint::max();
+    MachineTime give_up_at = MachineTime::max();
+  };
   // On its caller's stack.
   struct Advancing {
     TimePoint end;
     FiberEvent done;
   };
   enum class Obstacle { kNone, kFibersRun, kFibersAreReady, kEvents, kBlockingCalls, kNothingToWaitFor };
+  // What Advance() and the runtime's end have asked for.
+  struct Requests {
+    TimePoint end_of_first = TimePoint::max();
+    TimePoint end_of_last = TimePoint::min();
+    bool drains = false;
+  };
+
+  static void ForgetInChild() noexcept;
 
   void ThreadMain();
+  Requests LookAtRequests();
+  MachineTime GiveUpDrainAt();
+  void GiveUpDrain();
   // Obstacle::kNone: it has moved the time, or fired something, or ended an Advance().
   Obstacle Step();
   Obstacle ObstacleOfGroups() const;
@@ -76,11 +107,12 @@ class TestClockDriver final : public timer::TimerDriver {
 
   std::atomic<bool> auto_advance_{true};
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;                         // held in Step()
-  std::vector<timer::TimerWorker*> timers_;  // guarded by mutex_
-  std::mutex advances_mutex_;                // a leaf
-  std::list<Advancing*> advances_;           // guarded by advances_mutex_; in the order of their calls
-  bool something_waits_ = false;             // the thread's: there was a deadline to go to
+  std::mutex mutex_;                // held in Step()
+  std::vector<Client> clients_;     // guarded by mutex_
+  std::mutex requests_mutex_;       // a leaf
+  std::list<Advancing*> advances_;  // guarded by requests_mutex_; in the order of their calls
+  Drain drain_;                     // guarded by requests_mutex_
+  bool something_waits_ = false;    // the thread's: there was a deadline to go to
   std::thread thread_;
 };
 

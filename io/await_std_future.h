@@ -45,7 +45,7 @@ bool AwaitReady(const StdFuture& future, Deadline deadline) {
   if (future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) return true;  // Also if deferred.
   if (deadline.expired()) return false;
   return FiberBlocking([&future, deadline] {
-    if (!deadline.is_none()) return future.wait_until(deadline.time_point()) == std::future_status::ready;
+    if (!deadline.is_none()) return future.wait_for(deadline.remaining()) == std::future_status::ready;
     future.wait();
     return true;
   });

@@ -4,7 +4,7 @@
 // Internal: not promised to users.
 //
 // PollUntil: poll(2) with a deadline, for plain threads. Blocks the thread; with a deadline that has passed it only
-// looks.
+// looks. The kernel waits by the machine's time, also where there is a test clock (fiber/test_clock.h).
 #ifndef WEFT_IO_POLL_UNTIL_H_
 #define WEFT_IO_POLL_UNTIL_H_
 
@@ -14,21 +14,25 @@
 #include <cerrno>
 #include <chrono>
 
+#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/fiber_clock.h"
 
 namespace weft::io {
 
 // Returns how many are ready; 0: the deadline has passed; below 0: minus an errno, but not EINTR.
 inline int PollUntil(pollfd* polled, nfds_t count, Deadline deadline) noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (!deadline.is_none() && base::HasTestTime()) deadline = Deadline::After(deadline.remaining(), Clock::now());
   for (;;) {
-    const std::chrono::nanoseconds wait = deadline.remaining();
+    const std::chrono::nanoseconds wait = deadline.remaining(Clock::now());
     timespec left{};
     left.tv_sec = wait / std::chrono::seconds(1);
     left.tv_nsec = (wait % std::chrono::seconds(1)).count();
     const int ready = ::ppoll(polled, count, deadline.is_none() ? nullptr : &left, nullptr);
     if (ready > 0) return ready;
     if (ready < 0 && errno != EINTR) return -errno;
-    if (deadline.expired()) return 0;
+    if (deadline.expired(Clock::now())) return 0;
   }
 }
 

@@ -9,7 +9,7 @@
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/fiber_hooks.h),
 //               or there are limits for running without a switch (slice_limits.h)
 //
-// So hooks and limits cost nothing where there are none: a fiber that yields or parks makes the one test that it made
+// So hooks and limits cost a fiber that yields or parks nothing where there are none: it makes the one test that it made
 // before there were any (Worker::NextFiberFor).
 //
 // Invariants

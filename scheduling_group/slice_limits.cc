@@ -38,10 +38,10 @@ std::string Describe(const NamedSlice& slice) {
 constinit std::atomic<bool> SliceLimits::on_{false};
 constinit std::atomic<std::int64_t> SliceLimits::warning_ns_{0};
 constinit std::atomic<std::int64_t> SliceLimits::error_ns_{0};
-constinit base::SpinLock SliceLimits::names_lock_;
+constinit base::SpinLock SliceLimits::reader_lock_;
 
 void SliceLimits::Set(std::chrono::nanoseconds warning, std::chrono::nanoseconds error) noexcept {
-  // relaxed: the start of the workers and of the monitor orders them.
+  // relaxed: the start of the workers that have limits orders them.
   warning_ns_.store(warning.count(), std::memory_order_relaxed);
   error_ns_.store(error.count(), std::memory_order_relaxed);
   const bool on = warning.count() != 0 || error.count() != 0;

@@ -14,12 +14,14 @@
 //   the error limit     one line for each turn, and the hook
 //
 // Invariant
-//   LS1  A fiber's name is read while it cannot be freed: the reader holds the lock, under which names are taken away
-//        as long as there are limits, and then finds the worker still in the fiber's turn. A worker counts the end of a
-//        turn before the fiber may run, and end, elsewhere.
-// Cost where there are no limits: none but a load when a fiber ends that has a name.
+//   LS1  A fiber's id and name are read while it is there: the reader takes the lock, finds the fiber on its worker, and
+//        then the worker in the turn that it has seen. A worker counts the end of a turn before another fiber is seen
+//        on it; so the fiber cannot have ended before the lock was taken. It ends, wherever that is, when its worker
+//        has had the lock once.
+// Cost where there are no limits: a test when a fiber ends. With limits all workers take one lock for each end.
 //
-// Set(): while no worker runs. SetHook(): any thread. The rest: the monitor, and Retire() in worker.cc.
+// Limits are for workers that begin after Set(): a FiberLoop that is older than the runtime has none.
+// Set(): while no runtime runs. SetHook(): any thread. The rest: the monitor, and Retire() in worker.cc.
 #ifndef WEFT_SCHEDULING_GROUP_SLICE_LIMITS_H_
 #define WEFT_SCHEDULING_GROUP_SLICE_LIMITS_H_
 
@@ -59,7 +61,7 @@ class SliceLimits {
   static void Set(std::chrono::nanoseconds warning, std::chrono::nanoseconds error) noexcept;
   static void SetHook(Hook hook);
 
-  // relaxed, all: set before the workers start.
+  // relaxed, all: set before the workers that ask start.
   static bool on() noexcept { return on_.load(std::memory_order_relaxed); }
   static std::chrono::nanoseconds warning() noexcept {
     return std::chrono::nanoseconds(warning_ns_.load(std::memory_order_relaxed));
@@ -68,21 +70,9 @@ class SliceLimits {
     return std::chrono::nanoseconds(error_ns_.load(std::memory_order_relaxed));
   }
 
-  // While one lives no fiber's name is taken away, if there are limits (LS1).
-  class NameGuard {
-   public:
-    NameGuard() noexcept : locked_(on()) {
-      if (locked_) names_lock_.lock();
-    }
-    ~NameGuard() {
-      if (locked_) names_lock_.unlock();
-    }
-    NameGuard(const NameGuard&) = delete;
-    NameGuard& operator=(const NameGuard&) = delete;
-
-   private:
-    const bool locked_;
-  };
+  // The monitor holds it to read of a fiber, and a worker has it once before a fiber goes (LS1).
+  static base::SpinLock& ReaderLock() noexcept { return reader_lock_; }
+  static void AwaitReader() noexcept { const base::SpinLockGuard guard(reader_lock_); }
 
   // By the monitor, without a lock.
   static void Warn(NamedSlice slice, std::size_t others);
@@ -92,7 +82,7 @@ class SliceLimits {
   static constinit std::atomic<bool> on_;
   static constinit std::atomic<std::int64_t> warning_ns_;
   static constinit std::atomic<std::int64_t> error_ns_;
-  static constinit base::SpinLock names_lock_;
+  static constinit base::SpinLock reader_lock_;
 };
 
 }  // namespace weft::scheduling_group

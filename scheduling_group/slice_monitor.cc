@@ -84,9 +84,9 @@ std::optional<NamedSlice> SliceMonitor::MonitoredWorker::LookAtFiber(TimePoint n
   NamedSlice slice;
   char name[kLongestName + 1];
   {
-    const SliceLimits::NameGuard guard;
+    const base::SpinLockGuard guard(SliceLimits::ReaderLock());
     const FiberEntity* const fiber = current_->Look();
-    if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // LS1
+    if (fiber == nullptr || Turn() != seen_turn_) return std::nullopt;  // In this order: LS1.
     slice.fiber_id = fiber->id();
     const std::size_t length = ::strnlen(fiber->name(), kLongestName);
     std::memcpy(name, fiber->name(), length);
@@ -136,7 +136,8 @@ void SliceMonitor::ThreadMain() noexcept {
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {
-      switch_.PauseUntil(std::chrono::steady_clock::now() + std::min(kCheckEvery * (1 << quiet_checks), kMostPause));
+      const auto pause = SliceLimits::on() ? kCheckEvery : std::min(kCheckEvery * (1 << quiet_checks), kMostPause);
+      switch_.PauseUntil(std::chrono::steady_clock::now() + pause);
     } else {
       switch_.Off([this] { return AllSleep(); });
       quiet_checks = 0;

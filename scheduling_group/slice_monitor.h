@@ -14,7 +14,8 @@
 // a worker that the kernel does not run keeps no fiber waiting; it is read late, because most turns are over by the
 // next check.
 //
-// Each check in a row that finds all asleep doubles the time to the next one, up to kMostPause. So the monitor seldom
+// Each check in a row that finds all asleep doubles the time to the next one, up to kMostPause, unless there are limits
+// (slice_limits.h). So the monitor seldom
 // disturbs workers that get up for moments only; a fiber that loops may run that much longer.
 //
 // Invariants
@@ -92,6 +93,9 @@ class SliceMonitor {
       MonitoredWorker* const worker_;
     };
 
+    // Whether there were limits (slice_limits.h) when the worker began.
+    bool has_limits() const noexcept { return has_limits_; }
+
     // The worker: its fiber has yielded, and no other was ready. It begins another turn.
     void BeginTurnAgain() noexcept { WorkerCounters::Add(turns_again_); }
 
@@ -110,7 +114,8 @@ class SliceMonitor {
     bool Check(TimePoint now) noexcept;
     // Past a limit that is above 0, in a fiber's turn.
     bool IsPast(std::chrono::nanoseconds limit, TimePoint now) const noexcept {
-      return limit.count() != 0 && now - seen_at_ >= limit && current_->Look() != nullptr && Turn() == seen_turn_;
+      return has_limits_ && limit.count() != 0 && now - seen_at_ >= limit && current_->Look() != nullptr &&
+             Turn() == seen_turn_;  // In this order: LS1.
     }
     std::optional<NamedSlice> LookAtFiber(TimePoint now) const;
 
@@ -118,6 +123,7 @@ class SliceMonitor {
     const RunningFiber* const current_;
     const int group_;
     const unsigned index_;
+    const bool has_limits_ = SliceLimits::on();
     std::atomic<std::uint64_t> turns_again_{0};  // as WorkerCounters
     std::atomic<bool>* const is_over_;           // The thread's flag.
     clockid_t cpu_clock_;

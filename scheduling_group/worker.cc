@@ -104,6 +104,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
       break;
     case SwitchReason::kEnded:
       GiveStackBack(fiber);
+      WorkerCounters::Add(counters().finished);
       Retire(fiber);
       break;
   }
@@ -175,6 +176,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     FiberEntity* next = worker->group->PopFor(worker->index);
     if (next != nullptr && !next->has_stack() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
       worker->TakeOverStack(self, next);
+      WorkerCounters::Add(worker->counters().finished);  // Before: LS1 in slice_limits.h.
       worker->current = next;
       worker->Retire(self);
       self = next;
@@ -183,8 +185,8 @@ void Worker::FiberMain(context::ThreadState* here) {
     if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->FindFiber();
     worker->left_ = self;
     worker->switch_reason_ = SwitchReason::kEnded;
+    WorkerCounters::Add(worker->counters().switches);  // Before: LS1 in slice_limits.h.
     worker->current = next;
-    WorkerCounters::Add(worker->counters().switches);
     context::LeaveContext(&self->context, next != nullptr ? &next->context : &worker->loop_, worker);
   }
 }
@@ -211,23 +213,18 @@ void Worker::GiveStackBack(FiberEntity* fiber) {
   group->StackGivenBack();
 }
 
-// The fiber has ended and has no stack any more.
+// The fiber has ended, has been counted, and has no stack any more.
 void Worker::Retire(FiberEntity* fiber) {
-  WorkerCounters::Add(counters().finished);
+  if (slice_.has_limits()) [[unlikely]] {
+    SliceLimits::AwaitReader();  // LS1
+  }
   fiber->stack_top_ = nullptr;
   fiber->stack_size_ = 0;
   fiber->guard_size_ = 0;
   fiber->custom_stack_pool_ = nullptr;
   fiber->fiber_local_slots = nullptr;
   fiber->execution_context = nullptr;
-  if (fiber->name_ != nullptr) {
-    const char* name;
-    {
-      const SliceLimits::NameGuard guard;
-      name = std::exchange(fiber->name_, nullptr);
-    }
-    delete[] name;
-  }
+  if (fiber->name_ != nullptr) delete[] std::exchange(fiber->name_, nullptr);
   FiberOwner* const owner = std::exchange(fiber->owner_, nullptr);
   fiber->state_.OnExited();
   EntityPool::GiveBack(fiber);

@@ -96,7 +96,10 @@ class Worker::IdleSide {
 
   void SleepUntilRetry() {
     worker_.stacks_.Clear();  // Other workers may need them.
-    (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
+    {
+      const base::RestsInTestTime rests;  // Those that have stacks may sleep.
+      (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
+    }
     const auto now = Clock::now();
     if (now >= worker_.retry_stack_at_) {
       worker_.retry_stack_at_ = now + kRetryStackEvery;

@@ -98,10 +98,23 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   return result();
 }
 
+namespace {
+
+// A plain thread, or the main context of a FiberLoop, whose thread a test clock counts as a worker. False: the deadline
+// has passed.
+bool ParkThread(base::Parker* parker, Deadline deadline) noexcept {
+  if (base::HasTestTime() && scheduling_group::CurrentWorker() != nullptr) {
+    return base::ParkInTestTime(parker, deadline.time_point(), base::Waits::kRunner);
+  }
+  if (!deadline.is_none()) return base::ParkUntil(parker, deadline.time_point());
+  parker->Park();
+  return true;
+}
+
+}  // namespace
+
 WaitResult Waiter::AwaitThread(Deadline deadline) noexcept {
-  if (deadline.is_none()) {
-    parker_.Park();
-  } else if (!base::ParkUntil(&parker_, deadline.time_point())) {
+  if (!ParkThread(&parker_, deadline)) {
     if (Claim(WaitResult::kTimedOut)) return result();
     parker_.Park();  // A notifier was faster: its wake is coming.
   }
@@ -128,7 +141,7 @@ SoleWaiter::Result SoleWaiter::Await(const Place& place, Interruptible interrupt
   fiber_ = scheduling_group::CurrentFiber();
   if (fiber_ == nullptr) {
     if (!place.publish(this, argument_)) return Result::kNotPublished;
-    parker_.Park();
+    static_cast<void>(ParkThread(&parker_, Deadline::None()));
     return Result::kNotified;
   }
   place_ = place;

@@ -10,7 +10,7 @@
 //
 // Invariants
 //   SH1  next() is never later than the queue needs: Add lowers it under the lock, and only the timer thread raises it,
-//        under the lock, after taking what was due.
+//        under the lock, after taking what was due (but for SH4).
 //   SH2  A thread that lowers next() announces it to the alarm after it has dropped the lock (AL1 in alarm.h).
 //   SH3  A shard is open, then open for waits only, then closed, and may then be opened again. One open for waits only
 //        takes no timer with a callback. A closed one takes no node: a wait armed there is not linked and never fires.
@@ -62,7 +62,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
   [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
     if (WEFT_UNLIKELY(exact_)) {
-      exact_queue_.Add(node, tick);
+      AddExact(node, tick);
     } else {
       if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
       queue_.Add(node, tick);
@@ -166,7 +166,11 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   // Nodes that CatchUp() may file again. It leaves fuller slots to the timer thread (TimerQueue::NextWakeup).
   static constexpr std::size_t kCatchUpBudget = 32;
 
-  void RemoveExact(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
+  WEFT_NOINLINE WEFT_COLD void AddExact(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
+    exact_queue_.Add(node, tick);
+  }
+
+  WEFT_NOINLINE WEFT_COLD void RemoveExact(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
     exact_queue_.Remove(node);
     next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
   }

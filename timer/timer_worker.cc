@@ -81,6 +81,7 @@ WEFT_COLD TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
   // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
+  if (driven_) options_.driver->Remove(this);
   set_->Unregister(group_id_);
   set_->alarm().SleepsElsewhere(nullptr, nullptr);
   set_->GiveBack();
@@ -118,7 +119,7 @@ WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread();
-  if (driven_) options_.driver->Remove(this);
+  if (driven_) options_.driver->StopFiring(this);
 
   Dropped dropped;
   dropped.callbacks = DropCallbacks();
@@ -136,18 +137,21 @@ WEFT_COLD void TimerWorker::JoinThread() {
   const auto begin = std::chrono::steady_clock::now();
   auto complain_at = begin + options_.complain_after;
   while (!thread_ended_.ParkUntil(complain_at)) {
-    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(complain_at - begin);
-    const int thread_id = thread_id_.load(std::memory_order_relaxed);  // For the log.
-    if (const CallbackType* type = callback_runner_.running()) {
-      WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: a callback blocks its timer thread (thread ",
-               thread_id, ") for ", waited.count(), " ms now: ", NameOf(*type));
-    } else {
-      WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: its timer thread (thread ", thread_id,
-               ") has not ended for ", waited.count(), " ms");
-    }
+    ComplainOfStop(std::chrono::duration_cast<std::chrono::milliseconds>(complain_at - begin));
     complain_at += 10 * options_.complain_after;
   }
   thread_.join();
+}
+
+WEFT_COLD void TimerWorker::ComplainOfStop(std::chrono::milliseconds waited) {
+  const int thread_id = thread_id_.load(std::memory_order_relaxed);  // For the log.
+  if (const CallbackType* type = callback_runner_.running()) {
+    WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: a callback blocks its timer thread (thread ",
+             thread_id, ") for ", waited.count(), " ms now: ", NameOf(*type));
+  } else {
+    WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: its timer thread (thread ", thread_id,
+             ") has not ended for ", waited.count(), " ms");
+  }
 }
 
 TimerWorker* TimerWorker::Of(const scheduling_group::SchedulingGroup* group) noexcept {
@@ -208,28 +212,36 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   if (context.entry_count() != 0) callback_runner_.RunDue(context.entries(), context.entry_count());
 }
 
+bool TimerWorker::FireOnce(Tick now) {
+  bool fired = false;
+  for (unsigned i = 0; i < set_->size(); ++i) {
+    TimerShard* shard = set_->shard(i);
+    if (shard->next() > now) continue;
+    FireSome(shard, now);
+    fired = true;
+  }
+  return fired;
+}
+
 Tick TimerWorker::RunDue() {
   for (;;) {
     const Tick now = TickOfNow(options_.clock->now());
-    bool looked_at_all = true;
-    for (unsigned i = 0; i < set_->size(); ++i) {
-      TimerShard* shard = set_->shard(i);
-      if (shard->next() > now) continue;
-      FireSome(shard, now);
-      looked_at_all = false;
-    }
+    const bool fired = FireOnce(now);
     set_->housekeeping().RunIfDue(now, [this] {
       TrimTimers();
       return options_.trim ? options_.trim() : 0;
     });
     const Tick earliest = Earliest();
-    if (looked_at_all || earliest == 0) return earliest;
+    if (!fired || earliest == 0) return earliest;
   }
 }
 
 void TimerWorker::RunDueFor() {
+  constexpr int kMostPasses = 1'000;
+  thread_id_.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);  // For the log.
   SetShardSetOfThread(set_);
-  static_cast<void>(RunDue());
+  for (int pass = 0; pass < kMostPasses && FireOnce(TickOfNow(options_.clock->now())); ++pass) {
+  }
   SetShardSetOfThread(nullptr);
 }
 

@@ -59,12 +59,23 @@ class TimerWorker;
 // Fires the timers of TimerWorkers in their threads' stead, by RunDueFor(): a test clock (fiber/test_clock_driver.h).
 class TimerDriver {
  public:
+  // nullptr: there is none. It changes only while no runtime runs, and in a forked child.
+  static TimerDriver* Current() noexcept { return current_.load(std::memory_order_acquire); }
+
   virtual void Add(TimerWorker* timers) = 0;
   // When it returns the driver is not in RunDueFor() and does not call it again.
+  virtual void StopFiring(TimerWorker* timers) = 0;
+  // The workers of its group have ended.
   virtual void Remove(TimerWorker* timers) = 0;
+  // The runtime waits for its last fibers until then, but no longer than that on the wall, and has waited.
+  virtual void BeginDrain(Deadline until, std::chrono::nanoseconds at_most) = 0;
+  virtual void EndDrain() = 0;
 
  protected:
   ~TimerDriver() = default;
+
+  // acquire and release: the object.
+  static inline constinit std::atomic<TimerDriver*> current_{nullptr};
 };
 
 class TimerWorker {
@@ -133,8 +144,11 @@ class TimerWorker {
   Tick AnnounceSleep();
   void WakeUp();
 
-  // The thread of a TimerDriver. The same, on behalf of the timer thread.
+  // The thread of a TimerDriver. The same, on behalf of the timer thread; but it returns after a while if callbacks set
+  // timers that are due at once, again and again.
   void RunDueFor();
+  // Says what Stop() waits for.
+  void ComplainOfStop(std::chrono::milliseconds waited);
   // Any thread. The first tick for which a timer is armed; kNever: none is. Exact under a test clock (SH4).
   Tick NextTimer() const noexcept;
   scheduling_group::SchedulingGroup* group() const noexcept { return options_.group; }
@@ -150,6 +164,8 @@ class TimerWorker {
   void JoinThread();
   Tick Earliest() const noexcept;
   void FireSome(TimerShard* shard, Tick now);
+  // What is due at that time; up to FireContext::kCapacity of a shard. False: nothing was.
+  bool FireOnce(Tick now);
   void TrimTimers();
   static void TrimTimers(TimerShard* shard, EntryWidth width);
 

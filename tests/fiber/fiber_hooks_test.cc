@@ -192,6 +192,32 @@ TEST(FiberHooksDeathTest, AHookThatYieldsEndsTheProcess) {
       "OnFiberYield: a hook waits or yields");
 }
 
+TEST(FiberHooksDeathTest, AHookThatSetsAnotherOneEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        RuntimeOf runtime(Shape{1, 1});
+        Fiber([] {
+          OnFiberYield([] { OnFiberYield([] {}); });
+          FiberYield();
+        }).Join();
+      },
+      "OnFiberYield: called by a hook");
+}
+
+TEST(FiberHooksDeathTest, AnExceptionThatLeavesAHookEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        RuntimeOf runtime(Shape{1, 1});
+        Fiber([] {
+          OnFiberYield([] { throw std::runtime_error("on purpose"); });
+          FiberYield();
+        }).Join();
+      },
+      "on purpose");
+}
+
 TEST(FiberHooksDeathTest, HooksAreForFibers) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(OnFiberStop([] {}), "OnFiberStop: the caller is not a fiber");

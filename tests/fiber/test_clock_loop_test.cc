@@ -58,6 +58,30 @@ TEST_F(TestClockLoopTest, RunTakesNoTimeForSleeps) {
   EXPECT_EQ(Passed(), 2h);
 }
 
+// A wait there blocks the thread, and with it the loop; time goes on all the same.
+TEST_F(TestClockLoopTest, TheMainContextMayWait) {
+  FiberEvent event;
+  std::thread setter;
+  loop_.AddTask([&] {
+    loop_.RunInMainContext([&] {
+      FiberEvent never;
+      EXPECT_FALSE(never.Wait(1h));
+      EXPECT_EQ(Passed(), 1h);
+      clock_.Advance(1h);
+      EXPECT_EQ(Passed(), 2h);
+      setter = std::thread([&] {
+        FiberEvent nothing;
+        EXPECT_FALSE(nothing.Wait(1h));
+        event.Set();
+      });
+      event.Wait();  // Time goes on meanwhile, too.
+      EXPECT_EQ(Passed(), 3h);
+    });
+  });
+  loop_.Run();
+  setter.join();
+}
+
 TEST_F(TestClockLoopTest, RunEndsAtItsDeadline) {
   FiberEvent never;
   loop_.AddTask([&] { EXPECT_FALSE(never.Wait(2h)); });

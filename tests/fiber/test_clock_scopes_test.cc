@@ -14,6 +14,7 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/future.h"
 #include "weft/fiber/periodic_task.h"
+#include "weft/fiber/supervisor.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/fiber/throttled_loop.h"
 #include "weft/sync/cancel_scope.h"
@@ -150,6 +151,41 @@ TEST_P(TestClockScopesTest, AFiberScopeCancelsItsFibersAtItsDeadline) {
     });
     EXPECT_EQ(took, 1h);
     EXPECT_EQ(given_up, 10);
+  });
+}
+
+// The driver has what is on its stack.
+TEST_P(TestClockScopesTest, AnAdvanceInACancelledScopeGoesOnToItsEnd) {
+  InFiber([&] {
+    EXPECT_EQ(Took([&] {
+                EXPECT_THROW(FailAfter(1s,
+                                       [&] {
+                                         clock_.Advance(1h);
+                                         FiberSleepFor(1s);
+                                       }),
+                             DeadlineExceeded);
+              }),
+              1h);
+  });
+}
+
+// Its back-off, and what counts for its limit, are by the test clock.
+TEST_P(TestClockScopesTest, ASupervisorWaitsBeforeItStartsAChildAgain) {
+  InFiber([&] {
+    FiberSleepFor(24h);  // So that the machine's time is another one.
+    Supervisor::Options options;
+    options.backoff = {.first = 10min, .longest = 10min, .jitter = 0};
+    options.max_restarts = 3;
+    options.period = 1h;
+    Supervisor supervisor(options);
+    std::vector<TimePoint> starts;
+    ASSERT_TRUE(supervisor.Add("child", RestartKind::kPermanent, [&] {
+      starts.push_back(clock_.Now());
+      throw std::runtime_error("on purpose");
+    }));
+    EXPECT_EQ(Took([&] { EXPECT_THROW(supervisor.Run(), SupervisionFailed); }), 30min);
+    ASSERT_EQ(starts.size(), 4U);
+    EXPECT_EQ(starts[3] - starts[2], 10min);
   });
 }
 

@@ -4,6 +4,8 @@
 #include "weft/fiber/test_clock.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -412,6 +414,63 @@ TEST(TestClockOutsideOfARuntime, RunAsFiberStartsItsRuntimeUnderIt) {
   });
 }
 
+TEST(TestClockOutsideOfARuntime, ARuntimeWithAFiberThatPollsEndsByTheMachinesTime) {
+  TestClock clock;
+  Options options = OptionsOf(Shape{2, 1});
+  options.terminate_timeout = 100ms;
+  StartRuntime(options);
+  FiberEvent started;
+  std::atomic<bool> stop{false};
+  ASSERT_TRUE(StartFiberDetached([&] {
+    started.Set();
+    while (!stop) FiberYield();
+    FiberSleepFor(1ns);
+  }));
+  started.Wait();
+  // It keeps time from moving. It is let go only then.
+  std::thread([&] { EXPECT_EQ(TerminateRuntime(), 1U); }).join();
+  stop = true;
+}
+
+// Neither the run queue nor the driver's lock is held for good.
+TEST(TestClockOutsideOfARuntime, ACallbackThatIsDueAgainAtOnceDoesNotKeepARuntimeFromEnding) {
+  TestClock clock;
+  StartRuntime(OptionsOf(Shape{1, 1}));
+  std::atomic<int> calls{0};
+  FiberEvent called;
+  std::function<void()> forever = [&] {
+    if (++calls == 5'000) called.Set();
+    EnableFiberTimer(CreateFiberTimer(FiberClock::now(), forever));
+  };
+  EnableFiberTimer(CreateFiberTimer(FiberClock::now(), forever));
+  called.Wait();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+}
+
+TEST(TestClockOutsideOfARuntime, AForkedChildFollowsTheMachinesTime) {
+  GTEST_FLAG_SET(death_test_style, "fast");
+  EXPECT_EXIT(
+      {
+        auto* const clock = new TestClock;
+        const ::pid_t child = ::fork();
+        if (child == 0) {
+          const auto begin = std::chrono::steady_clock::now();
+          FiberEvent never;
+          const bool timed_out = !never.Wait(5ms);
+          const bool waited = std::chrono::steady_clock::now() - begin >= 5ms;
+          StartRuntime(OptionsOf(Shape{1, 1}));
+          Fiber([] { FiberSleepFor(1ms); }).Join();
+          delete clock;
+          ::_exit(timed_out && waited && TerminateRuntime() == 0 ? 0 : 1);
+        }
+        int status = -1;
+        ::waitpid(child, &status, 0);
+        delete clock;
+        ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST(TestClockOutsideOfARuntime, TerminateRuntimeWaitsForItsTimeOutByIt) {
   const auto really = std::chrono::steady_clock::now();
   {
@@ -446,6 +505,21 @@ TEST(TestClockDeathTest, ItIsMadeBeforeTheRuntime) {
         TestClock clock;
       },
       "TestClock: it is made while the runtime runs.*make it before StartRuntime");
+}
+
+TEST(TestClockDeathTest, ACallbackOnTheTimerThreadMayNotWaitForTime) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto call = [](auto f) {
+    TestClock clock;
+    RuntimeOf runtime(Shape{1, 1});
+    FiberEvent never;
+    EnableFiberTimer(CreateFiberTimer(FiberClock::now() + 1s, [&] { f(clock, never); }));
+    never.Wait();
+  };
+  EXPECT_DEATH(call([](TestClock& clock, FiberEvent&) { clock.Advance(1s); }),
+               "TestClock::Advance: called by a timer's callback");
+  EXPECT_DEATH(call([](TestClock&, FiberEvent& never) { (void)never.Wait(1s); }),
+               "a timer's callback waits with a deadline");
 }
 
 TEST(TestClockDeathTest, ItIsDestroyedAfterTheRuntime) {

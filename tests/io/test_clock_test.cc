@@ -170,6 +170,14 @@ TEST_P(TestClockIoTest, AWaitForADescriptorEndsAtItsDeadline) {
   });
 }
 
+// The kernel waits by the machine's time.
+TEST_P(TestClockIoTest, APlainThreadsWaitForADescriptorEnds) {
+  const SocketPair pair;
+  const auto really = std::chrono::steady_clock::now();
+  EXPECT_EQ(WaitFd(pair.fds[0], POLLIN, 20ms).error, std::errc::timed_out);
+  EXPECT_GE(std::chrono::steady_clock::now() - really, 20ms);
+}
+
 TEST_P(TestClockIoTest, AThreadThatWritesIsWaitedForWithoutAutoAdvance) {
   clock_.SetAutoAdvance(false);
   const SocketPair pair;
