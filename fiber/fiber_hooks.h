@@ -3,7 +3,7 @@
 //
 // Hooks of the calling fiber: what is called when it ends, and before it is switched away from.
 // Sample:
-//   OnFiberStop([connection] { connection->Forget(); });   // clean-up that belongs to the fiber, not to a scope
+//   OnFiberStop([&] { connection->Forget(); });           // clean-up that belongs to the fiber, not to a scope
 //   OnFiberYield([&] { ++transaction.interruptions; });    // others may run now
 //
 // OnFiberStop: the hook runs on the fiber's own stack, when its function has returned. Hooks and FiberLocals end in the

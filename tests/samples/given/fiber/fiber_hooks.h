@@ -1,0 +1,10 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+struct Connection {
+  void Forget();
+};
+Connection* connection = nullptr;
+struct Transaction {
+  int interruptions = 0;
+};
+Transaction transaction;

@@ -1,0 +1,6 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+struct Client {
+  bool CallWithRetries();
+};
+Client client;
