@@ -153,6 +153,8 @@ void FiberLoop::Wake() { impl_->EndWait(); }
 
 std::size_t FiberLoop::TaskCount() const noexcept { return impl_->live_fibers(); }
 
+std::size_t FiberLoop::StackHighWater() const noexcept { return impl_->group().group_stacks().high_water(); }
+
 int FiberLoop::NotifyFd(std::error_code* error) {
   impl_->CheckOwner("FiberLoop::NotifyFd");
   return impl_->NotifyFd(error);

@@ -157,6 +157,10 @@ class FiberLoop {
   bool HasTasks() const noexcept { return TaskCount() != 0; }
   std::size_t TaskCount() const noexcept;
 
+  // Bytes of stack that a task has used, at most, of those that have ended and were recorded
+  // (FiberLoopOptions::record_stack_every).
+  std::size_t StackHighWater() const noexcept;
+
   // --- The owner's thread ---
 
   // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll(), epoll and all

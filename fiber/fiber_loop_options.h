@@ -23,6 +23,10 @@ struct FiberLoopOptions {
   std::size_t stack_size = 0;
   std::size_t stack_guard_size = 0;
 
+  // How much is used is looked at for each N-th stack that the loop makes ready for a fiber
+  // (FiberLoop::StackHighWater()). It writes and reads the whole stack. 0: never.
+  std::size_t record_stack_every = 0;
+
   // RunReady() returns after so long at the latest, as soon as the fiber that runs then waits, yields or ends. 0: when
   // nothing is ready.
   std::chrono::nanoseconds longest_run = std::chrono::milliseconds(10);

@@ -29,7 +29,7 @@ constexpr Group kGroups[] = {
      {"concurrency_hint", "scheduling_group_size", "numa_aware", "worker_accessible_cpus",
       "worker_disallow_cpu_migration", "topology"}},
     {"scheduling", {"scheduling_name", "work_stealing_ratio", "cross_numa_work_stealing_ratio", "run_queue_size"}},
-    {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size"}},
+    {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size", "record_stack_every"}},
     {"input, output and blocking calls",
      {"reactors_per_scheduling_group", "blocking_threads", "blocking_queue_size", "blocking_idle_timeout_ms"}},
     {"start, end and limits",

@@ -46,6 +46,7 @@ SchedulingGroup::Options GroupOptions(int id, const PlannedGroup& planned, const
       .worker_cpus = options.worker_disallow_cpu_migration ? WorkerCpusHere(planned, here) : std::vector<int>(),
       .start_timeout = options.start_timeout,
       .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
+      .record_stack_every = static_cast<std::size_t>(options.record_stack_every),
       .max_ready_wait = options.limit_ready_wait,
   };
 }

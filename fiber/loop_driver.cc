@@ -71,6 +71,7 @@ DrivenGroup* BorrowGroup(const FiberLoopOptions& options) {
   scheduling_group::GroupOptions group;
   group.stack_size = options.stack_size != 0 ? options.stack_size : kStackSize;
   group.guard_size = options.stack_guard_size != 0 ? options.stack_guard_size : kGuardSize;
+  group.record_stack_every = options.record_stack_every;
   DrivenGroup* const borrowed = DrivenGroups::Borrow(std::move(group));
   WEFT_CHECK(borrowed != nullptr, "FiberLoop: at most ", DrivenGroups::kMost, " loops");
   return borrowed;

@@ -45,6 +45,9 @@ DEFINE_int64(fiber_stack_guard_size, 65536,
 DEFINE_int64(fiber_stack_pool_size, 1024,
              "Free stacks a group keeps warm when things have gone quiet."
              " In 0..67108864.");
+DEFINE_int64(fiber_record_stack_every, 0,
+             "Look how much is used of each N-th stack that is taken from the pool; 0 = never."
+             " In 0..1000000.");
 DEFINE_int64(fiber_reactors_per_scheduling_group, 0,
              "Reactors per scheduling group: 1, and 0 means the same."
              " In 0..1.");
@@ -116,6 +119,7 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->stack_enable_guard_page = FLAGS_fiber_stack_enable_guard_page;
   options->stack_guard_size = FLAGS_fiber_stack_guard_size;
   options->stack_pool_size = FLAGS_fiber_stack_pool_size;
+  options->record_stack_every = FLAGS_fiber_record_stack_every;
   options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
   options->blocking_threads = FLAGS_fiber_blocking_threads;
   options->blocking_queue_size = FLAGS_fiber_blocking_queue_size;

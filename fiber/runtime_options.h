@@ -71,6 +71,10 @@ struct Options {
   // Free stacks a group keeps warm; beyond that their memory goes back to the system when things have gone quiet.
   std::int64_t stack_pool_size = 1024;
 
+  // To learn how large stack_size must be: how much is used is looked at for each N-th stack that a worker takes from
+  // the pool (GroupCounts::stack_high_water). That writes and reads the whole stack, some 20 us for 128 KiB. 0: never.
+  std::int64_t record_stack_every = 0;
+
   // Reactors per scheduling group: one, which its idle workers poll (io/reactor.h).  0: the same.
   std::int64_t reactors_per_scheduling_group = 0;
 

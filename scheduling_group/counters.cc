@@ -35,6 +35,7 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
   counts.node = group.node();
   counts.ready = group.queue_size();
   counts.overflowed = group.overflow_count();
+  counts.stack_high_water = group.group_stacks().high_water();
   for (unsigned w = 0; w < group.size(); ++w) {
     const WorkerCounters& worker = group.counters(w);
     const QueueCounts queue = group.policy().CountsOf(w);

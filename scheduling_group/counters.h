@@ -57,6 +57,8 @@ struct GroupCounts {
   int node = -1;
   std::size_t ready = 0;       // fibers that now wait for a worker
   std::size_t overflowed = 0;  // fibers readied while the run queue was full
+  // Bytes of stack that a fiber has used, at most, of those that were recorded (--fiber_record_stack_every).
+  std::size_t stack_high_water = 0;
   std::vector<WorkerCounts> workers;
   std::vector<StealCounts> steals;          // nearest first
   std::uint64_t stolen_out_same_node = 0;   // fibers taken from it by groups of its node

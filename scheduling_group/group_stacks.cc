@@ -7,6 +7,7 @@
 #include <new>
 
 #include "weft/base/check.h"
+#include "weft/context/stack_mark.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -21,6 +22,19 @@ constexpr std::size_t kFirstArenaOfOtherSize = std::size_t{16} << 20;
 
 GroupStacks::~GroupStacks() {
   for (auto& pool : custom_) delete pool.load(std::memory_order_relaxed);  // No other thread is left.
+}
+
+void* GroupStacks::AcquireMarked() {
+  void* const top = pool_.Acquire();
+  if (top != nullptr) context::FillStack(top, pool_.usable_size());
+  return top;
+}
+
+void GroupStacks::Measure(const void* top) noexcept {
+  const std::size_t used = context::MeasureStack(top, pool_.usable_size());
+  std::size_t largest = high_water();
+  while (used > largest && !high_water_.compare_exchange_weak(largest, used, std::memory_order_relaxed)) {
+  }
 }
 
 context::StackPool* GroupStacks::OfSize(std::size_t bytes, std::size_t guard_bytes) {

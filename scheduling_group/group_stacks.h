@@ -6,6 +6,9 @@
 // GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools serve fibers that
 // ask for another size or guard.
 //
+// To learn how deep fibers go, a group marks each record_every-th of its pool's stacks that it hands out
+// (context/stack_mark.h), and keeps the largest use.
+//
 // Sizes and guards are rounded up to powers of two, so that many sizes share few pools. A custom pool is made on first
 // use, and stays.
 //
@@ -36,7 +39,9 @@ class GroupStacks {
   static constexpr std::size_t kMaxGuardSize = std::size_t{1} << 24;
 
   // `options` are those of the group's pool; custom pools differ from it in sizes only.
-  explicit GroupStacks(const context::StackPool::Options& options) : options_(options), pool_(options) {}
+  // record_every: 0: never.
+  explicit GroupStacks(const context::StackPool::Options& options, std::size_t record_every = 0)
+      : record_every_(record_every), options_(options), pool_(options) {}
   GroupStacks(const GroupStacks&) = delete;
   GroupStacks& operator=(const GroupStacks&) = delete;
   ~GroupStacks();
@@ -44,6 +49,16 @@ class GroupStacks {
   context::StackPool& pool() noexcept { return pool_; }
   // guard_bytes 0: the group's guard. nullptr: no memory for the pool. Aborts beyond the largest sizes.
   context::StackPool* OfSize(std::size_t bytes, std::size_t guard_bytes);
+
+  // --- Of the group's pool ---
+
+  std::size_t record_every() const noexcept { return record_every_; }
+  // A stack that is marked. nullptr: memory is exhausted. It is released to the pool after Measure().
+  void* AcquireMarked();
+  // Also one that is not marked, which it ignores.
+  void Measure(const void* top) noexcept;
+  // Bytes that a marked stack was used to, at most, so far; 0: none has come back.
+  std::size_t high_water() const noexcept { return high_water_.load(std::memory_order_relaxed); }
 
   // StackPool::Trim() of all pools; custom pools keep no warm stacks.
   std::size_t Trim(std::size_t keep_warm);
@@ -55,6 +70,8 @@ class GroupStacks {
 
   context::StackPool* Make(std::atomic<context::StackPool*>& place, std::size_t bytes, std::size_t guard_bytes);
 
+  const std::size_t record_every_;
+  std::atomic<std::size_t> high_water_{0};
   const context::StackPool::Options options_;
   context::StackPool pool_;
   // Indexed by log2(size / kMinStackSize) and by log2(guard / kMinGuardSize) + 1.

@@ -33,7 +33,7 @@ SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
       worker_slots(options.workers, options.node),
       ready_waits(options.workers, options.node, options.max_ready_wait, *options.clock),
       neighbours(options.workers),
-      stacks(StackPoolOptions(options, group)) {}
+      stacks(StackPoolOptions(options, group), options.record_stack_every) {}
 
 WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),

@@ -136,6 +136,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   // thread; housekeeping calls it.
   std::size_t TrimIdleMemory();
   context::StackPool& stacks() { return parts_->stacks.pool(); }
+  GroupStacks& group_stacks() { return parts_->stacks; }
+  const GroupStacks& group_stacks() const { return parts_->stacks; }
 
   // Whether its ready fibers wait too long for more to be started. Spawners may heed it; Start() does not. Any thread.
   bool IsOverloaded() noexcept {

@@ -17,6 +17,7 @@ namespace weft::scheduling_group {
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
     : counters_(&owner->worker_slot(index_in_group).counters),
       stacks_(&owner->stacks()),
+      stacks_until_record_(owner->group_stacks().record_every()),
       slice_(counters_, &current, owner->id(), index_in_group) {
   group = owner;
   index = index_in_group;
@@ -68,7 +69,14 @@ WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   context::StackPool* pool = &group->stacks();
   void* top;
   if (fiber->stack_size_ == 0) [[likely]] {
-    top = stacks_.Pop();
+    if (stacks_until_record_ != 0 && --stacks_until_record_ == 0) [[unlikely]] {
+      // No other fiber takes it over, and it does not come back to the cache.
+      top = group->group_stacks().AcquireMarked();
+      fiber->custom_stack_pool_ = pool;
+      stacks_until_record_ = group->group_stacks().record_every();
+    } else {
+      top = stacks_.Pop();
+    }
   } else {
     pool = group->StacksOfSize(fiber->stack_size_, fiber->guard_size_);
     top = pool != nullptr ? pool->Acquire() : nullptr;
@@ -206,9 +214,13 @@ void Worker::GiveStackBack(FiberEntity* fiber) {
   if (fiber->custom_stack_pool_ == nullptr) [[likely]] {
     stacks_.Push(fiber->stack_top_);
   } else {
-    fiber->custom_stack_pool_->Release(fiber->stack_top_);
     // The pool may be another group's, whose fibers wait for its stacks.
-    static_cast<SchedulingGroup*>(fiber->custom_stack_pool_->owner())->StackGivenBack();
+    auto* const owner = static_cast<SchedulingGroup*>(fiber->custom_stack_pool_->owner());
+    if (owner->group_stacks().record_every() != 0 && fiber->custom_stack_pool_ == &owner->stacks()) [[unlikely]] {
+      owner->group_stacks().Measure(fiber->stack_top_);
+    }
+    fiber->custom_stack_pool_->Release(fiber->stack_top_);
+    owner->StackGivenBack();
   }
   group->StackGivenBack();
 }

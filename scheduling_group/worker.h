@@ -137,6 +137,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WorkerCounters* const counters_;
   context::Context loop_;
   context::StackCache stacks_;
+  std::size_t stacks_until_record_;  // 0: none is recorded
   SpinMemory spin_memory_;
   SpinPolicy spin_policy_;
   std::uint64_t loop_left_ = 0;

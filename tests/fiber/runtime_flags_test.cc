@@ -53,6 +53,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_stack_enable_guard_page", "false");
   Set("fiber_stack_guard_size", "8192");
   Set("fiber_stack_pool_size", "77");
+  Set("fiber_record_stack_every", "78");
   Set("fiber_reactors_per_scheduling_group", "1");
   Set("fiber_blocking_threads", "5");
   Set("fiber_blocking_queue_size", "6");
@@ -78,6 +79,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_FALSE(options.stack_enable_guard_page);
   EXPECT_EQ(options.stack_guard_size, 8192);
   EXPECT_EQ(options.stack_pool_size, 77);
+  EXPECT_EQ(options.record_stack_every, 78);
   EXPECT_EQ(options.reactors_per_scheduling_group, 1);
   EXPECT_EQ(options.blocking_threads, 5);
   EXPECT_EQ(options.blocking_queue_size, 6);

@@ -83,6 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"StackSmall", [](Options& o) { o.stack_size = 4096; }, "--fiber_stack_size=4096", "in 16384.."},
         BadValue{"StackLarge", [](Options& o) { o.stack_size = std::int64_t{1} << 40; },
                  "--fiber_stack_size=1099511627776", "..1073741824"},
+        BadValue{"RecordNegative", [](Options& o) { o.record_stack_every = -1; }, "--fiber_record_stack_every=-1",
+                 "in 0.."},
         BadValue{"PoolNegative", [](Options& o) { o.stack_pool_size = -1; }, "--fiber_stack_pool_size=-1", "in 0.."},
         BadValue{"ReactorsNegative", [](Options& o) { o.reactors_per_scheduling_group = -1; },
                  "--fiber_reactors_per_scheduling_group=-1", "in 0..1"},
