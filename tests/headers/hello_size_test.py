@@ -11,8 +11,8 @@ import unittest
 STRIP, HELLO = sys.argv[1:]
 del sys.argv[1:]
 
-# 401,600 with g++ 12 and the preset release: docs/decisions/018.
-MOST_BYTES = 425_000
+# 430,304 with g++ 12 and the preset release: docs/decisions/018.
+MOST_BYTES = 440_000
 
 
 class HelloSize(unittest.TestCase):
