@@ -412,20 +412,15 @@ fn scope(round: &mut Round) {
     let (in_scope, detached) = run_inside(round, async move {
         let (mut in_scope, mut detached) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..tasks / SPAWN_BATCH {
-            let ran = Arc::new(AtomicUsize::new(0));
             let start = Instant::now();
             let mut set = JoinSet::new();
             for _ in 0..SPAWN_BATCH {
-                let ran = ran.clone();
-                set.spawn(async move {
-                    ran.fetch_add(1, Ordering::Relaxed);
-                });
+                set.spawn(async {});
             }
             while let Some(ended) = set.join_next().await {
                 ended.expect("a task ends without a panic");
             }
             in_scope += start.elapsed();
-            require(ran.load(Ordering::Relaxed) == SPAWN_BATCH, "every child ran");
             let start = Instant::now();
             let batch = Latch::new(SPAWN_BATCH);
             for _ in 0..SPAWN_BATCH {
