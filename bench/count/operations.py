@@ -61,6 +61,7 @@ OPERATIONS = {operation.key: operation for operation in (
     _workload("spawn_ext", "the same from a plain thread", 500_000, 0.02, 0.06, steady=False),
     _workload("yield", "yield", lambda scale: round(1_000 * scale)**2, 0.1, 0.3),
     _workload("pingpong", "hand off by an event (half a round trip)", 1_000_000, 0.02, 0.06),
+    Operation("pingpong_in_scope", "the same by fibers of a scope, whose waits can be cancelled", 20_000, 60_000),
     _workload("pingpong_semaphore", "hand off by a semaphore (half a round trip)", 1_000_000, 0.02, 0.06),
     _workload("pingpong_cv", "round trip by mutex and condition variable", 500_000, 0.02, 0.06),
     _workload("mutex", "lock and unlock", 64 * 20_000, 0.02, 0.06),
