@@ -19,7 +19,8 @@
 namespace weft::scheduling_group {
 
 #ifdef WEFT_MODEL_CHECK
-inline bool HasHeavyCancelFence() noexcept { return true; }
+inline bool model_has_membarrier = true;
+inline bool HasHeavyCancelFence() noexcept { return model_has_membarrier; }
 #else
 // Decided before the first fiber of a runtime or a FiberLoop runs, as for OutsideSection: there are no waits of fibers
 // before.

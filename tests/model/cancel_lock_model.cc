@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // scheduling_group/cancel_lock.h through all interleavings: a fiber that takes its own lock again and again, and
-// cancellers: one holder at a time (CL1), each of which sees what the former did (CL2), and no mark is lost.
+// cancellers: one holder at a time (CL1), each of which sees what the former did (CL2), and no mark is lost. With
+// membarrier() and without.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -31,7 +32,8 @@ struct World {
   }
 };
 
-void Explore(const char* name, int preemptions, int cancellers) {
+void Explore(const char* name, int preemptions, int cancellers, bool has_membarrier) {
+  model_has_membarrier = has_membarrier;
   const model::Result result = model::Explore(
       {.name = name, .preemptions = preemptions, .weak_choices = 2}, [cancellers](model::Scenario& scenario) {
         model_cancellers = new base::Atomic<std::uint32_t>(0);
@@ -50,8 +52,14 @@ void Explore(const char* name, int preemptions, int cancellers) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-TEST(CancelLockModel, AnOwnerAndACanceller) { Explore("cancel_lock: one", 4, 1); }
-TEST(CancelLockModel, AnOwnerAndTwoCancellers) { Explore("cancel_lock: two", 2, 2); }
+TEST(CancelLockModel, AnOwnerAndACanceller) { Explore("cancel_lock: one", 4, 1, true); }
+TEST(CancelLockModel, AnOwnerAndTwoCancellers) { Explore("cancel_lock: two", 2, 2, true); }
+TEST(CancelLockModel, AnOwnerAndACancellerWithoutMembarrier) {
+  Explore("cancel_lock: one, without membarrier", 4, 1, false);
+}
+TEST(CancelLockModel, AnOwnerAndTwoCancellersWithoutMembarrier) {
+  Explore("cancel_lock: two, without membarrier", 2, 2, false);
+}
 
 }  // namespace
 }  // namespace weft::scheduling_group

@@ -4,13 +4,15 @@
 // Cancellation through all interleavings: sync/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
 // wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of
 // the two (selection.{h,cc}), and overtaken_call.h. A cancellation against a notification, a time-out, another
-// cancellation, the entry and the end of a scope, the start and the end of a child. A wait that is missed is a
-// deadlock; what a wait that was notified may destroy is destroyed. The scheduler, the timers and the spin lock are
+// cancellation, the entry and the end of a scope, the start and the end of a child, an exception from outside, a scope
+// that begins to cover its owner. A wait that is missed is a deadlock; what a wait that was notified may destroy is
+// destroyed. The scheduler, the timers and the spin lock are
 // those of tests/model/stubs. (But for selections waits say how they ended: no exception is in flight while the model
 // switches.)
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <exception>
 
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/sync/cancel_node.h"
@@ -52,6 +54,13 @@ void Explore(const model::Options& options, Build build) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
+// The kernel has no membarrier(): all fences are full ones.
+class WithoutMembarrier {
+ public:
+  WithoutMembarrier() { scheduling_group::model_has_membarrier = false; }
+  ~WithoutMembarrier() { scheduling_group::model_has_membarrier = true; }
+};
+
 template <class Primitive>
 WaitResult Wait(Primitive& primitive, Deadline deadline = {}) {
   return WaitAccess::Wait(primitive, deadline, Interruptible::kYes);
@@ -60,7 +69,7 @@ WaitResult Wait(Primitive& primitive, Deadline deadline = {}) {
 // --- One fiber, one scope ---
 
 // The cancellation may come before the scope is entered, before the wait, in it: it is never missed.
-TEST(CancelModel, ACancellationReachesTheWait) {
+void ReachTheWait() {
   Explore({.name = "cancel: event", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
     auto* node = new CancelNode;
     world.Fiber("fiber", Timers::kNo, [=] {
@@ -81,6 +90,13 @@ TEST(CancelModel, ACancellationReachesTheWait) {
     });
     world.Thread("canceller", [=] { Cancel(node); });
   });
+}
+
+TEST(CancelModel, ACancellationReachesTheWait) { ReachTheWait(); }
+
+TEST(CancelModel, ACancellationReachesTheWaitWithoutMembarrier) {
+  const WithoutMembarrier without;
+  ReachTheWait();
 }
 
 // SW2: the event is gone when the wait was notified, and the canceller may have seen the waiter.
@@ -305,6 +321,104 @@ TEST(CancelModel, WhatWasDoneBeforeACancellationIsVisible) {
   });
 }
 
+// --- A scope of fibers and its owner ---
+
+// CN3: the cancellation counts for the owner while the scope covers it, and not before or after.
+TEST(CancelModel, AScopeCoversItsOwnerForAWhile) {
+  Explore({.name = "cancel: cover", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* node = new CancelNode;
+    node->covers_owner.store(false, std::memory_order_relaxed);
+    world.Fiber("owner", Timers::kNo, [=] {
+      EnterScope(CurrentFiber(), node);
+      MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "it does not cover its owner yet");
+      SetCoversOwner(CurrentFiber(), node, true);
+      FiberEvent never;
+      MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+      SetCoversOwner(CurrentFiber(), node, false);
+      MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "it does not cover its owner any more");
+      LeaveScope(CurrentFiber(), node);
+    });
+    world.Thread("canceller", [=] { Cancel(node); });
+  });
+}
+
+// --- An exception from outside (Fiber::Interrupt) ---
+
+// It reaches the wait, and is thrown once: the next wait is undisturbed.
+TEST(CancelModel, AnExceptionEndsOneWait) {
+  Explore({.name = "inject: a wait", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    struct Shared {
+      CancelNode node;
+      FiberEvent injected;
+    };
+    auto* shared = new Shared;
+    FiberEntity* const fiber = world.Fiber("fiber", Timers::kNo, [=] {
+      FiberEvent never;
+      MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+      MODEL_CHECK(TakeInjected(CurrentFiber()) != nullptr, "the wait ended for nothing");
+      MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "a mark is left");
+      MODEL_CHECK(Wait(shared->injected) == WaitResult::kNotified, "the exception is thrown twice");
+    });
+    EnterScope(fiber, &shared->node);
+    world.Thread("injector", [=] {
+      Inject(&shared->node, std::make_exception_ptr(1));
+      shared->injected.Set();
+    });
+  });
+}
+
+// It is thrown once, or still there when the scope ends: also beside a cancellation, which stays.
+TEST(CancelModel, AnExceptionBesideACancellation) {
+  Explore({.name = "inject: cancelled", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            struct Shared {
+              CancelNode node;
+              int taken = 0;
+            };
+            auto* shared = new Shared;
+            FiberEntity* const fiber = world.Fiber("fiber", Timers::kNo, [=] {
+              FiberEvent never;
+              MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+              if (TakeInjected(CurrentFiber()) != nullptr) ++shared->taken;
+              MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "it is cancelled, too");
+            });
+            EnterScope(fiber, &shared->node);
+            world.Thread("injector", [=] { Inject(&shared->node, std::make_exception_ptr(1)); });
+            world.Thread("canceller", [=] { Cancel(&shared->node); });
+            scenario.AtEnd([=] {
+              const int left = shared->node.has_injected.load(std::memory_order_relaxed) ? 1 : 0;
+              MODEL_CHECK(shared->taken + left == 1, "the exception is lost, or there are two");
+              MODEL_CHECK((shared->node.injected != nullptr) == (left == 1), "a flag without an exception");
+              shared->node.injected = nullptr;
+            });
+          });
+}
+
+// A scope that has been left takes none.
+TEST(CancelModel, AnExceptionForAScopeThatIsLeft) {
+  Explore({.name = "inject: left", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    struct Shared {
+      CancelNode node;
+      model::Data<int> after{0};
+    };
+    auto* shared = new Shared;
+    FiberEntity* const fiber = world.Fiber("fiber", Timers::kNo, [=] {
+      LeaveScope(CurrentFiber(), &shared->node);
+      MODEL_CHECK(!CurrentFiber()->cancel_word.pending(), "a mark is left");
+      // As JoinState, which takes what came too late with it.
+      const bool came = shared->node.has_injected.load(std::memory_order_relaxed);
+      CancelNode next;
+      EnterScope(CurrentFiber(), &next);
+      MODEL_CHECK(TakeInjected(CurrentFiber()) == nullptr, "the exception was for the former scope");
+      MODEL_CHECK(came == shared->node.has_injected.load(std::memory_order_relaxed), "it came after the end");
+      LeaveScope(CurrentFiber(), &next);
+      shared->node.injected = nullptr;
+    });
+    EnterScope(fiber, &shared->node);
+    world.Thread("injector", [=] { Inject(&shared->node, std::make_exception_ptr(1)); });
+  });
+}
+
 // --- Children ---
 
 struct Family {
@@ -322,7 +436,7 @@ struct Family {
 void OnExit(scheduling_group::FiberOwner*) {}
 
 // What FiberScope does to spawn: the child is a fiber that waits for `start`.
-void Spawn(Family* family) {
+ChildTable::Slot* StartChild(Family* family) {
   ChildTable::Slot* const slot = family->table.Take(family, &OnExit);
   LockAsOwner(&family->child->cancel_word);
   family->child->innermost_scope = &family->scope;
@@ -330,9 +444,15 @@ void Spawn(Family* family) {
   ChildTable::Fill(slot, family->child);
   InheritCancellation(family->child);
   family->start.Set();
+  return slot;
+}
+
+void AwaitChild(Family* family, ChildTable::Slot* slot) {
   WaitAccess::WaitUncancelled(family->ended);
   family->table.Free(slot);
 }
+
+void Spawn(Family* family) { AwaitChild(family, StartChild(family)); }
 
 void EndChild(Family* family) {
   LockAsOwner(&CurrentFiber()->cancel_word);
@@ -342,7 +462,7 @@ void EndChild(Family* family) {
 }
 
 // CN2: spawned while the scope is cancelled.
-TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelled) {
+void SpawnMeanwhile() {
   Explore({.name = "cancel: spawn", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
     auto* family = new Family;
     family->child = world.Fiber("child", Timers::kNo, [=] {
@@ -358,6 +478,13 @@ TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelled) {
     });
     world.Thread("canceller", [=] { Cancel(&family->scope); });
   });
+}
+
+TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelled) { SpawnMeanwhile(); }
+
+TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelledWithoutMembarrier) {
+  const WithoutMembarrier without;
+  SpawnMeanwhile();
 }
 
 // CN4: a child that ends while it is visited; its scope is left right after.
@@ -382,6 +509,32 @@ TEST(CancelModel, AChildThatEndsMeanwhile) {
     });
     world.Thread("canceller", [=] { Cancel(outer); });
   });
+}
+
+// What is inside of the owner's further scopes comes below the cancelled scope when that begins to cover its owner.
+TEST(CancelModel, AChildComesBelowAScopeThatCoversItsOwner) {
+  Explore({.name = "cancel: cover a child", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* outer = new CancelNode;
+            outer->covers_owner.store(false, std::memory_order_relaxed);
+            auto* family = new Family;
+            family->child = world.Fiber("child", Timers::kNo, [=] {
+              WaitAccess::WaitUncancelled(family->start);
+              FiberEvent never;
+              MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+              EndChild(family);
+            });
+            world.Fiber("owner", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), outer);
+              EnterScope(CurrentFiber(), &family->scope);
+              ChildTable::Slot* const slot = StartChild(family);
+              SetCoversOwner(CurrentFiber(), outer, true);
+              AwaitChild(family, slot);
+              LeaveScope(CurrentFiber(), &family->scope);
+              LeaveScope(CurrentFiber(), outer);
+            });
+            world.Thread("canceller", [=] { Cancel(outer); });
+          });
 }
 
 // A shield in the child keeps the cancellation from its inner wait.
