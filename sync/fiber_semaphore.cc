@@ -122,8 +122,8 @@ WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexce
 void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   WaitList claimed;
   queue_.lock();
-  // acquire: the sole waiter. Pairs with the release in SolePlace::Publish(). (No test can miss it: the sole waiter came
-  // before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
+  // acquire: the sole waiter. Pairs with the release in SolePlace::Publish(). (No test can miss it: the sole waiter
+  // came before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
   const std::uintptr_t word = word_.load(std::memory_order_acquire);
   if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
     queue_.unlock();

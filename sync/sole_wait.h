@@ -25,7 +25,7 @@ WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interrupti
   fiber_ = fiber;
   if (fiber == nullptr) {
     if (!Place::Publish(this, argument_)) return Result::kNotPublished;
-    parker_.Park();
+    AwaitAsThread();
     return Result::kNotified;
   }
   result_ = Result::kNotified;

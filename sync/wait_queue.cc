@@ -123,6 +123,8 @@ void Waiter::WakeOther() noexcept {
   }
 }
 
+void SoleWaiter::AwaitAsThread() noexcept { parker_.Park(); }
+
 // SW2: a canceller may still use the waiter or its primitive.
 WEFT_NOINLINE WEFT_COLD void SoleWaiter::AwaitCanceller(FiberEntity* fiber) noexcept {
   scheduling_group::LockAsOwner(&fiber->cancel_word);

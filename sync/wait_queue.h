@@ -177,6 +177,7 @@ class SoleWaiter {
   template <class Place>
   void AwaitCancellably(FiberEntity* fiber) noexcept;
   static void AwaitCanceller(FiberEntity* fiber) noexcept;
+  void AwaitAsThread() noexcept;
 
   FiberEntity* fiber_;  // nullptr: a thread; this and all but the argument: by Await()
   void* const argument_;
