@@ -13,8 +13,8 @@
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
-#include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_queue.h"
 
@@ -29,9 +29,11 @@ void SleepFor(std::chrono::nanoseconds duration) {
 }  // namespace fiber::detail
 
 void FiberYield() {
-  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  const scheduling_group::FiberEntity* self = nullptr;
+  if (worker != nullptr) self = worker->current;
   WEFT_CHECK(self != nullptr, "FiberYield: the caller is not a fiber");
-  scheduling_group::YieldCurrentFiber();
+  static_cast<scheduling_group::Worker*>(worker)->YieldCurrent();  // As YieldCurrentFiber(), without a second look.
   if (WEFT_UNLIKELY(self->cancel_word.pending())) synchronization::TestCancelled();
 }
 

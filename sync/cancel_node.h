@@ -31,7 +31,7 @@
 // Invariants
 //   CN1  A cancellation reaches each wait below the node that is a cancellation point: kPending is set, then a fence
 //        comes, then the walk looks for a wait; the waiter makes its wait known, then a fence comes, then it looks at
-//        kPending. It is ended once: by the claim on its decision word (WS1), or by `withdraw` (SW1).
+//        kPending. It is ended once: by the claim on its decision word (WS1), or by Withdraw() (SW1).
 //   CN2  A fiber that begins below the node meanwhile is not missed: its slot in the ChildTable is filled, then a fence
 //        comes, then its spawner reads its chain; the canceller sets `cancelled` before the fence that precedes its
 //        first walk. The spawner starts it when it has set kPending.
@@ -49,7 +49,7 @@
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
-// withdraw), a run queue.
+// Withdraw()), a run queue.
 //
 // Cost: two HeavyCancelFences (base/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass
 // together share them. A wait that can be cancelled pays a store and two loads.

@@ -4,6 +4,7 @@
 #include "weft/sync/fiber_event.h"
 
 #include "weft/base/cpu.h"
+#include "weft/sync/sole_wait.h"
 
 namespace weft {
 
@@ -19,7 +20,7 @@ void FiberEvent::Set() noexcept {
   do {
     if ((found & kQueued) != 0) return SetSlow();
     // release: what the caller did before. Pairs with the acquires in IsSet() and Reset().
-    // acquire: the waiter. Pairs with the release in WaitAsSole().
+    // acquire: the waiter. Pairs with the release in SolePlace::Publish().
   } while (!word_.compare_exchange_weak(found, kSet, std::memory_order_acq_rel, std::memory_order_relaxed));  // EV2
   if (found > kSet) reinterpret_cast<SoleWaiter*>(found)->Wake();
 }
@@ -35,34 +36,34 @@ void FiberEvent::SetSlow() noexcept {
   WakeAll(&claimed);
 }
 
+// Of a waiter in the word.
+struct FiberEvent::SolePlace {
+  static bool Publish(SoleWaiter* self, void* event) noexcept {
+    base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
+    std::uintptr_t found = word.load(std::memory_order_relaxed);
+    do {
+      if ((found & ~kQueued) != 0) return false;
+      // release: the waiter. Pairs with the acquires in Set(), SetSlow() and Withdraw().
+    } while (!word.compare_exchange_weak(found, found | reinterpret_cast<std::uintptr_t>(self),
+                                         std::memory_order_release, std::memory_order_relaxed));
+    return true;
+  }
+  static bool Withdraw(SoleWaiter* self, void* event) noexcept {
+    base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
+    std::uintptr_t found = word.load(std::memory_order_relaxed);
+    do {
+      if ((found & ~kQueued) != reinterpret_cast<std::uintptr_t>(self)) return false;
+      // acquire: that it has left its stack. EV1: kQueued stays.
+    } while (!word.compare_exchange_weak(found, found & kQueued, std::memory_order_acquire, std::memory_order_relaxed));
+    return true;
+  }
+};
+
 // In the word. kNotPublished: it is set, or another waiter is there.
-SoleWaiter::Result FiberEvent::WaitAsSole(Interruptible interruptible) noexcept {
+inline SoleWaiter::Result FiberEvent::WaitAsSole(Interruptible interruptible) noexcept {
   if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return SoleWaiter::Result::kNotPublished;  // No switch.
-  static constexpr SoleWaiter::Place kPlace{
-      .publish =
-          [](SoleWaiter* self, void* event) noexcept {
-            base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
-            std::uintptr_t found = word.load(std::memory_order_relaxed);
-            do {
-              if ((found & ~kQueued) != 0) return false;
-              // release: the waiter. Pairs with the acquires in Set(), SetSlow() and here below.
-            } while (!word.compare_exchange_weak(found, found | reinterpret_cast<std::uintptr_t>(self),
-                                                 std::memory_order_release, std::memory_order_relaxed));
-            return true;
-          },
-      .withdraw =
-          [](SoleWaiter* self, void* event) noexcept {
-            base::Atomic<std::uintptr_t>& word = static_cast<FiberEvent*>(event)->word_;
-            std::uintptr_t found = word.load(std::memory_order_relaxed);
-            do {
-              if ((found & ~kQueued) != reinterpret_cast<std::uintptr_t>(self)) return false;
-              // acquire: that it has left its stack. EV1: kQueued stays.
-            } while (!word.compare_exchange_weak(found, found & kQueued, std::memory_order_acquire,
-                                                 std::memory_order_relaxed));
-            return true;
-          }};
   SoleWaiter waiter(this);
-  return waiter.Await(kPlace, interruptible);
+  return waiter.Await<SolePlace>(interruptible);
 }
 
 WaitResult FiberEvent::WaitUnset(Deadline deadline, Interruptible interruptible) noexcept {
@@ -90,7 +91,7 @@ bool FiberEvent::MarkQueued() noexcept {
   return true;
 }
 
-WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible) noexcept {
+WEFT_NOINLINE WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible) noexcept {
   if (!deadline.is_none() && deadline.expired()) return WaitResult::kTimedOut;
   Waiter waiter;
   queue_.lock();

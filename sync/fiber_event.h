@@ -54,7 +54,7 @@ class FiberEvent {
   FiberEvent(const FiberEvent&) = delete;
   FiberEvent& operator=(const FiberEvent&) = delete;
   ~FiberEvent() {
-    // acquire: the waiter, to be named. Pairs with the release in WaitAsSole().
+    // acquire: the waiter, to be named. Pairs with the release in SolePlace::Publish().
     const std::uintptr_t sole = word_.load(std::memory_order_acquire) & ~(kSet | kQueued);
     if (WEFT_UNLIKELY(sole != 0))
       synchronization::FailWaitedFor("FiberEvent", reinterpret_cast<synchronization::SoleWaiter*>(sole)->fiber());
@@ -108,6 +108,7 @@ class FiberEvent {
     return IsSet() ? synchronization::WaitResult::kNotified : WaitUnset(deadline, interruptible);
   }
   synchronization::WaitResult WaitUnset(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  struct SolePlace;
   synchronization::SoleWaiter::Result WaitAsSole(synchronization::Interruptible interruptible) noexcept;
   synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   bool MarkQueued() noexcept WEFT_REQUIRES(queue_);

@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include "weft/sync/sole_wait.h"
+
 namespace weft {
 
 using synchronization::Interruptible;
@@ -13,34 +15,33 @@ using synchronization::Waiter;
 using synchronization::WaitList;
 using synchronization::WaitResult;
 
-// In the word. kNotPublished: there is a unit, or somebody waits already.
-SoleWaiter::Result FiberSemaphore::AcquireAsSole(Interruptible interruptible) noexcept {
-  if (word_.load(std::memory_order_relaxed) != 0) return SoleWaiter::Result::kNotPublished;  // Saves a switch.
-  static constexpr SoleWaiter::Place kPlace{
-      .publish =
-          [](SoleWaiter* self, void* semaphore) noexcept {
-            std::uintptr_t none = 0;  // SE4
-            // release: the waiter. Pairs with the acquires in ReleaseToWaiters(), ReleaseToQueue() and Withdraw().
-            return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
-                none, reinterpret_cast<std::uintptr_t>(self) | kSole, std::memory_order_release,
-                std::memory_order_relaxed);
-          },
-      .withdraw = &Withdraw};
-  SoleWaiter waiter(this);
-  return waiter.Await(kPlace, interruptible);
-}
+// Of a waiter in the word.
+struct FiberSemaphore::SolePlace {
+  static bool Publish(SoleWaiter* self, void* semaphore) noexcept {
+    std::uintptr_t none = 0;  // SE4
+    // release: the waiter. Pairs with the acquires in ReleaseToWaiters(), ReleaseToQueue() and Withdraw().
+    return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
+        none, reinterpret_cast<std::uintptr_t>(self) | kSole, std::memory_order_release, std::memory_order_relaxed);
+  }
+  static bool Withdraw(SoleWaiter* self, void* semaphore) noexcept {
+    auto* const that = static_cast<FiberSemaphore*>(semaphore);
+    // Under the lock, for kQueued may be set (SE1). Without that bit a release may still take the waiter out.
+    const std::lock_guard guard(that->queue_);
+    std::uintptr_t word = that->word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
+    do {
+      if (SoleOf(word) != self) return false;
+      // acquire: that it has left its stack. Pairs with the release in Publish().
+    } while (
+        !that->word_.compare_exchange_weak(word, word & kQueued, std::memory_order_acquire, std::memory_order_relaxed));
+    return true;
+  }
+};
 
-bool FiberSemaphore::Withdraw(SoleWaiter* self, void* semaphore) noexcept {
-  auto* const that = static_cast<FiberSemaphore*>(semaphore);
-  // Under the lock, for kQueued may be set (SE1). Without that bit a release may still take the waiter out.
-  const std::lock_guard guard(that->queue_);
-  std::uintptr_t word = that->word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
-  do {
-    if (SoleOf(word) != self) return false;
-    // acquire: that it has left its stack. Pairs with the release in AcquireAsSole().
-  } while (
-      !that->word_.compare_exchange_weak(word, word & kQueued, std::memory_order_acquire, std::memory_order_relaxed));
-  return true;
+// In the word. kNotPublished: there is a unit, or somebody waits already.
+inline SoleWaiter::Result FiberSemaphore::AcquireAsSole(Interruptible interruptible) noexcept {
+  if (word_.load(std::memory_order_relaxed) != 0) return SoleWaiter::Result::kNotPublished;  // Saves a switch.
+  SoleWaiter waiter(this);
+  return waiter.Await<SolePlace>(interruptible);
 }
 
 WaitResult FiberSemaphore::AwaitUnit(Deadline deadline, Interruptible interruptible) noexcept {
@@ -112,7 +113,7 @@ WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexce
   do {
     if (!HasWaiter(word)) return Release(units);  // They have gone since we looked.
     if ((word & kQueued) != 0) return ReleaseToQueue(units);
-    // release: as in Release(). acquire: the sole waiter. Pairs with the release in AcquireAsSole().
+    // release: as in Release(). acquire: the sole waiter. Pairs with the release in SolePlace::Publish().
   } while (!word_.compare_exchange_weak(word, Word(units - 1), std::memory_order_acq_rel,
                                         std::memory_order_relaxed));  // SE3
   SoleOf(word)->Wake();
@@ -121,8 +122,8 @@ WEFT_NOINLINE void FiberSemaphore::ReleaseToWaiters(std::ptrdiff_t units) noexce
 void FiberSemaphore::ReleaseToQueue(std::ptrdiff_t units) noexcept {
   WaitList claimed;
   queue_.lock();
-  // acquire: the sole waiter. Pairs with the release in AcquireAsSole(). (No test can miss it: the sole waiter came
-  // before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
+  // acquire: the sole waiter. Pairs with the release in SolePlace::Publish(). (No test can miss it: the sole waiter
+  // came before kQueued (SE4), and who set that did so by an exchange that acquires, and then gave up the lock.)
   const std::uintptr_t word = word_.load(std::memory_order_acquire);
   if ((word & kQueued) == 0) {  // That changes under the lock only: those in the queue have gone since we looked.
     queue_.unlock();

@@ -64,7 +64,7 @@ class FiberSemaphore {
   FiberSemaphore(const FiberSemaphore&) = delete;
   FiberSemaphore& operator=(const FiberSemaphore&) = delete;
   ~FiberSemaphore() {
-    // acquire: the waiter, to be named. Pairs with the release in AcquireAsSole().
+    // acquire: the waiter, to be named. Pairs with the release in SolePlace::Publish().
     const synchronization::SoleWaiter* sole = SoleOf(word_.load(std::memory_order_acquire));
     if (WEFT_UNLIKELY(sole != nullptr)) synchronization::FailWaitedFor("FiberSemaphore", sole->fiber());
     queue_.CheckNobodyWaits("FiberSemaphore");
@@ -146,8 +146,8 @@ class FiberSemaphore {
     return synchronization::CheckInterrupted(AwaitUnit(deadline, synchronization::Interruptible::kYes)) ==
            synchronization::WaitResult::kNotified;
   }
-  static bool Withdraw(synchronization::SoleWaiter* self, void* semaphore) noexcept;
 
+  struct SolePlace;  // of a waiter in the word
   synchronization::WaitResult AwaitUnit(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
   synchronization::SoleWaiter::Result AcquireAsSole(synchronization::Interruptible interruptible) noexcept;
   synchronization::WaitResult AcquireSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;

@@ -137,55 +137,12 @@ void Waiter::WakeOther() noexcept {
   }
 }
 
-SoleWaiter::Result SoleWaiter::Await(const Place& place, Interruptible interruptible) noexcept {
-  fiber_ = scheduling_group::CurrentFiber();
-  if (fiber_ == nullptr) {
-    if (!place.publish(this, argument_)) return Result::kNotPublished;
-    static_cast<void>(ParkThread(&parker_, Deadline::None()));
-    return Result::kNotified;
-  }
-  place_ = place;
-  result_ = Result::kNotified;
-  if (interruptible == Interruptible::kYes && MayBeCancelled(fiber_)) {
-    AwaitCancellably();
-  } else {
-    scheduling_group::ParkAndPublish(fiber_, &Publish, this);
-  }
-  return result_;
-}
+void SoleWaiter::AwaitAsThread() noexcept { static_cast<void>(ParkThread(&parker_, Deadline::None())); }
 
-bool SoleWaiter::Publish(void* self) noexcept {
-  auto* waiter = static_cast<SoleWaiter*>(self);
-  if (waiter->place_.publish(waiter, waiter->argument_)) return true;
-  waiter->result_ = Result::kNotPublished;  // The owner still has it alone.
-  return false;
-}
-
-void SoleWaiter::AwaitCancellably() noexcept {
-  if (fiber_->cancel_word.pending()) {
-    result_ = Result::kInterrupted;
-    return;
-  }
-  FiberEntity* const fiber = fiber_;
-  // release: a canceller finds the waiter complete. Pairs with the acquire in TakenWait::Of().
-  fiber->current_wait.store(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(this) | kTag),
-                            std::memory_order_release);
-  scheduling_group::ParkAndPublish(fiber, &PublishCancellably, this);
-  fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
-  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Cancel().
-  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) {
-    scheduling_group::LockAsOwner(&fiber->cancel_word);
-    scheduling_group::UnlockAsOwner(&fiber->cancel_word, fiber->cancel_word.bits());
-  }
-}
-
-bool SoleWaiter::PublishCancellably(void* self) noexcept {
-  FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
-  if (!Publish(self)) return false;
-  // From here on *self may be gone, and the fiber another one.
-  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Cancel().
-  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
-  return true;
+// SW2: a canceller may still use the waiter or its primitive.
+WEFT_NOINLINE WEFT_COLD void SoleWaiter::AwaitCanceller(FiberEntity* fiber) noexcept {
+  scheduling_group::LockAsOwner(&fiber->cancel_word);
+  scheduling_group::UnlockAsOwner(&fiber->cancel_word, fiber->cancel_word.bits());
 }
 
 void SoleWaiter::Wake() noexcept {
@@ -204,7 +161,7 @@ TakenWait TakenWait::Of(FiberEntity* fiber) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(found);
     if ((address & SoleWaiter::kTag) != 0) {
       auto* const sole = reinterpret_cast<SoleWaiter*>(address & ~SoleWaiter::kTag);
-      if (!sole->place_.withdraw(sole, sole->argument_)) return taken;
+      if (!sole->withdraw_(sole, sole->argument_)) return taken;
       sole->result_ = SoleWaiter::Result::kInterrupted;
       taken.fiber_ = fiber;
       taken.published_ = true;

@@ -123,22 +123,22 @@ class Waiter : public WaitNode {
 // fiber two read-modify-writes and a hundred instructions less than a Waiter (ParkAndPublish() in park.h).
 //
 // The place decides: who takes the waiter out of it, by an exchange, has ended the wait. A canceller does so by
-// `withdraw`, so a wait that can be cancelled costs its notifier nothing. The canceller must find the place, though,
+// Withdraw(), so a wait that can be cancelled costs its notifier nothing. The canceller must find the place, though,
 // while the primitive is still there:
 //
 //   waiter                                   canceller (cancel_node.h)
 //   ------                                   -------------------------
 //   current_wait = this, tagged              kPending is set
-//   leaves its stack, `publish`              HeavyCancelFence
+//   leaves its stack, Publish()              HeavyCancelFence
 //   LightFence                               locks the cancel word
-//   kPending?  EndPendingWait()              reads current_wait; withdraw; unlocks; wakes
+//   kPending?  EndPendingWait()              reads current_wait; Withdraw(); unlocks; wakes
 //   ... is woken
 //   current_wait = null
 //   LightCancelFence
 //   kPending?  locks the cancel word, unlocks it
 //
 // Invariants
-//   SW1  A cancellation is not missed: kPending is set before `withdraw` looks at the place; the waiter enters the
+//   SW1  A cancellation is not missed: kPending is set before Withdraw() looks at the place; the waiter enters the
 //        place before it looks at kPending. Of the two fences one comes first.
 //   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, the waiter does
 //        not return from Await(): it has not set current_wait to null before that fence, hence sees kPending, and
@@ -147,20 +147,18 @@ class SoleWaiter {
  public:
   enum class Result : std::uint8_t { kNotPublished, kNotified, kInterrupted };
 
-  // Both with the `argument` given here. They run where the waiter's own code does not, and neither block nor switch.
-  struct Place {
-    // Puts it into its place, by a release after which it touches it no more, and says true; or says false.
-    bool (*publish)(SoleWaiter* self, void* argument) noexcept;
-    // Takes it out again, by an acquire; false: it is not there.
-    bool (*withdraw)(SoleWaiter* self, void* argument) noexcept;
-  };
-
   explicit SoleWaiter(void* argument) noexcept : argument_(argument) {}
   SoleWaiter(const SoleWaiter&) = delete;
   SoleWaiter& operator=(const SoleWaiter&) = delete;
 
-  // The owner, holding no lock. kNotPublished: `publish` said false.
-  [[nodiscard]] Result Await(const Place& place, Interruptible interruptible) noexcept;
+  // The owner, holding no lock (sole_wait.h). kNotPublished: Publish() said false. Place has, both with the `argument`
+  // given above, and running where the waiter's own code does not; they neither block nor switch:
+  //   static bool Publish(SoleWaiter*, void* argument) noexcept    puts it into its place, by a release after which it
+  //                                                                touches it no more, and says true; or says false
+  //   static bool Withdraw(SoleWaiter*, void* argument) noexcept   takes it out again, by an acquire; false: it is not
+  //                                                                there
+  template <class Place>
+  [[nodiscard]] Result Await(Interruptible interruptible) noexcept;
 
   // The thread that took it out of its place, by an acquire; holding no lock. Its last touch of the waiter.
   void Wake() noexcept;
@@ -172,13 +170,18 @@ class SoleWaiter {
 
   static constexpr std::uintptr_t kTag = 1;  // of current_wait
 
+  template <class Place>
   static bool Publish(void* self) noexcept;
+  template <class Place>
   static bool PublishCancellably(void* self) noexcept;
-  void AwaitCancellably() noexcept;
+  template <class Place>
+  void AwaitCancellably(FiberEntity* fiber) noexcept;
+  static void AwaitCanceller(FiberEntity* fiber) noexcept;
+  void AwaitAsThread() noexcept;
 
   FiberEntity* fiber_;  // nullptr: a thread; this and all but the argument: by Await()
   void* const argument_;
-  Place place_;
+  bool (*withdraw_)(SoleWaiter* self, void* argument) noexcept;  // if it can be cancelled
   Result result_;
   base::Parker parker_;  // a thread's parker
 };

@@ -60,6 +60,27 @@ void Channel() {
   RunBuffer<WeftRuntime>(round, channel, "unused");
 }
 
+// Half a round trip, as of the workload pingpong, by fibers whose waits can be cancelled.
+void HandOffInScope() {
+  FiberEvent ping;
+  FiberEvent pong;
+  FiberScope scope;
+  const auto player = [&scope](FiberEvent* mine, FiberEvent* other) {
+    Require(scope.Spawn([mine, other] {
+      for (std::int64_t i = 0; i < FLAGS_times / 2; ++i) {
+        mine->Wait();
+        mine->Reset();
+        other->Set();
+      }
+    }),
+            "a fiber can be started");
+  };
+  ping.Set();
+  player(&ping, &pong);
+  player(&pong, &ping);
+  scope.Wait();
+}
+
 std::vector<std::uint64_t> SetTimers() {
   std::vector<std::uint64_t> timers(static_cast<std::size_t>(FLAGS_times));
   const auto now = std::chrono::steady_clock::now();
@@ -102,6 +123,7 @@ int Main(int argc, char** argv) {
       {"fetch_add", {FetchAdd, false}},
       {"futex_wake", {FutexWakeNobody, false}},
       {"channel", {Channel, false}},
+      {"pingpong_in_scope", {HandOffInScope, true}},
       {"timer_set", {[] { SetTimers(); }, true}},
       {"timer_set_and_cancel", {CancelTimers, true}},
       {"sleep", {Sleep, true}},

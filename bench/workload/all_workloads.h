@@ -13,6 +13,8 @@
 //   Yield(), SleepFor(duration)
 //   Mutex, ConditionVariable, Latch, Event       as in weft/sync; an Event has Wait, Set and Reset
 //   Channel                                      Put(int), Take() -> int; when kHasChannel
+//   TakeFromEither(Channel&, Channel&) -> int    if it has a select
+//   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and fiber::Async; if it has a Scope
 //   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
 //   DescribeGuards()                             a remark on its stacks
 
@@ -27,10 +29,12 @@
 #include "weft/bench/workload/memory.h"
 #include "weft/bench/workload/mutex.h"
 #include "weft/bench/workload/pingpong.h"
+#include "weft/bench/workload/select.h"
 #include "weft/bench/workload/skynet.h"
 #include "weft/bench/workload/sleepers.h"
 #include "weft/bench/workload/spawn.h"
 #include "weft/bench/workload/start_beside.h"
+#include "weft/bench/workload/tasks.h"
 #include "weft/bench/workload/timers.h"
 #include "weft/bench/workload/wake.h"
 #include "weft/bench/workload/yield.h"
@@ -71,6 +75,15 @@ RuntimeUnderTest Describe() {
     }
   }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
+  if constexpr (requires(typename Runtime::Channel & channel) { Runtime::TakeFromEither(channel, channel); }) {
+    table.push_back({"select", "select", RunSelect<Runtime>, 5, 60});
+  }
+  if constexpr (requires { typename Runtime::Scope; }) {
+    table.push_back({"task", "task", RunTask<Runtime>, 5, 60});
+    table.push_back({"async", "async", RunAsync<Runtime>, 5, 60});
+    table.push_back({"scope", "scope", RunScope<Runtime>, 5, 60});
+    table.push_back({"cancel", "cancel", RunCancel<Runtime>, 5, 60});
+  }
   if constexpr (Runtime::kHasTimers) {
     table.push_back({"timers", "timers", RunTimers<Runtime>, 5, 60});
     table.push_back({"timers_stall", "timers_stall", RunTimersStall<Runtime>, 1, 60});

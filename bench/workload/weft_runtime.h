@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "weft/bench/workload/harness.h"
+#include "weft/fiber/async.h"
 #include "weft/weft.h"
 
 namespace weft::bench {
@@ -40,6 +41,7 @@ struct WeftRuntime {
     void release() { Release(); }
   };
   using TimerId = std::uint64_t;
+  using Scope = FiberScope;
 
   class Channel {
    public:
@@ -52,8 +54,29 @@ struct WeftRuntime {
     }
 
    private:
+    friend struct WeftRuntime;
     FiberChannel<int> channel_;
   };
+
+  static int TakeFromEither(Channel& a, Channel& b) {
+    int item = 0;
+    const auto take = [&item](const ChannelItem<int>& got) {
+      Require(got.has_value(), "an open channel gives an item");
+      item = *got;
+    };
+    Select(OnGet(a.channel_, take), OnGet(b.channel_, take));
+    return item;
+  }
+
+  template <class F>
+  static auto StartTask(F&& f) {
+    return FiberTask(std::forward<F>(f));
+  }
+
+  template <class F>
+  static auto StartAsync(F&& f) {
+    return fiber::Async(std::forward<F>(f));
+  }
 
   static void Start(int workers, int groups) {
     // Only what this program's command line asks for; Weft's own flags and defaults decide the rest.

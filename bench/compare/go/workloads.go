@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"math/rand"
 	"os"
 	"runtime"
@@ -31,6 +32,10 @@ var workloads = []workload{
 	{"wake", "wake", runWake, 3},
 	{"wake_park", "wake_park", runWakeParked, 3},
 	{"chan", "chan", runChan, 5},
+	{"select", "select", runSelect, 5},
+	{"task", "task", runTask, 5},
+	{"scope", "scope", runScope, 5},
+	{"cancel", "cancel", runCancel, 5},
 	{"timers", "timers", runTimers, 5},
 	{"timers_stall", "timers_stall", runTimersStall, 1},
 	{"sleepers", "sleepers", runSleepers, 5},
@@ -367,6 +372,164 @@ func runChan(r *round) {
 			}
 			return
 		})
+}
+
+func selectItems(r *round, slots, putters int, figure string) {
+	items := r.scaled(1_000_000, 2)
+	channels := [2]chan int{make(chan int, slots), make(chan int, slots)}
+	var sum int64
+	start := time.Now()
+	for putter := 0; putter < putters; putter++ {
+		putter := putter
+		go func() {
+			for i := putter; i < items; i += putters {
+				channels[i%2] <- i
+			}
+		}()
+	}
+	for i := 0; i < items; i++ {
+		select {
+		case item := <-channels[0]:
+			sum += int64(item)
+		case item := <-channels[1]:
+			sum += int64(item)
+		}
+	}
+	r.report(figure, nanosecondsPer(start, items), "ns")
+	require(sum == int64(items)*int64(items-1)/2, "every item arrived once")
+}
+
+func runSelect(r *round) {
+	selectItems(r, 0, 1, "ns_per_item_rendezvous")
+	selectItems(r, channelSlots, 2, "ns_per_item_selected")
+}
+
+// A result comes through a channel of one.
+func startTask(number int) chan int {
+	result := make(chan int, 1)
+	go func() { result <- number }()
+	return result
+}
+
+func runTask(r *round) {
+	tasks, alone := r.scaled(1_000_000, spawnBatch), r.scaled(200_000, 1)
+	var sum int64
+	batch := make([]chan int, 0, spawnBatch)
+	start := time.Now()
+	for started := 0; started < tasks; started += spawnBatch {
+		for i := 0; i < spawnBatch; i++ {
+			batch = append(batch, startTask(started+i))
+		}
+		for _, result := range batch {
+			sum += int64(<-result)
+		}
+		batch = batch[:0]
+	}
+	r.report("ns_per_task", nanosecondsPer(start, tasks), "ns")
+	require(sum == int64(tasks)*int64(tasks-1)/2, "every task gave its result")
+	sum = 0
+	start = time.Now()
+	for i := 0; i < alone; i++ {
+		sum += int64(<-startTask(i))
+	}
+	r.report("ns_per_task_alone", nanosecondsPer(start, alone), "ns")
+	require(sum == int64(alone)*int64(alone-1)/2, "every task gave its result")
+}
+
+// What golang.org/x/sync/errgroup does: the first error cancels the others' context, and wait returns it.
+type errorGroup struct {
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	once   sync.Once
+	err    error
+}
+
+func newErrorGroup() (*errorGroup, context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &errorGroup{cancel: cancel}, ctx
+}
+
+func (g *errorGroup) spawn(f func() error) {
+	g.ended.Add(1)
+	go func() {
+		defer g.ended.Done()
+		if err := f(); err != nil {
+			g.once.Do(func() {
+				g.err = err
+				g.cancel()
+			})
+		}
+	}()
+}
+
+func (g *errorGroup) wait() error {
+	g.ended.Wait()
+	g.cancel()
+	return g.err
+}
+
+func runScope(r *round) {
+	fibers := r.scaled(1_000_000, spawnBatch)
+	var inScope, detached time.Duration
+	for started := 0; started < fibers; started += spawnBatch {
+		start := time.Now()
+		group, _ := newErrorGroup()
+		for i := 0; i < spawnBatch; i++ {
+			group.spawn(func() error { return nil })
+		}
+		err := group.wait()
+		inScope += time.Since(start)
+		require(err == nil, "no child fails")
+		start = time.Now()
+		var batch sync.WaitGroup
+		batch.Add(spawnBatch)
+		for i := 0; i < spawnBatch; i++ {
+			go batch.Done()
+		}
+		batch.Wait()
+		detached += time.Since(start)
+	}
+	r.report("ns_per_child", float64(inScope.Nanoseconds())/float64(fibers), "ns")
+	r.report("ns_per_detached", float64(detached.Nanoseconds())/float64(fibers), "ns")
+}
+
+func timeToCancel(fibers int) time.Duration {
+	never := make(chan struct{})
+	var waiting int64
+	group, ctx := newErrorGroup()
+	for i := 0; i < fibers; i++ {
+		group.spawn(func() error {
+			atomic.AddInt64(&waiting, 1)
+			select {
+			case <-never:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}
+	for atomic.LoadInt64(&waiting) != int64(fibers) {
+		runtime.Gosched()
+	}
+	runtime.Gosched() // The last of them may not wait yet.
+	start := time.Now()
+	group.cancel()
+	err := group.wait()
+	took := time.Since(start)
+	require(err == context.Canceled, "all were cancelled")
+	return took
+}
+
+func runCancel(r *round) {
+	measure := func(fibers, times int, figure string) {
+		var took time.Duration
+		for i := 0; i < times; i++ {
+			took += timeToCancel(fibers)
+		}
+		r.report(figure, float64(took.Nanoseconds())/float64(fibers*times), "ns")
+	}
+	measure(1, r.scaled(50_000, 1), "ns_per_cancel")
+	measure(100, r.scaled(2_000, 1), "ns_per_cancel_of_100")
 }
 
 func runTimers(r *round) {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, Mutex, Notify, Semaphore};
-use tokio::task::yield_now;
+use tokio::task::{yield_now, JoinSet};
 
 fn workload(name: &'static str, row: &'static str, run: fn(&mut Round), rounds: usize) -> Workload {
     Workload { name, row, run, rounds }
@@ -31,6 +31,10 @@ pub fn all() -> Vec<Workload> {
         workload("wake", "wake", wake, 3),
         workload("wake_park", "wake_park", wake_parked, 3),
         workload("chan", "chan", channel, 5),
+        workload("select", "select", select, 5),
+        workload("task", "task", task, 5),
+        workload("scope", "scope", scope, 5),
+        workload("cancel", "cancel", cancel, 5),
         workload("timers", "timers", timers, 5),
         workload("sleepers", "sleepers", sleepers, 5),
         workload("memory", "memory", |round| memory(round, 100_000, ""), 1),
@@ -337,6 +341,139 @@ fn channel(round: &mut Round) {
     });
     round.report("ns_per_item_channel", each, "ns");
     require(sum == items * (items - 1) / 2, "every item arrived once");
+}
+
+async fn select_items(items: usize, slots: usize, putters: usize) -> (f64, usize) {
+    let (first_sender, mut first) = mpsc::channel::<usize>(slots);
+    let (second_sender, mut second) = mpsc::channel::<usize>(slots);
+    let start = Instant::now();
+    for putter in 0..putters {
+        let senders = [first_sender.clone(), second_sender.clone()];
+        tokio::spawn(async move {
+            for i in (putter..items).step_by(putters) {
+                senders[i % 2].send(i).await.expect("an open channel takes an item");
+            }
+        });
+    }
+    let mut sum = 0;
+    for _ in 0..items {
+        sum += tokio::select! {
+            item = first.recv() => item,
+            item = second.recv() => item,
+        }
+        .expect("an open channel gives an item");
+    }
+    (nanoseconds_per(start, items), sum)
+}
+
+/// tokio's channels have at least one slot: there is no rendezvous.
+fn select(round: &mut Round) {
+    let items = round.scaled(1_000_000, 2);
+    for (slots, putters, figure) in [
+        (1, 1, "ns_per_item_rendezvous"),
+        (CHANNEL_SLOTS, 2, "ns_per_item_selected"),
+    ] {
+        let (each, sum) = run_inside(round, select_items(items, slots, putters));
+        round.report(figure, each, "ns");
+        require(sum == items * (items - 1) / 2, "every item arrived once");
+    }
+}
+
+fn task(round: &mut Round) {
+    let (tasks, alone) = (round.scaled(1_000_000, SPAWN_BATCH), round.scaled(200_000, 1));
+    let (each, sum, each_alone, sum_alone) = run_inside(round, async move {
+        let mut sum = 0;
+        let mut batch = Vec::with_capacity(SPAWN_BATCH);
+        let start = Instant::now();
+        for started in (0..tasks).step_by(SPAWN_BATCH) {
+            for i in started..started + SPAWN_BATCH {
+                batch.push(tokio::spawn(async move { i }));
+            }
+            for task in batch.drain(..) {
+                sum += task.await.expect("a task ends without a panic");
+            }
+        }
+        let each = nanoseconds_per(start, tasks);
+        let mut sum_alone = 0;
+        let start = Instant::now();
+        for i in 0..alone {
+            sum_alone += tokio::spawn(async move { i }).await.expect("a task ends without a panic");
+        }
+        (each, sum, nanoseconds_per(start, alone), sum_alone)
+    });
+    round.report("ns_per_task", each, "ns");
+    require(sum == tasks * (tasks - 1) / 2, "every task gave its result");
+    round.report("ns_per_task_alone", each_alone, "ns");
+    require(sum_alone == alone * (alone - 1) / 2, "every task gave its result");
+}
+
+fn scope(round: &mut Round) {
+    let tasks = round.scaled(1_000_000, SPAWN_BATCH);
+    let (in_scope, detached) = run_inside(round, async move {
+        let (mut in_scope, mut detached) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..tasks / SPAWN_BATCH {
+            let start = Instant::now();
+            let mut set = JoinSet::new();
+            for _ in 0..SPAWN_BATCH {
+                set.spawn(async {});
+            }
+            while let Some(ended) = set.join_next().await {
+                ended.expect("a task ends without a panic");
+            }
+            in_scope += start.elapsed();
+            let start = Instant::now();
+            let batch = Latch::new(SPAWN_BATCH);
+            for _ in 0..SPAWN_BATCH {
+                let batch = batch.clone();
+                tokio::spawn(async move { batch.count_down() });
+            }
+            batch.wait().await;
+            detached += start.elapsed();
+        }
+        let nanoseconds = |duration: Duration| duration.as_nanos() as f64 / tasks as f64;
+        (nanoseconds(in_scope), nanoseconds(detached))
+    });
+    round.report("ns_per_child", in_scope, "ns");
+    round.report("ns_per_detached", detached, "ns");
+}
+
+async fn time_to_cancel(tasks: usize) -> Duration {
+    let never = Arc::new(Notify::new());
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let mut set = JoinSet::new();
+    for _ in 0..tasks {
+        let (never, waiting) = (never.clone(), waiting.clone());
+        set.spawn(async move {
+            waiting.fetch_add(1, Ordering::Relaxed);
+            never.notified().await;
+        });
+    }
+    while waiting.load(Ordering::Relaxed) != tasks {
+        yield_now().await;
+    }
+    yield_now().await; // The last of them may not wait yet.
+    let start = Instant::now();
+    set.abort_all();
+    while let Some(ended) = set.join_next().await {
+        require(ended.is_err(), "all were cancelled");
+    }
+    start.elapsed()
+}
+
+fn cancel(round: &mut Round) {
+    for (tasks, times, figure) in [
+        (1, round.scaled(50_000, 1), "ns_per_cancel"),
+        (100, round.scaled(2_000, 1), "ns_per_cancel_of_100"),
+    ] {
+        let took = run_inside(round, async move {
+            let mut took = Duration::ZERO;
+            for _ in 0..times {
+                took += time_to_cancel(tasks).await;
+            }
+            took
+        });
+        round.report(figure, took.as_nanos() as f64 / (tasks * times) as f64, "ns");
+    }
 }
 
 fn timers(round: &mut Round) {

@@ -1,0 +1,76 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// SoleWaiter::Await() (wait_queue.h), for the sources of the primitives: a wait in a place of theirs.
+//
+// A template, so that the worker that makes a waiter known does so in one call.
+#ifndef WEFT_SYNC_SOLE_WAIT_H_
+#define WEFT_SYNC_SOLE_WAIT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/cancel_fence.h"
+#include "weft/scheduling_group/park.h"
+#include "weft/sync/wait_queue.h"
+
+namespace weft::synchronization {
+
+template <class Place>
+WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interruptible) noexcept {
+  FiberEntity* const fiber = scheduling_group::CurrentFiber();
+  fiber_ = fiber;
+  if (fiber == nullptr) {
+    if (!Place::Publish(this, argument_)) return Result::kNotPublished;
+    AwaitAsThread();
+    return Result::kNotified;
+  }
+  result_ = Result::kNotified;
+  if (interruptible == Interruptible::kYes && MayBeCancelled(fiber)) {
+    AwaitCancellably<Place>(fiber);
+  } else {
+    scheduling_group::ParkAndPublish(fiber, &Publish<Place>, this);
+  }
+  return result_;
+}
+
+template <class Place>
+bool SoleWaiter::Publish(void* self) noexcept {
+  auto* const waiter = static_cast<SoleWaiter*>(self);
+  if (Place::Publish(waiter, waiter->argument_)) return true;
+  waiter->result_ = Result::kNotPublished;  // The owner still has it alone.
+  return false;
+}
+
+template <class Place>
+WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcept {
+  if (fiber->cancel_word.pending()) {
+    result_ = Result::kInterrupted;
+    return;
+  }
+  withdraw_ = &Place::Withdraw;
+  // release: a canceller finds the waiter complete. Pairs with the acquire in TakenWait::Of().
+  fiber->current_wait.store(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(this) | kTag),
+                            std::memory_order_release);
+  scheduling_group::ParkAndPublish(fiber, &PublishCancellably<Place>, this);
+  fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
+  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Cancel().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) AwaitCanceller(fiber);
+}
+
+template <class Place>
+bool SoleWaiter::PublishCancellably(void* self) noexcept {
+  FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
+  if (!Publish<Place>(self)) return false;
+  // From here on *self may be gone, and the fiber another one.
+  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Cancel().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
+  return true;
+}
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_SYNC_SOLE_WAIT_H_
