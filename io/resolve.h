@@ -7,6 +7,8 @@
 //   const io::ResolveResult found = io::ResolveHost("example.com", "443", 2s);
 //   for (const io::SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
 //
+// To connect there, ConnectToHost() (io/connect_to_host.h) tries them all.
+//
 // Any fiber and any thread (which also waits for the pool); switches. Equal calls that come while one is under way get
 // its answer. A call that is given up leaves: the look-up goes on until the C library's time-outs end it (resolv.conf;
 // by default 5 s and 2 attempts for each server), and holds one of the 64 threads for look-ups, none of those for
