@@ -29,10 +29,9 @@
 //        and calls look there under the lock.
 //   RV2  The waiters of a question do not depend on each other. The pool owns it (BlockingPool::Post()), and a waiter
 //        that gives up leaves the count only.
-//   RV3  Every question ends: with an answer, or without one (no room or no thread in time, or nobody waits); those who
-//        wait then ask anew.
-//   RV4  A question that nobody waits for when its turn comes is not asked. Both are decided under the lock, so a call
-//        that has joined has its answer.
+//   RV3  Every question ends: with an answer, or without one (no room or no thread in time, or nobody waited). Those who
+//        wait then, or joined meanwhile, ask anew after a pause.
+//   RV4  A question that nobody waits for when its turn comes is not asked.
 //
 // Who may call: Resolve(): any fiber (switches) and any thread (blocks); a cancellation ends it with
 // operation_canceled. All else: any fiber and any thread; takes a mutex for a moment.
@@ -47,15 +46,12 @@
 #ifndef WEFT_IO_RESOLVER_H_
 #define WEFT_IO_RESOLVER_H_
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "weft/base/deadline.h"
 #include "weft/io/resolve_result.h"
+#include "weft/io/resolver_options.h"
 
 namespace weft::io {
 
@@ -63,35 +59,10 @@ class ResolverCore;
 
 class Resolver {
  public:
-  // On a thread of the resolver; several at once. Returns an answer or an error; an exception is not_enough_memory.
-  using LookUp = std::function<ResolveResult(const std::string& host, const std::string& service, ResolveOptions)>;
-
-  // 0: not kept.
-  struct Caching {
-    std::chrono::nanoseconds ttl{0};           // of an answer
-    std::chrono::nanoseconds negative_ttl{0};  // of EAI_NONAME and EAI_NODATA
-    std::size_t max_entries = 1024;
-  };
-
-  struct Options {
-    // Look-ups that run at once; a thread each, made when needed. As many as for other blocking calls: one that no
-    // server answers holds its thread for 10 s.
-    std::int64_t threads = 64;
-    // Look-ups that wait for a thread; further callers wait for room.
-    std::int64_t queue_size = 1024;
-    Caching caching;
-    // Empty: getaddrinfo().
-    LookUp look_up;
-  };
-
-  // Since it was made.
-  struct Counts {
-    std::uint64_t asked = 0;       // look-ups begun
-    std::uint64_t joined = 0;      // calls that waited for another one's
-    std::uint64_t from_cache = 0;  // calls that a kept answer served
-    std::size_t kept = 0;          // answers at present, some of them too old
-    std::size_t pending = 0;       // look-ups in the queue or running
-  };
+  using LookUp = ResolverLookUp;
+  using Caching = ResolverCaching;
+  using Options = ResolverOptions;
+  using Counts = ResolverCounts;
 
   Resolver() : Resolver(Options()) {}
   explicit Resolver(Options options);

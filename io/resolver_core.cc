@@ -98,8 +98,8 @@ class ResolverCore::Question final : public BlockingCall {
   QuestionPtr of_the_pool_;
 };
 
-ResolverCore::ResolverCore(Resolver::Options options)
-    : look_up_(options.look_up ? std::move(options.look_up) : Resolver::LookUp(&SystemLookUp)),
+ResolverCore::ResolverCore(ResolverOptions options)
+    : look_up_(options.look_up ? std::move(options.look_up) : ResolverLookUp(&SystemLookUp)),
       caching_(options.caching),
       pool_({.threads = options.threads, .queue_size = options.queue_size}) {}
 
@@ -111,7 +111,7 @@ ResolveResult ResolverCore::Resolve(const std::string& host, const std::string& 
     const Found found = FindOrMake(key, host);
     if (found.answer) return *found.answer;
     if (const auto answer = Await(found.question, found.is_new, deadline)) return *answer;
-    // No room, or no thread (RV3).
+    // RV3.
     const WaitResult slept =
         synchronization::SleepUntil(std::min(deadline, Deadline(BlockingPool::kRetryAfter)), Interruptible::kYes);
     if (slept == WaitResult::kInterrupted || deadline.expired()) return {ErrorOf(slept), {}};
@@ -149,13 +149,10 @@ std::optional<ResolveResult> ResolverCore::Await(const QuestionPtr& question, bo
   return ResolveResult{ErrorOf(waited), {}};
 }
 
-// False: nobody waits, and nobody can any more (RV4).
+// False: nobody waits (RV4).
 bool ResolverCore::MayAsk(const Question& question) {
   const std::scoped_lock lock(mutex_);
-  if (question.waiters == 0) {
-    questions_.erase(question.key);
-    return false;
-  }
+  if (question.waiters == 0) return false;
   ++counts_.asked;
   return true;
 }
@@ -172,9 +169,7 @@ ResolveResult ResolverCore::Ask(const Question& question) const noexcept {
 void ResolverCore::End(Question* question, std::optional<ResolveResult> answer) noexcept {
   {
     const std::scoped_lock lock(mutex_);
-    const auto place = questions_.find(question->key);
-    // Not after MayAsk(), which may have let another one take its place.
-    if (place != questions_.end() && place->second.get() == question) questions_.erase(place);
+    questions_.erase(question->key);  // RV1: it is the only one. The pool keeps it alive until Drop() has ended.
     if (answer) Keep(question->key, *answer);
   }
   question->answer = std::move(answer);
@@ -204,7 +199,7 @@ void ResolverCore::DropAll() {
   order_.clear();
 }
 
-void ResolverCore::SetCaching(const Resolver::Caching& caching) {
+void ResolverCore::SetCaching(const ResolverCaching& caching) {
   const std::scoped_lock lock(mutex_);
   caching_ = caching;
   DropAll();
@@ -215,9 +210,9 @@ void ResolverCore::ForgetKept() {
   DropAll();
 }
 
-Resolver::Counts ResolverCore::counts() const {
+ResolverCounts ResolverCore::counts() const {
   const std::scoped_lock lock(mutex_);
-  Resolver::Counts counts = counts_;
+  ResolverCounts counts = counts_;
   counts.kept = kept_.size();
   counts.pending = questions_.size();
   return counts;

@@ -18,7 +18,8 @@
 
 #include "weft/base/deadline.h"
 #include "weft/io/blocking_pool.h"
-#include "weft/io/resolver.h"
+#include "weft/io/resolve_result.h"
+#include "weft/io/resolver_options.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -26,12 +27,12 @@ namespace weft::io {
 
 class ResolverCore {
  public:
-  explicit ResolverCore(Resolver::Options options);
+  explicit ResolverCore(ResolverOptions options);
 
   ResolveResult Resolve(const std::string& host, const std::string& service, ResolveOptions options, Deadline deadline);
-  void SetCaching(const Resolver::Caching& caching);
+  void SetCaching(const ResolverCaching& caching);
   void ForgetKept();
-  Resolver::Counts counts() const;
+  ResolverCounts counts() const;
 
  private:
   // Host (in lower case), service, family, type of socket.
@@ -64,13 +65,13 @@ class ResolverCore {
   void Drop(KeptAnswers::iterator kept);
   void DropAll();
 
-  const Resolver::LookUp look_up_;
+  const ResolverLookUp look_up_;
   mutable FiberMutex mutex_;  // guards what follows, but for the pool
-  Resolver::Caching caching_;
+  ResolverCaching caching_;
   std::map<Key, QuestionPtr> questions_;
   KeptAnswers kept_;
   std::list<Key> order_;  // the oldest first
-  Resolver::Counts counts_;
+  ResolverCounts counts_;
   BlockingPool pool_;  // Last: its calls use the others.
 };
 

@@ -565,7 +565,7 @@ TEST_P(BlockingPoolTest, APostedCallIsRunAndDroppedByThePool) {
     }
     EXPECT_EQ(seen.ran, 0);
     gate.Open();
-    YieldUntil([&] { return seen.dropped == 7 && pool.counts().running == 0; });
+    YieldUntil([&] { return seen.ran == 7 && pool.counts().running == 0; });
     EXPECT_EQ(pool.counts().abandoned, 0U);
     InFiber([&] { EXPECT_EQ(RunBlocking(pool, [] { return 7; }), 7); });
     EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, {}), WaitResult::kNotified);

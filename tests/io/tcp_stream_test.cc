@@ -864,6 +864,17 @@ TEST_P(TcpStreamTest, AStreamWithUrgentDataIsReadToItsEnd) {
   });
 }
 
+TEST_P(TcpStreamTest, AnUrgentByteAloneIsNotReadable) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    EXPECT_EQ(pair.server.WaitReadable(1ms), std::errc::timed_out);
+    EXPECT_EQ(::send(pair.client.fd(), "!", 1, MSG_OOB), 1);
+    EXPECT_EQ(pair.server.WaitReadable(5ms), std::errc::timed_out);
+    EXPECT_TRUE(pair.client.WriteAll("abc").ok());
+    EXPECT_FALSE(pair.server.WaitReadable(Soon()));
+  });
+}
+
 // A thread waited 292 years: what is left until then is not a number of nanoseconds.
 TEST_P(TcpStreamTest, TheFirstOfAllTimePointsHasPassed) {
   InFiberAndInThread([] {
