@@ -15,8 +15,8 @@
 //        +---- it succeeds ---- half open: one call is the probe; it fails: open again, for twice as long
 //
 // Invariants
-//   BK1  While it is half open, one call at a time is admitted. If its outcome is not reported, the next one is admitted
-//        after open_for.
+//   BK1  While it is half open, one call at a time is admitted. If its outcome is not reported, the next one is
+//        admitted after open_for.
 //   BK2  A report counts only in the state in which its call was admitted: what began before it opened neither opens
 //        nor closes it.
 //

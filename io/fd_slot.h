@@ -17,7 +17,8 @@
 // has drained the socket (epoll(7)), and the next one waits without trying. That is true of TCP until the peer has
 // finished (the end is still to be read) or has sent urgent data (a read ends early there). It is not true of Unix
 // sockets, where a read ends at a message with descriptors, nor of TCP below an upper-layer protocol (TCP_ULP: kTLS),
-// where it ends at a record of another kind, nor of anything else. Plain threads wait with poll(2), and need no reactor.
+// where it ends at a record of another kind, nor of anything else. Plain threads wait with poll(2), and need no
+// reactor.
 //
 // Invariants
 //   FD1  Readiness is not lost. An event increments the word and sets ready. Clearing ready compares with the ticket

@@ -29,8 +29,8 @@
 //        and calls look there under the lock.
 //   RV2  The waiters of a question do not depend on each other. The pool owns it (BlockingPool::Post()), and a waiter
 //        that gives up leaves the count only.
-//   RV3  Every question ends: with an answer, or without one (no room or no thread in time, or nobody waited). Those who
-//        wait then, or joined meanwhile, ask anew after a pause.
+//   RV3  Every question ends: with an answer, or without one (no room or no thread in time, or nobody waited). Those
+//        who wait then, or joined meanwhile, ask anew after a pause.
 //   RV4  A question that nobody waits for when its turn comes is not asked.
 //
 // Who may call: Resolve(): any fiber (switches) and any thread (blocks); a cancellation ends it with
