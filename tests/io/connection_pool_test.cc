@@ -114,8 +114,10 @@ TEST_P(ConnectionPoolTest, AnUnhealthyConnectionIsNotLent) {
       lease.GiveBack();
       EXPECT_EQ(pool.counts().idle, 0U);
     }
-    ConnectionPool short_lived(Connecting(), {.idle_timeout = 1ns});
+    ConnectionPool short_lived(Connecting(), {.idle_timeout = 10ms});
     UseOnce(short_lived);
+    const Deadline too_old = 10ms;
+    ASSERT_TRUE(Reaches([&] { return too_old.expired(); }));
     UseOnce(short_lived);
     EXPECT_EQ(short_lived.counts().connected, 2U);
     TcpStream first = Accepted();
