@@ -106,6 +106,14 @@ WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible
   }
 }
 
+WaitResult BlockingPool::Post(BlockingCall* call, Interruptible interruptible, Deadline deadline) noexcept {
+  call->posted_ = true;
+  call->asked_at_ = Steady::now();
+  const WaitResult result = AcquireCapacity(interruptible, deadline);
+  if (result != WaitResult::kNotified || !Enqueue(call)) call->Drop();
+  return result;
+}
+
 WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline deadline) noexcept {
   if (capacity_.TryAcquire()) return WaitResult::kNotified;
   WEFT_LOG_EVERY_SECOND(WARNING, "blocking calls have to wait for room: ", options_.queue_size, " wait for one of the ",
@@ -231,7 +239,13 @@ void BlockingPool::OnThreadRefused(const char* why) noexcept {
   }
   if (idle != nullptr) idle->parker.Unpark();
   capacity_.Release(rejected_count);
-  while (BlockingCall* const call = rejected.pop_front()) call->settled_.Set();
+  while (BlockingCall* const call = rejected.pop_front()) {
+    if (call->posted_) {
+      call->Drop();
+    } else {
+      call->settled_.Set();
+    }
+  }
 }
 
 // ---- The threads' side ----
@@ -291,7 +305,8 @@ void BlockingPool::Run(BlockingCall* call) noexcept {
 
   lock_.lock();
   call->fate_ = BlockingCall::Fate::kRan;
-  if (!call->abandoned_) {
+  const bool abandoned = call->abandoned_;
+  if (!abandoned && !call->posted_) {
     --busy_;  // Before the caller, who may make the next call, learns of it: we are searching (BP2).
     lock_.unlock();
     call->settled_.Set();
@@ -301,7 +316,7 @@ void BlockingPool::Run(BlockingCall* call) noexcept {
   call->Drop();  // Runs user code, so we are still busy.
   lock_.lock();
   --busy_;
-  --abandoned_;
+  if (abandoned) --abandoned_;
   lock_.unlock();
 }
 

@@ -21,6 +21,9 @@
 //         +------ no thread can be made -->  kRejected                         the caller tries again (BP1)
 //         +------ Withdraw -->  (out of the queue)                             destroyed by its caller, never run
 //
+// A posted call (Post()) has no caller that waits: the pool owns it, runs it and destroys it, or, in BP1's case,
+// destroys it without having run it.
+//
 // A thread is made when a call comes and none is free, up to Options::threads, and ends after Options::idle_timeout
 // without a call. The thread that became idle last is woken first, so that unneeded ones end. Threads are detached, and
 // may run wherever the process's main thread may (not only on the CPUs of the worker that made them).
@@ -31,7 +34,8 @@
 //   BP2  For each call in the queue there is a thread that will look for one: there are at least as many searching
 //        threads (just made, just woken, or just out of a call) as queued calls, or no thread is idle and no more may
 //        be made.
-//   BP3  A call has one owner: its caller or, after the caller has abandoned it while it runs, the thread.
+//   BP3  A call has one owner: its caller or, after the caller has abandoned it while it runs, the thread. A posted
+//        call belongs to the pool from the moment it is in the queue.
 //   BP4  No call is lost: Execute() returns when the call has run, its time has passed or it was interrupted. Neither
 //        the end of a thread nor the failure to make one loses a queued call.
 //
@@ -89,7 +93,8 @@ class BlockingCall {
   base::ListHook hook_;
   Fate fate_ = Fate::kQueued;  // The pool's lock guards it and abandoned_.
   bool abandoned_ = false;
-  int errno_ = 0;  // Passed to the thread and back, as if f had run in place.
+  bool posted_ = false;  // Written before it enters the queue.
+  int errno_ = 0;        // Passed to the thread and back, as if f had run in place.
   std::chrono::steady_clock::time_point asked_at_;
   base::RefPtr<FiberExecutionContext> context_;  // The caller's, since Run() is part of its work.
   FiberEvent settled_;                           // The fate is kRan or kRejected.
@@ -135,6 +140,13 @@ class BlockingPool {
   // Otherwise the caller must not touch it: it was destroyed before it began, or will be destroyed when it ends.
   synchronization::WaitResult Execute(BlockingCall* call, synchronization::Interruptible interruptible,
                                       Deadline deadline) noexcept;
+
+  // Waits for room in the queue only, and leaves the call, which is on the heap, to the pool (BP3); it runs without
+  // the caller's context. kNotified: it will be run and dropped; or it was dropped, because there is no thread and none
+  // can be made (try again after kRetryAfter). Otherwise: it was dropped. Drop() may be called by this thread, before
+  // Post() returns.
+  synchronization::WaitResult Post(BlockingCall* call, synchronization::Interruptible interruptible,
+                                   Deadline deadline) noexcept;
 
   BlockingCounts counts() const noexcept;
 

@@ -3,6 +3,7 @@
 
 #include "weft/io/descriptor.h"
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 
 #include "weft/io/fd_slot.h"
 #include "weft/io/poll_until.h"
+#include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/time_slice.h"
 
 namespace weft::io {
@@ -20,9 +22,34 @@ bool IsReadableNow(int fd) {
   return PollUntil(&polled, 1, std::chrono::seconds(0)) > 0;
 }
 
+// Readiness that it finds is a hint only: a new slot has it, and a read that filled its buffer leaves it. So it asks
+// the kernel then. An event that has come since is the kernel's word already.
+std::error_code WaitReadableInUse(FdSlot* slot, Deadline deadline) {
+  const bool in_fiber = scheduling_group::CurrentFiber() != nullptr;  // FdSlot::Wait() in a thread asks the kernel.
+  for (bool told = false;; told = true) {
+    const FdSlot::Ticket ticket = slot->TicketOf(FdSlot::kRead);
+    if (ticket.closed()) return ErrnoCode(ECANCELED);
+    if (told && ticket.is_plain()) return {};
+    if (told || (in_fiber && slot->WorthATry(FdSlot::kRead, ticket))) {
+      if (IsReadableNow(slot->fd())) return {};
+      slot->ClearReadiness(FdSlot::kRead, ticket);
+    }
+    const std::error_code error = slot->Wait(FdSlot::kRead, deadline);
+    if (!error) continue;
+    // The reactor may not have reported the latest events: as in RetryInUse(), the kernel has the last word.
+    const bool timed_out = error.value() == ETIMEDOUT && !slot->TicketOf(FdSlot::kRead).closed();
+    if (timed_out && IsReadableNow(slot->fd())) return {};
+    return timed_out ? error : error.value() == ETIMEDOUT ? ErrnoCode(ECANCELED) : error;
+  }
+}
+
 }  // namespace
 
-Descriptor::Descriptor(int fd) : slot_(FdSlot::Take(fd)) {}
+Descriptor::Descriptor(int fd) : slot_(FdSlot::Take(fd)) {
+  // A bad number fails here and in each call that follows.
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0 && (flags & O_NONBLOCK) == 0) (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
 
 bool Descriptor::IsOpen() const noexcept { return slot_ != nullptr && !slot_->closed(); }
 
@@ -58,15 +85,15 @@ std::error_code Descriptor::WaitReadable(Deadline deadline) {
   scheduling_group::YieldIfSliceIsOver();
   FdSlot* const slot = slot_;
   if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);
-  std::error_code error;
-  if (!slot->TicketOf(FdSlot::kRead).ready() || !slot->IsRegistered(FdSlot::kRead)) {
-    error = slot->Wait(FdSlot::kRead, deadline);
-  }
-  // The reactor may not have reported the latest events: as in RetryInUse(), the kernel has the last word.
-  if (error.value() == ETIMEDOUT && IsReadableNow(slot->fd())) error = {};
-  if (slot->TicketOf(FdSlot::kRead).closed()) error = ErrnoCode(ECANCELED);
+  const std::error_code error = WaitReadableInUse(slot, deadline);
   slot->EndUse();
   return error;
+}
+
+void Descriptor::ExpectShortReads() noexcept {
+  if (slot_ == nullptr || !slot_->BeginUse()) return;
+  slot_->ExpectShortReads();
+  slot_->EndUse();
 }
 
 }  // namespace weft::io

@@ -3,8 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// Descriptor: owns a non-blocking descriptor that fibers and threads read, write and close at the same time. Sockets
-// are made of it; for descriptors of other libraries there is WaitFd() (io/wait_fd.h).
+// Descriptor: owns a descriptor that fibers and threads read, write and close at the same time. Sockets are made of it;
+// for descriptors of other libraries there is WaitFd() (io/wait_fd.h).
+//
+// The descriptor is non-blocking: a blocking one would stop the worker in its first read(), where no deadline and no
+// cancellation ends it. So the constructor sets O_NONBLOCK, which belongs to the open file: other processes and
+// duplicates that share it (a terminal, an inherited socket) become non-blocking, too. Nobody may reset it.
 //
 // Who may call: any fiber and any thread, several at once; but move, assignment and destruction only while no one else
 // uses it. Close() may be called while others use it: they get operation_canceled, and the last of them closes the
@@ -30,7 +34,7 @@ struct SelectAccess;  // select_case.h
 class Descriptor {
  public:
   Descriptor() = default;
-  // Takes over a non-blocking descriptor.
+  // Takes over a descriptor, and makes it non-blocking.
   explicit Descriptor(int fd);
   Descriptor(Descriptor&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -53,7 +57,7 @@ class Descriptor {
   //
   // Repeat `call(fd)`, a system call that returns -1 and sets errno, until it does not fail with EAGAIN or EINTR, and
   // wait in between until reading, or writing, may be worth a try. A read below `full` bytes means that there was no
-  // more; full 0: it never means that.
+  // more, if it is TCP; full 0: it never means that.
   template <class Call>
   [[nodiscard]] IoResult RetryRead(std::size_t full, Call&& call, Deadline deadline);
   template <class Call>
@@ -69,8 +73,11 @@ class Descriptor {
   // Before shutdown(2) for reading.
   void NoteReadIsShut() noexcept;
 
-  // Waits until reading may be worth a try.
+  // Waits until poll(2) would say readable: bytes, the end or an error (which another reader may take first).
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {});
+  // A read that fills less than its buffer does not mean that there was no more. Known without it: everything but TCP,
+  // and TCP that has an upper-layer protocol when a fiber first waits for it.
+  void ExpectShortReads() noexcept;
 
  private:
   friend struct SelectAccess;

@@ -3,6 +3,8 @@
 
 #include "weft/io/fd_slot.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -32,11 +34,14 @@ using synchronization::WaitResult;
 
 namespace {
 
-bool IsTcp(int fd) {
-  int domain = 0;
-  socklen_t size = sizeof(domain);
-  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) return false;
-  return domain == AF_INET || domain == AF_INET6;
+// TCP without an upper-layer protocol (kTLS), at present.
+bool ShortReadDrains(int fd) {
+  int protocol = 0;
+  socklen_t size = sizeof(protocol);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0 || protocol != IPPROTO_TCP) return false;
+  char name[16];  // The kernel's TCP_ULP_NAME_MAX.
+  size = sizeof(name);
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_ULP, name, &size) != 0 || size == 0;
 }
 
 }  // namespace
@@ -203,6 +208,12 @@ void FdSlot::ClearReadinessAfterShortRead(Ticket ticket) noexcept {
   if (sides_[kRead].registered.load(std::memory_order_relaxed)) ClearReadiness(kRead, ticket);
 }
 
+void FdSlot::ExpectShortReads() noexcept {
+  WaitList claimed;
+  SetReady(&sides_[kRead], kShortProvesNothing, &claimed);
+  synchronization::WakeAll(&claimed);
+}
+
 void FdSlot::Succeeded(Direction direction) noexcept {
   // relaxed, and inexact if several read at once.
   std::atomic<std::uint32_t>& streak = sides_[direction].streak;
@@ -221,7 +232,7 @@ std::error_code FdSlot::Register(Direction direction) {
       registered_ | (direction == kRead ? EPOLLIN | EPOLLPRI | EPOLLRDHUP : EPOLLOUT) | EPOLLET;
   if (events == registered_ && registration_.is_served()) return {};
   Side& side = sides_[direction];
-  if (direction == kRead && !IsTcp(fd_)) {
+  if (direction == kRead && !ShortReadDrains(fd_)) {
     side.queue.lock();
     // relaxed: a ticket taken before clears nothing, since the word has changed.
     side.word.fetch_or(kShortProvesNothing, std::memory_order_relaxed);

@@ -16,7 +16,9 @@
 // a request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that fills less than its buffer
 // has drained the socket (epoll(7)), and the next one waits without trying. That is true of TCP until the peer has
 // finished (the end is still to be read) or has sent urgent data (a read ends early there). It is not true of Unix
-// sockets, where a read ends at a message with descriptors. Plain threads wait with poll(2), and need no reactor.
+// sockets, where a read ends at a message with descriptors, nor of TCP below an upper-layer protocol (TCP_ULP: kTLS),
+// where it ends at a record of another kind, nor of anything else. Plain threads wait with poll(2), and need no
+// reactor.
 //
 // Invariants
 //   FD1  Readiness is not lost. An event increments the word and sets ready. Clearing ready compares with the ticket
@@ -64,6 +66,8 @@ class FdSlot final : public EventHandler {
    public:
     bool ready() const noexcept { return (word_ & kReady) != 0; }
     bool closed() const noexcept { return (word_ & kClosed) != 0; }
+    // Whether a read below its buffer's size drains the descriptor, and only bytes that came make it ready.
+    bool is_plain() const noexcept { return (word_ & kShortProvesNothing) == 0; }
 
    private:
     friend class FdSlot;
@@ -98,6 +102,8 @@ class FdSlot final : public EventHandler {
   void ClearReadiness(Direction direction, Ticket ticket) noexcept;
   // The read filled less than its buffer.
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
+  // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
+  void ExpectShortReads() noexcept;
   // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
 
@@ -132,7 +138,7 @@ class FdSlot final : public EventHandler {
 
   static constexpr std::uint32_t kMaxStreak = 32;
 
-  // The word of a direction: the number of events, and
+  // The word of a direction: the number of events, and flags. A new slot has kReady without an event.
   static constexpr std::uint32_t kReady = 1;
   static constexpr std::uint32_t kClosed = 2;
   static constexpr std::uint32_t kShortProvesNothing = 4;  // even a read that fills less than its buffer

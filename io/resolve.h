@@ -2,46 +2,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ResolveHost: the addresses of a host's name, by the C library's getaddrinfo() (hosts file, DNS, whatever
-// nsswitch.conf says) on a thread of the blocking pool (io/fiber_blocking.h), so that only the caller waits.
+// nsswitch.conf says) on a thread of its own pool (io/resolver.h), so that only the caller waits.
 // Sample:
 //   const io::ResolveResult found = io::ResolveHost("example.com", "443", 2s);
 //   for (const io::SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
 //
-// Any fiber and any thread (which also waits for the pool); switches. A call that is given up holds a thread of the
-// pool until the C library's time-outs end it (resolv.conf; by default 5 s and 2 attempts for each server).
+// To connect there, ConnectToHost() (io/connect_to_host.h) tries them all.
+//
+// Any fiber and any thread (which also waits for the pool); switches. Equal calls that come while one is under way get
+// its answer. A call that is given up leaves: the look-up goes on until the C library's time-outs end it (resolv.conf;
+// by default 5 s and 2 attempts for each server), and holds one of the 64 threads for look-ups, none of those for
+// files.
 //
 // Errors
 //   timed_out, operation_canceled    as in io_result.h
 //   ResolveCategory()         of getaddrinfo(): EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
 //                             std::errc::resource_unavailable_try_again) ...
 //   others                    of the system, if getaddrinfo() returns EAI_SYSTEM
-// It keeps no cache: two calls ask twice, unless the system has one.
+// Answers are not kept: two calls, one after the other, ask twice, unless the system has a cache, or
+// ProcessResolver().SetCaching() was called (io/resolver.h).
 #ifndef WEFT_IO_RESOLVE_H_
 #define WEFT_IO_RESOLVE_H_
 
-#include <sys/socket.h>
-
 #include <concepts>
 #include <string>
-#include <system_error>
-#include <vector>
 
 #include "weft/base/deadline.h"
-#include "weft/io/socket_address.h"
+#include "weft/io/resolve_result.h"
 
 namespace weft::io {
-
-struct ResolveOptions {
-  int family = AF_UNSPEC;         // or AF_INET, AF_INET6 only
-  int socket_type = SOCK_STREAM;  // for SOCK_DGRAM a service may have another port
-};
-
-struct ResolveResult {
-  std::error_code error;
-  std::vector<SocketAddress> addresses;  // at least one, unless there was an error
-
-  bool ok() const noexcept { return !error; }
-};
 
 namespace detail {
 [[nodiscard]] ResolveResult Resolve(const std::string& host, const std::string& service, ResolveOptions options,
@@ -57,9 +46,6 @@ template <std::same_as<ResolveOptions> Options = ResolveOptions>
                                         Deadline deadline = {}) {
   return detail::Resolve(host, service, options, deadline);
 }
-
-// The category of the EAI_ numbers of <netdb.h>.
-const std::error_category& ResolveCategory();
 
 }  // namespace weft::io
 

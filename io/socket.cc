@@ -3,9 +3,12 @@
 
 #include "weft/io/socket.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "weft/io/descriptor_calls.h"
+#include "weft/sync/wait_queue.h"
 
 namespace weft::io {
 
@@ -16,15 +19,37 @@ std::error_code OpenSocket(int family, int type, Descriptor* socket) {
   return {};
 }
 
+namespace {
+
+// A Unix socket connects at once, or finds the listener's queue full: EAGAIN, and no event tells of room. So it tries
+// again and again. The pauses are short beside what a listener takes that has fallen behind by its whole queue, and
+// long beside the system call (about 1 us).
+std::error_code ConnectUnix(Descriptor* socket, const SocketAddress& address, Deadline deadline) {
+  constexpr std::chrono::microseconds kFirstPause{100};
+  constexpr std::chrono::microseconds kLongestPause{10'000};
+  for (std::chrono::microseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const bool last = deadline.expired();  // Before the try: there is one after the deadline.
+    const std::error_code error = socket->Once([&](int fd) { return ::connect(fd, address.data(), address.size()); });
+    if (error.value() != EAGAIN && error.value() != EINTR) return error;
+    if (last) return ErrnoCode(ETIMEDOUT);
+    const auto slept =
+        synchronization::SleepUntil(std::min(deadline, Deadline(pause)), synchronization::Interruptible::kYes);
+    if (slept == synchronization::WaitResult::kInterrupted) return ErrnoCode(ECANCELED);
+  }
+}
+
+}  // namespace
+
 std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline) {
+  if (address.is_unix()) return ConnectUnix(socket, address, deadline);
   bool asked = false;
   const auto connect = [&](int fd) -> ssize_t {
     if (!asked) {
       asked = true;
       const int connected = ::connect(fd, address.data(), address.size());
-      // An interrupted connect() continues. A Unix socket that finds the queue full does not: EAGAIN.
+      // An interrupted connect() continues. EAGAIN (no local port is free) would be waited for.
       if (connected == 0 || (errno != EINTR && errno != EINPROGRESS)) {
-        if (connected != 0 && errno == EAGAIN) errno = ECONNREFUSED;
+        if (connected != 0 && errno == EAGAIN) errno = EADDRNOTAVAIL;
         return connected;
       }
       errno = EAGAIN;

@@ -37,13 +37,13 @@ class CancelOnHangup;
 class TcpStream {
  public:
   TcpStream() = default;
-  // Takes over a connected, non-blocking stream socket.
+  // Takes over a connected stream socket (and makes it non-blocking: io/descriptor.h).
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
   // Replaces its former connection. The address says whether it is TCP (without Nagle's delay) or Unix.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address, Deadline deadline = {});
 
-  // Waits until ReadSome() may be worth a try: for bytes, the end or an error. No buffer is needed meanwhile.
+  // Waits until poll(2) would say readable: for bytes, the end or an error. No buffer is needed meanwhile.
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {}) { return descriptor_.WaitReadable(deadline); }
   // Reads what is there, at least one byte. 0 bytes without an error: the peer has finished, or there was no room.
   [[nodiscard]] IoResult ReadSome(void* data, std::size_t size, Deadline deadline = {});
@@ -85,6 +85,9 @@ class TcpStream {
   // False: it was not open.
   bool Close() { return descriptor_.Close(); }
   bool IsOpen() const { return descriptor_.IsOpen(); }
+
+  // After the socket was given an upper-layer protocol (TCP_ULP: kTLS), where a read may end before the bytes do.
+  void ExpectShortReads() { descriptor_.ExpectShortReads(); }
 
   // TCP only: whether small writes go out at once, which is the default.
   std::error_code SetNoDelay(bool no_delay);

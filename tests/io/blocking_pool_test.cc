@@ -525,5 +525,79 @@ TEST(BlockingPoolOptionsDeathTest, APoolOfNoThreadsOrNoCapacityIsNotMade) {
   EXPECT_DEATH(BlockingPool({.queue_size = 0}), "64 threads and room for 0 calls: at least 1 each");
 }
 
+// --- Posted calls ---
+
+// Counts what is done to it.
+class Posted final : public BlockingCall {
+ public:
+  struct Seen {
+    std::atomic<int> ran{0};
+    std::atomic<int> dropped{0};
+  };
+  explicit Posted(Seen* seen, Gate* gate = nullptr) : seen_(seen), gate_(gate) {}
+
+ private:
+  void Run() noexcept override {
+    if (gate_ != nullptr) gate_->Pass();
+    ++seen_->ran;
+  }
+  void Drop() noexcept override {
+    ++seen_->dropped;
+    delete this;
+  }
+
+  Seen* const seen_;
+  Gate* const gate_;
+};
+
+TEST_P(BlockingPoolTest, APostedCallIsRunAndDroppedByThePool) {
+  Posted::Seen seen;
+  Gate gate;
+  {
+    BlockingPool pool(Threads(2));
+    InFiber([&] { EXPECT_EQ(pool.Post(new Posted(&seen, &gate), Interruptible::kYes, {}), WaitResult::kNotified); });
+    EXPECT_EQ(pool.Post(new Posted(&seen, &gate), Interruptible::kYes, {}), WaitResult::kNotified);
+    YieldUntil([&] { return gate.arrived() == 2; });
+    EXPECT_EQ(pool.counts().running, 2U);
+    EXPECT_EQ(pool.counts().abandoned, 0U);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, {}), WaitResult::kNotified);
+    }
+    EXPECT_EQ(seen.ran, 0);
+    gate.Open();
+    YieldUntil([&] { return seen.ran == 7 && pool.counts().running == 0; });
+    EXPECT_EQ(pool.counts().abandoned, 0U);
+    InFiber([&] { EXPECT_EQ(RunBlocking(pool, [] { return 7; }), 7); });
+    EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, {}), WaitResult::kNotified);
+  }
+  EXPECT_EQ(seen.ran, 8) << "the destructor waits for what was posted";
+  EXPECT_EQ(seen.dropped, 8);
+}
+
+TEST_P(BlockingPoolTest, APostedCallForWhichThereIsNoRoomOrNoThreadIsDropped) {
+  Posted::Seen seen;
+  RefusingMaker threads;
+  Gate gate;
+  BlockingPool pool({.threads = 1, .queue_size = 1, .make_thread = threads.maker()});
+  EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, {}), WaitResult::kNotified) << "making it fails (BP1)";
+  EXPECT_EQ(seen.dropped, 1);
+  EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, {}), WaitResult::kNotified)
+      << "it is not tried again yet";
+  EXPECT_EQ(seen.dropped, 2);
+  threads.refuse = false;
+  YieldUntil([&] {  // From kRetryAfter on.
+    const int before = seen.dropped;
+    EXPECT_EQ(pool.Post(new Posted(&seen, &gate), Interruptible::kYes, {}), WaitResult::kNotified);
+    return seen.dropped == before;
+  });
+  YieldUntil([&] { return gate.arrived() == 1; });
+  EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, {}), WaitResult::kNotified);
+  const int before = seen.dropped;
+  EXPECT_EQ(pool.Post(new Posted(&seen), Interruptible::kYes, 1ms), WaitResult::kTimedOut);
+  EXPECT_EQ(seen.dropped, before + 1);
+  EXPECT_EQ(seen.ran, 0);
+  gate.Open();
+}
+
 }  // namespace
 }  // namespace weft::io

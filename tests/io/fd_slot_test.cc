@@ -117,6 +117,24 @@ TEST(FdSlotReadiness, AnEventIsOfItsDirections) {
   }
 }
 
+// kTLS: a read ends at a record of another kind, and no event tells of what lies behind it.
+TEST(FdSlotReadiness, AShortReadDrainsNothingOnceThatIsExpected) {
+  OpenSlot slot;
+  slot.Tell(EPOLLIN);
+  EXPECT_TRUE(slot->TicketOf(FdSlot::kRead).is_plain());
+  slot.Drain();
+  const FdSlot::Ticket before = slot->TicketOf(FdSlot::kRead);
+  slot->ExpectShortReads();
+  EXPECT_TRUE(slot.ready(FdSlot::kRead)) << "a short read before may have left something";
+  slot->ClearReadiness(FdSlot::kRead, before);
+  const FdSlot::Ticket ticket = slot->TicketOf(FdSlot::kRead);
+  EXPECT_FALSE(ticket.is_plain());
+  slot->ClearReadinessAfterShortRead(ticket);
+  EXPECT_TRUE(slot.ready(FdSlot::kRead));
+  slot.Drain();
+  EXPECT_FALSE(slot.ready(FdSlot::kRead));
+}
+
 // --- Closing ---
 
 // FD3.

@@ -1,0 +1,88 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/circuit_breaker.h"
+
+#include <algorithm>
+
+#include "weft/base/check.h"
+#include "weft/base/spin_lock.h"
+#include "weft/base/thread_annotations.h"
+
+namespace weft::io {
+
+struct CircuitBreaker::Core {
+  explicit Core(const Options& the_options) : options(the_options), pause(the_options.open_for) {}
+
+  void Open(TimePoint now) WEFT_REQUIRES(lock) {
+    state = State::kOpen;
+    ++epoch;
+    failures = 0;
+    admits_at = now + pause;
+  }
+
+  const Options options;
+  mutable base::SpinLock lock;
+  State state WEFT_GUARDED_BY(lock) = State::kClosed;
+  std::uint64_t epoch WEFT_GUARDED_BY(lock) = 0;  // counts changes of the state, and probes (BK2)
+  int failures WEFT_GUARDED_BY(lock) = 0;         // in a row, while it is closed
+  std::chrono::nanoseconds pause WEFT_GUARDED_BY(lock);
+  TimePoint admits_at WEFT_GUARDED_BY(lock);  // the next probe, unless it is closed
+};
+
+CircuitBreaker::CircuitBreaker(const Options& options) : core_(std::make_unique<Core>(options)) {
+  WEFT_CHECK(options.failures >= 1 && options.open_for.count() > 0 && options.open_for_most >= options.open_for,
+             "CircuitBreaker: failures ", options.failures, ", open_for ", options.open_for.count(),
+             " ns, open_for_most ", options.open_for_most.count(), " ns: at least 1, above 0, no less than open_for");
+}
+
+CircuitBreaker::~CircuitBreaker() = default;
+
+std::optional<CircuitBreaker::Admission> CircuitBreaker::TryAdmit() {
+  {
+    const base::SpinLockGuard guard(core_->lock);
+    if (core_->state == State::kClosed) return Admission(core_->epoch);
+  }
+  return TryAdmit(std::chrono::steady_clock::now());
+}
+
+std::optional<CircuitBreaker::Admission> CircuitBreaker::TryAdmit(TimePoint now) {
+  Core& core = *core_;
+  const base::SpinLockGuard guard(core.lock);
+  if (core.state == State::kClosed) return Admission(core.epoch);
+  if (now < core.admits_at) return std::nullopt;
+  core.state = State::kHalfOpen;
+  core.admits_at = now + core.options.open_for;  // BK1
+  return Admission(++core.epoch);
+}
+
+void CircuitBreaker::Report(Admission admission, bool succeeded) {
+  Report(admission, succeeded, std::chrono::steady_clock::now());
+}
+
+void CircuitBreaker::Report(Admission admission, bool succeeded, TimePoint now) {
+  Core& core = *core_;
+  const base::SpinLockGuard guard(core.lock);
+  if (admission.epoch_ != core.epoch || core.state == State::kOpen) return;  // BK2
+  if (core.state == State::kHalfOpen) {
+    if (succeeded) {
+      core.state = State::kClosed;
+      ++core.epoch;
+      core.pause = core.options.open_for;
+    } else {
+      core.pause = std::min(2 * core.pause, core.options.open_for_most);
+      core.Open(now);
+    }
+  } else if (succeeded) {
+    core.failures = 0;
+  } else if (++core.failures >= core.options.failures) {
+    core.Open(now);
+  }
+}
+
+CircuitBreaker::State CircuitBreaker::state() const {
+  const base::SpinLockGuard guard(core_->lock);
+  return core_->state;
+}
+
+}  // namespace weft::io

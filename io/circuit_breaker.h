@@ -1,0 +1,77 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CircuitBreaker: stops calling a server that fails, and tries again now and then.
+// Sample:
+//   io::CircuitBreaker breaker({.failures = 5, .open_for = 1s});      // one for each server
+//   const auto admitted = breaker.TryAdmit();
+//   if (!admitted) return Unavailable();                              // at once: the server is left alone
+//   const Answer answer = Call(server);
+//   breaker.Report(*admitted, answer.ok());
+//
+//     closed ----- so many failures in a row -----> open                 refuses
+//        ^                                           |  open_for
+//        |                                           v
+//        +---- it succeeds ---- half open: one call is the probe; it fails: open again, for twice as long
+//
+// Invariants
+//   BK1  While it is half open, one call at a time is admitted. If its outcome is not reported, the next one is
+//        admitted after open_for.
+//   BK2  A report counts only in the state in which its call was admitted: what began before it opened neither opens
+//        nor closes it.
+//
+// Any fiber, any thread; nothing switches or blocks (a spin lock, held for a few instructions).
+// Rejected: a rate of failures over a window, which takes a clock for each call; failures in a row need one only when
+// it is not closed.
+#ifndef WEFT_IO_CIRCUIT_BREAKER_H_
+#define WEFT_IO_CIRCUIT_BREAKER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace weft::io {
+
+class CircuitBreaker {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct Options {
+    int failures = 5;  // in a row
+    std::chrono::nanoseconds open_for = std::chrono::seconds(1);
+    std::chrono::nanoseconds open_for_most = std::chrono::seconds(30);
+  };
+  enum class State : std::uint8_t { kClosed, kOpen, kHalfOpen };
+
+  // A call that was admitted.
+  class Admission {
+   private:
+    friend class CircuitBreaker;
+    explicit Admission(std::uint64_t epoch) : epoch_(epoch) {}
+    std::uint64_t epoch_;
+  };
+
+  CircuitBreaker() : CircuitBreaker(Options()) {}
+  explicit CircuitBreaker(const Options& options);
+  ~CircuitBreaker();
+  CircuitBreaker(const CircuitBreaker&) = delete;
+  CircuitBreaker& operator=(const CircuitBreaker&) = delete;
+
+  // None: refused. The form with a time is for callers that know it.
+  [[nodiscard]] std::optional<Admission> TryAdmit();
+  [[nodiscard]] std::optional<Admission> TryAdmit(TimePoint now);
+  // Once for each admission; a call whose outcome says nothing of the server (it was cancelled) need not report.
+  void Report(Admission admission, bool succeeded);
+  void Report(Admission admission, bool succeeded, TimePoint now);
+
+  State state() const;
+
+ private:
+  struct Core;
+  const std::unique_ptr<Core> core_;
+};
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_CIRCUIT_BREAKER_H_
