@@ -24,7 +24,7 @@ struct CircuitBreaker::Core {
   const Options options;
   mutable base::SpinLock lock;
   State state WEFT_GUARDED_BY(lock) = State::kClosed;
-  std::uint64_t epoch WEFT_GUARDED_BY(lock) = 0;  // counts changes of the state, and probes (BK2)
+  std::uint64_t epoch WEFT_GUARDED_BY(lock) = 0;  // counts changes of the state (BK2)
   int failures WEFT_GUARDED_BY(lock) = 0;         // in a row, while it is closed
   std::chrono::nanoseconds pause WEFT_GUARDED_BY(lock);
   TimePoint admits_at WEFT_GUARDED_BY(lock);  // the next probe, unless it is closed
@@ -51,9 +51,10 @@ std::optional<CircuitBreaker::Admission> CircuitBreaker::TryAdmit(TimePoint now)
   const base::SpinLockGuard guard(core.lock);
   if (core.state == State::kClosed) return Admission(core.epoch);
   if (now < core.admits_at) return std::nullopt;
+  if (core.state == State::kOpen) ++core.epoch;
   core.state = State::kHalfOpen;
   core.admits_at = now + core.options.open_for;  // BK1
-  return Admission(++core.epoch);
+  return Admission(core.epoch);
 }
 
 void CircuitBreaker::Report(Admission admission, bool succeeded) {

@@ -12,11 +12,11 @@
 //     closed ----- so many failures in a row -----> open                 refuses
 //        ^                                           |  open_for
 //        |                                           v
-//        +---- it succeeds ---- half open: one call is the probe; it fails: open again, for twice as long
+//        +---- a probe succeeds ---- half open: few calls probe; one fails: open again, for twice as long
 //
 // Invariants
-//   BK1  While it is half open, one call at a time is admitted. If its outcome is not reported, the next one is
-//        admitted after open_for.
+//   BK1  While it is half open, one call is admitted each open_for. The first outcome that is reported decides; so
+//        calls that take longer than open_for count, too.
 //   BK2  A report counts only in the state in which its call was admitted: what began before it opened neither opens
 //        nor closes it.
 //

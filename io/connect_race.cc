@@ -58,13 +58,12 @@ std::vector<SocketAddress> AlternateFamilies(const std::vector<SocketAddress>& a
 }
 
 ConnectRace::~ConnectRace() {
-  attempts_.clear();
-  if (epoll_ >= 0) (void)CloseFd(epoll_);
+  if (epoll_ >= 0) (void)CloseFd(epoll_);  // Before the attempts: a forked child may still hold these.
 }
 
 std::error_code ConnectRace::Open() {
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
   attempts_.reserve(left_.size());
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
   return epoll_ >= 0 ? std::error_code() : ErrnoCode(errno);
 }
 
@@ -129,16 +128,19 @@ bool ConnectRace::TakeOutcomes() {
   const int count = ::epoll_wait(epoll_, events, kAtOnce, 0);
   for (int i = 0; i < count; ++i) {
     Descriptor* const socket = &attempts_[events[i].data.u64];
-    const Outcome outcome = OutcomeOf(socket);
+    const Outcome outcome = OutcomeOf(socket, (events[i].events & (EPOLLHUP | EPOLLERR)) != 0);
     if (outcome == Outcome::kConnected) return true;
     if (outcome == Outcome::kPending) continue;
-    *socket = Descriptor();  // Which takes it out of the epoll set.
+    // Closing it is not enough: a child that another thread has just forked holds the same file.
+    (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket->fd(), nullptr);
+    *socket = Descriptor();
     --pending_;
   }
   return false;
 }
 
-ConnectRace::Outcome ConnectRace::OutcomeOf(Descriptor* socket) {
+// has_ended: the kernel says so, whatever there is to be asked.
+ConnectRace::Outcome ConnectRace::OutcomeOf(Descriptor* socket, bool has_ended) {
   int error = 0;
   socklen_t size = sizeof(error);
   if (::getsockopt(socket->fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
@@ -146,8 +148,9 @@ ConnectRace::Outcome ConnectRace::OutcomeOf(Descriptor* socket) {
     sockaddr_storage peer;
     socklen_t length = sizeof(peer);
     if (::getpeername(socket->fd(), reinterpret_cast<sockaddr*>(&peer), &length) == 0) return Win(socket);
-    if (errno == ENOTCONN) return Outcome::kPending;
     error = errno;
+    if (error == ENOTCONN && !has_ended) return Outcome::kPending;
+    if (error == ENOTCONN) error = ECONNABORTED;
   }
   NoteFailure(ErrnoCode(error));
   return Outcome::kFailed;

@@ -45,7 +45,7 @@ class ConnectRace {
   Outcome Begin(const SocketAddress& address, Descriptor* socket);
   std::error_code Await(Deadline until);
   bool TakeOutcomes();
-  Outcome OutcomeOf(Descriptor* socket);
+  Outcome OutcomeOf(Descriptor* socket, bool has_ended);
   void NoteFailure(std::error_code error);
   Outcome Win(Descriptor* socket);
 

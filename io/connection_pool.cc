@@ -117,7 +117,7 @@ bool ConnectionPool::TakeIdle(TcpStream* stream) {
 
 void ConnectionPool::End(TcpStream* stream, bool keep) {
   Core& core = *core_;
-  TcpStream closed = std::move(*stream);  // Closed without the mutex.
+  TcpStream closed = std::move(*stream);
   {
     const std::scoped_lock lock(core.mutex);
     --core.counts.lent;
@@ -129,6 +129,7 @@ void ConnectionPool::End(TcpStream* stream, bool keep) {
       }
     }
   }
+  closed = TcpStream();  // Without the mutex, and before another one may be made in its place.
   core.may_lend.Release();
 }
 

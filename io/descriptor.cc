@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <optional>
 
 #include "weft/io/fd_slot.h"
 #include "weft/io/poll_until.h"
@@ -17,28 +18,31 @@
 namespace weft::io {
 namespace {
 
-bool IsReadableNow(int fd) {
+// None: it is not readable.
+std::optional<std::error_code> LookNow(int fd) {
   pollfd polled{.fd = fd, .events = POLLIN | POLLRDHUP, .revents = 0};
-  return PollUntil(&polled, 1, std::chrono::seconds(0)) > 0;
+  if (PollUntil(&polled, 1, std::chrono::seconds(0)) <= 0) return std::nullopt;
+  return (polled.revents & POLLNVAL) != 0 ? ErrnoCode(EBADF) : std::error_code();
 }
 
-// Readiness that it finds is a hint only: a new slot has it, and a read that filled its buffer leaves it. So it asks
-// the kernel then. An event that has come since is the kernel's word already.
+// Readiness is a hint only: a new slot has it, a read that filled its buffer leaves it, and an event may be told after
+// what it was about has been read. So the kernel has the last word.
 std::error_code WaitReadableInUse(FdSlot* slot, Deadline deadline) {
   const bool in_fiber = scheduling_group::CurrentFiber() != nullptr;  // FdSlot::Wait() in a thread asks the kernel.
   for (bool told = false;; told = true) {
     const FdSlot::Ticket ticket = slot->TicketOf(FdSlot::kRead);
     if (ticket.closed()) return ErrnoCode(ECANCELED);
-    if (told && ticket.is_plain()) return {};
     if (told || (in_fiber && slot->WorthATry(FdSlot::kRead, ticket))) {
-      if (IsReadableNow(slot->fd())) return {};
+      if (const auto found = LookNow(slot->fd())) return *found;
       slot->ClearReadiness(FdSlot::kRead, ticket);
     }
     const std::error_code error = slot->Wait(FdSlot::kRead, deadline);
     if (!error) continue;
     // The reactor may not have reported the latest events: as in RetryInUse(), the kernel has the last word.
     const bool timed_out = error.value() == ETIMEDOUT && !slot->TicketOf(FdSlot::kRead).closed();
-    if (timed_out && IsReadableNow(slot->fd())) return {};
+    if (timed_out) {
+      if (const auto found = LookNow(slot->fd())) return *found;
+    }
     return timed_out ? error : error.value() == ETIMEDOUT ? ErrnoCode(ECANCELED) : error;
   }
 }

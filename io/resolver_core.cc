@@ -28,7 +28,8 @@ ResolveResult SystemLookUp(const std::string& host, const std::string& service, 
   hints.ai_socktype = options.socket_type;
   addrinfo* list = nullptr;
   const int status = ::getaddrinfo(host.c_str(), service.empty() ? nullptr : service.c_str(), &hints, &list);
-  if (status == EAI_SYSTEM) return {ErrnoCode(errno), {}};
+  if (status == EAI_SYSTEM && errno != 0) return {ErrnoCode(errno), {}};
+  if (status == EAI_SYSTEM) return {{EAI_FAIL, ResolveCategory()}, {}};
   if (status != 0) return {{status, ResolveCategory()}, {}};
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(list, &::freeaddrinfo);
   ResolveResult result;
@@ -160,7 +161,9 @@ bool ResolverCore::MayAsk(const Question& question) {
 ResolveResult ResolverCore::Ask(const Question& question) const noexcept {
   try {
     const auto& [key_host, service, family, type] = question.key;
-    return look_up_(question.host, service, ResolveOptions{.family = family, .socket_type = type});
+    ResolveResult found = look_up_(question.host, service, ResolveOptions{.family = family, .socket_type = type});
+    if (found.ok() && found.addresses.empty()) found.error = {EAI_FAIL, ResolveCategory()};
+    return found;
   } catch (...) {
     return {std::make_error_code(std::errc::not_enough_memory), {}};
   }

@@ -9,12 +9,12 @@
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/fiber_hooks.h),
 //               or there are limits for running without a switch (slice_limits.h)
 //
-// So hooks and limits cost a fiber that yields or parks nothing where there are none: it makes the one test that it made
-// before there were any (Worker::NextFiberFor).
+// So hooks and limits cost a fiber that yields or parks nothing where there are none: it makes the one test that it
+// made before there were any (Worker::NextFiberFor).
 //
 // Invariants
-//   GAT1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Who has called
-//        it finds the bit in every group from then on.
+//   GAT1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Who has
+//        called it finds the bit in every group from then on.
 //
 // Rejected: a word of the process (a load, a test and a branch more for each switch); a flag in the entity (line 0 has
 // no room) or in its state word (each transition would have to mask it).

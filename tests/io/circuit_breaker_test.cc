@@ -75,15 +75,26 @@ TEST_F(CircuitBreakerTest, AProbeThatFailsOpensItForTwiceAsLong) {
 TEST_F(CircuitBreakerTest, AProbeThatIsNeverReportedIsFollowedByAnother) {
   for (int i = 0; i < 3; ++i) Call(false);
   now_ += 1s;
-  const auto lost = breaker_.TryAdmit(now_);
-  ASSERT_TRUE(lost);
+  ASSERT_TRUE(breaker_.TryAdmit(now_));
   now_ += 1s;
   const auto next = breaker_.TryAdmit(now_);
   ASSERT_TRUE(next);
-  breaker_.Report(*lost, true, now_);
-  EXPECT_EQ(breaker_.state(), State::kHalfOpen) << "it is not the probe any more";
   breaker_.Report(*next, true, now_);
   EXPECT_EQ(breaker_.state(), State::kClosed);
+}
+
+// BK1.
+TEST_F(CircuitBreakerTest, AProbeThatIsSlowerThanThePauseCounts) {
+  for (const bool succeeds : {false, true}) {
+    for (int i = 0; i < 3; ++i) Call(false);
+    now_ += 3s;
+    const auto slow = breaker_.TryAdmit(now_);
+    ASSERT_TRUE(slow);
+    now_ += 1s;
+    ASSERT_TRUE(breaker_.TryAdmit(now_));
+    breaker_.Report(*slow, succeeds, now_);
+    EXPECT_EQ(breaker_.state(), succeeds ? State::kClosed : State::kOpen);
+  }
 }
 
 // BK2.
