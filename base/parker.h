@@ -57,8 +57,8 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  // The same, but the deadline comes by Expire().  If there is no Unpark() yet, it calls parked() before it sleeps: from
-  // then on somebody may call Expire().
+  // The same, but the deadline comes by Expire().  If there is no Unpark() yet, it calls parked() before it sleeps:
+  // from then on somebody may call Expire().
   template <class Parked>
   [[nodiscard]] bool ParkUntilExpired(Parked&& parked) noexcept {
     if (TakeNotificationOrEnter(kParked)) return true;

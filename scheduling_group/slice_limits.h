@@ -15,9 +15,9 @@
 //
 // Invariant
 //   LS1  A fiber's id and name are read while it is there: the reader takes the lock, finds the fiber on its worker,
-//        and then the worker in the turn that it has seen. A worker counts the end of a turn before another fiber is seen
-//        on it; so the fiber cannot have ended before the lock was taken. It ends, wherever that is, when its worker
-//        has had the lock once.
+//        and then the worker in the turn that it has seen. A worker counts the end of a turn before another fiber is
+//        seen on it; so the fiber cannot have ended before the lock was taken. It ends, wherever that is, when its
+//        worker has had the lock once.
 // Cost where there are no limits: a test when a fiber ends. With limits all workers take one lock for each end.
 //
 // Limits are for workers that begin after Set(): a FiberLoop that is older than the runtime has none.
