@@ -29,9 +29,9 @@
 // primitive's queue lock (sync/); timer shard (timer/timer_shard.h); fibers without a stack
 // (scheduling_group/stack_wait_list.h); overflow list (scheduling_group/overflow_list.h); overload detector
 // (scheduling_group/overload_detector.h, only tried); the reader of long slices (scheduling_group/slice_limits.h);
-// entity pool (scheduling_group/node_arena.h; entity_chunks.cc and entity_cache.cc, their tables); stack pool (context/stack_pool.h); stack
-// registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool (io/blocking_pool.h); limits of
-// blocking calls (fiber/blocking_limits.cc).
+// entity pool (scheduling_group/node_arena.h; entity_chunks.cc and entity_cache.cc, their tables); stack pool
+// (context/stack_pool.h); stack registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool
+// (io/blocking_pool.h); limits of blocking calls (fiber/blocking_limits.cc).
 //
 // Rejected: sched_yield() instead of the sleep (since Linux 6.6 a thread that yields forfeits its share of the CPU, and
 // waits for one when it is woken next, wherever it slept). A "somebody sleeps" mark in the word, so that unlock() wakes

@@ -13,9 +13,9 @@
 //
 // OnFiberYield: the hooks run, in the order of setting, when the fiber is about to wait, or yields (by itself, or at
 // the end of its time slice), on its own stack; also if it turns out that nobody else is ready. Calling into the main
-// context of a FiberLoop, or starting a task eagerly, is leaving, too. The fiber is half on its way: a hook may not wait,
-// yield, take a lock that others hold, or set another hook of this kind; that ends the process, or (where it happens to
-// find the lock free) does not show. Not before a wait that need not wait. Hooks go with the fiber.
+// context of a FiberLoop, or starting a task eagerly, is leaving, too. The fiber is half on its way: a hook may not
+// wait, yield, take a lock that others hold, or set another hook of this kind; that ends the process, or (where it
+// happens to find the lock free) does not show. Not before a wait that need not wait. Hooks go with the fiber.
 //
 // An exception that leaves a hook ends the process. Both: a fiber; others end the process. Neither switches.
 // Cost: none, neither at the end nor at a switch, where no fiber has a hook. While some fiber has one for yields, each

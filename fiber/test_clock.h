@@ -20,9 +20,9 @@
 // When does time move?  When all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event,
 // no FiberBlocking() call runs, and no plain thread that was woken from a timed wait of Weft's is still on its way.
 // Then it jumps to the first deadline of a sleep, timed wait or timer, of fibers and of threads, and what is due then
-// happens: in the order of deadlines; where these are equal sleeps and timed waits of fibers come first, in the order in
-// which they began (with one worker; several begin side by side), and timers' callbacks after them. While a fiber runs it
-// sees no time pass.
+// happens: in the order of deadlines; where these are equal sleeps and timed waits of fibers come first, in the order
+// in which they began (with one worker; several begin side by side), and timers' callbacks after them. While a fiber
+// runs it sees no time pass.
 //
 //   SetAutoAdvance(false)   time moves by Advance() only
 //   Advance(d)              it moves by d, in steps: at each deadline on the way what is due happens, and runs until
@@ -31,8 +31,8 @@
 // What follows it: Deadline, FiberClock, FiberSleepFor() and FiberSleepUntil(), timers, the timed waits of all
 // primitives, Select(), the deadlines of cancel scopes (FailAfter() and the like), supervisors, periodic tasks and
 // throttlers, joins, FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain
-// threads; FiberLoop; and terminate_timeout, for which time moves by itself (on the wall TerminateRuntime() waits for it,
-// too: for a fiber that keeps time from moving).
+// threads; FiberLoop; and terminate_timeout, for which time moves by itself (on the wall TerminateRuntime() waits for
+// it, too: for a fiber that keeps time from moving).
 // What does not: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
 // taken for one of the test clock's, another clock's for as far from now as it is from that clock's present); time-outs
 // in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); the wait for a
@@ -55,8 +55,8 @@
 //   Bytes that another socket has sent, and the kernel has not delivered yet, are not seen: a time-out may come first.
 //   FiberClock goes back when the clock is destroyed: a Deadline, throttler or periodic task that outlives it waits for
 //   all the time that was skipped.
-//   A callback of CreateFiberTimer() runs on the thread that moves the time: it may neither wait with a deadline nor call
-//   Advance(). That ends the process.
+//   A callback of CreateFiberTimer() runs on the thread that moves the time: it may neither wait with a deadline nor
+//   call Advance(). That ends the process.
 //   A forked child has no test clock: it follows the steady clock.
 //
 // Any thread and any fiber may call its functions, but for the constructor and destructor: plain threads.
