@@ -3,9 +3,10 @@
 //
 // ConnectionPool: connections to one server, kept for the next call.
 // Sample:
-//   io::ConnectionPool pool([](io::TcpStream* stream, Deadline deadline) {
+//   const auto connect = [](io::TcpStream* stream, Deadline deadline) {
 //     return io::ConnectToHost("db.internal", "5432", stream, deadline);
-//   });
+//   };
+//   io::ConnectionPool pool(connect);
 //   io::ConnectionPool::Lease lease;
 //   if (auto error = pool.Acquire(&lease, 2s)) return error;
 //   if (auto error = Ask(*lease)) return error;      // the lease closes the connection: who knows what is left in it

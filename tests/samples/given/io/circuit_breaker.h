@@ -1,0 +1,12 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the samples of the header of this name use: see ../../compile_samples.py.
+
+struct Server {};
+Server server;
+struct Answer {
+  bool ok() const;
+};
+Answer Call(Server& server);
+Answer Unavailable();
