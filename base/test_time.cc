@@ -74,7 +74,7 @@ void TestTime::Begin() noexcept {
     static const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetTestTime);
     WEFT_CHECK(at_fork == 0, "TestClock: no memory");
     // release: pairs with the acquire in TheState().
-    the_state.store(new State, std::memory_order_release);
+    the_state.store(std::make_unique<State>().release(), std::memory_order_release);
   }
   // Never 0: that is no test time.
   const auto now = std::max<std::int64_t>(std::chrono::steady_clock::now().time_since_epoch().count(), 1);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -47,7 +48,7 @@ TestClockDriver::TestClockDriver() {
 TestClockDriver::~TestClockDriver() {
   if (!is_current()) {
     // It is the parent's. Neither joined nor detached: a thread of the child may have its number.
-    static_cast<void>(new std::thread(std::move(thread_)));
+    static_cast<void>(std::make_unique<std::thread>(std::move(thread_)).release());
     return;
   }
   stopping_.store(true, std::memory_order_relaxed);  // The parker orders it.

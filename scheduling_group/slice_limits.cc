@@ -59,7 +59,7 @@ void SliceLimits::SetHook(Hook hook) {
   // The former one is destroyed here, without the lock.
 }
 
-void SliceLimits::Warn(NamedSlice slice, std::size_t others) {
+void SliceLimits::Warn(const NamedSlice& slice, std::size_t others) {
   if (others == 0) {
     WEFT_LOG(WARNING, Describe(slice), " (--fiber_slice_warning_ms=", Milliseconds(warning()), ")");
   } else {

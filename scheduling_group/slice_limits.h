@@ -75,7 +75,7 @@ class SliceLimits {
   static void AwaitReader() noexcept { const base::SpinLockGuard guard(reader_lock_); }
 
   // By the monitor, without a lock.
-  static void Warn(NamedSlice slice, std::size_t others);
+  static void Warn(const NamedSlice& slice, std::size_t others);
   static void ReportError(NamedSlice slice);
 
  private:

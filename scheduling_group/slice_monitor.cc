@@ -160,7 +160,7 @@ bool SliceMonitor::Check() noexcept {
     }
     if (has_limits && somebody_is_up) reports = CheckLimits(now);
   }
-  if (reports.warning.has_value()) SliceLimits::Warn(*std::move(reports.warning), reports.others);
+  if (reports.warning.has_value()) SliceLimits::Warn(*reports.warning, reports.others);
   if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
   return somebody_is_up;
 }

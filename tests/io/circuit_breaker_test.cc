@@ -86,14 +86,13 @@ TEST_F(CircuitBreakerTest, AProbeThatIsNeverReportedIsFollowedByAnother) {
 // BK1.
 TEST_F(CircuitBreakerTest, AProbeThatIsSlowerThanThePauseCounts) {
   for (const bool succeeds : {false, true}) {
-    for (int i = 0; i < 3; ++i) Call(false);
-    now_ += 3s;
-    const auto slow = breaker_.TryAdmit(now_);
+    CircuitBreaker breaker({.failures = 1, .open_for = 1s, .open_for_most = 3s});
+    breaker.Report(*breaker.TryAdmit(now_), false, now_);
+    const auto slow = breaker.TryAdmit(now_ + 1s);
     ASSERT_TRUE(slow);
-    now_ += 1s;
-    ASSERT_TRUE(breaker_.TryAdmit(now_));
-    breaker_.Report(*slow, succeeds, now_);
-    EXPECT_EQ(breaker_.state(), succeeds ? State::kClosed : State::kOpen);
+    ASSERT_TRUE(breaker.TryAdmit(now_ + 2s)) << "another probe";
+    breaker.Report(*slow, succeeds, now_ + 2500ms);
+    EXPECT_EQ(breaker.state(), succeeds ? State::kClosed : State::kOpen);
   }
 }
 
