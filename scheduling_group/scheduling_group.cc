@@ -26,7 +26,7 @@ PolicyDispatch MakeDispatch(const GroupOptions& options) {
 
 }  // namespace
 
-constinit IdleGroups SchedulingGroup::all_idle_groups;
+constinit IdleGroups SchedulingGroup::all_idle_groups_;
 
 SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
     : policy(MakeDispatch(options)),
@@ -37,7 +37,7 @@ SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
 
 WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
-      slot_(all_idle_groups, slots, /*wanted=*/!options.driven),  // Nobody steals from a driven one.
+      slot_(all_idle_groups_, slots, /*wanted=*/!options.driven),  // Nobody steals from a driven one.
       // On a machine with one node all groups share one, whatever the node's number.
       entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {

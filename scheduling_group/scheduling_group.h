@@ -177,7 +177,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   FiberEntity* PopForSteal(int distance);  // as PopFor(), of fibers that may leave the group
 
   const NeighbourList& neighbours() const { return parts_->neighbours.Get(); }
-  static IdleGroups& idle_groups() noexcept { return all_idle_groups; }
+  static IdleGroups& idle_groups() noexcept { return all_idle_groups_; }
   int slot() const noexcept { return slot_.Get(); }
   const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
   const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
@@ -233,7 +233,7 @@ class SchedulingGroup : public numa::NodeAllocated {
     start_gate_.CapacityFreed([this] { return policy().HalfEmpty(); });
   }
 
-  static IdleGroups all_idle_groups;  // Of the process. Never destroyed: threads push even while the process ends.
+  static IdleGroups all_idle_groups_;  // Of the process. Never destroyed: threads push even while the process ends.
 
   const int id_;
   const IdleGroupSlot slot_;
