@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::fiber {
 namespace {
@@ -144,6 +146,18 @@ TEST_F(TestClockLoopTest, TheNextDeadlineIsOneOfTheTestClock) {
   FiberSleepUntil(loop_.NextDeadline());  // a plain thread's
   EXPECT_FALSE(loop_.RunReady());
   EXPECT_EQ(Passed(), 1h);
+}
+
+// Memory of timers that is to be given back is no reason for time to move.
+TEST_F(TestClockLoopTest, ItsHousekeepingIsNoDeadline) {
+  loop_.AddTask([] {
+    std::vector<std::uint64_t> ids;
+    const Deadline at = 1h;
+    for (int i = 0; i < 100'000; ++i) ids.push_back(SetFiberTimer(at, [](std::uint64_t) {}));
+    for (const std::uint64_t id : ids) EXPECT_TRUE(KillFiberTimer(id));
+  });
+  loop_.Run();
+  EXPECT_TRUE(loop_.NextDeadline().is_none());
 }
 
 TEST_F(TestClockLoopTest, WithoutAutoAdvanceItMovesByAdvanceOnly) {
