@@ -23,6 +23,7 @@
 #include "weft/fiber/fiber_loop.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/wait_fd.h"
+#include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::io {
@@ -244,6 +245,34 @@ TEST_F(TestClockLoopIoTest, AThreadThatWritesIsWaitedForWithoutAutoAdvance) {
 }
 
 // A foreign loop: the descriptor is readable for a time that has come, and for an event.
+// The next hour does not come before the loop has taken the byte.
+TEST_F(TestClockLoopIoTest, TimeWaitsForAForeignLoopThatHasAnEvent) {
+  constexpr int kRounds = 100;
+  const int fd = loop_.NotifyFd();
+  ASSERT_GE(fd, 0);
+  loop_.AddTask([&] {
+    for (int i = 1; i <= kRounds; ++i) {
+      char byte;
+      EXPECT_FALSE(WaitFd(ends_[0], POLLIN).error);
+      EXPECT_EQ(Passed(), i * 1h);
+      EXPECT_EQ(::read(ends_[0], &byte, 1), 1);
+    }
+  });
+  ASSERT_TRUE(loop_.RunReady());
+  std::thread writer([&] {
+    FiberEvent never;
+    for (int i = 0; i < kRounds; ++i) {
+      EXPECT_FALSE(never.Wait(1h));
+      Write();
+    }
+  });
+  do {
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
+  } while (loop_.RunReady());
+  writer.join();
+}
+
 TEST_F(TestClockLoopIoTest, AForeignLoopIsToldOfBoth) {
   const int fd = loop_.NotifyFd();
   ASSERT_GE(fd, 0);
