@@ -306,13 +306,14 @@ bool LoopDriver::TestWait::WasWoken() const noexcept {
 
 // Out, with a descriptor.
 void LoopDriver::BeginTestWait(base::Waits who) {
+  test_waits_ = true;
   test_wait_.deadline = asleep_ ? NextTime() : TimePoint::max();
   base::TestTime::BeginWait(&test_wait_, who);
 }
 
 // Before anything else: no timer and no event comes while the gate is closed.
 void LoopDriver::GoInInTestTime() {
-  if (test_wait_.hook.linked()) {
+  if (std::exchange(test_waits_, false)) {
     base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
   } else {
     base::TestTime::Ran();
@@ -356,7 +357,7 @@ void LoopDriver::EndWait() { group().Notify(); }
 
 int LoopDriver::NotifyFd(std::error_code* error) {
   const std::error_code failed = descriptor_.Open();
-  if (has_test_time_ && !failed && CurrentWorker() == nullptr && !test_wait_.hook.linked()) {
+  if (has_test_time_ && !failed && CurrentWorker() == nullptr && !test_waits_) {
     BeginTestWait(base::Waits::kThread);
   }
   if (error != nullptr) *error = failed;

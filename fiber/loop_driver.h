@@ -133,6 +133,7 @@ class LoopDriver {
   bool holds_poller_ = false;  // IdlePoller::TryEnter(), while asleep
   const bool has_test_time_ = base::HasTestTime();
   TestWait test_wait_{this};
+  bool test_waits_ = false;           // BeginTestWait(), out
   timer::Tick next_ = timer::kNever;  // what RunDue() said last
   TimePoint retry_stack_at_;          // for fibers that found no stack (SG2)
   std::optional<scheduling_group::OutsideSection> section_;
