@@ -47,7 +47,7 @@
 
 namespace weft::base {
 
-// What waits outside of the workers. The functions are called under TestTime's lock, by the driver.
+// A wait outside of the workers. The driver calls its functions, under TestTime's lock.
 class TestTimeWait {
  public:
   // Whether it was woken, or is about to be (TT4).

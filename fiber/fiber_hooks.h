@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hooks of the calling fiber: what is called when it ends, and before it is switched away from.
+// Hooks of the calling fiber: functions that run when it ends, and before each switch away from it.
 // Sample:
 //   OnFiberStop([&] { connection->Forget(); });           // clean-up that belongs to the fiber, not to a scope
 //   OnFiberYield([&] { ++transaction.interruptions; });    // others may run now

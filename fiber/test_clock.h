@@ -28,12 +28,12 @@
 //   Advance(d)              it moves by d, in steps: at each deadline on the way what is due happens, and runs until
 //                           all workers sleep again. It waits for fibers that run, but not for FiberBlocking() calls.
 //
-// What follows it: Deadline, FiberClock, FiberSleepFor() and FiberSleepUntil(), timers, the timed waits of all
+// These follow it: Deadline, FiberClock, FiberSleepFor() and FiberSleepUntil(), timers, the timed waits of all
 // primitives, Select(), the deadlines of cancel scopes (FailAfter() and the like), supervisors, periodic tasks and
 // throttlers, joins, FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain
 // threads; FiberLoop; and terminate_timeout, for which time moves by itself (on the wall TerminateRuntime() waits for
 // it, too: for a fiber that keeps time from moving).
-// What does not: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
+// These do not follow it: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
 // taken for one of the test clock's, another clock's for as far from now as it is from that clock's present); time-outs
 // in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); the wait for a
 // std::future; gRPC's deadlines;

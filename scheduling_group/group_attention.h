@@ -13,8 +13,8 @@
 // made before there were any (Worker::NextFiberFor).
 //
 // Invariants
-//   GAT1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Who has
-//        called it finds the bit in every group from then on.
+//   GAT1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Its caller
+//        finds the bit in every group from then on.
 //
 // Rejected: a word of the process (a load, a test and a branch more for each switch); a flag in the entity (line 0 has
 // no room) or in its state word (each transition would have to mask it).

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// SliceLimits: what is said of a fiber that runs for long without suspending: a warning, an error, a hook.
+// SliceLimits: a fiber that runs for long without suspending causes a warning, an error, and a call of a hook.
 //
 // The monitor (slice_monitor.h) sees every kCheckEvery which turn each worker is in, and so since when, by the clock on
 // the wall: a fiber that blocks its thread in the kernel keeps others from running, too. A turn ends with a switch, and

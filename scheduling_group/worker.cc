@@ -118,7 +118,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-// What is watched of a fiber that is about to leave (group_attention.h). It does not leave yet.
+// A fiber is about to leave, and fibers are watched (group_attention.h): runs its hooks, and begins another turn.
 WEFT_NOINLINE WEFT_COLD void Worker::BeforeLeaving(FiberEntity* self) {
   // acquire: pairs with the release in OnFiberYield(). nullptr: no fiber has ever had a hook.
   if (const YieldHookRunner run = yield_hook_runner.load(std::memory_order_acquire)) run(self);

@@ -164,7 +164,7 @@ class TimerWorker {
   void JoinThread();
   Tick Earliest() const noexcept;
   void FireSome(TimerShard* shard, Tick now);
-  // What is due at that time; up to FireContext::kCapacity of a shard. False: nothing was.
+  // Fires the timers that are due at that time, of each shard up to FireContext::kCapacity. False: none was due.
   bool FireOnce(Tick now);
   void TrimTimers();
   static void TrimTimers(TimerShard* shard, EntryWidth width);

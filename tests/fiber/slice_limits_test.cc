@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-// What has been logged of slices.
+// The lines in the log about slices.
 class SliceLimitsTest : public ::testing::TestWithParam<Shape> {
  protected:
   struct Line {

@@ -511,7 +511,7 @@ TEST(CancelModel, AChildThatEndsMeanwhile) {
   });
 }
 
-// What is inside of the owner's further scopes comes below the cancelled scope when that begins to cover its owner.
+// A cancelled scope that begins to cover its owner cancels the fibers in the owner's further scopes, too.
 TEST(CancelModel, AChildComesBelowAScopeThatCoversItsOwner) {
   Explore({.name = "cancel: cover a child", .preemptions = 1, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
