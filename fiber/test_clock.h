@@ -33,9 +33,9 @@
 // throttlers, joins, FiberBlocking(f, deadline), input and output of fibers with a deadline; in fibers and in plain
 // threads; FiberLoop; and terminate_timeout, for which time moves by itself (on the wall TerminateRuntime() waits for
 // it, too: for a fiber that keeps time from moving).
-// These do not follow it: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time point is
-// taken for one of the test clock's, another clock's for as far from now as it is from that clock's present); time-outs
-// in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); the wait for a
+// These do not follow it: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time
+// point is taken for one of the test clock's, another clock's for as far from now as it is from that clock's present);
+// time-outs in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); the wait for a
 // std::future; gRPC's deadlines;
 // start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness, which are about the machine's
 // time.
