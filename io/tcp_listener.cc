@@ -3,11 +3,13 @@
 
 #include "weft/io/tcp_listener.h"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "weft/base/log.h"
 #include "weft/io/descriptor_calls.h"
@@ -20,6 +22,8 @@ using synchronization::Interruptible;
 using synchronization::WaitAccess;
 using synchronization::WaitResult;
 namespace {
+
+constexpr int kMultipathTcp = 262;  // IPPROTO_MPTCP, which older headers do not have
 
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
@@ -65,6 +69,37 @@ std::error_code TcpListener::Listen(const SocketAddress& address, const Options&
   }
   if (::bind(fd, address.data(), address.size()) != 0 || ::listen(fd, options.backlog) != 0) return ErrnoCode(errno);
   descriptor_ = std::move(socket);
+  closed_ = std::make_unique<FiberEvent>();
+  return {};
+}
+
+std::error_code TcpListener::CheckAdoptable(int fd) {
+  int type = 0;
+  int family = 0;
+  int listens = 0;
+  for (const auto& [option, value] : {std::pair{SO_TYPE, &type}, {SO_DOMAIN, &family}, {SO_ACCEPTCONN, &listens}}) {
+    socklen_t size = sizeof(*value);
+    if (::getsockopt(fd, SOL_SOCKET, option, value, &size) != 0) return ErrnoCode(errno);
+  }
+  if (type != SOCK_STREAM) return std::make_error_code(std::errc::wrong_protocol_type);
+  if (family != AF_INET && family != AF_INET6 && family != AF_UNIX) return ErrnoCode(EAFNOSUPPORT);
+  if (family != AF_UNIX) {
+    int protocol = 0;
+    socklen_t size = sizeof(protocol);
+    if (::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0) return ErrnoCode(errno);
+    // Others (SCTP) keep the borders of messages, and a read may end there: see Descriptor::ExpectShortReads().
+    if (protocol != IPPROTO_TCP && protocol != kMultipathTcp) return ErrnoCode(EPROTONOSUPPORT);
+  }
+  return listens != 0 ? std::error_code() : std::make_error_code(std::errc::invalid_argument);
+}
+
+std::error_code TcpListener::Adopt(int fd) {
+  if (std::error_code error = CheckAdoptable(fd)) return error;
+  const int fd_flags = ::fcntl(fd, F_GETFD);
+  if (fd_flags < 0 || ::fcntl(fd, F_SETFD, fd_flags | FD_CLOEXEC) != 0) return ErrnoCode(errno);
+  // The connections inherit it. A Unix socket does not have it.
+  (void)SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  descriptor_ = Descriptor(fd);
   closed_ = std::make_unique<FiberEvent>();
   return {};
 }

@@ -36,6 +36,15 @@ class TcpListener {
   [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
+  // Takes over a listening socket of another origin, replacing the former one: systemd's (io/systemd_listeners.h), or
+  // one that another process has left to this one. It is made non-blocking, which all who share the socket see, and is
+  // closed on exec. Others may accept from it at the same time. On an error `fd` is left as it was:
+  // bad_file_descriptor; not_a_socket; wrong_protocol_type: no stream socket; address_family_not_supported: neither IP
+  // nor Unix; protocol_not_supported: IP, but not TCP; invalid_argument: it does not listen.
+  [[nodiscard]] std::error_code Adopt(int fd);
+  // The same without taking it over.
+  [[nodiscard]] static std::error_code CheckAdoptable(int fd);
+
   // Waits for a connection. Small writes on it go out at once (TCP_NODELAY).
   [[nodiscard]] std::error_code Accept(TcpStream* stream, Deadline deadline = {});
 

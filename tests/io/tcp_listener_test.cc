@@ -3,7 +3,11 @@
 
 #include "weft/io/tcp_listener.h"
 
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -263,6 +267,74 @@ TEST_P(TcpListenerTest, AConnectionThatIsGoneBeforeItWasAcceptedEndsNothing) {
       if (error || server.ReadAll(&byte, 1, Soon()).bytes == 1) return;
     }
   });
+}
+
+// A listening socket of somebody else's.
+int Socket(int family, int type) { return ::socket(family, type | SOCK_CLOEXEC, 0); }
+
+TEST_P(TcpListenerTest, AdoptedListenersAccept) {
+  for (const SocketAddress& address : {SocketAddress::LoopbackIpv4(0), UnixAddress()}) {
+    const int fd = Socket(address.family(), SOCK_STREAM);  // It blocks.
+    ASSERT_EQ(::bind(fd, address.data(), address.size()), 0);
+    ASSERT_EQ(::listen(fd, 10), 0);
+    TcpListener listener;
+    ASSERT_FALSE(listener.Adopt(fd));
+    EXPECT_EQ(listener.fd(), fd);
+    ASSERT_NE(::fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+    InFiberAndInThread([&] {
+      TcpStream client, server;
+      EXPECT_EQ(listener.Accept(&server, 1ms), std::errc::timed_out);
+      ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
+      ASSERT_FALSE(listener.Accept(&server, Soon()));
+      EXPECT_TRUE(client.WriteAll("x").ok());
+      char byte;
+      EXPECT_EQ(server.ReadAll(&byte, 1, Soon()).bytes, 1u);
+      int no_delay = 0;
+      socklen_t size = sizeof(no_delay);
+      if (address.is_unix()) return;
+      EXPECT_EQ(::getsockopt(server.fd(), IPPROTO_TCP, TCP_NODELAY, &no_delay, &size), 0);
+      EXPECT_NE(no_delay, 0);
+    });
+    EXPECT_TRUE(listener.Close());
+    EXPECT_EQ(::close(fd), -1);  // It was the listener's.
+  }
+}
+
+TEST_P(TcpListenerTest, TwoListenersOnOneSocketAccept) {
+  TcpListener first, second;
+  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(second.Adopt(::dup(first.fd())));
+  TcpStream client, server;
+  ASSERT_FALSE(client.Connect(first.local_address(), Soon()));
+  EXPECT_TRUE(first.Close());
+  // What has come for the first is there for the second.
+  EXPECT_FALSE(second.Accept(&server, Soon()));
+}
+
+TEST_P(TcpListenerTest, AdoptSaysWhatIsNoListener) {
+  TcpListener listener;
+  EXPECT_EQ(listener.Adopt(-1), std::errc::bad_file_descriptor);
+  const int file = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(listener.Adopt(file), std::errc::not_a_socket);
+  const int datagrams = Socket(AF_INET, SOCK_DGRAM);
+  EXPECT_EQ(listener.Adopt(datagrams), std::errc::wrong_protocol_type);
+  const int silent = Socket(AF_INET, SOCK_STREAM);
+  EXPECT_EQ(listener.Adopt(silent), std::errc::invalid_argument);
+  const int multipath = ::socket(AF_INET, SOCK_STREAM, 262 /* IPPROTO_MPTCP */);
+  if (multipath >= 0) {
+    EXPECT_EQ(::listen(multipath, 1), 0);
+    EXPECT_FALSE(TcpListener::CheckAdoptable(multipath));
+    ::close(multipath);
+  }
+  const int messages = ::socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+  if (messages >= 0) {  // Where the kernel has it.
+    EXPECT_EQ(::listen(messages, 1), 0);
+    EXPECT_EQ(listener.Adopt(messages), std::errc::protocol_not_supported);
+    ::close(messages);
+  }
+  EXPECT_FALSE(listener.IsOpen());
+  EXPECT_EQ(::fcntl(silent, F_GETFL) & O_NONBLOCK, 0);
+  for (const int fd : {file, datagrams, silent}) EXPECT_EQ(::close(fd), 0);
 }
 
 }  // namespace
