@@ -123,6 +123,11 @@ std::error_code TcpStream::ShutdownHow(int how) {
   return descriptor_.Once([how](int fd) { return ::shutdown(fd, how); });
 }
 
+std::error_code TcpStream::GetTcpInfo(void* info, std::size_t size) const {
+  socklen_t length = static_cast<socklen_t>(size);
+  return descriptor_.Once([&](int fd) { return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &length); });
+}
+
 void TcpStream::Reset() {
   const linger now{.l_onoff = 1, .l_linger = 0};
   (void)descriptor_.Once([&now](int fd) { return ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)); });

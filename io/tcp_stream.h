@@ -33,6 +33,7 @@
 namespace weft::io {
 
 class CancelOnHangup;
+class TcpServer;
 
 class TcpStream {
  public:
@@ -101,8 +102,11 @@ class TcpStream {
  private:
   friend class CancelOnHangup;
   friend struct SelectAccess;
+  friend class TcpServer;
 
   std::error_code ShutdownHow(int how);
+  // TCP_INFO: a tcp_info, of which there are two in the headers. Any thread, also while another one closes the stream.
+  std::error_code GetTcpInfo(void* info, std::size_t size) const;
   IoResult OfNothing() const;
 
   Descriptor descriptor_;

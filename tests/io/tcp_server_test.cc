@@ -3,6 +3,10 @@
 
 #include "weft/io/tcp_server.h"
 
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -37,7 +41,8 @@ class TcpServerTest : public IoTest {
   }
   static TcpStream Client(const TcpServer& server) {
     TcpStream stream;
-    EXPECT_FALSE(stream.Connect(server.local_address(), Soon()));
+    const std::error_code error = stream.Connect(server.local_address(), Soon());
+    EXPECT_FALSE(error) << error.message();
     return stream;
   }
   // Sends a line and reads the answer.
@@ -185,16 +190,18 @@ TEST_P(TcpServerTest, StopAnswersWhatIsInFlightAndEndsTheIdle) {
   for (const bool in_fiber : {true, false}) {
     FiberEvent in_handler;
     FiberEvent go_on;
-    TcpServer server(Listening(), [&](TcpStream& stream) {
-      char byte = 0;
-      while (stream.ReadAll(&byte, 1).bytes == 1) {
-        if (byte == 's') {
-          in_handler.Set();
-          go_on.Wait();
-        }
-        EXPECT_TRUE(stream.WriteAll({&byte, 1}).ok());
-      }
-    });
+    TcpServer server(Listening(),
+                     [&](TcpStream& stream) {
+                       char byte = 0;
+                       while (stream.ReadAll(&byte, 1).bytes == 1) {
+                         if (byte == 's') {
+                           in_handler.Set();
+                           go_on.Wait();
+                         }
+                         EXPECT_TRUE(stream.WriteAll({&byte, 1}).ok());
+                       }
+                     },
+                     {.first_request_at_stop = 20ms, .idle_at_stop = 10ms});
     ASSERT_TRUE(server.Start());
     std::vector<TcpStream> idle;
     for (int i = 0; i < 10; ++i) {
@@ -367,6 +374,411 @@ TEST_P(TcpServerTest, StopWhileConnectionsComeAndGo) {
     stop = true;
     for (Fiber& client : clients) client.Join();
   }
+}
+
+// Soon: `client` reads the end.
+void ExpectEnd(TcpStream& client) {
+  char byte = 0;
+  const IoResult end = client.ReadSome(&byte, 1, Soon());
+  EXPECT_TRUE(end.ok()) << end.error.message();
+  EXPECT_EQ(end.bytes, 0u);
+}
+
+TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) {
+  const std::size_t groups = fiber::GetSchedulingGroupCount();
+  for (const bool told : {false, true}) {
+    FiberAttributes attributes{.scheduling_group = told ? groups - 1 : kUnspecifiedSchedulingGroup,
+                               .scheduling_group_local = true,
+                               .name = "a connection"};
+    std::array<std::atomic<int>, 8> in_group{};
+    TcpServer server(Listening(), [&](TcpStream&) { ++in_group[fiber::GetCurrentSchedulingGroupIndex()]; },
+                     {.connection_fiber = attributes});
+    ASSERT_TRUE(server.Start());
+    for (int i = 0; i < 8; ++i) {
+      TcpStream client = Client(server);
+      ExpectEnd(client);
+    }
+    for (std::size_t g = 0; g < groups; ++g) {
+      // Each worker counts its own turns, and the fiber that accepts may change workers.
+      const int least = told ? 8 * (g == groups - 1) : 8 / static_cast<int>(groups) - 2;
+      EXPECT_GE(in_group[g], least);
+    }
+  }
+}
+
+// --- The drain ---
+
+// Answers lines, one after the other, and says by Counts how its connections ended.
+class LineServer {
+ public:
+  void Serve(TcpConnection& connection) {
+    std::string line;
+    for (;;) {
+      char room[64];
+      const bool begins = line.empty();
+      const IoResult got = begins ? connection.ReadRequest(room) : connection.stream().ReadSome(room, Soon());
+      if (!got.ok() || got.bytes == 0) {
+        if (begins && got.error == std::errc::operation_canceled && connection.draining()) ++drained;
+        if (begins && got.ok()) ++hung_up;
+        return;
+      }
+      line.append(room, got.bytes);
+      ++reads;
+      if (line.back() != '\n') continue;
+      if (!connection.stream().WriteAll(line).ok()) return;
+      line.clear();
+    }
+  }
+  auto Handler() {
+    return [this](TcpConnection& connection) { Serve(connection); };
+  }
+
+  std::atomic<int> reads{0};
+  std::atomic<int> drained{0};
+  std::atomic<int> hung_up{0};
+};
+
+bool IsRefused(const TcpServer& server) {
+  TcpStream late;
+  return late.Connect(server.local_address(), Soon()) == std::errc::connection_refused;
+}
+
+TEST_P(TcpServerTest, ARequestThatHasBegunIsReadToItsEndAndAnsweredInADrain) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream begun = Client(server);
+  EXPECT_EQ(Ask(begun, "first\n"), "first\n");
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "first\n"), "first\n");
+  EXPECT_TRUE(begun.WriteAll("half").ok());
+  ASSERT_TRUE(Reaches([&] { return lines.reads == 3; }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  ExpectEnd(idle);
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 1; }));
+  EXPECT_EQ(Ask(begun, "\n"), "h");  // As many bytes as were sent.
+  char rest[4];
+  EXPECT_EQ(begun.ReadAll(rest, sizeof(rest), Soon()).bytes, sizeof(rest));
+  ExpectEnd(begun);
+  stopper.Join();
+  EXPECT_EQ(lines.drained, 2);
+  EXPECT_EQ(lines.hung_up, 0);
+}
+
+TEST_P(TcpServerTest, AClientThatHasHungUpIsNoDrain) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler());
+  ASSERT_TRUE(server.Start());
+  {
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  }
+  EXPECT_TRUE(Reaches([&] { return lines.hung_up == 1; }));
+  EXPECT_EQ(lines.drained, 0);
+}
+
+// DR1: the request has come, and no worker has heard of it.
+TEST_P(TcpServerTest, ARequestThatHasComeWhenTheDrainBeginsIsAnswered) {
+  for (int round = 0; round < Scaled(20); ++round) {
+    LineServer lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+    ASSERT_TRUE(server.Start());
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "1\n"), "1\n");
+    Actor(true, [&] {
+      EXPECT_EQ(::send(client.fd(), "2\n", 2, MSG_NOSIGNAL), 2);
+      server.Stop(Soon());
+    }).Join();
+    char answer[2] = {};
+    EXPECT_EQ(client.ReadAll(answer, sizeof(answer), Soon()).bytes, 2u);
+    EXPECT_EQ(answer[0], '2');
+  }
+}
+
+// TV1: the connection has come, and no worker has heard of it.
+TEST_P(TcpServerTest, AConnectionThatHasComeWhenTheDrainBeginsIsServed) {
+  for (int round = 0; round < Scaled(20); ++round) {
+    LineServer lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 5ms, .idle_at_stop = 0ms});
+    ASSERT_TRUE(server.Start());
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "1\n"), "1\n");
+    Actor(true, [&] {
+      const SocketAddress address = server.local_address();
+      const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+      EXPECT_EQ(::connect(fd, address.data(), address.size()), 0);
+      EXPECT_EQ(::send(fd, "2\n", 2, MSG_NOSIGNAL), 2);
+      server.Stop(Soon());
+      char answer[2] = {};
+      EXPECT_EQ(::recv(fd, answer, sizeof(answer), MSG_WAITALL), 2);
+      EXPECT_EQ(answer[0], '2');
+      ::close(fd);
+    }).Join();
+  }
+}
+
+TEST_P(TcpServerTest, WhatWaitsInTheKernelIsAcceptedAndAnsweredInADrain) {
+  FiberEvent go_on;
+  std::atomic<int> asked{0};
+  LineServer lines;
+  const auto admit = [&] {
+    if (++asked == 1) go_on.Wait();  // Holds the fiber that accepts. That it does so no more ends it not.
+    return true;
+  };
+  TcpServer server(Listening(), lines.Handler(), {.admit = admit, .first_request_at_stop = 10ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  std::vector<TcpStream> clients;
+  for (int i = 0; i < 10; ++i) {
+    clients.push_back(Client(server));
+    EXPECT_TRUE(clients.back().WriteAll("line\n").ok());
+  }
+  ASSERT_TRUE(Reaches([&] { return asked == 1; }));
+  EXPECT_FALSE(server.StopAccepting(5ms));
+  // The drain has looked, and there was no connection.
+  Actor(true, [&] { EXPECT_FALSE(MoveOnAfter(20ms, [&] { server.Stop(Soon()); })); }).Join();
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  go_on.Set();
+  for (TcpStream& client : clients) {
+    char answer[5];
+    EXPECT_EQ(client.ReadAll(answer, sizeof(answer), Soon()).bytes, sizeof(answer));
+    ExpectEnd(client);
+  }
+  stopper.Join();
+  EXPECT_EQ(server.counts().accepted, 10u);
+  EXPECT_TRUE(IsRefused(server));
+}
+
+TEST_P(TcpServerTest, WhatWaitsForRoomIsAcceptedInADrainToo) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(),
+                   {.max_connections = 1, .first_request_at_stop = 10ms, .idle_at_stop = 10ms});
+  ASSERT_TRUE(server.Start());
+  std::vector<TcpStream> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(Client(server));
+    EXPECT_TRUE(clients.back().WriteAll("line\n").ok());
+  }
+  ASSERT_TRUE(Reaches([&] { return lines.reads == 1; }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  for (TcpStream& client : clients) {
+    char answer[5];
+    EXPECT_EQ(client.ReadAll(answer, sizeof(answer), Soon()).bytes, sizeof(answer));
+  }
+  stopper.Join();
+  EXPECT_EQ(server.counts().accepted, 4u);
+}
+
+TEST_P(TcpServerTest, AConnectionThatHasSentNothingMayBeginWithinItsTime) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 30s, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  TcpStream fresh = Client(server);
+  ASSERT_TRUE(Reaches([&] { return server.counts().open == 2; }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  ExpectEnd(idle);
+  EXPECT_EQ(Ask(fresh, "x\n"), "x\n");
+  ExpectEnd(fresh);
+  stopper.Join();
+  EXPECT_EQ(lines.drained, 2);
+}
+
+TEST_P(TcpServerTest, AConnectionThatSendsNothingEndsAfterItsTime) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 20ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream fresh = Client(server);
+  ASSERT_TRUE(Reaches([&] { return server.counts().open == 1; }));
+  server.Stop(Soon());
+  EXPECT_EQ(lines.drained, 1);
+  ExpectEnd(fresh);
+}
+
+TEST_P(TcpServerTest, AnIdleConnectionMaySendItsNextRequestWithinItsTime) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 0ms, .idle_at_stop = 30s});
+  ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
+  EXPECT_EQ(Ask(idle, "y\n"), "y\n");
+  idle.Close();
+  stopper.Join();
+  EXPECT_EQ(lines.drained, 0);
+}
+
+TEST_P(TcpServerTest, AHandlerOfStreamsGetsTheRequestOfAConnectionThatHasSentNothing) {
+  TcpServer server(Listening(), &Echo, {.first_request_at_stop = 30s, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream fresh = Client(server);
+  ASSERT_TRUE(Reaches([&] { return server.counts().open == 1; }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
+  EXPECT_EQ(Ask(fresh, "x"), "x");
+  fresh.Close();
+  stopper.Join();
+}
+
+// A dialogue in which the server has spoken last.
+TEST_P(TcpServerTest, AHandlerOfStreamsGetsTheNextRequestWithinTheIdleTime) {
+  TcpServer server(Listening(), &Echo, {.first_request_at_stop = 0ms, .idle_at_stop = 30s});
+  ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x"), "x");
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
+  EXPECT_EQ(Ask(idle, "y"), "y");
+  idle.Close();
+  stopper.Join();
+}
+
+TEST_P(TcpServerTest, AClientThatIsNeverIdleIsNotEndedBeforeTheTimeForFirstRequests) {
+  constexpr auto kIdle = 40ms;
+  for (int round = 0;; ++round) {
+    LineServer lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 30s, .idle_at_stop = kIdle});
+    ASSERT_TRUE(server.Start());
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "x\n"), "x\n");
+    Actor stopper(true, [&] { server.Stop(Soon()); });
+    EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
+    const auto begin = Steady::now();
+    bool answered = true;
+    Steady::duration longest{};
+    for (auto last = begin; answered && last - begin < 3 * kIdle;) {
+      answered = Ask(client, "y\n") == "y\n";
+      const auto now = Steady::now();
+      longest = std::max(longest, now - std::exchange(last, now));
+    }
+    if (answered) ExpectEnd(client);
+    client.Close();
+    stopper.Join();
+    EXPECT_TRUE(answered || round < 20);
+    if (answered || round == 20) return;
+    EXPECT_GE(longest, kIdle / 2);  // On a machine that others share the client may have been idle.
+  }
+}
+
+TEST_P(TcpServerTest, AClientThatIsNeverIdleIsEndedAfterTheTimeForFirstRequests) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 40ms, .idle_at_stop = 20ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  while (Ask(client, "y\n") == "y\n") {
+  }
+  stopper.Join();
+  EXPECT_EQ(lines.drained, 1);
+}
+
+TEST_P(TcpServerTest, AStopWaitsForNoRoomAndClosesTheListenerAtOnce) {
+  FiberEvent go_on;
+  std::atomic<int> begun{0};
+  const auto handler = [&](TcpStream& stream) {
+    char byte = 0;
+    if (stream.ReadAll(&byte, 1).bytes != 1) return;
+    if (++begun == 1) go_on.Wait();
+    EXPECT_TRUE(stream.WriteAll({&byte, 1}).ok());
+  };
+  TcpServer server(Listening(), handler, {.max_connections = 1});
+  ASSERT_TRUE(server.Start());
+  TcpStream first = Client(server);
+  EXPECT_TRUE(first.WriteAll("1").ok());
+  ASSERT_TRUE(Reaches([&] { return begun == 1; }));
+  std::vector<TcpStream> others;
+  for (int i = 0; i < 3; ++i) {
+    others.push_back(Client(server));
+    EXPECT_TRUE(others.back().WriteAll("2").ok());
+  }
+  EXPECT_TRUE(server.StopAccepting(Soon()));
+  EXPECT_TRUE(IsRefused(server));
+  char byte = 0;
+  for (TcpStream& other : others) EXPECT_EQ(other.ReadAll(&byte, 1, Soon()).bytes, 1u);
+  go_on.Set();
+  EXPECT_EQ(first.ReadAll(&byte, 1, Soon()).bytes, 1u);
+  server.Stop(Soon());
+  EXPECT_EQ(server.counts().accepted, 4u);
+}
+
+TEST_P(TcpServerTest, AtTheDeadlineOfStopAdmitIsCancelled) {
+  FiberEvent asked;
+  std::atomic<bool> cancelled{false};
+  const auto admit = [&] {
+    asked.Set();
+    try {
+      EXPECT_FALSE(FiberEvent().Wait(Soon()));
+    } catch (const FiberCancelled&) {
+      cancelled = true;
+      throw;
+    }
+    return true;
+  };
+  TcpServer server(Listening(), &Echo, {.admit = admit});
+  ASSERT_TRUE(server.Start());
+  const TcpStream client = Client(server);
+  asked.Wait();
+  server.Stop(10ms);
+  EXPECT_TRUE(cancelled);
+  EXPECT_EQ(server.counts().accepted, 1u);
+  EXPECT_EQ(server.counts().refused, 1u);
+  EXPECT_EQ(server.counts().open, 0u);
+}
+
+TEST_P(TcpServerTest, WhenAdmitThrowsTheConnectionIsRefusedAndTheServerGoesOn) {
+  std::atomic<int> asked{0};
+  const auto admit = [&] {
+    if (++asked == 1) throw std::runtime_error("as asked");
+    return true;
+  };
+  TcpServer server(Listening(), &Echo, {.admit = admit});
+  ASSERT_TRUE(server.Start());
+  TcpStream refused;
+  char byte;
+  std::error_code error = refused.Connect(server.local_address(), Soon());
+  if (!error) error = refused.ReadSome(&byte, 1, Soon()).error;
+  EXPECT_EQ(error, std::errc::connection_reset);
+  TcpStream admitted = Client(server);
+  EXPECT_EQ(Ask(admitted, "hello"), "hello");
+  EXPECT_EQ(server.counts().refused, 1u);
+}
+
+TEST_P(TcpServerTest, StopReturnsInTimeWhileAClientMakesLongCalls) {
+  std::atomic<int> begun{0};
+  TcpServer server(Listening(), [&](TcpConnection& connection) {
+    char byte = 0;
+    while (connection.ReadRequest(&byte, 1).bytes == 1) {
+      ++begun;
+      FiberSleepFor(30s);
+    }
+  });
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_TRUE(client.WriteAll("many requests").ok());
+  ASSERT_TRUE(Reaches([&] { return begun == 1; }));
+  const auto begin = Steady::now();
+  server.Stop(20ms);
+  EXPECT_GE(Steady::now() - begin, 20ms);
+  EXPECT_LT(Steady::now() - begin, 10s);
+  EXPECT_EQ(begun, 1);
+}
+
+TEST_P(TcpServerTest, WhenAcceptingHasStoppedConnectionsGoOn) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler());
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  EXPECT_TRUE(server.StopAccepting(Soon()));
+  EXPECT_TRUE(IsRefused(server));
+  EXPECT_EQ(Ask(client, "y\n"), "y\n");
+  server.Stop(Soon());
+  EXPECT_EQ(lines.drained, 1);
+  TcpServer never_started(Listening(), lines.Handler());
+  EXPECT_TRUE(never_started.StopAccepting());
+  EXPECT_TRUE(IsRefused(never_started));
 }
 
 }  // namespace
