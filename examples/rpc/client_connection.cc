@@ -63,10 +63,10 @@ bool ClientConnection::CallTable::CloseIfEmpty() {
 void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Controller* controller,
                             const google::protobuf::Message& request, google::protobuf::Message* answer) {
   if (writer_.TooMuchUnsent()) {
-    return controller->SetFailed(OVERLOADED, "too many requests wait to be sent: the server does not read them");
+    return controller->SetNotBegun(OVERLOADED, "too many requests wait to be sent: the server does not read them");
   }
   if (const std::size_t size = request.ByteSizeLong(); size > limits_.max_body) {
-    return controller->SetFailed(
+    return controller->SetNotBegun(
         TOO_LARGE, base::StrCat("the request has ", size, " bytes, at most ", limits_.max_body, " are sent"));
   }
   const Deadline deadline = controller->deadline();
@@ -75,12 +75,14 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
   meta.set_method(method->name());
   if (!deadline.is_none()) {
     const std::chrono::nanoseconds left = deadline.remaining();
-    if (left <= left.zero()) return controller->SetFailed(DEADLINE_EXCEEDED, "the deadline has passed before the call");
+    if (left <= left.zero()) {
+      return controller->SetNotBegun(DEADLINE_EXCEEDED, "the deadline has passed before the call");
+    }
     meta.set_timeout_us(static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::microseconds>(left).count()));
   }
   PendingCall call;
   const std::uint64_t id = calls_.Enter(&call);
-  if (id == 0) return controller->SetFailed(UNAVAILABLE, "the connection has just ended");
+  if (id == 0) return controller->SetNotBegun(UNAVAILABLE, "the connection has just ended");
   OutFramePtr frame = MakeFrame(FrameKind::kRequest, id, &meta, &request);
   ErrorCode refusal = OK;
   const char* why = "";
@@ -114,6 +116,11 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
       Shielded([&call] { call.ended.Wait(); });  // CC1: another thread is about to say how it ended.
     }
   }
+  if (!sent) {
+    // The connection may have ended meanwhile, and with it the call.
+    if (call.code == CONNECTION_LOST) call.code = UNAVAILABLE;
+    call.not_begun = call.code != OK;
+  }
   controller->EndCall();
   LeaveIfDone();
   Finish(&call, controller, answer);
@@ -125,12 +132,16 @@ void ClientConnection::SendCancel(std::uint64_t id) {
 }
 
 void ClientConnection::Finish(PendingCall* call, Controller* controller, google::protobuf::Message* answer) {
+  if (call->not_begun) return controller->SetNotBegun(call->code, std::move(call->text));
   if (call->code != OK) return controller->SetFailed(call->code, std::move(call->text));
   const Frame& frame = call->answer;
   if (!frame.meta.empty()) {
     AnswerMeta meta;
     if (!meta.ParseFromArray(frame.meta.data(), static_cast<int>(frame.meta.size()))) {
       return controller->SetFailed(BAD_ANSWER, "the answer's meta is no AnswerMeta");
+    }
+    if (meta.error_code() != OK && meta.not_begun()) {
+      return controller->SetNotBegun(meta.error_code(), meta.error_text());
     }
     if (meta.error_code() != OK) return controller->SetFailed(meta.error_code(), meta.error_text());
   }

@@ -53,17 +53,20 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   // By a holder of a reference. The call ends with CANCELED, unless it has ended.
   void CancelCall(std::uint64_t id);
 
-  // Reads until the connection ends, and ends all calls. Calls `on_farewell` when the server wants no more requests: it
-  // would answer them with UNAVAILABLE.
-  template <class F>
-  void ReadAll(F&& on_farewell) {
+  // Reads until the connection ends, and ends all calls.
+  void ReadAll() {
     while (ReadOnce()) {
-      if (farewell_ && !told_) {
-        told_ = true;
-        on_farewell();
-      }
     }
     Close();
+  }
+  // The same, or until the server wants no more requests, which it would answer with UNAVAILABLE. Then it returns true,
+  // and ReadAll() must follow: calls wait for their answers.
+  [[nodiscard]] bool ReadUntilFarewell() {
+    while (ReadOnce()) {
+      if (farewell_.load(std::memory_order_relaxed)) return true;
+    }
+    Close();
+    return false;
   }
   // Ends all calls and ReadAll(). Any fiber or thread.
   void Shutdown() { static_cast<void>(stream_.Shutdown()); }
@@ -80,6 +83,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
     FiberEvent ended;
     ErrorCode code = OK;  // what ended it, if not an answer
     std::string text;
+    bool not_begun = false;
     Frame answer;
   };
 
@@ -129,7 +133,6 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   // The reader's.
   FrameReader reader_{limits_};
   std::string end_text_ = "the server has closed the connection";
-  bool told_ = false;
 
   std::atomic<bool> farewell_{false};
   std::atomic<std::uint64_t> answers_{0};  // statistics

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -18,7 +19,8 @@ using google::protobuf::Closure;
 using google::protobuf::Message;
 using google::protobuf::MethodDescriptor;
 
-Channel::Channel(const io::SocketAddress& server, const Options& options) : server_(server), options_(options) {
+Channel::Channel(const io::SocketAddress& server, const Options& options)
+    : server_(server), options_(options), budget_(options.retry) {
   WEFT_CHECK(options.connections > 0, "rpc::Channel: options.connections is 0, expected at least 1");
   slots_.resize(options.connections);
 }
@@ -32,6 +34,8 @@ Channel::~Channel() {
 }
 
 bool Channel::Start() {
+  std::random_device random;  // Not earlier: processes that were forked from one must not reconnect in step.
+  seed_ = std::uint64_t{random()} << 32 | random();
   for (Slot& slot : slots_) {
     {
       const std::scoped_lock lock(mutex_);
@@ -50,6 +54,7 @@ void Channel::Stop() {
   {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;
+    connections = leaving_;
     for (Slot& slot : slots_) connections.push_back(slot.connection);
     changed_.notify_all();
   }
@@ -60,27 +65,28 @@ void Channel::Stop() {
 }
 
 void Channel::Keep(Slot* slot) {
-  auto pause = options_.backoff_least;
+  const RetryOptions backoff{.pause_least = options_.backoff_least, .pause_most = options_.backoff_most};
+  std::uint64_t seed = seed_ + reinterpret_cast<std::uintptr_t>(slot);
+  RetryPauses pauses(backoff, seed);
   while (!stop_.IsSet()) {
     io::TcpStream stream;
     if (const std::error_code error = stream.Connect(server_, options_.connect_timeout)) {
       SetState(slot, State::kBroken, error.message());
-      static_cast<void>(stop_.Wait(pause));
-      pause = std::min(pause * 2, options_.backoff_most);
+      static_cast<void>(stop_.Wait(pauses.Next()));
       continue;
     }
     const auto connection =
         base::MakeRefCounted<ClientConnection>(std::move(stream), options_.limits, options_.writing);
     Enter(slot, connection);
-    connection->ReadAll([&] { SetState(slot, State::kBroken, "the server is stopping"); });
+    const bool farewell = connection->ReadUntilFarewell();
     // A connection that has worked is made again at once; a server that accepts and closes is left alone for a while.
     const bool worked = connection->answers() != 0;
-    Leave(slot, worked ? State::kConnecting : State::kBroken);
+    Leave(slot, worked ? State::kConnecting : State::kBroken, farewell);
+    if (farewell) Finish(connection);
     if (worked) {
-      pause = options_.backoff_least;
+      pauses = RetryPauses(backoff, ++seed);
     } else {
-      static_cast<void>(stop_.Wait(pause));
-      pause = std::min(pause * 2, options_.backoff_most);
+      static_cast<void>(stop_.Wait(pauses.Next()));
     }
   }
   const std::scoped_lock lock(mutex_);
@@ -106,13 +112,35 @@ void Channel::SetState(Slot* slot, State state, const std::string& error) {
   changed_.notify_all();
 }
 
-void Channel::Leave(Slot* slot, State state) {
+void Channel::Leave(Slot* slot, State state, bool farewell) {
   base::RefPtr<ClientConnection> dropped;
   const std::scoped_lock lock(mutex_);
-  last_error_ = "the server has closed the connection";
+  last_error_ = farewell ? "the server is stopping" : "the server has closed the connection";
   slot->state = state;
-  Add(*slot->connection, &past_);
   dropped = std::move(slot->connection);
+  if (farewell) {
+    leaving_.push_back(dropped);
+  } else {
+    Add(*dropped, &past_);
+  }
+  changed_.notify_all();
+}
+
+void Channel::Finish(base::RefPtr<ClientConnection> connection) {
+  {
+    const std::scoped_lock lock(mutex_);
+    ++users_;
+  }
+  if (StartFiberDetached([this, connection] { FinishHere(connection.get()); })) return;
+  FinishHere(connection.get());
+}
+
+void Channel::FinishHere(ClientConnection* connection) {
+  connection->ReadAll();
+  const std::scoped_lock lock(mutex_);
+  Add(*connection, &past_);
+  std::erase_if(leaving_, [&](const auto& leaving) { return leaving.get() == connection; });
+  --users_;
   changed_.notify_all();
 }
 
@@ -132,30 +160,57 @@ base::RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (stopping_) {
-      controller->SetFailed(UNAVAILABLE, "the channel has been stopped");
+      controller->SetNotBegun(UNAVAILABLE, "the channel has been stopped");
       return nullptr;
     }
     if (ClientConnection* connection = ChooseLocked()) return base::RefPtr<ClientConnection>(connection);
     if (!may_come()) {
-      controller->SetFailed(UNAVAILABLE, base::StrCat("no connection to ", server_.ToString(), ": ", last_error_));
+      controller->SetNotBegun(UNAVAILABLE, base::StrCat("no connection to ", server_.ToString(), ": ", last_error_));
       return nullptr;
     }
     if (changed_.wait(lock, controller->deadline()) == std::cv_status::timeout) {
-      controller->SetFailed(DEADLINE_EXCEEDED,
-                            base::StrCat("no connection to ", server_.ToString(), " within the time"));
+      controller->SetNotBegun(DEADLINE_EXCEEDED,
+                              base::StrCat("no connection to ", server_.ToString(), " within the time"));
       return nullptr;
     }
   }
 }
 
 void Channel::Call(const MethodDescriptor* method, Controller* controller, const Message* request, Message* answer) {
-  if (const auto connection = Choose(controller)) connection->Call(method, controller, *request, answer);
+  budget_.Deposit();
+  RetryPauses pauses(options_.retry,
+                     seed_ + retries_.load(std::memory_order_relaxed) + reinterpret_cast<std::uintptr_t>(controller));
+  for (unsigned attempt = 1;; ++attempt) {
+    if (const auto connection = Choose(controller)) connection->Call(method, controller, *request, answer);
+    if (controller->error_code() != UNAVAILABLE || !controller->not_begun()) return;
+    if (attempt >= options_.retry.most_attempts) return;
+    if (!PauseBeforeRetry(controller, pauses.Next())) return;
+  }
+}
+
+bool Channel::PauseBeforeRetry(Controller* controller, std::chrono::nanoseconds pause) {
+  if (stop_.IsSet() || controller->IsCanceled()) return false;
+  // What is left is the failure that the caller sees.
+  const auto now = std::chrono::steady_clock::now();
+  if (Deadline::After(pause, now) >= controller->deadline() || !budget_.Withdraw()) return false;
+  bool stopped = false;
+  try {
+    stopped = stop_.Wait(pause);
+  } catch (...) {
+    controller->SetFailed(CANCELED, "the caller was canceled");
+    throw;
+  }
+  if (stopped) return false;
+  retries_.fetch_add(1, std::memory_order_relaxed);
+  controller->SetFailed(OK, "");
+  return true;
 }
 
 void Channel::CallMethod(const MethodDescriptor* method, google::protobuf::RpcController* controller,
                          const Message* request, Message* answer, Closure* done) {
   WEFT_CHECK(controller != nullptr, "rpc::Channel: a call of ", method->full_name(), " without a controller");
   auto* const own = static_cast<Controller*>(controller);
+  own->SetFailed(OK, "");
   own->ResolveDeadline(options_.timeout);
   if (done == nullptr) return Call(method, own, request, answer);
   {
@@ -172,7 +227,7 @@ void Channel::CallMethod(const MethodDescriptor* method, google::protobuf::RpcCo
     done->Run();
   };
   if (StartFiberDetached(run)) return;
-  own->SetFailed(OVERLOADED, "no fiber can be started for the call");
+  own->SetNotBegun(OVERLOADED, "no fiber can be started for the call");
   {
     const std::scoped_lock lock(mutex_);
     --users_;
@@ -198,6 +253,8 @@ void Channel::Add(const ClientConnection& connection, Counts* counts) {
 Channel::Counts Channel::counts() const {
   const std::scoped_lock lock(mutex_);
   Counts counts = past_;
+  counts.retries = retries_.load(std::memory_order_relaxed);
+  for (const auto& connection : leaving_) Add(*connection, &counts);
   for (const Slot& slot : slots_) {
     if (!slot.connection) continue;
     if (slot.state == State::kConnected) ++counts.connected;

@@ -10,9 +10,19 @@
 //     stub.Echo(&controller, &request, &answer, done);           returns at once; done->Run() in a fiber, at the end
 //
 // Each connection has a fiber that makes it, reads from it, and makes it anew when it is lost: at once the first time,
-// then after a pause that doubles from backoff_least to backoff_most. Calls take the connections in turn. Without a
-// connection they fail with UNAVAILABLE, unless one is being made for the first time or again after it has worked: then
-// they wait for it.
+// then after a pause that doubles from backoff_least to backoff_most, less a random part of up to a half. Calls take
+// the connections in turn. Without a connection they fail with UNAVAILABLE, unless one is being made for the first time
+// or again after it has worked: then they wait for it. A server that stops says farewell; then a new connection is made
+// at once, while the calls on the old one get their answers.
+//
+// A call that has failed with UNAVAILABLE, and certainly was not begun (Controller::not_begun()), is made again after a
+// pause: options.retry.most_attempts times at most, within its deadline and the budget (retry_budget.h). A handler's
+// own UNAVAILABLE is an answer. So a restart in which the next process takes the listening socket over, and the last
+// one has time to answer, fails no call. Calls fail nevertheless
+//     UNAVAILABLE      when no server is there for longer than the pauses last (with the options as they are 80 to
+//                      155 ms), or an outage has used up the budget;
+//     CONNECTION_LOST  when they had been sent, and the server ends before it reads them: it closes connections on
+//                      which clients send on after its farewell.
 //
 // Messages above limits.max_body are not sent (TOO_LARGE). A server that sends a larger one, or a malformed frame,
 // loses its connection, with the calls on it (CONNECTION_LOST).
@@ -40,6 +50,7 @@
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/client_connection.h"
 #include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/retry_budget.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/socket_address.h"
 #include "weft/sync/fiber_condition_variable.h"
@@ -57,6 +68,7 @@ class Channel final : public google::protobuf::RpcChannel {
     std::chrono::milliseconds connect_timeout{1000};
     std::chrono::milliseconds backoff_least{10};
     std::chrono::milliseconds backoff_most{1000};
+    RetryOptions retry{};
     FrameLimits limits{};
     BatchWriter::Options writing{};
   };
@@ -88,6 +100,7 @@ class Channel final : public google::protobuf::RpcChannel {
     std::uint64_t writes = 0;
     std::uint64_t answers = 0;
     std::uint64_t reads = 0;
+    std::uint64_t retries = 0;  // calls that were made again
   };
   Counts counts() const;
 
@@ -95,29 +108,39 @@ class Channel final : public google::protobuf::RpcChannel {
   enum class State { kConnecting, kConnected, kBroken };
   struct Slot {
     State state = State::kConnecting;
-    base::RefPtr<ClientConnection> connection;  // kConnected; and kBroken while the server says farewell
+    base::RefPtr<ClientConnection> connection;  // kConnected
   };
 
   void Keep(Slot* slot);
   void Enter(Slot* slot, base::RefPtr<ClientConnection> connection);
   void SetState(Slot* slot, State state, const std::string& error);
-  void Leave(Slot* slot, State state);
+  // The connection has ended; or, `farewell`, only has calls to finish.
+  void Leave(Slot* slot, State state, bool farewell);
+  // Reads on in a fiber of its own.
+  void Finish(base::RefPtr<ClientConnection> connection);
+  void FinishHere(ClientConnection* connection);
   // nullptr: the controller says why.
   base::RefPtr<ClientConnection> Choose(Controller* controller);
   ClientConnection* ChooseLocked();
   void Call(const google::protobuf::MethodDescriptor* method, Controller* controller,
             const google::protobuf::Message* request, google::protobuf::Message* answer);
+  // False: it is not to be made again.
+  bool PauseBeforeRetry(Controller* controller, std::chrono::nanoseconds pause);
   static void Add(const ClientConnection& connection, Counts* counts);
 
   const io::SocketAddress server_;
   const Options options_;
   FiberEvent stop_;
+  RetryBudget budget_;
+  std::uint64_t seed_ = 0;  // of the pauses; since Start()
+  std::atomic<std::uint64_t> retries_{0};
 
   mutable FiberMutex mutex_;  // guards what follows
   FiberConditionVariable changed_;
   std::vector<Slot> slots_;
+  std::vector<base::RefPtr<ClientConnection>> leaving_;  // after a farewell
   std::size_t next_ = 0;
-  std::size_t users_ = 0;  // fibers that use the channel: keepers, asynchronous calls
+  std::size_t users_ = 0;  // fibers that use the channel: keepers, those that Finish(), asynchronous calls
   bool stopping_ = false;
   std::string last_error_;
   Counts past_;  // of connections that have ended

@@ -18,14 +18,19 @@ Controller::~Controller() = default;
 void Controller::Reset() {
   timeout_ = std::chrono::nanoseconds::max();
   latest_ = deadline_ = Deadline();
-  code_ = OK;
-  text_.clear();
+  SetFailed(OK, "");
   canceled_.store(false, std::memory_order_relaxed);
 }
 
 void Controller::SetFailed(ErrorCode code, std::string reason) {
   code_ = code;
   text_ = std::move(reason);
+  not_begun_ = false;
+}
+
+void Controller::SetNotBegun(ErrorCode code, std::string reason) {
+  SetFailed(code, std::move(reason));
+  not_begun_ = true;
 }
 
 void Controller::ResolveDeadline(std::chrono::nanoseconds default_timeout) {

@@ -13,7 +13,8 @@
 //                 if (controller->deadline() ...) or controller->SetFailed("...");
 //                 done->Run();
 //
-// One call at a time; reusable after Reset(). During a call any fiber and any thread may call StartCancel() and
+// One call at a time, one after the other: each begins without the last one's failure, and with its settings until
+// Reset(). During a call any fiber and any thread may call StartCancel() and
 // IsCanceled(); all else is for the caller, or for the handler.
 #ifndef WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_
 #define WEFT_EXAMPLES_RPC_RPC_CONTROLLER_H_
@@ -48,6 +49,8 @@ class Controller final : public google::protobuf::RpcController {
   bool Failed() const override { return code_ != OK; }
   std::string ErrorText() const override { return text_; }
   ErrorCode error_code() const { return code_; }
+  // Client: the call has failed, and it is certain that no handler has seen it.
+  bool not_begun() const { return not_begun_; }
   // Client: StartCancel() was called. Server: the client cancelled the call, or has gone.
   bool IsCanceled() const override { return canceled_.load(std::memory_order_relaxed); }  // A hint.
 
@@ -58,7 +61,7 @@ class Controller final : public google::protobuf::RpcController {
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_ = timeout; }
   void set_deadline(Deadline deadline) { latest_ = deadline; }
   // The call ends with CANCELED at once, unless it has ended; before a call: the next one does. The server is told. A
-  // call that waits for a connection notices only when that wait is over.
+  // call that waits for a connection, or to be made again, notices only when that wait is over.
   void StartCancel() override;
 
   // --- Server ---
@@ -74,6 +77,8 @@ class Controller final : public google::protobuf::RpcController {
   friend class ClientConnection;
   friend class ServerCall;
 
+  // By whoever ends a call before its handler is called.
+  void SetNotBegun(ErrorCode code, std::string reason);
   // Client. False: it is cancelled. From then on, until EndCall(), StartCancel() goes to the connection.
   bool BeginCall(ClientConnection* connection, std::uint64_t id);
   void EndCall();
@@ -88,6 +93,7 @@ class Controller final : public google::protobuf::RpcController {
   Deadline deadline_;
   ErrorCode code_ = OK;
   std::string text_;
+  bool not_begun_ = false;
 
   std::atomic<bool> canceled_{false};
   FiberMutex mutex_;  // guards what follows, and changes of canceled_

@@ -36,19 +36,22 @@ std::error_code Server::Start(const io::SocketAddress& address) {
   WEFT_CHECK(listening_ == nullptr, "rpc::Server::Start: the server has been started");
   io::TcpListener listener;
   if (const std::error_code error = listener.Listen(address)) return error;
-  listening_ = std::make_unique<io::TcpServer>(
-      std::move(listener),
-      [this](io::TcpStream& stream) {
-        // Not cancelled: Stop() cancels the calls, and ends the reader by its socket.
-        Shielded([&] {
-          ServerConnection connection(this, &stream);
-          connection.Serve();
-        });
-      },
-      io::TcpServer::Options{.admit = [this] { return !draining(); }});
-  if (listening_->Start()) return {};
+  return Start(std::move(listener)) ? std::error_code()
+                                    : std::make_error_code(std::errc::resource_unavailable_try_again);
+}
+
+bool Server::Start(io::TcpListener listener) {
+  WEFT_CHECK(listening_ == nullptr, "rpc::Server::Start: the server has been started");
+  listening_ = std::make_unique<io::TcpServer>(std::move(listener), [this](io::TcpStream& stream) {
+    // Not cancelled: Stop() cancels the calls, and ends the reader by its socket.
+    Shielded([&] {
+      ServerConnection connection(this, &stream);
+      connection.Serve();
+    });
+  });
+  if (listening_->Start()) return true;
   listening_.reset();
-  return std::make_error_code(std::errc::resource_unavailable_try_again);
+  return false;
 }
 
 std::vector<ServerConnection*> Server::UseAllConnections() {
@@ -62,9 +65,12 @@ std::vector<ServerConnection*> Server::UseAllConnections() {
 
 void Server::Stop(Deadline drain_until) {
   if (listening_ == nullptr) return;
-  std::unique_lock lock(mutex_);
-  // Enter() reads it under the lock, EndCall() without.
+  // seq_cst: pairs with BeginCall() and EndCall(). Who enters before the lock below is in the list, and who enters
+  // after it sees the flag.
   draining_.store(true, std::memory_order_seq_cst);
+  // First, so that clients do not come back to us; and it ends a forked child before we take a lock or tell a client.
+  static_cast<void>(listening_->StopAccepting(drain_until));
+  std::unique_lock lock(mutex_);
   std::vector<ServerConnection*> connections = UseAllConnections();
   lock.unlock();
   for (ServerConnection* connection : connections) {
@@ -72,30 +78,36 @@ void Server::Stop(Deadline drain_until) {
     connection->EndUse();
   }
   lock.lock();
-  // seq_cst: either we see that the last call has ended, or its end sees that we drain. Pairs with EndCall().
+  // seq_cst: either we see a call, or BeginCall() sees that we drain; either we see that the last call has ended, or
+  // EndCall() sees that we drain.
   const auto all_answered = [this] { return in_flight_.load(std::memory_order_seq_cst) == 0; };
   changed_.wait(lock, all_answered, drain_until);
   const auto all_gone = [this] { return connections_ == 0; };
   changed_.wait(lock, all_gone, std::min(drain_until, Deadline(kFarewellTime)));
-  connections.clear();
-  if (!all_answered()) connections = UseAllConnections();
+  connections = UseAllConnections();
   lock.unlock();
+  cut_.store(true, std::memory_order_relaxed);  // The shutdown of its socket comes after it, for each reader.
   for (ServerConnection* connection : connections) {
-    connection->CancelAll();
+    connection->CancelAll();  // Without a deadline that has passed there is no call.
+    connection->EndReading();
     connection->EndUse();
   }
-  cut_.store(true, std::memory_order_relaxed);  // The shutdown of its socket comes after it, for each reader.
   listening_->Stop(drain_until);
 }
 
-bool Server::BeginCall() {
+ErrorCode Server::BeginCall() {
+  // seq_cst, both: as in Stop().
+  const std::size_t before = in_flight_.fetch_add(1, std::memory_order_seq_cst);
+  if (draining_.load(std::memory_order_seq_cst)) {
+    EndCall();
+    return UNAVAILABLE;
+  }
   requests_.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t before = in_flight_.fetch_add(1, std::memory_order_relaxed);  // Only counted.
   const bool room = options_.max_in_flight == 0 || before < options_.max_in_flight;
-  if (room && (!options_.admit || options_.admit())) return true;
+  if (room && (!options_.admit || options_.admit())) return OK;
   overloaded_.fetch_add(1, std::memory_order_relaxed);
   EndCall();
-  return false;
+  return OVERLOADED;
 }
 
 void Server::EndCall() {

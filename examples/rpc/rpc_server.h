@@ -50,9 +50,12 @@
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/io/socket_address.h"
+#include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
+
+#include "examples/rpc/meta.pb.h"
 
 namespace weft::rpc {
 
@@ -79,9 +82,12 @@ class Server {
   // Outlives the server.
   void AddService(google::protobuf::Service* service);
   [[nodiscard]] std::error_code Start(const io::SocketAddress& address);
-  // Graceful: accepts no connection, tells clients to send no more, answers what they sent before they learned of it
-  // with UNAVAILABLE, and answers what is in flight. At the deadline it cuts connections and cancels calls. Returns
-  // when the last handler has ended.
+  // False: no fiber can be started.
+  [[nodiscard]] bool Start(io::TcpListener listener);
+  // Graceful: accepts what waits in the kernel and no more, tells clients to send no more, answers what they sent
+  // before they learned of it with UNAVAILABLE (a Channel makes these calls again), and answers what is in flight.
+  // Clients close their connections when they have their answers; Stop() closes what is left after kFarewellTime. At
+  // the deadline it cuts connections and cancels calls. Returns when the last handler has ended.
   void Stop(Deadline drain_until);
 
   io::SocketAddress local_address() const { return listening_->local_address(); }
@@ -109,8 +115,8 @@ class Server {
   // How long clients that have their answers may take to close their connections, before we do.
   static constexpr std::chrono::milliseconds kFarewellTime{1000};
 
-  // By the readers.
-  [[nodiscard]] bool BeginCall();
+  // By the readers. Not OK: what the answer is instead.
+  [[nodiscard]] ErrorCode BeginCall();
   // Whether we, not the peer, ended a connection.
   bool cut() const { return cut_.load(std::memory_order_relaxed); }
   void EndCall();

@@ -62,7 +62,7 @@ bool ServerCall::Prepare() {
   RequestMeta meta;
   if (!meta.ParseFromArray(frame_.meta.data(), static_cast<int>(frame_.meta.size()))) {
     server->bad_.fetch_add(1, std::memory_order_relaxed);
-    controller_.SetFailed(BAD_REQUEST, "the meta is no RequestMeta");
+    controller_.SetNotBegun(BAD_REQUEST, "the meta is no RequestMeta");
     return false;
   }
   if (meta.timeout_us() != 0) {
@@ -71,25 +71,25 @@ bool ServerCall::Prepare() {
     controller_.deadline_ = Deadline::After(left, came_);
     if (controller_.deadline_.expired()) {
       server->late_.fetch_add(1, std::memory_order_relaxed);
-      controller_.SetFailed(DEADLINE_EXCEEDED, "the time was over before the request's turn came");
+      controller_.SetNotBegun(DEADLINE_EXCEEDED, "the time was over before the request's turn came");
       return false;
     }
   }
   if (controller_.IsCanceled()) {
-    controller_.SetFailed(CANCELED, "canceled before the request's turn came");
+    controller_.SetNotBegun(CANCELED, "canceled before the request's turn came");
     return false;
   }
   service_ = server->FindService(meta.service());
   if (service_ != nullptr) method_ = service_->GetDescriptor()->FindMethodByName(meta.method());
   if (method_ == nullptr) {
-    controller_.SetFailed(
+    controller_.SetNotBegun(
         NO_SUCH_METHOD, base::StrCat("there is no method ", meta.method(), " of a service ", meta.service(), " here"));
     return false;
   }
   request_.reset(service_->GetRequestPrototype(method_).New());
   if (!request_->ParseFromArray(frame_.body.data(), static_cast<int>(frame_.body.size()))) {
     server->bad_.fetch_add(1, std::memory_order_relaxed);
-    controller_.SetFailed(BAD_REQUEST, base::StrCat("the request is no ", request_->GetTypeName()));
+    controller_.SetNotBegun(BAD_REQUEST, base::StrCat("the request is no ", request_->GetTypeName()));
     return false;
   }
   answer_.reset(service_->GetResponsePrototype(method_).New());
@@ -111,6 +111,7 @@ void ServerCall::Run() {
     AnswerMeta meta;
     meta.set_error_code(controller_.error_code());
     meta.set_error_text(controller_.ErrorText().substr(0, kMaxErrorText));
+    meta.set_not_begun(controller_.not_begun());
     frame = MakeFrame(FrameKind::kAnswer, id_, &meta, nullptr);
   }
   ServerConnection* const connection = connection_;
@@ -125,7 +126,7 @@ void ServerCall::Run() {
 }
 
 void ServerCall::Refuse(ErrorCode code, const std::string& text) {
-  controller_.SetFailed(code, text);
+  controller_.SetNotBegun(code, text);
   Run();
 }
 
@@ -196,13 +197,15 @@ ServerConnection::Next ServerConnection::ReadOnce() {
 
 void ServerConnection::OnRequest(Frame frame, Deadline::TimePoint now) {
   const std::uint64_t id = frame.header.correlation_id;
-  if (server_->draining()) return Answer(id, UNAVAILABLE, "the server is stopping");
-  if (!server_->BeginCall()) return Answer(id, OVERLOADED, "the server has too much to do");
+  if (const ErrorCode refusal = server_->BeginCall(); refusal != OK) {
+    return Answer(id, refusal, refusal == UNAVAILABLE ? "the server is stopping" : "the server has too much to do");
+  }
   BeginUse();
   auto* const call = new ServerCall(this, std::move(frame), now);
   {
     const std::scoped_lock lock(mutex_);
     BucketOf(id).push_back(call);
+    if (all_canceled_) static_cast<void>(call->Cancel());  // SC5; it has no callback yet.
   }
   starting_.push_back({call});
 }
@@ -233,13 +236,17 @@ void ServerConnection::CancelAll() {
   std::vector<Closure*> callbacks;
   {
     const std::scoped_lock lock(mutex_);
+    all_canceled_ = true;
     for (Calls& bucket : calls_) {
       for (ServerCall& call : bucket) {
         if (Closure* const callback = call.Cancel()) callbacks.push_back(callback);
       }
     }
   }
-  for (Closure* const callback : callbacks) callback->Run();
+  // The caller's scope may be cancelled; the callbacks belong to the handlers.
+  Shielded([&callbacks] {
+    for (Closure* const callback : callbacks) callback->Run();
+  });
 }
 
 void ServerConnection::Forget(ServerCall* call) {
@@ -251,6 +258,7 @@ void ServerConnection::Answer(std::uint64_t id, ErrorCode code, const std::strin
   AnswerMeta meta;
   meta.set_error_code(code);
   meta.set_error_text(text);
+  meta.set_not_begun(true);
   static_cast<void>(writer_.Write(MakeFrame(FrameKind::kAnswer, id, &meta, nullptr)));  // Failed: the client has gone.
 }
 

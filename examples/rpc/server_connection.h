@@ -16,6 +16,8 @@
 //   SC3  A canceller finds a call under the connection's lock and takes the callback out of it; the callback may run
 //        after the call is gone.
 //   SC4  A call lives until it is answered and its fiber has left its scope: the second of the two deletes it.
+//   SC5  After CancelAll() each call is cancelled, also one that enters later: the flag and the list of calls have one
+//        lock.
 #ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 
@@ -97,6 +99,8 @@ class ServerConnection final : private BatchWriter::Owner {
   void Serve();
   // Tells the client to send no more. By the reader, or a holder of a use.
   void SayFarewell();
+  // Serve() returns when the answers that are due have been written. By a holder of a use.
+  void EndReading() { static_cast<void>(stream_->ShutdownRead()); }
 
   void BeginUse() noexcept override;
   void EndUse() noexcept override;
@@ -121,6 +125,7 @@ class ServerConnection final : private BatchWriter::Owner {
   void Cancel(std::uint64_t id);
   void CancelAll();
   void Forget(ServerCall* call);
+  // Instead of a call.
   void Answer(std::uint64_t id, ErrorCode code, const std::string& text);
   void Linger();
 
@@ -135,7 +140,8 @@ class ServerConnection final : private BatchWriter::Owner {
   std::uint64_t reads_ = 0;
 
   FiberMutex mutex_;
-  Calls calls_[kBuckets];  // guarded by mutex_
+  Calls calls_[kBuckets];      // guarded by mutex_
+  bool all_canceled_ = false;  // guarded by mutex_ (SC5)
 
   std::atomic<std::size_t> uses_{1};
   FiberEvent unused_;

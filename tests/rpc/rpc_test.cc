@@ -4,12 +4,14 @@
 // Client and server of examples/rpc in one process.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -17,6 +19,7 @@
 
 #include "weft/examples/rpc/echo_service.h"
 #include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/retry_budget.h"
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/examples/rpc/rpc_server.h"
@@ -893,6 +896,36 @@ TEST_P(RpcTest, AtItsDeadlineStopCancelsAndCuts) {
   });
 }
 
+// SC5: the reader is about to begin the call while Stop() cancels all.
+TEST_P(RpcTest, ACallThatEntersAfterAllWereCanceledIsNotBegun) {
+  InFiber([] {
+    FiberEvent asked;
+    FiberEvent go_on;
+    std::atomic<int> begun{0};
+    ScriptedService service([&](Controller*, const EchoRequest*, EchoAnswer*, Closure* done) {
+      ++begun;
+      static_cast<void>(FiberEvent().Wait(30s));
+      done->Run();
+    });
+    const auto admit = [&] {
+      asked.Set();
+      go_on.Wait();
+      return true;
+    };
+    RunningServer server(&service, {.admit = admit});
+    Client client(server->local_address());
+    Controller controller;
+    Fiber caller([&] { client.Echo(&controller, "x"); });
+    asked.Wait();
+    Fiber stopper([&] { server->Stop(10ms); });
+    caller.Join();  // The connection is cut after the calls were cancelled.
+    EXPECT_EQ(controller.error_code(), CONNECTION_LOST);
+    go_on.Set();
+    stopper.Join();
+    EXPECT_EQ(begun, 0);
+  });
+}
+
 TEST_P(RpcTest, UnderLoadStopLosesNoCallWithoutSayingSo) {
   InFiber([] {
     EchoServiceImpl echo;
@@ -1003,6 +1036,184 @@ TEST_P(RpcTest, AChannelFindsAServerThatComesBack) {
     }
     EXPECT_TRUE(client.channel().Healthy());
   });
+}
+
+// --- Calls that are made again ---
+
+// A process that hands its listening socket over to the next one; a long call goes on over the old connection.
+TEST_P(RpcTest, RestartsWithOneListeningSocketFailNoCall) {
+  InFiber([] {
+    FiberEvent gate;
+    std::atomic<int> long_calls{0};
+    ScriptedService service([&](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      if (request->payload() == "long") {
+        ++long_calls;
+        gate.Wait();
+      }
+      answer->set_payload(request->payload());
+      done->Run();
+    });
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(kAnyPort));
+    const auto start = [&] {
+      io::TcpListener same;
+      EXPECT_FALSE(same.Adopt(::dup(listener.fd())));
+      auto server = std::make_unique<Server>();
+      server->AddService(&service);
+      EXPECT_TRUE(server->Start(std::move(same)));
+      return server;
+    };
+    auto server = start();
+    Client client(listener.local_address(), {.connections = 2});
+    Fiber long_caller([&] { EXPECT_EQ(client.CodeOf("long"), OK); });
+    while (long_calls == 0) FiberYield();
+    std::atomic<bool> stop{false};
+    std::atomic<int> calls{0};
+    std::vector<Fiber> callers;
+    for (int i = 0; i < 10; ++i) {
+      callers.emplace_back([&] {
+        while (!stop) {
+          Controller controller;
+          EXPECT_EQ(client.Echo(&controller, "x"), "x") << controller.ErrorText();
+          ++calls;
+        }
+      });
+    }
+    std::vector<Fiber> stoppers;
+    for (int restart = 0; restart < 5; ++restart) {
+      for (const int before = calls; calls < before + 20;) FiberYield();
+      std::unique_ptr<Server> old = std::exchange(server, start());
+      stoppers.emplace_back([old = std::move(old)] { old->Stop(60s); });  // The first waits for the long call.
+      if (restart != 0) stoppers.back().Join();
+    }
+    EXPECT_EQ(long_calls, 1);
+    gate.Set();
+    long_caller.Join();
+    stop = true;
+    for (Fiber& caller : callers) caller.Join();
+    stoppers.front().Join();
+    EXPECT_GE(client.channel().counts().connects, 4u);
+  });
+}
+
+TEST_P(RpcTest, ACallThatNobodyTakesIsMadeAgainUntilItsAttemptsOrItsTimeAreOver) {
+  InFiber([] {
+    std::optional<RunningServer> gone;
+    EchoServiceImpl echo;
+    gone.emplace(&echo);
+    const io::SocketAddress nobody = (*gone)->local_address();
+    gone.reset();
+    RetryOptions retry{.most_attempts = 4, .pause_least = 1ms, .pause_most = 2ms};
+    {
+      Client client(nobody, {.retry = retry});
+      while (client.channel().Healthy()) FiberYield();
+      EXPECT_EQ(client.CodeOf("x"), UNAVAILABLE);
+      EXPECT_EQ(client.channel().counts().retries, 3u);
+    }
+    retry.pause_least = retry.pause_most = 1h;
+    Client client(nobody, {.timeout = 100ms, .retry = retry});
+    while (client.channel().Healthy()) FiberYield();
+    EXPECT_EQ(client.CodeOf("x"), UNAVAILABLE);  // At once: not within the time.
+    EXPECT_EQ(client.channel().counts().retries, 0u);
+  });
+}
+
+TEST_P(RpcTest, WhatAHandlerHasSeenIsNotMadeAgain) {
+  InFiber([] {
+    std::atomic<int> calls{0};
+    ScriptedService service([&](Controller* controller, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      ++calls;
+      if (request->payload() == "no") controller->SetFailed(UNAVAILABLE, "the handler's own");
+      answer->set_payload(request->payload());
+      done->Run();
+    });
+    RunningServer server(&service);
+    Client client(server->local_address(), {.retry = {.pause_least = 1ms}});
+    Controller controller;
+    client.Echo(&controller, "no");
+    EXPECT_EQ(controller.error_code(), UNAVAILABLE);
+    EXPECT_EQ(controller.ErrorText(), "the handler's own");
+    EXPECT_FALSE(controller.not_begun());
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(client.channel().counts().retries, 0u);
+  });
+}
+
+TEST_P(RpcTest, ACallBeginsWithoutTheFailureOfTheLastOneWithItsController) {
+  InFiber([] {
+    std::optional<RunningServer> gone;
+    std::atomic<int> calls{0};
+    ScriptedService service([&](Controller*, const EchoRequest* request, EchoAnswer* answer, Closure* done) {
+      ++calls;
+      answer->set_payload(request->payload());
+      done->Run();
+    });
+    gone.emplace(&service);
+    const io::SocketAddress nobody = (*gone)->local_address();
+    gone.reset();
+    Controller controller;
+    {
+      Client client(nobody, {.retry = {.most_attempts = 1}});
+      while (client.channel().Healthy()) FiberYield();
+      client.Echo(&controller, "x");
+      EXPECT_EQ(controller.error_code(), UNAVAILABLE);
+      EXPECT_TRUE(controller.not_begun());
+    }
+    RunningServer server(&service);
+    Client client(server->local_address(), {.retry = {.pause_least = 1ms}});
+    EXPECT_EQ(client.Echo(&controller, "x"), "x");
+    EXPECT_EQ(controller.error_code(), OK) << controller.ErrorText();
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(client.channel().counts().retries, 0u);
+  });
+}
+
+TEST_P(RpcTest, ACallerThatIsCanceledDoesNotWaitToCallAgain) {
+  InFiber([] {
+    std::optional<RunningServer> gone;
+    EchoServiceImpl echo;
+    gone.emplace(&echo);
+    const io::SocketAddress nobody = (*gone)->local_address();
+    gone.reset();
+    Client client(nobody, {.retry = {.pause_least = 1h, .pause_most = 1h}});
+    while (client.channel().Healthy()) FiberYield();
+    Controller controller;
+    CancelScope scope;
+    Fiber caller([&] { EXPECT_FALSE(scope.Run([&] { client.Echo(&controller, "x"); })); });
+    FiberYield();
+    scope.Cancel();
+    caller.Join();
+    EXPECT_EQ(controller.error_code(), CANCELED);
+  });
+}
+
+TEST(RetryBudgetTest, LeavesAShareOfTheCallsAndTheReserve) {
+  RetryBudget budget({.share = 0.1, .reserve = 5});
+  int retries = 0;
+  while (budget.Withdraw()) ++retries;
+  EXPECT_EQ(retries, 5);
+  for (int call = 0; call < 100; ++call) {
+    budget.Deposit();
+    retries += budget.Withdraw();
+  }
+  EXPECT_EQ(retries, 15);
+  for (int call = 0; call < 1000; ++call) budget.Deposit();
+  for (retries = 0; budget.Withdraw();) ++retries;
+  EXPECT_EQ(retries, 5);
+}
+
+TEST(RetryPausesTest, DoubleUpToTheMostAndDiffer) {
+  const RetryOptions options{.pause_least = 10ms, .pause_most = 40ms};
+  RetryPauses pauses(options, 1);
+  RetryPauses others(options, 2);
+  bool differ = false;
+  for (const auto most : {10ms, 20ms, 40ms, 40ms, 40ms}) {
+    const auto pause = pauses.Next();
+    EXPECT_LE(pause, most);
+    EXPECT_GE(pause, most / 2);
+    differ |= pause != others.Next();
+  }
+  EXPECT_TRUE(differ);
 }
 
 TEST_P(RpcTest, AChannelThatIsStoppedEndsItsCalls) {
