@@ -12,8 +12,6 @@
 // --demo: two clients of its own talk to it, and it ends.
 
 #include <gflags/gflags.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cctype>
@@ -113,21 +111,10 @@ bool RunDemo(const SocketAddress& address) {
   return first && second;
 }
 
-// Blocks the signals that end the program in this thread and in those that it starts.
-sigset_t BlockEndSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const sigset_t end_signals = BlockEndSignals();
   weft::io::TcpListener listener;
   const std::optional<SocketAddress> address = SocketAddress::Parse(FLAGS_listen);
   const std::error_code error = address ? listener.Listen(*address) : make_error_code(std::errc::invalid_argument);
@@ -137,16 +124,15 @@ int main(int argc, char** argv) {
   }
   const SocketAddress here = listener.local_address();
 
-  weft::fiber::StartRuntime();
-  weft::Fiber server([&listener] { Serve(&listener); });
-  std::cout << "line_echo: listening on " << here.ToString() << std::endl;
-  bool went_well = true;
-  if (FLAGS_demo) {
-    went_well = RunDemo(here);
-  } else {
-    int which = 0;
-    sigwait(&end_signals, &which);
-  }
+  weft::Fiber server;
+  const auto start = [&] {
+    weft::fiber::StartRuntime();
+    server = weft::Fiber([&listener] { Serve(&listener); });
+    std::cout << "line_echo: listening on " << here.ToString() << std::endl;
+    return !FLAGS_demo;
+  };
+  const bool asked_to_end = weft::io::RunUntilSignal(start) > 0;
+  const bool went_well = asked_to_end || RunDemo(here);
   listener.Close();  // Accept() fails.
   server.Join();
   // Clients that still talk are cut off when the process ends.

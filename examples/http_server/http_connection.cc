@@ -3,6 +3,8 @@
 
 #include "http_server/http_connection.h"
 
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -16,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "weft/base/deadline.h"
 #include "weft/io/asio_stream.h"
@@ -164,8 +167,8 @@ class RequestParser final : public http::basic_parser<true> {
 
 class HttpConnection {
  public:
-  HttpConnection(weft::io::TcpStream* stream, Site* site, const Serving* serving, const HttpLimits& limits)
-      : tcp_(stream), stream_(stream), site_(site), serving_(serving), limits_(limits) {}
+  HttpConnection(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits)
+      : connection_(connection), tcp_(&connection->stream()), stream_(tcp_), site_(site), limits_(limits) {}
   ~HttpConnection() { site_->CountRequests(uncounted_); }
 
   void Run() {
@@ -227,14 +230,14 @@ class HttpConnection {
     } else {
       site_->Answer(request_, &response_);
     }
-    const bool ends = !parser_->keep_alive() || serving_->stopping();
+    const bool ends = !parser_->keep_alive() || connection_->draining();
     const ConnectionHeader header = ends                   ? ConnectionHeader::kClose
                                     : parser_->is_http10() ? ConnectionHeader::kKeepAlive
                                                            : ConnectionHeader::kNone;
     output_.Append(response_, request_.method == Request::Method::kHead, header);
     parser_.reset();
     if (!ends) return output_.pending().size() < kLargeRead || Flush();
-    if (Flush() && input_.size() != 0) Discard();
+    if (Flush() && (input_.size() != 0 || HasUnread())) Discard();
     return false;
   }
 
@@ -257,6 +260,12 @@ class HttpConnection {
                    ConnectionHeader::kClose);
     if (Flush()) Discard();
     return Parsed::kRefused;
+  }
+
+  // Requests that have come after the last one that is answered: closing would reset the connection.
+  bool HasUnread() const {
+    int unread = 0;
+    return ::ioctl(tcp_->fd(), FIONREAD, &unread) == 0 && unread != 0;
   }
 
   // Reads until the peer has finished, so that it reads our last answer.
@@ -285,7 +294,7 @@ class HttpConnection {
   // Reads more input, at least a byte. False: the connection ends.
   bool Fill() {
     const bool begun = parser_->got_some() || input_.size() != 0;
-    if (!begun) return !serving_->stopping() && AwaitRequest();
+    if (!begun) return AwaitRequest();
     if (parser_->got_some() && parser_->is_header_done() && parser_->ExpectsContinue()) {
       parser_->ContinueWasSent();
       output_.AppendContinue();
@@ -300,25 +309,36 @@ class HttpConnection {
   // Waits for the first bytes. Keeps large buffers for a moment: a busy client's next request is as large as the last.
   bool AwaitRequest() {
     const Deadline until = Deadline::After(limits_.idle_timeout, now_);
-    error_code error;
+    std::error_code error;
     if (HasLargeBuffers()) {
-      error = ReadUntil(std::min(until, Deadline::After(kMoment, now_)));
-      if (error == asio::error::timed_out) Shrink();
+      error = ReadRequest(std::min(until, Deadline::After(kMoment, now_)));
+      if (error == std::errc::timed_out) Shrink();
     }
-    if (input_.size() == 0 && (!error || error == asio::error::timed_out)) error = ReadUntil(until);
+    if (input_.size() == 0 && (!error || error == std::errc::timed_out)) error = ReadRequest(until);
     request_until_ = Deadline::After(limits_.request_timeout, now_);
-    return !error;
+    return !error && input_.size() != 0;
+  }
+
+  // Ends in a drain if no byte has come.
+  std::error_code ReadRequest(Deadline deadline) {
+    const auto space = input_.prepare(ReadSize());
+    const weft::io::IoResult got = connection_->ReadRequest(space.data(), space.size(), deadline);
+    NoteRead(got.bytes, space.size());
+    return got.error;
   }
 
   error_code ReadUntil(Deadline deadline) {
     stream_.expires_at(deadline);
     error_code error;
     const auto space = input_.prepare(ReadSize());
-    const std::size_t read = stream_.read_some(space, error);
-    input_.commit(read);
-    last_was_full_ = read == space.size();
-    now_ = std::chrono::steady_clock::now();
+    NoteRead(stream_.read_some(space, error), space.size());
     return error;
+  }
+
+  void NoteRead(std::size_t bytes, std::size_t room) {
+    input_.commit(bytes);
+    last_was_full_ = bytes == room;
+    now_ = std::chrono::steady_clock::now();
   }
 
   std::size_t ReadSize() const {
@@ -350,10 +370,10 @@ class HttpConnection {
   // All connections share the counter: write to it only now and then.
   static constexpr std::uint64_t kCountEvery = 64;
 
+  weft::io::TcpConnection* const connection_;
   weft::io::TcpStream* const tcp_;
   weft::io::AsioStream stream_;
   Site* const site_;
-  const Serving* const serving_;
   const HttpLimits& limits_;
 
   std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();  // after the last wait
@@ -370,8 +390,8 @@ class HttpConnection {
 
 }  // namespace
 
-void ServeHttp(weft::io::TcpStream* stream, Site* site, const Serving* serving, const HttpLimits& limits) {
-  HttpConnection(stream, site, serving, limits).Run();
+void ServeHttp(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits) {
+  HttpConnection(connection, site, limits).Run();
 }
 
 }  // namespace examples

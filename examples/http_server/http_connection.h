@@ -18,9 +18,10 @@
 // And it ends when Serving's time to drain is over.
 //
 // What ends a connection: "Connection: close" (and HTTP/1.0 without keep-alive), a peer that has finished, a request
-// that cannot be served (after an answer whose status says why), an error, a limit below, and Serving::stopping() after
-// the answer that is due. A refused peer may still be sending: its data is read and thrown away for a moment, because
-// closing with unread data would reset the connection before the peer has read the answer.
+// that cannot be served (after an answer whose status says why), an error, a limit below, and the drain
+// (weft/io/tcp_connection.h): a request that has begun is read to its end, and its answer says "Connection: close".
+// A refused peer may still be sending: its data is read and thrown away for a moment, because closing with unread
+// data would reset the connection before the peer has read the answer.
 //
 // A connection that waits for a request holds its fiber's touched stack (8 KiB) and an input buffer of 1 KiB.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_
@@ -30,10 +31,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/io/tcp_stream.h"
+#include "weft/io/tcp_connection.h"
 
 #include "http_server/site.h"
-#include "serving/serving.h"
 
 namespace examples {
 
@@ -47,8 +47,8 @@ struct HttpLimits {
   std::chrono::milliseconds request_timeout{30'000};
 };
 
-// A fiber. Leaves the stream for its owner to close.
-void ServeHttp(weft::io::TcpStream* stream, Site* site, const Serving* serving, const HttpLimits& limits);
+// A fiber. Leaves the connection for its owner to close.
+void ServeHttp(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits);
 
 }  // namespace examples
 

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <iostream>
 
+#include "weft/io/tcp_connection.h"
+
 #include "http_server/http_connection.h"
 #include "http_server/site.h"
 #include "serving/serving.h"
@@ -35,5 +37,5 @@ int main(int argc, char** argv) {
                                     .request_timeout = std::chrono::milliseconds(FLAGS_request_timeout_ms)};
   examples::Serving serving("http_server");
   examples::Site site(&serving);
-  return serving.Run([&](weft::io::TcpStream& stream) { examples::ServeHttp(&stream, &site, &serving, limits); });
+  return serving.Run([&](weft::io::TcpConnection& connection) { examples::ServeHttp(&connection, &site, limits); });
 }

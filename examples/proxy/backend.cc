@@ -24,18 +24,20 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/deadline.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/examples/rpc/scheduler_report.h"
-#include "weft/examples/rpc/termination.h"
+#include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/socket_address.h"
+#include "weft/io/run_until_signal.h"
+#include "weft/io/tcp_listener.h"
 #include "weft/sync/fiber_cancelled.h"
 
 #include "examples/proxy/search.pb.h"
 
-DEFINE_string(listen, "127.0.0.1:8001", "Address to listen on; port 0: the kernel chooses one");
+DEFINE_string(listen, "127.0.0.1:8001", "Where to listen: serving/open_listener.h");
 DEFINE_string(delays_us, "0:1", "How long requests take: <microseconds>:<share>,..., as 200:95,20000:5");
 DEFINE_uint64(max_in_flight, 0, "Requests in work at once; more are answered \"overloaded\". 0: no limit");
 DEFINE_double(duration, 0, "Seconds to run for; 0: until a signal");
@@ -126,36 +128,40 @@ class Index final : public weft::proxy::SearchService {
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const auto address = weft::io::SocketAddress::Parse(FLAGS_listen);
-  if (!address) {
-    std::cerr << "--listen=" << FLAGS_listen << ": expected an address like 127.0.0.1:8001\n";
-    return 2;
-  }
   auto delays = Delays::Parse(FLAGS_delays_us);
   if (!delays) {
     std::cerr << "--delays_us=" << FLAGS_delays_us << ": expected <microseconds>:<share>,..., as 200:95,20000:5\n";
     return 2;
   }
-  const weft::rpc::TerminationSignals signals;
-  weft::fiber::StartRuntime();
-  int status = 0;
-  {
-    Index index(std::move(*delays));
-    weft::rpc::Server server({.max_in_flight = FLAGS_max_in_flight});
-    server.AddService(&index);
-    if (const std::error_code error = server.Start(*address)) {
-      std::cerr << "cannot listen on " << FLAGS_listen << ": " << error.message() << "\n";
-      status = 1;
-    } else {
-      std::cout << "listening on " << server.local_address().ToString() << std::endl;
-      signals.WaitFor(FLAGS_duration);
-      server.Stop(std::chrono::milliseconds(FLAGS_drain_ms));
-      const weft::rpc::Server::Counts counts = server.counts();
-      std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
-                << ", bad " << counts.bad << "; given up " << index.given_up() << "\n";
-      weft::rpc::PrintSchedulerReport(std::cout);
-    }
+  weft::io::TcpListener listener;
+  std::string why;
+  if (const int failed = examples::OpenListener(FLAGS_listen, &listener, &why); failed != 0) {
+    std::cerr << why << "\n";
+    return failed;
   }
+  Index index(std::move(*delays));
+  std::optional<weft::rpc::Server> server;
+  const auto start = [&] {
+    weft::fiber::StartRuntime();
+    server.emplace(weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight});
+    server->AddService(&index);
+    if (!server->Start(std::move(listener))) return false;
+    std::cout << "listening on " << server->local_address().ToString() << std::endl;
+    return true;
+  };
+  const auto end =
+      FLAGS_duration > 0 ? weft::Deadline(std::chrono::duration<double>(FLAGS_duration)) : weft::Deadline();
+  const bool started = weft::io::RunUntilSignal(start, end) >= 0;
+  if (started) {
+    server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
+    const weft::rpc::Server::Counts counts = server->counts();
+    std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
+              << ", bad " << counts.bad << "; given up " << index.given_up() << "\n";
+    weft::rpc::PrintSchedulerReport(std::cout);
+  } else {
+    std::cerr << "no fibers can be started\n";
+  }
+  server.reset();
   weft::fiber::TerminateRuntime();
-  return status;
+  return started ? 0 : 1;
 }

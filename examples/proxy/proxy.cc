@@ -45,19 +45,21 @@
 #include "weft/examples/proxy/hedged_search.h"
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/scheduler_report.h"
-#include "weft/examples/rpc/termination.h"
+#include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/asio_stream.h"
 #include "weft/io/cancel_on_hangup.h"
+#include "weft/io/run_until_signal.h"
 #include "weft/io/socket_address.h"
+#include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
 
 #include "examples/proxy/search.pb.h"
 
-DEFINE_string(listen, "127.0.0.1:8080", "Address for HTTP; port 0: the kernel chooses one");
+DEFINE_string(listen, "127.0.0.1:8080", "Where to listen for HTTP: serving/open_listener.h");
 DEFINE_string(backends, "127.0.0.1:8001,127.0.0.1:8002", "Addresses of the backends; each has all documents");
 DEFINE_int32(connections, 1, "Connections to each backend");
 DEFINE_double(deadline_ms, 200, "For a request's answer");
@@ -117,12 +119,14 @@ class Proxy {
                 FLAGS_hedge_ms > 0 ? Milliseconds(FLAGS_hedge_ms) : std::chrono::microseconds::max()) {}
 
   // One connection.
-  void Serve(io::TcpStream& tcp) {
+  void Serve(io::TcpConnection& connection) {
+    io::TcpStream& tcp = connection.stream();
     io::AsioStream stream(&tcp);
     beast::flat_buffer buffer;
     for (;;) {
       http::request_parser<http::empty_body> parser;
       parser.header_limit(kMaxHeader);
+      if (buffer.size() == 0 && !AwaitRequest(connection, &buffer)) return;
       stream.expires_after(kIdleTime);
       beast::error_code error;
       http::read(stream, buffer, parser, error);
@@ -134,7 +138,7 @@ class Proxy {
           error ? Failure(http::status::bad_request, error.message()) : Answer(parser.get(), tcp);
       if (response.result() == kNobodyWaits) return;
       response.version(error ? 11 : parser.get().version());
-      response.keep_alive(!error && parser.get().keep_alive() && !draining_.load(std::memory_order_relaxed));
+      response.keep_alive(!error && parser.get().keep_alive() && !connection.draining());
       response.prepare_payload();
       http::write(stream, response, error);
       if (error || !response.keep_alive()) return;
@@ -148,12 +152,18 @@ class Proxy {
         << hedging.failed_over << " times\n";
   }
 
-  // Connections end after their present request.
-  void Drain() { draining_.store(true, std::memory_order_relaxed); }
-
  private:
   using Request = http::request<http::empty_body>;
   using Response = http::response<http::string_body>;
+
+  // Reads the first bytes of a request. False: the connection ends; in a drain because none has come.
+  static bool AwaitRequest(io::TcpConnection& connection, beast::flat_buffer* buffer) {
+    constexpr std::size_t kRoom = 1024;
+    const auto space = buffer->prepare(kRoom);
+    const io::IoResult got = connection.ReadRequest(space.data(), space.size(), kIdleTime);
+    buffer->commit(got.bytes);
+    return got.bytes != 0;
+  }
 
   // Instead of an answer.
   static constexpr auto kNobodyWaits = http::status::unknown;
@@ -268,43 +278,48 @@ class Proxy {
   static Response Failure(http::status status, const std::string& text) { return Json(status, {{"error", text}}); }
 
   HedgedSearch search_;
-  std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> searches_{0};
   std::atomic<std::uint64_t> failed_{0};
   std::atomic<std::uint64_t> given_up_{0};
 };
 
-int Run(const rpc::TerminationSignals& signals, const io::SocketAddress& address,
-        const std::vector<io::SocketAddress>& backends) {
+bool StartAll(const std::vector<std::unique_ptr<rpc::Channel>>& channels, io::TcpServer* server) {
+  const auto start = [](const std::unique_ptr<rpc::Channel>& channel) { return channel->Start(); };
+  if (std::all_of(channels.begin(), channels.end(), start) && server->Start()) return true;
+  std::cerr << "no fibers can be started\n";
+  return false;
+}
+
+int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends) {
   std::vector<std::unique_ptr<rpc::Channel>> channels;
   std::vector<rpc::Channel*> replicas;
-  for (const io::SocketAddress& backend : backends) {
-    channels.push_back(std::make_unique<rpc::Channel>(
-        backend, rpc::Channel::Options{.connections = static_cast<std::size_t>(FLAGS_connections)}));
-    replicas.push_back(channels.back().get());
-    if (!channels.back()->Start()) {
-      std::cerr << "no fibers can be started\n";
-      return 1;
+  std::optional<Proxy> proxy;
+  std::optional<io::TcpServer> server;
+  const auto start = [&] {
+    fiber::StartRuntime();
+    for (const io::SocketAddress& backend : backends) {
+      // Another backend is asked at once, so none is asked again.
+      const rpc::Channel::Options options{.connections = static_cast<std::size_t>(FLAGS_connections),
+                                          .retry = {.most_attempts = 1}};
+      replicas.push_back(channels.emplace_back(std::make_unique<rpc::Channel>(backend, options)).get());
     }
+    proxy.emplace(std::move(replicas));
+    server.emplace(std::move(listener), [&proxy](io::TcpConnection& connection) { proxy->Serve(connection); });
+    if (!StartAll(channels, &*server)) return false;
+    std::cout << "listening on " << server->local_address().ToString() << std::endl;
+    return true;
+  };
+  const Deadline end = FLAGS_duration > 0 ? Deadline(std::chrono::duration<double>(FLAGS_duration)) : Deadline();
+  const bool started = io::RunUntilSignal(start, end) >= 0;
+  if (started) {
+    server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
+    proxy->Print(std::cout);
+    rpc::PrintSchedulerReport(std::cout);
   }
-  Proxy proxy(std::move(replicas));
-  io::TcpListener listener;
-  if (const std::error_code error = listener.Listen(address)) {
-    std::cerr << "cannot listen on " << address.ToString() << ": " << error.message() << "\n";
-    return 1;
-  }
-  io::TcpServer server(std::move(listener), [&proxy](io::TcpStream& stream) { proxy.Serve(stream); });
-  if (!server.Start()) {
-    std::cerr << "no fibers can be started\n";
-    return 1;
-  }
-  std::cout << "listening on " << server.local_address().ToString() << std::endl;
-  signals.WaitFor(FLAGS_duration);
-  proxy.Drain();
-  server.Stop(std::chrono::milliseconds(FLAGS_drain_ms));
-  proxy.Print(std::cout);
-  rpc::PrintSchedulerReport(std::cout);
-  return 0;
+  server.reset();
+  channels.clear();
+  fiber::TerminateRuntime();
+  return started ? 0 : 1;
 }
 
 }  // namespace
@@ -312,11 +327,6 @@ int Run(const rpc::TerminationSignals& signals, const io::SocketAddress& address
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const auto address = weft::io::SocketAddress::Parse(FLAGS_listen);
-  if (!address) {
-    std::cerr << "--listen=" << FLAGS_listen << ": expected an address like 127.0.0.1:8080\n";
-    return 2;
-  }
   std::vector<weft::io::SocketAddress> backends;
   std::istringstream list(FLAGS_backends);
   for (std::string item; std::getline(list, item, ',');) {
@@ -331,9 +341,11 @@ int main(int argc, char** argv) {
     std::cerr << "expected at least one address in --backends, and --connections and --deadline_ms above zero\n";
     return 2;
   }
-  const weft::rpc::TerminationSignals signals;
-  weft::fiber::StartRuntime();
-  const int status = weft::proxy::Run(signals, *address, backends);
-  weft::fiber::TerminateRuntime();
-  return status;
+  weft::io::TcpListener listener;
+  std::string why;
+  if (const int status = examples::OpenListener(FLAGS_listen, &listener, &why); status != 0) {
+    std::cerr << why << "\n";
+    return status;
+  }
+  return weft::proxy::Run(std::move(listener), backends);
 }

@@ -37,27 +37,30 @@ void CloseGently(weft::io::TcpStream* stream) {
 RespServer::RespServer(const Limits& limits, const Serving* serving)
     : limits_(limits), serving_(serving), started_at_(std::chrono::steady_clock::now()), workspaces_(limits.parser) {}
 
-void RespServer::Serve(weft::io::TcpStream* stream) {
+void RespServer::Serve(weft::io::TcpConnection* connection) {
   const std::uint64_t id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (id == 1) {
     weft::SetFiberDetachedTimer(std::chrono::steady_clock::now() + kSweepEvery, kSweepEvery, [this] { Sweep(); });
   }
-  while (!stream->WaitReadable() && ServeReady(stream, id)) {
+  while (!connection->AwaitRequest() && ServeReady(connection, id)) {
   }
 }
 
-bool RespServer::ServeReady(weft::io::TcpStream* stream, std::uint64_t id) {
+bool RespServer::ServeReady(weft::io::TcpConnection* connection, std::uint64_t id) {
+  weft::io::TcpStream* const stream = &connection->stream();
   std::unique_ptr<Workspace> workspace = workspaces_.Take();
   ReplyWriter reply(stream, &workspace->output);
   Session session{.host = this, .id = id, .reply = &reply};
   std::size_t missing = 1;
   do {
     const std::span<char> room = workspace->input.Room(missing);
-    const weft::io::IoResult got = stream->ReadSome(room.data(), room.size());
+    // The first time it may be that nothing has come. The rest of a request is awaited, also in a drain.
+    const weft::io::IoResult got = workspace->input.empty() ? connection->ReadRequest(room) : stream->ReadSome(room);
     if (got.bytes == 0) return false;
     workspace->input.Filled(got.bytes);
     const bool goes_on = AnswerAll(workspace.get(), &session);
     if (!reply.Flush()) return false;
+    // A drain ends nothing here: the protocol cannot say that an answer is the last, and more requests may have come.
     if (!goes_on) {
       CloseGently(stream);
       return false;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <string>
 
+#include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_stream.h"
 
 #include "resp_server/commands.h"
@@ -36,7 +37,7 @@ class RespServer final : private CommandHost {
   RespServer(const Limits& limits, const Serving* serving);
 
   // A fiber for each connection.
-  void Serve(weft::io::TcpStream* stream);
+  void Serve(weft::io::TcpConnection* connection);
 
  private:
   // How often expired keys that nobody asks for are removed, and how many of a shard under one lock.
@@ -48,7 +49,7 @@ class RespServer final : private CommandHost {
   void Shutdown() override;
 
   // Answers all requests whose bytes are ready. False: the connection ends.
-  bool ServeReady(weft::io::TcpStream* stream, std::uint64_t id);
+  bool ServeReady(weft::io::TcpConnection* connection, std::uint64_t id);
   // False: the connection ends.
   bool AnswerAll(Workspace* workspace, Session* session);
   void Sweep();

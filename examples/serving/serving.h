@@ -6,14 +6,14 @@
 //   int main(int argc, char** argv) {
 //     gflags::ParseCommandLineFlags(&argc, &argv, true);
 //     Serving serving("echo");
-//     return serving.Run([](weft::io::TcpStream& stream) { ... });
+//     return serving.Run([](weft::io::TcpConnection& connection) { ... });
 //   }
 //
-// --listen            where; port 0 lets the kernel choose. "<name>: listening on 127.0.0.1:41234" on standard output
-//                     tells the address, as soon as connections are accepted
+// --listen            where (serving/open_listener.h); port 0 lets the kernel choose. "<name>: listening on
+//                     127.0.0.1:41234" on standard output tells the address, as soon as connections are accepted
 // --max_connections   at once; others wait in the kernel
 // --duration          seconds, 0: until SIGINT or SIGTERM
-// --drain             seconds that handlers have to end by themselves afterwards
+// --drain             seconds that requests have to end by themselves afterwards
 // and the flags of the runtime (--fiber_concurrency_hint ...).
 //
 // Run() raises the limit of descriptors to the process's maximum. It returns main()'s status: 0 after a regular end, 1
@@ -22,7 +22,6 @@
 #define WEFT_EXAMPLES_SERVING_SERVING_H_
 
 #include <atomic>
-#include <functional>
 #include <string>
 
 #include "weft/io/tcp_server.h"
@@ -34,8 +33,10 @@ class Serving {
  public:
   explicit Serving(std::string name) : name_(std::move(name)) {}
 
-  // A plain thread, once. The handler is called in a fiber for each connection.
-  int Run(std::function<void(weft::io::TcpStream&)> handler);
+  // A plain thread, once. The handler is called in a fiber for each connection. What a drain does to the two kinds of
+  // handlers: weft/io/tcp_server.h.
+  int Run(weft::io::TcpServer::ConnectionHandler handler) { return RunAny(std::move(handler)); }
+  int Run(weft::io::TcpServer::Handler handler) { return RunAny(std::move(handler)); }
 
   // --- By the handlers ---
   // Nothing more is accepted: a handler that would wait for another request must end instead.
@@ -43,6 +44,8 @@ class Serving {
   weft::io::TcpServer::Counts counts() const { return server_->counts(); }
 
  private:
+  template <class Handler>
+  int RunAny(Handler handler);
   int Fail(int status, const std::string& why) const;
 
   const std::string name_;

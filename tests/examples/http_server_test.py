@@ -30,6 +30,7 @@ SANITIZED = "--sanitized" in sys.argv and not sys.argv.remove("--sanitized")
 
 GREETING = b'{"message":"Hello, World!"}'
 GET = b"GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n"
+HELLO = b"Hello, World!"
 
 
 def serve(*flags, **options):
@@ -83,6 +84,14 @@ def stats(server):
     ((status, _, body),) = ask(server, b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert status == 200
     return json.loads(body)
+
+
+def refuses(server):
+    try:
+        socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def settled(server):
@@ -512,6 +521,26 @@ class Endings(unittest.TestCase):
             self.assertEqual(server.stop()[0], 0)
             self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s that the request would take.
 
+    def test_requests_that_have_begun_are_read_to_their_end_and_answered(self):
+        with serve() as server:
+            header = server.connect()
+            header.sendall(GET[:10])
+            body = server.connect()
+            body.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf")
+            fresh = server.connect()
+            wait_for(lambda: stats(server)["connections"]["open"] == 4, "all are accepted")
+            server.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: refuses(server), "no more is accepted")
+            fresh.sendall(GET)
+            header.sendall(GET[10:])
+            body.sendall(b"half")
+            for connection, answer in ((fresh, HELLO), (header, HELLO), (body, b"halfhalf")):
+                ((status, headers, got),) = parse(read_to_end(connection))
+                self.assertEqual((status, headers["connection"], got), (200, "close", answer))
+            begin = time.monotonic()
+            self.assertEqual(server.stop()[0], 0)
+            self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s of --drain.
+
     def test_a_duration_ends_it(self):
         with serve("--duration=0.5") as server:
             self.assertEqual(curl(f"http://127.0.0.1:{server.port}/json"), GREETING)
@@ -523,11 +552,48 @@ class Endings(unittest.TestCase):
             (["--listen=127.0.0.1:0", "--duration=-1"], 2, "--duration"),
             (["--listen=127.0.0.1:0", "--header_limit=0"], 2, "--header_limit=0: expected 1 to 65536"),
             (["--listen=192.0.2.1:80"], 1, "cannot listen on 192.0.2.1:80: "),
+            (["--listen=fd:x"], 2, "--listen=fd:x: expected"),
+            (["--listen=fd:0"], 1, "--listen=fd:0: it is no listening stream socket: "),
+            (["--listen=fd:99"], 1, "--listen=fd:99: it is no listening stream socket: Bad file descriptor"),
+            (["--listen=systemd"], 1, "--listen=systemd: no listening socket was handed over"),
         ]:
             with self.subTest(flags=flags):
-                done = subprocess.run([PROGRAM, *flags], capture_output=True, text=True, timeout=LIMIT)
+                done = subprocess.run(
+                    [PROGRAM, *flags], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT
+                )
                 self.assertEqual(done.returncode, status)
                 self.assertIn(text, done.stderr)
+
+
+class HandOver(unittest.TestCase):
+    """The listening socket is older than the server."""
+
+    def setUp(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.addCleanup(self.listener.close)
+        self.fd = self.listener.fileno()
+
+    def test_connections_wait_from_one_process_for_the_next(self):
+        for _ in range(2):
+            early = socket.create_connection(self.listener.getsockname(), timeout=LIMIT)
+            early.sendall(b"GET /json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            with early, Server(PROGRAM, f"--listen=fd:{self.fd}", pass_fds=(self.fd,)) as server:
+                self.assertEqual(parse(read_to_end(early))[0][2], GREETING)
+                self.assertEqual(curl(f"http://127.0.0.1:{server.port}/json"), GREETING)
+                self.assertEqual(server.port, self.listener.getsockname()[1])
+
+    def test_systemd_hands_a_socket_over(self):
+        command = f'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" --listen=systemd 3<&{self.fd}'
+        with subprocess.Popen(
+            ["sh", "-c", command, PROGRAM], pass_fds=(self.fd,), stdout=subprocess.PIPE, text=True
+        ) as process:
+            port = self.listener.getsockname()[1]
+            self.assertEqual(process.stdout.readline(), f"http_server: listening on 127.0.0.1:{port}\n")
+            try:
+                self.assertEqual(curl(f"http://127.0.0.1:{port}/json"), GREETING)
+            finally:
+                process.terminate()
+            self.assertEqual(process.wait(timeout=LIMIT), 0)
 
 
 class Many(unittest.TestCase):

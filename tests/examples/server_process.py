@@ -29,12 +29,13 @@ def wait_for(condition, what, seconds=LIMIT):
 
 
 class Server:
-    """Runs from construction to stop(). `port` is where it listens; `nofile`: its limit of descriptors.
+    """Runs from construction to stop(). `port` is where it listens; `nofile`: its limit of descriptors; `pass_fds`:
+    descriptors that it inherits.
 
     As a context it stops at the end, must have status 0, and closes the connections that were made.
     """
 
-    def __init__(self, program, *flags, nofile=None):
+    def __init__(self, program, *flags, nofile=None, pass_fds=()):
         def limit():
             if nofile:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))
@@ -46,6 +47,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=self.log,
             preexec_fn=limit,
+            pass_fds=pass_fds,
         )
         ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
         line = self.process.stdout.readline().decode() if ready else ""
