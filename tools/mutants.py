@@ -153,7 +153,7 @@ def environment():
 def configure():
     # No mutant changes what CMake reads, so CMake need not check it for each.
     subprocess.run(
-        ["cmake", "--preset", "release", "-DWEFT_BUILD_EXAMPLES=OFF", "-DCMAKE_SUPPRESS_REGENERATION=ON"],
+        ["cmake", "--preset", "release", "-DWEFT_BUILD_EXAMPLES=ON", "-DCMAKE_SUPPRESS_REGENERATION=ON"],
         cwd=TREE, env=environment(), check=True, stdout=subprocess.DEVNULL)
 
 
