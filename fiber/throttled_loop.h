@@ -59,8 +59,9 @@ class Throttler {
   std::atomic<std::int64_t> next_;  // nanoseconds, by FiberClock
 };
 
-// Calls f() at most so many times a second, until f says false or its next turn would come after the deadline. An f
-// that returns nothing goes on. Waits as Throttler::Wait() does. An exception of f ends the loop, in the caller.
+// Calls f() at most so many times a second, until f says false, or its next turn would come after the deadline. The
+// first call is made in any case. An f that returns nothing goes on. Waits as Throttler::Wait() does. An exception of f
+// ends the loop, in the caller.
 template <class F>
 void ThrottledLoop(double per_second, F&& f, Deadline deadline = {}) {
   Throttler throttler(per_second);
@@ -70,6 +71,8 @@ void ThrottledLoop(double per_second, F&& f, Deadline deadline = {}) {
     } else {
       if (!f()) return;
     }
+    // Wait() grants a turn that is due, however late it is: without this a loop that is always behind would not end.
+    if (deadline.expired()) return;
   }
 }
 
