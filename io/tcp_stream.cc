@@ -24,6 +24,14 @@ std::size_t Total(const iovec* parts, std::size_t count) {
 // The kernel takes no more at once; the next call sends the rest.
 std::size_t AtOnce(std::size_t count) { return std::min<std::size_t>(count, IOV_MAX); }
 
+// Blocks of a buffer that a system call writes: 1 KiB of a stack, and up to 1 MiB in blocks of 16 KiB, more than
+// a socket takes at once.
+constexpr std::size_t kBlocksAtOnce = 64;
+static_assert(kBlocksAtOnce <= IOV_MAX);
+
+// A read into less room than that part of what the caller wants is not worth a system call.
+constexpr std::size_t kLeastPart = 8;
+
 }  // namespace
 
 std::error_code TcpStream::Connect(const SocketAddress& address, Deadline deadline) {
@@ -67,6 +75,14 @@ IoResult TcpStream::ReadAll(void* data, std::size_t size, Deadline deadline) {
   return all;
 }
 
+IoResult TcpStream::ReadInto(NoncontiguousBuffer* buffer, std::size_t max, Deadline deadline) {
+  if (max == 0) return OfNothing();
+  const std::span<char> room = buffer->Room(max / kLeastPart, max);
+  const IoResult result = ReadSome(room.data(), std::min(room.size(), max), deadline);
+  buffer->Filled(result.bytes);
+  return result;
+}
+
 IoResult TcpStream::WriteSome(const void* data, std::size_t size, Deadline deadline) {
   const auto send = [&](int fd) { return ::send(fd, data, size, MSG_NOSIGNAL); };
   return descriptor_.RetryWrite(send, deadline);
@@ -78,6 +94,11 @@ IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, Deadline de
   message.msg_iovlen = AtOnce(count);
   const auto send = [&](int fd) { return ::sendmsg(fd, &message, MSG_NOSIGNAL); };
   return descriptor_.RetryWrite(send, deadline);
+}
+
+IoResult TcpStream::WriteSome(const NoncontiguousBuffer& buffer, Deadline deadline) {
+  iovec parts[kBlocksAtOnce];
+  return WriteSome(parts, buffer.FillIovecs(parts), deadline);
 }
 
 IoResult TcpStream::WriteAll(const void* data, std::size_t size, Deadline deadline) {
@@ -110,6 +131,21 @@ IoResult TcpStream::WriteAll(iovec* parts, std::size_t count, Deadline deadline)
       if (parts->iov_len != 0) break;
     }
   }
+}
+
+IoResult TcpStream::WriteAll(const NoncontiguousBuffer& buffer, Deadline deadline) {
+  IoResult all;
+  for (auto block = buffer.begin(); all.ok() && block != buffer.end();) {
+    iovec parts[kBlocksAtOnce];
+    std::size_t count = 0;
+    for (; count < kBlocksAtOnce && block != buffer.end(); ++block) {
+      parts[count++] = {.iov_base = const_cast<char*>(block->data()), .iov_len = block->size()};
+    }
+    const IoResult some = WriteAll(parts, count, deadline);
+    all.bytes += some.bytes;
+    all.error = some.error;
+  }
+  return all;
 }
 
 std::error_code TcpStream::ShutdownWrite() { return ShutdownHow(SHUT_WR); }

@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/io_result.h"
 #include "weft/io/socket_address.h"
@@ -64,14 +65,22 @@ class TcpStream {
     return ReadAll(room.data(), room.size(), deadline);
   }
 
+  // Appends what is there, at least one byte and at most `max`, to the buffer, behind its last bytes if there is room,
+  // else in a new block of `max` bytes. Nobody else uses the buffer meanwhile.
+  [[nodiscard]] IoResult ReadInto(NoncontiguousBuffer* buffer, std::size_t max, Deadline deadline = {});
+
   // Writes what the kernel has room for, at least one byte (0 only if size is 0).
   [[nodiscard]] IoResult WriteSome(const void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult WriteSome(const iovec* parts, std::size_t count, Deadline deadline = {});
+  // The first blocks, without a copy; a buffer that is to be freed as it goes out is Skip()ped by what was written.
+  [[nodiscard]] IoResult WriteSome(const NoncontiguousBuffer& buffer, Deadline deadline = {});
   // Writes all, or returns an error and in `bytes` how much was written.
   [[nodiscard]] IoResult WriteAll(const void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult WriteAll(std::string_view text, Deadline deadline = {}) {
     return WriteAll(text.data(), text.size(), deadline);
   }
+  // Leaves the buffer as it is. Many blocks go out with one system call.
+  [[nodiscard]] IoResult WriteAll(const NoncontiguousBuffer& buffer, Deadline deadline = {});
   // Changes `parts`: afterwards they describe what was not written.
   [[nodiscard]] IoResult WriteAll(iovec* parts, std::size_t count, Deadline deadline = {});
 
