@@ -17,6 +17,7 @@
 #ifndef WEFT_IO_TCP_STREAM_H_
 #define WEFT_IO_TCP_STREAM_H_
 
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <cstddef>
@@ -112,6 +113,7 @@ class TcpStream {
   friend class CancelOnHangup;
   friend struct SelectAccess;
   friend class TcpServer;
+  friend IoResult SendFile(TcpStream* stream, int file, off_t offset, std::size_t size, Deadline deadline);
 
   std::error_code ShutdownHow(int how);
   // TCP_INFO: a tcp_info, of which there are two in the headers. Any thread, also while another one closes the stream.

@@ -1,0 +1,10 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the samples of the header of this name use: see ../../compile_samples.py.
+
+#include "weft/io/tcp_stream.h"
+
+io::TcpStream stream;
+int file;
+std::size_t size;
