@@ -3,6 +3,9 @@
 #   weft_add_layer(<layer> SOURCES a.cc b.cc [BELOW <layers below>] [LIBS <external libraries>])
 #       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.  HEADERS_ONLY instead of SOURCES: no
 #       library file, only its headers and what they need.
+#   weft_add_adapter(<name> SOURCES a.cc b.cc LIBS <external libraries> [BELOW <adapters>])
+#       the static library weft_<name>, also weft::<name>: a part of interop/ that needs other libraries. Not in weft::weft; a program asks for it by
+#       find_package(weft COMPONENTS <name>).
 #   weft_compile_for_size(a.cc b.cc)
 #       these sources of the folder's layer run seldom (a runtime starts or ends, a message is written, memory is trimmed): small code, not fast.
 #   weft_add_test(<layer> <name> SOURCES x_test.cc... [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
@@ -152,6 +155,36 @@ function(weft_add_headers_only_layer layer below libs)
   endforeach()
   target_link_libraries(weft_${layer} INTERFACE ${libs})
   set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_LAYERS ${layer})
+endfunction()
+
+function(weft_add_adapter name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;BELOW;LIBS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weft_add_adapter(${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_library(weft_${name} STATIC ${arg_SOURCES})
+  add_library(weft::${name} ALIAS weft_${name})
+  set_target_properties(weft_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(weft_${name} PRIVATE -ffunction-sections -fdata-sections ${WEFT_STACK_CLASH_PROTECTION})
+  weft_compile_options(weft_${name})
+  target_link_libraries(weft_${name} PUBLIC weft_interop)
+  if(NOT BUILD_SHARED_LIBS)
+    target_link_libraries(weft_${name} PUBLIC weft_io)
+  endif()
+  foreach(below IN LISTS arg_BELOW)
+    target_link_libraries(weft_${name} PUBLIC weft_${below})
+  endforeach()
+  target_link_libraries(weft_${name} PUBLIC ${arg_LIBS})
+  if(WEFT_INSTALL)
+    install(
+      TARGETS weft_${name}
+      EXPORT weft-${name}-targets
+      ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    install(
+      EXPORT weft-${name}-targets
+      NAMESPACE weft::
+      DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
+  endif()
 endfunction()
 
 # weft::weft: all existing layers.  weft_layers: always the static libraries, for programs of the tree that use what a shared one hides.

@@ -5,6 +5,7 @@
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -49,7 +50,7 @@ bool SetName(X509* certificate, const std::string& name) {
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-Certificate MakeCertificate(EVP_PKEY* key, const std::string& name) {
+Certificate SelfSigned(EVP_PKEY* key, const std::string& name) {
   Certificate certificate(X509_new());
   if (certificate == nullptr || X509_set_version(certificate.get(), X509_VERSION_3) != 1 ||
       !SetSerial(certificate.get()) || !SetName(certificate.get(), name) ||
@@ -61,13 +62,25 @@ Certificate MakeCertificate(EVP_PKEY* key, const std::string& name) {
   return certificate;
 }
 
+template <class Write>
+bool ToPem(std::string* pem, Write&& write) {
+  const std::unique_ptr<BIO, Deleter<BIO_free_all>> bio(BIO_new(BIO_s_mem()));
+  if (bio == nullptr || write(bio.get()) != 1) return false;
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &data);
+  pem->assign(data, static_cast<std::size_t>(size));
+  return true;
+}
+
 }  // namespace
 
-bool UseNewCertificate(SSL_CTX* context, const std::string& name, std::string* error) {
+bool MakeCertificate(const std::string& name, std::string* certificate_pem, std::string* key_pem, std::string* error) {
   const Key key(EVP_EC_gen("P-256"));
-  const Certificate certificate = key == nullptr ? nullptr : MakeCertificate(key.get(), name);
-  if (certificate != nullptr && SSL_CTX_use_certificate(context, certificate.get()) == 1 &&
-      SSL_CTX_use_PrivateKey(context, key.get()) == 1) {
+  const Certificate made = key == nullptr ? nullptr : SelfSigned(key.get(), name);
+  if (made != nullptr && ToPem(certificate_pem, [&](BIO* bio) { return PEM_write_bio_X509(bio, made.get()); }) &&
+      ToPem(key_pem, [&](BIO* bio) {
+        return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+      })) {
     return true;
   }
   char text[256];

@@ -5,15 +5,14 @@
 #ifndef WEFT_EXAMPLES_TLS_ECHO_CERTIFICATE_H_
 #define WEFT_EXAMPLES_TLS_ECHO_CERTIFICATE_H_
 
-#include <openssl/ssl.h>
-
 #include <string>
 
 namespace examples {
 
-// Makes an EC key on P-256 and a certificate for `name` that is valid for a day, and gives both to `context`. False,
-// with *error: OpenSSL refused.
-[[nodiscard]] bool UseNewCertificate(SSL_CTX* context, const std::string& name, std::string* error);
+// Makes an EC key on P-256 and a certificate for `name` that is valid for a day, both in PEM. False, with *error:
+// OpenSSL refused.
+[[nodiscard]] bool MakeCertificate(const std::string& name, std::string* certificate_pem, std::string* key_pem,
+                                   std::string* error);
 
 }  // namespace examples
 

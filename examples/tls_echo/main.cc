@@ -10,11 +10,14 @@
 
 #include <gflags/gflags.h>
 
-#include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <optional>
 #include <string>
+
+#include "weft/interop/tls_context.h"
+#include "weft/io/tcp_connection.h"
 
 #include "serving/serving.h"
 #include "tls_echo/certificate.h"
@@ -28,12 +31,16 @@ int main(int argc, char** argv) {
   gflags::SetUsageMessage("an echo server over TLS, on fibers");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
 
-  boost::asio::ssl::context context(boost::asio::ssl::context::tls_server);
-  examples::Configure(&context);
   std::string error;
-  if (!examples::UseNewCertificate(context.native_handle(), FLAGS_name, &error)) {
+  weft::interop::TlsServerOptions options;
+  if (!examples::MakeCertificate(FLAGS_name, &options.certificate_chain_pem, &options.private_key_pem, &error)) {
     std::cerr << "tls_echo: no certificate for --name=" << FLAGS_name << ": " << error << '\n';
     return 2;
+  }
+  const std::optional<weft::interop::TlsContext> context = weft::interop::TlsContext::ForServer(options, &error);
+  if (!context) {
+    std::cerr << "tls_echo: " << error << '\n';
+    return 1;
   }
 
   const examples::TlsTimeouts timeouts{.handshake = std::chrono::milliseconds(FLAGS_handshake_timeout_ms),
@@ -41,7 +48,7 @@ int main(int argc, char** argv) {
   examples::TlsCounts counts;
   examples::Serving serving("tls_echo");
   const int status = serving.Run(
-      [&](weft::io::TcpStream& stream) { examples::EchoTls(&stream, &context, serving, timeouts, &counts); });
+      [&](weft::io::TcpConnection& connection) { examples::EchoTls(&connection, *context, timeouts, &counts); });
   if (status == 0) {
     std::cout << "tls_echo: " << counts.closed_cleanly << " closed cleanly, " << counts.cut_short << " cut short, "
               << counts.timed_out << " timed out, " << counts.stopped << " stopped, " << counts.handshakes_failed

@@ -3,9 +3,6 @@
 
 // EchoTls: a TLS connection from its handshake to its close_notify; it sends back what it receives.
 //
-// boost::asio::ssl::stream over Weft's AsioStream: where the stream would block, the fiber parks. A waiting one keeps
-// no buffers of OpenSSL's (SSL_MODE_RELEASE_BUFFERS); Asio keeps two of 17 KiB each.
-//
 // How it ends: our close_notify answers the peer's. A peer that just closes its connection has cut the stream short (a
 // truncation attack looks the same) and gets nothing. A peer that is silent for longer than the idle timeout gets our
 // close_notify; so do all when the server stops. A handshake that fails or takes too long ends the connection at once.
@@ -13,13 +10,11 @@
 #define WEFT_EXAMPLES_TLS_ECHO_TLS_ECHO_H_
 
 #include <atomic>
-#include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstdint>
 
-#include "weft/io/tcp_stream.h"
-
-#include "serving/serving.h"
+#include "weft/interop/tls_context.h"
+#include "weft/io/tcp_connection.h"
 
 namespace examples {
 
@@ -37,12 +32,9 @@ struct TlsCounts {
   std::atomic<std::uint64_t> cut_short{0};
 };
 
-// Sets the options common to all connections: TLS 1.2 and later.
-void Configure(boost::asio::ssl::context* context);
-
-// A fiber. Leaves the stream for its owner to close.
-void EchoTls(weft::io::TcpStream* stream, boost::asio::ssl::context* context, const Serving& serving,
-             const TlsTimeouts& timeouts, TlsCounts* counts);
+// A fiber.
+void EchoTls(weft::io::TcpConnection* connection, const weft::interop::TlsContext& context, const TlsTimeouts& timeouts,
+             TlsCounts* counts);
 
 }  // namespace examples
 

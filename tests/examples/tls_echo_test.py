@@ -159,11 +159,11 @@ class TlsEcho(unittest.TestCase):
             self.assertEqual(errors, [])
             self.assertEqual(ends(server), [50, 0, 0, 0, 0])
 
-    def test_no_threads_of_asio_are_started(self):
+    def test_no_threads_are_started_for_connections(self):
         with serve() as server:
             with secure(server.connect()) as tls:
                 self.assertEqual(echo(tls, b"hello"), b"hello")
-                # A thread has its starter's name until it sets its own: Asio's would keep it.
+                # A thread has its starter's name until it sets its own: others would keep it.
                 deadline = time.monotonic() + 10
                 while len(set(names := worker_names(server.pid))) != len(names) and time.monotonic() < deadline:
                     time.sleep(0.01)

@@ -1,0 +1,573 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/interop/tls_stream.h"
+
+#include <fcntl.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/fiber_scope.h"
+#include "weft/io/tcp_server.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/interop/tls_certificates.h"
+#include "weft/tests/io/io_fixture.h"
+
+namespace weft::interop {
+namespace {
+
+using namespace std::chrono_literals;
+using io::IoResult;
+using io::Pair;
+using io::Soon;
+using io::TcpStream;
+using Steady = std::chrono::steady_clock;
+
+const char* const kName = "weft.example";
+
+const TestAuthority& Authority() {
+  static const TestAuthority authority;
+  return authority;
+}
+
+TlsContext MakeServer(TlsServerOptions options = {}) {
+  if (options.certificate_chain_pem.empty()) {
+    PemPair pair = Authority().Issue(std::string("DNS:") + kName + ",IP:127.0.0.1");
+    options.certificate_chain_pem = std::move(pair.certificate);
+    options.private_key_pem = std::move(pair.key);
+  }
+  std::string why;
+  auto made = TlsContext::ForServer(options, &why);
+  EXPECT_TRUE(made.has_value()) << why;
+  return *made;
+}
+
+TlsContext MakeClient(TlsClientOptions options = {}) {
+  options.trust_pem = Authority().certificate();
+  std::string why;
+  auto made = TlsContext::ForClient(options, &why);
+  EXPECT_TRUE(made.has_value()) << why;
+  return *made;
+}
+
+char ByteAt(std::size_t i, unsigned seed) { return static_cast<char>((i * 2654435761u + seed) >> 7); }
+
+std::string BytesOf(std::size_t size, unsigned seed) {
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = ByteAt(i, seed);
+  return bytes;
+}
+
+class TlsStreamTest : public io::IoTest {
+ protected:
+  // Both ends, with handshakes made at the same time.
+  struct Ends {
+    explicit Ends(const TlsContext& server_context, const TlsContext& client_context, std::string_view name = kName)
+        : client(pair.client, client_context, name), server(pair.server, server_context) {
+      Fiber other([&] { server_error = server.Handshake(Soon()); });
+      client_error = client.Handshake(Soon());
+      other.Join();
+    }
+    bool ok() const { return !client_error && !server_error; }
+
+    Pair pair = io::ConnectedPair();
+    TlsStream client;
+    TlsStream server;
+    std::error_code client_error;
+    std::error_code server_error;
+  };
+};
+WEFT_INSTANTIATE_IO_SHAPES(TlsStreamTest);
+
+TEST_P(TlsStreamTest, EndsExchangeBytesAndTellEachOtherTheEnd) {
+  InFiberAndInThread([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok()) << ends.client.error_text() << ", " << ends.server.error_text();
+    EXPECT_EQ(ends.client.version(), "TLSv1.3");
+    ASSERT_TRUE(ends.client.WriteAll("hello", Soon()).ok());
+    char room[16];
+    IoResult got = ends.server.ReadAll(room, 5, Soon());
+    EXPECT_EQ(std::string_view(room, got.bytes), "hello");
+    EXPECT_FALSE(ends.client.ShutdownWrite(Soon()));
+    got = ends.server.ReadSome(room, Soon());
+    EXPECT_TRUE(got.ok() && got.bytes == 0) << got.error.message();
+    // The other way is still open.
+    std::string a = "good", b = "bye";
+    iovec parts[] = {{a.data(), a.size()}, {nullptr, 0}, {b.data(), b.size()}};
+    EXPECT_EQ(ends.server.WriteAll(parts, 3, Soon()).bytes, 7u);
+    got = ends.client.ReadAll(room, 7, Soon());
+    EXPECT_EQ(std::string_view(room, got.bytes), "goodbye");
+    EXPECT_EQ(ends.client.WriteAll("x", Soon()).error, std::errc::broken_pipe);
+    EXPECT_FALSE(ends.server.ShutdownWrite(Soon()));
+    EXPECT_FALSE(ends.client.Shutdown(Soon()));
+  });
+}
+
+TEST_P(TlsStreamTest, AnEndWithoutCloseNotifyIsATruncation) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    ASSERT_TRUE(ends.client.WriteAll("half", Soon()).ok());
+    EXPECT_FALSE(ends.pair.client.ShutdownWrite());
+    char room[16];
+    IoResult got = ends.server.ReadAll(room, sizeof(room), Soon());
+    EXPECT_EQ(got.bytes, 4u);
+    EXPECT_EQ(got.error, TlsErrc::kTruncated);
+    EXPECT_NE(ends.server.error_text().find("close_notify"), std::string::npos);
+    got = ends.server.ReadSome(room, Soon());  // And again.
+    EXPECT_EQ(got.error, TlsErrc::kTruncated);
+  });
+}
+
+TEST_P(TlsStreamTest, LargeTransfersGoBothWaysAtOnce) {
+  const std::size_t size = static_cast<std::size_t>(io::Scaled(8)) * 300'000;
+  InFiberAndInThread([&] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const std::string up = BytesOf(size, 1), down = BytesOf(size, 2);
+    std::string got_up(size, '\0'), got_down(size, '\0');
+    {
+      std::vector<io::Actor> actors;
+      actors.emplace_back(true, [&] { EXPECT_EQ(ends.client.WriteAll(up, Soon()).bytes, size); });
+      actors.emplace_back(true, [&] { EXPECT_EQ(ends.server.WriteAll(down, Soon()).bytes, size); });
+      actors.emplace_back(true, [&] { EXPECT_EQ(ends.server.ReadAll(got_up.data(), size, Soon()).bytes, size); });
+      EXPECT_EQ(ends.client.ReadAll(got_down.data(), size, Soon()).bytes, size);
+    }
+    EXPECT_TRUE(got_up == up);
+    EXPECT_TRUE(got_down == down);
+  });
+}
+
+// A key update is answered by the reader, between the records of the writer.
+TEST_P(TlsStreamTest, AReaderAnswersKeyUpdatesWhileAnotherFiberWrites) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const std::size_t size = 300'000;
+    const std::string text = BytesOf(size, 3);
+    std::string got(size, '\0'), echoed(size, '\0');
+    Fiber writes_down([&] { EXPECT_EQ(ends.server.WriteAll(text, Soon()).bytes, size); });
+    Fiber reads_up([&] { EXPECT_EQ(ends.server.ReadAll(got.data(), size, Soon()).bytes, size); });
+    Fiber reads_down([&] { EXPECT_EQ(ends.client.ReadAll(echoed.data(), size, Soon()).bytes, size); });
+    for (std::size_t at = 0; at < size; at += 3000) {
+      ends.client.RequestKeyUpdate();
+      ASSERT_TRUE(ends.client.WriteAll(text.data() + at, 3000, Soon()).ok());
+    }
+    writes_down.Join();
+    reads_up.Join();
+    reads_down.Join();
+    EXPECT_TRUE(got == text);
+    EXPECT_TRUE(echoed == text);
+  });
+}
+
+TEST_P(TlsStreamTest, AnApplicationProtocolIsAgreedOn) {
+  InFiber([] {
+    const TlsContext server = MakeServer({.alpn = {"h2", "http/1.1"}});
+    Ends both(server, MakeClient({.alpn = {"http/1.1", "h2"}}));
+    EXPECT_EQ(both.client.alpn(), "h2");  // The server chooses.
+    EXPECT_EQ(both.server.alpn(), "h2");
+    Ends silent(server, MakeClient());
+    EXPECT_TRUE(silent.ok());
+    EXPECT_EQ(silent.server.alpn(), "");
+    Ends none(server, MakeClient({.alpn = {"spdy"}}));
+    EXPECT_EQ(none.server_error, TlsErrc::kHandshakeFailed);
+    EXPECT_EQ(none.client_error, TlsErrc::kHandshakeFailed);
+    EXPECT_NE(none.client.error_text().find("no application protocol"), std::string::npos) << none.client.error_text();
+  });
+}
+
+TEST_P(TlsStreamTest, ASessionIsResumed) {
+  InFiber([] {
+    const TlsContext server = MakeServer(), client = MakeClient();
+    for (int round = 0; round < 4; ++round) {
+      Ends ends(server, client);
+      ASSERT_TRUE(ends.ok()) << ends.client.error_text();
+      EXPECT_EQ(ends.client.resumed(), round != 0);
+      EXPECT_EQ(ends.server.resumed(), round != 0);
+      ASSERT_TRUE(ends.server.WriteAll("x", Soon()).ok());  // The tickets come before it.
+      char room[1];
+      ASSERT_EQ(ends.client.ReadSome(room, Soon()).bytes, 1u);
+      EXPECT_GE(client.session_count(), 1u);
+    }
+    Ends by_address(server, client, "127.0.0.1");  // Another name: another session.
+    ASSERT_TRUE(by_address.ok()) << by_address.client.error_text();
+    EXPECT_FALSE(by_address.client.resumed());
+    Ends without(server, MakeClient({.resumption = false}));
+    EXPECT_TRUE(without.ok());
+    EXPECT_FALSE(without.client.resumed());
+    const TlsContext gives_none = MakeServer({.resumption = false}), fresh = MakeClient();
+    Ends refused(gives_none, fresh);
+    ASSERT_TRUE(refused.server.WriteAll("x", Soon()).ok());
+    char room[1];
+    ASSERT_EQ(refused.client.ReadSome(room, Soon()).bytes, 1u);
+    EXPECT_EQ(fresh.session_count(), 0u);
+  });
+}
+
+TEST_P(TlsStreamTest, AKeptSessionIsOneOfManyNames) {
+  InFiber([] {
+    const TlsContext server = MakeServer(), client = MakeClient({.verify = false});
+    for (int i = 0; i < 5; ++i) {
+      Ends ends(server, client, "host" + std::to_string(i));
+      ASSERT_TRUE(ends.ok());
+      EXPECT_FALSE(ends.client.resumed());
+      ASSERT_TRUE(ends.server.WriteAll("x", Soon()).ok());
+      char room[1];
+      ASSERT_EQ(ends.client.ReadSome(room, Soon()).bytes, 1u);
+    }
+    EXPECT_EQ(client.session_count(), 10u);  // Two tickets each.
+  });
+}
+
+TEST_P(TlsStreamTest, ACertificateThatIsNotGoodIsRejected) {
+  InFiber([] {
+    Ends other_name(MakeServer(), MakeClient(), "elsewhere.example");
+    EXPECT_EQ(other_name.client_error, TlsErrc::kCertificateRejected);
+    EXPECT_NE(other_name.client.error_text().find("hostname mismatch"), std::string::npos)
+        << other_name.client.error_text();
+    EXPECT_TRUE(other_name.server_error);
+
+    PemPair old = Authority().Issue("DNS:weft.example", -60s);
+    Ends expired(MakeServer({.certificate_chain_pem = old.certificate, .private_key_pem = old.key}), MakeClient());
+    EXPECT_EQ(expired.client_error, TlsErrc::kCertificateRejected);
+    EXPECT_NE(expired.client.error_text().find("has expired"), std::string::npos) << expired.client.error_text();
+
+    const TestAuthority unknown;
+    PemPair foreign = unknown.Issue("DNS:weft.example");
+    const TlsContext impostor =
+        MakeServer({.certificate_chain_pem = foreign.certificate, .private_key_pem = foreign.key});
+    Ends not_trusted(impostor, MakeClient());
+    EXPECT_EQ(not_trusted.client_error, TlsErrc::kCertificateRejected);
+    Ends unchecked(impostor, MakeClient({.verify = false}));
+    EXPECT_TRUE(unchecked.ok());
+    // Afterwards it is closed to all.
+    EXPECT_EQ(not_trusted.client.WriteAll("x", Soon()).error, std::errc::broken_pipe);
+    char room[1];
+    EXPECT_EQ(not_trusted.client.ReadSome(room, Soon()).error, TlsErrc::kCertificateRejected);
+  });
+}
+
+TEST_P(TlsStreamTest, AServerMayAskForTheClientsCertificate) {
+  const std::string folder = ::testing::TempDir();
+  const PemPair own = Authority().Issue("DNS:client.example");
+  std::ofstream(folder + "weft_client.pem") << own.certificate;
+  std::ofstream(folder + "weft_client_key.pem") << own.key;
+  std::ofstream(folder + "weft_authority.pem") << Authority().certificate();
+  InFiber([&] {
+    const TlsContext server = MakeServer({.client_trust_file = folder + "weft_authority.pem"});
+    Ends with(server, MakeClient({.certificate_chain_file = folder + "weft_client.pem",
+                                  .private_key_file = folder + "weft_client_key.pem"}));
+    EXPECT_TRUE(with.ok()) << with.server.error_text();
+    Ends without(server, MakeClient());
+    EXPECT_EQ(without.server_error, TlsErrc::kHandshakeFailed);
+    char room[1];
+    // The client learns it from the alert.
+    EXPECT_EQ(without.client.ReadSome(room, Soon()).error, TlsErrc::kProtocolError);
+  });
+}
+
+TEST_P(TlsStreamTest, AClientThatChecksNeedsAName) {
+  InFiber([] {
+    Pair pair = io::ConnectedPair();
+    TlsStream tls(pair.client, MakeClient());
+    EXPECT_EQ(tls.Handshake(Soon()), std::errc::invalid_argument);
+    EXPECT_NE(tls.error_text().find("name is empty"), std::string::npos);
+    TlsStream zero(pair.client, MakeClient(), std::string_view("weft.example\0.evil", 18));
+    EXPECT_EQ(zero.Handshake(Soon()), std::errc::invalid_argument);
+  });
+}
+
+TEST_P(TlsStreamTest, AHandshakeHasADeadlineAndCanBeCancelled) {
+  InFiber([] {
+    Pair pair = io::ConnectedPair();
+    TlsStream tls(pair.server, MakeServer());
+    char room[1];
+    EXPECT_EQ(tls.ReadSome(room, Soon()).error, std::errc::not_connected);
+    EXPECT_EQ(tls.WriteAll("x", Soon()).error, std::errc::not_connected);
+    const auto began = Steady::now();
+    EXPECT_EQ(tls.Handshake(30ms), std::errc::timed_out);
+    EXPECT_GE(Steady::now() - began, 30ms);
+    CancelScope scope;
+    scope.Cancel();
+    std::error_code error;
+    EXPECT_TRUE(scope.Run([&] { error = tls.Handshake(Soon()); }));
+    EXPECT_EQ(error, std::errc::operation_canceled);
+    // It goes on where it was.
+    Fiber other([&] {
+      TlsStream client(pair.client, MakeClient(), kName);
+      EXPECT_FALSE(client.Handshake(Soon()));
+    });
+    EXPECT_FALSE(tls.Handshake(Soon()));
+    other.Join();
+  });
+}
+
+TEST_P(TlsStreamTest, APeerThatDoesNotSpeakTlsIsTurnedAway) {
+  InFiber([] {
+    Pair pair = io::ConnectedPair();
+    ASSERT_TRUE(pair.client.WriteAll("GET / HTTP/1.1\r\n\r\n", Soon()).ok());
+    TlsStream tls(pair.server, MakeServer());
+    EXPECT_EQ(tls.Handshake(Soon()), TlsErrc::kHandshakeFailed);
+    EXPECT_NE(tls.error_text().find("http request"), std::string::npos) << tls.error_text();
+    Pair gone = io::ConnectedPair();
+    EXPECT_FALSE(gone.client.ShutdownWrite());
+    TlsStream cut(gone.server, MakeServer());
+    EXPECT_EQ(cut.Handshake(Soon()), TlsErrc::kTruncated);
+  });
+}
+
+TEST_P(TlsStreamTest, ARecordThatWasChangedIsAnError) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const char forged[] = "\x17\x03\x03\x00\x20nothing that could be deciphered";
+    ASSERT_TRUE(ends.pair.client.WriteAll(forged, sizeof(forged) - 1, Soon()).ok());
+    char room[16];
+    EXPECT_EQ(ends.server.ReadSome(room, Soon()).error, TlsErrc::kProtocolError);
+    EXPECT_NE(ends.server.error_text(), "");
+    EXPECT_EQ(ends.server.WriteAll("x", Soon()).error, std::errc::broken_pipe);
+    EXPECT_EQ(ends.client.ReadSome(room, Soon()).error, TlsErrc::kProtocolError);  // The alert.
+  });
+}
+
+// TX3: the reader finds a writer at work, and leaves the alert to it.
+TEST_P(TlsStreamTest, AWriterSendsTheAlertThatAReaderHasLeft) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const std::string much(TlsStream::kMaxPiece, 'f');
+    while (ends.server.WriteSome(much.data(), much.size(), 10ms).ok()) {
+    }
+    FiberLatch writes(1);
+    Fiber writer([&] {
+      writes.CountDown();
+      EXPECT_EQ(ends.server.WriteAll(much, Soon()).error, std::errc::broken_pipe);
+    });
+    writes.Wait();
+    for (int i = 0; i < 100; ++i) FiberYield();  // It waits by now; if not, the reader sends the alert itself.
+    const char forged[] = "\x17\x03\x03\x00\x20nothing that could be deciphered";
+    ASSERT_TRUE(ends.pair.client.WriteAll(forged, sizeof(forged) - 1, Soon()).ok());
+    char room[4096];
+    EXPECT_EQ(ends.server.ReadSome(room, Soon()).error, TlsErrc::kProtocolError);
+    IoResult got;
+    do {
+      got = ends.client.ReadSome(room, 5s);
+    } while (got.ok() && got.bytes != 0);
+    EXPECT_EQ(got.error, TlsErrc::kProtocolError) << got.error.message();
+    writer.Join();
+  });
+}
+
+TEST_P(TlsStreamTest, AReadIsCancelledAndTheStreamStaysGood) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    CancelScope scope;
+    FiberLatch reads(1);
+    IoResult got;
+    Fiber reader([&] {
+      scope.Run([&] {
+        char room[4];
+        reads.CountDown();
+        got = ends.server.ReadSome(room, Soon());
+      });
+    });
+    reads.Wait();
+    scope.Cancel();
+    reader.Join();
+    EXPECT_EQ(got.error, std::errc::operation_canceled);
+    ASSERT_TRUE(ends.client.WriteAll("more", Soon()).ok());
+    char room[4];
+    EXPECT_EQ(ends.server.ReadAll(room, Soon()).bytes, 4u);
+    EXPECT_EQ(ends.server.ReadSome(room, 10ms).error, std::errc::timed_out);
+  });
+}
+
+// TX2: what a write has taken over and could not send goes out first.
+TEST_P(TlsStreamTest, AWriteThatRunsIntoItsDeadlineLosesNothing) {
+  InFiberAndInThread([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const int small = 8192;
+    ::setsockopt(ends.pair.client.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    const std::size_t size = 5'000'000;  // More than the buffers of both sockets.
+    const std::string text = BytesOf(size, 4);
+    const IoResult late = ends.client.WriteAll(text, 30ms);
+    ASSERT_EQ(late.error, std::errc::timed_out);
+    ASSERT_LT(late.bytes, size);
+    std::string got(size, '\0');
+    Fiber reader([&] { EXPECT_EQ(ends.server.ReadAll(got.data(), size, Soon()).bytes, size); });
+    EXPECT_EQ(ends.client.WriteAll(text.data() + late.bytes, size - late.bytes, Soon()).bytes, size - late.bytes);
+    reader.Join();
+    EXPECT_TRUE(got == text);
+  });
+}
+
+TEST_P(TlsStreamTest, TwoThatWriteAtOnceSendAllOfBoth) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    constexpr std::size_t kSize = 400'000;
+    FiberScope scope;
+    for (const char c : {'a', 'b'}) {
+      ASSERT_TRUE(scope.Spawn([&ends, c] {
+        const std::string text(kSize, c);
+        EXPECT_TRUE(ends.client.WriteAll(text, Soon()).ok());
+      }));
+    }
+    std::string got(2 * kSize, '\0');
+    EXPECT_EQ(ends.server.ReadAll(got.data(), got.size(), Soon()).bytes, got.size());
+    scope.Wait();
+    EXPECT_EQ(static_cast<std::size_t>(std::count(got.begin(), got.end(), 'a')), kSize);
+    EXPECT_EQ(static_cast<std::size_t>(std::count(got.begin(), got.end(), 'b')), kSize);
+  });
+}
+
+// A peer that asks for key updates and never reads: many get one answer.
+TEST_P(TlsStreamTest, AnswersToAPeerThatDoesNotReadTakeNoMemory) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const int small = 4096;
+    ::setsockopt(ends.pair.server.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    const std::string much(TlsStream::kMaxPiece, 'f');
+    while (ends.server.WriteSome(much.data(), much.size(), 10ms).ok()) {
+    }
+    const std::size_t before = ends.server.unsent_bytes();
+    constexpr std::size_t kUpdates = 1000;  // An answer has 27 bytes.
+    for (std::size_t i = 0; i < kUpdates; ++i) {
+      ASSERT_TRUE(ends.client.RequestKeyUpdate());
+      ASSERT_TRUE(ends.client.WriteAll("x", Soon()).ok());
+    }
+    ASSERT_FALSE(ends.client.ShutdownWrite(Soon()));
+    IoResult got;
+    char room[1024];
+    std::size_t all = 0;
+    do {
+      got = ends.server.ReadSome(room, Soon());
+      all += got.bytes;
+    } while (got.bytes != 0);
+    EXPECT_TRUE(got.ok()) << got.error.message();
+    EXPECT_EQ(all, kUpdates);
+    EXPECT_LT(ends.server.unsent_bytes(), before + 1000);
+  });
+}
+
+TEST_P(TlsStreamTest, ADrainEndsAnIdleReaderOnly) {
+  io::TcpListener listener;
+  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  const TlsContext server_context = MakeServer();
+  std::atomic<int> drained{0};
+  FiberLatch idle(1);
+  io::TcpServer server(std::move(listener), [&](io::TcpConnection& connection) {
+    TlsStream tls(connection, server_context);
+    ASSERT_FALSE(tls.Handshake(Soon()));
+    char room[64];
+    for (;;) {
+      const IoResult got = tls.ReadRequest(room, sizeof(room), Soon());
+      if (got.bytes == 0) {
+        if (connection.draining() && got.error == std::errc::operation_canceled) ++drained;
+        break;
+      }
+      ASSERT_TRUE(tls.WriteAll(room, got.bytes, Soon()).ok());
+      idle.CountDown();
+      EXPECT_TRUE(tls.AwaitRequest(Soon()) == std::errc() || connection.draining());
+    }
+    EXPECT_FALSE(tls.ShutdownWrite(Soon()));
+  });
+  ASSERT_TRUE(server.Start());
+  Fiber([&] {
+    TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    TlsStream tls(stream, MakeClient(), "127.0.0.1");
+    ASSERT_FALSE(tls.Handshake(Soon())) << tls.error_text();
+    char room[64];
+    ASSERT_TRUE(tls.WriteAll("ping", Soon()).ok());
+    ASSERT_EQ(tls.ReadAll(room, 4, Soon()).bytes, 4u);
+    idle.Wait();
+    Fiber stop([&] { server.Stop(Soon()); });
+    const IoResult end = tls.ReadSome(room, Soon());
+    EXPECT_TRUE(end.ok() && end.bytes == 0) << end.error.message();
+    stop.Join();
+  }).Join();
+  EXPECT_EQ(drained, 1);
+}
+
+// Renegotiation is TLS 1.2's.
+TEST_P(TlsStreamTest, RenegotiationIsRefused) {
+  InFiber([] {
+    Pair pair = io::ConnectedPair();
+    TlsStream server(pair.server, MakeServer());
+    SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
+    SSL* const ssl = SSL_new(context);
+    // A thread: the socket is OpenSSL's, and made to block.
+    std::thread client([&] {
+      const int fd = ::dup(pair.client.fd());
+      const int flags = ::fcntl(fd, F_GETFL);
+      ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+      SSL_set_fd(ssl, fd);
+      EXPECT_EQ(SSL_connect(ssl), 1);
+      EXPECT_EQ(SSL_renegotiate(ssl), 1);
+      EXPECT_NE(SSL_do_handshake(ssl), 1);  // no_renegotiation
+      ::close(fd);
+    });
+    EXPECT_FALSE(server.Handshake(Soon())) << server.error_text();
+    EXPECT_EQ(server.version(), "TLSv1.2");
+    char room[16];
+    const IoResult got = server.ReadSome(room, Soon());
+    EXPECT_EQ(got.bytes, 0u);
+    EXPECT_TRUE(got.error.category() == TlsCategory()) << got.error.message();
+    client.join();
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+  });
+}
+
+TEST(TlsContext, SaysWhatIsWrongAndWhere) {
+  std::string why;
+  EXPECT_FALSE(TlsContext::ForServer({}, &why));
+  EXPECT_NE(why.find("needs a certificate"), std::string::npos) << why;
+  EXPECT_FALSE(TlsContext::ForServer({.certificate_chain_file = "/nowhere.pem"}, &why));
+  EXPECT_NE(why.find("/nowhere.pem: "), std::string::npos) << why;
+  const PemPair pair = Authority().Issue("DNS:a"), other = Authority().Issue("DNS:b");
+  EXPECT_FALSE(TlsContext::ForServer({.certificate_chain_pem = pair.certificate, .private_key_pem = other.key}, &why));
+  EXPECT_NE(why.find("mismatch"), std::string::npos) << why;
+  EXPECT_FALSE(TlsContext::ForServer({.certificate_chain_pem = "no PEM"}, &why));
+  EXPECT_FALSE(TlsContext::ForServer(
+      {.certificate_chain_pem = pair.certificate, .private_key_pem = pair.key, .alpn = {""}}, &why));
+  EXPECT_NE(why.find("1 to 255"), std::string::npos) << why;
+  EXPECT_FALSE(TlsContext::ForClient({.trust_file = "/nowhere.pem"}, &why));
+  EXPECT_FALSE(TlsContext::ForClient({.trust_pem = "no PEM"}, &why));
+}
+
+TEST(TlsContext, ReadsFiles) {
+  const PemPair pair = Authority().Issue("DNS:weft.example");
+  const std::string folder = ::testing::TempDir();
+  std::ofstream(folder + "weft_chain.pem") << pair.certificate << Authority().certificate();
+  std::ofstream(folder + "weft_key.pem") << pair.key;
+  std::ofstream(folder + "weft_trust.pem") << Authority().certificate();
+  std::string why;
+  EXPECT_TRUE(TlsContext::ForServer(
+      {.certificate_chain_file = folder + "weft_chain.pem", .private_key_file = folder + "weft_key.pem"}, &why))
+      << why;
+  EXPECT_TRUE(TlsContext::ForClient({.trust_file = folder + "weft_trust.pem"}, &why)) << why;
+}
+
+}  // namespace
+}  // namespace weft::interop
