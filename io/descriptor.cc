@@ -85,6 +85,10 @@ void Descriptor::NoteReadIsShut() noexcept {
   if (slot_ != nullptr) slot_->NoteReadIsShut();
 }
 
+ReadableWatch::Armed Descriptor::Arm(ReadableWatch* watch) noexcept {
+  return slot_ == nullptr ? ReadableWatch::Armed::kReadable : watch->Arm(slot_);
+}
+
 std::error_code Descriptor::WaitReadable(Deadline deadline) {
   scheduling_group::YieldIfSliceIsOver();
   FdSlot* const slot = slot_;

@@ -24,6 +24,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/io/io_result.h"
+#include "weft/io/readable_watch.h"
 
 namespace weft::io {
 
@@ -72,6 +73,9 @@ class Descriptor {
   static void StopWatching(FdSlot* slot) noexcept;
   // Before shutdown(2) for reading.
   void NoteReadIsShut() noexcept;
+
+  // For tcp_server.h. A fiber. A descriptor that is not open is readable.
+  [[nodiscard]] ReadableWatch::Armed Arm(ReadableWatch* watch) noexcept;
 
   // Waits until poll(2) would say readable: bytes, the end or an error (which another reader may take first).
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {});

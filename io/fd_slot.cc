@@ -268,6 +268,34 @@ void FdSlot::LeaveShared(Direction direction, Waiter* waiter) noexcept {
   side.queue.unlock();
 }
 
+FdSlot::Entered FdSlot::EnterWatch(Waiter* waiter, synchronization::WaitNode::DecisionWord* word,
+                                   const std::atomic<bool>& forbidden) noexcept {
+  Side& side = sides_[kRead];
+  Entered entered = Entered::kWaits;
+  side.queue.lock();
+  if ((side.word.load(std::memory_order_relaxed) & kReady) != 0) {  // The lock orders all three.
+    entered = Entered::kReady;
+  } else if (forbidden.load(std::memory_order_relaxed)) {
+    entered = Entered::kForbidden;
+  } else {
+    side.streak.store(0, std::memory_order_relaxed);
+    waiter->BeginShared(word, waiter);
+    word->store(waiter, std::memory_order_relaxed);
+    side.queue.EnqueueShared(waiter);
+  }
+  side.queue.unlock();
+  return entered;
+}
+
+bool FdSlot::LeaveWatch(Waiter* waiter) noexcept {
+  Side& side = sides_[kRead];
+  side.queue.lock();
+  const bool left = waiter->Claim(WaitResult::kInterrupted);  // Only under the lock: FD9.
+  if (left) side.queue.LeaveUnnotified(waiter);
+  side.queue.unlock();
+  return left;
+}
+
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   if (std::error_code error = AwaitRegistered(direction)) [[unlikely]]

@@ -33,6 +33,8 @@
 //   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  If a descriptor outlives its runtime, the first fiber of the next one that waits for it registers it anew,
 //        unless its reactor's group runs again.
+//   FD9  A watch for bytes is entered and left under the lock of its queue, and an event claims it under that lock: who
+//        takes it out of the queue, alone, goes on with what it protects (io/readable_watch.h).
 //   FD8  A hang-up is not missed by a watch: an event that may be one leaves a note, and then looks for the watch;
 //        Watch() enters the watch, and then looks for the note; both under `register_mutex_`. The watch asks the
 //        kernel, because the note may be a former use's (FD2). The number is the right one: who watches has a use
@@ -112,6 +114,13 @@ class FdSlot final : public EventHandler {
   // False: a try may succeed. True: LeaveShared() must follow, unless it was notified.
   [[nodiscard]] bool EnterShared(Direction direction, synchronization::Waiter* waiter) noexcept;
   void LeaveShared(Direction direction, synchronization::Waiter* waiter) noexcept;
+  // For io/readable_watch.h; after AwaitRegistered(kRead). `waiter` shares `word`.
+  enum class Entered { kWaits, kReady, kForbidden };
+  [[nodiscard]] Entered EnterWatch(synchronization::Waiter* waiter, synchronization::WaitNode::DecisionWord* word,
+                                   const std::atomic<bool>& forbidden) noexcept;
+  // False: it is not in the queue, or not any more. Any thread, while the slot has its holder.
+  [[nodiscard]] bool LeaveWatch(synchronization::Waiter* waiter) noexcept;
+
   // A fiber. Whether it is told when a try may succeed.
   bool IsServed(Direction direction) const noexcept { return IsRegistered(direction) && registration_.is_served(); }
 

@@ -36,6 +36,13 @@ inline int PollUntil(pollfd* polled, nfds_t count, Deadline deadline) noexcept {
   }
 }
 
+// Whether poll(2) says that a read would not wait: bytes, the end or an error; also of a number that cannot be polled,
+// whose read says so.
+inline bool IsReadableNow(int fd) noexcept {
+  pollfd polled{.fd = fd, .events = POLLIN | POLLRDHUP, .revents = 0};
+  return PollUntil(&polled, 1, std::chrono::seconds(0)) != 0;
+}
+
 }  // namespace weft::io
 
 #endif  // WEFT_IO_POLL_UNTIL_H_

@@ -3,6 +3,7 @@
 
 #include "weft/io/tcp_connection.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -15,29 +16,52 @@ bool IsCancelled(std::error_code error) { return error == std::errc::operation_c
 
 }  // namespace
 
+void TcpConnection::BecomeIdle() noexcept {
+  if (idle_since() != kBusy) return;
+  const std::chrono::nanoseconds limit = has_sent_request() ? server_->idle_timeout : server_->first_request_timeout;
+  const bool drains = draining();
+  const bool is_limited = limit.count() > 0;
+  const TimePoint now = drains || is_limited ? std::chrono::steady_clock::now() : TimePoint();
+  waits_until_.store(is_limited ? Deadline::After(limit, now).time_point() : TimePoint::max(),
+                     std::memory_order_relaxed);
+  idle_since_.store(drains ? now : kBeforeDrain, std::memory_order_relaxed);
+}
+
+void TcpConnection::BecomeBusy() noexcept {
+  idle_since_.store(kBusy, std::memory_order_relaxed);
+  if (!has_sent_request()) has_sent_request_.store(true, std::memory_order_relaxed);
+}
+
+std::error_code TcpConnection::NothingIn(std::error_code error) noexcept {
+  found_nothing_ = does_not_wait_ && error == std::errc::timed_out;
+  if (found_nothing_) return std::make_error_code(std::errc::resource_unavailable_try_again);
+  return error;
+}
+
 IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadline) {
   IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If the fiber is cancelled before it reads.
   BecomeIdle();
+  deadline = does_not_wait_ ? Deadline(kNoWait) : std::min(deadline, Deadline(waits_until()));
   static_cast<void>(idle_.Run([&] { got = stream_.ReadSome(data, size, deadline); }));
   if (IsCancelled(got.error) && idle_.IsCancelled()) {
     got = stream_.ReadSome(data, size, kNoWait);  // DR1
     if (got.error == std::errc::timed_out) got.error = std::make_error_code(std::errc::operation_canceled);
   }
+  got.error = NothingIn(got.error);
   if (got.bytes != 0) BecomeBusy();
-  if (got.bytes != 0 && !has_sent_request()) has_sent_request_.store(true, std::memory_order_relaxed);
   return got;
 }
 
 std::error_code TcpConnection::AwaitRequest(Deadline deadline) {
   std::error_code error = std::make_error_code(std::errc::operation_canceled);
   BecomeIdle();
+  deadline = does_not_wait_ ? Deadline(kNoWait) : std::min(deadline, Deadline(waits_until()));
   static_cast<void>(idle_.Run([&] { error = stream_.WaitReadable(deadline); }));
   if (IsCancelled(error) && idle_.IsCancelled()) {
     error = stream_.WaitReadable(kNoWait);  // DR1
     if (error == std::errc::timed_out) error = std::make_error_code(std::errc::operation_canceled);
   }
-  if (!error) BecomeBusy();
-  return error;
+  return NothingIn(error);
 }
 
 }  // namespace weft::io

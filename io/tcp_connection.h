@@ -4,6 +4,8 @@
 // TcpConnection: a connection of a TcpServer (io/tcp_server.h), for handlers whose protocol has requests and answers.
 // Its ReadRequest() tells the server that the connection is between two requests, so that TcpServer::Stop() ends idle
 // connections only.
+// A RequestHandler (io/tcp_server.h) is the body of the loop below: it is called when the first bytes of a request have
+// come, and between two requests the connection has no fiber.
 // Sample:
 //     void Serve(io::TcpConnection& connection) {
 //       char line[256];
@@ -30,10 +32,12 @@
 //        once more. (The reactor may not have reported the latest bytes.)
 //   DR2  A drain disturbs nothing but ReadRequest() and AwaitRequest() until its deadline.
 //
-// Who may call: ReadRequest(), AwaitRequest(): a fiber, one at a time. draining(): any fiber and thread.
+// Who may call: ReadRequest(), AwaitRequest(), state(): the handler, one fiber at a time. draining(): any fiber and
+// thread.
 #ifndef WEFT_IO_TCP_CONNECTION_H_
 #define WEFT_IO_TCP_CONNECTION_H_
 
+#include <any>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -49,7 +53,15 @@ namespace weft::io {
 
 class TcpConnection {
  public:
-  explicit TcpConnection(const std::atomic<bool>* draining) : draining_(draining) {}
+  // What all connections of a server share.
+  struct Server {
+    std::atomic<bool> draining{false};  // relaxed, a hint
+    // How long a connection may wait for its first request and for each further one. 0: no limit.
+    std::chrono::nanoseconds first_request_timeout{0};
+    std::chrono::nanoseconds idle_timeout{0};
+  };
+
+  explicit TcpConnection(const Server* server) : server_(server) {}
   TcpConnection(const TcpConnection&) = delete;
   TcpConnection& operator=(const TcpConnection&) = delete;
 
@@ -58,7 +70,10 @@ class TcpConnection {
 
   // Reads the first bytes of a request, while the connection is idle: as TcpStream::ReadSome(). The drain ends it with
   // operation_canceled, as any cancellation does; then draining() is true. A peer that has gone is the end or an error
-  // of its own, so that a handler can tell one from the other.
+  // of its own, so that a handler can tell one from the other. The server's time-out for requests ends it with
+  // timed_out, as `deadline` does.
+  // In a RequestHandler it does not wait: without bytes it returns resource_unavailable_try_again, and whatever the
+  // handler returns then, the connection goes on waiting. So does AwaitRequest().
   [[nodiscard]] IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadRequest(std::span<char> room, Deadline deadline = {}) {
     return ReadRequest(room.data(), room.size(), deadline);
@@ -69,7 +84,11 @@ class TcpConnection {
 
   // TcpServer::Stop() was called: the present answer is the last, and should say so. A hint, unless ReadRequest() has
   // just been ended by it.
-  bool draining() const noexcept { return draining_->load(std::memory_order_relaxed); }
+  bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
+
+  // What a handler keeps from one request to the next. Destroyed with the connection, in no particular thread: its
+  // destructor does not wait.
+  std::any& state() noexcept { return state_; }
 
  private:
   friend class TcpServer;
@@ -83,19 +102,27 @@ class TcpConnection {
   TimePoint idle_since() const noexcept { return idle_since_.load(std::memory_order_relaxed); }
   static constexpr TimePoint kBeforeDrain = TimePoint::min();
   static constexpr TimePoint kBusy = TimePoint::max();
+  // When its wait for a request has taken too long; max(): never.
+  TimePoint waits_until() const noexcept { return waits_until_.load(std::memory_order_relaxed); }
 
-  // By the two calls, around their waits.
-  void BecomeIdle() noexcept {
-    idle_since_.store(draining() ? std::chrono::steady_clock::now() : kBeforeDrain, std::memory_order_relaxed);
-  }
-  void BecomeBusy() noexcept { idle_since_.store(kBusy, std::memory_order_relaxed); }
+  // By whoever serves it. From here on it waits for a request; nothing happens if it does so already.
+  void BecomeIdle() noexcept;
+  // A request has begun, or is over.
+  void BecomeBusy() noexcept;
+  // What ReadRequest() and AwaitRequest() return of what they have got, or not.
+  std::error_code NothingIn(std::error_code error) noexcept;
 
   TcpStream stream_;
   CancelScope idle_;
-  const std::atomic<bool>* const draining_;
-  // relaxed, both: they decide about time limits only.
+  const Server* const server_;
+  // relaxed, all three: they decide about time limits only.
   std::atomic<bool> has_sent_request_{false};
   std::atomic<TimePoint> idle_since_{kBusy};
+  std::atomic<TimePoint> waits_until_{TimePoint::max()};
+  // For a RequestHandler, both.
+  bool does_not_wait_ = false;
+  bool found_nothing_ = false;  // the last of the two calls
+  std::any state_;
 };
 
 }  // namespace weft::io

@@ -3,17 +3,14 @@
 
 #include "weft/io/tcp_server.h"
 
-#include <linux/tcp.h>
-
-#include <algorithm>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/forked_child.h"
 
 namespace weft::io {
 namespace {
@@ -22,9 +19,6 @@ constexpr std::chrono::seconds kNoWait{0};
 
 // After an error of accept(2) that nobody expects. It may be for good, and must not fill the log.
 constexpr std::chrono::milliseconds kPauseAfterError{100};
-
-// A drain looks at its connections no more often, since it looks at all of them.
-constexpr std::chrono::milliseconds kLeastBetweenLooks{5};
 
 // Runs a user's code. An exception that leaves it is logged.
 template <class F>
@@ -38,24 +32,51 @@ void LogWhatItThrows(const char* what, const SocketAddress& address, F&& f) {
   }
 }
 
+FiberAttributes AttributesOfLaterRequests(FiberAttributes attributes) {
+  if (attributes.scheduling_group == kUnspecifiedSchedulingGroup) attributes.scheduling_group = kNearestSchedulingGroup;
+  attributes.launch_policy = fiber::Launch::Post;  // Who starts it must not switch.
+  return attributes;
+}
+
 }  // namespace
 
-TcpServer::TcpServer(TcpListener listener, ConnectionHandler handler, Options options)
-    : handler_(std::move(handler)),
-      knows_idle_(true),
+TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler::Function handler, Options options)
+    : served_(served),
+      handler_(std::move(handler)),
       options_(std::move(options)),
+      resume_fiber_(AttributesOfLaterRequests(options_.connection_fiber)),
       listener_(std::move(listener)),
-      local_address_(listener_.local_address()) {}
+      local_address_(listener_.local_address()) {
+  shared_.first_request_timeout = options_.first_request_timeout;
+  shared_.idle_timeout = options_.idle_timeout;
+}
+
+TcpServer::TcpServer(TcpListener listener, RequestHandler handler, Options options)
+    : TcpServer(std::move(listener), Served::kRequests, std::move(handler.function_), std::move(options)) {}
+
+TcpServer::TcpServer(TcpListener listener, RequestHandler handler)
+    : TcpServer(std::move(listener), std::move(handler), Options()) {}
+
+TcpServer::TcpServer(TcpListener listener, ConnectionHandler handler, Options options)
+    : TcpServer(
+          std::move(listener), Served::kConnection,
+          [handler = std::move(handler)](TcpConnection& connection) {
+            handler(connection);
+            return AfterRequest::kClose;
+          },
+          std::move(options)) {}
 
 TcpServer::TcpServer(TcpListener listener, ConnectionHandler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
 
 TcpServer::TcpServer(TcpListener listener, Handler handler, Options options)
-    : handler_([handler = std::move(handler)](TcpConnection& connection) { handler(connection.stream()); }),
-      knows_idle_(false),
-      options_(std::move(options)),
-      listener_(std::move(listener)),
-      local_address_(listener_.local_address()) {}
+    : TcpServer(
+          std::move(listener), Served::kStream,
+          [handler = std::move(handler)](TcpConnection& connection) {
+            handler(connection.stream());
+            return AfterRequest::kClose;
+          },
+          std::move(options)) {}
 
 TcpServer::TcpServer(TcpListener listener, Handler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
@@ -84,11 +105,13 @@ void TcpServer::AcceptAll() {
   listener_.Close();  // At once: what comes between the two is reset.
   std::lock_guard guard(mutex_);
   accepting_ = false;
+  NoteProgress();
   changed_.notify_all();  // Under the lock, since the server may be destroyed once it is free.
 }
 
 bool TcpServer::AcceptOne(bool in_scope) {
-  auto connection = std::make_unique<Connection>(&draining_);
+  auto connection = std::make_unique<Connection>(this);
+  connection->connection.does_not_wait_ = served_ == Served::kRequests;
   TcpStream* const stream = &connection->connection.stream();
   bool accepted = false;
   if (in_scope) {
@@ -111,7 +134,8 @@ bool TcpServer::AcceptOne(bool in_scope) {
     return false;
   }
   static_cast<void>(connection.release());
-  if (!StartFiberDetached(options_.connection_fiber, [this, raw] { Serve(raw); })) {
+  if ((served_ == Served::kRequests && !StartSweep()) ||
+      !StartFiberDetached(options_.connection_fiber, [this, raw] { Serve(raw); })) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     End(raw);
   }
@@ -159,9 +183,16 @@ bool TcpServer::WaitForCapacity() {
 }
 
 void TcpServer::Serve(Connection* connection) {
-  LogWhatItThrows("the handler", local_address_,
-                  [&] { static_cast<void>(connection->scope.Run([&] { handler_(connection->connection); })); });
+  if (served_ == Served::kRequests) return ServeRequests(connection, /*readable=*/false);
+  static_cast<void>(RunHandler(connection));
   End(connection);
+}
+
+std::optional<AfterRequest> TcpServer::RunHandler(Connection* connection) {
+  std::optional<AfterRequest> after;
+  LogWhatItThrows("the handler", local_address_,
+                  [&] { static_cast<void>(connection->scope.Run([&] { after = handler_(connection->connection); })); });
+  return after;
 }
 
 void TcpServer::End(Connection* connection) {
@@ -172,113 +203,16 @@ void TcpServer::End(Connection* connection) {
   owned->connection.stream().Close();
   lock.lock();
   --open_;
-  if ((stopping_ && AllEnded()) || options_.max_connections != 0) changed_.notify_all();
+  NoteProgress();
+  if (options_.max_connections != 0) changed_.notify_all();
 }
 
-void TcpServer::StopAcceptingLocked() {
-  if (stopping_) return;
-  stopping_ = true;
-  changed_.notify_all();  // The capacity does not count any more.
-  if (accepting_) {
-    accept_scope_.Cancel();
+void TcpServer::NoteProgress() {
+  if (!stopping_ || accepting_ || open_ != 0) return;
+  if (sweeping_) {
+    sweep_now_.Set();  // It ends, and notes that.
   } else {
-    listener_.Close();
-  }
-}
-
-bool TcpServer::StopAccepting(Deadline deadline) {
-  CheckCanStop("TcpServer::StopAccepting");
-  std::unique_lock lock(mutex_);
-  StopAcceptingLocked();
-  return changed_.wait(
-      lock, [this] { return !accepting_; }, deadline);
-}
-
-void TcpServer::CheckCanStop(const char* caller) const {
-  // A forked child has no workers to end the handlers, and shutting a socket down would hit the parent's too. Without
-  // the lock, which one of the threads that the child does not have may hold.
-  if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild(caller);
-}
-
-void TcpServer::Stop(Deadline drain_until) {
-  CheckCanStop("TcpServer::Stop");
-  std::unique_lock lock(mutex_);
-  if (!draining_.load(std::memory_order_relaxed)) {
-    drain_began_ = std::chrono::steady_clock::now();
-    look_at_ = Deadline::After(options_.idle_at_stop, drain_began_);
-    draining_.store(true, std::memory_order_relaxed);
-  }
-  StopAcceptingLocked();
-  while (!AllEnded()) {
-    const TimePoint now = std::chrono::steady_clock::now();
-    if (drain_until.expired(now)) {
-      if (!cut_) Cut();
-      changed_.wait(lock, [this] { return AllEnded(); });
-      return;
-    }
-    if (look_at_.expired(now)) look_at_ = EndIdle(now);
-    const Deadline seen = look_at_;
-    static_cast<void>(changed_.wait(
-        lock, [&] { return AllEnded() || look_at_ < seen; }, std::min(seen, drain_until)));
-  }
-}
-
-Deadline TcpServer::EndIdle(TimePoint now) {
-  Deadline next;
-  for (Connection& connection : connections_) {
-    if (connection.told) continue;
-    const TimePoint when = WhenToEnd(connection, now);
-    if (when > now) {
-      next = std::min(next, Deadline(when));
-      continue;
-    }
-    connection.told = true;
-    if (knows_idle_) {
-      connection.connection.EndIfIdle();
-    } else {
-      connection.connection.stream().ShutdownRead();
-    }
-  }
-  return std::max(next, Deadline(now + kLeastBetweenLooks));
-}
-
-// After `now`: when to look again.
-TcpServer::TimePoint TcpServer::WhenToEnd(const Connection& connection, TimePoint now) const {
-  if (!knows_idle_) return WhenToEndStream(connection, now);
-  const TimePoint idle = drain_began_ + options_.idle_at_stop;
-  const TimePoint last = drain_began_ + options_.first_request_at_stop;
-  const TimePoint since = connection.connection.idle_since();
-  TimePoint when = std::max(idle, last);
-  if (!connection.connection.has_sent_request()) {
-    when = std::max(idle, connection.accepted_at + options_.first_request_at_stop);
-  } else if (since != TcpConnection::kBusy) {
-    when = std::max(idle, std::min(std::max(since, drain_began_) + options_.idle_at_stop, last));
-  }
-  // A request that comes meanwhile brings the end nearer.
-  return when <= now ? when : std::min(when, now + std::max(options_.idle_at_stop, kLeastBetweenLooks));
-}
-
-// By whether the peer seems to be sending a request: it has sent nothing yet, or something since we have sent last. The
-// kernel's clock has a resolution of some milliseconds: what it says came at the same time may have come later.
-// On Unix sockets there is none.
-TcpServer::TimePoint TcpServer::WhenToEndStream(const Connection& connection, TimePoint now) const {
-  const TimePoint idle = drain_began_ + options_.idle_at_stop;
-  tcp_info info{};
-  if (connection.connection.stream().GetTcpInfo(&info, sizeof(info))) return idle;
-  const TimePoint first = std::max(drain_began_, connection.accepted_at) + options_.first_request_at_stop;
-  if (info.tcpi_bytes_received == 0 || info.tcpi_last_data_recv < info.tcpi_last_data_sent) return first;
-  if (info.tcpi_last_data_recv > info.tcpi_last_data_sent) return idle;
-  const std::chrono::milliseconds ago(info.tcpi_last_data_recv);
-  return std::max(idle, std::min(first, now - ago + options_.first_request_at_stop));
-}
-
-void TcpServer::Cut() {
-  cut_ = true;
-  admit_scope_.Cancel();
-  changed_.notify_all();
-  for (Connection& connection : connections_) {
-    connection.scope.Cancel();
-    connection.connection.stream().Shutdown();
+    changed_.notify_all();
   }
 }
 
@@ -286,6 +220,7 @@ TcpServer::Counts TcpServer::counts() const {
   std::lock_guard guard(mutex_);
   return {.accepted = accepted_.load(std::memory_order_relaxed),
           .refused = refused_.load(std::memory_order_relaxed),
+          .timed_out = timed_out_.load(std::memory_order_relaxed),
           .open = open_};
 }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpServer: accepts connections and runs a handler for each in a fiber of its own.
+// TcpServer: accepts connections and runs a handler for each in a fiber of its own, or for each request.
 // Sample:
 //     io::TcpListener listener;
 //     if (auto error = listener.Listen(*io::SocketAddress::Parse("0.0.0.0:8080"))) return error;
@@ -13,6 +13,21 @@
 // Who may call: Start(), StopAccepting(), Stop() and the destructor: one fiber or thread at a time, but not a handler.
 // counts(), local_address(): any.
 // Many fibers call the handler at the same time. An exception that leaves it is logged, and ends only that connection.
+//
+// A connection may wait without a fiber. A RequestHandler is called when the first bytes of a request have come, in a
+// fiber that is started then; it reads them by TcpConnection::ReadRequest(), answers, and says whether the connection
+// waits for the next request. Until then the connection is its descriptor and some 700 bytes: no stack, no buffer.
+//     io::TcpServer server(std::move(listener), io::RequestHandler([](io::TcpConnection& connection) {
+//       char line[256];
+//       const io::IoResult got = connection.ReadRequest(line, sizeof(line));
+//       if (got.bytes == 0) return io::AfterRequest::kClose;             // the client has gone, or the drain
+//       ...                                                              // reads the rest, answers
+//       return io::AfterRequest::kWaitForNext;
+//     }));
+// Bytes that the handler has read and not answered are its own affair: it is called again when further ones come. It
+// may be called although there are none; then its ReadRequest() says so, and the connection goes on waiting, whatever
+// the handler returns. All fibers of a connection run one after the other, each sees what the former did, and
+// TcpConnection::state() is for what they keep.
 //
 // Stop() drains:
 //
@@ -46,6 +61,10 @@
 //        waits for no handler: Options::max_connections does not count any more.
 //   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
 //        lock.
+//   TV3  At any time one has a connection of a RequestHandler, and goes on with it: its fiber; its watch, while it is
+//        armed (RDW1); whoever has ended the watch; the list of refused ones, under retry_lock_.
+//   TV4  A connection whose fiber could not be started is kept, and started again a little later, or ended after the
+//        deadline of Stop(): by the sweep, which ends when no connection is left in the drain.
 #ifndef WEFT_IO_TCP_SERVER_H_
 #define WEFT_IO_TCP_SERVER_H_
 
@@ -55,18 +74,36 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
+#include "weft/base/spin_lock.h"
 #include "weft/fiber/fiber_attributes.h"
+#include "weft/io/readable_watch.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft::io {
+
+enum class AfterRequest : std::uint8_t { kWaitForNext, kClose };
+
+// Explicit, because a lambda that returns something would do as a ConnectionHandler, too.
+class RequestHandler {
+ public:
+  using Function = std::function<AfterRequest(TcpConnection&)>;
+  explicit RequestHandler(Function function) : function_(std::move(function)) {}
+
+ private:
+  friend class TcpServer;
+  Function function_;
+};
 
 class TcpServer {
  public:
@@ -81,13 +118,21 @@ class TcpServer {
     // the deadline of Stop(); an exception that leaves it is logged, and means false.
     std::function<bool()> admit{};
     // How the fiber of each connection is started: its group, name and stack. As it is, the connections take the groups
-    // in turn, wherever they were accepted.
+    // in turn, wherever they were accepted. For a RequestHandler: that of its first request; the later ones run in the
+    // group that polls for the connection, unless a group is given here.
     FiberAttributes connection_fiber{.scheduling_group = kUnspecifiedSchedulingGroup};
     // For Stop(), as above. Clients that have no request in flight notice neither.
     std::chrono::milliseconds first_request_at_stop{1000};
     std::chrono::milliseconds idle_at_stop{100};
+    // How long a connection may wait for its first request, and for each further one; then it is closed without an
+    // answer. 0: no limit. For handlers that take a TcpConnection. One that waits without a fiber is closed up to an
+    // eighth of it later, or 5 ms.
+    std::chrono::milliseconds first_request_timeout{0};
+    std::chrono::milliseconds idle_timeout{0};
   };
 
+  TcpServer(TcpListener listener, RequestHandler handler, Options options);
+  TcpServer(TcpListener listener, RequestHandler handler);
   TcpServer(TcpListener listener, ConnectionHandler handler, Options options);
   TcpServer(TcpListener listener, ConnectionHandler handler);
   TcpServer(TcpListener listener, Handler handler, Options options);
@@ -112,21 +157,30 @@ class TcpServer {
   struct Counts {
     std::uint64_t accepted = 0;
     std::uint64_t refused = 0;  // by Options::admit; or no fiber could be started, or the deadline of Stop() had passed
-    std::size_t open = 0;       // connections whose handlers run
+    std::uint64_t timed_out = 0;  // closed while they waited for a request without a fiber: Options::idle_timeout
+    std::size_t open = 0;         // connections that are not closed
   };
   Counts counts() const;
 
  private:
   using TimePoint = Deadline::TimePoint;
 
-  struct Connection {
-    explicit Connection(const std::atomic<bool>* draining) : connection(draining) {}
+  struct Connection : ReadableWatch {
+    explicit Connection(TcpServer* owner)
+        : ReadableWatch(&TcpServer::OnReadable), server(owner), connection(&owner->shared_) {}
+    TcpServer* const server;
     TcpConnection connection;
     CancelScope scope;  // around its handler
     TimePoint accepted_at;
     bool told = false;  // that it ends when it is idle; guarded by the server's lock
+    // Its fiber could not be started (TV4). Written under retry_lock_.
+    std::atomic<bool> unstarted{false};
     base::ListHook hook;
   };
+  using Connections = base::IntrusiveList<Connection, &Connection::hook>;
+  enum class Served : std::uint8_t { kRequests, kConnection, kStream };  // what the handler takes
+
+  TcpServer(TcpListener listener, Served served, RequestHandler::Function handler, Options options);
 
   void AcceptAll();
   // False: no more. `in_scope`: waits, until StopAcceptingLocked() cancels it.
@@ -138,39 +192,64 @@ class TcpServer {
   bool Add(Connection* connection);
   bool WaitForCapacity();
   void Serve(Connection* connection);
+  std::optional<AfterRequest> RunHandler(Connection* connection);  // none: it was cancelled, or threw
   void End(Connection* connection);
+
+  // --- For a RequestHandler: tcp_server_requests.cc ---
+  // In the fiber of a connection, until it waits for a request or ends. `readable`: begins with a request.
+  void ServeRequests(Connection* connection, bool readable);
+  static void OnReadable(ReadableWatch* watch) noexcept;
+  // Whoever has the connection (TV3): starts its fiber.
+  void Resume(Connection* connection, bool readable) noexcept;
+  [[nodiscard]] bool StartSweep();
+  void Sweep();
+  void SweepAll();
+  bool IsUnstarted(Connection* connection) noexcept;  // true: it is the caller's
+  Deadline NextSweep() const;
+  // Under the lock, and free meanwhile: what becomes of connections that the caller has (TV3), and which the server's
+  // list does not have. After the deadline of Stop() they end. Returns how many did.
+  enum class Fate : std::uint8_t { kEnds, kEndsIfSilent, kGoesOn };
+  std::size_t Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock);
 
   void CheckCanStop(const char* caller) const;
 
   // Under the lock.
-  bool AllEnded() const { return !accepting_ && open_ == 0; }
+  bool AllEnded() const { return !accepting_ && open_ == 0 && !sweeping_; }
+  void NoteProgress();
   void StopAcceptingLocked();
   // Ends connections that are idle, or will when they are, as far as it is time; returns when the next one is due.
-  Deadline EndIdle(TimePoint now);
+  // Those that wait without a fiber go to `waiting`.
+  Deadline EndIdle(TimePoint now, Connections* waiting);
   TimePoint WhenToEnd(const Connection& connection, TimePoint now) const;
   TimePoint WhenToEndStream(const Connection& connection, TimePoint now) const;
-  void Cut();
+  void TakeIfWaiting(Connection* connection, Connections* waiting);
+  void Cut(Connections* waiting);
 
-  const ConnectionHandler handler_;
-  const bool knows_idle_;  // the handler takes a TcpConnection
+  const Served served_;
+  const RequestHandler::Function handler_;  // it counts what it returns if served_ is kRequests
   const Options options_;
+  const FiberAttributes resume_fiber_;  // of a request after the first
   TcpListener listener_;
   SocketAddress local_address_;
-  CancelScope accept_scope_;           // around the waits for connections
-  CancelScope admit_scope_;            // around Options::admit; cancelled at the deadline of Stop()
-  std::atomic<bool> draining_{false};  // for the handlers; relaxed, a hint
+  CancelScope accept_scope_;  // around the waits for connections
+  CancelScope admit_scope_;   // around Options::admit; cancelled at the deadline of Stop()
+  TcpConnection::Server shared_;
 
   mutable FiberMutex mutex_;
   FiberConditionVariable changed_;  // a connection has ended, or the server stops
-  base::IntrusiveList<Connection, &Connection::hook> connections_;
+  Connections connections_;
   std::size_t open_ = 0;
   bool accepting_ = false;
+  bool sweeping_ = false;
   bool stopping_ = false;    // accepts what waits and no more
   bool cut_ = false;         // the deadline of Stop() has passed
-  TimePoint drain_began_{};  // when draining_ was set
+  TimePoint drain_began_{};  // when shared_.draining was set
   Deadline look_at_;         // of the drain: when a connection is due to be looked at; none: none is
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> refused_{0};
+  std::atomic<std::uint64_t> timed_out_{0};
+  base::SpinLock retry_lock_;
+  FiberEvent sweep_now_;
 };
 
 }  // namespace weft::io

@@ -24,7 +24,7 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/tests/io/io_fixture.h"
+#include "weft/tests/io/tcp_server_fixture.h"
 
 namespace weft::io {
 namespace {
@@ -32,27 +32,6 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-class TcpServerTest : public IoTest {
- protected:
-  static TcpListener Listening() {
-    TcpListener listener;
-    EXPECT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
-    return listener;
-  }
-  static TcpStream Client(const TcpServer& server) {
-    TcpStream stream;
-    const std::error_code error = stream.Connect(server.local_address(), Soon());
-    EXPECT_FALSE(error) << error.message();
-    return stream;
-  }
-  // Sends a line and reads the answer.
-  static std::string Ask(TcpStream& stream, std::string_view line) {
-    if (!stream.WriteAll(line, Soon()).ok()) return "(no write)";
-    std::string answer(line.size(), '\0');
-    const IoResult got = stream.ReadAll(answer.data(), answer.size(), Soon());
-    return got.ok() ? answer.substr(0, got.bytes) : "(no answer: " + got.error.message() + ')';
-  }
-};
 WEFT_INSTANTIATE_IO_SHAPES(TcpServerTest);
 
 void Echo(TcpStream& stream) {
@@ -376,14 +355,6 @@ TEST_P(TcpServerTest, StopWhileConnectionsComeAndGo) {
   }
 }
 
-// Soon: `client` reads the end.
-void ExpectEnd(TcpStream& client) {
-  char byte = 0;
-  const IoResult end = client.ReadSome(&byte, 1, Soon());
-  EXPECT_TRUE(end.ok()) << end.error.message();
-  EXPECT_EQ(end.bytes, 0u);
-}
-
 TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) {
   const std::size_t groups = fiber::GetSchedulingGroupCount();
   for (const bool told : {false, true}) {
@@ -437,11 +408,6 @@ class LineServer {
   std::atomic<int> drained{0};
   std::atomic<int> hung_up{0};
 };
-
-bool IsRefused(const TcpServer& server) {
-  TcpStream late;
-  return late.Connect(server.local_address(), Soon()) == std::errc::connection_refused;
-}
 
 TEST_P(TcpServerTest, ARequestThatHasBegunIsReadToItsEndAndAnsweredInADrain) {
   LineServer lines;

@@ -1,0 +1,150 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// TcpServer: the drain.
+
+#include <linux/tcp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "weft/io/tcp_server.h"
+#include "weft/scheduling_group/forked_child.h"
+
+namespace weft::io {
+namespace {
+
+// A drain looks at its connections no more often, since it looks at all of them.
+constexpr std::chrono::milliseconds kLeastBetweenLooks{5};
+
+}  // namespace
+
+void TcpServer::StopAcceptingLocked() {
+  if (stopping_) return;
+  stopping_ = true;
+  changed_.notify_all();  // The capacity does not count any more.
+  if (accepting_) {
+    accept_scope_.Cancel();
+  } else {
+    listener_.Close();
+  }
+}
+
+bool TcpServer::StopAccepting(Deadline deadline) {
+  CheckCanStop("TcpServer::StopAccepting");
+  std::unique_lock lock(mutex_);
+  StopAcceptingLocked();
+  return changed_.wait(
+      lock, [this] { return !accepting_; }, deadline);
+}
+
+void TcpServer::CheckCanStop(const char* caller) const {
+  // A forked child has no workers to end the handlers, and shutting a socket down would hit the parent's too. Without
+  // the lock, which one of the threads that the child does not have may hold.
+  if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild(caller);
+}
+
+void TcpServer::Stop(Deadline drain_until) {
+  CheckCanStop("TcpServer::Stop");
+  std::unique_lock lock(mutex_);
+  if (!shared_.draining.load(std::memory_order_relaxed)) {
+    drain_began_ = std::chrono::steady_clock::now();
+    look_at_ = Deadline::After(options_.idle_at_stop, drain_began_);
+    shared_.draining.store(true, std::memory_order_relaxed);
+  }
+  StopAcceptingLocked();
+  while (!AllEnded()) {
+    const TimePoint now = std::chrono::steady_clock::now();
+    Connections waiting;
+    if (drain_until.expired(now)) {
+      if (!cut_) Cut(&waiting);
+      static_cast<void>(Finish(&waiting, Fate::kEnds, &lock));
+      changed_.wait(lock, [this] { return AllEnded(); });
+      return;
+    }
+    if (look_at_.expired(now)) look_at_ = EndIdle(now, &waiting);
+    if (!waiting.empty()) {
+      static_cast<void>(Finish(&waiting, Fate::kEndsIfSilent, &lock));
+      continue;
+    }
+    const Deadline seen = look_at_;
+    static_cast<void>(changed_.wait(
+        lock, [&] { return AllEnded() || look_at_ < seen; }, std::min(seen, drain_until)));
+  }
+}
+
+Deadline TcpServer::EndIdle(TimePoint now, Connections* waiting) {
+  Deadline next;
+  for (auto i = connections_.begin(); i != connections_.end();) {
+    Connection& connection = *i++;  // It may leave the list.
+    if (connection.told) continue;
+    const TimePoint when = WhenToEnd(connection, now);
+    if (when > now) {
+      next = std::min(next, Deadline(when));
+      continue;
+    }
+    connection.told = true;
+    if (served_ == Served::kStream) {
+      connection.connection.stream().ShutdownRead();
+    } else {
+      connection.connection.EndIfIdle();
+      TakeIfWaiting(&connection, waiting);
+    }
+  }
+  return std::max(next, Deadline(now + kLeastBetweenLooks));
+}
+
+// After `now`: when to look again.
+TcpServer::TimePoint TcpServer::WhenToEnd(const Connection& connection, TimePoint now) const {
+  if (served_ == Served::kStream) return WhenToEndStream(connection, now);
+  const TimePoint idle = drain_began_ + options_.idle_at_stop;
+  const TimePoint last = drain_began_ + options_.first_request_at_stop;
+  const TimePoint since = connection.connection.idle_since();
+  TimePoint when = std::max(idle, last);
+  if (!connection.connection.has_sent_request()) {
+    when = std::max(idle, connection.accepted_at + options_.first_request_at_stop);
+  } else if (since != TcpConnection::kBusy) {
+    when = std::max(idle, std::min(std::max(since, drain_began_) + options_.idle_at_stop, last));
+  }
+  // A request that comes meanwhile brings the end nearer.
+  return when <= now ? when : std::min(when, now + std::max(options_.idle_at_stop, kLeastBetweenLooks));
+}
+
+// By whether the peer seems to be sending a request: it has sent nothing yet, or something since we have sent last. The
+// kernel's clock has a resolution of some milliseconds: what it says came at the same time may have come later.
+// On Unix sockets there is none.
+TcpServer::TimePoint TcpServer::WhenToEndStream(const Connection& connection, TimePoint now) const {
+  const TimePoint idle = drain_began_ + options_.idle_at_stop;
+  tcp_info info{};
+  if (connection.connection.stream().GetTcpInfo(&info, sizeof(info))) return idle;
+  const TimePoint first = std::max(drain_began_, connection.accepted_at) + options_.first_request_at_stop;
+  if (info.tcpi_bytes_received == 0 || info.tcpi_last_data_recv < info.tcpi_last_data_sent) return first;
+  if (info.tcpi_last_data_recv > info.tcpi_last_data_sent) return idle;
+  const std::chrono::milliseconds ago(info.tcpi_last_data_recv);
+  return std::max(idle, std::min(first, now - ago + options_.first_request_at_stop));
+}
+
+// From now on what the fiber of a connection is told is not to be armed again.
+void TcpServer::TakeIfWaiting(Connection* connection, Connections* waiting) {
+  connection->Forbid();
+  if (!connection->Disarm()) return;
+  connections_.erase(connection);
+  waiting->push_back(connection);
+}
+
+void TcpServer::Cut(Connections* waiting) {
+  cut_ = true;
+  admit_scope_.Cancel();
+  changed_.notify_all();
+  if (sweeping_) sweep_now_.Set();  // TV4
+  for (auto i = connections_.begin(); i != connections_.end();) {
+    Connection& connection = *i++;  // It may leave the list.
+    connection.scope.Cancel();
+    connection.connection.EndIfIdle();
+    connection.connection.stream().Shutdown();
+    TakeIfWaiting(&connection, waiting);
+  }
+}
+
+}  // namespace weft::io

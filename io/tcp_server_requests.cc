@@ -1,0 +1,153 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// TcpServer: connections that have a fiber only while they are served.
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/poll_until.h"
+#include "weft/io/tcp_server.h"
+
+namespace weft::io {
+namespace {
+
+// Connections whose time is over are found by sweeps: so many in a time-out, with these limits.
+constexpr int kSweepsPerTimeout = 8;
+constexpr std::chrono::milliseconds kLeastBetweenSweeps{5};  // also before a refused start is tried again
+constexpr std::chrono::milliseconds kMostBetweenSweeps{1000};
+// A sweep gives the lock free after so many connections.
+constexpr std::size_t kSweepBatch = 256;
+
+}  // namespace
+
+void TcpServer::ServeRequests(Connection* connection, bool readable) {
+  for (;; readable = false) {
+    if (!readable) {
+      connection->connection.BecomeIdle();
+      switch (connection->connection.stream().descriptor_.Arm(connection)) {
+        case ReadableWatch::Armed::kArmed:
+          return;  // It is no longer ours (RDW1).
+        case ReadableWatch::Armed::kForbidden:
+          return End(connection);
+        case ReadableWatch::Armed::kReadable:
+          break;
+      }
+    }
+    connection->connection.found_nothing_ = false;
+    const std::optional<AfterRequest> after = RunHandler(connection);
+    if (!after.has_value() || connection->scope.IsCancelled()) return End(connection);
+    if (connection->connection.found_nothing_) continue;
+    if (*after == AfterRequest::kClose) return End(connection);
+    connection->connection.BecomeBusy();
+  }
+}
+
+void TcpServer::OnReadable(ReadableWatch* watch) noexcept {
+  auto* const connection = static_cast<Connection*>(watch);
+  connection->server->Resume(connection, /*readable=*/true);
+}
+
+void TcpServer::Resume(Connection* connection, bool readable) noexcept {
+  if (StartFiberDetached(resume_fiber_, [this, connection, readable] { ServeRequests(connection, readable); })) return;
+  // Until the lock is free nobody ends the connection, and the server is there.
+  base::SpinLockGuard guard(retry_lock_);
+  connection->unstarted.store(true, std::memory_order_relaxed);
+  sweep_now_.Set();
+}
+
+bool TcpServer::IsUnstarted(Connection* connection) noexcept {
+  if (!connection->unstarted.load(std::memory_order_relaxed)) return false;  // If it becomes so, the sweep is told.
+  base::SpinLockGuard guard(retry_lock_);
+  return connection->unstarted.exchange(false, std::memory_order_relaxed);
+}
+
+bool TcpServer::StartSweep() {
+  {
+    std::lock_guard guard(mutex_);
+    if (sweeping_) return true;
+    sweeping_ = true;
+  }
+  if (StartFiberDetached([this] { Sweep(); })) return true;
+  std::lock_guard guard(mutex_);
+  sweeping_ = false;
+  return false;
+}
+
+Deadline TcpServer::NextSweep() const {
+  std::chrono::nanoseconds interval = std::chrono::nanoseconds::max();
+  for (const std::chrono::nanoseconds timeout : {shared_.first_request_timeout, shared_.idle_timeout}) {
+    if (timeout.count() <= 0) continue;
+    interval = std::min(interval, std::clamp<std::chrono::nanoseconds>(timeout / kSweepsPerTimeout, kLeastBetweenSweeps,
+                                                                       kMostBetweenSweeps));
+  }
+  return interval == std::chrono::nanoseconds::max() ? Deadline::None() : Deadline(interval);
+}
+
+void TcpServer::Sweep() {
+  for (;;) {
+    const bool told = sweep_now_.Wait(NextSweep());
+    if (told) sweep_now_.Reset();
+    {
+      std::lock_guard guard(mutex_);
+      if (stopping_ && !accepting_ && open_ == 0) {
+        sweeping_ = false;
+        changed_.notify_all();  // Under the lock: see AcceptAll().
+        return;
+      }
+    }
+    if (told) FiberSleepFor(kLeastBetweenSweeps);
+    SweepAll();
+  }
+}
+
+void TcpServer::SweepAll() {
+  std::unique_lock lock(mutex_);
+  // Each comes to the back of the list, so that a batch may begin where the last one ended.
+  for (std::size_t left = open_; left != 0 && !connections_.empty();) {
+    const TimePoint now = std::chrono::steady_clock::now();
+    Connections timed_out;
+    Connections go_on;
+    for (std::size_t batch = std::min(left, kSweepBatch); batch != 0 && !connections_.empty(); --batch, --left) {
+      Connection* const connection = connections_.pop_front();
+      const auto is_late = [&] { return connection->connection.waits_until() <= now; };
+      if (IsUnstarted(connection)) {
+        go_on.push_back(connection);
+      } else if (is_late() && connection->Disarm()) {
+        // Once more: between the two it may have been served, and have begun to wait anew.
+        (is_late() ? timed_out : go_on).push_back(connection);
+      } else {
+        connections_.push_back(connection);
+      }
+    }
+    timed_out_.fetch_add(Finish(&timed_out, Fate::kEndsIfSilent, &lock), std::memory_order_relaxed);
+    static_cast<void>(Finish(&go_on, Fate::kGoesOn, &lock));
+  }
+}
+
+std::size_t TcpServer::Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock) {
+  std::size_t ended = 0;
+  while (!connections->empty()) {
+    Connection* const connection = connections->pop_front();
+    connections_.push_back(connection);
+    const bool cut = cut_;
+    lock->unlock();
+    // Its bytes may have come while its watch was ended.
+    const bool ends = cut || fate == Fate::kEnds ||
+                      (fate == Fate::kEndsIfSilent && !IsReadableNow(connection->connection.stream().fd()));
+    if (ends) {
+      End(connection);
+      ++ended;
+    } else {
+      Resume(connection, /*readable=*/false);
+    }
+    lock->lock();
+  }
+  return ended;
+}
+
+}  // namespace weft::io

@@ -1,0 +1,606 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Connections that have a fiber only while they are served (RequestHandler).
+
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/fiber_scope.h"
+#include "weft/fiber/testing.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/tcp_server.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/tests/io/tcp_server_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+class TcpServerRequestsTest : public TcpServerTest {};
+WEFT_INSTANTIATE_IO_SHAPES(TcpServerRequestsTest);
+
+constexpr auto kAgain = AfterRequest::kWaitForNext;
+constexpr auto kClose = AfterRequest::kClose;
+
+// Answers one line for each call.
+class Lines {
+ public:
+  AfterRequest Serve(TcpConnection& connection) {
+    ++calls;
+    char room[64];
+    IoResult got = connection.ReadRequest(room);
+    if (!got.ok() || got.bytes == 0) {
+      if (got.ok()) ++hung_up;
+      if (!got.ok() && connection.draining()) ++drained;
+      return kClose;
+    }
+    ++begun;
+    for (std::string line(room, got.bytes);; line.append(room, got.bytes)) {
+      if (line.back() == '\n') return connection.stream().WriteAll(line).ok() ? kAgain : kClose;
+      got = connection.stream().ReadSome(room, Soon());
+      if (!got.ok() || got.bytes == 0) return kClose;
+    }
+  }
+  RequestHandler Handler() {
+    return RequestHandler([this](TcpConnection& connection) { return Serve(connection); });
+  }
+
+  std::atomic<int> calls{0};
+  std::atomic<int> begun{0};
+  std::atomic<int> hung_up{0};
+  std::atomic<int> drained{0};
+};
+
+TEST_P(TcpServerRequestsTest, AConnectionThatWaitsHasNoFiber) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler());
+  ASSERT_TRUE(server.Start());
+  const auto fibers = [] { return scheduling_group::EntityPool::LiveFibers(); };
+  std::vector<TcpStream> clients;
+  clients.push_back(Client(server));
+  EXPECT_EQ(Ask(clients[0], "x\n"), "x\n");
+  EXPECT_TRUE(Reaches([&] { return fibers() <= 2; })) << "the fiber that accepts, and the sweep";
+  for (int i = 0; i < 40; ++i) clients.push_back(Client(server));
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 41; }));
+  EXPECT_TRUE(Reaches([&] { return fibers() <= 2; })) << "those that have sent nothing have none either";
+  for (TcpStream& client : clients) EXPECT_EQ(Ask(client, "y\n"), "y\n");
+  EXPECT_TRUE(Reaches([&] { return fibers() <= 2; }));
+  EXPECT_EQ(lines.begun, 42);
+  clients.clear();
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+  EXPECT_EQ(lines.hung_up, 41);
+}
+
+TEST_P(TcpServerRequestsTest, ManyClientsGetAllTheirAnswers) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler());
+  ASSERT_TRUE(server.Start());
+  const int requests = Scaled(200);
+  std::vector<Fiber> clients;
+  for (int c = 0; c < 16; ++c) {
+    clients.emplace_back([&server, c, requests] {
+      std::minstd_rand random(static_cast<unsigned>(c + 1));
+      TcpStream stream = Client(server);
+      for (int i = 0; i < requests; ++i) {
+        const std::string line = std::to_string(c) + ' ' + std::to_string(i) + '\n';
+        if (random() % 4 == 0) {  // In two parts.
+          ASSERT_TRUE(stream.WriteAll(line.substr(0, 2)).ok());
+          if (random() % 2 == 0) FiberYield();
+          ASSERT_TRUE(stream.WriteAll(line.substr(2)).ok());
+          std::string answer(line.size(), '\0');
+          ASSERT_EQ(stream.ReadAll(answer, Soon()).bytes, line.size());
+          ASSERT_EQ(answer, line);
+        } else {
+          ASSERT_EQ(Ask(stream, line), line);
+        }
+      }
+    });
+  }
+  for (Fiber& client : clients) client.Join();
+  EXPECT_EQ(lines.begun, 16 * requests);
+  server.Stop(Soon());
+  EXPECT_EQ(server.counts().accepted, 16u);
+  EXPECT_EQ(server.counts().open, 0u);
+}
+
+// The handler takes one request at a time, and more of them are in the kernel.
+TEST_P(TcpServerRequestsTest, WhatTheHandlerHasNotReadIsServedAtOnce) {
+  std::atomic<int> calls{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     ++calls;
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "twelve bytes"), "twelve bytes");
+  EXPECT_EQ(calls, 12);
+  EXPECT_EQ(Ask(client, "!"), "!");
+}
+
+// A handler that goes on reading: it is told that nothing has come, and the connection waits without its fiber.
+TEST_P(TcpServerRequestsTest, ReadRequestDoesNotWait) {
+  std::atomic<int> nothing{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     for (;;) {
+                       const IoResult got = connection.ReadRequest(&byte, 1, Soon());
+                       if (got.error == std::errc::resource_unavailable_try_again) ++nothing;
+                       if (got.bytes == 0 || !connection.stream().WriteAll(&byte, 1).ok()) return kClose;
+                     }
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(Ask(client, "some"), "some");
+    EXPECT_TRUE(Reaches([&] { return nothing >= i; }));
+  }
+  EXPECT_TRUE(Reaches([&] { return scheduling_group::EntityPool::LiveFibers() <= 2; }));
+  EXPECT_EQ(server.counts().open, 1u);
+}
+
+TEST_P(TcpServerRequestsTest, TheStateOfAConnectionLastsAsLongAsItDoes) {
+  auto alive = std::make_shared<std::atomic<int>>(0);
+  struct Counter {
+    explicit Counter(std::shared_ptr<std::atomic<int>> shared) : alive(std::move(shared)) { ++*alive; }
+    Counter(const Counter& other) : alive(other.alive) { ++*alive; }
+    ~Counter() { --*alive; }
+    std::shared_ptr<std::atomic<int>> alive;
+    int requests = 0;
+  };
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     if (!connection.state().has_value()) connection.state().emplace<Counter>(alive);
+                     const int count = ++std::any_cast<Counter&>(connection.state()).requests;
+                     byte = static_cast<char>('0' + count);
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream first = Client(server);
+  TcpStream second = Client(server);
+  EXPECT_EQ(Ask(first, "x"), "1");
+  EXPECT_EQ(Ask(first, "x"), "2");
+  EXPECT_EQ(Ask(second, "x"), "1");
+  EXPECT_EQ(Ask(first, "x"), "3");
+  EXPECT_EQ(*alive, 2);
+  first.Close();
+  EXPECT_TRUE(Reaches([&] { return *alive == 1; }));
+  server.Stop(Soon());
+  EXPECT_EQ(*alive, 0);
+}
+
+TEST_P(TcpServerRequestsTest, AHandlerThatThrowsEndsItsConnectionOnly) {
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     if (byte == 't') throw std::runtime_error("t");
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream stays = Client(server);
+  EXPECT_EQ(Ask(stays, "1"), "1");
+  TcpStream thrown = Client(server);
+  EXPECT_EQ(Ask(thrown, "2"), "2");
+  EXPECT_EQ(Ask(thrown, "t"), "");
+  EXPECT_EQ(Ask(stays, "3"), "3");
+}
+
+// --- Who may end the wait ---
+
+TEST_P(TcpServerRequestsTest, AConnectionThatAnotherFiberClosesEnds) {
+  std::atomic<TcpStream*> waiting{nullptr};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     waiting = &connection.stream();
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  for (const bool in_fiber : {true, false}) {
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "x"), "x");
+    // No request comes, so the connection is there until it is closed.
+    Actor(in_fiber, [&] { EXPECT_TRUE(waiting.load()->Close()); }).Join();
+    ExpectEnd(client);
+    EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+  }
+}
+
+TEST_P(TcpServerRequestsTest, WhoWaitsTooLongIsClosed) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_timeout = 40ms, .idle_timeout = 60ms});
+  ASSERT_TRUE(server.Start());
+  const auto begin = Steady::now();
+  TcpStream silent = Client(server);
+  ExpectEnd(silent);
+  EXPECT_GE(Steady::now() - begin, 40ms);
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  const auto answered = Steady::now();
+  ExpectEnd(idle);
+  EXPECT_GE(Steady::now() - answered, 50ms);  // The wait began before the answer was read.
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+  EXPECT_EQ(server.counts().timed_out, 2u);
+  EXPECT_EQ(lines.hung_up, 0) << "the handler is not asked";
+}
+
+TEST_P(TcpServerRequestsTest, WithoutATimeoutNobodyIsClosed) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_timeout = 20ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  TcpStream silent = Client(server);
+  ExpectEnd(silent);  // So there were sweeps.
+  EXPECT_EQ(Ask(idle, "y\n"), "y\n");
+}
+
+// Requests as long as the time-out, and clients that wait nearly as long. The time begins anew with each wait.
+TEST_P(TcpServerRequestsTest, ATimeoutCountsOnlyWaits) {
+  std::atomic<int> answered{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     FiberSleepFor(150ms);
+                     ++answered;
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }),
+                   {.first_request_timeout = 100ms, .idle_timeout = 100ms});
+  ASSERT_TRUE(server.Start());
+  for (int round = 0;; ++round) {
+    TcpStream client = Client(server);
+    const auto begin = Steady::now();
+    bool all = Ask(client, "x") == "x";
+    const auto waited_from = Steady::now();
+    all = all && Ask(client, "y") == "y";
+    if (all) break;
+    // On a machine that others share the client may have waited too long.
+    ASSERT_TRUE(Steady::now() - begin > 350ms || Steady::now() - waited_from > 90ms);
+    ASSERT_LT(round, 20);
+  }
+}
+
+TEST_P(TcpServerRequestsTest, AWaitInTheHandlerHasTheSameTimeout) {
+  std::atomic<int> timed_out{0};
+  TcpServer server(Listening(),
+                   [&](TcpConnection& connection) {
+                     char byte;
+                     for (;;) {
+                       const IoResult got = connection.ReadRequest(&byte, 1);
+                       if (got.error == std::errc::timed_out) ++timed_out;
+                       if (got.bytes == 0 || !connection.stream().WriteAll(&byte, 1).ok()) return;
+                     }
+                   },
+                   {.first_request_timeout = 20ms, .idle_timeout = 40ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream silent = Client(server);
+  ExpectEnd(silent);
+  TcpStream idle = Client(server);
+  if (Ask(idle, "x") == "x") ExpectEnd(idle);
+  EXPECT_TRUE(Reaches([&] { return timed_out == 2; }));
+}
+
+// RDW1: an event, a time-out and the drain at the same time; each connection ends once, each request is answered or not
+// begun.
+TEST_P(TcpServerRequestsTest, RequestsAndTimeoutsAtTheSameTime) {
+  for (int round = 0; round < Scaled(6); ++round) {
+    Lines lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_timeout = 5ms, .idle_timeout = 5ms});
+    ASSERT_TRUE(server.Start());
+    std::atomic<int> answered{0};
+    std::vector<Fiber> clients;
+    for (int c = 0; c < 12; ++c) {
+      clients.emplace_back([&, c] {
+        std::minstd_rand random(static_cast<unsigned>(round * 12 + c + 1));
+        for (int i = 0; i < 6; ++i) {
+          TcpStream stream = Client(server);
+          while (Ask(stream, "line\n") == "line\n") {
+            ++answered;
+            FiberSleepFor(std::chrono::microseconds(random() % 8000));
+          }
+        }
+      });
+    }
+    for (Fiber& client : clients) client.Join();
+    EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+    server.Stop(Soon());
+    EXPECT_EQ(server.counts().accepted, 72u);
+    EXPECT_GE(lines.begun, answered);
+  }
+}
+
+// --- Fibers that cannot be started ---
+
+TEST_P(TcpServerRequestsTest, ARequestWhoseFiberIsRefusedIsServedLater) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler());
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  EXPECT_TRUE(Reaches([&] { return scheduling_group::EntityPool::LiveFibers() <= 2; }));
+  {
+    const fiber::RefuseFiberStarts refuse;
+    EXPECT_TRUE(client.WriteAll("y\n", Soon()).ok());
+    char byte;
+    EXPECT_EQ(client.ReadSome(&byte, 1, 30ms).error, std::errc::timed_out);
+    EXPECT_EQ(server.counts().open, 1u);
+  }
+  char answer[2];
+  EXPECT_EQ(client.ReadAll(answer, sizeof(answer), Soon()).bytes, 2u);
+  EXPECT_EQ(lines.begun, 2);
+}
+
+TEST_P(TcpServerRequestsTest, StopEndsConnectionsWhoseFibersAreRefused) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler());
+  ASSERT_TRUE(server.Start());
+  std::vector<TcpStream> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(Client(server));
+    EXPECT_EQ(Ask(clients.back(), "x\n"), "x\n");
+  }
+  EXPECT_TRUE(Reaches([&] { return scheduling_group::EntityPool::LiveFibers() <= 2; }));
+  const fiber::RefuseFiberStarts refuse;
+  for (TcpStream& client : clients) EXPECT_TRUE(client.WriteAll("y\n", Soon()).ok());
+  server.Stop(50ms);
+  EXPECT_EQ(server.counts().open, 0u);
+  EXPECT_EQ(lines.begun, 4);
+}
+
+TEST_P(TcpServerRequestsTest, WithoutFibersNewConnectionsAreRefused) {
+  Lines lines;
+  std::optional<fiber::RefuseFiberStarts> refuse;
+  TcpServer server(Listening(), lines.Handler(), {.admit = [&] {
+                     refuse.emplace();
+                     return true;
+                   }});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  ExpectEnd(client);
+  EXPECT_TRUE(Reaches([&] { return server.counts().refused == 1; }));
+  server.Stop(Soon());
+  EXPECT_EQ(lines.calls, 0);
+}
+
+// --- Groups ---
+
+TEST_P(TcpServerRequestsTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) {
+  const std::size_t groups = fiber::GetSchedulingGroupCount();
+  for (const bool told : {false, true}) {
+    FiberAttributes attributes{.scheduling_group = told ? groups - 1 : kUnspecifiedSchedulingGroup,
+                               .scheduling_group_local = true};
+    std::array<std::atomic<int>, 8> in_group{};
+    TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                       char byte;
+                       if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                       ++in_group[fiber::GetCurrentSchedulingGroupIndex()];
+                       return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                     }),
+                     {.connection_fiber = attributes});
+    ASSERT_TRUE(server.Start());
+    for (int i = 0; i < 8; ++i) {
+      TcpStream client = Client(server);
+      for (int request = 0; request < 3; ++request) EXPECT_EQ(Ask(client, "x"), "x");
+    }
+    for (std::size_t g = 0; g < groups; ++g) {
+      // Each worker counts its own turns, and the fiber that accepts may change workers.
+      const int least = told ? 24 * (g == groups - 1) : 3 * (8 / static_cast<int>(groups) - 2);
+      EXPECT_GE(in_group[g], least);
+    }
+    server.Stop(Soon());
+  }
+}
+
+// --- The drain ---
+
+TEST_P(TcpServerRequestsTest, ADrainEndsThoseThatWait) {
+  for (const bool in_fiber : {true, false}) {
+    Lines lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 10ms, .idle_at_stop = 0ms});
+    ASSERT_TRUE(server.Start());
+    std::vector<TcpStream> clients;
+    for (int i = 0; i < 20; ++i) {
+      clients.push_back(Client(server));
+      if (i % 2 == 0) {
+        EXPECT_EQ(Ask(clients.back(), "x\n"), "x\n");
+      }
+    }
+    Actor(in_fiber, [&] { server.Stop(Soon()); }).Join();
+    EXPECT_EQ(server.counts().accepted, 20u);
+    EXPECT_EQ(server.counts().open, 0u);
+    EXPECT_EQ(server.counts().timed_out, 0u);
+    for (TcpStream& client : clients) ExpectEnd(client);
+    EXPECT_EQ(lines.hung_up + lines.drained, 0) << "no handler was asked about the drain";
+  }
+}
+
+TEST_P(TcpServerRequestsTest, ARequestThatHasBegunIsReadToItsEndAndAnsweredInADrain) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream begun = Client(server);
+  EXPECT_EQ(Ask(begun, "first\n"), "first\n");
+  EXPECT_TRUE(begun.WriteAll("half").ok());
+  ASSERT_TRUE(Reaches([&] { return lines.begun == 2; }));
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "first\n"), "first\n");
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  ExpectEnd(idle);
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 1; }));
+  EXPECT_TRUE(begun.WriteAll("\n").ok());
+  char answer[5];
+  EXPECT_EQ(begun.ReadAll(answer, sizeof(answer), Soon()).bytes, sizeof(answer));
+  ExpectEnd(begun);
+  stopper.Join();
+}
+
+// DR1: the request has come, and no worker has heard of it.
+TEST_P(TcpServerRequestsTest, ARequestThatHasComeWhenTheDrainBeginsIsAnswered) {
+  for (int round = 0; round < Scaled(40); ++round) {
+    Lines lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+    ASSERT_TRUE(server.Start());
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "1\n"), "1\n");
+    Actor(true, [&] {
+      EXPECT_EQ(::send(client.fd(), "2\n", 2, MSG_NOSIGNAL), 2);
+      server.Stop(Soon());
+    }).Join();
+    char answer[2] = {};
+    EXPECT_EQ(client.ReadAll(answer, sizeof(answer), Soon()).bytes, 2u);
+    EXPECT_EQ(answer[0], '2');
+  }
+}
+
+TEST_P(TcpServerRequestsTest, AConnectionThatHasSentNothingMayBeginWithinItsTime) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 30s, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  TcpStream fresh = Client(server);
+  ASSERT_TRUE(Reaches([&] { return server.counts().open == 2; }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  ExpectEnd(idle);
+  EXPECT_EQ(Ask(fresh, "x\n"), "x\n");
+  ExpectEnd(fresh);
+  stopper.Join();
+}
+
+TEST_P(TcpServerRequestsTest, AnIdleConnectionMaySendItsNextRequestWithinItsTime) {
+  Lines lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 0ms, .idle_at_stop = 30s});
+  ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
+  EXPECT_EQ(Ask(idle, "y\n"), "y\n");
+  idle.Close();
+  stopper.Join();
+  EXPECT_EQ(lines.drained, 0);
+}
+
+// Clients that ask one thing after the other: a request whose answer does not come was not begun.
+TEST_P(TcpServerRequestsTest, ADrainLosesNoRequestThatHasCome) {
+  for (int round = 0; round < Scaled(10); ++round) {
+    Lines lines;
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 30ms, .idle_at_stop = 3ms});
+    ASSERT_TRUE(server.Start());
+    std::atomic<int> answered{0};
+    std::vector<Fiber> clients;
+    for (int c = 0; c < 8; ++c) {
+      clients.emplace_back([&] {
+        TcpStream stream;
+        if (stream.Connect(server.local_address(), Soon())) return;
+        while (Ask(stream, "line\n") == "line\n") ++answered;
+      });
+    }
+    EXPECT_TRUE(Reaches([&] { return answered >= 16; }));
+    server.Stop(Soon());
+    for (Fiber& client : clients) client.Join();
+    EXPECT_EQ(lines.begun, answered);
+    EXPECT_EQ(server.counts().open, 0u);
+  }
+}
+
+TEST_P(TcpServerRequestsTest, AfterTheDeadlineOfStopNothingIsLeft) {
+  std::atomic<int> running{0};
+  std::atomic<int> cancelled{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     if (byte == 'w') {
+                       ++running;
+                       FiberEvent never;
+                       try {
+                         never.Wait();
+                       } catch (...) {
+                         ++cancelled;
+                         throw;
+                       }
+                     }
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }),
+                   {.first_request_at_stop = 30s, .idle_at_stop = 30s});
+  ASSERT_TRUE(server.Start());
+  TcpStream works = Client(server);
+  EXPECT_TRUE(works.WriteAll("w").ok());
+  TcpStream idle = Client(server);
+  EXPECT_EQ(Ask(idle, "x"), "x");
+  TcpStream fresh = Client(server);
+  EXPECT_TRUE(Reaches([&] { return running == 1 && server.counts().open == 3; }));
+  server.Stop(10ms);
+  EXPECT_EQ(cancelled, 1);
+  EXPECT_EQ(server.counts().open, 0u);
+  ExpectEnd(idle);
+  ExpectEnd(fresh);
+}
+
+// A handler that says that it waits for the next request although it was cancelled.
+TEST_P(TcpServerRequestsTest, AHandlerThatIsCancelledIsNotCalledAgain) {
+  std::atomic<int> calls{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection&) {
+                     ++calls;
+                     try {
+                       FiberEvent().Wait();
+                     } catch (...) {
+                     }
+                     return kAgain;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_TRUE(client.WriteAll("x").ok());
+  EXPECT_TRUE(Reaches([&] { return calls == 1; }));
+  server.Stop(5ms);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_P(TcpServerRequestsTest, StopWhileConnectionsComeAndGo) {
+  for (int round = 0; round < Scaled(12); ++round) {
+    Lines lines;
+    std::atomic<bool> stop{false};
+    auto server = std::make_unique<TcpServer>(
+        Listening(), lines.Handler(),
+        TcpServer::Options{.max_connections = 4, .first_request_timeout = 10ms, .idle_timeout = 10ms});
+    ASSERT_TRUE(server->Start());
+    const SocketAddress address = server->local_address();
+    std::vector<Fiber> clients;
+    for (int c = 0; c < 8; ++c) {
+      clients.emplace_back([&] {
+        while (!stop) {
+          TcpStream stream;
+          if (stream.Connect(address, 100ms)) continue;
+          (void)stream.WriteAll("x\n", 100ms);
+          char byte;
+          (void)stream.ReadSome(&byte, 1, 100ms);
+        }
+      });
+    }
+    EXPECT_TRUE(Reaches([&] { return server->counts().accepted >= 5; }));
+    if (round % 2 == 0) server->Stop(5s);
+    server.reset();
+    stop = true;
+    for (Fiber& client : clients) client.Join();
+  }
+}
+
+}  // namespace
+}  // namespace weft::io
