@@ -37,10 +37,10 @@ namespace http = boost::beast::http;
 
 using boost::system::error_code;
 using weft::Deadline;
+using weft::io::AfterRequest;
 
-// The size of each buffer while a connection waits longer than a moment for its next request: about two of a browser's.
-constexpr std::size_t kKeptCapacity = 1024;
-constexpr std::chrono::seconds kMoment{1};
+// The least size of a read: about two of a browser's requests.
+constexpr std::size_t kLeastRead = 1024;
 // The size of a read for a body, or after a read that found no end; also the answers after which a write is due anyway.
 constexpr std::size_t kLargeRead = 64 * 1024;
 // How much of a refused request is read and thrown away, and for how long.
@@ -165,23 +165,50 @@ class RequestParser final : public http::basic_parser<true> {
   bool expects_continue_ = false;
 };
 
-class HttpConnection {
- public:
-  HttpConnection(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits)
-      : connection_(connection), tcp_(&connection->stream()), stream_(tcp_), site_(site), limits_(limits) {}
-  ~HttpConnection() { site_->CountRequests(uncounted_); }
+}  // namespace
 
-  void Run() {
+// The buffers of a connection that is served.
+struct HttpService::Workspace {
+  std::size_t LargestBuffer() const {
+    return std::max({input.capacity(), output.capacity(), request.target.capacity(), request.body.capacity(),
+                     response.body.capacity()});
+  }
+
+  beast::flat_buffer input;
+  Request request;
+  Response response;
+  ResponseWriter output;
+};
+
+// From the first bytes of a request until all is answered that has come.
+class HttpService::Conversation {
+ public:
+  Conversation(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits, Workspace* workspace)
+      : connection_(connection),
+        tcp_(&connection->stream()),
+        stream_(tcp_),
+        site_(site),
+        limits_(limits),
+        input_(workspace->input),
+        request_(workspace->request),
+        response_(workspace->response),
+        output_(workspace->output) {}
+  ~Conversation() { site_->CountRequests(answered_); }
+
+  AfterRequest Run() {
+    if (!ReadRequest()) return AfterRequest::kClose;
     for (;;) {
       switch (Parse()) {
         case Parsed::kRequest:
-          if (!Answer()) return;
+          if (!Answer()) return AfterRequest::kClose;
           break;
         case Parsed::kNeedsMore:
-          if (!Flush() || !Fill()) return;
+          if (!Flush()) return AfterRequest::kClose;
+          if (!parser_->got_some() && input_.size() == 0) return AfterRequest::kWaitForNext;
+          if (!Fill()) return AfterRequest::kClose;
           break;
         case Parsed::kRefused:
-          return;
+          return AfterRequest::kClose;
       }
     }
   }
@@ -220,10 +247,7 @@ class HttpConnection {
 
   // False: the connection ends.
   bool Answer() {
-    if (++uncounted_ == kCountEvery) {
-      site_->CountRequests(uncounted_);
-      uncounted_ = 0;
-    }
+    ++answered_;
     if (Site::MayWait(request_)) {
       if (!Flush() || !AnswerInScope()) return false;
       now_ = std::chrono::steady_clock::now();
@@ -273,7 +297,7 @@ class HttpConnection {
     if (tcp_->ShutdownWrite()) return;
     const Deadline until = kDiscardFor;
     input_.clear();
-    const asio::mutable_buffer space = input_.prepare(kKeptCapacity);
+    const asio::mutable_buffer space = input_.prepare(kLeastRead);
     for (std::size_t discarded = 0; discarded < kDiscardedBytes;) {
       const weft::io::IoResult read = tcp_->ReadSome(space.data(), space.size(), until);
       if (!read.ok() || read.bytes == 0) return;
@@ -291,10 +315,8 @@ class HttpConnection {
     return !error;
   }
 
-  // Reads more input, at least a byte. False: the connection ends.
+  // Reads the rest of a request, at least a byte. False: the connection ends.
   bool Fill() {
-    const bool begun = parser_->got_some() || input_.size() != 0;
-    if (!begun) return AwaitRequest();
     if (parser_->got_some() && parser_->is_header_done() && parser_->ExpectsContinue()) {
       parser_->ContinueWasSent();
       output_.AppendContinue();
@@ -306,25 +328,12 @@ class HttpConnection {
     return !error;
   }
 
-  // Waits for the first bytes. Keeps large buffers for a moment: a busy client's next request is as large as the last.
-  bool AwaitRequest() {
-    const Deadline until = Deadline::After(limits_.idle_timeout, now_);
-    std::error_code error;
-    if (HasLargeBuffers()) {
-      error = ReadRequest(std::min(until, Deadline::After(kMoment, now_)));
-      if (error == std::errc::timed_out) Shrink();
-    }
-    if (input_.size() == 0 && (!error || error == std::errc::timed_out)) error = ReadRequest(until);
-    request_until_ = Deadline::After(limits_.request_timeout, now_);
-    return !error && input_.size() != 0;
-  }
-
-  // Ends in a drain if no byte has come.
-  std::error_code ReadRequest(Deadline deadline) {
+  // False: the connection ends; in a drain, if no byte has come.
+  bool ReadRequest() {
     const auto space = input_.prepare(ReadSize());
-    const weft::io::IoResult got = connection_->ReadRequest(space.data(), space.size(), deadline);
+    const weft::io::IoResult got = connection_->ReadRequest(space.data(), space.size());
     NoteRead(got.bytes, space.size());
-    return got.error;
+    return got.bytes != 0;
   }
 
   error_code ReadUntil(Deadline deadline) {
@@ -342,56 +351,50 @@ class HttpConnection {
   }
 
   std::size_t ReadSize() const {
-    std::size_t wanted = kKeptCapacity;
-    if (last_was_full_) wanted = std::clamp(2 * input_.capacity(), kKeptCapacity, kLargeRead);
-    if (parser_->got_some() && parser_->is_header_done()) {
+    std::size_t wanted = kLeastRead;
+    if (last_was_full_) wanted = std::clamp(2 * input_.capacity(), kLeastRead, kLargeRead);
+    if (parser_ && parser_->got_some() && parser_->is_header_done()) {
       const std::uint64_t left = parser_->content_length_remaining().value_or(kLargeRead);
-      wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(left, kKeptCapacity, kLargeRead));
+      wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(left, kLeastRead, kLargeRead));
     }
     // All available room; never zero (the buffer holds less than kMostBuffered).
     return std::max(wanted, input_.capacity() - input_.size());
   }
 
-  bool HasLargeBuffers() const {
-    return std::max({input_.capacity(), output_.capacity(), request_.target.capacity(), request_.body.capacity(),
-                     response_.body.capacity()}) > kKeptCapacity;
-  }
-
-  void Shrink() {
-    input_ = Input();
-    output_ = ResponseWriter();
-    for (std::string* text : {&request_.target, &request_.body, &response_.body}) std::string().swap(*text);
-    last_was_full_ = false;
-  }
-
-  using Input = beast::flat_buffer;
   // Larger than anything that must be in the buffer as a whole.
   static constexpr std::size_t kMostBuffered = kLargeRead;
-  // All connections share the counter: write to it only now and then.
-  static constexpr std::uint64_t kCountEvery = 64;
 
   weft::io::TcpConnection* const connection_;
   weft::io::TcpStream* const tcp_;
   weft::io::AsioStream stream_;
   Site* const site_;
   const HttpLimits& limits_;
+  beast::flat_buffer& input_;
+  Request& request_;
+  Response& response_;
+  ResponseWriter& output_;
 
-  std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();  // after the last wait
+  std::chrono::steady_clock::time_point now_;  // after the last wait
   Deadline request_until_;
-  Input input_;
   std::optional<RequestParser> parser_;  // of the request that is being read or answered
   bool may_skip_line_ = false;
   bool last_was_full_ = false;  // so that there may be more
-  Request request_;
-  Response response_;
-  ResponseWriter output_;
-  std::uint64_t uncounted_ = 0;
+  std::uint64_t answered_ = 0;
 };
 
-}  // namespace
+HttpService::HttpService(Site* site, const HttpLimits* limits) : site_(site), limits_(limits) {}
 
-void ServeHttp(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits) {
-  HttpConnection(connection, site, limits).Run();
+HttpService::~HttpService() = default;
+
+AfterRequest HttpService::Serve(weft::io::TcpConnection* connection) {
+  std::unique_ptr<Workspace> workspace = workspaces_.Take();
+  if (workspace == nullptr) workspace = std::make_unique<Workspace>();
+  const AfterRequest after = Conversation(connection, site_, *limits_, workspace.get()).Run();
+  workspace->input.clear();
+  workspace->output.Clear();
+  // Memory that a large message has taken is not kept.
+  if (workspace->LargestBuffer() <= kLargeRead) workspaces_.Put(std::move(workspace));
+  return after;
 }
 
 }  // namespace examples

@@ -1,12 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// ServeHttp: one connection, from its first request to its end. HTTP/1.0 and HTTP/1.1: keep-alive, pipelining,
+// HttpService: answers the requests of a connection that have come. HTTP/1.0 and HTTP/1.1: keep-alive, pipelining,
 // Content-Length and chunked bodies, "Expect: 100-continue", HEAD.
 //
-// How it works. A loop of three steps: parse the input buffer; answer each complete request into the output buffer;
-// where the input ends, write all answers at once and read. So a single request costs one recv() and one send(), and so
-// does a pipeline of them.
+// How it works. A loop of three steps: read; parse the input buffer; answer each complete request into the output
+// buffer. Where the input ends all answers are written at once. If no request has begun then, the connection waits for
+// the next one without a fiber and without a buffer. So a single request costs one recv() and one send(), and so does a
+// pipeline of them.
 // Boost.Beast's http::basic_parser does the parsing. Our callbacks keep what is needed, so a request allocates nothing
 // and makes no tree of header fields. http_connection.cc is the only file that includes Beast.
 //
@@ -23,17 +24,20 @@
 // A refused peer may still be sending: its data is read and thrown away for a moment, because closing with unread
 // data would reset the connection before the peer has read the answer.
 //
-// A connection that waits for a request holds its fiber's touched stack (8 KiB) and an input buffer of 1 KiB.
+// The buffers of the connections that are served at a time come from a pool.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "weft/io/tcp_connection.h"
+#include "weft/io/tcp_server.h"
 
 #include "http_server/site.h"
+#include "serving/sharded.h"
 
 namespace examples {
 
@@ -41,14 +45,27 @@ struct HttpLimits {
   // Request line 414, header fields 431. Twice as many may pass if a header comes in parts.
   std::uint32_t header_bytes = 8192;
   std::uint64_t body_bytes = 1024 * 1024;  // 413
-  // From the answer to the first byte of the next request. Then the connection is closed silently.
-  std::chrono::milliseconds idle_timeout{60'000};
   // From the first byte of a request to the last of its body: 408. For a slow reader: for all answers that wait.
   std::chrono::milliseconds request_timeout{30'000};
 };
 
-// A fiber. Leaves the connection for its owner to close.
-void ServeHttp(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits);
+class HttpService {
+ public:
+  // Both outlive it.
+  HttpService(Site* site, const HttpLimits* limits);
+  ~HttpService();
+
+  // A RequestHandler; many fibers at the same time.
+  weft::io::AfterRequest Serve(weft::io::TcpConnection* connection);
+
+ private:
+  struct Workspace;
+  class Conversation;
+
+  Site* const site_;
+  const HttpLimits* const limits_;
+  ObjectPool<Workspace> workspaces_;
+};
 
 }  // namespace examples
 

@@ -33,9 +33,12 @@ int main(int argc, char** argv) {
   }
   const examples::HttpLimits limits{.header_bytes = FLAGS_header_limit,
                                     .body_bytes = FLAGS_body_limit,
-                                    .idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms),
                                     .request_timeout = std::chrono::milliseconds(FLAGS_request_timeout_ms)};
   examples::Serving serving("http_server");
   examples::Site site(&serving);
-  return serving.Run([&](weft::io::TcpConnection& connection) { examples::ServeHttp(&connection, &site, limits); });
+  examples::HttpService http(&site, &limits);
+  const std::chrono::milliseconds idle_timeout(FLAGS_idle_timeout_ms);
+  return serving.Run(
+      weft::io::RequestHandler([&http](weft::io::TcpConnection& connection) { return http.Serve(&connection); }),
+      {.first_request_timeout = idle_timeout, .idle_timeout = idle_timeout});
 }

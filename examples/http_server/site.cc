@@ -194,7 +194,7 @@ void Site::AnswerStats(Response* response) const {
   json::object body;
   body.emplace("connections",
                json::object{{"accepted", counts.accepted}, {"refused", counts.refused}, {"open", counts.open}});
-  body.emplace("requests", requests_.load(std::memory_order_relaxed));
+  body.emplace("requests", requests_.Sum());
   body.emplace("given_up", given_up_.load(std::memory_order_relaxed));
   body.emplace("fibers", weft::GetFiberCount());
   body.emplace("fibers_ready", weft::GetFiberQueueSize());

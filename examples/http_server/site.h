@@ -19,6 +19,7 @@
 
 #include "http_server/message.h"
 #include "serving/serving.h"
+#include "serving/sharded.h"
 
 namespace examples {
 
@@ -35,14 +36,14 @@ class Site {
 
   // A request whose client has gone, or whose time was over.
   void CountGivenUp() { given_up_.fetch_add(1, std::memory_order_relaxed); }
-  void CountRequests(std::uint64_t requests) { requests_.fetch_add(requests, std::memory_order_relaxed); }
+  void CountRequests(std::uint64_t requests) { requests_.Add(requests); }
 
  private:
   void AnswerStats(Response* response) const;
 
   const Serving* const serving_;
-  std::atomic<std::uint64_t> requests_{0};  // statistics, both
-  std::atomic<std::uint64_t> given_up_{0};
+  ShardedCounter requests_;
+  std::atomic<std::uint64_t> given_up_{0};  // a statistic, as that
 };
 
 }  // namespace examples

@@ -32,5 +32,6 @@ int main(int argc, char** argv) {
   examples::Serving serving("resp_server");
   examples::resp::RespServer server({.parser = {.bulk_bytes = FLAGS_bulk_limit}, .request_bytes = FLAGS_request_limit},
                                     &serving);
-  return serving.Run([&server](weft::io::TcpConnection& connection) { server.Serve(&connection); });
+  return serving.Run(
+      weft::io::RequestHandler([&server](weft::io::TcpConnection& connection) { return server.Serve(&connection); }));
 }

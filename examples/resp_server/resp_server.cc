@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <any>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -37,38 +38,44 @@ void CloseGently(weft::io::TcpStream* stream) {
 RespServer::RespServer(const Limits& limits, const Serving* serving)
     : limits_(limits), serving_(serving), started_at_(std::chrono::steady_clock::now()), workspaces_(limits.parser) {}
 
-void RespServer::Serve(weft::io::TcpConnection* connection) {
-  const std::uint64_t id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (id == 1) {
-    weft::SetFiberDetachedTimer(std::chrono::steady_clock::now() + kSweepEvery, kSweepEvery, [this] { Sweep(); });
+std::uint64_t RespServer::IdOf(weft::io::TcpConnection* connection) {
+  if (!connection->state().has_value()) {
+    const std::uint64_t id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (id == 1) {
+      weft::SetFiberDetachedTimer(std::chrono::steady_clock::now() + kSweepEvery, kSweepEvery, [this] { Sweep(); });
+    }
+    connection->state() = id;
   }
-  while (!connection->AwaitRequest() && ServeReady(connection, id)) {
-  }
+  return std::any_cast<std::uint64_t>(connection->state());
 }
 
-bool RespServer::ServeReady(weft::io::TcpConnection* connection, std::uint64_t id) {
+weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
+  using weft::io::AfterRequest;
   weft::io::TcpStream* const stream = &connection->stream();
   std::unique_ptr<Workspace> workspace = workspaces_.Take();
   ReplyWriter reply(stream, &workspace->output);
-  Session session{.host = this, .id = id, .reply = &reply};
+  Session session{.host = this, .id = IdOf(connection), .reply = &reply};
   std::size_t missing = 1;
   do {
     const std::span<char> room = workspace->input.Room(missing);
-    // The first time it may be that nothing has come. The rest of a request is awaited, also in a drain.
+    // The rest of a request is awaited, also in a drain.
     const weft::io::IoResult got = workspace->input.empty() ? connection->ReadRequest(room) : stream->ReadSome(room);
-    if (got.bytes == 0) return false;
+    if (got.bytes == 0) {
+      if (workspace->input.empty()) workspaces_.Put(std::move(workspace));
+      return AfterRequest::kClose;
+    }
     workspace->input.Filled(got.bytes);
     const bool goes_on = AnswerAll(workspace.get(), &session);
-    if (!reply.Flush()) return false;
+    if (!reply.Flush()) return AfterRequest::kClose;
     // A drain ends nothing here: the protocol cannot say that an answer is the last, and more requests may have come.
     if (!goes_on) {
       CloseGently(stream);
-      return false;
+      return AfterRequest::kClose;
     }
     missing = workspace->parser.missing();
   } while (!workspace->input.empty());
   workspaces_.Put(std::move(workspace));
-  return true;
+  return AfterRequest::kWaitForNext;
 }
 
 bool RespServer::AnswerAll(Workspace* workspace, Session* session) {

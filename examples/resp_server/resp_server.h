@@ -1,12 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// RespServer: a store that speaks the Redis protocol; what runs in the fiber of each connection.
+// RespServer: a store that speaks the Redis protocol; what runs when bytes of a connection have come.
 //
-//     wait, holding nothing  ->  read  ->  run all requests that came  ->  write all answers
+//     wait, without a fiber  ->  read  ->  run all requests that came  ->  write all answers
 //
-// One read and one write for all requests that came together. A waiting connection is its fiber's parked stack and its
-// descriptor.
+// One read and one write for all requests that came together. A connection that waits is its descriptor and its number.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 #define WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 
@@ -17,6 +16,7 @@
 #include <string>
 
 #include "weft/io/tcp_connection.h"
+#include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
 
 #include "resp_server/commands.h"
@@ -36,8 +36,8 @@ class RespServer final : private CommandHost {
   // Must outlive the runtime, because it sets a timer (which ends with the runtime).
   RespServer(const Limits& limits, const Serving* serving);
 
-  // A fiber for each connection.
-  void Serve(weft::io::TcpConnection* connection);
+  // Answers all requests whose bytes are ready.
+  weft::io::AfterRequest Serve(weft::io::TcpConnection* connection);
 
  private:
   // How often expired keys that nobody asks for are removed, and how many of a shard under one lock.
@@ -48,8 +48,8 @@ class RespServer final : private CommandHost {
   std::string Info() override;
   void Shutdown() override;
 
-  // Answers all requests whose bytes are ready. False: the connection ends.
-  bool ServeReady(weft::io::TcpConnection* connection, std::uint64_t id);
+  // Of its connection; the first call gives it.
+  std::uint64_t IdOf(weft::io::TcpConnection* connection);
   // False: the connection ends.
   bool AnswerAll(Workspace* workspace, Session* session);
   void Sweep();

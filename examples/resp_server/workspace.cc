@@ -32,15 +32,8 @@ void ReadBuffer::Resize(std::size_t capacity) {
 }
 
 std::unique_ptr<Workspace> WorkspacePool::Take() {
-  {
-    weft::base::SpinLockGuard guard(lock_);
-    if (!free_.empty()) {
-      std::unique_ptr<Workspace> workspace = std::move(free_.back());
-      free_.pop_back();
-      return workspace;
-    }
-  }
-  return std::make_unique<Workspace>(limits_);
+  std::unique_ptr<Workspace> workspace = free_.Take();
+  return workspace != nullptr ? std::move(workspace) : std::make_unique<Workspace>(limits_);
 }
 
 void WorkspacePool::Put(std::unique_ptr<Workspace> workspace) {
@@ -48,8 +41,7 @@ void WorkspacePool::Put(std::unique_ptr<Workspace> workspace) {
   if (workspace->input.capacity() > ReadBuffer::kBytes || workspace->output.capacity() > 2 * ReplyWriter::kFlushAt) {
     return;
   }
-  weft::base::SpinLockGuard guard(lock_);
-  if (free_.size() < kMostFree) free_.push_back(std::move(workspace));
+  free_.Put(std::move(workspace));
 }
 
 }  // namespace examples::resp

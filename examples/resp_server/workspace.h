@@ -10,12 +10,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
-
-#include "weft/base/spin_lock.h"
-#include "weft/base/thread_annotations.h"
 
 #include "resp_server/resp_parser.h"
+#include "serving/sharded.h"
 
 namespace examples::resp {
 
@@ -54,18 +51,15 @@ struct Workspace {
 // Any thread.
 class WorkspacePool {
  public:
-  explicit WorkspacePool(const RespParser::Limits& limits) : limits_(limits) { free_.reserve(kMostFree); }
+  explicit WorkspacePool(const RespParser::Limits& limits) : limits_(limits) {}
 
   std::unique_ptr<Workspace> Take();
   // One whose requests are all answered.
   void Put(std::unique_ptr<Workspace> workspace);
 
  private:
-  static constexpr std::size_t kMostFree = 64;  // more than workers; they are used from the top, so most are cold
-
   const RespParser::Limits limits_;
-  weft::base::SpinLock lock_;
-  std::vector<std::unique_ptr<Workspace>> free_ WEFT_GUARDED_BY(lock_);  // never beyond what is reserved
+  ObjectPool<Workspace> free_;
 };
 
 }  // namespace examples::resp

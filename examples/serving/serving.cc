@@ -45,7 +45,7 @@ int Serving::Fail(int status, const std::string& why) const {
 }
 
 template <class Handler>
-int Serving::RunAny(Handler handler) {
+int Serving::RunAny(Handler handler, Options options) {
   if (!(FLAGS_duration >= 0)) return Fail(2, "--duration: expected seconds, or 0 for no end");
   if (!(FLAGS_drain >= 0)) return Fail(2, "--drain: expected seconds, 0 or more");
 
@@ -57,8 +57,8 @@ int Serving::RunAny(Handler handler) {
   std::optional<weft::io::TcpServer> server;
   const auto start = [&] {
     weft::fiber::StartRuntime();
-    server_ = &server.emplace(std::move(listener), std::move(handler),
-                              weft::io::TcpServer::Options{.max_connections = FLAGS_max_connections});
+    options.max_connections = FLAGS_max_connections;
+    server_ = &server.emplace(std::move(listener), std::move(handler), std::move(options));
     if (!server->Start()) return false;
     std::cout << name_ << ": listening on " << server->local_address().ToString() << std::endl;
     return true;
@@ -75,7 +75,8 @@ int Serving::RunAny(Handler handler) {
   return started ? 0 : Fail(1, "no fiber could be started to accept connections");
 }
 
-template int Serving::RunAny(weft::io::TcpServer::ConnectionHandler);
-template int Serving::RunAny(weft::io::TcpServer::Handler);
+template int Serving::RunAny(weft::io::RequestHandler, Options);
+template int Serving::RunAny(weft::io::TcpServer::ConnectionHandler, Options);
+template int Serving::RunAny(weft::io::TcpServer::Handler, Options);
 
 }  // namespace examples

@@ -33,10 +33,13 @@ class Serving {
  public:
   explicit Serving(std::string name) : name_(std::move(name)) {}
 
-  // A plain thread, once. The handler is called in a fiber for each connection. What a drain does to the two kinds of
-  // handlers: weft/io/tcp_server.h.
-  int Run(weft::io::TcpServer::ConnectionHandler handler) { return RunAny(std::move(handler)); }
-  int Run(weft::io::TcpServer::Handler handler) { return RunAny(std::move(handler)); }
+  using Options = weft::io::TcpServer::Options;
+
+  // A plain thread, once. The handler is called in a fiber for each connection, or for each request. What a drain does
+  // to the three kinds of handlers: weft/io/tcp_server.h. Of the options only those that no flag sets count.
+  int Run(weft::io::RequestHandler handler, Options options = {}) { return RunAny(std::move(handler), options); }
+  int Run(weft::io::TcpServer::ConnectionHandler handler) { return RunAny(std::move(handler), {}); }
+  int Run(weft::io::TcpServer::Handler handler) { return RunAny(std::move(handler), {}); }
 
   // --- By the handlers ---
   // Nothing more is accepted: a handler that would wait for another request must end instead.
@@ -45,7 +48,7 @@ class Serving {
 
  private:
   template <class Handler>
-  int RunAny(Handler handler);
+  int RunAny(Handler handler, Options options);
   int Fail(int status, const std::string& why) const;
 
   const std::string name_;
