@@ -17,13 +17,16 @@
 // A connection may wait without a fiber. A RequestHandler is called when the first bytes of a request have come, in a
 // fiber that is started then; it reads them by TcpConnection::ReadRequest(), answers, and says whether the connection
 // waits for the next request. Until then the connection is its descriptor and some 700 bytes: no stack, no buffer.
-//     io::TcpServer server(std::move(listener), io::RequestHandler([](io::TcpConnection& connection) {
+// Sample:
+//     const auto echo = [](io::TcpConnection& connection) {
 //       char line[256];
 //       const io::IoResult got = connection.ReadRequest(line, sizeof(line));
-//       if (got.bytes == 0) return io::AfterRequest::kClose;             // the client has gone, or the drain
-//       ...                                                              // reads the rest, answers
-//       return io::AfterRequest::kWaitForNext;
-//     }));
+//       if (got.bytes == 0) return io::AfterRequest::kClose;    // the client has gone, or the drain
+//       const bool written = connection.stream().WriteAll(line, got.bytes).ok();
+//       return written ? io::AfterRequest::kWaitForNext : io::AfterRequest::kClose;
+//     };
+//     io::TcpListener listener;
+//     io::TcpServer server(std::move(listener), io::RequestHandler(echo));
 // Bytes that the handler has read and not answered are its own affair: it is called again when further ones come. It
 // may be called although there are none; then its ReadRequest() says so, and the connection goes on waiting, whatever
 // the handler returns. All fibers of a connection run one after the other, each sees what the former did, and

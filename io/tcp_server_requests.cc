@@ -16,10 +16,9 @@
 namespace weft::io {
 namespace {
 
-// Connections whose time is over are found by sweeps: so many in a time-out, with these limits.
+// Connections whose time is over are found by sweeps: so many in a time-out.
 constexpr int kSweepsPerTimeout = 8;
 constexpr std::chrono::milliseconds kLeastBetweenSweeps{5};  // also before a refused start is tried again
-constexpr std::chrono::milliseconds kMostBetweenSweeps{1000};
 // A sweep gives the lock free after so many connections.
 constexpr std::size_t kSweepBatch = 256;
 
@@ -82,8 +81,7 @@ Deadline TcpServer::NextSweep() const {
   std::chrono::nanoseconds interval = std::chrono::nanoseconds::max();
   for (const std::chrono::nanoseconds timeout : {shared_.first_request_timeout, shared_.idle_timeout}) {
     if (timeout.count() <= 0) continue;
-    interval = std::min(interval, std::clamp<std::chrono::nanoseconds>(timeout / kSweepsPerTimeout, kLeastBetweenSweeps,
-                                                                       kMostBetweenSweeps));
+    interval = std::min(interval, std::max<std::chrono::nanoseconds>(timeout / kSweepsPerTimeout, kLeastBetweenSweeps));
   }
   return interval == std::chrono::nanoseconds::max() ? Deadline::None() : Deadline(interval);
 }

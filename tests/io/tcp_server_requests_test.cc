@@ -5,6 +5,8 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <any>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -274,6 +276,31 @@ TEST_P(TcpServerRequestsTest, ATimeoutCountsOnlyWaits) {
     // On a machine that others share the client may have waited too long.
     ASSERT_TRUE(Steady::now() - begin > 350ms || Steady::now() - waited_from > 90ms);
     ASSERT_LT(round, 20);
+  }
+}
+
+// A handler that reads without ReadRequest(): its answer begins a wait, too.
+TEST_P(TcpServerRequestsTest, ATimeoutBeginsAnewWithEachAnswer) {
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.stream().ReadSome(&byte, 1).bytes == 0) return kClose;
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }),
+                   {.first_request_timeout = 100ms, .idle_timeout = 100ms});
+  ASSERT_TRUE(server.Start());
+  for (int round = 0;; ++round) {
+    TcpStream client = Client(server);
+    Steady::duration longest{};
+    bool all = true;
+    for (auto last = Steady::now(); const int wait : {0, 40, 40, 40, 40, 40}) {
+      FiberSleepFor(std::chrono::milliseconds(wait));
+      all = all && Ask(client, "x") == "x";
+      const auto now = Steady::now();
+      longest = std::max(longest, now - std::exchange(last, now));
+    }
+    if (all) break;
+    ASSERT_LT(round, 20);
+    ASSERT_GE(longest, 90ms);  // On a machine that others share the client may have waited too long.
   }
 }
 
