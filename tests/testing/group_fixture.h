@@ -90,6 +90,7 @@ class TimedGroup {
     options.workers = workers;
     options.policy = PolicyUnderTest();
     options.run_queue_size = 1024;
+    options.start_timeout = kPatientStart;
     return options;
   }
   static timer::TimerWorker::Options TimerOptions(scheduling_group::SchedulingGroup* group) {

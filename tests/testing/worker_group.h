@@ -3,13 +3,18 @@
 //
 // WorkerGroup: a scheduling group with its threads, for tests of the layers that do not know the runtime. No timers. It
 // has the policy under test (policy.h), unless the options name another one than the default.
+//
+// A thread that starts fibers waits a minute for room in the queue, unless the options say otherwise. On a busy
+// machine, under a sanitizer, thousands of fibers take longer than the default of two seconds.
 #ifndef WEFT_TESTS_TESTING_WORKER_GROUP_H_
 #define WEFT_TESTS_TESTING_WORKER_GROUP_H_
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <utility>
+#include <vector>
 
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/drain.h"
@@ -23,6 +28,8 @@
 
 namespace weft::testing {
 
+inline constexpr std::chrono::seconds kPatientStart{60};
+
 class WorkerGroup {
  public:
   explicit WorkerGroup(const scheduling_group::SchedulingGroup::Options& options,
@@ -32,7 +39,7 @@ class WorkerGroup {
     if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
   }
   explicit WorkerGroup(unsigned workers, std::size_t run_queue_size = 1024)
-      : WorkerGroup({.workers = workers, .run_queue_size = run_queue_size}) {}
+      : WorkerGroup({.workers = workers, .run_queue_size = run_queue_size, .start_timeout = kPatientStart}) {}
 
   // All fibers must end soon.
   ~WorkerGroup() {
