@@ -8,6 +8,7 @@
 #define WEFT_IO_UDP_SOCKET_H_
 
 #include <cstddef>
+#include <span>
 #include <system_error>
 
 #include "weft/base/deadline.h"
@@ -16,6 +17,21 @@
 #include "weft/io/socket_address.h"
 
 namespace weft::io {
+
+// One of those that ReceiveMany() and SendMany() transfer.
+struct Datagram {
+  void* data = nullptr;
+  std::size_t size = 0;    // to be sent; to be received: the room there is, and afterwards how many bytes came
+  SocketAddress peer{};    // the sender; to be sent: none, if the socket is connected
+  bool truncated = false;  // received: what did not fit is lost
+};
+
+struct DatagramsResult {
+  std::size_t datagrams = 0;  // transferred, from the first on, even if an error followed
+  std::error_code error;
+
+  bool ok() const noexcept { return !error; }
+};
 
 class UdpSocket {
  public:
@@ -39,6 +55,18 @@ class UdpSocket {
   [[nodiscard]] IoResult Receive(void* data, std::size_t size, Deadline deadline = {}) {
     return ReceiveFrom(data, size, nullptr, nullptr, deadline);
   }
+
+  // Several with one system call (recvmmsg, sendmmsg); io_udp_benchmark says what it saves.
+  // ReceiveMany: waits for one, and takes what has come besides, at most kMostReceived.
+  static constexpr std::size_t kMostReceived = 32;
+  [[nodiscard]] DatagramsResult ReceiveMany(std::span<Datagram> datagrams, Deadline deadline = {});
+  // All, in their order, or an error.
+  [[nodiscard]] DatagramsResult SendMany(std::span<const Datagram> datagrams, Deadline deadline = {});
+  // Sends `data` as datagrams of `segment` bytes, the last one of what is left. The kernel cuts them (UDP_SEGMENT),
+  // some 60 KB a system call; where it does not, SendMany() sends them. `to`: none, if the socket is connected.
+  // invalid_argument: `segment` is 0.
+  [[nodiscard]] IoResult SendSegments(const void* data, std::size_t size, std::size_t segment, const SocketAddress& to,
+                                      Deadline deadline = {});
 
   bool Close() { return descriptor_.Close(); }
   bool IsOpen() const { return descriptor_.IsOpen(); }
