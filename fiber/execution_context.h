@@ -76,6 +76,19 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   // Destroys all values, so that the context can be used for other work. The caller holds the only reference.
   void Clear();
 
+  // Makes a context, or none, current for as long as it lives.
+  class Scope {
+   public:
+    explicit Scope(FiberExecutionContext* context);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const base::RefPtr<FiberExecutionContext> context_;
+    FiberExecutionContext* const outer_;
+  };
+
  private:
   friend class base::RefCounted<FiberExecutionContext>;
   friend base::RefPtr<FiberExecutionContext> base::MakeRefCounted<FiberExecutionContext>();
@@ -100,19 +113,6 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
     static constexpr std::uint32_t kSlots = 8;
     Slot slots[kSlots];
     base::Atomic<Chunk*> next{nullptr};
-  };
-
-  // Makes a context current for as long as it lives.
-  class Scope {
-   public:
-    explicit Scope(FiberExecutionContext* context);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    const base::RefPtr<FiberExecutionContext> context_;
-    FiberExecutionContext* const outer_;
   };
 
   FiberExecutionContext() = default;

@@ -275,7 +275,7 @@ FdSlot::Entered FdSlot::EnterWatch(Waiter* waiter, synchronization::WaitNode::De
   side.queue.lock();
   if ((side.word.load(std::memory_order_relaxed) & kReady) != 0) {  // The lock orders all three.
     entered = Entered::kReady;
-  } else if (forbidden.load(std::memory_order_relaxed)) {
+  } else if (forbidden.load(std::memory_order_seq_cst)) {  // RDW5
     entered = Entered::kForbidden;
   } else {
     side.streak.store(0, std::memory_order_relaxed);

@@ -3,44 +3,11 @@
 
 #include "weft/io/readable_watch.h"
 
-#include <utility>
-
 #include "weft/io/fd_slot.h"
 #include "weft/io/poll_until.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/thread_may_wait.h"
+#include "weft/scheduling_group/may_not_wait.h"
 
 namespace weft::io {
-namespace {
-
-// Until its end a start by this thread neither waits nor switches (start_when_full.h).
-class MayNotWait {
- public:
-  MayNotWait() noexcept : worker_(scheduling_group::CurrentWorker()) {
-    if (worker_ != nullptr) {
-      could_ = !std::exchange(worker_->must_not_switch, true);
-    } else {
-      could_ = scheduling_group::ThreadMayWait();
-      scheduling_group::SetThreadMayWait(false);
-    }
-  }
-  MayNotWait(const MayNotWait&) = delete;
-  MayNotWait& operator=(const MayNotWait&) = delete;
-  ~MayNotWait() {
-    if (worker_ != nullptr) {
-      worker_->must_not_switch = !could_;
-    } else {
-      scheduling_group::SetThreadMayWait(could_);
-    }
-  }
-
- private:
-  scheduling_group::WorkerBase* const worker_;
-  bool could_;
-};
-
-}  // namespace
-
 ReadableWatch::ReadableWatch(void (*readable)(ReadableWatch*) noexcept) noexcept
     : WakeTarget{&OnWake}, readable_(readable), waiter_(static_cast<WakeTarget*>(this)) {
   waiter_.BeginShared(&word_, &waiter_);  // The word is null, so nobody can claim it.
@@ -48,7 +15,8 @@ ReadableWatch::ReadableWatch(void (*readable)(ReadableWatch*) noexcept) noexcept
 
 ReadableWatch::Armed ReadableWatch::Arm(FdSlot* slot) noexcept {
   if (!slot->BeginUse()) return Armed::kReadable;
-  slot_.store(slot, std::memory_order_release);  // Pairs with the acquire in Disarm().
+  // Once. seq_cst, also in Disarm(): RDW5.
+  if (slot_.load(std::memory_order_relaxed) != slot) slot_.store(slot, std::memory_order_seq_cst);
   const Armed armed = ArmInUse();
   if (armed != Armed::kArmed) slot->EndUse();
   return armed;
@@ -77,7 +45,7 @@ ReadableWatch::Armed ReadableWatch::ArmInUse() noexcept {
 }
 
 bool ReadableWatch::Disarm() noexcept {
-  FdSlot* const slot = slot_.load(std::memory_order_acquire);  // Pairs with the release in Arm().
+  FdSlot* const slot = slot_.load(std::memory_order_seq_cst);  // As in Arm().
   if (slot == nullptr || !slot->LeaveWatch(&waiter_)) return false;
   slot->EndUse();
   return true;
@@ -86,7 +54,7 @@ bool ReadableWatch::Disarm() noexcept {
 void ReadableWatch::OnWake(synchronization::WakeTarget* target) noexcept {
   auto* const self = static_cast<ReadableWatch*>(target);
   self->slot_.load(std::memory_order_relaxed)->EndUse();  // The claim ordered it.
-  const MayNotWait may_not_wait;
+  const scheduling_group::MayNotWait may_not_wait;
   self->readable_(self);
 }
 

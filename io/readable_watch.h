@@ -23,7 +23,8 @@
 //   RDW3  The call of `readable` is the last touch of the watch. It is made without a lock.
 //   RDW4  From Arm() to its end the watch has a use of the slot, so that the number stays the descriptor's (FD3).
 //   RDW5  After Forbid() the watch is not armed: a Disarm() that follows finds it armed before, or it never is again.
-//        Both orders are those of the queue's lock.
+//        Both orders are those of the queue's lock; before it is first armed, those of four seq_cst accesses: either
+//        Disarm() sees the slot, or the first EnterWatch() what Forbid() has written.
 //
 // Memory ordering: what the one that arms it did before is visible to the one that ends it.
 #ifndef WEFT_IO_READABLE_WATCH_H_
@@ -57,7 +58,7 @@ class ReadableWatch : private synchronization::WakeTarget {
   // Any thread, while nobody else may destroy it. True: it was armed, and is not any more.
   [[nodiscard]] bool Disarm() noexcept;
   // Any thread.
-  void Forbid() noexcept { forbidden_.store(true, std::memory_order_relaxed); }  // RDW5
+  void Forbid() noexcept { forbidden_.store(true, std::memory_order_seq_cst); }  // RDW5
 
  private:
   static void OnWake(synchronization::WakeTarget* target) noexcept;

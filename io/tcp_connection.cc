@@ -48,7 +48,11 @@ IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadl
     if (got.error == std::errc::timed_out) got.error = std::make_error_code(std::errc::operation_canceled);
   }
   got.error = NothingIn(got.error);
-  if (got.bytes != 0) BecomeBusy();
+  if (got.bytes != 0) {
+    BecomeBusy();
+  } else if (size != 0 && !found_nothing_) {
+    has_ended_ = true;
+  }
   return got;
 }
 

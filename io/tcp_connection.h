@@ -73,7 +73,8 @@ class TcpConnection {
   // of its own, so that a handler can tell one from the other. The server's time-out for requests ends it with
   // timed_out, as `deadline` does.
   // In a RequestHandler it does not wait: without bytes it returns resource_unavailable_try_again, and whatever the
-  // handler returns then, the connection goes on waiting. So does AwaitRequest().
+  // handler returns then, the connection goes on waiting. So does AwaitRequest(). After the end of the stream, or an
+  // error, the connection is closed, whatever the handler returns.
   [[nodiscard]] IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadRequest(std::span<char> room, Deadline deadline = {}) {
     return ReadRequest(room.data(), room.size(), deadline);
@@ -122,6 +123,7 @@ class TcpConnection {
   // For a RequestHandler, both.
   bool does_not_wait_ = false;
   bool found_nothing_ = false;  // the last of the two calls
+  bool has_ended_ = false;      // a ReadRequest() found the end, or an error
   std::any state_;
 };
 

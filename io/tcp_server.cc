@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "weft/base/log.h"
+#include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 
@@ -90,6 +91,7 @@ bool TcpServer::Start() {
     std::lock_guard guard(mutex_);
     if (stopping_) return false;
     accepting_ = true;
+    context_ = FiberExecutionContext::Capture();
   }
   if (StartFiberDetached([this] { AcceptAll(); })) return true;
   std::lock_guard guard(mutex_);
@@ -190,17 +192,19 @@ void TcpServer::Serve(Connection* connection) {
 
 std::optional<AfterRequest> TcpServer::RunHandler(Connection* connection) {
   std::optional<AfterRequest> after;
+  connection->scope.SetDeadline({});  // CancelAfter() in a request is of that request.
   LogWhatItThrows("the handler", local_address_,
                   [&] { static_cast<void>(connection->scope.Run([&] { after = handler_(connection->connection); })); });
   return after;
 }
 
 void TcpServer::End(Connection* connection) {
-  const std::unique_ptr<Connection> owned(connection);
+  std::unique_ptr<Connection> owned(connection);
   std::unique_lock lock(mutex_);
   connections_.erase(connection);
   lock.unlock();
   owned->connection.stream().Close();
+  owned.reset();  // Before it is not counted any more: its state may use what ends after Stop().
   lock.lock();
   --open_;
   NoteProgress();

@@ -83,6 +83,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/base/spin_lock.h"
+#include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/io/readable_watch.h"
 #include "weft/io/tcp_connection.h"
@@ -178,6 +179,7 @@ class TcpServer {
     bool told = false;  // that it ends when it is idle; guarded by the server's lock
     // Its fiber could not be started (TV4). Written under retry_lock_.
     std::atomic<bool> unstarted{false};
+    scheduling_group::SchedulingGroup* loop = nullptr;  // the FiberLoop's that it waits in, if it is one
     base::ListHook hook;
   };
   using Connections = base::IntrusiveList<Connection, &Connection::hook>;
@@ -204,34 +206,37 @@ class TcpServer {
   static void OnReadable(ReadableWatch* watch) noexcept;
   // Whoever has the connection (TV3): starts its fiber.
   void Resume(Connection* connection, bool readable) noexcept;
+  bool StartServing(Connection* connection, bool readable) noexcept;
   [[nodiscard]] bool StartSweep();
   void Sweep();
   void SweepAll();
   bool IsUnstarted(Connection* connection) noexcept;  // true: it is the caller's
   Deadline NextSweep() const;
   // Under the lock, and free meanwhile: what becomes of connections that the caller has (TV3), and which the server's
-  // list does not have. After the deadline of Stop() they end. Returns how many did.
-  enum class Fate : std::uint8_t { kEnds, kEndsIfSilent, kGoesOn };
-  std::size_t Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock);
+  // list does not have. After the deadline of Stop() they end.
+  enum class Fate : std::uint8_t { kEnds, kEndsIfSilent, kTimedOut, kGoesOn };
+  void Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock);
 
   void CheckCanStop(const char* caller) const;
 
   // Under the lock.
   bool AllEnded() const { return !accepting_ && open_ == 0 && !sweeping_; }
   void NoteProgress();
+  void LookSoon();
   void StopAcceptingLocked();
   // Ends connections that are idle, or will when they are, as far as it is time; returns when the next one is due.
   // Those that wait without a fiber go to `waiting`.
   Deadline EndIdle(TimePoint now, Connections* waiting);
   TimePoint WhenToEnd(const Connection& connection, TimePoint now) const;
   TimePoint WhenToEndStream(const Connection& connection, TimePoint now) const;
-  void TakeIfWaiting(Connection* connection, Connections* waiting);
+  bool TakeIfWaiting(Connection* connection, Connections* waiting);
   void Cut(Connections* waiting);
 
   const Served served_;
   const RequestHandler::Function handler_;  // it counts what it returns if served_ is kRequests
   const Options options_;
-  const FiberAttributes resume_fiber_;  // of a request after the first
+  const FiberAttributes resume_fiber_;           // of a request after the first
+  base::RefPtr<FiberExecutionContext> context_;  // of Start(): the requests' if their attributes have none
   TcpListener listener_;
   SocketAddress local_address_;
   CancelScope accept_scope_;  // around the waits for connections

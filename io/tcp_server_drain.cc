@@ -59,19 +59,27 @@ void TcpServer::Stop(Deadline drain_until) {
     Connections waiting;
     if (drain_until.expired(now)) {
       if (!cut_) Cut(&waiting);
-      static_cast<void>(Finish(&waiting, Fate::kEnds, &lock));
+      Finish(&waiting, Fate::kEnds, &lock);
       changed_.wait(lock, [this] { return AllEnded(); });
       return;
     }
     if (look_at_.expired(now)) look_at_ = EndIdle(now, &waiting);
     if (!waiting.empty()) {
-      static_cast<void>(Finish(&waiting, Fate::kEndsIfSilent, &lock));
+      Finish(&waiting, Fate::kEndsIfSilent, &lock);
       continue;
     }
     const Deadline seen = look_at_;
     static_cast<void>(changed_.wait(
         lock, [&] { return AllEnded() || look_at_ < seen; }, std::min(seen, drain_until)));
   }
+}
+
+// For a connection that the sweep had in its hands, where EndIdle() did not see it.
+void TcpServer::LookSoon() {
+  const Deadline soon(kLeastBetweenLooks);
+  if (look_at_ <= soon) return;
+  look_at_ = soon;
+  changed_.notify_all();
 }
 
 Deadline TcpServer::EndIdle(TimePoint now, Connections* waiting) {
@@ -89,7 +97,7 @@ Deadline TcpServer::EndIdle(TimePoint now, Connections* waiting) {
       connection.connection.stream().ShutdownRead();
     } else {
       connection.connection.EndIfIdle();
-      TakeIfWaiting(&connection, waiting);
+      static_cast<void>(TakeIfWaiting(&connection, waiting));
     }
   }
   return std::max(next, Deadline(now + kLeastBetweenLooks));
@@ -126,11 +134,12 @@ TcpServer::TimePoint TcpServer::WhenToEndStream(const Connection& connection, Ti
 }
 
 // From now on what the fiber of a connection is told is not to be armed again.
-void TcpServer::TakeIfWaiting(Connection* connection, Connections* waiting) {
+bool TcpServer::TakeIfWaiting(Connection* connection, Connections* waiting) {
   connection->Forbid();
-  if (!connection->Disarm()) return;
+  if (!connection->Disarm()) return false;
   connections_.erase(connection);
   waiting->push_back(connection);
+  return true;
 }
 
 void TcpServer::Cut(Connections* waiting) {
@@ -142,8 +151,7 @@ void TcpServer::Cut(Connections* waiting) {
     Connection& connection = *i++;  // It may leave the list.
     connection.scope.Cancel();
     connection.connection.EndIfIdle();
-    connection.connection.stream().Shutdown();
-    TakeIfWaiting(&connection, waiting);
+    if (!TakeIfWaiting(&connection, waiting)) connection.connection.stream().Shutdown();
   }
 }
 

@@ -12,6 +12,9 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/poll_until.h"
 #include "weft/io/tcp_server.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/may_not_wait.h"
+#include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::io {
 namespace {
@@ -28,6 +31,8 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
   for (;; readable = false) {
     if (!readable) {
       connection->connection.BecomeIdle();
+      scheduling_group::SchedulingGroup* const group = scheduling_group::CurrentGroup();
+      connection->loop = group->driven() ? group : nullptr;
       switch (connection->connection.stream().descriptor_.Arm(connection)) {
         case ReadableWatch::Armed::kArmed:
           return;  // It is no longer ours (RDW1).
@@ -41,7 +46,7 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
     const std::optional<AfterRequest> after = RunHandler(connection);
     if (!after.has_value() || connection->scope.IsCancelled()) return End(connection);
     if (connection->connection.found_nothing_) continue;
-    if (*after == AfterRequest::kClose) return End(connection);
+    if (*after == AfterRequest::kClose || connection->connection.has_ended_) return End(connection);
     connection->connection.BecomeBusy();
   }
 }
@@ -51,8 +56,17 @@ void TcpServer::OnReadable(ReadableWatch* watch) noexcept {
   connection->server->Resume(connection, /*readable=*/true);
 }
 
+bool TcpServer::StartServing(Connection* connection, bool readable) noexcept {
+  // Elsewhere the fiber would leave the loop, or find no runtime. The sweep runs in the loop, and starts it there.
+  if (connection->loop != nullptr && connection->loop != scheduling_group::CurrentGroup()) return false;
+  const scheduling_group::MayNotWait may_not_wait;
+  // Whoever polls, or closes the stream, may be a fiber of another request.
+  const FiberExecutionContext::Scope scope(context_.Get());
+  return StartFiberDetached(resume_fiber_, [this, connection, readable] { ServeRequests(connection, readable); });
+}
+
 void TcpServer::Resume(Connection* connection, bool readable) noexcept {
-  if (StartFiberDetached(resume_fiber_, [this, connection, readable] { ServeRequests(connection, readable); })) return;
+  if (StartServing(connection, readable)) return;
   // Until the lock is free nobody ends the connection, and the server is there.
   base::SpinLockGuard guard(retry_lock_);
   connection->unstarted.store(true, std::memory_order_relaxed);
@@ -122,30 +136,32 @@ void TcpServer::SweepAll() {
         connections_.push_back(connection);
       }
     }
-    timed_out_.fetch_add(Finish(&timed_out, Fate::kEndsIfSilent, &lock), std::memory_order_relaxed);
-    static_cast<void>(Finish(&go_on, Fate::kGoesOn, &lock));
+    Finish(&timed_out, Fate::kTimedOut, &lock);
+    Finish(&go_on, Fate::kGoesOn, &lock);
+    lock.unlock();  // Finish() does so only if there is something to finish.
+    FiberYield();
+    lock.lock();
   }
 }
 
-std::size_t TcpServer::Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock) {
-  std::size_t ended = 0;
+void TcpServer::Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock) {
   while (!connections->empty()) {
     Connection* const connection = connections->pop_front();
     connections_.push_back(connection);
+    if (shared_.draining.load(std::memory_order_relaxed) && !connection->told) LookSoon();
     const bool cut = cut_;
     lock->unlock();
     // Its bytes may have come while its watch was ended.
-    const bool ends = cut || fate == Fate::kEnds ||
-                      (fate == Fate::kEndsIfSilent && !IsReadableNow(connection->connection.stream().fd()));
+    const bool ends =
+        cut || fate == Fate::kEnds || (fate != Fate::kGoesOn && !IsReadableNow(connection->connection.stream().fd()));
     if (ends) {
+      if (fate == Fate::kTimedOut) timed_out_.fetch_add(1, std::memory_order_relaxed);  // Before `open` says so.
       End(connection);
-      ++ended;
     } else {
       Resume(connection, /*readable=*/false);
     }
     lock->lock();
   }
-  return ended;
 }
 
 }  // namespace weft::io

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// An HTTP/1.1 server: a fiber for each connection, written as if it blocked.
+// An HTTP/1.1 server: a fiber for each request, written as if it blocked; a connection that waits has none.
 //
 //   http_server --listen=127.0.0.1:8080 &
 //   curl -s 'http://127.0.0.1:8080/fanout?n=8&deadline_ms=50'

@@ -1,0 +1,228 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Connections that have a fiber only while they are served: what a review of them found.
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_loop.h"
+#include "weft/fiber/testing.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/tcp_server.h"
+#include "weft/scheduling_group/entity_pool.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/tests/io/tcp_server_fixture.h"
+
+namespace weft::io {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+class TcpServerRequestsReviewTest : public TcpServerTest {
+ protected:
+  // Until no connection is being served: those that accept and sweep are left.
+  [[nodiscard]] static bool AllWait() {
+    return Reaches([] { return scheduling_group::EntityPool::LiveFibers() <= 2; });
+  }
+};
+WEFT_INSTANTIATE_IO_SHAPES(TcpServerRequestsReviewTest);
+
+constexpr auto kAgain = AfterRequest::kWaitForNext;
+constexpr auto kClose = AfterRequest::kClose;
+
+AfterRequest EchoByte(TcpConnection& connection) {
+  char byte;
+  if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+  return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+}
+
+// A fiber that another request leaves polls, and starts it.
+TEST_P(TcpServerRequestsReviewTest, ARequestIsNotInTheContextOfAnother) {
+  std::atomic<int> foreign{0};
+  std::atomic<int> calls{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     ++calls;
+                     if (FiberExecutionContext::Current() != nullptr) ++foreign;
+                     return EchoByte(connection);
+                   }));
+  ASSERT_TRUE(server.Start());
+  std::atomic<bool> stop{false};
+  std::vector<Fiber> busy;
+  for (int i = 0; i < 16; ++i) {
+    busy.emplace_back([&] {
+      FiberExecutionContext::Create()->Execute([&] {
+        while (!stop) FiberYield();
+      });
+    });
+  }
+  std::thread([&] {
+    TcpStream client = Client(server);
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(Ask(client, "x"), "x");
+  }).join();
+  stop = true;
+  for (Fiber& fiber : busy) fiber.Join();
+  EXPECT_EQ(foreign, 0) << "of " << calls;
+}
+
+// What the state uses, the user may destroy when Stop() has returned.
+TEST_P(TcpServerRequestsReviewTest, TheStateOfAConnectionIsDestroyedBeforeStopReturns) {
+  struct Counted {
+    explicit Counted(std::atomic<int>* count) : alive(count) { ++*alive; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    ~Counted() {
+      std::this_thread::sleep_for(1ms);  // It takes its time.
+      --*alive;
+    }
+    std::atomic<int>* alive;
+  };
+  for (int round = 0; round < Scaled(50); ++round) {
+    std::atomic<int> alive{0};
+    TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                       connection.state() = std::make_shared<Counted>(&alive);
+                       return EchoByte(connection);
+                     }));
+    ASSERT_TRUE(server.Start());
+    TcpStream client = Client(server);
+    EXPECT_EQ(Ask(client, "x"), "x");
+    client.Close();
+    server.Stop(Soon());
+    EXPECT_EQ(alive, 0);
+  }
+}
+
+TEST_P(TcpServerRequestsReviewTest, CancelAfterIsOfOneRequest) {
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     if (byte == '1') CancelAfter(300ms);
+                     FiberSleepFor(1ms);
+                     return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "1"), "1");
+  std::this_thread::sleep_for(400ms);  // The time is over, and nobody is to be cancelled any more.
+  EXPECT_EQ(Ask(client, "2"), "2");
+}
+
+// While the sweep starts one connection, others that it has taken are in no list.
+TEST_P(TcpServerRequestsReviewTest, TheDrainSeesConnectionsThatTheSweepHasTaken) {
+  constexpr int kConnections = 200;
+  for (int round = 0; round < Scaled(40); ++round) {
+    TcpServer server(Listening(), RequestHandler(EchoByte), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+    ASSERT_TRUE(server.Start());
+    std::vector<TcpStream> clients;
+    for (int i = 0; i < kConnections; ++i) clients.push_back(Client(server));
+    for (TcpStream& client : clients) EXPECT_EQ(Ask(client, "x"), "x");
+    ASSERT_TRUE(AllWait());
+    {
+      const fiber::RefuseFiberStarts refuse;
+      for (TcpStream& client : clients) EXPECT_TRUE(client.WriteAll("y").ok());
+      std::this_thread::sleep_for(20ms);  // Most starts are refused meanwhile; the sweep will make them.
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 250));
+    const auto begin = Steady::now();
+    server.Stop(20s);
+    ASSERT_LT(Steady::now() - begin, 15s) << "it was the deadline";
+  }
+}
+
+// An error queue that nobody reads (zero copy, time stamps): poll(2) says POLLERR for ever.
+TEST_P(TcpServerRequestsReviewTest, AnErrorQueueIsNoRequest) {
+  std::atomic<int> calls{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     ++calls;
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                     const int fd = connection.stream().fd();
+                     const int on = 1;
+                     EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
+                     static char out = 'x';
+                     return ::send(fd, &out, 1, MSG_NOSIGNAL | MSG_ZEROCOPY) == 1 ? kAgain : kClose;
+                   }),
+                   {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x"), "x");
+  const auto begin = Steady::now();
+  server.Stop(20s);
+  EXPECT_LT(Steady::now() - begin, 15s) << "it was the deadline";
+  EXPECT_LT(calls, 10);
+}
+
+TEST_P(TcpServerRequestsReviewTest, TheDeadlineOfStopCallsNoHandler) {
+  std::atomic<int> calls{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     ++calls;
+                     return EchoByte(connection);
+                   }));
+  ASSERT_TRUE(server.Start());
+  std::vector<TcpStream> clients;
+  for (int i = 0; i < 200; ++i) clients.push_back(Client(server));
+  for (TcpStream& client : clients) EXPECT_EQ(Ask(client, "x"), "x");
+  ASSERT_TRUE(AllWait());
+  const int before = calls;
+  server.Stop(0ms);
+  EXPECT_EQ(calls - before, 0);
+}
+
+TEST_P(TcpServerRequestsReviewTest, AHandlerThatDoesNotLookForTheEndIsCalledForItOnce) {
+  std::atomic<int> calls{0};
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     ++calls;
+                     static_cast<void>(EchoByte(connection));
+                     return kAgain;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x"), "x");
+  client.Close();
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+  EXPECT_LT(calls, 10);
+}
+
+// A loop has its own reactor and its own fibers. A thread that stops the server finds a request of which the loop has
+// not heard yet, and must not serve it: there is no runtime.
+TEST(TcpServerRequestsInLoopTest, AThreadThatStopsTheServerLeavesARequestToTheLoop) {
+  FiberLoop loop;
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  TcpServer server(std::move(listener), RequestHandler(EchoByte), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  std::atomic<bool> is_busy{false};
+  std::atomic<bool> is_stopping{false};
+  loop.AddTask([&] { ASSERT_TRUE(server.Start()); });
+  std::thread other([&] {
+    TcpStream client;
+    EXPECT_FALSE(client.Connect(server.local_address(), Soon()));
+    char byte = 'x';
+    EXPECT_TRUE(client.WriteAll(&byte, 1, Soon()).ok());
+    EXPECT_EQ(client.ReadSome(&byte, 1, Soon()).bytes, 1u);
+    loop.AddTaskRemote([&] {
+      is_busy = true;
+      while (!is_stopping) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(100ms);  // Stop() finds the request meanwhile.
+    });
+    while (!is_busy) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(client.WriteAll(&byte, 1, Soon()).ok());
+    is_stopping = true;
+    server.Stop(Soon());
+    EXPECT_EQ(client.ReadSome(&byte, 1, Soon()).bytes, 1u);
+  });
+  loop.Run();
+  other.join();
+}
+
+}  // namespace
+}  // namespace weft::io
