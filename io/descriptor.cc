@@ -98,6 +98,14 @@ std::error_code Descriptor::WaitReadable(Deadline deadline) {
   return error;
 }
 
+std::error_code Descriptor::SetWaitLimits(std::chrono::milliseconds read, std::chrono::milliseconds write) noexcept {
+  if (slot_ == nullptr || !slot_->BeginUse()) return ErrnoCode(ECANCELED);
+  slot_->SetWaitLimit(FdSlot::kRead, read);
+  slot_->SetWaitLimit(FdSlot::kWrite, write);
+  slot_->EndUse();
+  return {};
+}
+
 void Descriptor::ExpectShortReads() noexcept {
   if (slot_ == nullptr || !slot_->BeginUse()) return;
   slot_->ExpectShortReads();

@@ -18,6 +18,7 @@
 #ifndef WEFT_IO_DESCRIPTOR_H_
 #define WEFT_IO_DESCRIPTOR_H_
 
+#include <chrono>
 #include <cstddef>
 #include <system_error>
 #include <utility>
@@ -76,6 +77,9 @@ class Descriptor {
 
   // For tcp_server.h. A fiber. A descriptor that is not open is readable.
   [[nodiscard]] ReadableWatch::Armed Arm(ReadableWatch* watch) noexcept;
+
+  // How long each wait lasts at most that has no deadline, from now on. 0: no limit.
+  std::error_code SetWaitLimits(std::chrono::milliseconds read, std::chrono::milliseconds write) noexcept;
 
   // Waits until poll(2) would say readable: bytes, the end or an error (which another reader may take first).
   [[nodiscard]] std::error_code WaitReadable(Deadline deadline = {});

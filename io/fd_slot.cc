@@ -11,8 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -87,6 +89,7 @@ FdSlot* FdSlot::Take(int fd) {
     side.word.store(kReady, std::memory_order_relaxed);
     side.queue.unlock();
     side.registered.store(false, std::memory_order_relaxed);
+    side.wait_limit_ms.store(0, std::memory_order_relaxed);
   }
   {
     std::lock_guard guard(slot->register_mutex_);  // As above.
@@ -296,7 +299,19 @@ bool FdSlot::LeaveWatch(Waiter* waiter) noexcept {
   return left;
 }
 
+void FdSlot::SetWaitLimit(Direction direction, std::chrono::milliseconds limit) noexcept {
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();  // 49 days
+  const std::int64_t count = std::clamp<std::int64_t>(limit.count(), 0, kMost);
+  sides_[direction].wait_limit_ms.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+}
+
+Deadline FdSlot::LimitOfWait(Direction direction) const noexcept {
+  const std::uint32_t limit = sides_[direction].wait_limit_ms.load(std::memory_order_relaxed);
+  return limit == 0 ? Deadline::None() : Deadline(std::chrono::milliseconds(limit));
+}
+
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
+  if (deadline.is_none()) deadline = LimitOfWait(direction);
   if (scheduling_group::CurrentFiber() == nullptr) return WaitInThread(direction, deadline);
   if (std::error_code error = AwaitRegistered(direction)) [[unlikely]]
     return error;

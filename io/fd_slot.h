@@ -46,6 +46,7 @@
 #define WEFT_IO_FD_SLOT_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <system_error>
@@ -106,6 +107,8 @@ class FdSlot final : public EventHandler {
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
   // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
   void ExpectShortReads() noexcept;
+  // For waits that begin from now on and have no deadline: each gets this one. 0: none. Any thread.
+  void SetWaitLimit(Direction direction, std::chrono::milliseconds limit) noexcept;
   // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.
   [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
 
@@ -163,12 +166,14 @@ class FdSlot final : public EventHandler {
     base::Atomic<std::uint32_t> word{0};  // written under the queue's lock, but for ClearReadiness()
     std::atomic<bool> registered{false};
     std::atomic<std::uint32_t> streak{0};  // system calls that succeeded without a wait in between
+    std::atomic<std::uint32_t> wait_limit_ms{0};
   };
 
   void SetReady(Side* side, std::uint32_t flags, synchronization::WaitList* claimed) noexcept;
   void NoteHangup() noexcept;
   void CloseSide(Side* side, synchronization::WaitList* claimed) noexcept;
   [[nodiscard]] std::error_code Register(Direction direction);
+  Deadline LimitOfWait(Direction direction) const noexcept;
   [[nodiscard]] std::error_code WaitInThread(Direction direction, Deadline deadline) noexcept;
   void CloseFd() noexcept;
   void GiveBack() noexcept;

@@ -3,9 +3,13 @@
 
 #include "weft/io/socket.h"
 
+#include <netinet/tcp.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 
 #include "weft/io/descriptor_calls.h"
 #include "weft/sync/wait_queue.h"
@@ -73,6 +77,25 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
 
 std::error_code SetOption(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? std::error_code() : ErrnoCode(errno);
+}
+
+std::error_code SetKeepAlive(Descriptor* socket, const TcpKeepAlive& keep_alive) {
+  const auto set = [socket](int level, int option, std::int64_t value) {
+    if (value < 0 || value > std::numeric_limits<int>::max()) return ErrnoCode(EINVAL);
+    const int number = static_cast<int>(value);
+    return socket->Once([&](int fd) { return ::setsockopt(fd, level, option, &number, sizeof(number)); });
+  };
+  if (!keep_alive.enabled) return set(SOL_SOCKET, SO_KEEPALIVE, 0);
+  if (std::error_code error = set(IPPROTO_TCP, TCP_KEEPIDLE, keep_alive.idle.count())) return error;
+  if (std::error_code error = set(IPPROTO_TCP, TCP_KEEPINTVL, keep_alive.interval.count())) return error;
+  if (std::error_code error = set(IPPROTO_TCP, TCP_KEEPCNT, keep_alive.probes)) return error;
+  return set(SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+std::error_code SetUserTimeout(Descriptor* socket, std::chrono::milliseconds timeout) {
+  if (timeout.count() < 0 || timeout.count() > std::numeric_limits<int>::max()) return ErrnoCode(EINVAL);
+  const int number = static_cast<int>(timeout.count());
+  return socket->Once([&](int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &number, sizeof(number)); });
 }
 
 SocketAddress LocalAddress(const Descriptor& socket) {

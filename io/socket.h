@@ -7,11 +7,13 @@
 #ifndef WEFT_IO_SOCKET_H_
 #define WEFT_IO_SOCKET_H_
 
+#include <chrono>
 #include <system_error>
 
 #include "weft/base/deadline.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/socket_address.h"
+#include "weft/io/tcp_liveness.h"
 
 namespace weft::io {
 
@@ -22,6 +24,10 @@ namespace weft::io {
 [[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline);
 
 std::error_code SetOption(int fd, int level, int option, int value);
+
+// For TcpStream and TcpListener.
+std::error_code SetKeepAlive(Descriptor* socket, const TcpKeepAlive& keep_alive);
+std::error_code SetUserTimeout(Descriptor* socket, std::chrono::milliseconds timeout);
 
 // (none): the socket is closed, or not connected.
 SocketAddress LocalAddress(const Descriptor& socket);

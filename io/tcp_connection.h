@@ -87,8 +87,8 @@ class TcpConnection {
   // just been ended by it.
   bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
 
-  // What a handler keeps from one request to the next. Destroyed with the connection, in no particular thread: its
-  // destructor does not wait.
+  // What a handler keeps from one request to the next. Destroyed with the connection, before TcpServer::Stop() returns,
+  // in no particular thread: its destructor does not wait.
   std::any& state() noexcept { return state_; }
 
  private:

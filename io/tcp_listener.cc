@@ -131,6 +131,14 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
   }
 }
 
+std::error_code TcpListener::SetKeepAlive(const TcpKeepAlive& keep_alive) {
+  return io::SetKeepAlive(&descriptor_, keep_alive);
+}
+
+std::error_code TcpListener::SetUserTimeout(std::chrono::milliseconds timeout) {
+  return io::SetUserTimeout(&descriptor_, timeout);
+}
+
 bool TcpListener::Close() {
   if (!descriptor_.Close()) return false;
   closed_->Set();

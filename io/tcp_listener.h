@@ -10,12 +10,14 @@
 #ifndef WEFT_IO_TCP_LISTENER_H_
 #define WEFT_IO_TCP_LISTENER_H_
 
+#include <chrono>
 #include <memory>
 #include <system_error>
 
 #include "weft/base/deadline.h"
 #include "weft/io/descriptor.h"
 #include "weft/io/socket_address.h"
+#include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/fiber_event.h"
 
@@ -47,6 +49,11 @@ class TcpListener {
 
   // Waits for a connection. Small writes on it go out at once (TCP_NODELAY).
   [[nodiscard]] std::error_code Accept(TcpStream* stream, Deadline deadline = {});
+
+  // For the connections that it accepts from now on (io/tcp_liveness.h). After Listen() or Adopt(). Errors: of
+  // setsockopt(2); a Unix socket says operation_not_supported.
+  std::error_code SetKeepAlive(const TcpKeepAlive& keep_alive);
+  std::error_code SetUserTimeout(std::chrono::milliseconds timeout);
 
   // Fibers in Accept() get operation_canceled. False: it was not open. Any thread.
   bool Close();

@@ -47,9 +47,13 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler::Functi
       options_(std::move(options)),
       resume_fiber_(AttributesOfLaterRequests(options_.connection_fiber)),
       listener_(std::move(listener)),
-      local_address_(listener_.local_address()) {
-  shared_.first_request_timeout = options_.first_request_timeout;
-  shared_.idle_timeout = options_.idle_timeout;
+      local_address_(listener_.local_address()),
+      hosts_(options_.max_connections_per_host) {
+  const auto or_read_timeout = [&](std::chrono::milliseconds timeout) {
+    return timeout.count() > 0 ? timeout : options_.read_timeout;
+  };
+  shared_.first_request_timeout = or_read_timeout(options_.first_request_timeout);
+  shared_.idle_timeout = or_read_timeout(options_.idle_timeout);
 }
 
 TcpServer::TcpServer(TcpListener listener, RequestHandler handler, Options options)
@@ -125,10 +129,13 @@ bool TcpServer::AcceptOne(bool in_scope) {
   if (!accepted) return false;
   accepted_.fetch_add(1, std::memory_order_relaxed);
   connection->accepted_at = std::chrono::steady_clock::now();
-  if (!Admits()) {
+  if (!EnterHost(connection.get()) || !Admits()) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     stream->Reset();
     return true;
+  }
+  if (options_.read_timeout.count() > 0 || options_.write_timeout.count() > 0) {
+    static_cast<void>(stream->SetTimeouts({.read = options_.read_timeout, .write = options_.write_timeout}));
   }
   Connection* const raw = connection.get();
   if (!Add(raw)) {
@@ -142,6 +149,18 @@ bool TcpServer::AcceptOne(bool in_scope) {
     End(raw);
   }
   return true;
+}
+
+bool TcpServer::EnterHost(Connection* connection) {
+  if (options_.max_connections_per_host == 0) return true;
+  const auto host = PeerLimit::HostOf(connection->connection.stream().peer_address());
+  if (!host.has_value()) return true;
+  if (hosts_.Enter(*host)) {
+    connection->host = host;
+    return true;
+  }
+  over_host_limit_.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 bool TcpServer::Admits() {
@@ -224,6 +243,7 @@ TcpServer::Counts TcpServer::counts() const {
   std::lock_guard guard(mutex_);
   return {.accepted = accepted_.load(std::memory_order_relaxed),
           .refused = refused_.load(std::memory_order_relaxed),
+          .over_host_limit = over_host_limit_.load(std::memory_order_relaxed),
           .timed_out = timed_out_.load(std::memory_order_relaxed),
           .open = open_};
 }

@@ -85,6 +85,7 @@
 #include "weft/base/spin_lock.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_attributes.h"
+#include "weft/io/peer_limit.h"
 #include "weft/io/readable_watch.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_listener.h"
@@ -131,8 +132,15 @@ class TcpServer {
     // How long a connection may wait for its first request, and for each further one; then it is closed without an
     // answer. 0: no limit. For handlers that take a TcpConnection. One that waits without a fiber is closed up to an
     // eighth of it later, or 5 ms.
+    // first_request_timeout is read_timeout where it is not set, and idle_timeout too.
     std::chrono::milliseconds first_request_timeout{0};
     std::chrono::milliseconds idle_timeout{0};
+    // TcpStream::SetTimeouts() of each connection: how long its calls without a deadline wait for the client at a time.
+    std::chrono::milliseconds read_timeout{0};
+    std::chrono::milliseconds write_timeout{0};
+    // The most connections of one host: an IPv4 address, or a /64 prefix of IPv6 addresses. Further ones are reset at
+    // once, before `admit`. 0: no limit. Behind a proxy or a NAT many clients are one host.
+    std::size_t max_connections_per_host = 0;
   };
 
   TcpServer(TcpListener listener, RequestHandler handler, Options options);
@@ -160,9 +168,11 @@ class TcpServer {
   SocketAddress local_address() const { return local_address_; }
   struct Counts {
     std::uint64_t accepted = 0;
-    std::uint64_t refused = 0;  // by Options::admit; or no fiber could be started, or the deadline of Stop() had passed
-    std::uint64_t timed_out = 0;  // closed while they waited for a request without a fiber: Options::idle_timeout
-    std::size_t open = 0;         // connections that are not closed
+    // By Options::admit; or no fiber could be started, or the deadline of Stop() had passed; or the next line.
+    std::uint64_t refused = 0;
+    std::uint64_t over_host_limit = 0;  // Options::max_connections_per_host
+    std::uint64_t timed_out = 0;        // closed while they waited for a request without a fiber: Options::idle_timeout
+    std::size_t open = 0;               // connections that are not closed
   };
   Counts counts() const;
 
@@ -172,11 +182,15 @@ class TcpServer {
   struct Connection : ReadableWatch {
     explicit Connection(TcpServer* owner)
         : ReadableWatch(&TcpServer::OnReadable), server(owner), connection(&owner->shared_) {}
+    ~Connection() {
+      if (host.has_value()) server->hosts_.Leave(*host);
+    }
     TcpServer* const server;
     TcpConnection connection;
     CancelScope scope;  // around its handler
     TimePoint accepted_at;
-    bool told = false;  // that it ends when it is idle; guarded by the server's lock
+    std::optional<PeerLimit::Host> host;  // it is counted there
+    bool told = false;                    // that it ends when it is idle; guarded by the server's lock
     // Its fiber could not be started (TV4). Written under retry_lock_.
     std::atomic<bool> unstarted{false};
     scheduling_group::SchedulingGroup* loop = nullptr;  // the FiberLoop's that it waits in, if it is one
@@ -193,6 +207,7 @@ class TcpServer {
   // As above, and what was accepted.
   bool Accept(TcpStream* stream, Deadline deadline);
   bool Admits();
+  bool EnterHost(Connection* connection);
   // False: the deadline of Stop() has passed.
   bool Add(Connection* connection);
   bool WaitForCapacity();
@@ -242,6 +257,7 @@ class TcpServer {
   CancelScope accept_scope_;  // around the waits for connections
   CancelScope admit_scope_;   // around Options::admit; cancelled at the deadline of Stop()
   TcpConnection::Server shared_;
+  PeerLimit hosts_;
 
   mutable FiberMutex mutex_;
   FiberConditionVariable changed_;  // a connection has ended, or the server stops
@@ -255,6 +271,7 @@ class TcpServer {
   Deadline look_at_;         // of the drain: when a connection is due to be looked at; none: none is
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> refused_{0};
+  std::atomic<std::uint64_t> over_host_limit_{0};
   std::atomic<std::uint64_t> timed_out_{0};
   base::SpinLock retry_lock_;
   FiberEvent sweep_now_;

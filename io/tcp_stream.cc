@@ -176,6 +176,19 @@ std::error_code TcpStream::SetNoDelay(bool no_delay) {
       [&value](int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value)); });
 }
 
+std::error_code TcpStream::SetTimeouts(const Timeouts& timeouts) {
+  if (timeouts.read.count() < 0 || timeouts.write.count() < 0) return ErrnoCode(EINVAL);
+  return descriptor_.SetWaitLimits(timeouts.read, timeouts.write);
+}
+
+std::error_code TcpStream::SetKeepAlive(const TcpKeepAlive& keep_alive) {
+  return io::SetKeepAlive(&descriptor_, keep_alive);
+}
+
+std::error_code TcpStream::SetUserTimeout(std::chrono::milliseconds timeout) {
+  return io::SetUserTimeout(&descriptor_, timeout);
+}
+
 SocketAddress TcpStream::local_address() const { return LocalAddress(descriptor_); }
 
 SocketAddress TcpStream::peer_address() const { return PeerAddress(descriptor_); }

@@ -20,6 +20,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -31,6 +32,7 @@
 #include "weft/io/descriptor.h"
 #include "weft/io/io_result.h"
 #include "weft/io/socket_address.h"
+#include "weft/io/tcp_liveness.h"
 
 namespace weft::io {
 
@@ -100,8 +102,20 @@ class TcpStream {
   // After the socket was given an upper-layer protocol (TCP_ULP: kTLS), where a read may end before the bytes do.
   void ExpectShortReads() { descriptor_.ExpectShortReads(); }
 
+  // How long a call that has no deadline of its own waits at a time: for bytes, for room to write. Then it ends with
+  // timed_out. 0, the default: for ever. It counts for waits that begin afterwards. A peer that goes on byte by byte is
+  // not ended by it: a CancelScope with a deadline limits the whole. Any fiber and thread. invalid_argument: below 0.
+  struct Timeouts {
+    std::chrono::milliseconds read{0};
+    std::chrono::milliseconds write{0};
+  };
+  std::error_code SetTimeouts(const Timeouts& timeouts);
+
   // TCP only: whether small writes go out at once, which is the default.
   std::error_code SetNoDelay(bool no_delay);
+  // TCP only, for peers that vanish without a word (io/tcp_liveness.h). Reads, or both, then end with timed_out.
+  std::error_code SetKeepAlive(const TcpKeepAlive& keep_alive);
+  std::error_code SetUserTimeout(std::chrono::milliseconds timeout);
 
   // (none) if it is not connected.
   SocketAddress local_address() const;

@@ -187,8 +187,8 @@ class ProxyTest(unittest.TestCase):
         while get(proxy.address, "/stats")[1]["given_up"] < 1:
             time.sleep(0.001)
         for backend in slow:
-            text = backend.terminate()[1]
-            self.assertRegex(text, "requests 0|given up 1")  # It may have gone before they were asked.
+            self.assertEqual(backend.terminate()[0], 0)
+        # Handlers that have begun would sleep for 30 s. (How many have begun is left to chance.)
         self.assertLess(time.monotonic() - before, 28)
 
     def test_what_outlives_the_time_to_drain_is_ended(self):

@@ -1,0 +1,34 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpKeepAlive: when TCP takes a peer for gone that has vanished without a word: it lost its power, its network, or its
+// way through a firewall. There are two such peers:
+//
+//     one that should send        The socket has nothing to send, so TCP has nothing to miss: a read waits for ever.
+//                                 Keep-alive probes ask the peer: TcpStream::SetKeepAlive().
+//     one that should acknowledge TCP sends the bytes again for some 15 minutes (net.ipv4.tcp_retries2) before it gives
+//                                 up: TcpStream::SetUserTimeout() says how long. Where it is set, it also says when
+//                                 keep-alive gives up, instead of `probes`.
+//
+// Then calls of the stream end with timed_out. A peer that is alive but silent answers probes, and is not ended:
+// time-outs of the application are for that (TcpStream::SetTimeouts(), TcpServer::Options::idle_timeout). A listener
+// hands both on to the connections that it accepts, without a system call for each: TcpListener::SetKeepAlive(),
+// SetUserTimeout().
+#ifndef WEFT_IO_TCP_LIVENESS_H_
+#define WEFT_IO_TCP_LIVENESS_H_
+
+#include <chrono>
+
+namespace weft::io {
+
+// With these a peer is gone after two minutes of silence. At most 32,767 s, 32,767 s and 127.
+struct TcpKeepAlive {
+  bool enabled = true;
+  std::chrono::seconds idle{60};      // silence before the first probe
+  std::chrono::seconds interval{10};  // between two probes
+  int probes = 6;                     // without an answer: the peer is gone
+};
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_TCP_LIVENESS_H_
