@@ -542,7 +542,7 @@ class Endings(unittest.TestCase):
             self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s of --drain.
 
     def test_a_duration_ends_it(self):
-        with serve("--duration=0.5") as server:
+        with serve("--duration=3") as server:  # In which a busy machine must come to ask.
             self.assertEqual(curl(f"http://127.0.0.1:{server.port}/json"), GREETING)
             self.assertEqual(server.process.wait(timeout=LIMIT), 0)
 
