@@ -46,7 +46,9 @@ WEFT_INSTANTIATE_IO_SHAPES(TcpLimitsTest);
 
 TEST_P(TcpLimitsTest, ACallWithoutADeadlineEndsAfterTheTimeoutOfItsStream) {
   InFiberAndInThread([] {
-    auto [a, b] = ConnectedPair();
+    Pair pair = ConnectedPair();
+    TcpStream& a = pair.client;
+    TcpStream& b = pair.server;
     SmallBuffers(a);
     SmallBuffers(b);
     char room[16];

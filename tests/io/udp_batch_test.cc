@@ -138,8 +138,10 @@ TEST_P(UdpBatchTest, SegmentsArriveAsDatagrams) {
           ASSERT_FALSE(a.Connect(b.local_address()));
         }
         const SocketAddress to = connected ? SocketAddress() : b.local_address();
-        for (const auto& [size, segment] :
+        for (const auto& sizes :
              {std::pair<std::size_t, std::size_t>{1, 100}, {100, 100}, {2'001, 100}, {7'000, 70}, {9'000, 8'000}}) {
+          const std::size_t size = sizes.first;  // No binding, which clang does not let a lambda capture.
+          const std::size_t segment = sizes.second;
           std::string bytes(size, '\0');
           for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>('a' + i * 31 % 23);
           std::vector<std::string> expected;
