@@ -31,7 +31,7 @@ class PeerLimit {
   struct Host {
     int family;
     std::uint64_t prefix;
-    friend auto operator<=>(const Host&, const Host&) = default;
+    friend auto operator<=>(const Host&, const Host&) = default;  // NOLINT
   };
   static std::optional<Host> HostOf(const SocketAddress& address) noexcept;
 
