@@ -64,8 +64,8 @@ def search(address, query):
 
 
 class ProxyTest(unittest.TestCase):
-    def backend(self, delays="0:1"):
-        return Program(self, BACKEND, "--delays_us=" + delays, "--fiber_concurrency_hint=1")
+    def backend(self, delays="0:1", *flags):
+        return Program(self, BACKEND, "--delays_us=" + delays, "--fiber_concurrency_hint=1", *flags)
 
     def proxy(self, *backends, **flags):
         return Program(
@@ -176,19 +176,19 @@ class ProxyTest(unittest.TestCase):
         self.assertLess(time.monotonic() - before, 28)
 
     def test_a_client_that_goes_away_ends_its_search_at_the_backends(self):
-        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
-        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=0)
+        # Their handlers sleep for 30 s, and the end of the process waits for them, unless they are given up.
+        slow = [self.backend("30000000:1", "--drain_ms=60000") for _ in range(2)]
+        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=5)
         before = time.monotonic()
         connection = http.client.HTTPConnection(proxy.address, timeout=60)
         connection.request("GET", "/search?q=x")
-        while get(proxy.address, "/stats")[1]["searches"] < 1:
+        while get(proxy.address, "/stats")[1]["hedged"] < 2:  # Both have been asked, for one shard at least 5 ms ago.
             time.sleep(0.001)
         connection.close()
         while get(proxy.address, "/stats")[1]["given_up"] < 1:
             time.sleep(0.001)
         for backend in slow:
             self.assertEqual(backend.terminate()[0], 0)
-        # Handlers that have begun would sleep for 30 s. (How many have begun is left to chance.)
         self.assertLess(time.monotonic() - before, 28)
 
     def test_what_outlives_the_time_to_drain_is_ended(self):
