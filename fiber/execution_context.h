@@ -76,7 +76,8 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   // Destroys all values, so that the context can be used for other work. The caller holds the only reference.
   void Clear();
 
-  // Makes a context, or none, current for as long as it lives.
+  // Makes a context, or none (nullptr), current for as long as it lives. The fiber or thread that makes it destroys it,
+  // the last one first.
   class Scope {
    public:
     explicit Scope(FiberExecutionContext* context);

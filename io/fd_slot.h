@@ -33,12 +33,12 @@
 //   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  If a descriptor outlives its runtime, the first fiber of the next one that waits for it registers it anew,
 //        unless its reactor's group runs again.
-//   FD9  A watch for bytes is entered and left under the lock of its queue, and an event claims it under that lock: who
-//        takes it out of the queue, alone, goes on with what it protects (io/readable_watch.h).
 //   FD8  A hang-up is not missed by a watch: an event that may be one leaves a note, and then looks for the watch;
 //        Watch() enters the watch, and then looks for the note; both under `register_mutex_`. The watch asks the
 //        kernel, because the note may be a former use's (FD2). The number is the right one: who watches has a use
 //        (FD3).
+//   FD9  A watch for bytes is entered and left under the lock of its queue, and an event claims it under that lock: who
+//        takes it out of the queue, alone, goes on with what it protects (io/readable_watch.h).
 // Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Registration (io/reactor.h) is
 // shared.
 // Source: the use count follows Go's fdMutex, the drained hint epoll(7).

@@ -3,6 +3,7 @@
 
 #include "weft/io/tcp_server.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@ namespace weft::io {
 namespace {
 
 constexpr std::chrono::seconds kNoWait{0};
+constexpr std::chrono::milliseconds kNoTimeout{0};
 
 // After an error of accept(2) that nobody expects. It may be for good, and must not fill the log.
 constexpr std::chrono::milliseconds kPauseAfterError{100};
@@ -48,6 +50,8 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler::Functi
       resume_fiber_(AttributesOfLaterRequests(options_.connection_fiber)),
       listener_(std::move(listener)),
       local_address_(listener_.local_address()),
+      timeouts_{.read = std::max(options_.read_timeout, kNoTimeout),
+                .write = std::max(options_.write_timeout, kNoTimeout)},
       hosts_(options_.max_connections_per_host) {
   const auto or_read_timeout = [&](std::chrono::milliseconds timeout) {
     return timeout.count() > 0 ? timeout : options_.read_timeout;
@@ -134,8 +138,8 @@ bool TcpServer::AcceptOne(bool in_scope) {
     stream->Reset();
     return true;
   }
-  if (options_.read_timeout.count() > 0 || options_.write_timeout.count() > 0) {
-    static_cast<void>(stream->SetTimeouts({.read = options_.read_timeout, .write = options_.write_timeout}));
+  if (timeouts_.read != kNoTimeout || timeouts_.write != kNoTimeout) {
+    static_cast<void>(stream->SetTimeouts(timeouts_));  // It is open, and none is below 0.
   }
   Connection* const raw = connection.get();
   if (!Add(raw)) {

@@ -16,7 +16,7 @@
 //
 // A connection may wait without a fiber. A RequestHandler is called when the first bytes of a request have come, in a
 // fiber that is started then; it reads them by TcpConnection::ReadRequest(), answers, and says whether the connection
-// waits for the next request. Until then the connection is its descriptor and some 700 bytes: no stack, no buffer.
+// waits for the next request. Until then the connection is its descriptor and less than 1 KB: no stack, no buffer.
 // Sample:
 //     const auto echo = [](io::TcpConnection& connection) {
 //       char line[256];
@@ -30,7 +30,8 @@
 // Bytes that the handler has read and not answered are its own affair: it is called again when further ones come. It
 // may be called although there are none; then its ReadRequest() says so, and the connection goes on waiting, whatever
 // the handler returns. All fibers of a connection run one after the other, each sees what the former did, and
-// TcpConnection::state() is for what they keep.
+// TcpConnection::state() is for what they keep. Each has the execution context of Start(), if Options names no other:
+// whatever fiber polls for the connection, its own context stays out of it.
 //
 // Stop() drains:
 //
@@ -68,6 +69,10 @@
 //        armed (RDW1); whoever has ended the watch; the list of refused ones, under retry_lock_.
 //   TV4  A connection whose fiber could not be started is kept, and started again a little later, or ended after the
 //        deadline of Stop(): by the sweep, which ends when no connection is left in the drain.
+//   TV5  The fibers of a connection that waits in a FiberLoop are started by that loop. Others take the start for one
+//        that is refused (TV4): they would start it elsewhere, or where there is no runtime.
+//   TV6  The drain looks again, soon, for connections that were not in the list when it looked: whoever had them (TV3)
+//        tells it when they are back (LookSoon()).
 #ifndef WEFT_IO_TCP_SERVER_H_
 #define WEFT_IO_TCP_SERVER_H_
 
@@ -132,7 +137,7 @@ class TcpServer {
     // How long a connection may wait for its first request, and for each further one; then it is closed without an
     // answer. 0: no limit. For handlers that take a TcpConnection. One that waits without a fiber is closed up to an
     // eighth of it later, or 5 ms.
-    // first_request_timeout is read_timeout where it is not set, and idle_timeout too.
+    // read_timeout stands in for one that is not set.
     std::chrono::milliseconds first_request_timeout{0};
     std::chrono::milliseconds idle_timeout{0};
     // TcpStream::SetTimeouts() of each connection: how long its calls without a deadline wait for the client at a time.
@@ -254,6 +259,7 @@ class TcpServer {
   base::RefPtr<FiberExecutionContext> context_;  // of Start(): the requests' if their attributes have none
   TcpListener listener_;
   SocketAddress local_address_;
+  const TcpStream::Timeouts timeouts_;
   CancelScope accept_scope_;  // around the waits for connections
   CancelScope admit_scope_;   // around Options::admit; cancelled at the deadline of Stop()
   TcpConnection::Server shared_;

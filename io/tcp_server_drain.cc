@@ -74,9 +74,9 @@ void TcpServer::Stop(Deadline drain_until) {
   }
 }
 
-// For a connection that the sweep had in its hands, where EndIdle() did not see it.
+// TV6
 void TcpServer::LookSoon() {
-  const Deadline soon(kLeastBetweenLooks);
+  const Deadline soon(std::chrono::steady_clock::now() + kLeastBetweenLooks);
   if (look_at_ <= soon) return;
   look_at_ = soon;
   changed_.notify_all();

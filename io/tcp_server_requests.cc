@@ -57,7 +57,7 @@ void TcpServer::OnReadable(ReadableWatch* watch) noexcept {
 }
 
 bool TcpServer::StartServing(Connection* connection, bool readable) noexcept {
-  // Elsewhere the fiber would leave the loop, or find no runtime. The sweep runs in the loop, and starts it there.
+  // TV5: the sweep runs in the loop, too.
   if (connection->loop != nullptr && connection->loop != scheduling_group::CurrentGroup()) return false;
   const scheduling_group::MayNotWait may_not_wait;
   // Whoever polls, or closes the stream, may be a fiber of another request.

@@ -133,6 +133,20 @@ TEST_P(TcpLimitsTest, AServersConnectionsHaveItsTimeouts) {
   EXPECT_EQ(timed_out, 2);
 }
 
+TEST_P(TcpLimitsTest, OneTimeoutBelowZeroIsNoneAndLeavesTheOther) {
+  std::atomic<bool> timed_out{false};
+  TcpServer server(Listening(),
+                   [&](TcpStream& stream) {
+                     char byte;
+                     timed_out = stream.ReadSome(&byte, 1).error == std::errc::timed_out;
+                   },
+                   {.read_timeout = 20ms, .write_timeout = -1ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  ExpectEnd(client);
+  EXPECT_TRUE(timed_out);
+}
+
 TEST_P(TcpLimitsTest, AConnectionThatWaitsForARequestHasTheReadTimeoutIfNoOther) {
   for (const auto idle : {0ms, 20ms}) {
     TcpServer server(Listening(), RequestHandler([](TcpConnection& connection) {

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -81,9 +82,10 @@ TEST_P(TcpLivenessTest, WhatTheKernelRefusesIsTold) {
 }
 
 // Two ends of a connection over a network that can be cut. Sockets belong to the namespace of the thread that makes
-// them, whoever uses them. None: this machine does not let us make a namespace.
+// them, whoever uses them.
 class CutNetwork {
  public:
+  // Why this machine does not let us have one, if it does not.
   static std::optional<std::string> Make(CutNetwork* network) {
     std::optional<std::string> reason;
     std::thread([&] {

@@ -17,6 +17,7 @@
 
 #include "weft/io/udp_socket.h"
 #include "weft/tests/io/io_fixture.h"
+#include "weft/tests/io/udp_fixture.h"
 
 namespace weft::io {
 namespace {
@@ -43,7 +44,7 @@ class Rooms {
 
 std::string_view TextOf(const Datagram& datagram) { return {static_cast<const char*>(datagram.data), datagram.size}; }
 
-// What comes, until there are `count`.
+// Receives until it has `count` datagrams, or an error has ended it.
 std::vector<std::string> Receive(UdpSocket& socket, std::size_t count) {
   std::vector<std::string> all;
   Rooms rooms(50, 9'000);
@@ -234,22 +235,7 @@ TEST_P(UdpBatchTest, ManyAskAndAreAnsweredByBatches) {
       }
     });
   }
-  std::vector<Fiber> clients;
-  for (int c = 0; c < 10; ++c) {
-    clients.emplace_back([&, c] {
-      UdpSocket client;
-      EXPECT_FALSE(client.Connect(server.local_address()));
-      for (int i = 0; i < Scaled(200); ++i) {
-        const std::string asked = std::to_string(c) + '/' + std::to_string(i);
-        EXPECT_TRUE(client.Send(asked.data(), asked.size(), Soon()).ok());
-        char buffer[64];
-        const IoResult got = client.Receive(buffer, sizeof(buffer), Soon());
-        EXPECT_EQ(std::string_view(buffer, got.bytes), asked) << got.error.message();
-        if (!got.ok()) return;
-      }
-    });
-  }
-  for (Fiber& client : clients) client.Join();
+  AskFromManyFibers(server.local_address());
   server.Close();
   for (Fiber& fiber : servers) fiber.Join();
 }

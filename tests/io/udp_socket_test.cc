@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "weft/tests/io/io_fixture.h"
+#include "weft/tests/io/udp_fixture.h"
 
 namespace weft::io {
 namespace {
@@ -158,22 +159,7 @@ TEST_P(UdpSocketTest, ManyAskAndAreAnswered) {
       }
     });
   }
-  std::vector<Fiber> clients;
-  for (int c = 0; c < 10; ++c) {
-    clients.emplace_back([&, c] {
-      UdpSocket client;
-      EXPECT_FALSE(client.Connect(server.local_address()));
-      for (int i = 0; i < Scaled(200); ++i) {
-        const std::string asked = std::to_string(c) + '/' + std::to_string(i);
-        EXPECT_TRUE(client.Send(asked.data(), asked.size(), Soon()).ok());
-        char buffer[64];
-        const IoResult got = client.Receive(buffer, sizeof(buffer), Soon());
-        EXPECT_EQ(std::string_view(buffer, got.bytes), asked) << got.error.message();
-        if (!got.ok()) return;
-      }
-    });
-  }
-  for (Fiber& client : clients) client.Join();
+  AskFromManyFibers(server.local_address());
   server.Close();
   for (Fiber& fiber : servers) fiber.Join();
 }
