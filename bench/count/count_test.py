@@ -131,6 +131,17 @@ class Bounds(unittest.TestCase):
             self.assertEqual(len(problems), 1)
             self.assertIn(what, problems[0])
 
+    def test_what_is_exceeded_once_is_counted_again(self):
+        def judged(*instructions):
+            left = list(instructions)
+            found, problems = count.count_again(lambda: counts(left.pop(0)),
+                                                lambda found: ["too much"] if found.instructions > 100 else [])
+            return found.instructions, problems, left
+
+        self.assertEqual(judged(99, 50), (99, [], [50]))
+        self.assertEqual(judged(101, 100, 50), (100, [], [50]))
+        self.assertEqual(judged(101, 102, 103, 50), (103, ["too much"], [50]))
+
     def test_one_more_atomic_is_above_each_bound(self):
         for found in FOUND.values():
             more = counts(found[0], found[1] + 1, found[2] + 1)

@@ -104,7 +104,7 @@ FOUND = {
 }
 
 # The slack above what was found, by workers: instructions as a factor, atomics as a number. With one worker the counts
-# are the same in each run, and one more atomic on any of these paths shows. With two, valgrind runs one thread at a
+# are nearly the same in each run (count.py), and one more atomic on any of these paths shows. With two, valgrind runs one thread at a
 # time, for long, and the other worker takes fibers from hand-off slots more often than at full speed: before they were
 # made shorter, hand-offs took 518 to 652 instructions in runs of one day. A start with two is not here: 2.3 to 4.5
 # read-modify-writes, by who takes what.
