@@ -325,6 +325,10 @@ function(weft_add_test layer name)
   target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main Threads::Threads)
   # Files that tests share: #include "testing/manual_clock.h".
   target_include_directories(${target} PRIVATE "${weft_SOURCE_DIR}/tests")
+  # The library is optimised. A test's own code is not: it would run by at most a tenth faster, and clang++ takes two to four times as long with -O1.
+  if(NOT WEFT_SANITIZE STREQUAL "")
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   add_test(NAME ${layer}.${name} COMMAND ${target})
   weft_set_test_properties(${layer}.${name} TIMEOUT "${arg_TIMEOUT}" LABELS ${layer} ${arg_LABELS})
 endfunction()
@@ -347,17 +351,18 @@ function(weft_run_again layer name suffix label environment)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "${environment}")
 endfunction()
 
-# These tests, and what weft_run_again() made of them, use at most one CPU on average: they wait for sleepers, time-outs or peers, or have one
-# thread. Two of them run at a time.
-function(weft_tests_need_one_cpu)
+# How many CPUs these tests, and what weft_run_again() made of them, are thought to use (ctest --parallel).
+function(weft_tests_use_cpus cpus)
   foreach(test IN LISTS ARGN)
     foreach(run IN ITEMS "${test}" "${test}.v2")
       if(TEST ${run})
-        set_tests_properties(${run} PROPERTIES PROCESSORS 1)
+        set_tests_properties(${run} PROPERTIES PROCESSORS ${cpus})
       endif()
     endforeach()
   endforeach()
 endfunction()
+
+set(WEFT_TESTS_OF_MANY_FIBERS scheduling_group.scheduling_group stress.overflow timer.timer_worker)
 
 # The environment and the time limit of all our tests.  For tests made by add_test() directly.
 function(weft_set_test_properties test)
@@ -368,14 +373,18 @@ function(weft_set_test_properties test)
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
-  # Most tests have several threads.  One that has a single thread may run beside another test (ctest --parallel).
-  set(processors 2)
-  foreach(label IN ITEMS model guest matrix layering)
-    if(label IN_LIST arg_LABELS)
-      set(processors 1)
-    endif()
-  endforeach()
+  # Most tests have many threads and use 1.0 to 1.2 CPUs on average: two of them run at a time. Stress tests use more, and figures want a quiet CPU.
+  set(processors 1)
+  if("stress" IN_LIST arg_LABELS OR "bench" IN_LIST arg_LABELS)
+    set(processors 2)
+  endif()
   set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
+  # A fake stack finds what is used after its function has returned. Each fiber maps and unmaps one of its own: tests that start many fibers take
+  # up to eight times as long. The others run with fake stacks under one policy, and without, as programs do by default, under the other.
+  set(fake_stacks 1)
+  if("policy_v2" IN_LIST arg_LABELS OR "${test}" IN_LIST WEFT_TESTS_OF_MANY_FIBERS)
+    set(fake_stacks 0)
+  endif()
   # atexit_sleep_ms: a process that exits while threads run goes on for so long, to see what they do then. The default, a second, would cost one for
   # each program that a test runs.
   set_tests_properties(
@@ -385,7 +394,7 @@ function(weft_set_test_properties test)
       PROCESSORS ${processors}
       LABELS "${arg_LABELS}"
       ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1:detect_leaks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=100:second_deadlock_stack=1:history_size=4:suppressions=${suppressions}/tsan.supp"
+      "ASAN_OPTIONS=detect_stack_use_after_return=${fake_stacks}:check_initialization_order=1:strict_string_checks=1:detect_leaks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=100:second_deadlock_stack=1:history_size=4:suppressions=${suppressions}/tsan.supp"
   )
 endfunction()
 
