@@ -35,11 +35,11 @@ class PeriodicTaskTest : public InFiberAndThread {};
 
 TEST_P(PeriodicTaskTest, NoRunIsEarlyAndAllAreInOneFiber) {
   InBoth([] {
-    PeriodicTask task;
     std::atomic<int> runs{0};
     FiberEvent enough;
     std::uint64_t id = 0;
     const auto begin = steady_clock::now();
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("tick", {.period = 1ms}, [&] {
       const int run = ++runs;
       EXPECT_GE(steady_clock::now() - begin, run * 1ms);
@@ -61,11 +61,11 @@ TEST_P(PeriodicTaskTest, AFixedRateDoesNotDriftAndAFixedDelayFollowsTheEnd) {
   static constexpr auto kPeriod = 4ms;
   static constexpr int kRuns = 5;
   const auto five_runs_take = [](Pace pace) {
-    PeriodicTask task;
     int runs = 0;
     FiberEvent enough;
     const auto begin = steady_clock::now();
     auto last_end = begin;
+    PeriodicTask task;
     EXPECT_TRUE(task.Start("tick", {.period = kPeriod, .pace = pace}, [&] {
       if (pace == Pace::kFixedDelay) {
         EXPECT_GE(steady_clock::now() - last_end, kPeriod);
@@ -89,10 +89,10 @@ TEST_P(PeriodicTaskTest, AFixedRateDoesNotDriftAndAFixedDelayFollowsTheEnd) {
 TEST_P(PeriodicTaskTest, RunsThatFellOutAreNotCaughtUp) {
   InBoth([] {
     constexpr auto kPeriod = 5ms;
-    PeriodicTask task;
     int runs = 0;
     FiberEvent enough;
     steady_clock::time_point long_run_ended;
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("tick", {.period = kPeriod}, [&] {
       ++runs;
       if (runs == 1) {
@@ -111,8 +111,8 @@ TEST_P(PeriodicTaskTest, RunsThatFellOutAreNotCaughtUp) {
 
 TEST_P(PeriodicTaskTest, TheFirstRunIsAtOnceIfItShallBe) {
   InBoth([] {
-    PeriodicTask task;
     FiberEvent ran;
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("once", {.period = kNever, .run_at_once = true}, [&] { ran.Set(); }));
     EXPECT_TRUE(ran.Wait(30s));
   });
@@ -120,9 +120,9 @@ TEST_P(PeriodicTaskTest, TheFirstRunIsAtOnceIfItShallBe) {
 
 TEST_P(PeriodicTaskTest, RunsAreForcedOneByOne) {
   InBoth([] {
-    PeriodicTask task;
     std::atomic<int> runs{0};
     std::atomic<int> inside{0};
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("forced", {.period = kNever}, [&] {
       EXPECT_EQ(++inside, 1) << "runs overlap";
       FiberYield();
@@ -142,9 +142,9 @@ TEST_P(PeriodicTaskTest, RunsAreForcedOneByOne) {
 
 TEST_P(PeriodicTaskTest, ARunThatIsForcedDuringARunFollowsIt) {
   InBoth([] {
-    PeriodicTask task;
     std::atomic<int> runs{0};
     FiberEvent go;
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("forced", {.period = kNever, .run_at_once = true}, [&] {
       if (++runs == 1) go.Wait();
     }));
@@ -159,10 +159,10 @@ TEST_P(PeriodicTaskTest, ARunThatIsForcedDuringARunFollowsIt) {
 
 TEST_P(PeriodicTaskTest, StopWaitsForTheRunUnderWay) {
   InBoth([] {
-    PeriodicTask task;
     auto held = std::make_shared<int>(1);
     FiberEvent entered, go;
     std::atomic<bool> ended{false};
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("slow", {.period = 1ms, .run_at_once = true}, [&, held] {
       entered.Set();
       go.Wait();
@@ -200,9 +200,9 @@ TEST_P(PeriodicTaskTest, ItsDestructorStops) {
 
 TEST_P(PeriodicTaskTest, NewSettingsHoldForTheRunThatIsWaitedFor) {
   InBoth([] {
-    PeriodicTask task;
     FiberLatch runs(3);
     std::atomic<int> left{3};
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("tick", {.period = kNever}, [&] {
       if (left.fetch_sub(1) > 0) runs.CountDown();
     }));
@@ -216,11 +216,11 @@ TEST_P(PeriodicTaskTest, NewSettingsHoldForTheRunThatIsWaitedFor) {
 TEST_P(PeriodicTaskTest, JitterMovesRunsEarlierByItsAmountAtMost) {
   static constexpr auto kPeriod = 2ms;
   const auto one_of_five_is_early = [] {
-    PeriodicTask task;
     FiberLatch five(5);
     bool early = false;
     int runs = 0;
     const auto begin = steady_clock::now();
+    PeriodicTask task;
     EXPECT_TRUE(task.Start("spread", {.period = kPeriod, .jitter = kPeriod / 2}, [&] {
       if (++runs > 5) return;
       const auto since_begin = steady_clock::now() - begin;
@@ -258,12 +258,12 @@ TEST_P(PeriodicTaskTest, MayRequestItsOwnStopAndStartAgain) {
 TEST_P(PeriodicTaskTest, AnExceptionEndsItsRunOnlyUnlessTheTaskShallStop) {
   const LoggedLines lines;
   InBoth([] {
-    PeriodicTask task;
     std::atomic<int> runs{0};
     const auto throws = [&] {
       ++runs;
       throw std::runtime_error("no rows");
     };
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("faulty", {.period = 100us}, throws));
     Until([&] { return runs >= 3; });
     EXPECT_TRUE(task.IsRunning());
@@ -297,11 +297,11 @@ TEST(PeriodicTask, ALateRunShiftsNoOtherAtAFixedRate) {
   static constexpr auto kPeriod = 8ms;
   const RuntimeOf runtime(Shape{1, 1});
   const auto second_run_begins_after = [] {
-    PeriodicTask task;
     FiberLatch two_runs(2);
     steady_clock::duration after{};
     int runs = 0;
     const auto begin = steady_clock::now();
+    PeriodicTask task;
     EXPECT_TRUE(task.Start("tick", {.period = kPeriod}, [&] {
       if (++runs > 2) return;
       after = steady_clock::now() - begin;
@@ -361,9 +361,9 @@ TEST(PeriodicTask, NeverStartedItOnlyAnswers) {
 TEST(PeriodicTask, APeriodMayBeAsLongAsItLikes) {
   const RuntimeOf runtime(Shape{1, 1});
   for (const Pace pace : {Pace::kFixedRate, Pace::kFixedDelay}) {
-    PeriodicTask task;
     FiberEvent ran;
     constexpr auto kLongest = std::chrono::nanoseconds::max();
+    PeriodicTask task;
     ASSERT_TRUE(task.Start("once", {.period = kLongest, .jitter = kLongest / 2, .pace = pace}, [&] {
       EXPECT_FALSE(ran.IsSet());
       ran.Set();
