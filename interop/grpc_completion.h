@@ -6,15 +6,25 @@
 // GrpcCompletion: a fiber or thread waits for one operation of gRPC after the other; gRPC carries them out in its own
 // threads.  The adapter's reactors are made of it (grpc_server.h, grpc_client.h).
 //
-//     Begin()   the waiter, before it asks gRPC for the operation
-//     End(ok)   gRPC's callback
-//     Await()   the waiter: parks until End(), returns its `ok`
+//     Begin()           the waiter, before it asks gRPC for the operation
+//     End(ok)           gRPC's callback
+//     Await()           the waiter: parks until End(), returns its `ok`
 //     AwaitOr(cancel)   the same; if the fiber is cancelled it calls cancel(), which hastens the end, and waits on
+//     AwaitOrLeave()    the same; if the fiber is cancelled it returns, and the operation stays under way
+//     BeginOrResume()   Begin(), unless an operation was left: then there is nothing to ask for, only to await
+//
+//                Begin                Await, AwaitOr, AwaitOrLeave
+//       kFree ------------> kAwaited -----------------------------> kFree
+//                            ^    |
+//             BeginOrResume  |    |  AwaitOrLeave, cancelled
+//                            |    v
+//                            kLeft
 //
 // Invariants
-//   GC1  Begin, End, Await follow each other in this order; the next Begin comes after Await has returned.
+//   GC1  Begin, End, and the return of an await follow each other in this order; the next Begin comes after that.
 //   GC2  End() is the callback's last touch of what the waiter owns: the completion, and the stack that it may lie on,
-//        may be gone as soon as Await() has returned (FiberEvent's rule on its lifetime).
+//        may be gone as soon as the operation's last await has returned (FiberEvent's rule on its lifetime).
+//   GC3  An operation that was left uses the completion until End() has returned: its owner outlives that.
 //
 // Memory ordering: the thread that calls End() sees all that came before Begin(); the waiter sees after Await() all
 // that came before End(). gRPC orders the first pair, too. It is ordered here once more so that ThreadSanitizer can
@@ -24,6 +34,8 @@
 #define WEFT_INTEROP_GRPC_COMPLETION_H_
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 
 #include "weft/base/atomic.h"
 #include "weft/base/check.h"
@@ -41,15 +53,23 @@ class GrpcCompletion {
 
   // `caller` names itself in the message if two fibers use one call at a time.
   void Begin(const char* caller) {
-    // acq_rel: release hands what the waiter did to End(); acquire pairs with the Await() of another fiber that used
-    // the call before.
-    const bool was_under_way = under_way_.exchange(true, std::memory_order_acq_rel);
-    WEFT_CHECK(!was_under_way, caller, ": another fiber is in it already; a call is used by one fiber at a time");
+    const bool was_left = !BeginOrResume(caller);
+    WEFT_CHECK(!was_left, caller, ": the operation before was left under way");
+  }
+
+  // True: it has begun, and gRPC is to be asked. False: the operation that was left is awaited again.
+  [[nodiscard]] bool BeginOrResume(const char* caller) {
+    // acq_rel: release hands what the waiter did to End(); acquire pairs with the await of another fiber that used the
+    // call before.
+    const Use was = use_.exchange(Use::kAwaited, std::memory_order_acq_rel);
+    WEFT_CHECK(was != Use::kAwaited, caller, ": another fiber is in it already; only one fiber at a time may be");
+    if (was == Use::kLeft) return false;
     ended_.Reset();
+    return true;
   }
 
   void End(bool ok) noexcept {
-    static_cast<void>(under_way_.load(std::memory_order_acquire));  // Pairs with Begin().
+    static_cast<void>(use_.load(std::memory_order_acquire));  // Pairs with BeginOrResume().
     ok_ = ok;
     ended_.Set();
   }
@@ -70,14 +90,34 @@ class GrpcCompletion {
     return TakeResult();
   }
 
+  // None: the fiber is cancelled; synchronization::ThrowInterrupted() says so.
+  std::optional<bool> AwaitOrLeave() noexcept {
+    using synchronization::Interruptible;
+    using synchronization::WaitResult;
+    if (synchronization::WaitAccess::Wait(ended_, Deadline::None(), Interruptible::kYes) == WaitResult::kInterrupted) {
+      use_.store(Use::kLeft, std::memory_order_release);  // Pairs with the next BeginOrResume().
+      return std::nullopt;
+    }
+    return TakeResult();
+  }
+
+  // A fiber that is about to end the call: no other one may be in the operation.
+  void CheckNobodyAwaits(const char* caller) const {
+    // acquire: pairs with TakeResult() and AwaitOrLeave() in another fiber.
+    WEFT_CHECK(use_.load(std::memory_order_acquire) != Use::kAwaited, caller,
+               ": another fiber still reads or writes; join it first, by a FiberScope for example");
+  }
+
  private:
+  enum class Use : std::uint8_t { kFree, kAwaited, kLeft };
+
   bool TakeResult() noexcept {
     const bool ok = ok_;
-    under_way_.store(false, std::memory_order_release);  // Pairs with the next Begin().
+    use_.store(Use::kFree, std::memory_order_release);  // Pairs with the next BeginOrResume().
     return ok;
   }
 
-  base::Atomic<bool> under_way_{false};
+  base::Atomic<Use> use_{Use::kFree};
   bool ok_ = false;
   FiberEvent ended_;
 };

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "weft/fiber/fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -77,6 +78,40 @@ TEST(GrpcCompletion, TheEndMayComeBeforeTheWait) {
   }
 }
 
+// What a cancelled fiber has left is awaited by the next one, whether it has ended meanwhile or not.
+TEST_P(GrpcCompletionTest, AnOperationThatWasLeftIsResumed) {
+  for (int i = 0; i < 40; ++i) {
+    Operation operation;
+    operation.message = i;
+    FiberBlockingBoundedQueue<Operation*> queue(2);
+    std::thread grpc([&] { ActAsGrpc(queue); });
+    InFiber([&] {
+      EXPECT_TRUE(operation.completion.BeginOrResume("test"));
+      CancelScope scope;
+      scope.Cancel();
+      std::optional<bool> ended;
+      const bool before = i % 4 < 2;  // Else the end meets the wait.
+      EXPECT_TRUE(before || queue.Push(&operation));
+      EXPECT_TRUE(scope.Run([&] { ended = operation.completion.AwaitOrLeave(); }));
+      EXPECT_TRUE(!before || !ended.has_value());
+      operation.completion.CheckNobodyAwaits("test");
+      EXPECT_TRUE(!before || queue.Push(&operation));
+      if (!ended.has_value()) {
+        EXPECT_FALSE(operation.completion.BeginOrResume("test"));
+        ended = operation.completion.AwaitOrLeave();
+      }
+      EXPECT_EQ(ended, i % 2 != 0);
+      EXPECT_TRUE(queue.Push(nullptr));
+      // It is free again.
+      EXPECT_TRUE(operation.completion.BeginOrResume("test"));
+      operation.completion.End(true);
+      EXPECT_TRUE(operation.completion.Await());
+    });
+    grpc.join();
+    EXPECT_EQ(operation.message, i + 1);
+  }
+}
+
 TEST(GrpcCompletionDeathTest, ASecondFiberIsNamedItsMistake) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
@@ -86,6 +121,13 @@ TEST(GrpcCompletionDeathTest, ASecondFiberIsNamedItsMistake) {
         completion.Begin("FiberServerWriter::Write");
       },
       "FiberServerWriter::Write: another fiber is in it already");
+  EXPECT_DEATH(
+      {
+        GrpcCompletion completion;
+        completion.Begin("FiberClientReader::Read");
+        completion.CheckNobodyAwaits("FiberClientReader::Finish");
+      },
+      "FiberClientReader::Finish: another fiber still reads or writes");
 }
 
 }  // namespace

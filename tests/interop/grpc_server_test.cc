@@ -123,13 +123,13 @@ TEST_P(GrpcServerTest, AnOverdueCallIsSeenByItsHandler) {
     return grpc::Status::OK;
   };
   // On a busy machine a call may be over before it comes to its handler.
-  for (auto patience = 50ms; !entered.IsSet(); patience *= 2) {
+  for (auto patience = 300ms; !entered.IsSet(); patience *= 2) {
     grpc::ClientContext context;
     const auto deadline = System::now() + patience;
     context.set_deadline(deadline);
     Answer answer;
     EXPECT_STATUS(CallOne(&context, Ask(), &answer), DEADLINE_EXCEEDED);
-    EXPECT_GE(System::now() + kGrpcRounding, deadline);
+    EXPECT_GE(System::now() + kGrpcMayBeEarly, deadline);
   }
   // Waits for the handlers, and cancels none.
   ShutdownServer(*server, std::chrono::nanoseconds::max());

@@ -4,6 +4,8 @@
 // What the samples of the header of this name use: see ../../compile_samples.py.
 
 #include <grpcpp/client_context.h>
+
+#include "weft/fiber/fiber_scope.h"
 namespace pb {
 struct Ask {};
 struct Answer {};
@@ -12,6 +14,8 @@ struct Greeter {
     struct async {
       void Greet(grpc::ClientContext*, const Ask*, Answer*, std::function<void(grpc::Status)>);
       void Watch(grpc::ClientContext*, const Ask*, grpc::ClientReadReactor<Answer>*);
+      void Upload(grpc::ClientContext*, Answer*, grpc::ClientWriteReactor<Ask>*);
+      void Chat(grpc::ClientContext*, grpc::ClientBidiReactor<Ask, Answer>*);
     };
     struct async* async();
   };
@@ -24,3 +28,4 @@ grpc::ClientContext context;
 pb::Ask ask;
 pb::Answer answer;
 void Use(const pb::Answer& answer);
+bool Next(pb::Ask* ask);

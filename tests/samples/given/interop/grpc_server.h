@@ -15,9 +15,7 @@ namespace Greeter {
 struct CallbackService {
   virtual ~CallbackService();
   virtual grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext*, const Ask*, Answer*);
-  virtual grpc::ServerWriteReactor<Answer>* Watch(grpc::CallbackServerContext*, const Ask*);
 };
 }  // namespace Greeter
 }  // namespace pb
 std::string LookUp(const std::string& name);
-bool Next(const pb::Ask& ask, pb::Answer* answer);
