@@ -37,7 +37,7 @@
 //
 // Who may call: any fiber and any thread (which is blocked).  All may switch, but WritesDone().  One fiber at a time
 // uses a stream; two use a bidirectional one, of which one reads and the other writes. Finish() and the destructor come
-// when both have left it: otherwise the process ends with a message.
+// when both have left it: otherwise the process ends with a message (if it is seen: the check is best effort).
 // A call ends by its answer, its deadline (context.set_deadline), or context.TryCancel() from anywhere: set a deadline.
 // The notes on gRPC inside fibers in grpc_server.h hold here too.
 //
@@ -72,6 +72,7 @@
 #include "weft/base/check.h"
 #include "weft/base/deadline.h"
 #include "weft/interop/grpc_completion.h"
+#include "weft/interop/grpc_read_mark.h"
 #include "weft/sync/cancel_scope.h"
 
 namespace weft::interop {
@@ -91,7 +92,8 @@ inline grpc::Status CancelledBeforeTheCall() {
 
 // One direction of a stream.  One fiber at a time.
 struct ClientDirection {
-  bool over = false;  // GL2
+  bool over = false;    // GL2
+  bool failed = false;  // Over, and not by the caller's word.
   GrpcCompletion operation;
 };
 
@@ -118,8 +120,14 @@ class ClientStream : protected Reactor {
     WEFT_CHECK(!finished_, caller, ": after Finish()");
     if (reading.over) return false;
     reading.operation.Begin(caller);
+    PutReadMark(response);
     this->StartRead(response);
     reading.over = !AwaitOrCancel(reading.operation);
+    const bool nothing_came = TakeReadMark(response);
+    if (reading.over && !nothing_came) {
+      unparsable_ = true;
+      Cancel();  // gRPC has thrown the message away. What follows it is not read.
+    }
     return !reading.over;
   }
 
@@ -130,6 +138,7 @@ class ClientStream : protected Reactor {
     writing.operation.Begin(caller);
     this->StartWrite(&request, options);
     const bool ok = AwaitOrCancel(writing.operation);
+    writing.failed = !ok;
     writing.over = !ok || options.is_last_message();
     return ok;
   }
@@ -148,6 +157,7 @@ class ClientStream : protected Reactor {
     finished_ = true;
     this->RemoveHold();
     static_cast<void>(AwaitOrCancel(ended_));
+    if (unparsable_) return grpc::Status(grpc::StatusCode::INTERNAL, "a message of the server cannot be parsed");
     return std::move(status_);
   }
 
@@ -165,6 +175,7 @@ class ClientStream : protected Reactor {
 
   grpc::ClientContext* const context_;
   bool finished_ = false;
+  bool unparsable_ = false;  // Set by the fiber that reads.
   GrpcCompletion ended_;
   grpc::Status status_;
 };
@@ -208,10 +219,16 @@ class FiberClientReader final : private detail::ClientStream<grpc::ClientReadRea
   }
   // If Finish() was not called: cancels the call and waits for its end.
   ~FiberClientReader() override {
-    if (!this->finished()) static_cast<void>(Finish());
+    if (this->finished()) return;
+    reading_.operation.CheckNobodyAwaits("FiberClientReader's destructor");
+    this->Cancel();
+    static_cast<void>(this->AwaitEnd());
   }
 
-  // Parks until the next message is there.  False: there are no more, or the fiber is cancelled; Finish() says why.
+  // Parks until the next message is there.  False: there are no more, or the fiber is cancelled, or the message cannot
+  // be parsed, which ends the call; Finish() says why.
+  // (Messages that are not protobuf's, or of its lite runtime: one that cannot be parsed looks like the end.  The call
+  // goes on then, and Finish() waits for its end.)
   [[nodiscard]] bool Read(Response* response) { return this->ReadInto(response, reading_, "FiberClientReader::Read"); }
 
   // Parks until the call is over, and returns how it ended.  Call it once.  If Read() has not returned false yet, it
@@ -292,8 +309,8 @@ class FiberClientStream final : private detail::ClientStream<grpc::ClientBidiRea
     static_cast<void>(this->AwaitEnd());
   }
 
-  // As FiberClientReader's and FiberClientWriter's. A fiber that is cancelled in one of them cancels the call, hence
-  // also ends what the other fiber waits for.
+  // As FiberClientReader's and FiberClientWriter's, also for messages that cannot be parsed. A fiber that is cancelled
+  // in one of them cancels the call, hence also ends what the other fiber waits for.
   [[nodiscard]] bool Read(Response* response) { return this->ReadInto(response, reading_, "FiberClientStream::Read"); }
   [[nodiscard]] bool Write(const Request& request, grpc::WriteOptions options = grpc::WriteOptions()) {
     return this->WriteOf(request, options, writing_, "FiberClientStream::Write");
@@ -302,14 +319,17 @@ class FiberClientStream final : private detail::ClientStream<grpc::ClientBidiRea
   // The fiber that writes: tells the server that this was all. Does not switch. Further writes return false.
   void WritesDone() {
     WEFT_CHECK(!this->finished(), "FiberClientStream::WritesDone: after Finish()");
+    writing_.operation.CheckNobodyAwaits("FiberClientStream::WritesDone");
     this->EndWrites(writing_);
   }
 
   // Parks until the call is over, and returns how it ended.  Call it once.  If Read() has not returned false yet, it
-  // cancels the call first: gRPC does not end a call that has unread messages.
+  // cancels the call first: gRPC does not end a call that has unread messages.  If a Write() has failed the call is
+  // over already; then it drops the unread messages, and the status is the server's.
   grpc::Status Finish() {
     WEFT_CHECK(!this->finished(), "FiberClientStream::Finish: called twice");
     CheckNobodyUsesIt("FiberClientStream::Finish");
+    if (writing_.failed) DropUnread();
     if (!reading_.over) this->Cancel();
     return this->AwaitEnd();
   }
@@ -318,6 +338,11 @@ class FiberClientStream final : private detail::ClientStream<grpc::ClientBidiRea
   void CheckNobodyUsesIt(const char* caller) const {
     reading_.operation.CheckNobodyAwaits(caller);
     writing_.operation.CheckNobodyAwaits(caller);
+  }
+  void DropUnread() {
+    Response unread;
+    while (this->ReadInto(&unread, reading_, "FiberClientStream::Finish")) {
+    }
   }
   void OnReadDone(bool ok) override { reading_.operation.End(ok); }
   void OnWriteDone(bool ok) override { writing_.operation.End(ok); }

@@ -74,6 +74,8 @@ class GrpcCompletion {
     ended_.Set();
   }
 
+  // gRPC ends a write to a peer that has frozen only when its connection drains or is given up: set keep-alive
+  // (GRPC_ARG_KEEPALIVE_TIME_MS).
   bool Await() noexcept {
     synchronization::WaitAccess::WaitUncancelled(ended_);
     return TakeResult();
@@ -101,7 +103,8 @@ class GrpcCompletion {
     return TakeResult();
   }
 
-  // A fiber that is about to end the call: no other one may be in the operation.
+  // A fiber that is about to end the call: no other one may be in the operation.  Best effort: it sees who is in it
+  // now, not who is about to begin it.
   void CheckNobodyAwaits(const char* caller) const {
     // acquire: pairs with TakeResult() and AwaitOrLeave() in another fiber.
     WEFT_CHECK(use_.load(std::memory_order_acquire) != Use::kAwaited, caller,

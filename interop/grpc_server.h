@@ -18,7 +18,7 @@
 //   };
 //
 // gRPC polls and parses in threads of its own; each call gets a fiber, which runs the handler. How that works, and its
-// invariants (GS1 to GS5): grpc_server_call.h.
+// invariants (GS1 to GS6): grpc_server_call.h.
 //
 // Errors.  A refused start (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED, and the
 // handler does not run. A handler that throws answers UNKNOWN, as gRPC's own do; the exception is logged, not sent. A

@@ -20,13 +20,17 @@
 //        any more (one may still be ending: TerminateRuntime() waits for it).
 //   GS3  Nothing that runs in gRPC's threads waits for a fiber. (Starting one may wait for capacity of the run queue,
 //        up to --fiber_start_timeout_ms, as in any plain thread.)
-//   GS4  When the handler has returned no other fiber is in a read or a write of its call (ServerCall checks it).
+//   GS4  When the handler has returned no other fiber is in a read or a write of its call (ServerCall checks it as well
+//        as it can: one that comes later finds a call that may be gone).
 //   GS5  A read that a cancelled fiber has left may be under way at Finish. It fills the reader's own message and wakes
 //        nobody. gRPC ends it when it closes the stream, which Finish brings about, and calls OnDone after that (GC3 in
 //        grpc_completion.h).
 //   GS6  A client stream that breaks off is not taken for one that has ended. gRPC ends a read without a message for
 //        both, and calls OnCancel at any time after it. But it has closed the stream for writing first: sending the
-//        initial metadata fails then, and succeeds if the client has merely sent all.
+//        initial metadata fails then, and succeeds if the client has merely sent all. gRPC also ends a read so at a
+//        message that it cannot parse; the mark in the reader's message tells it (grpc_read_mark.h). The exception:
+//        messages that are not protobuf's, or of its lite runtime, are not marked. With them the first one that cannot
+//        be parsed is taken for the end.
 //
 // Memory ordering: what gRPC's thread did before it called the method is visible to the handler; what the handler did
 // is visible to OnDone by gRPC's own order (tests/interop/grpc_reactors_test.cc).
@@ -105,10 +109,16 @@ class FiberServerContext {
   template <class Request>
   friend class FiberServerReader;
 
+  // For a message that cannot be parsed: gRPC has thrown it away. OnCancel follows, and the client is told.
+  void CancelBecauseOfAMessage() {
+    WEFT_LOG_EVERY_SECOND(ERROR, "a gRPC client has sent a message that cannot be parsed; its call is cancelled");
+    context_->TryCancel();
+  }
+
   // For a read that has ended without a message. OnCancel may still be on its way, so the scope is cancelled here.
   // ByChain: OnCancel may be in Cancel(), which has then marked the scope, and not yet this fiber.
-  void ThrowIfCancelled(bool client_has_gone) {
-    if (!client_has_gone && !IsCancelled()) return;
+  void ThrowIfCancelled(bool broken_off) {
+    if (!broken_off && !IsCancelled()) return;
     scope_.Cancel();
     if (IsRunningInFiberWorker()) synchronization::TestCancelledByChain();
   }

@@ -42,6 +42,9 @@
 // A handler may return at any time, whether or not it has read all. The client gets the status then, and its further
 // messages are dropped.
 //
+// Retries.  A client's retry policy repeats a failed call unseen as long as it has got no initial metadata. They are
+// sent at the end of a client stream (see Read()): what fails after that the client is told.
+//
 // Rejected: Read() into the caller's message (a cancelled fiber could leave only when the client's next message has
 // come). Reading ahead of the caller (it takes a message that a handler which pauses wants to hold back).
 
@@ -58,12 +61,14 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/interop/grpc_completion.h"
+#include "weft/interop/grpc_read_mark.h"
 #include "weft/interop/grpc_server_call.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft::interop {
 
-// Where a handler reads what its client streams. One fiber at a time.
+// Where a handler reads what its client streams.  For any fiber and any thread (which is blocked), one at a time, until
+// the handler returns.
 template <class Request>
 class FiberServerReader {
  public:
@@ -76,24 +81,30 @@ class FiberServerReader {
   // the handler do. (Where no wait throws, in a shield or in a fiber outside of the call's scope, it returns false: ask
   // FiberServerContext::IsCancelled().) If another scope than the call's cancels it, no message is lost: the next
   // Read() gets it.
-  // In a client stream a part is never taken for the whole (GS6). For this the end sends the initial metadata: set what
-  // you want in them before. In a bidirectional stream gRPC may tell of the end first, and of the cancellation a moment
+  // In a client stream a part is not taken for the whole (GS6, which names the one exception: messages that are not
+  // protobuf's). For this the end sends the initial metadata: set what you want in them before; from then on no retry
+  // policy repeats the call. In a bidirectional stream gRPC may tell of the end first, and of the cancellation a moment
   // later: if it matters that all has come, let a last message say so.
-  // gRPC ends the stream, without a word, at a message that it cannot parse: false.
+  // A message that cannot be parsed cancels the call, and Read() throws as if the client had gone.
   [[nodiscard]] bool Read(Request* request) {
     synchronization::BeginCancellationPoint();
     if (!at_end_) {
-      if (read_.BeginOrResume("FiberServerReader::Read")) StartReadInto(&message_);
+      if (read_.BeginOrResume("FiberServerReader::Read")) {
+        detail::PutReadMark(&message_);
+        StartReadInto(&message_);
+      }
       const std::optional<bool> ok = read_.AwaitOrLeave();
       if (!ok.has_value()) synchronization::ThrowInterrupted();
+      const bool nothing_came = detail::TakeReadMark(&message_);
       if (*ok) {
         *request = std::move(message_);
         return true;
       }
       at_end_ = true;
-      client_has_gone_ = !EndIsTheClients();
+      if (!nothing_came) context_.CancelBecauseOfAMessage();
+      broken_off_ = !nothing_came || !EndIsTheClients();
     }
-    context_.ThrowIfCancelled(client_has_gone_);
+    context_.ThrowIfCancelled(broken_off_);
     return false;
   }
 
@@ -111,10 +122,11 @@ class FiberServerReader {
   FiberServerContext& context_;
   Request message_;  // GS5
   bool at_end_ = false;
-  bool client_has_gone_ = false;
+  bool broken_off_ = false;  // The end is not one that the client has said.
 };
 
-// Where a handler writes what it streams to its client. One fiber at a time.
+// Where a handler writes what it streams to its client.  For any fiber and any thread (which is blocked), one at a
+// time, until the handler returns.
 template <class Response>
 class FiberServerWriter {
  public:
@@ -125,8 +137,13 @@ class FiberServerWriter {
   // cancelled or broken, and all further writes will fail too.
   // Only the end of the call cuts it short: a message that was sent in part cannot be taken back. A handler that is not
   // willing to wait for a slow client any more ends the call: FiberServerContext::grpc_context().TryCancel().
+  // set_buffer_hint() and set_last_message() let gRPC keep a message back, until the next one or the status goes out.
+  // In the first write they are ignored: gRPC would also keep back the initial metadata, and end the write with Finish,
+  // for which the handler would have to return.
   [[nodiscard]] bool Write(const Response& response, grpc::WriteOptions options = grpc::WriteOptions()) {
     written_.Begin("FiberServerWriter::Write");
+    if (is_first_) options.clear_buffer_hint().clear_last_message();
+    is_first_ = false;
     StartWriteOf(&response, options);
     return written_.Await();
   }
@@ -139,6 +156,8 @@ class FiberServerWriter {
 
  private:
   virtual void StartWriteOf(const Response* response, grpc::WriteOptions options) = 0;
+
+  bool is_first_ = true;
 };
 
 namespace detail {

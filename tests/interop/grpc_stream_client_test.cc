@@ -339,6 +339,32 @@ TEST_F(GrpcStreamDeathTest, AStreamMustNotEndWhileAnotherFiberIsInIt) {
   EXPECT_DEATH(misuse(false), "FiberClientStream's destructor: another fiber still reads or writes");
 }
 
+// The server reads nothing, so the first fiber waits in Write() when the other one goes on.
+TEST_F(GrpcStreamDeathTest, TheEndOfTheWritesMustNotOvertakeAWrite) {
+  const auto misuse = [] {
+    const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+    RelayWorld world;
+    const PatientService patient(world.service);
+    Fiber([&] {
+      grpc::ClientContext context;
+      auto stream = CallBidiStream(*world.stub, &Relay::Stub::async::Chat, &context);
+      FiberEvent writes;
+      Fiber writer([&] {
+        Ask ask;
+        ask.set_payload(std::string(256 * 1024, 'x'));
+        writes.Set();
+        while (stream.Write(ask)) {
+        }
+      });
+      writes.Wait();
+      stream.WritesDone();
+      context.TryCancel();
+      writer.Join();
+    }).Join();
+  };
+  EXPECT_DEATH(misuse(), "FiberClientStream::WritesDone: another fiber still reads or writes");
+}
+
 TEST_F(GrpcStreamDeathTest, NothingFollowsFinish) {
   const auto misuse = [](auto&& use) {
     const fiber::RuntimeOf runtime(fiber::Shape{2, 1});

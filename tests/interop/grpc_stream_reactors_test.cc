@@ -22,6 +22,13 @@
 
 #include "interop/mock_grpc.h"
 
+// gRPC's contexts have a friend of this name. It does what gRPC does, with the call that a mock does not have, before
+// it calls OnReadDone(false) for a call that was cancelled.
+class grpc::testing::InteropServerContextInspector {
+ public:
+  static void MarkCancelled(grpc::CallbackServerContext& context) { context.marked_cancelled_ = true; }
+};
+
 namespace weft::interop {
 namespace {
 
@@ -124,6 +131,40 @@ TEST_P(GrpcStreamReactorsTest, AStreamThatBreaksOffIsNotTakenForTheWhole) {
       call.mock.PostMessages(1);
     } else {
       call.mock.PostMessage(1);
+      call.mock.PostBreakOff();
+    }
+  }
+  ended.Wait();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_EQ(calls[i].response, i % 2 == 0 ? 1 : 0);
+    EXPECT_EQ(calls[i].mock.status().error_code(), i % 2 == 0 ? grpc::StatusCode::OK : grpc::StatusCode::CANCELLED);
+  }
+}
+
+// The same for a bidirectional stream, where gRPC's context says it (GS6); OnCancel never comes.
+TEST_P(GrpcStreamReactorsTest, ABidirectionalStreamThatBreaksOffIsNotTakenForTheWhole) {
+  constexpr int kCalls = 100;
+  FiberLatch ended(kCalls);
+  std::deque<Call<MockServerStream>> calls;
+  for (int i = 0; i < kCalls; ++i) {
+    auto& call = calls.emplace_back(threads_, ended);
+    const MockServerStream::Hold hold(call.mock);
+    threads_.Post([&call] {
+      auto handler = [&call](FiberServerContext&, FiberServerReader<int>& reader, FiberServerWriter<int>&) {
+        call.mock.bound().Wait();
+        int message = 0;
+        while (reader.Read(&message)) {
+        }
+        call.response = message;
+        return grpc::Status::OK;
+      };
+      call.mock.Bind(ServeBidiStream<int, int>(&call.context, handler));
+    });
+    if (i % 2 == 0) {
+      call.mock.PostMessages(1);
+    } else {
+      call.mock.PostMessage(1);
+      grpc::testing::InteropServerContextInspector::MarkCancelled(call.context);
       call.mock.PostBreakOff();
     }
   }

@@ -128,8 +128,13 @@ inline std::string Describe(const grpc::Status& status) {
   return std::to_string(status.error_code()) + " " + status.error_message();
 }
 
-#define EXPECT_STATUS(status, code) EXPECT_EQ((status).error_code(), grpc::StatusCode::code) << Describe(status)
-#define EXPECT_STATUS_OK(status) EXPECT_TRUE((status).ok()) << Describe(status)
+inline ::testing::AssertionResult HasCode(const grpc::Status& status, grpc::StatusCode code) {
+  if (status.error_code() == code) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "the status is " << Describe(status);
+}
+
+#define EXPECT_STATUS(status, code) EXPECT_TRUE(HasCode(status, grpc::StatusCode::code))
+#define EXPECT_STATUS_OK(status) EXPECT_STATUS(status, OK)
 
 }  // namespace weft::interop
 
