@@ -161,11 +161,9 @@ void ClientConnection::CancelCall(std::uint64_t id) {
 
 bool ClientConnection::ReadOnce() {
   const std::span<char> room = reader_.Room();
-  const io::IoResult result = stream_.ReadSome(room.data(), room.size());
-  if (!result.ok() || result.bytes == 0) {
-    if (!result.ok()) end_text_ = base::StrCat("the connection is lost: ", result.error.message());
-    return false;
-  }
+  const io::IoResult result = stream_.ReadSome(room.data(), room.size(), heartbeat_.ReadUntil());
+  if (!result.ok() || result.bytes == 0) return OnEnd(result);
+  heartbeat_.Heard();
   reads_.store(reads_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   reader_.Filled(result.bytes);
   for (;;) {
@@ -184,6 +182,20 @@ bool ClientConnection::ReadOnce() {
   }
 }
 
+bool ClientConnection::OnEnd(const io::IoResult& result) {
+  if (result.ok()) return false;
+  if (result.error == std::errc::timed_out) {
+    if (heartbeat_.MayPing()) {
+      static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPing, 0, nullptr, nullptr)));  // Failed: as the next read.
+      return true;
+    }
+    end_text_ = "the server does not answer a ping";
+    return false;
+  }
+  end_text_ = base::StrCat("the connection is lost: ", result.error.message());
+  return false;
+}
+
 bool ClientConnection::OnFrame(Frame* frame) {
   switch (frame->header.kind) {
     case FrameKind::kAnswer:
@@ -196,6 +208,11 @@ bool ClientConnection::OnFrame(Frame* frame) {
     case FrameKind::kFarewell:
       farewell_.store(true, std::memory_order_relaxed);
       LeaveIfDone();
+      return true;
+    case FrameKind::kPing:
+      static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPong, frame->header.correlation_id, nullptr, nullptr)));
+      return true;
+    case FrameKind::kPong:
       return true;
     case FrameKind::kRequest:
     case FrameKind::kCancel:

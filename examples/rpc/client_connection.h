@@ -32,6 +32,7 @@
 #include "weft/base/ref_ptr.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/fiber_event.h"
@@ -43,8 +44,9 @@ namespace weft::rpc {
 
 class ClientConnection final : public base::RefCounted<ClientConnection>, private BatchWriter::Owner {
  public:
-  ClientConnection(io::TcpStream stream, const FrameLimits& limits, const BatchWriter::Options& writing)
-      : stream_(std::move(stream)), limits_(limits), writer_(this, &stream_, writing) {}
+  ClientConnection(io::TcpStream stream, const FrameLimits& limits, const BatchWriter::Options& writing,
+                   const Heartbeat::Options& heartbeat)
+      : stream_(std::move(stream)), limits_(limits), writer_(this, &stream_, writing), heartbeat_(heartbeat) {}
 
   // Makes a call, until the controller's deadline; the controller gets the outcome. Switches. A cancellation point. The
   // server is told when nobody waits any more.
@@ -118,6 +120,8 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   void EndUse() noexcept override { Release(); }
 
   bool ReadOnce();
+  // A read has brought nothing. False: the connection has ended.
+  bool OnEnd(const io::IoResult& result);
   bool OnFrame(Frame* frame);
   void Close();
   void SendCancel(std::uint64_t id);
@@ -132,6 +136,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
 
   // The reader's.
   FrameReader reader_{limits_};
+  Heartbeat heartbeat_;
   std::string end_text_ = "the server has closed the connection";
 
   std::atomic<bool> farewell_{false};

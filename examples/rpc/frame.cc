@@ -82,7 +82,7 @@ FrameReader::Result FrameReader::Next(Frame* frame) {
     return Fail(base::StrCat("version ", int{static_cast<std::uint8_t>(at[4])}, " of the protocol, expected 1"));
   }
   const auto kind = static_cast<std::uint8_t>(at[5]);
-  if (kind < static_cast<std::uint8_t>(FrameKind::kRequest) || kind > static_cast<std::uint8_t>(FrameKind::kFarewell)) {
+  if (kind < static_cast<std::uint8_t>(FrameKind::kRequest) || kind > static_cast<std::uint8_t>(FrameKind::kPong)) {
     return Fail(base::StrCat("a frame of unknown kind ", int{kind}));
   }
   if (at[6] != 0 || at[7] != 0) return Fail("a frame whose reserved bytes are not zero");

@@ -12,8 +12,8 @@
 //             16  correlation id, 64 bits: chosen by the client, the same in request, answer and cancellation
 //             24  meta, a protobuf (meta.proto), then body, the call's message
 //
-// All numbers are little-endian. Answers may come in any order. A cancellation and a farewell have neither meta nor
-// body; a farewell's id is 0.
+// All numbers are little-endian. Answers may come in any order. Cancellations, farewells, pings and pongs have neither
+// meta nor body. A farewell's id is 0; a pong's is its ping's.
 //
 // FrameReader cuts the bytes that it reads into frames. The frames share the blocks that they were read into, so
 // nothing is copied between the kernel and the parser: a block lives until the last of its frames has gone. Only the
@@ -45,6 +45,8 @@ enum class FrameKind : std::uint8_t {
   kAnswer = 2,
   kCancel = 3,    // client: nobody waits for the answer any more
   kFarewell = 4,  // server: send no more requests; those that came are answered
+  kPing = 5,      // either side, to a peer that has been silent: send a pong (heartbeat.h)
+  kPong = 6,
 };
 
 struct FrameHeader {

@@ -75,8 +75,8 @@ void Channel::Keep(Slot* slot) {
       static_cast<void>(stop_.Wait(pauses.Next()));
       continue;
     }
-    const auto connection =
-        base::MakeRefCounted<ClientConnection>(std::move(stream), options_.limits, options_.writing);
+    const auto connection = base::MakeRefCounted<ClientConnection>(std::move(stream), options_.limits, options_.writing,
+                                                                   options_.heartbeat);
     Enter(slot, connection);
     const bool farewell = connection->ReadUntilFarewell();
     // A connection that has worked is made again at once; a server that accepts and closes is left alone for a while.

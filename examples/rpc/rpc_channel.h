@@ -50,6 +50,7 @@
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/client_connection.h"
 #include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/rpc/retry_budget.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/socket_address.h"
@@ -71,6 +72,8 @@ class Channel final : public google::protobuf::RpcChannel {
     RetryOptions retry{};
     FrameLimits limits{};
     BatchWriter::Options writing{};
+    // A server that does not answer is given up: calls in flight end with CONNECTION_LOST.
+    Heartbeat::Options heartbeat{};
   };
 
   Channel(const io::SocketAddress& server, const Options& options);

@@ -42,13 +42,14 @@ std::error_code Server::Start(const io::SocketAddress& address) {
 
 bool Server::Start(io::TcpListener listener) {
   WEFT_CHECK(listening_ == nullptr, "rpc::Server::Start: the server has been started");
-  listening_ = std::make_unique<io::TcpServer>(std::move(listener), [this](io::TcpStream& stream) {
+  const auto serve = [this](io::TcpStream& stream) {
     // Not cancelled: Stop() cancels the calls, and ends the reader by its socket.
     Shielded([&] {
       ServerConnection connection(this, &stream);
       connection.Serve();
     });
-  });
+  };
+  listening_ = std::make_unique<io::TcpServer>(std::move(listener), serve, options_.connections);
   if (listening_->Start()) return true;
   listening_.reset();
   return false;
@@ -65,7 +66,7 @@ std::vector<ServerConnection*> Server::UseAllConnections() {
 
 void Server::Stop(Deadline drain_until) {
   if (listening_ == nullptr) return;
-  // seq_cst: pairs with BeginCall() and EndCall(). Who enters before the lock below is in the list, and who enters
+  // seq_cst: pairs with BeginCall() and LeaveCall(). Who enters before the lock below is in the list, and who enters
   // after it sees the flag.
   draining_.store(true, std::memory_order_seq_cst);
   // First, so that clients do not come back to us; and it ends a forked child before we take a lock or tell a client.
@@ -79,7 +80,7 @@ void Server::Stop(Deadline drain_until) {
   }
   lock.lock();
   // seq_cst: either we see a call, or BeginCall() sees that we drain; either we see that the last call has ended, or
-  // EndCall() sees that we drain.
+  // LeaveCall() sees that we drain.
   const auto all_answered = [this] { return in_flight_.load(std::memory_order_seq_cst) == 0; };
   changed_.wait(lock, all_answered, drain_until);
   const auto all_gone = [this] { return connections_ == 0; };
@@ -95,22 +96,42 @@ void Server::Stop(Deadline drain_until) {
   listening_->Stop(drain_until);
 }
 
-ErrorCode Server::BeginCall() {
+ErrorCode Server::BeginCall(std::size_t memory) {
   // seq_cst, both: as in Stop().
   const std::size_t before = in_flight_.fetch_add(1, std::memory_order_seq_cst);
   if (draining_.load(std::memory_order_seq_cst)) {
-    EndCall();
+    LeaveCall();
     return UNAVAILABLE;
   }
   requests_.fetch_add(1, std::memory_order_relaxed);
   const bool room = options_.max_in_flight == 0 || before < options_.max_in_flight;
-  if (room && (!options_.admit || options_.admit())) return OK;
+  if (room && (!options_.admit || options_.admit()) && TakeMemory(memory)) return OK;
   overloaded_.fetch_add(1, std::memory_order_relaxed);
-  EndCall();
+  LeaveCall();
   return OVERLOADED;
 }
 
-void Server::EndCall() {
+bool Server::TakeMemory(std::size_t memory) {
+  if (options_.max_request_memory == 0) return true;
+  const std::size_t taken = memory_.fetch_add(memory, std::memory_order_relaxed) + memory;
+  if (taken <= options_.max_request_memory) return true;
+  memory_.fetch_sub(memory, std::memory_order_relaxed);
+  over_memory_.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+void Server::RefuseCall(std::size_t memory) {
+  overloaded_.fetch_add(1, std::memory_order_relaxed);
+  over_connection_limit_.fetch_add(1, std::memory_order_relaxed);
+  EndCall(memory);
+}
+
+void Server::EndCall(std::size_t memory) {
+  if (options_.max_request_memory != 0) memory_.fetch_sub(memory, std::memory_order_relaxed);
+  LeaveCall();
+}
+
+void Server::LeaveCall() {
   // seq_cst, both: as in Stop().
   if (in_flight_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
   if (!draining_.load(std::memory_order_seq_cst)) return;
@@ -159,6 +180,9 @@ Server::Counts Server::counts() const {
   counts.in_flight = in_flight_.load(std::memory_order_relaxed);
   counts.requests = requests_.load(std::memory_order_relaxed);
   counts.overloaded = overloaded_.load(std::memory_order_relaxed);
+  counts.over_connection_limit = over_connection_limit_.load(std::memory_order_relaxed);
+  counts.over_memory = over_memory_.load(std::memory_order_relaxed);
+  counts.vanished = vanished_.load(std::memory_order_relaxed);
   counts.late = late_.load(std::memory_order_relaxed);
   counts.bad = bad_.load(std::memory_order_relaxed);
   return counts;

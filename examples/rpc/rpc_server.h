@@ -15,7 +15,7 @@
 // are ready; one system call sends those that are ready at the same time (batch_writer.h). Handlers throw nothing but
 // FiberCancelled: any other exception that leaves one ends the process, as in any fiber.
 //
-// The server answers without calling the handler: requests over the limits (OVERLOADED: max_in_flight, admit); requests
+// The server answers without calling the handler: requests over the limits (OVERLOADED: Options); requests
 // whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service; all,
 // while the server stops (UNAVAILABLE). A malformed frame ends the connection, after the answers to what came before; a
 // frame that is too large is answered first.
@@ -26,6 +26,8 @@
 // client keeps its side open while it waits); and at the deadline of Stop(). Then waits throw FiberCancelled, and when
 // that leaves the handler the server answers instead of it. A handler that has handed `done` to somebody else must not
 // let it out. Handlers can also ask, or be told: RpcController::IsCanceled, NotifyOnCancel (rpc_controller.h).
+//
+// A client that is silent is sent pings; one that does not answer has gone (heartbeat.h).
 //
 // AddService(): before Start(). Start(), Stop(), the destructor: one fiber or thread, not a handler. counts(): anyone.
 #ifndef WEFT_EXAMPLES_RPC_RPC_SERVER_H_
@@ -49,6 +51,7 @@
 #include "weft/base/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/heartbeat.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
@@ -66,11 +69,22 @@ class Server {
   struct Options {
     // Requests received and not yet answered. 0: no limit.
     std::size_t max_in_flight = 0;
+    // The same for each connection, so that one client does not take all of max_in_flight. 0: no limit.
+    std::size_t max_in_flight_per_connection = 0;
+    // Bytes of the requests in flight: their frames, and for each kCallMemory. 0: no limit. A request that is larger
+    // alone is never taken.
+    std::size_t max_request_memory = 0;
     // Called for each request, in the fiber that reads; false: the answer is OVERLOADED. Empty: all are taken.
     std::function<bool()> admit{};
     FrameLimits limits{};
     BatchWriter::Options writing{};
+    Heartbeat::Options heartbeat{};
+    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive.
+    io::TcpServer::Options connections{};
   };
+  // What a call takes beside its frame: mostly the pages of its fiber's stack that are touched. Handlers that use more
+  // of their stacks, or of the heap, take more.
+  static constexpr std::size_t kCallMemory = 8 << 10;
 
   Server();
   explicit Server(Options options);
@@ -99,10 +113,13 @@ class Server {
     std::size_t connections = 0;  // now
     std::size_t in_flight = 0;    // now
     std::uint64_t requests = 0;
-    std::uint64_t overloaded = 0;  // refused
-    std::uint64_t late = 0;        // not begun: their time was over
-    std::uint64_t bad = 0;         // frames and messages that are none
-    std::uint64_t answers = 0;     // frames, and the system calls for them, of connections that have ended
+    std::uint64_t overloaded = 0;             // refused; of these, by
+    std::uint64_t over_connection_limit = 0;  // max_in_flight_per_connection
+    std::uint64_t over_memory = 0;            // max_request_memory
+    std::uint64_t vanished = 0;               // connections given up: no answer to a ping
+    std::uint64_t late = 0;                   // not begun: their time was over
+    std::uint64_t bad = 0;                    // frames and messages that are none
+    std::uint64_t answers = 0;                // frames, and the system calls for them, of connections that have ended
     std::uint64_t writes = 0;
     std::uint64_t reads = 0;  // that brought something
   };
@@ -115,11 +132,18 @@ class Server {
   // How long clients that have their answers may take to close their connections, before we do.
   static constexpr std::chrono::milliseconds kFarewellTime{1000};
 
-  // By the readers. Not OK: what the answer is instead.
-  [[nodiscard]] ErrorCode BeginCall();
+  // By the readers, with what MemoryOf() says. Not OK: what the answer is instead.
+  [[nodiscard]] ErrorCode BeginCall(std::size_t memory);
+  static std::size_t MemoryOf(const FrameHeader& header) {
+    return kCallMemory + FrameHeader::kSize + header.meta_size + header.body_size;
+  }
   // Whether we, not the peer, ended a connection.
   bool cut() const { return cut_.load(std::memory_order_relaxed); }
-  void EndCall();
+  void EndCall(std::size_t memory);
+  // Of a call that has begun and exceeds its connection's limit.
+  void RefuseCall(std::size_t memory);
+  [[nodiscard]] bool TakeMemory(std::size_t memory);
+  void LeaveCall();
   void Enter(ServerConnection* connection);
   void Leave(ServerConnection* connection);
   void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
@@ -132,6 +156,7 @@ class Server {
   std::unique_ptr<io::TcpServer> listening_;
 
   std::atomic<std::size_t> in_flight_{0};
+  std::atomic<std::size_t> memory_{0};  // relaxed: a limit only. Not counted without one.
   std::atomic<bool> draining_{false};
   std::atomic<bool> cut_{false};
   mutable FiberMutex mutex_;  // guards what follows
@@ -143,6 +168,9 @@ class Server {
   // relaxed; statistics.
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> overloaded_{0};
+  std::atomic<std::uint64_t> over_connection_limit_{0};
+  std::atomic<std::uint64_t> over_memory_{0};
+  std::atomic<std::uint64_t> vanished_{0};
   std::atomic<std::uint64_t> late_{0};
   std::atomic<std::uint64_t> bad_{0};
 };

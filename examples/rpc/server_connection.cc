@@ -121,7 +121,7 @@ void ServerCall::Run() {
   if (Closure* const callback = controller_.MarkEnded()) {
     Shielded([callback] { callback->Run(); });
   }
-  server->EndCall();
+  server->EndCall(memory());
   EndOwner();
 }
 
@@ -130,13 +130,16 @@ void ServerCall::Refuse(ErrorCode code, const std::string& text) {
   Run();
 }
 
+std::size_t ServerCall::memory() const { return Server::MemoryOf(frame_.header); }
+
 // --- ServerConnection ---
 
 ServerConnection::ServerConnection(Server* server, io::TcpStream* stream)
     : server_(server),
       stream_(stream),
       writer_(this, stream, server->options_.writing),
-      reader_(server->options_.limits) {}
+      reader_(server->options_.limits),
+      heartbeat_(server->options_.heartbeat) {}
 
 void ServerConnection::BeginUse() noexcept {
   uses_.fetch_add(1, std::memory_order_relaxed);  // The caller has one.
@@ -161,8 +164,9 @@ void ServerConnection::Serve() {
 
 ServerConnection::Next ServerConnection::ReadOnce() {
   const std::span<char> room = reader_.Room();
-  const io::IoResult result = stream_->ReadSome(room.data(), room.size());
-  if (!result.ok() || result.bytes == 0) return Next::kEnd;
+  const io::IoResult result = stream_->ReadSome(room.data(), room.size(), heartbeat_.ReadUntil());
+  if (!result.ok() || result.bytes == 0) return OnEnd(result);
+  heartbeat_.Heard();
   ++reads_;
   reader_.Filled(result.bytes);
   const auto now = std::chrono::steady_clock::now();
@@ -177,6 +181,11 @@ ServerConnection::Next ServerConnection::ReadOnce() {
           continue;
         case FrameKind::kCancel:
           Cancel(frame.header.correlation_id);
+          continue;
+        case FrameKind::kPing:
+          static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPong, frame.header.correlation_id, nullptr, nullptr)));
+          continue;
+        case FrameKind::kPong:
           continue;
         case FrameKind::kAnswer:
         case FrameKind::kFarewell:
@@ -195,19 +204,44 @@ ServerConnection::Next ServerConnection::ReadOnce() {
   return Next::kReadOn;
 }
 
+ServerConnection::Next ServerConnection::OnEnd(const io::IoResult& result) {
+  if (result.error != std::errc::timed_out) return Next::kEnd;
+  if (heartbeat_.MayPing()) {
+    static_cast<void>(
+        writer_.Write(MakeFrame(FrameKind::kPing, 0, nullptr, nullptr)));  // Failed: the next read says so.
+    return Next::kReadOn;
+  }
+  server_->vanished_.fetch_add(1, std::memory_order_relaxed);
+  static_cast<void>(stream_->Shutdown());  // Answers that wait to be sent have nobody to go to.
+  return Next::kEnd;
+}
+
 void ServerConnection::OnRequest(Frame frame, Deadline::TimePoint now) {
   const std::uint64_t id = frame.header.correlation_id;
-  if (const ErrorCode refusal = server_->BeginCall(); refusal != OK) {
+  const std::size_t memory = Server::MemoryOf(frame.header);
+  if (const ErrorCode refusal = server_->BeginCall(memory); refusal != OK) {
     return Answer(id, refusal, refusal == UNAVAILABLE ? "the server is stopping" : "the server has too much to do");
   }
   BeginUse();
   auto* const call = new ServerCall(this, std::move(frame), now);
-  {
-    const std::scoped_lock lock(mutex_);
-    BucketOf(id).push_back(call);
-    if (all_canceled_) static_cast<void>(call->Cancel());  // SC5; it has no callback yet.
+  if (Enter(call)) {
+    starting_.push_back({call});
+    return;
   }
-  starting_.push_back({call});
+  delete call;
+  server_->RefuseCall(memory);
+  Answer(id, OVERLOADED, "the connection has too many requests in flight");
+  EndUse();
+}
+
+bool ServerConnection::Enter(ServerCall* call) {
+  const std::size_t most = server_->options_.max_in_flight_per_connection;
+  const std::scoped_lock lock(mutex_);
+  if (most != 0 && in_flight_ >= most) return false;
+  ++in_flight_;
+  BucketOf(call->id()).push_back(call);
+  if (all_canceled_) static_cast<void>(call->Cancel());  // SC5; it has no callback yet.
+  return true;
 }
 
 void ServerConnection::StartCalls() {
@@ -251,6 +285,7 @@ void ServerConnection::CancelAll() {
 
 void ServerConnection::Forget(ServerCall* call) {
   const std::scoped_lock lock(mutex_);
+  --in_flight_;
   BucketOf(call->id()).erase(call);
 }
 

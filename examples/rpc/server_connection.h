@@ -35,6 +35,7 @@
 #include "weft/base/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
@@ -66,6 +67,7 @@ class ServerCall final : public google::protobuf::Closure {
   Closure* Cancel() { return controller_.MarkCanceled(); }
 
   std::uint64_t id() const { return id_; }
+  std::size_t memory() const;
 
  private:
   friend class ServerConnection;
@@ -120,7 +122,11 @@ class ServerConnection final : private BatchWriter::Owner {
 
   enum class Next { kReadOn, kEnd, kEndAfterError };
   Next ReadOnce();
+  // A read has brought nothing.
+  Next OnEnd(const io::IoResult& result);
   void OnRequest(Frame frame, Deadline::TimePoint now);
+  // False: the connection has as many calls as it may have.
+  [[nodiscard]] bool Enter(ServerCall* call);
   void StartCalls();
   void Cancel(std::uint64_t id);
   void CancelAll();
@@ -136,11 +142,13 @@ class ServerConnection final : private BatchWriter::Owner {
   io::TcpStream* const stream_;
   BatchWriter writer_;
   FrameReader reader_;
+  Heartbeat heartbeat_;
   std::vector<BeginCall> starting_;  // the reader's
   std::uint64_t reads_ = 0;
 
   FiberMutex mutex_;
   Calls calls_[kBuckets];      // guarded by mutex_
+  std::size_t in_flight_ = 0;  // guarded by mutex_; in calls_
   bool all_canceled_ = false;  // guarded by mutex_ (SC5)
 
   std::atomic<std::size_t> uses_{1};

@@ -150,7 +150,7 @@ TEST_F(FrameReaderErrors, EachFieldOfTheHeaderIsChecked) {
                                   {4, '\0'},
                                   {4, '\2'},
                                   {5, '\0'},
-                                  {5, '\5'},
+                                  {5, '\7'},
                                   {6, '\1'},
                                   {7, '\xff'}}) {
     std::string bytes = Good();
