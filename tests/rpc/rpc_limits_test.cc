@@ -4,6 +4,7 @@
 // What one client may take of a server of examples/rpc, and peers that vanish.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdint>
@@ -170,6 +171,8 @@ TEST_P(RpcLimitsTest, AClientThatVanishesInTheMiddleOfItsAnswersIsGivenUp) {
     EchoServiceImpl echo;
     RunningServer server(&echo, {.writing = {.timeout = 1h}, .heartbeat = {.ping_after = 300ms, .timeout = 20ms}});
     RawClient client(server->local_address());
+    const int size = 64 << 10;
+    ASSERT_EQ(setsockopt(client.stream().fd(), SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
     // More than the sockets hold, and less than the server may keep unsent. A client that a busy machine holds up is
     // given up while it sends.
     for (std::uint64_t id = 1; id <= 4; ++id) {
