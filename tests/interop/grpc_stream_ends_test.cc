@@ -40,18 +40,6 @@ using System = std::chrono::system_clock;
 
 constexpr char kNotUtf8[] = "\xff";
 
-Ask AskOf(int number) {
-  Ask ask;
-  ask.set_number(number);
-  return ask;
-}
-
-Answer AnswerOf(int number) {
-  Answer answer;
-  answer.set_number(number);
-  return answer;
-}
-
 // Many() as a client sees it whose types are not the server's.
 class OpaqueStub {
  public:

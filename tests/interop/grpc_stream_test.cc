@@ -30,18 +30,6 @@ using System = std::chrono::system_clock;
 
 constexpr int kAllOfIt = 1 << 28;  // More messages than any window holds.
 
-Ask AskOf(int number) {
-  Ask ask;
-  ask.set_number(number);
-  return ask;
-}
-
-Answer AnswerOf(int number) {
-  Answer answer;
-  answer.set_number(number);
-  return answer;
-}
-
 class GrpcStreamTest : public InEachShapeWithRelay {
  protected:
   auto Sum(grpc::ClientContext* context, Answer* answer) {

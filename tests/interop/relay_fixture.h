@@ -34,6 +34,18 @@ using tests::Relay;
 // deadline is over by up to 40 ms early.
 inline constexpr std::chrono::milliseconds kGrpcMayBeEarly{200};
 
+inline Ask AskOf(int number) {
+  Ask ask;
+  ask.set_number(number);
+  return ask;
+}
+
+inline Answer AnswerOf(int number) {
+  Answer answer;
+  answer.set_number(number);
+  return answer;
+}
+
 class RelayService final : public Relay::CallbackService {
  public:
   // Set before the first call.
