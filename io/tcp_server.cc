@@ -131,9 +131,9 @@ bool TcpServer::AcceptOne(bool in_scope) {
     accepted = WaitForCapacity() && Accept(stream, kNoWait);
   }
   if (!accepted) return false;
-  accepted_.fetch_add(1, std::memory_order_relaxed);
   connection->accepted_at = std::chrono::steady_clock::now();
   if (!EnterHost(connection.get()) || !Admits()) {
+    accepted_.fetch_add(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
     stream->Reset();
     return true;
@@ -177,7 +177,8 @@ bool TcpServer::Admits() {
 
 bool TcpServer::Add(Connection* connection) {
   std::lock_guard guard(mutex_);
-  if (cut_) return false;  // TV2
+  accepted_.fetch_add(1, std::memory_order_relaxed);  // With `open`, for counts().
+  if (cut_) return false;                             // TV2
   connections_.push_back(connection);
   ++open_;
   if (!stopping_) return true;
