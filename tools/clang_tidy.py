@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs clang-tidy over files, but not over those that it has found clean before:  clang_tidy.py <clang-tidy> <build> <file>...
+
+For tools/lint.sh. A file is clean as long as nothing has changed that clang-tidy sees: its version, the checks, the
+command of the file, and the text that the preprocessor makes of it, with macros and comments (NOLINT). The hash of
+these stands in a folder of the user's cache then.
+
+Environment: JOBS (default: the CPUs), WEFT_LINT_CACHE (the folder; empty: looks at each file).
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+
+def default_cache():
+    home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
+    return os.path.join(home, 'weft-lint')
+
+
+def preprocessing_commands(build):
+    """By path: the folder and the words of the command that preprocesses the file."""
+    commands = {}
+    for unit in json.loads((build / 'compile_commands.json').read_text()):
+        words = shlex.split(unit['command'])
+        if os.path.basename(words[0]) == 'ccache':
+            del words[0]
+        output = words.index('-o')
+        del words[output:output + 2]
+        path = os.path.realpath(os.path.join(unit['directory'], unit['file']))
+        commands[path] = (unit['directory'], words + ['-E', '-CC', '-dD'])
+    return commands
+
+
+class Linter:
+    def __init__(self, clang_tidy, build, cache):
+        self.clang_tidy = clang_tidy
+        self.build = build
+        self.cache = pathlib.Path(cache) if cache else None
+        self.commands = preprocessing_commands(build)
+        self.checkout = os.getcwd()
+        version = subprocess.run([clang_tidy, '--version'], check=True, capture_output=True).stdout
+        self.common = version + pathlib.Path('.clang-tidy').read_bytes()
+
+    def key(self, file):
+        """None: the file has no command, or does not compile; clang-tidy says so."""
+        if self.cache is None or os.path.realpath(file) not in self.commands:
+            return None
+        folder, words = self.commands[os.path.realpath(file)]
+        text = subprocess.run(words, cwd=folder, check=False, capture_output=True)
+        if text.returncode != 0:
+            return None
+        said = self.common + shlex.join(words).encode() + text.stdout
+        return hashlib.sha256(said.replace(self.checkout.encode(), b'')).hexdigest()
+
+    def lint(self, file):
+        """The findings of `file`, None if there are none."""
+        key = self.key(file)
+        mark = self.cache / key if key else None
+        if mark and mark.exists():
+            mark.touch()
+            return None
+        done = subprocess.run([self.clang_tidy, '-p', str(self.build), '--quiet', file], check=False,
+                              capture_output=True, text=True)
+        # On stderr it counts the warnings of system headers that it does not show.
+        said = [line for line in done.stderr.splitlines() if 'warnings generated' not in line]
+        if done.returncode != 0 or done.stdout:
+            return done.stdout + '\n'.join(said)
+        if mark:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        return None
+
+
+def main():
+    clang_tidy, build, *files = sys.argv[1:]
+    linter = Linter(clang_tidy, pathlib.Path(build), os.environ.get('WEFT_LINT_CACHE', default_cache()))
+    failed = False
+    jobs = int(os.environ.get('JOBS') or os.cpu_count())
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for findings in pool.map(linter.lint, files):
+            if findings is not None:
+                print(findings, flush=True)
+                failed = True
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
