@@ -48,9 +48,6 @@ DEFINE_int64(fiber_stack_pool_size, 1024,
 DEFINE_int64(fiber_record_stack_every, 0,
              "Look how much is used of each N-th stack that is taken from the pool; 0 = never."
              " In 0..1000000.");
-DEFINE_int64(fiber_reactors_per_scheduling_group, 0,
-             "Reactors per scheduling group: 1, and 0 means the same."
-             " In 0..1.");
 DEFINE_int64(fiber_blocking_threads, 64,
              "Threads that run FiberBlocking calls, at most; made when needed."
              " In 1..4096.");
@@ -120,7 +117,6 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->stack_guard_size = FLAGS_fiber_stack_guard_size;
   options->stack_pool_size = FLAGS_fiber_stack_pool_size;
   options->record_stack_every = FLAGS_fiber_record_stack_every;
-  options->reactors_per_scheduling_group = FLAGS_fiber_reactors_per_scheduling_group;
   options->blocking_threads = FLAGS_fiber_blocking_threads;
   options->blocking_queue_size = FLAGS_fiber_blocking_queue_size;
   options->blocking_idle_timeout = std::chrono::milliseconds(FLAGS_fiber_blocking_idle_timeout_ms);

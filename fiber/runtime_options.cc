@@ -91,8 +91,7 @@ std::optional<std::string> CheckSizes(const Options& options) {
     return error;
   }
   if (auto error = CheckRange("stack_pool_size", options.stack_pool_size, 0, kMaxStackPoolSize)) return error;
-  if (auto error = CheckRange("record_stack_every", options.record_stack_every, 0, kMaxRatio, "0: never")) return error;
-  return CheckRange("reactors_per_scheduling_group", options.reactors_per_scheduling_group, 0, 1, "both mean one");
+  return CheckRange("record_stack_every", options.record_stack_every, 0, kMaxRatio, "0: never");
 }
 
 std::optional<std::string> CheckBlocking(const Options& options) {

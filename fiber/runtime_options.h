@@ -75,9 +75,6 @@ struct Options {
   // the pool (GroupCounts::stack_high_water). That writes and reads the whole stack, some 20 us for 128 KiB. 0: never.
   std::int64_t record_stack_every = 0;
 
-  // Reactors per scheduling group: one, which its idle workers poll (io/reactor.h).  0: the same.
-  std::int64_t reactors_per_scheduling_group = 0;
-
   // Threads that run FiberBlocking() calls, at most: so many run at once (io/fiber_blocking.h). Made when needed.
   std::int64_t blocking_threads = 64;
 

@@ -54,7 +54,6 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_stack_guard_size", "8192");
   Set("fiber_stack_pool_size", "77");
   Set("fiber_record_stack_every", "78");
-  Set("fiber_reactors_per_scheduling_group", "1");
   Set("fiber_blocking_threads", "5");
   Set("fiber_blocking_queue_size", "6");
   Set("fiber_blocking_idle_timeout_ms", "7");
@@ -80,7 +79,6 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.stack_guard_size, 8192);
   EXPECT_EQ(options.stack_pool_size, 77);
   EXPECT_EQ(options.record_stack_every, 78);
-  EXPECT_EQ(options.reactors_per_scheduling_group, 1);
   EXPECT_EQ(options.blocking_threads, 5);
   EXPECT_EQ(options.blocking_queue_size, 6);
   EXPECT_EQ(options.blocking_idle_timeout, 7ms);

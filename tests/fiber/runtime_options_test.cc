@@ -86,8 +86,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"RecordNegative", [](Options& o) { o.record_stack_every = -1; }, "--fiber_record_stack_every=-1",
                  "in 0.."},
         BadValue{"PoolNegative", [](Options& o) { o.stack_pool_size = -1; }, "--fiber_stack_pool_size=-1", "in 0.."},
-        BadValue{"ReactorsNegative", [](Options& o) { o.reactors_per_scheduling_group = -1; },
-                 "--fiber_reactors_per_scheduling_group=-1", "in 0..1"},
         BadValue{"BlockingThreadsNone", [](Options& o) { o.blocking_threads = 0; }, "--fiber_blocking_threads=0",
                  "in 1..4096"},
         BadValue{"BlockingQueueNone", [](Options& o) { o.blocking_queue_size = 0; }, "--fiber_blocking_queue_size=0",
