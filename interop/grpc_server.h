@@ -46,6 +46,7 @@
 #ifndef WEFT_INTEROP_GRPC_SERVER_H_
 #define WEFT_INTEROP_GRPC_SERVER_H_
 
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
@@ -102,11 +103,13 @@ template <class Request, class Response, ServerHandler<const Request&, Response*
   return ServeUnary(FiberAttributes(), context, request, response, std::forward<Handler>(handler));
 }
 
-// Ends the server: it takes no more calls; those under way may go on until `drain_until` and are then cancelled.
+// Ends the server: it takes no more calls; those under way may go on until `drain_until` and are then cancelled. Who
+// watches the server's health is told first that it does not serve any more; such a watch is a call under way, too.
 // Returns when the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would
 // block its worker), but no handler of this server: it would wait for itself.  gRPC also waits, until then, for clients
 // to confirm that they have seen the end.
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
+  if (auto* health = server.GetHealthCheckService()) health->Shutdown();
   using SystemTime = std::chrono::system_clock::time_point;
   // The steady clock first: time that passes between the two reads makes it late, not early.
   const std::chrono::nanoseconds left = drain_until.remaining();

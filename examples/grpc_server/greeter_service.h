@@ -3,10 +3,14 @@
 
 // The service of greeter.proto, its handlers as fibers: they are written as if they blocked.  A call that its client
 // has given up, or whose deadline has passed, ends its handler wherever that waits: nothing here asks for it.
+// gRPC's own services run beside it, in gRPC's threads: health (grpc.health.v1), for load balancers and Kubernetes, and
+// reflection, for grpcurl and the like.
 
 #ifndef WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
 #define WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
@@ -26,11 +30,15 @@ namespace weft::examples {
 
 class GreeterService final : public Greeter::CallbackService {
  public:
-  // gRPC calls these two in a thread of its own; each starts a fiber and returns.
+  // gRPC calls these in a thread of its own; each starts a fiber and returns.
   grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const EchoRequest* request,
                                  EchoReply* reply) override {
     return interop::ServeUnary(context, request, reply,
                                [this](auto&&... call) { return Count([&] { return HandleEcho(call...); }); });
+  }
+  grpc::ServerBidiReactor<EchoRequest, EchoReply>* EchoAll(grpc::CallbackServerContext* context) override {
+    return interop::ServeBidiStream<EchoRequest, EchoReply>(
+        context, [this](auto&&... call) { return Count([&] { return HandleEchoAll(call...); }); });
   }
   grpc::ServerWriteReactor<GreetReply>* Greet(grpc::CallbackServerContext* context,
                                               const GreetRequest* request) override {
@@ -45,6 +53,17 @@ class GreeterService final : public Greeter::CallbackService {
   static grpc::Status HandleEcho(interop::FiberServerContext&, const EchoRequest& request, EchoReply* reply) {
     if (request.delay_ms() != 0) FiberSleepFor(std::chrono::milliseconds(request.delay_ms()));
     reply->set_payload(request.payload());
+    return grpc::Status::OK;
+  }
+
+  static grpc::Status HandleEchoAll(interop::FiberServerContext& call, interop::FiberServerReader<EchoRequest>& reader,
+                                    interop::FiberServerWriter<EchoReply>& writer) {
+    EchoRequest request;
+    EchoReply reply;
+    while (reader.Read(&request)) {
+      static_cast<void>(HandleEcho(call, request, &reply));
+      if (!writer.Write(reply)) return grpc::Status::CANCELLED;
+    }
     return grpc::Status::OK;
   }
 
@@ -78,6 +97,8 @@ class GreeterService final : public Greeter::CallbackService {
 // available.
 inline std::unique_ptr<grpc::Server> StartServer(const std::string& address, GreeterService* service,
                                                  std::string* bound) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   // Otherwise a second server on the same port would start, and get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -85,6 +106,8 @@ inline std::unique_ptr<grpc::Server> StartServer(const std::string& address, Gre
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  // For the server as a whole gRPC says so itself.
+  if (server != nullptr) server->GetHealthCheckService()->SetServingStatus(Greeter::service_full_name(), true);
   const bool has_port = !address.starts_with("unix");
   *bound = has_port ? address.substr(0, address.rfind(':')) + ":" + std::to_string(port) : address;
   return server;

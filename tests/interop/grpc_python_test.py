@@ -101,8 +101,25 @@ def echo(channel):
     return channel.unary_unary("/weft.examples.Greeter/Echo")
 
 
+def echo_all(channel):
+    return channel.stream_stream("/weft.examples.Greeter/EchoAll")
+
+
 def greet(channel):
     return channel.unary_stream("/weft.examples.Greeter/Greet")
+
+
+# HealthCheckResponse.status of grpc.health.v1.
+SERVING = field(1, 1)
+NOT_SERVING = field(1, 2)
+
+
+def check_health(channel):
+    return channel.unary_unary("/grpc.health.v1.Health/Check")
+
+
+def watch_health(channel):
+    return channel.unary_stream("/grpc.health.v1.Health/Watch")
 
 
 class GrpcServerTest(unittest.TestCase):
@@ -122,6 +139,41 @@ class GrpcServerTest(unittest.TestCase):
         want = [field(1, f"hello Grüße, for the {i}. time".encode()) for i in range(1, 301)]
         self.assertEqual(got, want)
         self.assertEqual(list(greet(self.channel)(greet_request(b"nobody", 0), timeout=PATIENCE)), [])
+
+    def test_a_stream_both_ways_answers_each_message_before_the_next(self):
+        asked = threading.Semaphore(1)
+
+        def ask():
+            for i in range(1, 101):
+                self.assertTrue(asked.acquire(timeout=PATIENCE))
+                yield echo_request(b"%d" % i)
+
+        answers = echo_all(self.channel)(ask(), timeout=PATIENCE)
+        for i, answer in enumerate(answers, 1):
+            self.assertEqual(answer, field(1, b"%d" % i))
+            asked.release()
+        self.assertEqual(i, 100)
+        self.assertEqual(answers.code(), grpc.StatusCode.OK)
+
+    def test_health_is_told_and_ends_with_the_server(self):
+        for service in (b"", b"weft.examples.Greeter"):
+            self.assertEqual(check_health(self.channel)(field(1, service), timeout=PATIENCE), SERVING)
+        with self.assertRaises(grpc.RpcError) as raised:
+            check_health(self.channel)(field(1, b"weft.examples.Nobody"), timeout=PATIENCE)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
+        watch = watch_health(self.channel)(b"", timeout=PATIENCE)
+        self.assertEqual(next(watch), SERVING)
+        self.server.terminate()
+        self.assertEqual(next(watch), NOT_SERVING)
+        watch.cancel()
+        self.assertIn("0 calls were answered", self.server.end())
+
+    def test_reflection_lists_the_services(self):
+        reflect = self.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        list_services = varint(7 << 3 | 2) + varint(1) + b"*"
+        [answer] = reflect(iter([list_services]), timeout=PATIENCE)
+        for service in (b"weft.examples.Greeter", b"grpc.health.v1.Health"):
+            self.assertIn(service, answer)
 
     def test_many_slow_calls_at_once_take_as_long_as_one(self):
         begin = time.monotonic()
