@@ -4,7 +4,7 @@
 #
 # The example servers beside Go's net/http, nginx and Redis under the same load, as a Markdown table:
 #
-#   bench/compare_servers.sh [--rounds=5] [--seconds=3] [--only=http|redis] [--bin=build/release/bin]
+#   bench/compare_servers.sh [--rounds=5] [--seconds=3] [--only=http|redis] [--loads=<word of a title>] [--memory] [--bin=build/release/bin]
 #
 # Installs the others and the load generators where they are missing (tools/install_dependencies.sh servers). Builds
 # nothing of Weft: what is not there is left out (cmake --build --preset release --target weft_examples).

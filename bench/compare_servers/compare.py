@@ -11,10 +11,12 @@ import argparse
 import contextlib
 import csv
 import io
+import math
 import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -28,6 +30,8 @@ from typing import Callable, NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 BODY = b'{"message":"Hello, World!"}'
+RAW_EPOLL = "bare epoll loop, 1 thread"
+IDLE_CONNECTIONS = 10_000
 
 
 class Figures(NamedTuple):
@@ -36,6 +40,7 @@ class Figures(NamedTuple):
     rate: float  # requests a second
     p50: float  # milliseconds
     p99: float
+    p999: float = math.nan  # not all load generators say it
 
 
 class Server(NamedTuple):
@@ -49,6 +54,7 @@ class Load(NamedTuple):
     check: Callable[[int], None]  # of the port; ends the program if the answers are not as they should be
     measure: Callable[[int], Figures]
     servers: list
+    compared: str = "rate"  # the field of Figures whose ratios are shown
 
 
 def fail(why):
@@ -75,7 +81,7 @@ def await_port(port, process, seconds=10):
 
 @contextlib.contextmanager
 def running(server):
-    """Yields the port."""
+    """Yields the port and the process."""
     port = 0 if server.chooses_port else free_port()
     # A process group of its own: nginx's workers end with it.
     process = subprocess.Popen(
@@ -92,7 +98,7 @@ def running(server):
                 fail(f"{process.args[0]} did not say where it listens: {line!r}")
             port = int(found.group(1))
         await_port(port, process)
-        yield port
+        yield port, process
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -133,10 +139,17 @@ def figures_of_wrk(text):
     )
 
 
-def wrk(seconds):
+def check_bytes(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/bytes?n=65536", timeout=5) as answer:
+        body = answer.read()
+    if body != 65536 * b"x":
+        fail(f"GET /bytes?n=65536 on port {port}: {len(body)} bytes, expected 65536 times x")
+
+
+def wrk(seconds, *options, path="/json"):
     def measure(port):
         text = run(
-            ["wrk", "-t1", "-c50", f"-d{seconds}", "--timeout=20s", "--latency", f"http://127.0.0.1:{port}/json"],
+            ["wrk", "-t1", *options, f"-d{seconds}", "--timeout=20s", "--latency", f"http://127.0.0.1:{port}{path}"],
             seconds=seconds + 60,
         )
         if "Socket errors" in text or "Non-2xx" in text:
@@ -146,7 +159,19 @@ def wrk(seconds):
     return measure
 
 
-def http_loads(programs, seconds, scratch):
+def open_loop(program, part, seconds):
+    """The requests come at `part` of the rate at which wrk gets them answered."""
+
+    def measure(port):
+        most = wrk(1, "-c50")(port).rate
+        text = run([program, f"--port={port}", f"--rate={part * most}", f"--seconds={seconds}"], seconds=seconds + 60)
+        found = dict(pair.split("=") for pair in text.split())
+        return Figures(float(found["rate"]), *(float(found[name]) / 1e3 for name in ("p50_us", "p99_us", "p999_us")))
+
+    return measure
+
+
+def http_servers(programs, scratch):
     servers = []
     if programs["http_server"]:
         for workers in (1, 2):
@@ -175,14 +200,48 @@ def http_loads(programs, seconds, scratch):
         conf = (HERE / "nginx.conf").read_text()
 
         def nginx_command(port):
+            (scratch / "bytes").write_bytes(65536 * b"x")
             path = scratch / "nginx.conf"
-            path.write_text(conf.replace("@PORT@", str(port)))
+            path.write_text(conf.replace("@PORT@", str(port)).replace("@FOLDER@", str(scratch)))
             return [nginx, "-p", scratch, "-c", path]
 
         servers.append(Server("nginx, 2 workers", nginx_command))
+    return servers
+
+
+def http_loads(programs, seconds, scratch):
+    servers = http_servers(programs, scratch)
     if not shutil.which("wrk"):
         return []
-    return [Load("GET /json, `wrk -t1 -c50`", check_json, wrk(seconds), servers)]
+    # It does nothing but read and write.
+    floor = []
+    if programs["raw_epoll"]:
+        floor = [Server(RAW_EPOLL, lambda port: [programs["raw_epoll"]], chooses_port=True)]
+    loads = [
+        Load("GET /json, `wrk -t1 -c50`", check_json, wrk(seconds, "-c50"), servers + floor),
+        Load("GET /json, `wrk -t1 -c1000`", check_json, wrk(seconds, "-c1000"), servers + floor),
+        Load(
+            "GET /json, a connection for each request, `wrk -t1 -c50 -H 'Connection: close'`",
+            check_json,
+            wrk(seconds, "-c50", "-HConnection: close"),
+            servers + floor,
+        ),
+        Load(
+            "GET /bytes?n=65536, `wrk -t1 -c50`", check_bytes, wrk(seconds, "-c50", path="/bytes?n=65536"), servers
+        ),
+    ]
+    if programs["open_loop"]:
+        loads += [
+            Load(
+                f"GET /json, open loop, 50 connections, {100 * part:.0f} % of what wrk gets; ratios of p99",
+                check_json,
+                open_loop(programs["open_loop"], part, seconds),
+                servers,
+                compared="p99",
+            )
+            for part in (0.5, 0.8)
+        ]
+    return loads
 
 
 # --- Redis ---
@@ -220,7 +279,7 @@ def redis_benchmark(command, pipeline, seconds):
     return measure
 
 
-def redis_loads(programs, seconds):
+def redis_servers(programs):
     servers = []
     if programs["resp_server"]:
         for workers in (1, 2):
@@ -242,6 +301,11 @@ def redis_loads(programs, seconds):
                 + ["--appendonly", "no"],
             )
         )
+    return servers
+
+
+def redis_loads(programs, seconds):
+    servers = redis_servers(programs)
     if not shutil.which("redis-benchmark"):
         return []
     return [
@@ -256,6 +320,82 @@ def redis_loads(programs, seconds):
     ]
 
 
+# --- Memory ---
+
+
+def memory_of(group):
+    """Bytes of resident memory and page tables of the processes of a group."""
+    total = 0
+    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError, ProcessLookupError):
+            if os.getpgid(int(status.parent.name)) == group:
+                found = re.findall(r"^Vm(?:RSS|PTE):\s+(\d+) kB", status.read_text(), re.MULTILINE)
+                total += sum(int(kilobytes) for kilobytes in found)
+    return 1024 * total
+
+
+class Idle(NamedTuple):
+    connections: int
+    seconds: int  # from their end to the last look
+
+
+class IdleMemory(NamedTuple):
+    """Bytes."""
+
+    per_connection: float
+    left: float  # a while after the last has closed, above what it was before the first
+
+    @staticmethod
+    def measure(server, request, answer_end, idle):
+        """Each connection asks once, and waits."""
+
+        def ask(connection):
+            connection.sendall(request)
+            answer = b""
+            while not answer.endswith(answer_end):
+                part = connection.recv(65536)
+                if not part:
+                    fail(f"{server.name} closed a connection after {answer!r}")
+                answer += part
+
+        def one(port):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+            ask(connection)
+            return connection
+
+        with running(server) as (port, process):
+            one(port).close()
+            before = memory_of(process.pid)
+            waiting = [one(port) for _ in range(idle.connections)]
+            time.sleep(1)
+            full = memory_of(process.pid)
+            for connection in waiting:
+                connection.close()
+            time.sleep(idle.seconds)
+            return IdleMemory((full - before) / idle.connections, memory_of(process.pid) - before)
+
+
+def memory_table(title, servers, request, answer_end, idle):
+    head = f"| server | KB a connection | MB left {idle.seconds} s after all have closed |"
+    lines = [f"### {title}", "", head, "|---|---|---|"]
+    for server in servers:
+        used = IdleMemory.measure(server, request, answer_end, idle)
+        lines.append(f"| {server.name} | {used.per_connection / 1e3:.2f} | {used.left / 1e6:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def memory_tables(programs, scratch, only, idle):
+    tables = []
+    if only != "redis":
+        title = f"Memory (resident and page tables) of {idle.connections:,} idle HTTP connections, each after a GET /json"
+        request = b"GET /json HTTP/1.1\r\nHost: a\r\n\r\n"
+        tables.append(memory_table(title, http_servers(programs, scratch), request, BODY, idle))
+    if only != "http":
+        title = f"Memory of {idle.connections:,} idle Redis connections, each after a PING"
+        tables.append(memory_table(title, redis_servers(programs), b"PING\r\n", b"+PONG\r\n", idle))
+    return tables
+
+
 # --- Rounds and tables ---
 
 
@@ -267,7 +407,8 @@ def table(load, rounds):
     """`rounds`: for each a dict of name to Figures."""
     ours = [server.name for server in load.servers if server.name.startswith("weft")]
     lines = [f"### {load.title}", ""]
-    head = ["server", "requests/s", "p50 ms", "p99 ms"] + [
+    with_p999 = not any(math.isnan(figures.p999) for measured in rounds for figures in measured.values())
+    head = ["server", "requests/s", "p50 ms", "p99 ms"] + with_p999 * ["p999 ms"] + [
         f"to {peer.name}" for peer in load.servers if peer.name not in ours
     ]
     lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
@@ -279,10 +420,15 @@ def table(load, rounds):
             f"{median(f.p50 for f in figures):.2f}",
             f"{median(f.p99 for f in figures):.2f}",
         ]
+        if with_p999:
+            cells.append(f"{median(f.p999 for f in figures):.2f}")
         for peer in load.servers:
             if peer.name in ours:
                 continue
-            ratios = sorted(measured[server.name].rate / measured[peer.name].rate for measured in rounds)
+            ratios = sorted(
+                getattr(measured[server.name], load.compared) / getattr(measured[peer.name], load.compared)
+                for measured in rounds
+            )
             cells.append("" if server is peer else f"**{median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -294,12 +440,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="how often each server is measured (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement (%(default)s)")
     parser.add_argument("--only", choices=["http", "redis"], help="one of the two")
+    parser.add_argument("--loads", default="", metavar="WORD", help="only those whose title contains it")
+    parser.add_argument("--memory", action="store_true", help="also the memory of idle connections")
+    parser.add_argument("--idle", type=int, default=IDLE_CONNECTIONS, help="how many, for --memory (%(default)s)")
+    parser.add_argument("--settle", type=int, default=10, help="seconds after their end, for --memory (%(default)s)")
     options = parser.parse_args()
-    if options.rounds < 1 or options.seconds < 1:
-        parser.error("--rounds and --seconds: expected 1 or more")
+    if options.rounds < 1 or options.seconds < 1 or options.idle < 1:
+        parser.error("--rounds, --seconds and --idle: expected 1 or more")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # The servers inherit it.
 
     programs = {}
-    for name in ("http_server", "resp_server"):
+    for name in ("http_server", "resp_server", "raw_epoll", "open_loop"):
         path = pathlib.Path(options.bin) / name
         programs[name] = path if path.exists() else None
         if programs[name] is None:
@@ -313,7 +465,11 @@ def main():
             loads += http_loads(programs, options.seconds, scratch)
         if options.only != "http":
             loads += redis_loads(programs, options.seconds)
-        loads = [load for load in loads if any(server.name.startswith("weft") for server in load.servers)]
+        loads = [
+            load
+            for load in loads
+            if options.loads in load.title and any(server.name.startswith("weft") for server in load.servers)
+        ]
         if not loads:
             fail("there is nothing to measure: build http_server or resp_server, and install wrk or redis-tools")
 
@@ -322,17 +478,18 @@ def main():
             for load, rounds in zip(loads, results):
                 measured = {}
                 for server in random.sample(load.servers, len(load.servers)):
-                    with running(server) as port:
+                    with running(server) as (port, _):
                         load.check(port)
                         measured[server.name] = load.measure(port)
                 rounds.append(measured)
             print(f"compare_servers: round {number + 1} of {options.rounds}", file=sys.stderr)
+        memory = memory_tables(programs, scratch, options.only, Idle(options.idle, options.settle)) if options.memory else []
 
     print(
         f"{options.rounds} rounds of {options.seconds} s, {os.cpu_count()} CPUs; medians, and the median of the ratios "
         "of requests/s within a round (smallest to largest).\n"
     )
-    print("\n".join(table(load, rounds) for load, rounds in zip(loads, results)))
+    print("\n".join([table(load, rounds) for load, rounds in zip(loads, results)] + memory))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// GET /json by Go's net/http, with the headers that examples/http_server sends.
+// GET /json and GET /bytes?n=65536 by Go's net/http, with the headers that examples/http_server sends.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
+	"strconv"
 )
 
 type greeting struct {
@@ -26,6 +28,17 @@ func main() {
 		writer.Header().Set("Server", "go")
 		writer.Header().Set("Content-Type", "application/json")
 		writer.Write(body)
+	})
+	http.HandleFunc("/bytes", func(writer http.ResponseWriter, request *http.Request) {
+		n, err := strconv.Atoi(request.URL.Query().Get("n"))
+		if err != nil || n < 0 || n > 1<<20 {
+			http.Error(writer, "n: expected a number from 0 to 1048576", http.StatusBadRequest)
+			return
+		}
+		writer.Header().Set("Server", "go")
+		writer.Header().Set("Content-Type", "application/octet-stream")
+		writer.Header().Set("Content-Length", strconv.Itoa(n))
+		writer.Write(bytes.Repeat([]byte{'x'}, n))
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -62,8 +62,16 @@ std::optional<std::uint32_t> Parameter(std::string_view query, std::string_view 
   return otherwise;
 }
 
+constexpr std::uint32_t kMostBytes = 1 << 20;
 constexpr std::uint32_t kMostServices = 256;
 constexpr std::uint32_t kLongestDeadlineMs = 10000;
+
+void AnswerBytes(std::string_view query, Response* response) {
+  const std::optional<std::uint32_t> n = Parameter(query, "n", 65536, kMostBytes);
+  if (!n) return Site::Refuse(400, "n: expected a number from 0 to 1048576", response);
+  response->content_type = "application/octet-stream";
+  response->body.assign(*n, 'x');
+}
 
 void AnswerFanOut(std::string_view query, Response* response) {
   const std::optional<std::uint32_t> n = Parameter(query, "n", 8, kMostServices);
@@ -126,14 +134,12 @@ struct Route {
   std::string_view path;
   bool post;  // else GET and HEAD
   bool may_wait;
-  enum { kPlaintext, kJson, kFanOut, kStats, kEcho } what;
+  enum { kPlaintext, kJson, kBytes, kFanOut, kStats, kEcho } what;
 };
 
-constexpr Route kRoutes[] = {{"/plaintext", false, false, Route::kPlaintext},
-                             {"/json", false, false, Route::kJson},
-                             {"/fanout", false, true, Route::kFanOut},
-                             {"/stats", false, true, Route::kStats},
-                             {"/echo", true, false, Route::kEcho}};
+constexpr Route kRoutes[] = {{"/plaintext", false, false, Route::kPlaintext}, {"/json", false, false, Route::kJson},
+                             {"/bytes", false, false, Route::kBytes},         {"/fanout", false, true, Route::kFanOut},
+                             {"/stats", false, true, Route::kStats},          {"/echo", true, false, Route::kEcho}};
 
 const Route* RouteOf(const Request& request) {
   const std::string_view path = request.path();
@@ -176,6 +182,8 @@ void Site::Answer(const Request& request, Response* response) const {
       return;
     case Route::kJson:
       return AnswerGreeting(response);
+    case Route::kBytes:
+      return AnswerBytes(request.query(), response);
     case Route::kFanOut:
       return AnswerFanOut(request.query(), response);
     case Route::kStats:

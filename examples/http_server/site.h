@@ -5,6 +5,7 @@
 //
 //   GET /plaintext                        Hello, World!
 //   GET /json                             {"message":"Hello, World!"}
+//   GET /bytes?n=65536                    n bytes, at most 1048576
 //   GET /fanout?n=8&deadline_ms=50        asks n services at the same time, and answers with what has come by then
 //   GET /stats                            what the scheduler and the server have counted
 //   POST /echo                            the body

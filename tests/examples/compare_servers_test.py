@@ -36,5 +36,36 @@ class Wrk(unittest.TestCase):
                 self.assertEqual(figures, compare.Figures(rate=126550.25, p50=0.19, p99=1210))
 
 
+class Tables(unittest.TestCase):
+    def table(self, compared, ours, theirs):
+        servers = [compare.Server(name, lambda port: []) for name in ("weft x", "peer")]
+        load = compare.Load("title", None, None, servers, compared)
+        return compare.table(load, [{"weft x": ours, "peer": theirs}]).splitlines()[2:]
+
+    def test_ratios_are_of_what_is_compared(self):
+        ours = compare.Figures(rate=300, p50=1, p99=2, p999=3)
+        theirs = compare.Figures(rate=100, p50=1, p99=8, p999=9)
+        self.assertEqual(
+            self.table("rate", ours, theirs),
+            [
+                "| server | requests/s | p50 ms | p99 ms | p999 ms | to peer |",
+                "|---|---|---|---|---|---|",
+                "| weft x | 300 | 1.00 | 2.00 | 3.00 | **3.00** (3.00 to 3.00) |",
+                "| peer | 100 | 1.00 | 8.00 | 9.00 |  |",
+            ],
+        )
+        self.assertIn("**0.25** (0.25 to 0.25)", self.table("p99", ours, theirs)[2])
+
+    def test_p999_is_left_out_where_it_is_not_known(self):
+        ours = compare.Figures(rate=300, p50=1, p99=2)
+        self.assertEqual(
+            self.table("rate", ours, ours)[:1] + self.table("rate", ours, ours)[2:3],
+            [
+                "| server | requests/s | p50 ms | p99 ms | to peer |",
+                "| weft x | 300 | 1.00 | 2.00 | **1.00** (1.00 to 1.00) |",
+            ],
+        )
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -328,6 +328,15 @@ class Protocol(unittest.TestCase):
             [headers.get("allow") for _, headers, _ in responses], [None, "GET, HEAD", "GET, HEAD", "POST", None]
         )
 
+    def test_bytes_has_as_many_as_it_is_asked_for(self):
+        for query, size in (("?n=0", 0), ("?n=1", 1), ("", 65536), ("?n=1048576", 1048576)):
+            request = f"GET /bytes{query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+            ((status, _, body),) = ask(self.server, request)
+            self.assertEqual((status, body), (200, size * b"x"))
+        for query in ("?n=1048577", "?n=", "?n=-1"):
+            request = f"GET /bytes{query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+            self.assertEqual(ask(self.server, request)[0][0], 400)
+
     def test_http_1_0_closes_unless_asked_to_keep(self):
         ((status, headers, body),) = ask(self.server, b"GET /json HTTP/1.0\r\n\r\n")
         self.assertEqual((status, headers["connection"], body), (200, "close", GREETING))
