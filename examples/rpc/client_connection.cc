@@ -206,6 +206,7 @@ bool ClientConnection::OnFrame(Frame* frame) {
       }
       return true;
     case FrameKind::kFarewell:
+      farewell_reason_ = frame->header.correlation_id;
       farewell_.store(true, std::memory_order_relaxed);
       LeaveIfDone();
       return true;

@@ -70,6 +70,8 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
     Close();
     return false;
   }
+  // By the same fiber, after that: the server ends connections that are idle, and is there for the next call.
+  bool was_idle() const { return farewell_reason_ == static_cast<std::uint64_t>(FarewellReason::kIdle); }
   // Ends all calls and ReadAll(). Any fiber or thread.
   void Shutdown() { static_cast<void>(stream_.Shutdown()); }
 
@@ -140,6 +142,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   std::string end_text_ = "the server has closed the connection";
 
   std::atomic<bool> farewell_{false};
+  std::uint64_t farewell_reason_ = 0;      // the reader's
   std::atomic<std::uint64_t> answers_{0};  // statistics
   std::atomic<std::uint64_t> reads_{0};
 };

@@ -25,6 +25,7 @@ DEFINE_string(listen, "127.0.0.1:8000", "Where to listen: serving/open_listener.
 DEFINE_uint64(max_in_flight, 0, "Requests in work at once; more are answered \"overloaded\". 0: no limit");
 DEFINE_uint64(max_in_flight_per_connection, 0, "The same for each connection. 0: no limit");
 DEFINE_uint64(max_request_mb, 0, "Memory of the requests in work, in MiB: as max_in_flight. 0: no limit");
+DEFINE_uint32(idle_timeout_ms, 0, "How long a connection may send no request. 0: no limit");
 DEFINE_int32(drain_ms, 5000, "How long what is in flight may take after SIGTERM");
 
 int main(int argc, char** argv) {
@@ -39,9 +40,11 @@ int main(int argc, char** argv) {
   std::optional<weft::rpc::Server> server;
   const auto start = [&] {
     weft::fiber::StartRuntime();
-    server.emplace(weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight,
-                                              .max_in_flight_per_connection = FLAGS_max_in_flight_per_connection,
-                                              .max_request_memory = FLAGS_max_request_mb << 20});
+    server.emplace(
+        weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight,
+                                   .max_in_flight_per_connection = FLAGS_max_in_flight_per_connection,
+                                   .max_request_memory = FLAGS_max_request_mb << 20,
+                                   .connections = {.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms)}});
     server->AddService(&echo);
     if (!server->Start(std::move(listener))) return false;
     std::cout << "listening on " << server->local_address().ToString() << std::endl;

@@ -44,9 +44,14 @@ enum class FrameKind : std::uint8_t {
   kRequest = 1,
   kAnswer = 2,
   kCancel = 3,    // client: nobody waits for the answer any more
-  kFarewell = 4,  // server: send no more requests; those that came are answered
+  kFarewell = 4,  // server: send no more requests; those that came are answered. Its id: FarewellReason
   kPing = 5,      // either side, to a peer that has been silent: send a pong (heartbeat.h)
   kPong = 6,
+};
+
+enum class FarewellReason : std::uint64_t {
+  kStopping = 0,  // the server
+  kIdle = 1,      // the connection: the server is there for the next call
 };
 
 struct FrameHeader {

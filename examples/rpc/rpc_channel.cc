@@ -81,9 +81,13 @@ void Channel::Keep(Slot* slot) {
     const bool farewell = connection->ReadUntilFarewell();
     // A connection that has worked is made again at once; a server that accepts and closes is left alone for a while.
     const bool worked = connection->answers() != 0;
-    Leave(slot, worked ? State::kConnecting : State::kBroken, farewell);
+    const bool rests = farewell && connection->was_idle();
+    const State otherwise = worked ? State::kConnecting : State::kBroken;
+    Leave(slot, rests ? State::kResting : otherwise, farewell);
     if (farewell) Finish(connection);
-    if (worked) {
+    if (rests) {
+      Rest(slot);
+    } else if (worked) {
       pauses = RetryPauses(backoff, ++seed);
     } else {
       static_cast<void>(stop_.Wait(pauses.Next()));
@@ -93,6 +97,20 @@ void Channel::Keep(Slot* slot) {
   slot->state = State::kBroken;
   --users_;
   changed_.notify_all();  // Under the lock: then the destructor may go on.
+}
+
+void Channel::Rest(Slot* slot) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return slot->state != State::kResting || stopping_; });
+}
+
+void Channel::WakeRestingLocked() {
+  if (resting_ == 0) return;
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kResting) slot.state = State::kConnecting;
+  }
+  resting_ = 0;
+  changed_.notify_all();
 }
 
 void Channel::Enter(Slot* slot, base::RefPtr<ClientConnection> connection) {
@@ -117,6 +135,7 @@ void Channel::Leave(Slot* slot, State state, bool farewell) {
   const std::scoped_lock lock(mutex_);
   last_error_ = farewell ? "the server is stopping" : "the server has closed the connection";
   slot->state = state;
+  if (state == State::kResting) ++resting_;
   dropped = std::move(slot->connection);
   if (farewell) {
     leaving_.push_back(dropped);
@@ -163,6 +182,7 @@ base::RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
       controller->SetNotBegun(UNAVAILABLE, "the channel has been stopped");
       return nullptr;
     }
+    WakeRestingLocked();
     if (ClientConnection* connection = ChooseLocked()) return base::RefPtr<ClientConnection>(connection);
     if (!may_come()) {
       controller->SetNotBegun(UNAVAILABLE, base::StrCat("no connection to ", server_.ToString(), ": ", last_error_));

@@ -13,7 +13,8 @@
 // then after a pause that doubles from backoff_least to backoff_most, less a random part of up to a half. Calls take
 // the connections in turn. Without a connection they fail with UNAVAILABLE, unless one is being made for the first time
 // or again after it has worked: then they wait for it. A server that stops says farewell; then a new connection is made
-// at once, while the calls on the old one get their answers.
+// at once, while the calls on the old one get their answers. One that says so because the connection is idle gets a new
+// one with the next call.
 //
 // A call that has failed with UNAVAILABLE, and certainly was not begun (Controller::not_begun()), is made again after a
 // pause: options.retry.most_attempts times at most, within its deadline and the budget (retry_budget.h). A handler's
@@ -108,7 +109,8 @@ class Channel final : public google::protobuf::RpcChannel {
   Counts counts() const;
 
  private:
-  enum class State { kConnecting, kConnected, kBroken };
+  // kResting: the connection was idle, until a call comes.
+  enum class State { kConnecting, kConnected, kBroken, kResting };
   struct Slot {
     State state = State::kConnecting;
     base::RefPtr<ClientConnection> connection;  // kConnected
@@ -116,6 +118,9 @@ class Channel final : public google::protobuf::RpcChannel {
 
   void Keep(Slot* slot);
   void Enter(Slot* slot, base::RefPtr<ClientConnection> connection);
+  void Rest(Slot* slot);
+  // A call has come: it may need the connections that rest, and those behind it will.
+  void WakeRestingLocked();
   void SetState(Slot* slot, State state, const std::string& error);
   // The connection has ended; or, `farewell`, only has calls to finish.
   void Leave(Slot* slot, State state, bool farewell);
@@ -143,7 +148,8 @@ class Channel final : public google::protobuf::RpcChannel {
   std::vector<Slot> slots_;
   std::vector<base::RefPtr<ClientConnection>> leaving_;  // after a farewell
   std::size_t next_ = 0;
-  std::size_t users_ = 0;  // fibers that use the channel: keepers, those that Finish(), asynchronous calls
+  std::size_t resting_ = 0;  // slots
+  std::size_t users_ = 0;    // fibers that use the channel: keepers, those that Finish(), asynchronous calls
   bool stopping_ = false;
   std::string last_error_;
   Counts past_;  // of connections that have ended

@@ -75,7 +75,7 @@ void Server::Stop(Deadline drain_until) {
   std::vector<ServerConnection*> connections = UseAllConnections();
   lock.unlock();
   for (ServerConnection* connection : connections) {
-    connection->SayFarewell();
+    connection->SayFarewell(FarewellReason::kStopping);
     connection->EndUse();
   }
   lock.lock();
@@ -157,7 +157,7 @@ void Server::Enter(ServerConnection* connection) {
     first_connection_ = connection;
     ++connections_;
   }
-  if (farewell) connection->SayFarewell();
+  if (farewell) connection->SayFarewell(FarewellReason::kStopping);
 }
 
 void Server::Leave(ServerConnection* connection) {
@@ -183,6 +183,7 @@ Server::Counts Server::counts() const {
   counts.over_connection_limit = over_connection_limit_.load(std::memory_order_relaxed);
   counts.over_memory = over_memory_.load(std::memory_order_relaxed);
   counts.vanished = vanished_.load(std::memory_order_relaxed);
+  counts.idle = idle_.load(std::memory_order_relaxed);
   counts.late = late_.load(std::memory_order_relaxed);
   counts.bad = bad_.load(std::memory_order_relaxed);
   return counts;

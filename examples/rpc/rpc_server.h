@@ -79,7 +79,9 @@ class Server {
     FrameLimits limits{};
     BatchWriter::Options writing{};
     Heartbeat::Options heartbeat{};
-    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive.
+    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive. idle_timeout: a
+    // connection that has sent no request for so long, and has none in flight, is told to send no more, and closed. Its
+    // Channel connects again for its next call.
     io::TcpServer::Options connections{};
   };
   // What a call takes beside its frame: mostly the pages of its fiber's stack that are touched. Handlers that use more
@@ -117,6 +119,7 @@ class Server {
     std::uint64_t over_connection_limit = 0;  // max_in_flight_per_connection
     std::uint64_t over_memory = 0;            // max_request_memory
     std::uint64_t vanished = 0;               // connections given up: no answer to a ping
+    std::uint64_t idle = 0;                   // connections ended: connections.idle_timeout
     std::uint64_t late = 0;                   // not begun: their time was over
     std::uint64_t bad = 0;                    // frames and messages that are none
     std::uint64_t answers = 0;                // frames, and the system calls for them, of connections that have ended
@@ -171,6 +174,7 @@ class Server {
   std::atomic<std::uint64_t> over_connection_limit_{0};
   std::atomic<std::uint64_t> over_memory_{0};
   std::atomic<std::uint64_t> vanished_{0};
+  std::atomic<std::uint64_t> idle_{0};
   std::atomic<std::uint64_t> late_{0};
   std::atomic<std::uint64_t> bad_{0};
 };

@@ -152,6 +152,7 @@ void ServerConnection::EndUse() noexcept {
 
 void ServerConnection::Serve() {
   server_->Enter(this);
+  WaitForRequests(std::chrono::steady_clock::now());
   Next next = Next::kReadOn;
   while (next == Next::kReadOn) next = ReadOnce();
   if (next == Next::kEnd && !server_->cut()) CancelAll();
@@ -164,7 +165,13 @@ void ServerConnection::Serve() {
 
 ServerConnection::Next ServerConnection::ReadOnce() {
   const std::span<char> room = reader_.Room();
-  const io::IoResult result = stream_->ReadSome(room.data(), room.size(), heartbeat_.ReadUntil());
+  const Deadline silent_until = heartbeat_.ReadUntil();
+  io::IoResult result;
+  for (;;) {
+    result = stream_->ReadSome(room.data(), room.size(), std::min(silent_until, idle_until_));
+    if (result.error != std::errc::timed_out || !idle_until_.expired()) break;
+    if (EndsIdle()) return Next::kEnd;
+  }
   if (!result.ok() || result.bytes == 0) return OnEnd(result);
   heartbeat_.Heard();
   ++reads_;
@@ -216,7 +223,29 @@ ServerConnection::Next ServerConnection::OnEnd(const io::IoResult& result) {
   return Next::kEnd;
 }
 
+void ServerConnection::WaitForRequests(Deadline::TimePoint from) {
+  const std::chrono::milliseconds limit = server_->options_.connections.idle_timeout;
+  if (limit.count() > 0) idle_until_ = Deadline::After(limit, from);
+}
+
+bool ServerConnection::EndsIdle() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (in_flight_ != 0) {
+      WaitForRequests(std::chrono::steady_clock::now());
+      return false;
+    }
+  }
+  if (told_idle_) return true;  // The client has not closed.
+  told_idle_ = true;
+  server_->idle_.fetch_add(1, std::memory_order_relaxed);
+  SayFarewell(FarewellReason::kIdle);
+  idle_until_ = kLingerFor;  // What the client has sent before it has read that is answered.
+  return false;
+}
+
 void ServerConnection::OnRequest(Frame frame, Deadline::TimePoint now) {
+  WaitForRequests(now);
   const std::uint64_t id = frame.header.correlation_id;
   const std::size_t memory = Server::MemoryOf(frame.header);
   if (const ErrorCode refusal = server_->BeginCall(memory); refusal != OK) {
@@ -297,8 +326,9 @@ void ServerConnection::Answer(std::uint64_t id, ErrorCode code, const std::strin
   static_cast<void>(writer_.Write(MakeFrame(FrameKind::kAnswer, id, &meta, nullptr)));  // Failed: the client has gone.
 }
 
-void ServerConnection::SayFarewell() {
-  static_cast<void>(writer_.Write(MakeFrame(FrameKind::kFarewell, 0, nullptr, nullptr)));
+void ServerConnection::SayFarewell(FarewellReason reason) {
+  static_cast<void>(
+      writer_.Write(MakeFrame(FrameKind::kFarewell, static_cast<std::uint64_t>(reason), nullptr, nullptr)));
 }
 
 // Closing a socket with unread bytes resets the connection, and the peer may lose our answer. So read and discard until

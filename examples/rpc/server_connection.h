@@ -100,7 +100,7 @@ class ServerConnection final : private BatchWriter::Owner {
   // Returns when the connection and all its calls have ended.
   void Serve();
   // Tells the client to send no more. By the reader, or a holder of a use.
-  void SayFarewell();
+  void SayFarewell(FarewellReason reason);
   // Serve() returns when the answers that are due have been written. By a holder of a use.
   void EndReading() { static_cast<void>(stream_->ShutdownRead()); }
 
@@ -124,6 +124,9 @@ class ServerConnection final : private BatchWriter::Owner {
   Next ReadOnce();
   // A read has brought nothing.
   Next OnEnd(const io::IoResult& result);
+  // No request has come until idle_until_. True: the connection ends now.
+  [[nodiscard]] bool EndsIdle();
+  void WaitForRequests(Deadline::TimePoint from);
   void OnRequest(Frame frame, Deadline::TimePoint now);
   // False: the connection has as many calls as it may have.
   [[nodiscard]] bool Enter(ServerCall* call);
@@ -143,8 +146,11 @@ class ServerConnection final : private BatchWriter::Owner {
   BatchWriter writer_;
   FrameReader reader_;
   Heartbeat heartbeat_;
-  std::vector<BeginCall> starting_;  // the reader's
+  // The reader's.
+  std::vector<BeginCall> starting_;
   std::uint64_t reads_ = 0;
+  Deadline idle_until_;
+  bool told_idle_ = false;
 
   FiberMutex mutex_;
   Calls calls_[kBuckets];      // guarded by mutex_

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
@@ -275,6 +276,70 @@ TEST_P(RpcLimitsTest, AChannelAndAServerThatAreIdleKeepEachOther) {
     EXPECT_EQ(client.CodeOf("x"), OK);
     EXPECT_EQ(client.channel().counts().connects, 1u);
     EXPECT_EQ(server->counts().vanished, 0u);
+  });
+}
+
+TEST_P(RpcLimitsTest, AnIdleConnectionIsEndedAndTheNextCallMakesAnother) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo, {.connections = {.idle_timeout = 20ms}});
+    Client client(server->local_address());
+    for (unsigned calls = 1; calls <= 3; ++calls) {
+      EXPECT_EQ(client.CodeOf("x"), OK);
+      while (server->counts().connections != 0) FiberYield();
+      EXPECT_EQ(server->counts().idle, calls);
+      EXPECT_EQ(client.channel().counts().connects, calls);
+    }
+  });
+}
+
+TEST_P(RpcLimitsTest, AnIdleConnectionWhoseClientStaysIsClosed) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    // The pings' time is not the one that ends it.
+    RunningServer server(&echo, {.heartbeat = kOftenAsked, .connections = {.idle_timeout = 20ms}});
+    RawClient client(server->local_address());
+    Frame frame;
+    bool told = false;
+    bool answered = false;
+    while (client.ReceiveAny(&frame)) {
+      if (frame.header.kind == FrameKind::kPing) client.Send(PongBytes(frame));
+      if (frame.header.kind == FrameKind::kAnswer) answered = true;
+      if (frame.header.kind != FrameKind::kFarewell) continue;
+      EXPECT_EQ(frame.header.correlation_id, static_cast<std::uint64_t>(FarewellReason::kIdle));
+      EXPECT_FALSE(std::exchange(told, true));
+      client.Send(RequestBytes(7, "x"));  // It had not read it yet.
+    }
+    EXPECT_TRUE(told);
+    EXPECT_TRUE(answered);
+    EXPECT_EQ(server->counts().idle, 1u);
+    EXPECT_EQ(server->counts().vanished, 0u);
+  });
+}
+
+TEST_P(RpcLimitsTest, ACallInFlightKeepsItsConnection) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service, {.heartbeat = kOftenAsked, .connections = {.idle_timeout = 5ms}});
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(1, "x"));
+    scene.AwaitBegun(1);
+    Frame frame;
+    for (int pings = 0; pings < 10; ++pings) {  // A silent client is asked, although idle_timeout is shorter.
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+      ASSERT_EQ(frame.header.kind, FrameKind::kPing);
+      client.Send(PongBytes(frame));
+    }
+    EXPECT_EQ(server->counts().idle, 0u);
+    client.Send(CancelBytes(1));
+    do {
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+    } while (frame.header.kind == FrameKind::kPing);
+    EXPECT_EQ(frame.header.kind, FrameKind::kAnswer);
+    do {
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+    } while (frame.header.kind == FrameKind::kPing);
+    EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
   });
 }
 
