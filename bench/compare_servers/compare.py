@@ -171,21 +171,43 @@ def open_loop(program, part, seconds):
     return measure
 
 
+def weft_servers(name, program):
+    return [
+        Server(
+            f"weft {name}, {workers} worker{'s'[: workers - 1]}",
+            lambda port, workers=workers: [
+                program,
+                f"--listen=127.0.0.1:{port}",
+                f"--fiber_concurrency_hint={workers}",
+            ],
+            chooses_port=True,
+        )
+        for workers in (1, 2)
+    ]
+
+
+def write_nginx_conf(folder, port, protocol=""):
+    """Returns its path. Fills in the names between @ of nginx.conf."""
+    (folder / "bytes").write_bytes(65536 * b"x")
+    filled_in = {"@PORT@": str(port), "@FOLDER@": str(folder), "@PROTOCOL@": protocol}
+    path = folder / "nginx.conf"
+    path.write_text(re.sub("@[A-Z]+@", lambda name: filled_in[name[0]], (HERE / "nginx.conf").read_text()))
+    return path
+
+
+def nginx_servers(scratch, protocol=""):
+    nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    if not nginx:
+        return []
+    return [
+        Server("nginx, 2 workers", lambda port: [nginx, "-p", scratch, "-c", write_nginx_conf(scratch, port, protocol)])
+    ]
+
+
 def http_servers(programs, scratch):
     servers = []
     if programs["http_server"]:
-        for workers in (1, 2):
-            servers.append(
-                Server(
-                    f"weft http_server, {workers} worker{'s'[: workers - 1]}",
-                    lambda port, workers=workers: [
-                        programs["http_server"],
-                        f"--listen=127.0.0.1:{port}",
-                        f"--fiber_concurrency_hint={workers}",
-                    ],
-                    chooses_port=True,
-                )
-            )
+        servers += weft_servers("http_server", programs["http_server"])
     if shutil.which("go"):
         hello = scratch / "hello"
         subprocess.run(
@@ -195,18 +217,7 @@ def http_servers(programs, scratch):
             env={**os.environ, "GOCACHE": str(scratch / "gocache"), "GO111MODULE": "off"},
         )
         servers.append(Server("Go net/http", lambda port: [hello], chooses_port=True))
-    nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
-    if nginx:
-        conf = (HERE / "nginx.conf").read_text()
-
-        def nginx_command(port):
-            (scratch / "bytes").write_bytes(65536 * b"x")
-            path = scratch / "nginx.conf"
-            path.write_text(conf.replace("@PORT@", str(port)).replace("@FOLDER@", str(scratch)))
-            return [nginx, "-p", scratch, "-c", path]
-
-        servers.append(Server("nginx, 2 workers", nginx_command))
-    return servers
+    return servers + nginx_servers(scratch)
 
 
 def http_loads(programs, seconds, scratch):
@@ -242,6 +253,44 @@ def http_loads(programs, seconds, scratch):
             for part in (0.5, 0.8)
         ]
     return loads
+
+
+# --- HTTP/2 ---
+
+
+def check_http2(port):
+    body = run(["curl", "--silent", "--http2-prior-knowledge", f"http://127.0.0.1:{port}/json"], seconds=10)
+    if body.encode() != BODY:
+        fail(f"GET /json over HTTP/2 on port {port}: {body!r}, expected {BODY!r}")
+
+
+def figures_of_h2load(text):
+    """It tells no percentiles."""
+    failed = re.search(r"(\d+) failed, (\d+) errored, (\d+) timeout", text)
+    if not failed or any(int(number) for number in failed.groups()):
+        fail(f"h2load saw errors:\n{text}")
+    return Figures(float(re.search(r"^finished in .*, ([\d.]+) req/s", text, re.MULTILINE).group(1)), math.nan, math.nan)
+
+
+def h2load(seconds, streams):
+    def measure(port):
+        options = ["-t1", "-c50", f"-m{streams}", f"--duration={seconds}"]
+        return figures_of_h2load(run(["h2load", *options, f"http://127.0.0.1:{port}/json"], seconds=seconds + 60))
+
+    return measure
+
+
+def http2_loads(programs, seconds, scratch):
+    servers = []
+    if programs["http2_server"]:
+        servers += weft_servers("http2_server", programs["http2_server"])
+    servers += nginx_servers(scratch, protocol=" http2")
+    if not shutil.which("h2load"):
+        return []
+    return [
+        Load(f"GET /json over HTTP/2, `h2load -t1 -c50 -m{streams}`", check_http2, h2load(seconds, streams), servers)
+        for streams in (1, 32)
+    ]
 
 
 # --- Redis ---
@@ -407,6 +456,10 @@ def table(load, rounds):
     """`rounds`: for each a dict of name to Figures."""
     ours = [server.name for server in load.servers if server.name.startswith("weft")]
     lines = [f"### {load.title}", ""]
+    def milliseconds(values):
+        value = median(values)
+        return "" if math.isnan(value) else f"{value:.2f}"
+
     with_p999 = not any(math.isnan(figures.p999) for measured in rounds for figures in measured.values())
     head = ["server", "requests/s", "p50 ms", "p99 ms"] + with_p999 * ["p999 ms"] + [
         f"to {peer.name}" for peer in load.servers if peer.name not in ours
@@ -417,11 +470,11 @@ def table(load, rounds):
         cells = [
             server.name,
             f"{median(f.rate for f in figures):,.0f}",
-            f"{median(f.p50 for f in figures):.2f}",
-            f"{median(f.p99 for f in figures):.2f}",
+            milliseconds(f.p50 for f in figures),
+            milliseconds(f.p99 for f in figures),
         ]
         if with_p999:
-            cells.append(f"{median(f.p999 for f in figures):.2f}")
+            cells.append(milliseconds(f.p999 for f in figures))
         for peer in load.servers:
             if peer.name in ours:
                 continue
@@ -451,7 +504,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # The servers inherit it.
 
     programs = {}
-    for name in ("http_server", "resp_server", "raw_epoll", "open_loop"):
+    for name in ("http_server", "http2_server", "resp_server", "raw_epoll", "open_loop"):
         path = pathlib.Path(options.bin) / name
         programs[name] = path if path.exists() else None
         if programs[name] is None:
@@ -463,6 +516,7 @@ def main():
         loads = []
         if options.only != "redis":
             loads += http_loads(programs, options.seconds, scratch)
+            loads += http2_loads(programs, options.seconds, scratch)
         if options.only != "http":
             loads += redis_loads(programs, options.seconds)
         loads = [

@@ -34,6 +34,8 @@ import tempfile
 import threading
 import time
 
+import compare
+
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT = 20  # seconds after which something that should have happened is a failure
 GET = b"GET /json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -325,14 +327,11 @@ def make_servers(programs, scratch, only_weft):
         print("drain: Go is not installed, and left out", file=sys.stderr)
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if nginx:
-        conf = (HERE / "nginx.conf").read_text()
-
         def start_nginx():
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 port = probe.getsockname()[1]
-            path = scratch / "nginx.conf"
-            path.write_text(conf.replace("@PORT@", str(port)))
+            path = compare.write_nginx_conf(scratch, port)
             return Server([nginx, "-p", scratch, "-c", path], port=port, stop_by=signal.SIGQUIT)
 
         servers["nginx quit, 2 workers"] = (start_nginx, b"/json")

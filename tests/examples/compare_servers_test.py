@@ -36,6 +36,23 @@ class Wrk(unittest.TestCase):
                 self.assertEqual(figures, compare.Figures(rate=126550.25, p50=0.19, p99=1210))
 
 
+H2LOAD = """starting benchmark...
+progress of requests: 10% done
+finished in 3.00s, 102345.67 req/s, 5.12MB/s
+requests: 307037 total, 307037 started, 307037 done, {done} succeeded, {failed} failed, 0 errored, 0 timeout
+status codes: 307037 2xx, 0 3xx, 0 4xx, 0 5xx
+"""
+
+
+class H2load(unittest.TestCase):
+    def test_the_rate_is_read(self):
+        self.assertEqual(compare.figures_of_h2load(H2LOAD.format(done=307037, failed=0)).rate, 102345.67)
+
+    def test_failures_end_the_comparison(self):
+        with self.assertRaises(SystemExit):
+            compare.figures_of_h2load(H2LOAD.format(done=307036, failed=1))
+
+
 class Tables(unittest.TestCase):
     def table(self, compared, ours, theirs):
         servers = [compare.Server(name, lambda port: []) for name in ("weft x", "peer")]
