@@ -98,7 +98,7 @@ for sanitizer in asan tsan; do
 done
 
 # TBB and Boost.Fiber are not among the packages above; they are named for machines that have them.
-for package in gRPC Protobuf OpenSSL Python3 TBB boost_fiber boost_json; do
+for package in gRPC Protobuf OpenSSL Nghttp2 Python3 TBB boost_fiber boost_json; do
   step "without $package" without "$package"
 done
 while read -r package debian_package; do

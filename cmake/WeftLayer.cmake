@@ -280,7 +280,8 @@ function(weft_install)
   write_basic_package_version_file("${weft_BINARY_DIR}/weft-config-version.cmake" COMPATIBILITY SameMinorVersion)
   install(
     FILES "${weft_BINARY_DIR}/weft-config.cmake" "${weft_BINARY_DIR}/weft-config-version.cmake"
-          "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
+          "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/FindNghttp2.cmake"
+          "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
     DESTINATION "${package_dir}")
 
   # For pkg-config.  Users come before what they use, as the linker wants static libraries.

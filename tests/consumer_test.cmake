@@ -9,7 +9,8 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${pref
 
 # Headers are where the documentation says, and nothing but headers.
 foreach(header weft.h version.h base/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
-               interop/grpc_server.h interop/use_fiber.h interop/coroutine.h interop/tls_stream.h)
+               interop/grpc_server.h interop/use_fiber.h interop/coroutine.h interop/tls_stream.h
+               interop/http2_server.h)
   if(NOT EXISTS "${prefix}/include/weft/${header}")
     message(FATAL_ERROR "weft/${header} is not installed")
   endif()
@@ -28,6 +29,9 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --build "${SCRATCH}/build" ${run})
 execute_process(COMMAND "${SCRATCH}/build/consumer" TIMEOUT 60 ${run})
 if(EXISTS "${SCRATCH}/build/tls_consumer")
   execute_process(COMMAND "${SCRATCH}/build/tls_consumer" TIMEOUT 60 ${run})
+endif()
+if(EXISTS "${SCRATCH}/build/http2_consumer")
+  execute_process(COMMAND "${SCRATCH}/build/http2_consumer" TIMEOUT 60 ${run})
 endif()
 # With gRPC, where it is installed.
 if(EXISTS "${SCRATCH}/build/grpc_consumer")

@@ -17,9 +17,9 @@ if(NOT layers)
 endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
-set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<grpc" "<openssl/")
+set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<grpc" "<openssl/" "<nghttp2/")
 set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$|interop/(use_fiber|asio_handler|asio_operation)$)" "^fiber/(runtime_flags|flag_file|flag_help|testing)$" "^base/(log|check)$"
-                      "^interop/grpc_" "^interop/tls_")
+                      "^interop/grpc_" "^interop/tls_" "^interop/http2_")
 
 set(offences "")
 set(units "")

@@ -1,0 +1,150 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Http2Client: one HTTP/2 connection to a server, by nghttp2, on which many fibers make calls at the same time. For
+// programs that have nghttp2, by the CMake target weft::http2.
+// Sample:
+//     io::TcpStream stream;                                      // or a TlsStream with the ALPN "h2"
+//     if (stream.Connect(*io::SocketAddress::Parse("127.0.0.1:8080"), 1s)) return;
+//     interop::Http2Client client{interop::Http2Transport(stream)};
+//     if (!client.Start()) return;                               // the runtime starts no fibers
+//     const interop::Http2Answer answer = client.Ask({.path = "/hello", .authority = "example.org"}, {}, 2s);
+//     if (answer.error) return;                                  // kNotBegun: it may be made again
+//     Print(answer.status, answer.headers.Find("content-type"), answer.body);
+// Sample:
+//     interop::Http2Call call;                                   // in pieces
+//     if (client.Open({.method = "POST", .path = "/echo", .authority = "example.org"}, &call, 10s)) return;
+//     if (!call.Write("ping").ok() || call.Finish()) return;
+//     if (call.AwaitAnswer() || call.status() != 200) return;    // the destructor gives the call up
+//     char piece[4096];
+//     while (call.Read(piece, sizeof(piece)).bytes != 0) {
+//     }
+//
+// A call that is given up, by its destructor, Cancel(), its deadline or its fiber's cancellation, resets its stream
+// (RST_STREAM, CANCEL), which tells the server. The deadline is of the whole call. A single read or write may have an
+// earlier one: then the call goes on, and what was late may be made again.
+//
+// Open() waits while the server allows no further stream. Http2Errc::kNotBegun, also from the calls of Http2Call, says
+// that the server has not begun the request and never will: it refused the stream, its GOAWAY leaves it out, or the
+// connection has ended before. Then is_open() is false, unless it was a refusal, and a new connection is due.
+//
+// Memory of a connection, at most: connection_window for answers' bodies, max_header_list a call, 16 KiB for a read,
+// send_buffer a call, 80 KiB in the write. As many calls as the server allows, and each waiting Open() holds nothing.
+//
+// Who may call: any fiber and thread. One Http2Call: one fiber reads while another one writes. The stream outlives the
+// client, and nothing else uses it. The destructor: when no call is left (else the process ends); it says GOAWAY, and
+// waits up to a second for a server that does not read.
+// Errors: io/io_result.h and Http2Errc.
+#ifndef WEFT_INTEROP_HTTP2_CLIENT_H_
+#define WEFT_INTEROP_HTTP2_CLIENT_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "weft/base/deadline.h"
+#include "weft/interop/http2_error.h"
+#include "weft/interop/http2_headers.h"
+#include "weft/interop/http2_options.h"
+#include "weft/interop/http2_transport.h"
+#include "weft/io/io_result.h"
+
+namespace weft::interop {
+
+class Http2ClientConnection;
+struct Http2Stream;
+
+struct Http2RequestHead {
+  std::string_view method = "GET";
+  std::string_view path = "/";
+  std::string_view authority = {};  // "host:port"; without it a header "host"
+  std::string_view scheme = "http";
+  Http2Headers headers = {};
+};
+
+struct Http2Answer {
+  std::error_code error;  // then the rest is what had come until then
+  int status = 0;
+  Http2Headers headers;
+  std::string body;
+  Http2Headers trailers;
+};
+
+class Http2Call {
+ public:
+  Http2Call() = default;  // of no request
+  Http2Call(Http2Call&& other) noexcept;
+  Http2Call& operator=(Http2Call&& other) noexcept;
+  // Gives it up, if it has not ended.
+  ~Http2Call();
+
+  // The body of a request that was opened with one.
+  [[nodiscard]] io::IoResult Write(const void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] io::IoResult Write(std::string_view text, Deadline deadline = {}) {
+    return Write(text.data(), text.size(), deadline);
+  }
+  [[nodiscard]] std::error_code Finish(const Http2Headers& trailers = {});
+
+  // Until the header fields of the answer are there. (Those of an interim answer, 1xx, are skipped.)
+  [[nodiscard]] std::error_code AwaitAnswer(Deadline deadline = {});
+  // After that.
+  int status() const;
+  const Http2Headers& headers() const;
+  // Bytes of the body. 0 without an error: it has ended.
+  [[nodiscard]] io::IoResult Read(void* data, std::size_t size, Deadline deadline = {});
+  // After Read() has found the end.
+  const Http2Headers& trailers() const;
+
+  void Cancel();
+  bool is_open() const noexcept { return stream_ != nullptr; }
+
+ private:
+  friend class Http2Client;
+  std::error_code After(std::error_code error);
+  void Abandon() noexcept;
+  Http2Stream& Checked(const char* caller) const;
+
+  Http2ClientConnection* connection_ = nullptr;
+  Http2Stream* stream_ = nullptr;  // a reference
+  Deadline deadline_;
+};
+
+class Http2Client {
+ public:
+  // What Ask() takes of a body, unless it is told.
+  static constexpr std::size_t kMaxBody = 1 << 20;
+
+  explicit Http2Client(const Http2Transport& transport, const Http2Options& options = {});
+  ~Http2Client();
+  Http2Client(const Http2Client&) = delete;
+  Http2Client& operator=(const Http2Client&) = delete;
+
+  // Once, first: starts the fiber that reads. False: the runtime starts no fibers.
+  [[nodiscard]] bool Start();
+
+  // Begins a call with a body (Write(), Finish()), or without one.
+  [[nodiscard]] std::error_code Open(const Http2RequestHead& head, Http2Call* call, Deadline deadline = {});
+  [[nodiscard]] std::error_code OpenWithoutBody(const Http2RequestHead& head, Http2Call* call, Deadline deadline = {});
+  // A whole call. message_size: the answer's body is larger than max_body.
+  [[nodiscard]] Http2Answer Ask(const Http2RequestHead& head, std::string_view body, Deadline deadline = {},
+                                std::size_t max_body = kMaxBody);
+
+  // Until the server has answered.
+  [[nodiscard]] std::error_code Ping(Deadline deadline = {});
+
+  // New calls may begin: no GOAWAY has come, and the connection has not ended.
+  bool is_open() const;
+  // Ends the connection: calls end with kConnectionLost, new ones with kNotBegun.
+  void Close();
+
+ private:
+  std::error_code OpenAs(const Http2RequestHead& head, bool body, Http2Call* call, Deadline deadline);
+
+  const std::unique_ptr<Http2ClientConnection> connection_;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_CLIENT_H_

@@ -1,0 +1,92 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Http2Headers: the fields of a header section or of trailers, in their order.
+// Sample:
+//     interop::Http2Headers headers{{"content-type", "text/plain"}, {"x-weft", "yes"}};
+//     headers.Add("content-length", "5");
+//     const std::string_view type = headers.Find("content-type");     // "" if there is none
+//     for (const interop::Http2Field field : headers) Log(field.name, field.value);
+//
+// What may be sent is checked when it is sent, and refused with kBadField: a name is of lower-case letters, digits and
+// the signs that HTTP allows, and begins with no colon; a value has no control characters (a line break above all) and
+// no blanks at its ends; and the fields that HTTP/2 forbids are not among them: connection, keep-alive,
+// proxy-connection, transfer-encoding, upgrade, and te other than "trailers" (RFC 9113, 8.2). A section is at most
+// 64 KiB, counted as by bytes(), with the fields that begin with a colon.
+//
+// Views of names and values last until the next change. Two allocations, whatever the number of fields.
+// Who may call: as a std::vector.
+#ifndef WEFT_INTEROP_HTTP2_HEADERS_H_
+#define WEFT_INTEROP_HTTP2_HEADERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::interop {
+
+struct Http2Field {
+  std::string_view name;
+  std::string_view value;
+};
+
+class Http2Headers {
+ public:
+  Http2Headers() = default;
+  Http2Headers(std::initializer_list<Http2Field> fields) {
+    for (const Http2Field& field : fields) Add(field.name, field.value);
+  }
+
+  void Add(std::string_view name, std::string_view value);
+  // The first of that name; empty if there is none.
+  std::string_view Find(std::string_view name) const noexcept;
+  bool Has(std::string_view name) const noexcept;
+
+  std::size_t size() const noexcept { return places_.size(); }
+  bool empty() const noexcept { return places_.empty(); }
+  Http2Field operator[](std::size_t i) const noexcept {
+    const Place& place = places_[i];
+    const std::string_view text(text_);
+    return {text.substr(place.begin, place.name), text.substr(place.begin + place.name, place.value)};
+  }
+  // As HTTP/2 counts them: names, values and 32 a field.
+  std::size_t bytes() const noexcept { return text_.size() + 32 * places_.size(); }
+  void clear() noexcept {
+    text_.clear();
+    places_.clear();
+  }
+
+  class Iterator {
+   public:
+    Iterator(const Http2Headers* headers, std::size_t i) : headers_(headers), i_(i) {}
+    Http2Field operator*() const noexcept { return (*headers_)[i_]; }
+    Iterator& operator++() noexcept {
+      ++i_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const noexcept { return i_ == other.i_; }
+
+   private:
+    const Http2Headers* headers_;
+    std::size_t i_;
+  };
+  Iterator begin() const noexcept { return {this, 0}; }
+  Iterator end() const noexcept { return {this, places_.size()}; }
+
+ private:
+  struct Place {
+    std::uint32_t begin;
+    std::uint32_t name;
+    std::uint32_t value;
+  };
+
+  std::string text_;
+  std::vector<Place> places_;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_HEADERS_H_

@@ -1,0 +1,64 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Http2Options: the limits of an HTTP/2 connection (interop/http2_server.h, http2_client.h).
+//
+// Limits of nghttp2 itself, which hold beside these: 8 CONTINUATION frames after a HEADERS frame, 64 KiB of a header
+// section as it is on the wire, 32 entries in a SETTINGS frame, 1,000 unsent answers to PING and SETTINGS, 1,000 resets
+// by a client at once and 33 a second afterwards.
+#ifndef WEFT_INTEROP_HTTP2_OPTIONS_H_
+#define WEFT_INTEROP_HTTP2_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::interop {
+
+struct Http2Options {
+  // --- Memory ---
+  // A server's: streams that a client may have at once. More are refused (REFUSED_STREAM).
+  std::uint32_t max_concurrent_streams = 100;
+  // A server's: handlers that run at once, also those whose stream has been reset and which have not returned yet. 0:
+  // twice max_concurrent_streams. More streams are refused.
+  std::uint32_t max_handlers = 0;
+  // Of the header fields of a request or an answer, its trailers included: names, values and 32 bytes a field (RFC
+  // 9113, 6.5.2). A larger request gets the status 431. A larger answer ends its call, and larger trailers their
+  // stream, with kHeadersTooLarge.
+  std::uint32_t max_header_list = 16 * 1024;
+  // Bytes of a body that have come and were not read: for each stream, and for all. At most 2^31 - 1. Below 65,535 the
+  // second one is 65,535.
+  std::uint32_t stream_window = 65'535;
+  std::uint32_t connection_window = 1024 * 1024;
+  // Bytes of a body that were written and not sent, for each stream. At least 1.
+  std::size_t send_buffer = 16 * 1024;
+  // A server's: frames without a body that are made and not sent (answers' header fields, resets, window updates),
+  // beside those of nghttp2's own limit and three for each of max_concurrent_streams. Beyond it the client has flooded
+  // us.
+  std::size_t max_queued_frames = 2'000;
+
+  // --- Time. 0: no limit ---
+  // A server's connection without a handler: from the end of its last handler, or the last byte of an answer that went
+  // out. Frames that begin no request (PING) do not count.
+  std::chrono::milliseconds idle_timeout{60'000};
+  // The kernel takes nothing of what we send: the connection ends. From the beginning of each write of up to 80 KiB.
+  std::chrono::milliseconds write_timeout{30'000};
+  // The peer does not acknowledge our SETTINGS: from when they have been written.
+  std::chrono::milliseconds settings_timeout{10'000};
+  // A call that waits for the peer, and has no deadline of its own: a read, a write, a client's Open(), AwaitAnswer(),
+  // Ping(), and Ask() as a whole.
+  std::chrono::milliseconds stream_timeout{60'000};
+  // A client's: pings the server after so long a silence, and ends the connection when nothing has come for as long
+  // again. 0: never.
+  std::chrono::milliseconds ping_after{0};
+
+  // --- Rapid resets (CVE-2023-44487). A server's ---
+  // Requests that a client may reset before their answer, or make us reset by an error of its own (CVE-2025-8671): so
+  // many at once, and so many more each second. Beyond it the connection ends with ENHANCE_YOUR_CALM.
+  std::uint32_t max_resets = 200;
+  std::uint32_t resets_per_second = 20;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_OPTIONS_H_

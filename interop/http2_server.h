@@ -1,0 +1,182 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Http2Server: serves HTTP/2 connections, by nghttp2; a fiber for each request. For programs that have nghttp2, by the
+// CMake target weft::http2.
+// Sample:
+//     const auto handler = [](interop::Http2Request& request, interop::Http2Response& response) {
+//       if (request.path() == "/hello") {
+//         static_cast<void>(response.Send(200, {{"content-type", "text/plain"}}, "hello\n"));
+//         return;
+//       }
+//       if (response.Start(200)) return;
+//       char piece[4096];                                   // echoes, piece by piece
+//       for (;;) {
+//         const io::IoResult got = request.Read(piece, sizeof(piece), 30s);
+//         if (!got.ok()) return;                            // no Finish(): the client learns that it is not the whole
+//         if (got.bytes == 0) break;
+//         if (!response.Write(piece, got.bytes, 30s).ok()) return;
+//       }
+//       static_cast<void>(response.Finish());
+//     };
+//     interop::Http2Server http(handler);
+//     io::TcpListener listener;
+//     io::TcpServer server(std::move(listener), [&](io::TcpConnection& connection) {
+//       static_cast<void>(http.Serve(interop::Http2Transport(connection)));    // prior knowledge
+//     });
+// Over TLS: a TlsContext with .alpn = {"h2"}, TlsStream::Handshake(), alpn() == "h2", Http2Transport(tls, &connection).
+//
+// A handler runs in a CancelScope of its own (sync/cancel_scope.h), inside those of the fiber that serves. It is
+// cancelled when the client resets the stream, and when the connection ends before the answer has been sent. How it
+// ends:
+//     it returns, and has answered          what is missing of the answer is its end: Finish() is called for it
+//     after a Read() or Write() that failed the stream is reset: INTERNAL_ERROR, so that a part is not taken for all
+//     it returns, and has not answered      500
+//     it throws before it answered          500, and a line in the log
+//     it throws afterwards                  the stream is reset: INTERNAL_ERROR, and a line in the log
+// What it did not read of the request is thrown away; if there is more to come, the client is told to stop
+// (RST_STREAM, NO_ERROR) after the answer.
+//
+// Serve() returns when the connection is over and all its handlers have returned. The connection is over when
+//     the client closes it, or says GOAWAY and has no stream any more
+//     no handler has run for Http2Options::idle_timeout
+//     the client breaks the protocol, or one of the limits of http2_options.h: GOAWAY; handlers are cancelled
+//     the TcpServer drains: GOAWAY with the last possible stream and a PING; after its answer, or a second, GOAWAY with
+//       the last stream that has come, whose requests are answered; then it closes. The deadline of TcpServer::Stop()
+//       cancels the handlers
+//     the calling fiber is cancelled
+// The return value is none after a regular end, and else says why.
+// TcpServer::Options: for idle connections use idle_timeout here; first_request_timeout and idle_timeout there end a
+// connection without streams, too. A ConnectionHandler serves, not a RequestHandler.
+//
+// Memory of a connection, at most:
+//     what clients send     connection_window for bodies (for each stream its stream_window; 65,535 until the client
+//                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read
+//     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
+//     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream
+// A stream that is reset goes at once; its handler counts for max_handlers until it has returned.
+//
+// Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
+// and the fibers that it waits for; one reads while another one writes.
+// Errors: io/io_result.h and Http2Errc. Cancellation and deadlines as in io/: a call that was ended may be made again.
+#ifndef WEFT_INTEROP_HTTP2_SERVER_H_
+#define WEFT_INTEROP_HTTP2_SERVER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "weft/base/deadline.h"
+#include "weft/interop/http2_error.h"
+#include "weft/interop/http2_headers.h"
+#include "weft/interop/http2_options.h"
+#include "weft/interop/http2_transport.h"
+#include "weft/io/io_result.h"
+
+namespace weft::interop {
+
+class Http2ServerConnection;
+struct Http2Stream;
+
+class Http2Request {
+ public:
+  Http2Request(const Http2Request&) = delete;
+  Http2Request& operator=(const Http2Request&) = delete;
+
+  std::string_view method() const { return headers().Find(":method"); }
+  std::string_view path() const { return headers().Find(":path"); }  // with the query; empty for CONNECT
+  std::string_view authority() const { return headers().Find(":authority"); }
+  std::string_view scheme() const { return headers().Find(":scheme"); }
+  // All, those that begin with a colon first.
+  const Http2Headers& headers() const;
+
+  // Bytes of the body, as they have come. 0 without an error: it has ended. Each byte that is read lets the client send
+  // one more. Without a deadline: Http2Options::stream_timeout.
+  [[nodiscard]] io::IoResult Read(void* data, std::size_t size, Deadline deadline = {});
+  // All that is to come, at most `max` bytes. message_size: there is more.
+  [[nodiscard]] std::error_code ReadAll(std::string* body, std::size_t max, Deadline deadline = {});
+  // After Read() has found the end.
+  const Http2Headers& trailers() const;
+  std::int32_t stream_id() const;
+
+ private:
+  friend class Http2ServerConnection;
+  Http2Request(Http2ServerConnection* connection, Http2Stream* stream) : connection_(connection), stream_(stream) {}
+
+  Http2ServerConnection* const connection_;
+  Http2Stream* const stream_;
+};
+
+class Http2Response {
+ public:
+  Http2Response(const Http2Response&) = delete;
+  Http2Response& operator=(const Http2Response&) = delete;
+
+  // The header fields go out. `status`: 200 to 599. kBadField: nothing was sent, and it may be called again.
+  // To HEAD, and with the status 204 or 304, the body of what follows is dropped.
+  [[nodiscard]] std::error_code Start(int status, const Http2Headers& headers = {});
+  // Returns when all is buffered: it waits while the client's windows and the buffer are full. `bytes`: how much was.
+  // Without a deadline: Http2Options::stream_timeout.
+  [[nodiscard]] io::IoResult Write(const void* data, std::size_t size, Deadline deadline = {});
+  [[nodiscard]] io::IoResult Write(std::string_view text, Deadline deadline = {}) {
+    return Write(text.data(), text.size(), deadline);
+  }
+  // The end. Never waits.
+  [[nodiscard]] std::error_code Finish(const Http2Headers& trailers = {});
+  // A whole answer: with one frame less, and one system call, if the body fits.
+  [[nodiscard]] std::error_code Send(int status, const Http2Headers& headers, std::string_view body,
+                                     Deadline deadline = {});
+  bool started() const noexcept { return started_; }
+
+ private:
+  friend class Http2ServerConnection;
+  Http2Response(Http2ServerConnection* connection, Http2Stream* stream) : connection_(connection), stream_(stream) {}
+
+  Http2ServerConnection* const connection_;
+  Http2Stream* const stream_;
+  bool started_ = false;
+};
+
+class Http2Server {
+ public:
+  using Handler = std::function<void(Http2Request&, Http2Response&)>;
+
+  // Many fibers call the handler at the same time.
+  explicit Http2Server(Handler handler, const Http2Options& options = {});
+  Http2Server(const Http2Server&) = delete;
+  Http2Server& operator=(const Http2Server&) = delete;
+
+  std::error_code Serve(const Http2Transport& transport);
+
+  struct Counts {
+    std::uint64_t connections = 0;
+    std::uint64_t requests = 0;  // handlers that were started
+    std::uint64_t refused = 0;   // streams: by max_handlers, or no fiber could be started
+    std::uint64_t reset = 0;     // by clients, or because of an error of theirs, before their answer
+    std::uint64_t protocol_errors = 0;
+    std::uint64_t flooded = 0;
+  };
+  // Any fiber and thread.
+  Counts counts() const;
+
+ private:
+  friend class Http2ServerConnection;
+
+  // relaxed: statistics.
+  struct Tally {
+    std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, reset{0}, protocol_errors{0}, flooded{0};
+  };
+
+  const Handler handler_;
+  const Http2Options options_;
+  Tally tally_;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_SERVER_H_

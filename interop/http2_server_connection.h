@@ -1,0 +1,96 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// Http2ServerConnection: one connection of an Http2Server, and its handlers (http2_server.h).
+//
+// Invariants, beside those of http2_session.h
+//   H2V1  A handler's fiber belongs to a FiberScope of Serve(), which therefore returns after it. The stream that it
+//         uses has a reference in that fiber, whatever nghttp2 has forgotten.
+//   H2V2  handlers_ counts requests from their header section to the end of their fiber, reset or not. A stream that
+//         would be one too many is refused.
+//   H2V3  Whatever ends a stream before its answer has been sent cancels its handler's scope.
+//   H2V4  No handler begins for a stream that the last GOAWAY leaves out. nghttp2 ignores such streams after it has
+//         sent the GOAWAY; those that come while it waits to be sent are refused.
+//   H2V5  The idle time counts from the last of these: the beginning, the end of a handler, an answer's progress while
+//         no handler runs. The reader wakes up no later than one idle time after it has begun to wait.
+#ifndef WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
+#define WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
+
+#include <cstdint>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "weft/base/deadline.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/fiber/fiber_scope.h"
+#include "weft/interop/http2_headers.h"
+#include "weft/interop/http2_server.h"
+#include "weft/interop/http2_session.h"
+#include "weft/interop/http2_stream.h"
+
+namespace weft::interop {
+
+class Http2ServerConnection final : public Http2Session {
+ public:
+  Http2ServerConnection(Http2Server* server, const Http2Transport& transport, const Http2Options& options);
+
+  std::error_code Serve();
+
+  // --- For Http2Response ---
+  std::error_code Start(Http2Stream& stream, int status, const Http2Headers& headers);
+  std::error_code Send(Http2Stream& stream, int status, const Http2Headers& headers, std::string_view body,
+                       Deadline deadline);
+
+ private:
+  using StreamPtr = base::RefPtr<Http2Stream>;
+  enum class Handled { kReturned, kThrew, kCancelled };
+  enum class DrainStep { kNone, kNoticed, kLast };
+
+  StreamPtr OnBegin() override;
+  void OnFields(Http2Stream& stream) override;
+  void OnReset(Http2Stream& stream) override;
+  void OnEndSent(Http2Stream& stream) override { StopUpload(stream); }
+  void OnClosed(Http2Stream& stream) override;
+  void OnGone(Http2Stream&) override {}
+  void OnGoAway() override {}
+  void OnGoAwaySent() override;
+  void OnSettings() override {}
+  void OnPingAnswer(std::uint64_t number) override;
+  void AfterReceive(Lock& lock) override;
+  void OnProgress() override;
+  Deadline NextTick() const override;
+  void OnTick() override;
+  void OnDrain() override;
+  bool IsIdle() const override { return handlers_ == 0 && streams_.empty(); }
+  bool OthersMayWrite() const override { return handlers_ > 1; }
+
+  void SayLastGoAway();
+  bool TakeReset();
+  void BecomeIdle();
+  void RunHandler(const StreamPtr& stream);
+  Handled CallHandler(Http2Stream& stream, Http2Request& request, Http2Response& response);
+  void EndHandler(Http2Stream& stream, Handled how);
+  void EndAnswer(Http2Stream& stream, Handled how);
+  void StopUpload(Http2Stream& stream);
+  std::error_code SubmitStatus(Http2Stream& stream, int status, const Http2Headers& headers, bool body);
+
+  Http2Server* const server_;
+  const std::uint32_t max_handlers_;
+  FiberScope* scope_ = nullptr;
+  std::vector<StreamPtr> to_start_;  // the reader's
+  std::uint32_t handlers_ = 0;
+  Deadline idle_until_;
+  DrainStep drain_ = DrainStep::kNone;
+  Deadline drain_until_;
+  // Resets that are allowed now, at `resets_at_`.
+  double resets_;
+  Deadline::TimePoint resets_at_;
+  bool too_many_resets_ = false;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_

@@ -1,0 +1,71 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Http2Server, Http2Request, Http2Response: what users call; the work is Http2ServerConnection's.
+
+#include <algorithm>
+
+#include "weft/interop/http2_server.h"
+#include "weft/interop/http2_server_connection.h"
+#include "weft/interop/http2_stream.h"
+
+namespace weft::interop {
+
+const Http2Headers& Http2Request::headers() const { return stream_->fields; }
+const Http2Headers& Http2Request::trailers() const { return stream_->trailers; }
+std::int32_t Http2Request::stream_id() const { return stream_->id; }
+
+io::IoResult Http2Request::Read(void* data, std::size_t size, Deadline deadline) {
+  return connection_->Read(*stream_, data, size, deadline);
+}
+
+std::error_code Http2Request::ReadAll(std::string* body, std::size_t max, Deadline deadline) {
+  char piece[4096];
+  for (;;) {
+    const io::IoResult got = Read(piece, sizeof(piece), deadline);
+    if (!got.ok() || got.bytes == 0) return got.error;
+    if (got.bytes > max - std::min(max, body->size())) return std::make_error_code(std::errc::message_size);
+    body->append(piece, got.bytes);
+  }
+}
+
+std::error_code Http2Response::Start(int status, const Http2Headers& headers) {
+  const std::error_code error = connection_->Start(*stream_, status, headers);
+  started_ = started_ || !error;
+  return error;
+}
+
+io::IoResult Http2Response::Write(const void* data, std::size_t size, Deadline deadline) {
+  return connection_->Write(*stream_, data, size, deadline);
+}
+
+std::error_code Http2Response::Finish(const Http2Headers& trailers) { return connection_->End(*stream_, trailers); }
+
+std::error_code Http2Response::Send(int status, const Http2Headers& headers, std::string_view body, Deadline deadline) {
+  const std::error_code error = connection_->Send(*stream_, status, headers, body, deadline);
+  started_ = started_ || error != Http2Errc::kBadField;
+  return error;
+}
+
+Http2Server::Http2Server(Handler handler, const Http2Options& options)
+    : handler_(std::move(handler)), options_(options) {}
+
+std::error_code Http2Server::Serve(const Http2Transport& transport) {
+  tally_.connections.fetch_add(1, std::memory_order_relaxed);
+  Http2ServerConnection connection(this, transport, options_);
+  const std::error_code why = connection.Serve();
+  if (why == Http2Errc::kProtocolError) tally_.protocol_errors.fetch_add(1, std::memory_order_relaxed);
+  if (why == Http2Errc::kFlooded) tally_.flooded.fetch_add(1, std::memory_order_relaxed);
+  return why;
+}
+
+Http2Server::Counts Http2Server::counts() const {
+  return {.connections = tally_.connections.load(std::memory_order_relaxed),
+          .requests = tally_.requests.load(std::memory_order_relaxed),
+          .refused = tally_.refused.load(std::memory_order_relaxed),
+          .reset = tally_.reset.load(std::memory_order_relaxed),
+          .protocol_errors = tally_.protocol_errors.load(std::memory_order_relaxed),
+          .flooded = tally_.flooded.load(std::memory_order_relaxed)};
+}
+
+}  // namespace weft::interop

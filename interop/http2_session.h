@@ -1,0 +1,229 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// Http2Session: an HTTP/2 connection: nghttp2's session between a byte stream and the fibers that use its streams. What
+// servers and clients have in common; Http2ServerConnection and Http2ClientConnection derive from it.
+//
+// How it works. nghttp2 never waits: it turns bytes into callbacks, and what was submitted into bytes. One mutex guards
+// it. What has to wait waits without the mutex:
+//
+//     reader    Run(): transport -> nghttp2_session_mem_recv() -> callbacks: bytes to `in`, marks, wake-ups
+//     users     Read() takes from `in` and gives the window back; Write() puts into `out`, and parks while that is full
+//     writer    Flush(): nghttp2_session_mem_send() -> flight_ -> transport. Whoever has made a frame and finds no
+//               writer becomes it
+//
+// A writer that has borrowed a user's fiber first lets the ready fibers run, if there are other streams, so that their
+// frames come along; it never waits for the kernel. What the kernel does not take at once, and what came meanwhile, is
+// written by a fiber that is started for it. (So a handler's cancellation or deadline harms no other's frames.)
+//
+// Invariants
+//   H2S1  nghttp2's session, the streams and the marks are touched under mutex_ only, and mutex_ is never held over a
+//         wait for the peer. nghttp2's callbacks copy, mark and wake; they call no user's code, and nothing of nghttp2
+//         that would call back.
+//   H2S2  While writing_ is set, flight_ belongs to the writer alone. It is cleared in the hold of mutex_ in which
+//         nghttp2 had nothing to send: a frame that is made later finds no writer, and its maker becomes it.
+//   H2S3  A stream whose data callback found nothing (`deferred`) is resumed in the hold of mutex_ in which bytes or
+//         the end come into `out`. Only a closed stream stays deferred.
+//   H2S4  Each byte of a body that has come is given back to the connection's window once: when it is read, when its
+//         stream is closed or its handler has returned, or at once if it comes after that.
+//   H2S5  No user waits for a stream that has ended. Whatever closes it sets `closed` and notifies in one hold. After
+//         ended_ every stream is closed, and none begins.
+//   H2S6  A stream is in streams_, which holds a reference, until nghttp2 has forgotten it (`gone`) or is deleted: its
+//         pointer in nghttp2 is good. A handle of a user holds a reference of its own. So long it keeps `out`: nghttp2
+//         may have written the head of a DATA frame whose bytes are still there.
+//   H2S7  A write ends by write_timeout, counted from its beginning. When the connection ends because of an error, the
+//         writer has kGoodbye for the GOAWAY, then the transport is shut down, which ends it. (nghttp2 does not say
+//         that it has found a protocol error before its GOAWAY is taken. While a writer is stuck, what comes is thrown
+//         away, and handlers live until the write's time-out.)
+//   H2S8  What waits to be sent is bounded: bodies by send_buffer a stream, flight_ by kFlight and a frame. A server's
+//         other frames: by max_queued_frames and three a stream (the reader looks before it reads on), and by what one
+//         read can cause. A client's: by the calls that the server allows, and by nghttp2's limit of answers.
+//   H2S9  Nothing outlives Run(): it returns when the writer has ended, and a writer's last touch is its unlock of
+//         mutex_.
+//   H2S10 The reader's wait ends when the connection is over, whoever finds that out: over_ is set and read_scope_ is
+//         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
+// Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
+#ifndef WEFT_INTEROP_HTTP2_SESSION_H_
+#define WEFT_INTEROP_HTTP2_SESSION_H_
+
+#include <nghttp2/nghttp2.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "weft/base/deadline.h"
+#include "weft/base/intrusive_list.h"
+#include "weft/base/ref_ptr.h"
+#include "weft/interop/http2_headers.h"
+#include "weft/interop/http2_options.h"
+#include "weft/interop/http2_stream.h"
+#include "weft/interop/http2_transport.h"
+#include "weft/io/io_result.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_condition_variable.h"
+#include "weft/sync/fiber_mutex.h"
+
+namespace weft::interop {
+
+class Http2Session {
+ public:
+  Http2Session(const Http2Session&) = delete;
+  Http2Session& operator=(const Http2Session&) = delete;
+
+  // --- For users of a stream. Any fiber or thread that holds a reference; cancellation ends a wait as in io/. ---
+  // Bytes of the body that has come. 0 without an error: it has ended.
+  io::IoResult Read(Http2Stream& stream, void* data, std::size_t size, Deadline deadline);
+  // Returns when all is in `out`.
+  io::IoResult Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline);
+  // The body is complete.
+  std::error_code End(Http2Stream& stream, const Http2Headers& trailers);
+
+ protected:
+  using Lock = std::unique_lock<FiberMutex>;
+  using Streams = base::IntrusiveList<Http2Stream, &Http2Stream::hook>;
+  enum class Side { kServer, kClient };
+
+  Http2Session(Side side, const Http2Transport& transport, const Http2Options& options);
+  ~Http2Session();
+
+  // --- What the sides do differently. Under mutex_. From OnBegin() to OnPingAnswer(): in callbacks (H2S1). ---
+  // The peer begins a stream. None: it is refused.
+  virtual base::RefPtr<Http2Stream> OnBegin() = 0;
+  virtual void OnFields(Http2Stream& stream) = 0;  // complete
+  // By the peer, or by nghttp2 because the peer has broken the rules of a stream; before it is closed.
+  virtual void OnReset(Http2Stream& stream) = 0;
+  virtual void OnEndSent(Http2Stream& stream) = 0;
+  virtual void OnClosed(Http2Stream& stream) = 0;  // for users; once
+  virtual void OnGone(Http2Stream& stream) = 0;    // for nghttp2; once
+  virtual void OnGoAway() = 0;
+  virtual void OnGoAwaySent() {}
+  virtual void OnSettings() = 0;
+  virtual void OnPingAnswer(std::uint64_t number) = 0;
+  // After each read: what has come was worked off.
+  virtual void AfterReceive(Lock& lock) = 0;
+  // Fields or a body went out.
+  virtual void OnProgress() = 0;
+  // When the reader wakes up at the latest, and what it looks after then.
+  virtual Deadline NextTick() const = 0;
+  virtual void OnTick() = 0;
+  // The server of the connection drains. Once.
+  virtual void OnDrain() = 0;
+  virtual void OnEnded() {}
+  virtual bool IsIdle() const = 0;
+  // Other fibers are likely to make frames at the same time.
+  virtual bool OthersMayWrite() const = 0;
+
+  // The reader. Returns when the connection is over, why, and all streams are closed (H2S9).
+  std::error_code Run();
+  bool over() const { return over_; }
+
+  // Under the lock; may release it meanwhile. Never waits for the peer.
+  void Flush(Lock& lock);
+  // Checks, and gives to nghttp2. `body`: DATA follows.
+  std::error_code SubmitFields(Http2Stream& stream, std::span<const Http2Field> first, const Http2Headers& rest,
+                               bool body);
+  // Bytes and the end into `out`; the caller flushes.
+  void PutOut(Http2Stream& stream, std::string_view bytes);
+  std::error_code PutEnd(Http2Stream& stream, const Http2Headers& trailers);
+  void SubmitReset(Http2Stream& stream, std::uint32_t code, std::error_code error);
+  // For users. `error`: if it is not complete.
+  void Close(Http2Stream& stream, std::error_code error);
+  // Into streams_, and out of it when nghttp2 has forgotten it (H2S6).
+  void Enter(Http2Stream& stream);
+  void Leave(Http2Stream& stream, std::error_code error);
+  // From `in`; the caller flushes.
+  std::size_t TakeIn(Http2Stream& stream, void* data, std::size_t size);
+  std::size_t RoomIn(const Http2Stream& stream) const;
+  // What was not read, of a stream whose user has gone.
+  void DropUnread(Http2Stream& stream);
+  void SubmitPing(std::uint64_t number);
+  // Ends Run(), with a GOAWAY that says why. `error`: what streams are closed with; none: there is nothing wrong.
+  void Terminate(std::uint32_t code, std::error_code error);
+  // Until a notification, the deadline, or the caller's cancellation.
+  static std::error_code Wait(Lock& lock, FiberConditionVariable& condition, Deadline deadline);
+  Deadline OwnOr(Deadline deadline) const;
+  // Of a user's fields, which follow `first`.
+  static bool MayBeSent(const Http2Headers& fields, std::span<const Http2Field> first = {});
+  static bool MayBeSent(const Http2Field& field);
+
+  FiberMutex mutex_;
+  const Side side_;
+  const Http2Options options_;
+  const Http2Transport transport_;
+  nghttp2_session* session_ = nullptr;
+  Streams streams_;
+  bool ended_ = false;  // all streams are closed, and none begins any more
+
+ private:
+  struct Callbacks;  // http2_callbacks.cc
+
+  // Of a read. A frame of the usual largest size.
+  static constexpr std::size_t kReadSize = 16'384 + 9;
+  // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
+  static constexpr std::size_t kFlight = 65'536;
+  // What a connection keeps of that: some hundred small answers.
+  static constexpr std::size_t kKeptFlight = 8'192;
+  // As Http2Headers::bytes() counts. nghttp2 drops a longer section: it counts 12 bytes a field and 17 for all.
+  static constexpr std::size_t kMaxFields = 65'536;
+  // For a GOAWAY after an error, and for the peer's last bytes before the close.
+  static constexpr std::chrono::seconds kGoodbye{1};
+  // How often a server whose idle time-out has passed under running streams looks for a drain.
+  static constexpr std::chrono::milliseconds kDrainLook{100};
+
+  void ReadLoop(Lock& lock);
+  // What a read without bytes says.
+  void OnNothing(const io::IoResult& got, bool request, Deadline deadline);
+  void Receive(const char* data, std::size_t size);
+  // With those of streams that do as they should: an answer's fields, a window update, a reset.
+  std::size_t MaxQueuedFrames() const {
+    return options_.max_queued_frames + std::size_t{3} * options_.max_concurrent_streams;
+  }
+  void Drain();
+  // Any fiber or thread: Run() ends, the reader is woken.
+  void EndWith(std::error_code error);
+  // After something was sent: nothing that comes matters any more.
+  void EndIfDone();
+  void FinishWriting(Lock& lock);
+  void SayGoodbye();
+
+  void WriteAll(Lock& lock, bool borrowed);
+  void LetOthersCome(Lock& lock);
+  bool WriteFlight(Lock& lock, bool borrowed);  // false: the kernel takes no more now
+  void Gather();
+  void HandOff(Lock& lock);
+  void Fail(std::error_code error);
+  void Resume(Http2Stream& stream);
+  void GiveBack(Http2Stream& stream, std::size_t bytes);
+  static std::error_code WhyNotWritable(const Http2Stream& stream);
+  void CloseAll(std::error_code error);
+
+  FiberConditionVariable written_;  // writing_ was cleared
+  bool writing_ = false;
+  bool failed_ = false;  // the transport; nothing more is sent
+  std::string flight_;
+  std::size_t flight_sent_ = 0;
+
+  bool settings_in_flight_ = false;
+  Deadline settings_until_;
+  bool has_progressed_ = false;  // fields or a body are in flight_
+
+  // The reader's, and of whoever ends it.
+  CancelScope read_scope_;  // around its reads
+  bool over_ = false;
+  std::error_code why_;
+  bool peer_reads_ = true;  // as far as we know: a good-bye may reach it
+  bool has_drained_ = false;
+  bool looks_for_drain_ = false;  // request time-outs of the server have passed under running streams
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_SESSION_H_

@@ -1,0 +1,227 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Http2Session: the reader and the writer.
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/interop/http2_error.h"
+#include "weft/interop/http2_session.h"
+#include "weft/sync/cancel_scope.h"
+
+namespace weft::interop {
+namespace {
+
+constexpr std::chrono::seconds kNoWait{0};
+
+bool IsTimedOut(std::error_code error) { return error == std::errc::timed_out; }
+
+}  // namespace
+
+std::error_code Http2Session::Run() {
+  Lock lock(mutex_);
+  ReadLoop(lock);
+  Shielded([&] {
+    ended_ = true;
+    CloseAll(why_ ? why_ : make_error_code(Http2Errc::kConnectionLost));
+    OnEnded();
+    FinishWriting(lock);
+    lock.unlock();
+    if (peer_reads_) SayGoodbye();
+  });
+  return why_;
+}
+
+void Http2Session::ReadLoop(Lock& lock) {
+  const auto room = std::make_unique_for_overwrite<char[]>(kReadSize);
+  for (;;) {
+    Flush(lock);
+    EndIfDone();
+    if (over_) return;
+    const bool request = !looks_for_drain_ && !has_drained_;
+    Deadline deadline = std::min(NextTick(), settings_until_);
+    if (looks_for_drain_ && !has_drained_) deadline = std::min(deadline, Deadline(kDrainLook));
+    lock.unlock();
+    io::IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If it is cancelled before it reads.
+    static_cast<void>(read_scope_.Run([&] { got = transport_.Read(room.get(), kReadSize, deadline, request); }));
+    lock.lock();
+    if (over_) return;
+    if (got.bytes != 0) {
+      Receive(room.get(), got.bytes);
+      AfterReceive(lock);
+    } else {
+      OnNothing(got, request, deadline);
+    }
+    if (transport_.draining()) Drain();
+    if (settings_until_.expired()) Terminate(NGHTTP2_SETTINGS_TIMEOUT, Http2Errc::kProtocolError);
+    OnTick();
+  }
+}
+
+void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline deadline) {
+  if (got.ok()) return EndWith(IsIdle() ? std::error_code() : Http2Errc::kConnectionLost);  // The peer has finished.
+  if (IsTimedOut(got.error)) {
+    if (!request || deadline.expired()) return;
+    // The server's time-out for idle connections, which does not know of streams.
+    if (IsIdle()) return Terminate(NGHTTP2_NO_ERROR, {});
+    looks_for_drain_ = true;
+    return;
+  }
+  if (got.error == std::errc::operation_canceled) {
+    if (request && transport_.draining() && !has_drained_) return;
+    return Terminate(NGHTTP2_CANCEL, got.error);
+  }
+  peer_reads_ = false;
+  EndWith(got.error);
+}
+
+void Http2Session::Receive(const char* data, std::size_t size) {
+  // What a client's own fibers ask for is bounded by the server's max_concurrent_streams.
+  if (side_ == Side::kServer && nghttp2_session_get_outbound_queue_size(session_) > MaxQueuedFrames()) {
+    return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);  // H2S8
+  }
+  const ssize_t done = nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(data), size);
+  if (done == NGHTTP2_ERR_FLOODED) return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);
+  if (done < 0) Terminate(NGHTTP2_PROTOCOL_ERROR, Http2Errc::kProtocolError);
+}
+
+void Http2Session::Drain() {
+  if (std::exchange(has_drained_, true)) return;
+  OnDrain();
+}
+
+void Http2Session::EndWith(std::error_code error) {
+  if (std::exchange(over_, true)) return;
+  why_ = error;
+  read_scope_.Cancel();  // H2S10
+}
+
+void Http2Session::EndIfDone() {
+  if (nghttp2_session_want_read(session_) == 0) EndWith({});
+}
+
+void Http2Session::Terminate(std::uint32_t code, std::error_code error) {
+  static_cast<void>(nghttp2_session_terminate_session(session_, code));
+  EndWith(error);
+}
+
+void Http2Session::FinishWriting(Lock& lock) {
+  Flush(lock);
+  // After a clean end answers may still be on their way: as long as a write may take.
+  const Deadline limit = why_ ? Deadline(kGoodbye) : Deadline();
+  const auto is_done = [this] { return !writing_; };
+  if (!written_.wait(lock, is_done, limit)) {
+    transport_.Shutdown();  // H2S7
+    peer_reads_ = false;
+    written_.wait(lock, is_done);
+  }
+  failed_ = true;  // Nobody becomes the writer any more (H2S9).
+}
+
+void Http2Session::SayGoodbye() {
+  const Deadline limit(kGoodbye);
+  transport_.ShutdownWrite(limit);
+  if (side_ == Side::kClient) return;
+  // A close with unread bytes would reset the connection, and the client might lose our last words.
+  char discarded[4096];
+  for (;;) {
+    const io::IoResult got = transport_.Read(discarded, sizeof(discarded), limit, /*request=*/false);
+    // A read that finds bytes does not look at its deadline: a peer that sends for ever would hold us for ever.
+    if (!got.ok() || got.bytes == 0 || limit.expired()) return;
+  }
+}
+
+void Http2Session::Flush(Lock& lock) {
+  if (writing_ || failed_ || nghttp2_session_want_write(session_) == 0) return;  // H2S2
+  writing_ = true;
+  // The frames of others go out, too, whatever becomes of the caller's scope.
+  Shielded([&] { WriteAll(lock, /*borrowed=*/true); });
+}
+
+void Http2Session::WriteAll(Lock& lock, bool borrowed) {
+  for (bool again = false;; again = true) {
+    if (OthersMayWrite()) LetOthersCome(lock);
+    Gather();
+    if (failed_ || flight_.empty()) break;
+    if (borrowed && again) return HandOff(lock);
+    if (!WriteFlight(lock, borrowed)) return HandOff(lock);
+  }
+  writing_ = false;
+  written_.notify_all();
+}
+
+void Http2Session::LetOthersCome(Lock& lock) {
+  if (!IsRunningInFiberWorker()) return;
+  lock.unlock();
+  FiberYield();
+  lock.lock();
+}
+
+void Http2Session::Gather() {
+  if (!flight_.empty()) return;  // The last writer's.
+  while (!failed_ && flight_.size() < kFlight) {
+    const std::uint8_t* data = nullptr;
+    const ssize_t size = nghttp2_session_mem_send(session_, &data);
+    if (size < 0) return Fail(std::make_error_code(std::errc::not_enough_memory));
+    if (size == 0) return;
+    flight_.append(reinterpret_cast<const char*>(data), static_cast<std::size_t>(size));
+  }
+}
+
+bool Http2Session::WriteFlight(Lock& lock, bool borrowed) {
+  Deadline limit;
+  if (borrowed) {
+    limit = kNoWait;
+  } else if (options_.write_timeout.count() > 0) {
+    limit = options_.write_timeout;
+  }
+  lock.unlock();
+  io::IoResult put;
+  do {
+    put = transport_.Write(flight_.data() + flight_sent_, flight_.size() - flight_sent_, limit);
+    flight_sent_ += put.bytes;
+  } while (put.ok() && flight_sent_ < flight_.size());
+  lock.lock();
+  // A transport that has taken all, and not sent it, is called again.
+  if (borrowed && IsTimedOut(put.error)) return false;
+  if (!put.ok()) {
+    Fail(put.error);
+    return true;
+  }
+  flight_.clear();
+  if (flight_.capacity() > kKeptFlight) flight_ = {};
+  flight_sent_ = 0;
+  if (std::exchange(settings_in_flight_, false) && options_.settings_timeout.count() > 0) {
+    settings_until_ = options_.settings_timeout;
+  }
+  if (std::exchange(has_progressed_, false)) OnProgress();
+  EndIfDone();
+  return true;
+}
+
+void Http2Session::HandOff(Lock& lock) {
+  lock.unlock();
+  const bool started = StartFiberDetached([this] {
+    Lock own(mutex_);
+    WriteAll(own, /*borrowed=*/false);
+  });
+  lock.lock();
+  if (!started) WriteAll(lock, /*borrowed=*/false);  // No fibers are started any more.
+}
+
+void Http2Session::Fail(std::error_code error) {
+  if (failed_) return;
+  failed_ = true;
+  flight_.clear();
+  flight_sent_ = 0;
+  peer_reads_ = false;
+  EndWith(error);
+  transport_.Shutdown();
+}
+
+}  // namespace weft::interop

@@ -1,0 +1,448 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Http2Server: clients that break the protocol, take without giving, or do not read.
+
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "weft/fiber/fiber_scope.h"
+#include "weft/interop/http2_server.h"
+#include "weft/io/tcp_server.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/interop/http2_fixture.h"
+
+namespace weft::interop {
+namespace {
+
+using namespace std::chrono_literals;
+using io::IoResult;
+using io::Reaches;
+using io::Soon;
+using Steady = std::chrono::steady_clock;
+
+void Answer(Http2Request&, Http2Response& response) { static_cast<void>(response.Send(200, {}, "ok")); }
+
+// SETTINGS_INITIAL_WINDOW_SIZE
+std::string WindowOf(std::uint32_t size) { return std::string("\0\4", 2) + Number32(size); }
+
+class Http2LimitsTest : public io::IoTest {};
+WEFT_INSTANTIATE_IO_SHAPES(Http2LimitsTest);
+
+TEST_P(Http2LimitsTest, AProtocolErrorEndsTheConnectionAndItsHandlers) {
+  InFiber([] {
+    FiberEvent began, never;
+    ServedConnection served([&](Http2Request&, Http2Response&) {
+      began.Set();
+      never.Wait();
+    });
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    began.Wait();
+    peer.SendFrame(kData, 0, 0, "on no stream");
+    EXPECT_EQ(peer.Await(kGoAway).code(), kProtocolError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
+    EXPECT_EQ(served.server().counts().protocol_errors, 1u);
+  });
+}
+
+TEST_P(Http2LimitsTest, WhatIsNotHttp2IsToldSo) {
+  InFiber([] {
+    ServedConnection served(&Answer);
+    RawPeer peer(&served.client());
+    peer.Send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+    EXPECT_EQ(peer.Await(kGoAway).code(), kProtocolError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
+  });
+}
+
+TEST_P(Http2LimitsTest, StreamsAboveTheLimitAreRefused) {
+  InFiber([] {
+    FiberEvent may_answer;
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response& response) {
+          may_answer.Wait();
+          Answer(request, response);
+        },
+        {.max_concurrent_streams = 2});
+    RawPeer peer(&served.client());
+    peer.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));  // Not acknowledged: not binding yet.
+    for (const std::uint32_t stream : {1, 3, 5}) peer.Ask(stream);
+    EXPECT_EQ(peer.Await(kRstStream, 5).code(), kRefusedStream);
+    may_answer.Set();
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+  });
+}
+
+TEST_P(Http2LimitsTest, RapidResetsEndTheConnection) {
+  InFiber([] {
+    FiberEvent never;
+    ServedConnection served([&](Http2Request&, Http2Response&) { never.Wait(); },
+                            {.max_resets = 10, .resets_per_second = 0});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::uint32_t stream = 1;
+    const auto reset_one = [&] {
+      peer.Ask(stream);
+      peer.SendFrame(kRstStream, 0, stream, Number32(kCancel));
+      stream += 2;
+    };
+    for (int i = 0; i < 10; ++i) reset_one();
+    for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kGoAway);
+    reset_one();
+    EXPECT_EQ(peer.Await(kGoAway).code(), kEnhanceYourCalm);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kFlooded);
+    EXPECT_EQ(served.server().counts().reset, 11u);
+    EXPECT_EQ(served.server().counts().flooded, 1u);
+  });
+}
+
+TEST_P(Http2LimitsTest, ResetsAfterTheAnswerAreNoFlood) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.max_resets = 1, .resets_per_second = 0});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    for (std::uint32_t stream = 1; stream < 20; stream += 2) {
+      peer.Ask(stream, /*end=*/false);
+      static_cast<void>(peer.Await(kData, stream, kEndStream));
+      peer.SendFrame(kRstStream, 0, stream, Number32(kCancel));
+    }
+    for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kGoAway);
+    EXPECT_EQ(served.server().counts().reset, 0u);
+  });
+}
+
+TEST_P(Http2LimitsTest, HandlersOfResetStreamsCountUntilTheyReturn) {
+  InFiber([] {
+    FiberEvent may_end;
+    FiberLatch began(2);
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response& response) {
+          if (request.path() != "/stuck") return Answer(request, response);
+          began.CountDown();
+          Shielded([&] { may_end.Wait(); });
+        },
+        {.max_concurrent_streams = 2, .max_handlers = 2});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    for (const std::uint32_t stream : {1, 3}) {
+      peer.Ask(stream, true, "GET", "/stuck");
+    }
+    began.Wait();
+    for (const std::uint32_t stream : {1, 3}) peer.SendFrame(kRstStream, 0, stream, Number32(kCancel));
+    peer.Ask(5);
+    EXPECT_EQ(peer.Await(kRstStream, 5).code(), kRefusedStream);
+    may_end.Set();
+    std::uint32_t stream = 7;
+    EXPECT_TRUE(Reaches([&] {
+      peer.Ask(stream);
+      for (;;) {
+        const Frame frame = peer.Next();
+        if (frame.ended() || (frame.stream == stream && frame.type == kData)) return true;
+        if (frame.stream == stream && frame.type == kRstStream) break;
+      }
+      stream += 2;
+      return false;
+    }));
+    EXPECT_GE(served.server().counts().refused, 1u);
+  });
+}
+
+TEST_P(Http2LimitsTest, FieldsAboveTheLimitGet431) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.max_header_list = 1'000});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::string fields = RequestFields();
+    for (int i = 0; i < 10; ++i) fields += Literal("x-field", std::string(100, 'a'));
+    peer.SendFrame(kHeaders, kEndHeaders, 1, fields);
+    const Frame answer = peer.Await(kHeaders, 1);
+    EXPECT_EQ(answer.flags, kEndHeaders | kEndStream);
+    EXPECT_NE(answer.payload.find("431"), std::string::npos);
+    EXPECT_EQ(peer.Await(kRstStream, 1).code(), kNoError);
+    peer.Ask(3);
+    EXPECT_EQ(peer.Await(kData, 3, kEndStream).payload, "ok");
+    EXPECT_EQ(served.server().counts().requests, 1u);
+  });
+}
+
+TEST_P(Http2LimitsTest, TrailersAboveTheLimitResetTheirStream) {
+  InFiber([] {
+    FiberEvent ended;
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response&) {
+          char room[16];
+          const auto error = MoveOnAfter(Soon(), [&] { return request.Read(room, sizeof(room)).error; });
+          EXPECT_TRUE(error == Http2Errc::kHeadersTooLarge || error == std::errc::operation_canceled);
+          ended.Set();
+        },
+        {.max_header_list = 1'000});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1, /*end=*/false, "POST");
+    std::string fields;
+    for (int i = 0; i < 10; ++i) fields += Literal("x-field", std::string(100, 'a'));
+    peer.SendFrame(kHeaders, kEndHeaders | kEndStream, 1, fields);
+    EXPECT_EQ(peer.Await(kRstStream, 1).code(), kCancel);
+    // None, if request and trailers came together.
+    static_cast<void>(peer.UntilPingAnswer());
+    if (served.server().counts().requests != 0) ended.Wait();
+  });
+}
+
+TEST_P(Http2LimitsTest, ManyContinuationsEndTheConnection) {
+  InFiber([] {
+    ServedConnection served(&Answer);
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.SendFrame(kHeaders, 0, 1, RequestFields());
+    for (int i = 0; i < 9; ++i) peer.SendFrame(kContinuation, 0, 1, Literal("a", "b"));
+    EXPECT_NE(peer.Await(kGoAway).code(), kNoError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_TRUE(served.Join());
+    EXPECT_EQ(served.server().counts().requests, 0u);
+  });
+}
+
+TEST_P(Http2LimitsTest, AConnectionWithoutRequestsEndsAlsoIfItPings) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.idle_timeout = 200ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    const auto began = Steady::now();
+    peer.Ask(1);
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+    Frame frame;
+    do {  // A ping after each answer to one, all the time.
+      peer.SendFrame(kPing, 0, 0, "are you?");
+      do {
+        frame = peer.Next();
+      } while (frame.type != kPing && frame.type != kGoAway && !frame.ended());
+    } while (frame.type == kPing);
+    EXPECT_GE(Steady::now() - began, 200ms);
+    EXPECT_EQ(frame.type, kGoAway);
+    EXPECT_EQ(frame.code(), kNoError);
+    EXPECT_EQ(frame.number(), 1u);
+    served.client().Close();
+    EXPECT_FALSE(served.Join());
+  });
+}
+
+TEST_P(Http2LimitsTest, AHandlerThatTakesLongIsNotIdle) {
+  InFiber([] {
+    FiberEvent may_answer;
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response& response) {
+          EXPECT_FALSE(may_answer.Wait(120ms));  // Four idle time-outs.
+          Answer(request, response);
+        },
+        {.idle_timeout = 30ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+  });
+}
+
+// Its answer waits for a window that is never opened.
+TEST_P(Http2LimitsTest, AnAnswerThatIsNotFetchedDoesNotKeepTheConnection) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.idle_timeout = 100ms});
+    RawPeer peer(&served.client());
+    peer.Greet(WindowOf(0));
+    peer.Ask(1);
+    static_cast<void>(peer.Await(kHeaders, 1));
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    served.client().Close();
+    EXPECT_FALSE(served.Join());
+  });
+}
+
+TEST_P(Http2LimitsTest, AClientThatDoesNotAcknowledgeOurSettingsIsLeft) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.settings_timeout = 100ms});
+    RawPeer peer(&served.client());
+    const auto began = Steady::now();
+    peer.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));
+    peer.Ask(1);  // It is served meanwhile.
+    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+    EXPECT_EQ(peer.Await(kGoAway).code(), kSettingsTimeout);
+    EXPECT_GE(Steady::now() - began, 100ms);
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
+  });
+}
+
+TEST_P(Http2LimitsTest, AnAcknowledgedSettingsFrameHasNoTimeout) {
+  InFiber([] {
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response& response) {
+          FiberEvent never;
+          EXPECT_FALSE(never.Wait(150ms));
+          Answer(request, response);
+        },
+        {.settings_timeout = 50ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+    for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kGoAway);
+  });
+}
+
+// The windows are open, and the kernel's buffers are full.
+TEST_P(Http2LimitsTest, AClientThatDoesNotReadIsLeftAfterTheWriteTimeout) {
+  InFiber([] {
+    FiberLatch ended(1);
+    ServedConnection served(
+        [&](Http2Request&, Http2Response& response) {
+          EXPECT_FALSE(response.Start(200));
+          EXPECT_FALSE(response.Write(std::string(5'000'000, 'x'), Soon()).ok());
+          ended.CountDown();
+        },
+        {.write_timeout = 200ms});
+    ShrinkBuffers(served.pair().server, served.pair().client);
+    RawPeer peer(&served.client());
+    peer.Greet(WindowOf(0x7fff'ffff));
+    peer.SendFrame(kWindowUpdate, 0, 0, Number32(0x7000'0000));
+    peer.Ask(1);
+    EXPECT_EQ(served.Join(), std::errc::timed_out);
+    EXPECT_TRUE(ended.TryWait());
+  });
+}
+
+TEST_P(Http2LimitsTest, AStuckWriterDoesNotHoldACancelledHandler) {
+  InFiber([] {
+    FiberEvent blocked;
+    FiberLatch ended(2);
+    ServedConnection served([&](Http2Request& request, Http2Response& response) {
+      EXPECT_FALSE(response.Start(200));
+      const std::string much(request.path() == "/much" ? 5'000'000 : 100'000, 'x');
+      const auto took = MoveOnAfter(300ms, [&] { return response.Write(much, Soon()).error; });
+      if (request.path() == "/much") {
+        blocked.Set();
+        EXPECT_TRUE(!took.has_value() || *took == std::errc::operation_canceled);
+      }
+      ended.CountDown();
+    });
+    ShrinkBuffers(served.pair().server, served.pair().client);
+    RawPeer peer(&served.client());
+    peer.Greet(WindowOf(0x7fff'ffff));
+    peer.SendFrame(kWindowUpdate, 0, 0, Number32(0x7000'0000));
+    peer.Ask(1, true, "GET", "/much");
+    blocked.Wait();
+    peer.Ask(3, true, "GET", "/little");
+    EXPECT_TRUE(ended.Wait(Soon()));  // write_timeout is 30 s: neither has waited for the kernel.
+  });
+}
+
+TEST_P(Http2LimitsTest, AFloodOfPingsWhoseAnswersAreNotReadEndsTheConnection) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.write_timeout = 20s});
+    ShrinkSendBuffer(served.pair().server);
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::string pings;
+    for (int i = 0; i < 1'000; ++i) pings += FrameOf(kPing, 0, 0, "12345678");
+    Fiber floods([&] {
+      while (served.client().WriteAll(pings, Soon()).ok()) {
+      }
+    });
+    // Long before the write's time-out, and although the flood goes on.
+    EXPECT_EQ(served.Join(), Http2Errc::kFlooded);
+    static_cast<void>(served.client().Shutdown());
+    floods.Join();
+  });
+}
+
+// Each stream that is refused makes a RST_STREAM.
+TEST_P(Http2LimitsTest, AFloodOfResetsThatAreNotReadEndsTheConnection) {
+  InFiber([] {
+    FiberEvent never;
+    ServedConnection served([&](Http2Request&, Http2Response&) { never.Wait(); },
+                            {.max_concurrent_streams = 1, .write_timeout = 20s, .settings_timeout = 20s});
+    ShrinkSendBuffer(served.pair().server);
+    RawPeer peer(&served.client());
+    peer.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));
+    Fiber floods([&] {
+      for (std::uint32_t stream = 1;;) {
+        std::string requests;
+        for (int i = 0; i < 100; ++i, stream += 2) {
+          requests += FrameOf(kHeaders, kEndHeaders | kEndStream, stream, RequestFields());
+        }
+        if (!served.client().WriteAll(requests, Soon()).ok()) return;
+      }
+    });
+    EXPECT_EQ(served.Join(), Http2Errc::kFlooded);  // Long before the write's time-out.
+    static_cast<void>(served.client().Shutdown());
+    floods.Join();
+  });
+}
+
+TEST_P(Http2LimitsTest, ADrainGoesOnWithoutAnAnswerToItsPing) {
+  InFiber([] {
+    Http2Server http(&Answer);
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener),
+                         [&](io::TcpConnection& connection) { EXPECT_FALSE(http.Serve(Http2Transport(connection))); });
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    RawPeer peer(&stream);
+    peer.Greet();
+    peer.Ask(1);
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+    Fiber stops([&] { server.Stop(Soon()); });
+    EXPECT_EQ(peer.Await(kGoAway).number(), 0x7fff'ffffu);
+    EXPECT_EQ(peer.Await(kGoAway).number(), 1u);
+    peer.AwaitEnd();
+    stream.Close();
+    stops.Join();
+  });
+}
+
+TEST_P(Http2LimitsTest, ATcpServersIdleTimeoutSparesRunningHandlers) {
+  InFiber([] {
+    Http2Server http([](Http2Request& request, Http2Response& response) {
+      FiberEvent never;
+      EXPECT_FALSE(never.Wait(150ms));
+      Answer(request, response);
+    });
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener), io::TcpServer::ConnectionHandler([&](io::TcpConnection& connection) {
+                           static_cast<void>(http.Serve(Http2Transport(connection)));
+                         }),
+                         {.idle_timeout = 50ms});
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    RawPeer peer(&stream);
+    peer.Greet();
+    peer.Ask(1);
+    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+    peer.Ask(3);
+    static_cast<void>(peer.Await(kHeaders, 3));  // It answers after the drain has begun, or before.
+    Fiber stops([&] { server.Stop(Soon()); });
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    stream.Close();
+    stops.Join();
+  });
+}
+
+}  // namespace
+}  // namespace weft::interop
