@@ -1,0 +1,112 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// An HTTP/2 server: a fiber for each request. In plain text for clients that know it ("prior knowledge"), or over TLS.
+//
+//   http2_server --listen=127.0.0.1:8080 &
+//   curl --http2-prior-knowledge http://127.0.0.1:8080/
+//   http2_server --listen=127.0.0.1:8443 --tls &          # with a certificate made at the start
+//   curl --insecure https://127.0.0.1:8443/
+//
+// What it serves: pages.h; flags of all servers: serving/serving.h.
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "weft/interop/http2_server.h"
+#include "weft/io/tcp_connection.h"
+
+#include "http2_server/pages.h"
+#include "serving/serving.h"
+
+#ifdef HTTP2_SERVER_WITH_TLS
+#include "weft/interop/tls_context.h"
+#include "weft/interop/tls_stream.h"
+
+#include "tls_echo/certificate.h"
+#endif
+
+DEFINE_bool(tls, false, "Over TLS. Without the two files, with a certificate for localhost, made at the start.");
+DEFINE_string(tls_certificate, "", "A PEM file: the certificate and its issuers.");
+DEFINE_string(tls_key, "", "A PEM file: the certificate's key.");
+DEFINE_uint32(max_streams, 100, "Requests of a connection at once.");
+DEFINE_uint32(stream_window, 65'535, "Bytes of a request's body that may wait to be read.");
+DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may have no request.");
+DEFINE_uint32(write_timeout_ms, 30'000, "How long a client may take nothing of what it is sent.");
+
+namespace examples {
+namespace {
+
+using weft::interop::Http2Server;
+using weft::interop::Http2Transport;
+using weft::io::TcpConnection;
+using Serve = std::function<void(TcpConnection&)>;
+
+constexpr std::chrono::seconds kHandshakeFor{5};
+
+// Empty: *why says why.
+Serve ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
+#ifdef HTTP2_SERVER_WITH_TLS
+  weft::interop::TlsServerOptions options;
+  options.alpn = {"h2"};
+  options.certificate_chain_file = FLAGS_tls_certificate;
+  options.private_key_file = FLAGS_tls_key;
+  if (FLAGS_tls_certificate.empty() &&
+      !MakeCertificate("localhost", &options.certificate_chain_pem, &options.private_key_pem, why)) {
+    return {};
+  }
+  const auto context = weft::interop::TlsContext::ForServer(options, why);
+  if (!context) return {};
+  return [http, context = *context](TcpConnection& connection) {
+    weft::interop::TlsStream tls(connection, context);
+    if (tls.Handshake(kHandshakeFor) || tls.alpn() != "h2") return;
+    static_cast<void>(http->Serve(Http2Transport(tls, &connection)));
+  };
+#else
+  *why = "built without OpenSSL";
+  return {};
+#endif
+}
+
+}  // namespace
+}  // namespace examples
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("an HTTP/2 server on fibers");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (FLAGS_max_streams == 0 || FLAGS_stream_window >= 1u << 31) {
+    std::cerr << "http2_server: --max_streams is at least 1, and --stream_window below 2^31\n";
+    return 2;
+  }
+  weft::interop::Http2Options options;
+  options.max_concurrent_streams = FLAGS_max_streams;
+  options.stream_window = FLAGS_stream_window;
+  options.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms);
+  options.write_timeout = std::chrono::milliseconds(FLAGS_write_timeout_ms);
+  examples::Http2Server http(&examples::ServePage, options);
+  examples::Serve serve = [&http](examples::TcpConnection& connection) {
+    static_cast<void>(http.Serve(examples::Http2Transport(connection)));
+  };
+  if (FLAGS_tls) {
+    std::string why;
+    serve = examples::ServeTls(&http, &why);
+    if (!serve) {
+      std::cerr << "http2_server: no TLS: " << why << '\n';
+      return 2;
+    }
+  }
+  examples::Serving serving("http2_server");
+  const int status = serving.Run(weft::io::TcpServer::ConnectionHandler(std::move(serve)));
+  if (status == 0) {
+    const examples::Http2Server::Counts counts = http.counts();
+    std::cout << "http2_server: " << counts.requests << " requests, " << counts.refused << " refused, " << counts.reset
+              << " reset, " << counts.protocol_errors << " protocol errors, " << counts.flooded << " floods\n";
+  }
+  return status;
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""examples/http2_server from outside: curl, nghttp and h2load.
+
+http2_server_test.py PROGRAM [--sanitized] [arguments of unittest]
+
+Without curl (with HTTP/2), nghttp and h2load (Debian: curl, nghttp2-client) it ends with status 77.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from server_process import LIMIT, Server, read_to_end, wait_for
+
+PROGRAM = sys.argv.pop(1)
+SANITIZED = "--sanitized" in sys.argv
+sys.argv = [argument for argument in sys.argv if argument != "--sanitized"]
+ENDS = re.compile(r"(\d+) requests, (\d+) refused, (\d+) reset, (\d+) protocol errors, (\d+) floods\n$")
+
+
+def run(*command, **how):
+    return subprocess.run(command, capture_output=True, timeout=3 * LIMIT, **how)
+
+
+def curl(server, path, *options, scheme="http"):
+    """Standard output, which must be that of a success over HTTP/2."""
+    version = "--http2-prior-knowledge" if scheme == "http" else "--http2"
+    done = run("curl", "-sS", "--insecure", version, *options, f"{scheme}://127.0.0.1:{server.port}{path}")
+    assert done.returncode == 0, f"curl: status {done.returncode}: {done.stderr.decode()}"
+    return done.stdout
+
+
+def ends(server):
+    status, output = server.stop()
+    assert status == 0, f"status {status}: {output}"
+    return [int(number) for number in ENDS.search(output).groups()]
+
+
+def load(server, *options, scheme="http", path="/"):
+    """How many requests have succeeded, and how many have failed."""
+    done = run("h2load", *options, f"{scheme}://127.0.0.1:{server.port}{path}", text=True)
+    found = re.search(r"(\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored", done.stdout)
+    assert found, done.stdout + done.stderr
+    return int(found.group(2)), int(found.group(3)) + int(found.group(4))
+
+
+class Http2Server(unittest.TestCase):
+    def test_curl_gets_and_posts(self):
+        body = random.Random(1).randbytes(2_000_000)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(body)
+            file.flush()
+            for scheme, flags in (("http", []), ("https", ["--tls"])):
+                with self.subTest(scheme=scheme), Server(PROGRAM, *flags) as server:
+                    self.assertEqual(curl(server, "/", scheme=scheme), b"Hello from a fiber.\n")
+                    version = curl(server, "/", "-o", "/dev/null", "-w", "%{http_version}", scheme=scheme)
+                    self.assertEqual(version, b"2")
+                    post = ["-X", "POST", "--data-binary", f"@{file.name}"]
+                    self.assertEqual(curl(server, "/echo", *post, scheme=scheme), body)
+                    self.assertEqual(curl(server, "/count", *post, scheme=scheme), b"2000000\n")
+                    self.assertEqual(len(curl(server, "/bytes?n=3000000", scheme=scheme)), 3_000_000)
+                    self.assertEqual(curl(server, "/none", "-o", "/dev/null", "-w", "%{http_code}", scheme=scheme), b"404")
+                    self.assertEqual(curl(server, "/", "--head", "-w", "%{size_download}", scheme=scheme)[-1:], b"0")
+                    self.assertEqual(ends(server)[1:], [0, 0, 0, 0])
+
+    def test_clients_that_do_not_speak_h2_are_turned_away(self):
+        with Server(PROGRAM, "--tls") as server:
+            done = run("curl", "-sS", "--insecure", "--http1.1", f"https://127.0.0.1:{server.port}/")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(curl(server, "/", scheme="https"), b"Hello from a fiber.\n")
+        with Server(PROGRAM) as server:
+            plain = server.connect()
+            plain.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            self.assertIn(b"\0\0\0\1", read_to_end(plain))  # A GOAWAY: PROTOCOL_ERROR.
+            self.assertEqual(ends(server), [0, 0, 0, 1, 0])
+
+    def test_nghttp_gets_many_pages_at_once_and_trailers(self):
+        with Server(PROGRAM) as server:
+            url = f"http://127.0.0.1:{server.port}"
+            pages = [f"{url}/bytes?n={size}" for size in (0, 1, 16_384, 100_000, 1_000_000)]
+            done = run("nghttp", "-nsy", "--timeout=20", *pages, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(done.stdout.count(" 200 "), len(pages), done.stdout)
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(b"body")
+                file.flush()
+                done = run("nghttp", "-v", f"--data={file.name}", "--trailer=x-last: word", f"{url}/echo", text=True)
+            self.assertRegex(done.stdout, r"recv \(stream_id=\d+\) x-last: word")
+
+    def test_h2load_loses_no_request(self):
+        requests = 2_000 if SANITIZED else 40_000
+        for scheme, flags in (("http", []), ("https", ["--tls"])):
+            with self.subTest(scheme=scheme), Server(PROGRAM, *flags) as server:
+                for streams in (1, 32, 100):
+                    some = ["-n", str(requests), "-c", "10", "-m", str(streams)]
+                    self.assertEqual(load(server, *some, scheme=scheme), (requests, 0))
+                some = ["-n", "50", "-c", "5", "-m", "5"]
+                self.assertEqual(load(server, *some, scheme=scheme, path="/bytes?n=300000"), (50, 0))
+                self.assertEqual(ends(server), [3 * requests + 50, 0, 0, 0, 0])
+
+    def test_a_stop_answers_what_has_begun(self):
+        with Server(PROGRAM) as server:
+            client = subprocess.Popen(
+                ["nghttp", "-v", f"http://127.0.0.1:{server.port}/sleep?ms=1500"], stdout=subprocess.PIPE, text=True
+            )
+            while "send HEADERS" not in client.stdout.readline():  # It is under way, or has come.
+                pass
+            server.process.send_signal(signal.SIGTERM)
+            output, _ = client.communicate(timeout=LIMIT)
+            self.assertIn("Awake.", output)
+            self.assertIn("recv GOAWAY", output)
+            self.assertEqual(ends(server), [1, 0, 0, 0, 0])
+
+    def test_a_stop_under_load_loses_nothing_that_was_begun(self):
+        with Server(PROGRAM) as server:
+            client = subprocess.Popen(
+                ["h2load", "-D", "2", "-c", "8", "-m", "8", f"http://127.0.0.1:{server.port}/"],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            wait_for(lambda: connections(server) >= 8, "eight connections")
+            status, output = server.stop()
+            client.communicate(timeout=LIMIT)
+            self.assertEqual(status, 0)
+            self.assertEqual([int(number) for number in ENDS.search(output).groups()][1:], [0, 0, 0, 0])
+
+    def test_flags_that_cannot_be_are_refused(self):
+        for flag in ("--max_streams=0", "--stream_window=2147483648"):
+            done = run(PROGRAM, flag, text=True)
+            self.assertEqual(done.returncode, 2, flag)
+            self.assertIn("--max_streams is at least 1", done.stderr)
+
+
+def connections(server):
+    """Sockets of the server beside the one that listens."""
+    count = 0
+    for number in os.listdir(f"/proc/{server.pid}/fd"):
+        try:
+            count += os.readlink(f"/proc/{server.pid}/fd/{number}").startswith("socket:")
+        except FileNotFoundError:
+            pass
+    return count - 1
+
+
+if __name__ == "__main__":
+    missing = [program for program in ("curl", "nghttp", "h2load") if shutil.which(program) is None]
+    if not missing and b"HTTP2" not in run("curl", "--version").stdout:
+        missing = ["curl with HTTP/2"]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not found (Debian: curl, nghttp2-client)")
+        sys.exit(77)
+    if not os.access(PROGRAM, os.X_OK):
+        sys.exit(f"{PROGRAM} is not there")
+    unittest.main(verbosity=2)
