@@ -361,6 +361,8 @@ std::error_code TlsStream::Shutdown(Deadline deadline) {
     char discarded[4096];
     const io::IoResult got = ReadSome(discarded, sizeof(discarded), deadline);
     if (!got.ok() || got.bytes == 0) return got.error;
+    // A read that finds bytes does not look at its deadline.
+    if (deadline.expired()) return std::make_error_code(std::errc::timed_out);
   }
 }
 

@@ -418,6 +418,24 @@ TEST_P(TlsStreamTest, AWriteThatRunsIntoItsDeadlineLosesNothing) {
   });
 }
 
+// It read on for as long as the peer sent.
+TEST_P(TlsStreamTest, AShutdownEndsAtItsDeadlineThoughThePeerSendsOn) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    const std::string much(100'000, 'x');
+    std::atomic<bool> over{false};
+    Fiber sender([&] {
+      while (!over && ends.server.WriteAll(much, Soon()).ok()) {
+      }
+    });
+    EXPECT_EQ(ends.client.Shutdown(50ms), std::errc::timed_out);
+    over = true;
+    static_cast<void>(ends.pair.server.Shutdown());
+    sender.Join();
+  });
+}
+
 TEST_P(TlsStreamTest, TwoThatWriteAtOnceSendAllOfBoth) {
   InFiber([] {
     Ends ends(MakeServer(), MakeClient());
