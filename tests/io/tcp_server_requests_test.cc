@@ -46,6 +46,7 @@ class Lines {
     ++calls;
     char room[64];
     IoResult got = connection.ReadRequest(room);
+    if (got.error == std::errc::resource_unavailable_try_again) return kClose;  // It was called in vain, and goes on.
     if (!got.ok() || got.bytes == 0) {
       if (got.ok()) ++hung_up;
       if (!got.ok() && connection.draining()) ++drained;
