@@ -428,7 +428,8 @@ class Protocol(unittest.TestCase):
                 before = stats(self.server)
                 connection = self.server.connect()
                 connection.sendall(fan_out)
-                wait_for(lambda: stats(self.server)["fibers"] > before["fibers"] + 200, "the fan-out begins")
+                # Its services end one by one, every 20 ms, and a busy machine may come to ask late.
+                wait_for(lambda: stats(self.server)["fibers"] > before["fibers"] + 50, "the fan-out begins")
                 begin = time.monotonic()
                 leave(connection)
                 wait_for(lambda: stats(self.server)["fibers"] < before["fibers"] + 20, "the fan-out ends")
@@ -506,8 +507,8 @@ class Endings(unittest.TestCase):
                 idle.sendall(GET)
                 receive(idle, 1)
                 busy = server.connect()
-                busy.sendall(b"GET /fanout?n=256&deadline_ms=600 HTTP/1.1\r\nHost: a\r\n\r\n" + GET)
-                wait_for(lambda: stats(server)["fibers"] > 200, "the fan-out begins")
+                busy.sendall(b"GET /fanout?n=256&deadline_ms=1500 HTTP/1.1\r\nHost: a\r\n\r\n" + GET)
+                wait_for(lambda: stats(server)["fibers"] > 50, "the fan-out begins")
                 server.process.send_signal(sent)
                 self.assertEqual(read_to_end(idle), b"")
                 # The request that it was at; not the one behind it.
@@ -525,7 +526,7 @@ class Endings(unittest.TestCase):
             half.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
             busy = server.connect()
             busy.sendall(b"GET /fanout?n=250&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n")
-            wait_for(lambda: stats(server)["fibers"] > 240, "the fan-out begins")
+            wait_for(lambda: stats(server)["fibers"] > 50, "the fan-out begins")
             begin = time.monotonic()
             self.assertEqual(server.stop()[0], 0)
             self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s that the request would take.
