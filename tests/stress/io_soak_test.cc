@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections come and go for a while, with random sizes, deadlines, resets and closes, beside pipes, timers and fibers
-// that compute. Every echo matches what was sent, no wait exceeds its deadline by much, and in the end no descriptor,
-// fiber or registration is left.
+// Connections come and go for a while, with random sizes, deadlines, resets and closes, beside pipes, timers, fibers
+// that compute, and servers that are drained and restarted (restarting_server.h). Every echo matches what was sent, no
+// wait exceeds its deadline by much, and in the end no descriptor, fiber or registration is left.
 //
 // WEFT_SOAK_SECONDS says for how long, default 4 (tools/soak.sh: longer).
 #include <fcntl.h>
@@ -34,6 +34,8 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/testing/policy.h"
+
+#include "stress/restarting_server.h"
 
 namespace weft::io {
 namespace {
@@ -227,9 +229,30 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
     ASSERT_TRUE(tcp_server.Start());
     ASSERT_TRUE(local_server.Start());
 
+    RestartingServer patient(RestartingServer::Drain::kPatient);
+    RestartingServer impatient(RestartingServer::Drain::kImpatient);
+
     constexpr int kClients = 60 / kScale;
+    constexpr int kClientsOfRestarting = 32 / kScale;
     constexpr int kPipes = 8;
-    FiberLatch done(kClients + kPipes + 1);
+    FiberLatch done(kClients + 2 * (kClientsOfRestarting + 1) + kPipes + 1);
+    for (RestartingServer* server : {&patient, &impatient}) {
+      for (int i = 0; i < kClientsOfRestarting; ++i) {
+        ASSERT_TRUE(StartFiberDetached([&, server, i] {
+          std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
+          while (!soak.Over()) server->Visit(random);
+          done.CountDown();
+        }));
+      }
+      ASSERT_TRUE(StartFiberDetached([&, server] {
+        std::minstd_rand random(11);
+        while (!soak.Over()) {
+          FiberSleepFor(std::chrono::microseconds(random() % 20'000));
+          server->Restart(random);
+        }
+        done.CountDown();
+      }));
+    }
     for (int i = 0; i < kClients; ++i) {
       ASSERT_TRUE(StartFiberDetached([&, i] {
         std::minstd_rand random(static_cast<unsigned>(i * 77 + 1));
@@ -258,6 +281,17 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
     EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
     local_server.Stop(kLong);
     tcp_server.Stop(kLong);
+    for (RestartingServer* server : {&patient, &impatient}) {
+      server->StopForGood();
+      const RestartingServer::Tally& counts = server->tally;
+      std::cout << counts.restarts << " restarts, " << counts.answered << " answered, " << counts.hung_up
+                << " hung up, " << counts.given_up << " given up, " << counts.ended << " ended, "
+                << counts.first_refused << " of them the first\n";
+      EXPECT_EQ(counts.wrong, 0u);
+      EXPECT_GT(counts.restarts, 0u);
+      EXPECT_GT(counts.answered, 0u);
+      EXPECT_GT(counts.given_up, 0u);
+    }
     EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
 
     const Tally& tally = soak.tally;
