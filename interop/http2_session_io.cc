@@ -64,7 +64,8 @@ void Http2Session::ReadLoop(Lock& lock) {
 }
 
 void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline deadline) {
-  if (got.ok()) return EndWith(IsIdle() ? std::error_code() : Http2Errc::kConnectionLost);  // The peer has finished.
+  // The peer has finished. A handler that goes on after its answer has nobody to lose.
+  if (got.ok()) return EndWith(streams_.empty() ? std::error_code() : Http2Errc::kConnectionLost);
   if (IsTimedOut(got.error)) {
     if (!request || deadline.expired()) return;
     // The server's time-out for idle connections, which does not know of streams.

@@ -292,6 +292,25 @@ TEST_P(Http2ServerTest, TheEndOfTheConnectionEndsEveryWaitOfHandlers) {
   });
 }
 
+// A client that had its answer and closed was taken for one that is lost, if the handler had not returned by then.
+TEST_P(Http2ServerTest, AClientThatClosesAfterItsAnswerIsNotLost) {
+  InFiber([] {
+    FiberEvent may_return;
+    ServedConnection served([&](Http2Request&, Http2Response& response) {
+      EXPECT_FALSE(response.Send(200, {}, "answer"));
+      may_return.Wait();
+    });
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+    EXPECT_FALSE(peer.stream().ShutdownWrite());
+    peer.AwaitEnd();  // Serve() has read the end.
+    may_return.Set();
+    EXPECT_FALSE(served.Join());
+  });
+}
+
 TEST_P(Http2ServerTest, HandlersThatThrowOrSayNothingAnswer500) {
   InFiber([] {
     ServedConnection served([](Http2Request& request, Http2Response& response) {
