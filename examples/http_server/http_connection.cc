@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/basic_parser.hpp>
@@ -55,14 +54,14 @@ class RequestParser final : public http::basic_parser<true> {
     header_limit(limits.header_bytes);
     body_limit(limits.body_bytes);
     request_->target.clear();
-    request_->body.clear();
+    request_->body.Skip(request_->body.ByteSize());
     request_->time_left.reset();
   }
 
-  // The status that answers a failed put().
-  int StatusOf(const error_code& error) const {
+  // The status that answers a failed put(). `has_line`: of what has come a whole line is left.
+  int StatusOf(const error_code& error, bool has_line) const {
     if (refusal_ != 0) return refusal_;
-    if (error == http::error::header_limit) return has_target_ ? 431 : 414;
+    if (error == http::error::header_limit) return has_target_ || has_line ? 431 : 414;
     if (error == http::error::body_limit) return 413;
     return 400;
   }
@@ -140,13 +139,10 @@ class RequestParser final : public http::basic_parser<true> {
     if (hosts_ > 1 || (hosts_ == 0 && !is_http10())) Refuse(400, http::error::bad_field, error);
   }
 
-  void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
-    // No more on the peer's word alone.
-    if (length) request_->body.reserve(std::min<std::uint64_t>(*length, kLargeRead));
-  }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(beast::string_view part, error_code&) override {
     has_body_ = true;
-    request_->body.append(part.data(), part.size());
+    request_->body.AppendCopy(part.data(), part.size());
     return part.size();
   }
   void on_chunk_header_impl(std::uint64_t, beast::string_view, error_code&) override { has_body_ = true; }
@@ -169,9 +165,15 @@ class RequestParser final : public http::basic_parser<true> {
 
 // The buffers of a connection that is served.
 struct HttpService::Workspace {
+  // Of the bodies only a block each is kept.
+  void Clear() {
+    input.clear();
+    output.Clear();
+    request.body.Skip(request.body.ByteSize());
+    response.body.Skip(response.body.ByteSize());
+  }
   std::size_t LargestBuffer() const {
-    return std::max({input.capacity(), output.capacity(), request.target.capacity(), request.body.capacity(),
-                     response.body.capacity()});
+    return std::max({input.capacity(), output.capacity(), request.target.capacity()});
   }
 
   beast::flat_buffer input;
@@ -222,18 +224,33 @@ class HttpService::Conversation {
       if (!parser_->got_some()) SkipEmptyLine();
       if (input_.size() == 0) return Parsed::kNeedsMore;
       error_code error;
-      input_.consume(parser_->put(input_.data(), error));
+      const std::size_t taken = parser_->put(input_.data(), error);
+      input_.consume(taken);
       if (error == http::error::need_more) {
-        if (input_.size() < kMostBuffered) return Parsed::kNeedsMore;
-        error = http::error::header_limit;  // A chunk's header or trailer.
+        if (!IsOverLimit(taken)) return Parsed::kNeedsMore;
+        error = http::error::header_limit;
       }
-      if (error) return Refuse(parser_->StatusOf(error), error.message());
+      if (error) return Refuse(parser_->StatusOf(error, HasLine()), error.message());
     }
     return Parsed::kRequest;
   }
 
+  // The parser wants more, and has taken `taken` bytes. Its own limit of headers is for what it gets at once.
+  bool IsOverLimit(std::size_t taken) {
+    if (parser_->is_header_done()) return input_.size() >= kMostBuffered;  // A chunk's header or trailer.
+    header_taken_ += taken;
+    return header_taken_ + input_.size() >= limits_.header_bytes;
+  }
+
+  // Within the limit.
+  bool HasLine() const {
+    const std::string_view left(static_cast<const char*>(input_.data().data()), input_.size());
+    return left.substr(0, limits_.header_bytes).find('\n') != std::string_view::npos;
+  }
+
   void BeginRequest() {
     parser_.emplace(limits_, &request_);
+    header_taken_ = 0;
     may_skip_line_ = true;
     request_until_ = Deadline::After(limits_.request_timeout, now_);
   }
@@ -260,7 +277,7 @@ class HttpService::Conversation {
                                                            : ConnectionHeader::kNone;
     output_.Append(response_, request_.method == Request::Method::kHead, header);
     parser_.reset();
-    if (!ends) return output_.pending().size() < kLargeRead || Flush();
+    if (!ends) return output_.pending() < kLargeRead || Flush();
     if (Flush() && (input_.size() != 0 || HasUnread())) Discard();
     return false;
   }
@@ -307,12 +324,8 @@ class HttpService::Conversation {
 
   // Writes all ready answers. False: the connection ends.
   bool Flush() {
-    if (output_.pending().empty()) return true;
-    stream_.expires_at(Deadline::After(limits_.request_timeout, now_));
-    error_code error;
-    asio::write(stream_, asio::const_buffer(output_.pending().data(), output_.pending().size()), error);
-    output_.Clear();
-    return !error;
+    if (output_.pending() == 0) return true;
+    return output_.WriteTo(tcp_, Deadline::After(limits_.request_timeout, now_)).ok();
   }
 
   // Reads the rest of a request, at least a byte. False: the connection ends.
@@ -377,6 +390,7 @@ class HttpService::Conversation {
   std::chrono::steady_clock::time_point now_;  // after the last wait
   Deadline request_until_;
   std::optional<RequestParser> parser_;  // of the request that is being read or answered
+  std::size_t header_taken_ = 0;         // of its header, by the parser
   bool may_skip_line_ = false;
   bool last_was_full_ = false;  // so that there may be more
   std::uint64_t answered_ = 0;
@@ -390,8 +404,7 @@ AfterRequest HttpService::Serve(weft::io::TcpConnection* connection) {
   std::unique_ptr<Workspace> workspace = workspaces_.Take();
   if (workspace == nullptr) workspace = std::make_unique<Workspace>();
   const AfterRequest after = Conversation(connection, site_, *limits_, workspace.get()).Run();
-  workspace->input.clear();
-  workspace->output.Clear();
+  workspace->Clear();
   // Memory that a large message has taken is not kept.
   if (workspace->LargestBuffer() <= kLargeRead) workspaces_.Put(std::move(workspace));
   return after;

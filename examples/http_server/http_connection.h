@@ -42,7 +42,7 @@
 namespace examples {
 
 struct HttpLimits {
-  // Request line 414, header fields 431. Twice as many may pass if a header comes in parts.
+  // Request line 414, header fields 431. Twice as many may pass if a header comes at once.
   std::uint32_t header_bytes = 8192;
   std::uint64_t body_bytes = 1024 * 1024;  // 413
   // From the first byte of a request to the last of its body: 408. For a slow reader: for all answers that wait.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a handler gets and gives. A connection reuses both for each of its requests.
+// Bodies are rows of blocks: an answer shares those of a request, of a cache or of another server, and copies none.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_MESSAGE_H_
 
@@ -10,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "weft/base/noncontiguous_buffer.h"
+
 namespace examples {
 
 struct Request {
@@ -17,7 +20,7 @@ struct Request {
 
   Method method = Method::kOther;
   std::string target;  // as sent
-  std::string body;
+  weft::NoncontiguousBuffer body;
   std::optional<std::chrono::milliseconds> time_left;  // how long the client will wait: Request-Timeout-Ms
 
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
@@ -31,7 +34,7 @@ struct Response {
   int status = 200;
   std::string_view content_type = "text/plain";
   std::string_view allow;  // the methods there are, where the status is 405
-  std::string body;
+  weft::NoncontiguousBuffer body;
 };
 
 }  // namespace examples

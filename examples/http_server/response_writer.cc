@@ -4,6 +4,7 @@
 #include "http_server/response_writer.h"
 
 #include <charconv>
+#include <string_view>
 
 namespace examples {
 namespace {
@@ -43,19 +44,47 @@ std::string_view HeadOf(int status) {
 }  // namespace
 
 void ResponseWriter::Append(const Response& response, bool head_only, ConnectionHeader connection) {
-  out_.append(HeadOf(response.status));
+  text_.append(HeadOf(response.status));
   AppendDate();
-  if (!response.allow.empty()) out_.append("Allow: ").append(response.allow).append("\r\n");
-  if (connection == ConnectionHeader::kClose) out_.append("Connection: close\r\n");
-  if (connection == ConnectionHeader::kKeepAlive) out_.append("Connection: keep-alive\r\n");
-  out_.append("Content-Type: ").append(response.content_type).append("\r\nContent-Length: ");
+  if (!response.allow.empty()) text_.append("Allow: ").append(response.allow).append("\r\n");
+  if (connection == ConnectionHeader::kClose) text_.append("Connection: close\r\n");
+  if (connection == ConnectionHeader::kKeepAlive) text_.append("Connection: keep-alive\r\n");
+  text_.append("Content-Type: ").append(response.content_type).append("\r\nContent-Length: ");
   char digits[20];  // Of 2^64.
-  const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), response.body.size());
-  out_.append(digits, static_cast<std::size_t>(end.ptr - digits)).append("\r\n\r\n");
-  if (!head_only) out_.append(response.body);
+  const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), response.body.ByteSize());
+  text_.append(digits, static_cast<std::size_t>(end.ptr - digits)).append("\r\n\r\n");
+  if (head_only) return;
+  if (response.body.ByteSize() < weft::NoncontiguousBuffer::kCopyBelow) {
+    for (const std::string_view block : response.body) text_.append(block);
+    return;
+  }
+  PutTextIntoBlocks();
+  blocks_.Append(response.body);
 }
 
-void ResponseWriter::AppendContinue() { out_.append("HTTP/1.1 100 Continue\r\n\r\n"); }
+void ResponseWriter::AppendContinue() { text_.append("HTTP/1.1 100 Continue\r\n\r\n"); }
+
+void ResponseWriter::PutTextIntoBlocks() {
+  blocks_.AppendCopy(text_);
+  text_.clear();
+}
+
+weft::io::IoResult ResponseWriter::WriteTo(weft::io::TcpStream* stream, weft::Deadline deadline) {
+  weft::io::IoResult written;
+  if (blocks_.Empty()) {
+    written = stream->WriteAll(text_, deadline);
+  } else {
+    PutTextIntoBlocks();
+    written = stream->WriteAll(blocks_, deadline);
+  }
+  Clear();
+  return written;
+}
+
+void ResponseWriter::Clear() {
+  blocks_.Clear();
+  text_.clear();
+}
 
 void ResponseWriter::AppendDate() {
   timespec now;
@@ -67,9 +96,7 @@ void ResponseWriter::AppendDate() {
     // Names of days and months are those of the C locale, which nobody changes here.
     ::strftime(date_, sizeof(date_), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
   }
-  out_.append(date_, sizeof(date_) - 1);
+  text_.append(date_, sizeof(date_) - 1);
 }
-
-void ResponseWriter::Clear() { out_.clear(); }
 
 }  // namespace examples

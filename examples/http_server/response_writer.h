@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// ResponseWriter: responses as bytes, one behind the other in one flat buffer, so that one write sends the answers to
-// pipelined requests.
+// ResponseWriter: responses as bytes, one behind the other, so that one write sends the answers to pipelined requests.
+// Headers and short bodies are copied into one string; of longer bodies the blocks are shared.
 //
 // Renders Date once a second, from the coarse clock. Each connection has its own: a shared one would need a lock, or a
 // timer that wakes an idle process each second.
@@ -16,7 +16,11 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
+
+#include "weft/base/deadline.h"
+#include "weft/base/noncontiguous_buffer.h"
+#include "weft/io/io_result.h"
+#include "weft/io/tcp_stream.h"
 
 #include "http_server/message.h"
 
@@ -32,15 +36,18 @@ class ResponseWriter {
   // "100 Continue".
   void AppendContinue();
 
-  std::string_view pending() const { return out_; }
-  // All has been written.
+  std::size_t pending() const { return blocks_.ByteSize() + text_.size(); }
+  // Writes all that is pending. Afterwards nothing is, also after an error.
+  weft::io::IoResult WriteTo(weft::io::TcpStream* stream, weft::Deadline deadline);
   void Clear();
-  std::size_t capacity() const { return out_.capacity(); }
+  std::size_t capacity() const { return text_.capacity(); }
 
  private:
+  void PutTextIntoBlocks();
   void AppendDate();
 
-  std::string out_;
+  weft::NoncontiguousBuffer blocks_;
+  std::string text_;  // behind the blocks
   time_t date_of_ = -1;
   char date_[38];  // "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", with a terminator while it is made
 };

@@ -10,7 +10,9 @@
 #include <charconv>
 #include <chrono>
 #include <optional>
+#include <string>
 
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 
@@ -21,15 +23,20 @@ namespace {
 
 namespace json = boost::json;
 
-// Instead of json::serialize(): into a string that keeps its memory.
-void Serialize(const json::value& value, std::string* text) {
+using weft::NoncontiguousBuffer;
+
+// Its last block is kept for the next body.
+void Empty(NoncontiguousBuffer* body) { body->Skip(body->ByteSize()); }
+
+// Instead of json::serialize(): into memory that is there.
+void Serialize(const json::value& value, NoncontiguousBuffer* text) {
   json::serializer serializer;
   serializer.reset(&value);
-  text->clear();
+  Empty(text);
   while (!serializer.done()) {
     char part[512];
     const json::string_view read = serializer.read(part);
-    text->append(read.data(), read.size());
+    text->AppendCopy(read.data(), read.size());
   }
 }
 
@@ -70,7 +77,8 @@ void AnswerBytes(std::string_view query, Response* response) {
   const std::optional<std::uint32_t> n = Parameter(query, "n", 65536, kMostBytes);
   if (!n) return Site::Refuse(400, "n: expected a number from 0 to 1048576", response);
   response->content_type = "application/octet-stream";
-  response->body.assign(*n, 'x');
+  static const NoncontiguousBuffer most(std::string(kMostBytes, 'x'));
+  response->body = most.Slice(0, *n);
 }
 
 void AnswerFanOut(std::string_view query, Response* response) {
@@ -178,7 +186,8 @@ void Site::Answer(const Request& request, Response* response) const {
   switch (route->what) {
     case Route::kPlaintext:
       response->content_type = "text/plain";
-      response->body = "Hello, World!";
+      Empty(&response->body);
+      response->body.AppendCopy("Hello, World!");
       return;
     case Route::kJson:
       return AnswerGreeting(response);

@@ -44,13 +44,18 @@ status codes: 307037 2xx, 0 3xx, 0 4xx, 0 5xx
 """
 
 
+# When it began, its status, how long it took.
+H2LOAD_LOG = "".join(f"1718000000000000\t200\t{1000 * number}\n" for number in range(1000, 0, -1))
+
+
 class H2load(unittest.TestCase):
-    def test_the_rate_is_read(self):
-        self.assertEqual(compare.figures_of_h2load(H2LOAD.format(done=307037, failed=0)).rate, 102345.67)
+    def test_the_rate_and_the_times_are_read(self):
+        figures = compare.figures_of_h2load(H2LOAD.format(done=307037, failed=0), H2LOAD_LOG)
+        self.assertEqual(figures, compare.Figures(rate=102345.67, p50=500, p99=990, p999=999))
 
     def test_failures_end_the_comparison(self):
         with self.assertRaises(SystemExit):
-            compare.figures_of_h2load(H2LOAD.format(done=307036, failed=1))
+            compare.figures_of_h2load(H2LOAD.format(done=307036, failed=1), H2LOAD_LOG)
 
 
 class Tables(unittest.TestCase):

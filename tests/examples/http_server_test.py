@@ -295,12 +295,19 @@ class Protocol(unittest.TestCase):
 
     def test_what_is_wrong_is_refused_before_it_ends(self):
         for status, request in [
+            (431, b"GET /json HTTP/1.1\r\n" + 1_500 * b"X: y\r\n"),  # Just above the limit of 8,192.
             (431, b"GET /json HTTP/1.1\r\n" + 2_000 * b"X: y\r\n"),
+            (414, b"GET /" + 9_000 * b"x"),
             (414, b"GET /" + 20_000 * b"x"),
         ]:
-            with self.subTest(status=status), self.server.connect() as connection:
-                connection.sendall(request)
-                self.assertEqual(receive(connection, 1)[0][0], status)
+            # However it comes: its fields were counted only where the parser had many of them at once.
+            for piece in (7, 100, 1_000, 5_000, len(request)):
+                with self.subTest(status=status, size=len(request), piece=piece):
+                    with self.server.connect() as connection:
+                        with contextlib.suppress(ConnectionError):
+                            for at in range(0, len(request), piece):
+                                connection.sendall(request[at : at + piece])
+                        self.assertEqual(receive(connection, 1)[0][0], status)
 
     def test_fields_that_come_one_by_one_are_limited_too(self):
         with self.server.connect() as connection:
