@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -17,8 +18,8 @@ namespace weft::rpc {
 namespace {
 
 // Only its address is used: it is no frame's.
-OutFrame taken{.next = nullptr, .size = 0};
-OutFrame* const kTaken = &taken;
+alignas(OutFrame) char taken;
+OutFrame* const kTaken = reinterpret_cast<OutFrame*>(&taken);
 
 constexpr Deadline AtOnce() { return Deadline::After(std::chrono::nanoseconds(0), {}); }
 
@@ -32,7 +33,7 @@ BatchWriter::~BatchWriter() {
 bool BatchWriter::Write(OutFramePtr frame) {
   if (failed()) return false;
   OutFrame* const mine = frame.release();
-  unsent_.fetch_add(mine->size, std::memory_order_relaxed);  // Before the writer can take it away again.
+  unsent_.fetch_add(mine->size(), std::memory_order_relaxed);  // Before the writer can take it away again.
   OutFrame* head = head_.load(std::memory_order_relaxed);
   do {
     mine->next = head == kTaken ? nullptr : head;
@@ -100,9 +101,8 @@ bool BatchWriter::WriteToDo(Deadline deadline) {
   while (to_do_ != nullptr) {
     iovec parts[kMaxParts];
     std::size_t count = 0;
-    for (OutFrame* frame = to_do_; frame != nullptr && count < kMaxParts; frame = frame->next, ++count) {
-      const std::size_t skip = count == 0 ? sent_of_first_ : 0;
-      parts[count] = {.iov_base = frame->data() + skip, .iov_len = frame->size - skip};
+    for (OutFrame* frame = to_do_; frame != nullptr && count < kMaxParts; frame = frame->next) {
+      count += frame->FillIovecs(std::span(parts).subspan(count), frame == to_do_ ? sent_of_first_ : 0);
     }
     const io::IoResult result = stream_->WriteSome(parts, count, deadline);
     writes_.store(writes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -118,8 +118,8 @@ bool BatchWriter::WriteToDo(Deadline deadline) {
 
 void BatchWriter::Sent(std::size_t bytes) {
   std::size_t left = bytes + sent_of_first_;
-  while (to_do_ != nullptr && left >= to_do_->size) {
-    left -= to_do_->size;
+  while (to_do_ != nullptr && left >= to_do_->size()) {
+    left -= to_do_->size();
     FrameDeleter()(std::exchange(to_do_, to_do_->next));
   }
   sent_of_first_ = left;
@@ -143,7 +143,7 @@ void BatchWriter::Fail() {
 void BatchWriter::DropToDo() {
   std::size_t bytes = 0;
   while (to_do_ != nullptr) {
-    bytes += to_do_->size;
+    bytes += to_do_->size();
     FrameDeleter()(std::exchange(to_do_, to_do_->next));
   }
   unsent_.fetch_sub(bytes - sent_of_first_, std::memory_order_relaxed);

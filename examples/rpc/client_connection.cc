@@ -65,7 +65,8 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
   if (writer_.TooMuchUnsent()) {
     return controller->SetNotBegun(OVERLOADED, "too many requests wait to be sent: the server does not read them");
   }
-  if (const std::size_t size = request.ByteSizeLong(); size > limits_.max_body) {
+  const Attachment& attachment = controller->request_attachment_;
+  if (const std::size_t size = request.ByteSizeLong() + attachment.ByteSize(); size > limits_.max_body) {
     return controller->SetNotBegun(
         TOO_LARGE, base::StrCat("the request has ", size, " bytes, at most ", limits_.max_body, " are sent"));
   }
@@ -73,6 +74,7 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
   RequestMeta meta;
   meta.set_service(method->service()->full_name());
   meta.set_method(method->name());
+  meta.set_attachment_size(static_cast<std::uint32_t>(attachment.ByteSize()));
   if (!deadline.is_none()) {
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left <= left.zero()) {
@@ -83,7 +85,7 @@ void ClientConnection::Call(const google::protobuf::MethodDescriptor* method, Co
   PendingCall call;
   const std::uint64_t id = calls_.Enter(&call);
   if (id == 0) return controller->SetNotBegun(UNAVAILABLE, "the connection has just ended");
-  OutFramePtr frame = MakeFrame(FrameKind::kRequest, id, &meta, &request);
+  OutFramePtr frame = MakeFrame(FrameKind::kRequest, id, &meta, &request, attachment.Share());
   ErrorCode refusal = OK;
   const char* why = "";
   if (!controller->BeginCall(this, id)) {
@@ -134,7 +136,7 @@ void ClientConnection::SendCancel(std::uint64_t id) {
 void ClientConnection::Finish(PendingCall* call, Controller* controller, google::protobuf::Message* answer) {
   if (call->not_begun) return controller->SetNotBegun(call->code, std::move(call->text));
   if (call->code != OK) return controller->SetFailed(call->code, std::move(call->text));
-  const Frame& frame = call->answer;
+  Frame& frame = call->answer;
   if (!frame.meta.empty()) {
     AnswerMeta meta;
     if (!meta.ParseFromArray(frame.meta.data(), static_cast<int>(frame.meta.size()))) {
@@ -144,6 +146,10 @@ void ClientConnection::Finish(PendingCall* call, Controller* controller, google:
       return controller->SetNotBegun(meta.error_code(), meta.error_text());
     }
     if (meta.error_code() != OK) return controller->SetFailed(meta.error_code(), meta.error_text());
+    if (meta.attachment_size() > frame.body.size()) {
+      return controller->SetFailed(BAD_ANSWER, "the answer's attachment is larger than its frame");
+    }
+    controller->answer_attachment_ = frame.CutAttachment(meta.attachment_size());
   }
   if (!answer->ParseFromArray(frame.body.data(), static_cast<int>(frame.body.size()))) {
     controller->SetFailed(BAD_ANSWER, base::StrCat("the answer is no ", answer->GetTypeName()));

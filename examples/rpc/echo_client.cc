@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/fiber/fiber.h"
@@ -33,6 +34,7 @@ DEFINE_string(server, "127.0.0.1:8000", "The echo_server's address");
 DEFINE_int32(callers, 50, "Fibers that call");
 DEFINE_int32(connections, 1, "Connections of the channel");
 DEFINE_int32(payload, 16, "Bytes in a message");
+DEFINE_int32(attachment, 0, "Bytes beside the message, which are not copied into it");
 DEFINE_double(seconds, 2, "Time of a round");
 DEFINE_int32(rounds, 5, "Rounds");
 DEFINE_int32(timeout_ms, 1000, "Deadline of each call; 0: none");
@@ -57,6 +59,10 @@ void Fail(const std::string& text) {
   if (failed_calls.fetch_add(1) == 0) std::cerr << "a call failed: " << text << "\n";
 }
 
+bool IsSame(const weft::rpc::Attachment& got, const weft::NoncontiguousBuffer& sent) {
+  return sent.Empty() ? got.Empty() : got.Get() == sent;
+}
+
 // Calls until then; returns each call's time in nanoseconds.
 std::vector<std::uint32_t> Call(Channel& channel, int caller, Steady::time_point until) {
   weft::rpc::EchoService::Stub stub(&channel);
@@ -65,18 +71,20 @@ std::vector<std::uint32_t> Call(Channel& channel, int caller, Steady::time_point
   weft::rpc::EchoRequest request;
   weft::rpc::EchoAnswer answer;
   std::string payload(static_cast<std::size_t>(FLAGS_payload), 'x');
+  const weft::NoncontiguousBuffer attachment(std::string(static_cast<std::size_t>(FLAGS_attachment), 'y'));
   Steady::time_point before = Steady::now();
   for (std::uint64_t n = 0; before < until; ++n) {
     const std::string mark = std::to_string(caller) + ":" + std::to_string(n);
     std::copy_n(mark.begin(), std::min(mark.size(), payload.size()), payload.begin());
     request.set_payload(payload);
     controller.Reset();
+    if (!attachment.Empty()) controller.request_attachment() = attachment;
     if (FLAGS_timeout_ms != 0) controller.set_timeout(std::chrono::milliseconds(FLAGS_timeout_ms));
     stub.Echo(&controller, &request, &answer, nullptr);
     const Steady::time_point after = Steady::now();
     if (controller.Failed()) {
       Fail(controller.ErrorText());
-    } else if (answer.payload() != payload) {
+    } else if (answer.payload() != payload || !IsSame(controller.answer_attachment(), attachment)) {
       Fail("the answer is not what was sent");
     }
     times.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>((after - before).count(), UINT32_MAX)));
@@ -141,8 +149,8 @@ bool Run(const weft::io::SocketAddress& server) {
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   const auto server = weft::io::SocketAddress::Parse(FLAGS_server);
-  if (!server || FLAGS_callers < 1 || FLAGS_connections < 1 || FLAGS_payload < 0 || FLAGS_rounds < 1 ||
-      FLAGS_seconds <= 0 || FLAGS_timeout_ms < 0) {
+  if (!server || FLAGS_callers < 1 || FLAGS_connections < 1 || FLAGS_payload < 0 || FLAGS_attachment < 0 ||
+      FLAGS_rounds < 1 || FLAGS_seconds <= 0 || FLAGS_timeout_ms < 0) {
     std::cerr << "usage: echo_client --server=127.0.0.1:8000, all numbers above zero (see --help)\n";
     return 2;
   }

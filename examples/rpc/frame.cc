@@ -110,19 +110,44 @@ FrameReader::Result FrameReader::Fail(std::string error) {
   return Result::kMalformed;
 }
 
+Attachment Frame::CutAttachment(std::size_t size) {
+  WEFT_CHECK(size <= body.size(), "rpc::Frame::CutAttachment: ", size, " bytes of ", body.size());
+  const std::string_view bytes = body.substr(body.size() - size);
+  if (size == 0) return {};
+  body.remove_suffix(size);
+  NoncontiguousBuffer attachment;
+  if (size < NoncontiguousBuffer::kCopyBelow) {
+    attachment.AppendCopy(bytes);
+  } else {
+    attachment.AppendForeign(bytes.data(), size, [kept = block](const void*) {});
+  }
+  return attachment;
+}
+
+std::size_t OutFrame::FillIovecs(std::span<iovec> parts, std::size_t offset) noexcept {
+  std::size_t count = 0;
+  if (offset < head_size) {
+    parts[count++] = {.iov_base = head() + offset, .iov_len = head_size - offset};
+    offset = head_size;
+  }
+  return count + attachment.FillIovecs(parts.subspan(count), offset - head_size);
+}
+
 OutFramePtr MakeFrame(FrameKind kind, std::uint64_t correlation_id, const google::protobuf::MessageLite* meta,
-                      const google::protobuf::MessageLite* body) {
+                      const google::protobuf::MessageLite* body, Attachment attachment) {
   const std::size_t meta_size = meta == nullptr ? 0 : meta->ByteSizeLong();
   const std::size_t body_size = body == nullptr ? 0 : body->ByteSizeLong();
   constexpr std::size_t kMost = 0x7fffffff;
-  WEFT_CHECK(meta_size <= kMost && body_size <= kMost, "rpc::MakeFrame: a message of ", std::max(meta_size, body_size),
-             " bytes; protobuf serialises less than 2 GiB");
+  const std::size_t whole_body = body_size + attachment.ByteSize();
+  WEFT_CHECK(meta_size <= kMost && whole_body <= kMost, "rpc::MakeFrame: a message of ",
+             std::max(meta_size, whole_body), " bytes; protobuf serialises less than 2 GiB");
   const std::size_t size = FrameHeader::kSize + meta_size + body_size;
-  OutFramePtr frame(new (::operator new(sizeof(OutFrame) + size)) OutFrame{.next = nullptr, .size = size});
-  char* const at = frame->data();
+  OutFramePtr frame(new (::operator new(sizeof(OutFrame) + size))
+                        OutFrame{.next = nullptr, .head_size = size, .attachment = std::move(attachment)});
+  char* const at = frame->head();
   EncodeHeader({.kind = kind,
                 .meta_size = static_cast<std::uint32_t>(meta_size),
-                .body_size = static_cast<std::uint32_t>(body_size),
+                .body_size = static_cast<std::uint32_t>(whole_body),
                 .correlation_id = correlation_id},
                at);
   auto* to = reinterpret_cast<std::uint8_t*>(at + FrameHeader::kSize);

@@ -10,17 +10,21 @@
 //              8  size of the meta, 32 bits
 //             12  size of the body, 32 bits
 //             16  correlation id, 64 bits: chosen by the client, the same in request, answer and cancellation
-//             24  meta, a protobuf (meta.proto), then body, the call's message
+//             24  meta, a protobuf (meta.proto); then body: the call's message and its attachment, whose size the meta
+//                 tells
 //
 // All numbers are little-endian. Answers may come in any order. Cancellations, farewells, pings and pongs have neither
 // meta nor body. A farewell's id is 0; a pong's is its ping's.
 //
 // FrameReader cuts the bytes that it reads into frames. The frames share the blocks that they were read into, so
-// nothing is copied between the kernel and the parser: a block lives until the last of its frames has gone. Only the
-// beginning of a frame that did not fit is copied, to the next block.
+// nothing is copied between the kernel and the parser: a block lives until the last of its frames and attachments has
+// gone. Only the beginning of a frame that did not fit is copied, to the next block.
+//
+// An attachment is bytes that protobuf does not see: it costs neither a copy into a message nor one out of it, as in
+// brpc.
 //
 // Invariants
-//   FR1  Bytes of a block that belong to a returned frame are not written any more.
+//   FR1  Bytes of a block that belong to a returned frame, or to its attachment, are not written any more.
 //   FR2  Memory is allocated for a frame only after its header was found valid, and never beyond the limits.
 //   FR3  After an error nothing more is read: the start of the next frame is unknown.
 // FrameReader: one user at a time. Frame: any thread; each has its own.
@@ -37,6 +41,7 @@
 #include <string_view>
 
 #include "weft/base/ref_ptr.h"
+#include "weft/examples/rpc/attachment.h"
 
 namespace weft::rpc {
 
@@ -86,6 +91,9 @@ class ReadBlock final : public base::RefCounted<ReadBlock> {
 
 // A received frame.
 struct Frame {
+  // Takes the last `size` bytes out of the body, which has as many. Few are copied, so that they do not pin the block.
+  Attachment CutAttachment(std::size_t size);
+
   FrameHeader header;
   std::string_view meta;
   std::string_view body;
@@ -127,22 +135,29 @@ class FrameReader {
   std::string error_;
 };
 
-// A frame to be sent. FreeFrame(), or the BatchWriter that it was given to, frees it.
+// A frame to be sent. The BatchWriter that it was given to deletes it.
 struct OutFrame {
   OutFrame* next;
-  std::size_t size;
+  std::size_t head_size;  // all but the attachment; it lies behind this object
+  Attachment attachment;
 
-  char* data() noexcept { return reinterpret_cast<char*>(this + 1); }
+  std::size_t size() const noexcept { return head_size + attachment.ByteSize(); }
+  // Describes the bytes from `offset` on for writev(2): as many as fit into `parts`. Returns how many parts it set.
+  std::size_t FillIovecs(std::span<iovec> parts, std::size_t offset) noexcept;
+  char* head() noexcept { return reinterpret_cast<char*>(this + 1); }
 };
 
 struct FrameDeleter {
-  void operator()(OutFrame* frame) const noexcept { ::operator delete(frame); }
+  void operator()(OutFrame* frame) const noexcept {
+    frame->~OutFrame();
+    ::operator delete(frame);
+  }
 };
 using OutFramePtr = std::unique_ptr<OutFrame, FrameDeleter>;
 
-// `meta` and `body` may be nullptr; each is below 2 GiB, protobuf's limit.
+// `meta` and `body` may be nullptr; each is below 2 GiB, protobuf's limit, and so is the body with the attachment.
 OutFramePtr MakeFrame(FrameKind kind, std::uint64_t correlation_id, const google::protobuf::MessageLite* meta,
-                      const google::protobuf::MessageLite* body);
+                      const google::protobuf::MessageLite* body, Attachment attachment = {});
 
 // For tests and for MakeFrame().
 void EncodeHeader(const FrameHeader& header, char* to) noexcept;

@@ -231,6 +231,7 @@ void Channel::CallMethod(const MethodDescriptor* method, google::protobuf::RpcCo
   WEFT_CHECK(controller != nullptr, "rpc::Channel: a call of ", method->full_name(), " without a controller");
   auto* const own = static_cast<Controller*>(controller);
   own->SetFailed(OK, "");
+  own->answer_attachment_.Clear();
   own->ResolveDeadline(options_.timeout);
   if (done == nullptr) return Call(method, own, request, answer);
   {

@@ -19,6 +19,8 @@ void Controller::Reset() {
   timeout_ = std::chrono::nanoseconds::max();
   latest_ = deadline_ = Deadline();
   SetFailed(OK, "");
+  request_attachment_.Clear();
+  answer_attachment_.Clear();
   canceled_.store(false, std::memory_order_relaxed);
 }
 

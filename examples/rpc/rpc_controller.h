@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Controller: what belongs to one call besides its messages, for client and server: its deadline, how it failed,
-// whether it is cancelled.
+// whether it is cancelled, and attachments: bytes that go beside the messages, and are not copied into them (frame.h).
 //
 //     client    Controller controller;
 //               controller.set_timeout(50ms);
@@ -28,6 +28,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/examples/rpc/attachment.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_mutex.h"
 
@@ -53,6 +54,11 @@ class Controller final : public google::protobuf::RpcController {
   bool not_begun() const { return not_begun_; }
   // Client: StartCancel() was called. Server: the client cancelled the call, or has gone.
   bool IsCanceled() const override { return canceled_.load(std::memory_order_relaxed); }  // A hint.
+  // Goes with the request: the client sets it before the call, and it stays set until Reset(). The handler may take it.
+  // A call's limit of bytes counts it, too.
+  Attachment& request_attachment() { return request_attachment_; }
+  // Comes with the answer: the handler sets it before `done`; an answer that has failed has none.
+  Attachment& answer_attachment() { return answer_attachment_; }
 
   // --- Client ---
   void Reset() override;
@@ -94,6 +100,8 @@ class Controller final : public google::protobuf::RpcController {
   ErrorCode code_ = OK;
   std::string text_;
   bool not_begun_ = false;
+  Attachment request_attachment_;
+  Attachment answer_attachment_;
 
   std::atomic<bool> canceled_{false};
   FiberMutex mutex_;  // guards what follows, and changes of canceled_

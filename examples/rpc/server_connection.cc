@@ -9,6 +9,7 @@
 #include <chrono>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "weft/base/log.h"
@@ -86,6 +87,12 @@ bool ServerCall::Prepare() {
         NO_SUCH_METHOD, base::StrCat("there is no method ", meta.method(), " of a service ", meta.service(), " here"));
     return false;
   }
+  if (meta.attachment_size() > frame_.body.size()) {
+    server->bad_.fetch_add(1, std::memory_order_relaxed);
+    controller_.SetNotBegun(BAD_REQUEST, "the request's attachment is larger than its frame");
+    return false;
+  }
+  controller_.request_attachment_ = frame_.CutAttachment(meta.attachment_size());
   request_.reset(service_->GetRequestPrototype(method_).New());
   if (!request_->ParseFromArray(frame_.body.data(), static_cast<int>(frame_.body.size()))) {
     server->bad_.fetch_add(1, std::memory_order_relaxed);
@@ -100,9 +107,13 @@ void ServerCall::Run() {
   answered_.store(true, std::memory_order_release);
   OutFramePtr frame;
   if (!controller_.Failed()) {
-    const std::size_t size = answer_->ByteSizeLong();
+    Attachment& attachment = controller_.answer_attachment_;
+    const std::size_t size = answer_->ByteSizeLong() + attachment.ByteSize();
     if (size <= connection_->server_->options_.limits.max_body) {
-      frame = MakeFrame(FrameKind::kAnswer, id_, nullptr, answer_.get());
+      std::optional<AnswerMeta> meta;
+      if (!attachment.Empty()) meta.emplace().set_attachment_size(static_cast<std::uint32_t>(attachment.ByteSize()));
+      frame =
+          MakeFrame(FrameKind::kAnswer, id_, meta.has_value() ? &*meta : nullptr, answer_.get(), std::move(attachment));
     } else {
       controller_.SetFailed(TOO_LARGE, base::StrCat("the answer has ", size, " bytes"));
     }

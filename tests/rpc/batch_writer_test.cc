@@ -165,7 +165,7 @@ TEST_P(BatchWriterTest, WhoWaitsForRoomGoesOnWhenThePeerReads) {
     std::size_t given = 0;
     for (std::uint64_t i = 0; !pair.writer().TooMuchUnsent(); ++i) {
       OutFramePtr frame = FrameOf(i, 10'000);
-      given += frame->size;
+      given += frame->size();
       ASSERT_TRUE(pair.writer().Write(std::move(frame)));
     }
     FiberEvent passed;

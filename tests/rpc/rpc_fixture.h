@@ -136,7 +136,9 @@ class RawClient {
   FrameReader reader_{FrameLimits{}};
 };
 
-inline std::string BytesOf(OutFramePtr frame) { return {frame->data(), frame->size}; }
+inline std::string BytesOf(OutFramePtr frame) {
+  return std::string(frame->head(), frame->head_size) + frame->attachment.Get().ToString();
+}
 
 inline std::string RequestBytes(std::uint64_t id, const std::string& payload, std::uint64_t timeout_us = 0,
                                 const std::string& service = "weft.rpc.EchoService",
