@@ -23,7 +23,7 @@ test_packages="git libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld cl
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
-server_packages="golang-go nginx-light redis-server redis-tools wrk python3"
+server_packages="golang-go golang-google-grpc-dev nginx-light redis-server redis-tools wrk nghttp2-client curl openssl python3"
 
 case "${1:-test}" in
   build) wanted="$build_packages" optional="" ;;

@@ -186,22 +186,58 @@ def weft_servers(name, program):
     ]
 
 
-def write_nginx_conf(folder, port, protocol=""):
+class Certificate(NamedTuple):
+    """PEM files."""
+
+    certificate: pathlib.Path
+    key: pathlib.Path
+
+    @staticmethod
+    def make(folder):
+        made = Certificate(folder / "certificate.pem", folder / "key.pem")
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key]
+        run(["openssl", "req", "-x509", *key, "-subj", "/CN=localhost", "-days", "30", "-out", made.certificate], 30)
+        return made
+
+
+def write_nginx_conf(folder, port, protocol, certificate):
     """Returns its path. Fills in the names between @ of nginx.conf."""
     (folder / "bytes").write_bytes(65536 * b"x")
-    filled_in = {"@PORT@": str(port), "@FOLDER@": str(folder), "@PROTOCOL@": protocol}
+    tls = ""
+    if certificate:
+        tls = f"ssl_certificate {certificate.certificate}; ssl_certificate_key {certificate.key};"
+    filled_in = {"@PORT@": str(port), "@FOLDER@": str(folder), "@PROTOCOL@": protocol, "@TLS@": tls}
     path = folder / "nginx.conf"
     path.write_text(re.sub("@[A-Z]+@", lambda name: filled_in[name[0]], (HERE / "nginx.conf").read_text()))
     return path
 
 
-def nginx_servers(scratch, protocol=""):
+def nginx_servers(scratch, protocol="", certificate=None):
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if not nginx:
         return []
-    return [
-        Server("nginx, 2 workers", lambda port: [nginx, "-p", scratch, "-c", write_nginx_conf(scratch, port, protocol)])
-    ]
+
+    def command(port):
+        return [nginx, "-p", scratch, "-c", write_nginx_conf(scratch, port, protocol, certificate)]
+
+    return [Server("nginx, 2 workers", command)]
+
+
+def build_go(scratch, name):
+    """Of Debian's Go packages, without the network."""
+    program = scratch / name
+    subprocess.run(
+        ["go", "build", "-o", program, HERE / f"{name}.go"],
+        check=True,
+        timeout=300,
+        env={
+            **os.environ,
+            "GOCACHE": str(scratch / "gocache"),
+            "GO111MODULE": "off",
+            "GOPATH": "/usr/share/gocode",
+        },
+    )
+    return program
 
 
 def http_servers(programs, scratch):
@@ -209,13 +245,7 @@ def http_servers(programs, scratch):
     if programs["http_server"]:
         servers += weft_servers("http_server", programs["http_server"])
     if shutil.which("go"):
-        hello = scratch / "hello"
-        subprocess.run(
-            ["go", "build", "-o", hello, HERE / "hello.go"],
-            check=True,
-            timeout=300,
-            env={**os.environ, "GOCACHE": str(scratch / "gocache"), "GO111MODULE": "off"},
-        )
+        hello = build_go(scratch, "hello")
         servers.append(Server("Go net/http", lambda port: [hello], chooses_port=True))
     return servers + nginx_servers(scratch)
 
@@ -255,41 +285,124 @@ def http_loads(programs, seconds, scratch):
     return loads
 
 
-# --- HTTP/2 ---
+# --- HTTP/2, and gRPC over it ---
 
 
-def check_http2(port):
-    body = run(["curl", "--silent", "--http2-prior-knowledge", f"http://127.0.0.1:{port}/json"], seconds=10)
+def check_http2(port, scheme="http"):
+    version = "--http2-prior-knowledge" if scheme == "http" else "--http2"
+    body = run(["curl", "--silent", "--insecure", version, f"{scheme}://127.0.0.1:{port}/json"], seconds=10)
     if body.encode() != BODY:
         fail(f"GET /json over HTTP/2 on port {port}: {body!r}, expected {BODY!r}")
 
 
-def figures_of_h2load(text):
-    """It tells no percentiles."""
+def percentile(ordered, part):
+    return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)]
+
+
+def figures_of_h2load(text, log):
+    """`log`: a line for each request: when it began, its status, its time in microseconds."""
     failed = re.search(r"(\d+) failed, (\d+) errored, (\d+) timeout", text)
     if not failed or any(int(number) for number in failed.groups()):
         fail(f"h2load saw errors:\n{text}")
-    return Figures(float(re.search(r"^finished in .*, ([\d.]+) req/s", text, re.MULTILINE).group(1)), math.nan, math.nan)
+    times = sorted(int(line.split("\t")[2]) / 1e3 for line in log.splitlines())
+    rate = float(re.search(r"^finished in .*, ([\d.]+) req/s", text, re.MULTILINE).group(1))
+    return Figures(rate, *(percentile(times, part) for part in (0.5, 0.99, 0.999)))
 
 
-def h2load(seconds, streams):
+def h2load(seconds, scratch, *options, target="http://127.0.0.1:{}/json"):
     def measure(port):
-        options = ["-t1", "-c50", f"-m{streams}", f"--duration={seconds}"]
-        return figures_of_h2load(run(["h2load", *options, f"http://127.0.0.1:{port}/json"], seconds=seconds + 60))
+        log = scratch / "h2load.log"
+        log.unlink(missing_ok=True)  # It appends.
+        command = ["h2load", "-t1", *options, f"--duration={seconds}", f"--log-file={log}", target.format(port)]
+        return figures_of_h2load(run(command, seconds=seconds + 60), log.read_text())
 
     return measure
 
 
 def http2_loads(programs, seconds, scratch):
+    if not shutil.which("h2load"):
+        return []
     servers = []
     if programs["http2_server"]:
         servers += weft_servers("http2_server", programs["http2_server"])
     servers += nginx_servers(scratch, protocol=" http2")
+    return [
+        Load(
+            f"GET /json over HTTP/2, `h2load -t1 -c50 -m{streams}`",
+            check_http2,
+            h2load(seconds, scratch, "-c50", f"-m{streams}"),
+            servers,
+        )
+        for streams in (1, 32)
+    ]
+
+
+def tls_loads(programs, seconds, scratch):
+    if not shutil.which("h2load") or not shutil.which("openssl"):
+        return []
+    pem = Certificate.make(scratch)
+    servers = []
+    if programs["http2_server"]:
+        servers += [
+            server._replace(
+                command=lambda port, of=server.command: of(port)
+                + ["--tls", f"--tls_certificate={pem.certificate}", f"--tls_key={pem.key}"]
+            )
+            for server in weft_servers("http2_server", programs["http2_server"])
+        ]
+    if shutil.which("go"):
+        command = [build_go(scratch, "hello"), f"-certificate={pem.certificate}", f"-key={pem.key}"]
+        servers.append(Server("Go net/http", lambda port: command, chooses_port=True))
+    servers += nginx_servers(scratch, protocol=" ssl http2", certificate=pem)
+    return [
+        Load(
+            f"GET /json over HTTP/2 and TLS, `h2load -t1 -c50 -m{streams}`",
+            lambda port: check_http2(port, "https"),
+            h2load(seconds, scratch, "-c50", f"-m{streams}", target="https://127.0.0.1:{}/json"),
+            servers,
+        )
+        for streams in (1, 32)
+    ]
+
+
+# Of the field `payload`; in a frame of gRPC.
+GRPC_MESSAGE = b"\x0a\x10" + 16 * b"x"
+GRPC_FRAME = b"\0" + len(GRPC_MESSAGE).to_bytes(4, "big") + GRPC_MESSAGE
+GRPC_TARGET = "http://127.0.0.1:{}/weft.examples.Greeter/Echo"
+GRPC_HEADERS = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+
+
+def check_grpc(port, frame_file):
+    got = subprocess.run(
+        ["curl", "--silent", "--http2-prior-knowledge", *GRPC_HEADERS, "--data-binary", f"@{frame_file}"]
+        + [GRPC_TARGET.format(port)],
+        capture_output=True,
+        timeout=10,
+        check=False,
+    ).stdout
+    if got != GRPC_FRAME:
+        fail(f"Echo on port {port}: {got!r}, expected {GRPC_FRAME!r}")
+
+
+def grpc_loads(programs, seconds, scratch):
     if not shutil.which("h2load"):
         return []
+    frame = scratch / "grpc_frame"
+    frame.write_bytes(GRPC_FRAME)
+    servers = []
+    if programs["grpc_server"]:
+        servers += weft_servers("grpc_server", programs["grpc_server"])
+    if shutil.which("go") and pathlib.Path("/usr/share/gocode/src/google.golang.org/grpc").is_dir():
+        echo = build_go(scratch, "grpc_echo")
+        servers.append(Server("Go gRPC", lambda port: [echo], chooses_port=True))
     return [
-        Load(f"GET /json over HTTP/2, `h2load -t1 -c50 -m{streams}`", check_http2, h2load(seconds, streams), servers)
-        for streams in (1, 32)
+        Load(
+            f"gRPC, a unary call with 16 bytes, `h2load -t1 -c10 -m{streams}`",
+            lambda port: check_grpc(port, frame),
+            h2load(seconds, scratch, "-c10", f"-m{streams}", "-d", str(frame), *GRPC_HEADERS, target=GRPC_TARGET),
+            servers,
+        )
+        for streams in (1, 16)
     ]
 
 
@@ -504,7 +617,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # The servers inherit it.
 
     programs = {}
-    for name in ("http_server", "http2_server", "resp_server", "raw_epoll", "open_loop"):
+    for name in ("http_server", "http2_server", "grpc_server", "resp_server", "raw_epoll", "open_loop"):
         path = pathlib.Path(options.bin) / name
         programs[name] = path if path.exists() else None
         if programs[name] is None:
@@ -516,7 +629,8 @@ def main():
         loads = []
         if options.only != "redis":
             loads += http_loads(programs, options.seconds, scratch)
-            loads += http2_loads(programs, options.seconds, scratch)
+            for make in (http2_loads, tls_loads, grpc_loads):
+                loads += make(programs, options.seconds, scratch)
         if options.only != "http":
             loads += redis_loads(programs, options.seconds)
         loads = [

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // GET /json and GET /bytes?n=65536 by Go's net/http, with the headers that examples/http_server sends.
+// With -certificate and -key over TLS: there it speaks HTTP/2, too.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log"
 	"net"
@@ -19,6 +21,9 @@ type greeting struct {
 }
 
 func main() {
+	certificate := flag.String("certificate", "", "a PEM file")
+	key := flag.String("key", "", "a PEM file")
+	flag.Parse()
 	http.HandleFunc("/json", func(writer http.ResponseWriter, request *http.Request) {
 		body, err := json.Marshal(greeting{"Hello, World!"})
 		if err != nil {
@@ -45,5 +50,8 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Printf("listening on %s\n", listener.Addr())
+	if *certificate != "" {
+		log.Fatal(http.ServeTLS(listener, nil, *certificate, *key))
+	}
 	log.Fatal(http.Serve(listener, nil))
 }
