@@ -131,6 +131,10 @@ class Http2Response {
   // A whole answer: with one frame less, and one system call, if the body fits.
   [[nodiscard]] std::error_code Send(int status, const Http2Headers& headers, std::string_view body,
                                      Deadline deadline = {});
+  [[nodiscard]] std::error_code Send(int status, const Http2Headers& headers, std::string_view body,
+                                     const Http2Headers& trailers, Deadline deadline = {});
+  // Gives the answer up: RST_STREAM, CANCEL. The client learns that what has come is not the whole.
+  void Reset();
   bool started() const noexcept { return started_; }
 
  private:

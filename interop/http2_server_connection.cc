@@ -220,22 +220,32 @@ std::error_code Http2ServerConnection::Start(Http2Stream& stream, int status, co
   return {};
 }
 
+void Http2ServerConnection::GiveUp(Http2Stream& stream) {
+  Lock lock(mutex_);
+  if (stream.closed) return;
+  SubmitReset(stream, NGHTTP2_CANCEL, std::make_error_code(std::errc::operation_canceled));
+  Flush(lock);
+}
+
 std::error_code Http2ServerConnection::Send(Http2Stream& stream, int status, const Http2Headers& headers,
-                                            std::string_view body, Deadline deadline) {
+                                            std::string_view body, const Http2Headers& trailers, Deadline deadline) {
+  if (!MayBeSent(trailers)) return Http2Errc::kBadField;  // Before anything is sent.
   {
     Lock lock(mutex_);
     if (stream.closed) return stream.error ? stream.error : make_error_code(Http2Errc::kWrongOrder);
     if (stream.has_sent_fields) return Http2Errc::kWrongOrder;
-    if (std::error_code error = SubmitStatus(stream, status, headers, !body.empty())) return error;
+    if (std::error_code error = SubmitStatus(stream, status, headers, !body.empty() || !trailers.empty())) {
+      return error;
+    }
     if (body.size() <= options_.send_buffer) {
       if (!stream.has_no_body) PutOut(stream, body);
-      const std::error_code error = PutEnd(stream, {});
+      const std::error_code error = PutEnd(stream, trailers);
       Flush(lock);
       return error;
     }
   }
   if (const io::IoResult put = Write(stream, body.data(), body.size(), deadline); !put.ok()) return put.error;
-  return End(stream, {});
+  return End(stream, trailers);
 }
 
 }  // namespace weft::interop

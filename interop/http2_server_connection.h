@@ -42,7 +42,8 @@ class Http2ServerConnection final : public Http2Session {
   // --- For Http2Response ---
   std::error_code Start(Http2Stream& stream, int status, const Http2Headers& headers);
   std::error_code Send(Http2Stream& stream, int status, const Http2Headers& headers, std::string_view body,
-                       Deadline deadline);
+                       const Http2Headers& trailers, Deadline deadline);
+  void GiveUp(Http2Stream& stream);
 
  private:
   using StreamPtr = base::RefPtr<Http2Stream>;

@@ -42,10 +42,17 @@ io::IoResult Http2Response::Write(const void* data, std::size_t size, Deadline d
 std::error_code Http2Response::Finish(const Http2Headers& trailers) { return connection_->End(*stream_, trailers); }
 
 std::error_code Http2Response::Send(int status, const Http2Headers& headers, std::string_view body, Deadline deadline) {
-  const std::error_code error = connection_->Send(*stream_, status, headers, body, deadline);
+  return Send(status, headers, body, Http2Headers(), deadline);
+}
+
+std::error_code Http2Response::Send(int status, const Http2Headers& headers, std::string_view body,
+                                    const Http2Headers& trailers, Deadline deadline) {
+  const std::error_code error = connection_->Send(*stream_, status, headers, body, trailers, deadline);
   started_ = started_ || error != Http2Errc::kBadField;
   return error;
 }
+
+void Http2Response::Reset() { connection_->GiveUp(*stream_); }
 
 Http2Server::Http2Server(Handler handler, const Http2Options& options)
     : handler_(std::move(handler)), options_(options) {}

@@ -1,0 +1,149 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The service of greeter.proto without gRPC's library: by interop/http2_grpc.h, on fibers all the way down.
+//
+//   grpc_http2_server --listen=0.0.0.0:50051              until SIGINT or SIGTERM
+//   grpc_http2_server --listen=127.0.0.1:0 --duration=10  on a free port, which it prints, for ten seconds
+//
+// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
+
+#include <gflags/gflags.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/interop/http2_grpc.h"
+#include "weft/io/run_until_signal.h"
+#include "weft/io/tcp_server.h"
+#include "weft/sync/fiber_cancelled.h"
+
+#include "examples/grpc_server/greeter.pb.h"
+
+DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: host:port (port 0: a free one), or unix:/path");
+DEFINE_int32(duration, 0, "Seconds to serve; 0: until SIGINT or SIGTERM");
+DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may go on before they are cancelled");
+
+namespace weft::examples {
+namespace {
+
+using interop::GrpcCall;
+using interop::GrpcStatus;
+
+class Greeter {
+ public:
+  explicit Greeter(interop::Http2GrpcService* service) {
+    service->AddUnary<EchoRequest, EchoReply>("/weft.examples.Greeter/Echo",
+                                              [this](GrpcCall&, const EchoRequest& request, EchoReply* reply) {
+                                                return Count([&] {
+                                                  Echo(request, reply);
+                                                  return GrpcStatus();
+                                                });
+                                              });
+    service->Add("/weft.examples.Greeter/EchoAll",
+                 [this](GrpcCall& call) { return Count([&] { return EchoAll(call); }); });
+    service->Add("/weft.examples.Greeter/Greet", [this](GrpcCall& call) { return Count([&] { return Greet(call); }); });
+  }
+
+  std::uint64_t answered() const { return answered_; }
+  std::uint64_t cancelled() const { return cancelled_; }
+
+ private:
+  static void Echo(const EchoRequest& request, EchoReply* reply) {
+    if (request.delay_ms() != 0) FiberSleepFor(std::chrono::milliseconds(request.delay_ms()));
+    reply->set_payload(request.payload());
+  }
+
+  static GrpcStatus EchoAll(GrpcCall& call) {
+    EchoRequest request;
+    EchoReply reply;
+    while (call.Read(&request)) {
+      Echo(request, &reply);
+      if (!call.Write(reply)) return {interop::GrpcCode::kCancelled};
+    }
+    if (call.failed()) return {interop::GrpcCode::kInvalidArgument};
+    return {};
+  }
+
+  static GrpcStatus Greet(GrpcCall& call) {
+    GreetRequest request;
+    if (!call.Read(&request)) return {interop::GrpcCode::kInvalidArgument, "a greeting for nobody"};
+    GreetReply reply;
+    for (std::uint32_t i = 1; i <= request.times(); ++i) {
+      if (i != 1) FiberSleepFor(std::chrono::milliseconds(request.interval_ms()));
+      reply.set_greeting("hello " + request.name() + ", for the " + std::to_string(i) + ". time");
+      if (!call.Write(reply)) return {interop::GrpcCode::kCancelled};
+    }
+    return {};
+  }
+
+  template <class Handle>
+  GrpcStatus Count(Handle&& handle) try {
+    GrpcStatus status = handle();
+    ++(status.ok() ? answered_ : cancelled_);
+    return status;
+  } catch (const FiberCancelled&) {
+    ++cancelled_;
+    throw;
+  }
+
+  std::atomic<std::uint64_t> answered_{0};
+  std::atomic<std::uint64_t> cancelled_{0};
+};
+
+int Refuse(const std::string& why) {
+  std::cerr << "grpc_http2_server: " << why << "\n";
+  return EXIT_FAILURE;
+}
+
+int Run() {
+  io::TcpListener listener;
+  const std::optional<io::SocketAddress> address = io::SocketAddress::Parse(FLAGS_listen);
+  if (!address.has_value() || listener.Listen(*address)) {
+    return Refuse("cannot listen on --listen=" + FLAGS_listen + ": it is in use, not allowed, or no address:port");
+  }
+  interop::Http2GrpcService service;
+  const Greeter greeter(&service);
+  // Each call whose time is over is a reset.
+  interop::Http2Server http(service.handler(), {.max_resets = 10'000, .resets_per_second = 10'000});
+  std::optional<io::TcpServer> server;
+  const Deadline end = FLAGS_duration == 0 ? Deadline() : Deadline(std::chrono::seconds(FLAGS_duration));
+  const int signal = io::RunUntilSignal(
+      [&] {
+        fiber::StartRuntime();
+        server.emplace(std::move(listener), [&http](io::TcpConnection& connection) {
+          static_cast<void>(http.Serve(interop::Http2Transport(connection)));
+        });
+        if (!server->Start()) return false;
+        std::cout << "listening on " << server->local_address().ToString() << std::endl;
+        return true;
+      },
+      end);
+  std::cout << "draining" << std::endl;
+  server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
+  server.reset();
+  std::cout << greeter.answered() << " calls were answered, " << greeter.cancelled() << " were cancelled" << std::endl;
+  const std::size_t unfinished = fiber::TerminateRuntime();
+  return signal >= 0 && unfinished == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace weft::examples
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("gRPC over our own HTTP/2, on fibers");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  if (argc > 1) return weft::examples::Refuse(std::string("unknown argument ") + argv[1] + ": see --help");
+  if (FLAGS_duration < 0 || FLAGS_drain_ms < 0) {
+    return weft::examples::Refuse("--duration and --drain_ms: they must be 0 or more");
+  }
+  return weft::examples::Run();
+}

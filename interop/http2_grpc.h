@@ -1,0 +1,103 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Http2GrpcService: serves gRPC by Http2Server, without gRPC's library: a fiber for each call, and no thread beside the
+// workers. For programs that have nghttp2, by the CMake target weft::http2.
+// Sample:
+//     interop::Http2GrpcService service;
+//     service.AddUnary<EchoRequest, EchoReply>(
+//         "/weft.examples.Greeter/Echo",
+//         [](interop::GrpcCall&, const EchoRequest& request, EchoReply* reply) -> interop::GrpcStatus {
+//           if (request.payload().empty()) return {interop::GrpcCode::kInvalidArgument, "no payload"};
+//           reply->set_payload(request.payload());
+//           return {};
+//         });
+//     service.Add("/weft.examples.Greeter/EchoAll", [](interop::GrpcCall& call) -> interop::GrpcStatus {
+//       EchoRequest request;                                  // messages both ways, as many as there are
+//       EchoReply reply;
+//       while (call.Read(&request)) {
+//         reply.set_payload(request.payload());
+//         if (!call.Write(reply)) break;
+//       }
+//       return {};
+//     });
+//     interop::Http2Server http(service.handler());
+// Then as in interop/http2_server.h, which see for connections, TLS, drain and limits. weft::grpc (interop/
+// grpc_server.h) is for programs that use gRPC's own server.
+//
+// A handler runs in a CancelScope: it is cancelled at the deadline that the client has sent, when the client cancels
+// the call or has gone, and when the connection ends. After the deadline the call ends with kDeadlineExceeded, unless
+// the handler still says kOk; in the middle of a message that it sends, its stream is reset. What leaves it otherwise:
+// a status; FiberCancelled, which is no failure of its own; any other exception is logged and becomes kUnknown.
+// Clients of gRPC reset the stream of each call that they give up or whose time is over: where many do, more than
+// Http2Options::max_resets and resets_per_second, which are for browsers, are regular.
+// Not served: compression (kUnimplemented, and "grpc-accept-encoding: identity" says what is taken), health,
+// reflection. A second message of a unary call is ignored.
+// Errors of the protocol: a content type that is not gRPC's gets the HTTP status 415, a method other than POST 405; a
+// path that nobody has added kUnimplemented.
+// The protocol: "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
+//
+// Who may call: Add(), AddUnary(): before it serves. The handler, in many fibers at the same time; the service outlives
+// it.
+#ifndef WEFT_INTEROP_HTTP2_GRPC_H_
+#define WEFT_INTEROP_HTTP2_GRPC_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "weft/interop/http2_grpc_call.h"
+#include "weft/interop/http2_server.h"
+
+namespace weft::interop {
+
+class Http2GrpcService {
+ public:
+  using Method = std::function<GrpcStatus(GrpcCall&)>;
+
+  struct Options {
+    std::size_t max_message = 4 << 20;  // that is taken; a larger one ends its call with kResourceExhausted
+  };
+
+  Http2GrpcService() : Http2GrpcService(Options()) {}
+  explicit Http2GrpcService(const Options& options);
+  Http2GrpcService(const Http2GrpcService&) = delete;
+  Http2GrpcService& operator=(const Http2GrpcService&) = delete;
+
+  // `path`: "/package.Service/Method". One that is there is replaced.
+  void Add(std::string path, Method method) { methods_[std::move(path)] = std::move(method); }
+  // One message each way: handler(call, request, &reply). The reply goes out, in one write with all the rest, if the
+  // status is kOk.
+  template <class Request, class Reply, class Handler>
+  void AddUnary(std::string path, Handler handler) {
+    Add(std::move(path), [handler = std::move(handler)](GrpcCall& call) {
+      Request request;
+      if (!call.Read(&request)) return NoMessage();
+      Reply reply;
+      GrpcStatus status = handler(call, static_cast<const Request&>(request), &reply);
+      if (status.ok()) call.Reply(reply);
+      return status;
+    });
+  }
+
+  Http2Server::Handler handler() {
+    return [this](Http2Request& request, Http2Response& response) { Serve(request, response); };
+  }
+
+ private:
+  // A call that has failed otherwise says so itself.
+  static GrpcStatus NoMessage() { return {GrpcCode::kUnimplemented, "a call without a message"}; }
+
+  void Serve(Http2Request& request, Http2Response& response);
+  GrpcStatus Call(GrpcCall& call);
+
+  const Options options_;
+  std::map<std::string, Method, std::less<>> methods_;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_GRPC_H_
