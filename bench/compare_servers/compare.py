@@ -390,8 +390,9 @@ def grpc_loads(programs, seconds, scratch):
     frame = scratch / "grpc_frame"
     frame.write_bytes(GRPC_FRAME)
     servers = []
-    if programs["grpc_server"]:
-        servers += weft_servers("grpc_server", programs["grpc_server"])
+    for name in ("grpc_http2_server", "grpc_server"):
+        if programs[name]:
+            servers += weft_servers(name, programs[name])
     if shutil.which("go") and pathlib.Path("/usr/share/gocode/src/google.golang.org/grpc").is_dir():
         echo = build_go(scratch, "grpc_echo")
         servers.append(Server("Go gRPC", lambda port: [echo], chooses_port=True))
@@ -617,7 +618,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # The servers inherit it.
 
     programs = {}
-    for name in ("http_server", "http2_server", "grpc_server", "resp_server", "raw_epoll", "open_loop"):
+    for name in ("http_server", "http2_server", "grpc_http2_server", "grpc_server", "resp_server", "raw_epoll", "open_loop"):
         path = pathlib.Path(options.bin) / name
         programs[name] = path if path.exists() else None
         if programs[name] is None:
