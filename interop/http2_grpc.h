@@ -72,8 +72,8 @@ class Http2GrpcService {
   // One message each way: handler(call, request, &reply). The reply goes out, in one write with all the rest, if the
   // status is kOk.
   template <class Request, class Reply, class Handler>
-  void AddUnary(std::string path, Handler handler) {
-    Add(std::move(path), [handler = std::move(handler)](GrpcCall& call) {
+  void AddUnary(const std::string& path, Handler handler) {
+    Add(path, [handler = std::move(handler)](GrpcCall& call) {
       Request request;
       if (!call.Read(&request)) return NoMessage();
       Reply reply;
