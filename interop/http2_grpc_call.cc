@@ -166,13 +166,17 @@ bool GrpcCall::WriteBytes(std::string_view message) {
   return Flush();
 }
 
+Http2Headers GrpcCall::Head() const {
+  Http2Headers head{{"content-type", "application/grpc"}};
+  for (const Http2Field field : metadata_) head.Add(field.name, field.value);
+  return head;
+}
+
 bool GrpcCall::SendMetadata() {
   TestCancel();
   if (failed() || cut_off_) return false;
   if (response_.started()) return true;
-  Http2Headers head{{"content-type", "application/grpc"}};
-  for (const Http2Field field : metadata_) head.Add(field.name, field.value);
-  const std::error_code error = HasReserved(metadata_) ? Http2Errc::kBadField : response_.Start(200, head);
+  const std::error_code error = HasReserved(metadata_) ? Http2Errc::kBadField : response_.Start(200, Head());
   if (!error) return true;
   if (error == Http2Errc::kBadField) {
     metadata_.clear();
@@ -227,8 +231,7 @@ std::error_code GrpcCall::SendEnd(const GrpcStatus& status) {
   if (!status.message.empty()) end.Add("grpc-message", Encoded(status.message));
   for (const Http2Field field : trailers_) end.Add(field.name, field.value);
   if (response_.started()) return response_.Finish(end);
-  Http2Headers head{{"content-type", "application/grpc"}};
-  for (const Http2Field field : metadata_) head.Add(field.name, field.value);
+  Http2Headers head = Head();
   if (!out_.empty()) return response_.Send(200, head, out_, end, deadline_.is_none() ? WithTheCall() : deadline_);
   for (const Http2Field field : end) head.Add(field.name, field.value);  // Nothing but trailers.
   return response_.Send(200, head, {});

@@ -226,10 +226,15 @@ class HttpService::Conversation {
       error_code error;
       const std::size_t taken = parser_->put(input_.data(), error);
       input_.consume(taken);
+      if (error == http::error::bad_version && TakeForHttp11()) {
+        parser_.emplace(limits_, &request_);
+        continue;
+      }
       if (error == http::error::need_more) {
         if (!IsOverLimit(taken)) return Parsed::kNeedsMore;
         error = http::error::header_limit;
       }
+      if (error == http::error::bad_version && IsForeign(Version())) return Refuse(505, "this is HTTP/1.1");
       if (error) return Refuse(parser_->StatusOf(error, HasLine()), error.message());
     }
     return Parsed::kRequest;
@@ -242,10 +247,34 @@ class HttpService::Conversation {
     return header_taken_ + input_.size() >= limits_.header_bytes;
   }
 
-  // Within the limit.
-  bool HasLine() const {
+  // The first line of what is in the buffer, with its end, within the limit. Empty: it is not whole.
+  std::string_view Line() const {
     const std::string_view left(static_cast<const char*>(input_.data().data()), input_.size());
-    return left.substr(0, limits_.header_bytes).find('\n') != std::string_view::npos;
+    return left.substr(0, left.substr(0, limits_.header_bytes).find('\n') + 1);
+  }
+  bool HasLine() const { return !Line().empty(); }
+
+  // The digits "1.1" of the request line, which is in the buffer. nullptr: it does not end with a version.
+  char* Version() {
+    constexpr std::string_view kName = " HTTP/";
+    constexpr std::size_t kSize = kName.size() + 3 + 2;  // with the end of the line
+    const std::string_view line = Line();
+    if (line.size() < kSize) return nullptr;
+    const std::string_view end = line.substr(line.size() - kSize);
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    const std::string_view version = end.substr(kName.size());
+    if (!end.starts_with(kName) || !is_digit(version[0]) || version[1] != '.' || !is_digit(version[2])) return nullptr;
+    return static_cast<char*>(input_.data().data()) + (line.size() - kSize + kName.size());
+  }
+
+  static bool IsForeign(const char* version) { return version != nullptr && version[0] != '1'; }
+
+  // A later minor version is answered as the latest that we know (RFC 9110, 2.5), which the parser does not do.
+  bool TakeForHttp11() {
+    char* const version = Version();
+    if (version == nullptr || IsForeign(version) || version[2] <= '1') return false;
+    version[2] = '1';
+    return true;
   }
 
   void BeginRequest() {

@@ -35,6 +35,8 @@ std::string_view HeadOf(int status) {
       return WEFT_EXAMPLES_HEAD("501 Not Implemented");
     case 504:
       return WEFT_EXAMPLES_HEAD("504 Gateway Timeout");
+    case 505:
+      return WEFT_EXAMPLES_HEAD("505 HTTP Version Not Supported");
     default:
       return WEFT_EXAMPLES_HEAD("500 Internal Server Error");
   }

@@ -239,7 +239,11 @@ class Protocol(unittest.TestCase):
             (400, b"GET\r\n\r\n"),
             (400, b"GET /json\r\n\r\n"),
             (400, b"GET /json HTTP/1.1 \r\n" + host + b"\r\n"),
-            (400, b"GET /json HTTP/2.0\r\n" + host + b"\r\n"),
+            (505, b"GET /json HTTP/2.0\r\n" + host + b"\r\n"),
+            (505, b"GET /json HTTP/0.9\r\n" + host + b"\r\n"),
+            (400, b"GET /json HTTP/1.1x\r\n" + host + b"\r\n"),
+            (400, b"GET /json HTTP/1.x\r\n" + host + b"\r\n"),
+            (400, b"GET /json HTTP/11.1\r\n" + host + b"\r\n"),
             (400, b"GET /js on HTTP/1.1\r\n" + host + b"\r\n"),
             (400, b"GET /json HTTP/1.1\r\nHost a\r\n\r\n"),
             (400, b"GET /json HTTP/1.1\r\nHost : a\r\n\r\n"),
@@ -351,6 +355,15 @@ class Protocol(unittest.TestCase):
         responses = ask(self.server, kept + kept + b"GET /json HTTP/1.0\r\n\r\n")
         self.assertEqual([headers["connection"] for _, headers, _ in responses], ["keep-alive", "keep-alive", "close"])
 
+    def test_a_later_minor_version_is_answered_as_ours(self):
+        later = GET.replace(b"HTTP/1.1", b"HTTP/1.2")
+        responses = ask(self.server, later + later.replace(b"1.2", b"1.9") + GET, half_close=True)
+        self.assertEqual([(status, body) for status, _, body in responses], 3 * [(200, HELLO)])
+        with self.server.connect() as connection:
+            for at in range(len(later)):
+                connection.sendall(later[at : at + 1])
+            self.assertEqual(receive(connection, 1)[0][0], 200)
+
     def test_an_empty_line_before_a_request_is_forgiven(self):
         responses = ask(self.server, GET + b"\r\n" + GET, half_close=True)
         self.assertEqual([status for status, _, _ in responses], [200, 200])
@@ -453,7 +466,7 @@ class Protocol(unittest.TestCase):
                 request[noise.randrange(len(request))] = noise.randrange(256)
             with self.subTest(request=bytes(request)):
                 for status, _, _ in ask(self.server, bytes(request), half_close=True):
-                    self.assertIn(status, (200, 400, 404, 405, 413, 417, 501))
+                    self.assertIn(status, (200, 400, 404, 405, 413, 417, 501, 505))
 
 
 class TimeLimits(unittest.TestCase):
