@@ -119,8 +119,22 @@ void TcpServer::AcceptAll() {
   changed_.notify_all();  // Under the lock, since the server may be destroyed once it is free.
 }
 
+std::unique_ptr<TcpServer::Connection> TcpServer::NewConnection() {
+  try {
+    return std::make_unique<Connection>(this);
+  } catch (const std::bad_alloc&) {
+    WEFT_LOG_EVERY_SECOND(ERROR, "TcpServer: no memory for a connection; those that come wait in the kernel");
+    return nullptr;
+  }
+}
+
+bool TcpServer::PauseAfterNoMemory(bool in_scope) {
+  return in_scope && accept_scope_.Run([] { FiberSleepFor(kPauseAfterError); });
+}
+
 bool TcpServer::AcceptOne(bool in_scope) {
-  auto connection = std::make_unique<Connection>(this);
+  std::unique_ptr<Connection> connection = NewConnection();
+  if (connection == nullptr) return PauseAfterNoMemory(in_scope);
   connection->connection.does_not_wait_ = served_ == Served::kRequests;
   TcpStream* const stream = &connection->connection.stream();
   bool accepted = false;

@@ -60,9 +60,9 @@
 //
 // Invariants
 //   TV1  A connection that the kernel has made before the last look at the listener is accepted, and its handler runs;
-//        unless the deadline of Stop() passes before, or the process has no descriptors. The listener closes right
-//        after that look; what comes between the two is reset, unless another process has the socket, too. The look
-//        waits for no handler: Options::max_connections does not count any more.
+//        unless the deadline of Stop() passes before, or the process has no descriptors or no memory. The listener
+//        closes right after that look; what comes between the two is reset, unless another process has the socket, too.
+//        The look waits for no handler: Options::max_connections does not count any more.
 //   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
 //        lock.
 //   TV3  At any time one has a connection of a RequestHandler, and goes on with it: its fiber; its watch, while it is
@@ -81,6 +81,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -211,6 +212,9 @@ class TcpServer {
   void AcceptAll();
   // False: no more. `in_scope`: waits, until StopAcceptingLocked() cancels it.
   bool AcceptOne(bool in_scope);
+  std::unique_ptr<Connection> NewConnection();  // nullptr: there is no memory
+  // As AcceptOne().
+  bool PauseAfterNoMemory(bool in_scope);
   // As above, and what was accepted.
   bool Accept(TcpStream* stream, Deadline deadline);
   bool Admits();
