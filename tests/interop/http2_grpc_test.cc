@@ -286,7 +286,13 @@ TEST_P(Http2GrpcTest, TheDeadlineIsTheHandlersAndEndsIt) {
     EXPECT_EQ(call("10m", "wait"), "4");
     EXPECT_EQ(cancelled, 1);
     EXPECT_EQ(call("0n", "at once"), "4");
-    EXPECT_FALSE(seen.has_value()) << "its time was over before it began";
+    bool began = false;
+    ends.service.Add("/t.S/Begin", [&](GrpcCall&) -> GrpcStatus {
+      began = true;
+      return {};
+    });
+    EXPECT_EQ(StatusOf(ends.Call("/t.S/Begin", MessageOf("x"), {{"grpc-timeout", "0n"}})), "4");
+    EXPECT_FALSE(began || seen.has_value()) << "its time was over before it began";
     constexpr auto kMost = std::chrono::nanoseconds::max() / 2;
     for (const auto& [timeout, whole] : {std::pair<std::string_view, std::chrono::nanoseconds>{"1H", 1h},
                                          {"2M", 2min},
