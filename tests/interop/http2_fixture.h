@@ -164,8 +164,11 @@ inline void ShrinkBuffers(io::TcpStream& from, io::TcpStream& to) {
 // A fiber: serves the one end; `client` is the other one.
 class ServedConnection {
  public:
-  explicit ServedConnection(Http2Server::Handler handler, const Http2Options& options = {})
-      : server_(std::move(handler), options), fiber_([this] { why_ = server_.Serve(Http2Transport(pair_.server)); }) {}
+  explicit ServedConnection(Http2Server::Handler handler, const Http2Options& options = {},
+                            io::Pair pair = io::ConnectedPair())
+      : pair_(std::move(pair)),
+        server_(std::move(handler), options),
+        fiber_([this] { why_ = server_.Serve(Http2Transport(pair_.server)); }) {}
   ~ServedConnection() {
     if (!fiber_.Joinable()) return;
     static_cast<void>(pair_.client.Shutdown());
@@ -182,7 +185,7 @@ class ServedConnection {
   }
 
  private:
-  io::Pair pair_ = io::ConnectedPair();
+  io::Pair pair_;
   Http2Server server_;
   std::error_code why_;
   Fiber fiber_;

@@ -351,7 +351,8 @@ TEST_P(Http2LimitsTest, AStuckWriterDoesNotHoldACancelledHandler) {
 
 TEST_P(Http2LimitsTest, AFloodOfPingsWhoseAnswersAreNotReadEndsTheConnection) {
   InFiber([] {
-    ServedConnection served(&Answer, {.write_timeout = 20s});
+    // Of a Unix socket: what is not read there stays with the sender, and its writer waits.
+    ServedConnection served(&Answer, {.write_timeout = 20s}, io::ConnectedPair(io::UnixAddress()));
     ShrinkSendBuffer(served.pair().server);
     RawPeer peer(&served.client());
     peer.Greet();
@@ -361,10 +362,30 @@ TEST_P(Http2LimitsTest, AFloodOfPingsWhoseAnswersAreNotReadEndsTheConnection) {
       while (served.client().WriteAll(pings, Soon()).ok()) {
       }
     });
-    // Long before the write's time-out, and although the flood goes on.
+    const auto began = std::chrono::steady_clock::now();
     EXPECT_EQ(served.Join(), Http2Errc::kFlooded);
+    // Long before the write's time-out, and although the flood goes on.
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 15s);
     static_cast<void>(served.client().Shutdown());
     floods.Join();
+  });
+}
+
+// The server reads on after its last words, so that they are not lost; not for as long as the peer likes.
+TEST_P(Http2LimitsTest, AGoodbyeEndsThoughThePeerGoesOnSending) {
+  InFiber([] {
+    ServedConnection served(&Answer);
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.SendFrame(kData, 0, 0, "data of no stream");
+    const std::string more(10'000, 'x');
+    Fiber sends([&] {
+      while (served.client().WriteAll(more, Soon()).ok()) {
+      }
+    });
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
+    static_cast<void>(served.client().Shutdown());
+    sends.Join();
   });
 }
 

@@ -443,10 +443,13 @@ TEST_P(Http2ServerTest, ADrainAnswersWhatHasBegunAndSaysWhatHasNot) {
     const Frame last = peer.Await(kGoAway);
     EXPECT_EQ(last.number(), 3u);
     EXPECT_EQ(last.code(), kNoError);
-    peer.Ask(5);  // Too late: nobody answers.
+    peer.Ask(5);                                // Too late: nobody answers.
+    static_cast<void>(peer.UntilPingAnswer());  // It has been read: the server waits for more.
+    const auto answered = std::chrono::steady_clock::now();
     may_answer.Set();
     EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "answer");
     for (Frame frame = peer.Next(); !frame.ended(); frame = peer.Next()) EXPECT_NE(frame.stream, 5u);
+    EXPECT_LT(std::chrono::steady_clock::now() - answered, 20s);  // Not after a time-out.
     stream.Close();
     stops.Join();
     EXPECT_EQ(http.counts().requests, 2u);
