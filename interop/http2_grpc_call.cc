@@ -20,8 +20,9 @@ constexpr std::size_t kLargeRead = 64 * 1024;
 // Of a status. Clients refuse header fields that are much longer.
 constexpr std::size_t kMostText = 2048;
 
-// What waits for a client ends with its call. (Without a deadline the server's stream_timeout would count.)
-Deadline WithTheCall() { return std::chrono::nanoseconds::max() / 2; }
+// A point in time that no call sees: a wait without a deadline would end after the server's stream_timeout. It takes no
+// look at the clock.
+Deadline WithTheCall() { return Deadline::TimePoint(std::chrono::nanoseconds::max() / 2); }
 
 bool IsReserved(std::string_view name) {
   return (name.starts_with("grpc-") && name != "grpc-accept-encoding") || name == "content-type";
@@ -33,7 +34,7 @@ bool HasReserved(const Http2Headers& fields) {
   return false;
 }
 
-// As gRPC wants its messages: what is no printable ASCII, and the percent sign, as %XX.
+// Writes each byte that is not printable ASCII, and the percent sign, as %XX: gRPC's encoding of grpc-message.
 std::string Encoded(std::string_view text) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   if (text.size() > kMostText) {

@@ -144,7 +144,7 @@ class GrpcCall {
   Deadline deadline_;
   Http2Headers metadata_;
   Http2Headers trailers_;
-  std::string in_;  // from in_begin_ to in_end_: what has come and was not read
+  std::string in_;  // the unread bytes are those from in_begin_ to in_end_
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
   std::string out_;

@@ -61,7 +61,8 @@
 // Invariants
 //   TV1  A connection that the kernel has made before the last look at the listener is accepted, and its handler runs;
 //        unless the deadline of Stop() passes before, or the process has no descriptors or no memory. The listener
-//        closes right after that look; what comes between the two is reset, unless another process has the socket, too.
+//        closes right after that look. The kernel resets a connection that comes between the two, unless another
+//        process has the socket, too.
 //        The look waits for no handler: Options::max_connections does not count any more.
 //   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
 //        lock.

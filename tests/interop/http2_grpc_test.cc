@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Http2GrpcService: what goes over the wire, by our own client. By gRPC's client: grpc_python_test.py.
+// Our own client and a raw peer call an Http2GrpcService. gRPC's client does so in grpc_python_test.py.
 
 #include "weft/interop/http2_grpc.h"
 
@@ -354,24 +354,19 @@ TEST_P(Http2GrpcTest, ADeadlineEndsReadsAndWrites) {
 
 TEST_P(Http2GrpcTest, AReplyThatTheClientDoesNotTakeEndsWithTheDeadline) {
   InFiber([] {
-    Ends ends;
-    ends.service.AddUnary<Text, Text>("/t.S/Large", [](GrpcCall&, const Text&, Text* reply) -> GrpcStatus {
+    Http2GrpcService service;
+    service.AddUnary<Text, Text>("/t.S/Large", [](GrpcCall&, const Text&, Text* reply) -> GrpcStatus {
       reply->text.assign(500'000, 'x');
       return {};
     });
-    Http2Call call;
-    ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Large", {{"grpc-timeout", "50m"}}), &call, Soon()));
-    ASSERT_TRUE(call.Write(MessageOf("x"), Soon()).ok());
-    ASSERT_FALSE(call.Finish());
-    ASSERT_FALSE(call.AwaitAnswer(Soon()));
-    EXPECT_TRUE(io::Reaches([&] { return ends.served.server().counts().requests == 1; }));
-    FiberSleepFor(200ms);  // In which nothing is read.
-    char room[4096];
-    io::IoResult got;
-    do {
-      got = call.Read(room, sizeof(room), Soon());
-    } while (got.bytes != 0);
-    EXPECT_EQ(got.error, Http2Errc::kStreamReset);
+    ServedConnection served(service.handler());
+    RawPeer peer(&served.client());  // It opens no window.
+    peer.Greet();
+    peer.SendFrame(kHeaders, kEndHeaders, 1,
+                   RequestFields("POST", "/t.S/Large") + Literal("content-type", "application/grpc") +
+                       Literal("grpc-timeout", "50m"));
+    peer.SendFrame(kData, kEndStream, 1, MessageOf("x"));
+    EXPECT_EQ(peer.Await(kRstStream, 1).code(), kCancel);
   });
 }
 
@@ -462,7 +457,7 @@ TEST_P(Http2GrpcTest, TheTimeOfTheServersStreamsDoesNotCount) {
     Http2Call call;
     ASSERT_FALSE(client.Open(Ends::Head("/t.S/Idle"), &call, Soon()));
     waits.Wait();
-    FiberSleepFor(60ms);
+    EXPECT_EQ(call.AwaitAnswer(60ms), std::errc::timed_out) << "the server has given the call up";
     ASSERT_TRUE(call.Write(MessageOf("at last"), Soon()).ok());
     ASSERT_FALSE(call.AwaitAnswer(Soon()));
     EXPECT_EQ(call.headers().Find("grpc-status"), "0");

@@ -351,7 +351,7 @@ TEST_P(Http2LimitsTest, AStuckWriterDoesNotHoldACancelledHandler) {
 
 TEST_P(Http2LimitsTest, AFloodOfPingsWhoseAnswersAreNotReadEndsTheConnection) {
   InFiber([] {
-    // Of a Unix socket: what is not read there stays with the sender, and its writer waits.
+    // A Unix socket leaves unread bytes with their sender, so the server's writer waits.
     ServedConnection served(&Answer, {.write_timeout = 20s}, io::ConnectedPair(io::UnixAddress()));
     ShrinkSendBuffer(served.pair().server);
     RawPeer peer(&served.client());
