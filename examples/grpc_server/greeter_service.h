@@ -14,7 +14,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -22,13 +21,13 @@
 
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/grpc_server.h"
-#include "weft/sync/fiber_cancelled.h"
 
+#include "call_counts.h"
 #include "greeter.grpc.pb.h"
 
 namespace weft::examples {
 
-class GreeterService final : public Greeter::CallbackService {
+class GreeterService final : public Greeter::CallbackService, public CallCounts {
  public:
   // gRPC calls these in a thread of its own; each starts a fiber and returns.
   grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const EchoRequest* request,
@@ -45,9 +44,6 @@ class GreeterService final : public Greeter::CallbackService {
     return interop::ServeServerStream<GreetReply>(
         context, request, [this](auto&&... call) { return Count([&] { return HandleGreet(call...); }); });
   }
-
-  std::uint64_t answered() const { return answered_; }
-  std::uint64_t cancelled() const { return cancelled_; }
 
  private:
   static grpc::Status HandleEcho(interop::FiberServerContext&, const EchoRequest& request, EchoReply* reply) {
@@ -78,19 +74,6 @@ class GreeterService final : public Greeter::CallbackService {
     }
     return grpc::Status::OK;
   }
-
-  template <class Handle>
-  grpc::Status Count(Handle&& handle) try {
-    grpc::Status status = handle();
-    ++(status.ok() ? answered_ : cancelled_);
-    return status;
-  } catch (const FiberCancelled&) {
-    ++cancelled_;
-    throw;
-  }
-
-  std::atomic<std::uint64_t> answered_{0};
-  std::atomic<std::uint64_t> cancelled_{0};
 };
 
 // Serves at `address` ("127.0.0.1:0": a free port; "unix:/path"); *bound is the real address. nullptr: it is not

@@ -10,7 +10,6 @@
 
 #include <gflags/gflags.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -24,8 +23,8 @@
 #include "weft/interop/http2_grpc.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_server.h"
-#include "weft/sync/fiber_cancelled.h"
 
+#include "call_counts.h"
 #include "examples/grpc_server/greeter.pb.h"
 
 DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: host:port (port 0: a free one), or unix:/path");
@@ -38,7 +37,7 @@ namespace {
 using interop::GrpcCall;
 using interop::GrpcStatus;
 
-class Greeter {
+class Greeter : public CallCounts {
  public:
   explicit Greeter(interop::Http2GrpcService* service) {
     service->AddUnary<EchoRequest, EchoReply>("/weft.examples.Greeter/Echo",
@@ -52,9 +51,6 @@ class Greeter {
                  [this](GrpcCall& call) { return Count([&] { return EchoAll(call); }); });
     service->Add("/weft.examples.Greeter/Greet", [this](GrpcCall& call) { return Count([&] { return Greet(call); }); });
   }
-
-  std::uint64_t answered() const { return answered_; }
-  std::uint64_t cancelled() const { return cancelled_; }
 
  private:
   static void Echo(const EchoRequest& request, EchoReply* reply) {
@@ -84,19 +80,6 @@ class Greeter {
     }
     return {};
   }
-
-  template <class Handle>
-  GrpcStatus Count(Handle&& handle) try {
-    GrpcStatus status = handle();
-    ++(status.ok() ? answered_ : cancelled_);
-    return status;
-  } catch (const FiberCancelled&) {
-    ++cancelled_;
-    throw;
-  }
-
-  std::atomic<std::uint64_t> answered_{0};
-  std::atomic<std::uint64_t> cancelled_{0};
 };
 
 int Refuse(const std::string& why) {
