@@ -196,6 +196,33 @@ TEST_P(Http2ServerTest, AnEarlyAnswerComesWholeBeforeTheClientIsToldToStop) {
   });
 }
 
+TEST_P(Http2ServerTest, AnUploadIsStoppedAfterTheEndOfTheAnswer) {
+  InFiber([] {
+    FiberEvent returns;
+    ServedConnection served(
+        [&](Http2Request&, Http2Response& response) {
+          EXPECT_FALSE(response.Send(413, {}, BytesOf(70'000), Soon()));
+          returns.Set();
+        },
+        {.send_buffer = 100'000});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1, /*end=*/false, "POST");
+    for (std::size_t got = 0; got < 65'535;) {
+      const Frame frame = peer.Await(kData, 1);
+      ASSERT_FALSE(frame.ended());
+      got += frame.payload.size();
+    }
+    returns.Wait();
+    for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kRstStream);
+    peer.SendFrame(kWindowUpdate, 0, 0, Number32(100'000));
+    peer.SendFrame(kWindowUpdate, 0, 1, Number32(100'000));
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+    EXPECT_EQ(peer.Await(kRstStream, 1).code(), 0u);  // NO_ERROR
+    for (const Frame& frame : peer.passed()) EXPECT_NE(frame.type, kRstStream);
+  });
+}
+
 TEST_P(Http2ServerTest, AnAnswerWaitsForTheClientsWindow) {
   InFiber([] {
     FiberEvent was_late, wrote;

@@ -440,15 +440,23 @@ TEST_P(TlsStreamTest, TwoThatWriteAtOnceSendAllOfBoth) {
   InFiber([] {
     Ends ends(MakeServer(), MakeClient());
     ASSERT_TRUE(ends.ok());
+    // The transport is full, so both come while bytes are unsent. With one worker both wait before the peer reads.
+    const std::string much(TlsStream::kMaxPiece, 'f');
+    std::size_t filled = 0;
+    for (IoResult put; put.ok(); filled += put.bytes) put = ends.client.WriteSome(much.data(), much.size(), 10ms);
+    ASSERT_GT(ends.client.unsent_bytes(), 0U);
     constexpr std::size_t kSize = 400'000;
     FiberScope scope;
+    FiberLatch begun(2);
     for (const char c : {'a', 'b'}) {
-      ASSERT_TRUE(scope.Spawn([&ends, c] {
+      ASSERT_TRUE(scope.Spawn([&ends, &begun, c] {
         const std::string text(kSize, c);
+        begun.CountDown();
         EXPECT_TRUE(ends.client.WriteAll(text, Soon()).ok());
       }));
     }
-    std::string got(2 * kSize, '\0');
+    begun.Wait();
+    std::string got(filled + 2 * kSize, '\0');
     EXPECT_EQ(ends.server.ReadAll(got.data(), got.size(), Soon()).bytes, got.size());
     scope.Wait();
     EXPECT_EQ(static_cast<std::size_t>(std::count(got.begin(), got.end(), 'a')), kSize);
