@@ -272,7 +272,7 @@ void FdSlot::LeaveShared(Direction direction, Waiter* waiter) noexcept {
 }
 
 FdSlot::Entered FdSlot::EnterWatch(Waiter* waiter, synchronization::WaitNode::DecisionWord* word,
-                                   const std::atomic<bool>& forbidden) noexcept {
+                                   const base::Atomic<bool>& forbidden) noexcept {
   Side& side = sides_[kRead];
   Entered entered = Entered::kWaits;
   side.queue.lock();

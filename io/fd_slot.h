@@ -39,6 +39,7 @@
 //        (FD3).
 //   FD9  A watch for bytes is entered and left under the lock of its queue, and an event claims it under that lock: who
 //        takes it out of the queue, alone, goes on with what it protects (io/readable_watch.h).
+// Proven in tests/model/fd_slot_model.cc.
 // Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Registration (io/reactor.h) is
 // shared.
 // Source: the use count follows Go's fdMutex, the drained hint epoll(7).
@@ -120,7 +121,7 @@ class FdSlot final : public EventHandler {
   // For io/readable_watch.h; after AwaitRegistered(kRead). `waiter` shares `word`.
   enum class Entered { kWaits, kReady, kForbidden };
   [[nodiscard]] Entered EnterWatch(synchronization::Waiter* waiter, synchronization::WaitNode::DecisionWord* word,
-                                   const std::atomic<bool>& forbidden) noexcept;
+                                   const base::Atomic<bool>& forbidden) noexcept;
   // False: it is not in the queue, or not any more. Any thread, while the slot has its holder.
   [[nodiscard]] bool LeaveWatch(synchronization::Waiter* waiter) noexcept;
 
@@ -164,7 +165,7 @@ class FdSlot final : public EventHandler {
   struct Side {
     synchronization::WaitQueue queue;
     base::Atomic<std::uint32_t> word{0};  // written under the queue's lock, but for ClearReadiness()
-    std::atomic<bool> registered{false};
+    base::Atomic<bool> registered{false};
     std::atomic<std::uint32_t> streak{0};  // system calls that succeeded without a wait in between
     std::atomic<std::uint32_t> wait_limit_ms{0};
   };
@@ -179,7 +180,7 @@ class FdSlot final : public EventHandler {
   void GiveBack() noexcept;
 
   Side sides_[2];
-  std::atomic<std::uint64_t> uses_{0};
+  base::Atomic<std::uint64_t> uses_{0};
   int fd_ = -1;
   std::atomic<bool> read_is_shut_{false};
   Registration registration_;     // guarded by register_mutex_, all five

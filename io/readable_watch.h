@@ -26,6 +26,7 @@
 //        Both orders are those of the queue's lock; before it is first armed, those of four seq_cst accesses: either
 //        Disarm() sees the slot, or the first EnterWatch() what Forbid() has written.
 //
+// Proven in tests/model/fd_slot_model.cc.
 // Memory ordering: what the one that arms it did before is visible to the one that ends it.
 #ifndef WEFT_IO_READABLE_WATCH_H_
 #define WEFT_IO_READABLE_WATCH_H_
@@ -33,6 +34,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "weft/base/atomic.h"
 #include "weft/sync/wait_queue.h"
 
 namespace weft::io {
@@ -66,8 +68,8 @@ class ReadableWatch : private synchronization::WakeTarget {
 
   void (*const readable_)(ReadableWatch*) noexcept;
   // Written before it is first armed: one descriptor for all times.
-  std::atomic<FdSlot*> slot_{nullptr};
-  std::atomic<bool> forbidden_{false};
+  base::Atomic<FdSlot*> slot_{nullptr};
+  base::Atomic<bool> forbidden_{false};
   synchronization::WaitNode::DecisionWord word_{nullptr};
   synchronization::Waiter waiter_;
 };

@@ -41,9 +41,9 @@ class FiberWorld {
   }
 
   // Runs `body` as a plain thread.
-  void Thread(const char* name, std::function<void()> body) {
+  void Thread(const char* name, std::function<void()> body, End end = End::kMustEnd) {
     scheduling_group::SetFiber(++threads_, nullptr);
-    Add(name, std::move(body), End::kMustEnd);
+    Add(name, std::move(body), end);
   }
 
  private:

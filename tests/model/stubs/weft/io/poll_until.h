@@ -1,0 +1,23 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaces io/poll_until.h in model tests: the scenario is the kernel. No plain thread waits there.
+#ifndef WEFT_IO_POLL_UNTIL_H_
+#define WEFT_IO_POLL_UNTIL_H_
+
+#include <poll.h>
+
+#include <cerrno>
+
+#include "weft/base/deadline.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::io {
+
+inline int PollUntil(pollfd*, nfds_t, Deadline) noexcept { model::Fail("a plain thread waits for a descriptor"); }
+
+bool IsReadableNow(int fd) noexcept;
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_POLL_UNTIL_H_
