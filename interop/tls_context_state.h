@@ -54,7 +54,7 @@ struct TlsCall {
 // `call` is one call of OpenSSL that returns 1 for success (OT1).
 template <class F>
 WEFT_NOINLINE TlsCall CallTls(SSL* ssl, F&& call) {
-  ERR_clear_error();
+  if (ERR_peek_error() != 0) ERR_clear_error();  // The latter looks at all 16 places for errors.
   const int result = call(ssl);
   if (result == 1) return {TlsCall::End::kDone, {}};
   switch (SSL_get_error(ssl, result)) {

@@ -243,21 +243,27 @@ io::IoResult TlsStream::Read(void* data, std::size_t size, Deadline deadline, bo
   if (std::error_code error = CheckReady()) return {0, error};
   if (size == 0) return {};
   for (;;) {
-    std::size_t got = 0;
-    TlsCall call = CallTls(ssl_, [&](SSL* ssl) { return SSL_read_ex(ssl, data, size, &got); });
-    switch (call.end) {
-      case TlsCall::End::kDone:
-        return {got, {}};
-      case TlsCall::End::kClosed:
-        return {};
-      case TlsCall::End::kFailed:
-        return {0, Fail(lock, TlsErrc::kProtocolError, std::move(call.text))};
-      case TlsCall::End::kWantsInput:
-        break;
+    if (HasInput()) {
+      std::size_t got = 0;
+      TlsCall call = CallTls(ssl_, [&](SSL* ssl) { return SSL_read_ex(ssl, data, size, &got); });
+      switch (call.end) {
+        case TlsCall::End::kDone:
+          return {got, {}};
+        case TlsCall::End::kClosed:
+          return {};
+        case TlsCall::End::kFailed:
+          return {0, Fail(lock, TlsErrc::kProtocolError, std::move(call.text))};
+        case TlsCall::End::kWantsInput:
+          break;
+      }
     }
     SendAnswers(lock);
     if (std::error_code error = Fill(lock, deadline, request)) return {0, error};
   }
+}
+
+bool TlsStream::HasInput() const {
+  return in_begin_ != in_end_ || SSL_has_pending(ssl_) == 1 || (SSL_get_shutdown(ssl_) & SSL_RECEIVED_SHUTDOWN) != 0;
 }
 
 io::IoResult TlsStream::ReadAll(void* data, std::size_t size, Deadline deadline) {

@@ -174,6 +174,7 @@ class TlsStream {
   std::string SetName(const std::string& name);
   io::IoResult Read(void* data, std::size_t size, Deadline deadline, bool request);
   std::error_code Await(Deadline deadline, bool request);
+  bool HasInput() const;  // for OpenSSL. Without any a call of it would find that out in several hundred instructions.
   std::error_code Fill(Lock& lock, Deadline deadline, bool request);
   std::error_code Flush(Lock& lock, Deadline deadline);
   void SendAnswers(Lock& lock);

@@ -100,11 +100,14 @@ TEST_P(TlsStreamTest, EndsExchangeBytesAndTellEachOtherTheEnd) {
     EXPECT_EQ(ends.client.version(), "TLSv1.3");
     ASSERT_TRUE(ends.client.WriteAll("hello", Soon()).ok());
     char room[16];
-    IoResult got = ends.server.ReadAll(room, 5, Soon());
-    EXPECT_EQ(std::string_view(room, got.bytes), "hello");
+    IoResult got = ends.server.ReadAll(room, 2, Soon());  // OpenSSL keeps the rest.
+    got = ends.server.ReadAll(room + got.bytes, 3, Soon());
+    EXPECT_EQ(std::string_view(room, 5), "hello") << got.error.message();
     EXPECT_FALSE(ends.client.ShutdownWrite(Soon()));
-    got = ends.server.ReadSome(room, Soon());
-    EXPECT_TRUE(got.ok() && got.bytes == 0) << got.error.message();
+    for (int i = 0; i < 2; ++i) {
+      got = ends.server.ReadSome(room, Soon());
+      EXPECT_TRUE(got.ok() && got.bytes == 0) << got.error.message();
+    }
     // The other way is still open.
     std::string a = "good", b = "bye";
     iovec parts[] = {{a.data(), a.size()}, {nullptr, 0}, {b.data(), b.size()}};
