@@ -31,8 +31,9 @@
 // a status; FiberCancelled, which is no failure of its own; any other exception is logged and becomes kUnknown.
 // Clients of gRPC reset the stream of each call that they give up or whose time is over: where many do, more than
 // Http2Options::max_resets and resets_per_second, which are for browsers, are regular.
-// Not served: compression (kUnimplemented, and "grpc-accept-encoding: identity" says what is taken), health,
-// reflection. A second message of a unary call is ignored.
+// A unary handler begins when the client has ended its messages; a second one is kUnimplemented.
+// Not served: compression (kUnimplemented, and "grpc-accept-encoding: identity" says what is taken) and reflection.
+// gRPC's health service: interop/http2_grpc_health.h.
 // Errors of the protocol: a content type that is not gRPC's gets the HTTP status 415, a method other than POST 405; a
 // path that nobody has added kUnimplemented.
 // The protocol: "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
@@ -76,6 +77,7 @@ class Http2GrpcService {
     Add(path, [handler = std::move(handler)](GrpcCall& call) {
       Request request;
       if (!call.Read(&request)) return NoMessage();
+      if (!call.AwaitEnd()) return GrpcStatus{};  // It says why itself.
       Reply reply;
       GrpcStatus status = handler(call, static_cast<const Request&>(request), &reply);
       if (status.ok()) call.Reply(reply);

@@ -118,6 +118,11 @@ bool GrpcCall::ReadBytes(std::string_view* message) {
   return true;
 }
 
+bool GrpcCall::AwaitEnd() {
+  if (AwaitBytes(1)) Fail({GrpcCode::kUnimplemented, "more than one message in a unary call"});
+  return !failed();
+}
+
 bool GrpcCall::AwaitBytes(std::size_t size) {
   while (in_end_ - in_begin_ < size) {
     MakeRoomToRead(size);

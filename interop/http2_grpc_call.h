@@ -113,6 +113,8 @@ class GrpcCall {
   GrpcCall(Http2Request& request, Http2Response& response, std::size_t max_message)
       : request_(request), response_(response), max_message_(max_message) {}
 
+  // A unary call's message has been read: whether it is the only one. False: the call has failed.
+  bool AwaitEnd();
   // A unary call's. It goes out with the rest of the answer, unless the handler has begun that.
   template <class Message>
   void Reply(const Message& message) {

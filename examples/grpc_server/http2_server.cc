@@ -21,6 +21,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_grpc.h"
+#include "weft/interop/http2_grpc_health.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_server.h"
 
@@ -95,6 +96,9 @@ int Run() {
   }
   interop::Http2GrpcService service;
   const Greeter greeter(&service);
+  interop::Http2GrpcHealth health;  // For load balancers and Kubernetes.
+  health.AddTo(&service);
+  health.SetServing("weft.examples.Greeter", true);
   // Each call whose time is over is a reset.
   interop::Http2Server http(service.handler(), {.max_resets = 10'000, .resets_per_second = 10'000});
   std::optional<io::TcpServer> server;
@@ -111,6 +115,7 @@ int Run() {
       },
       end);
   std::cout << "draining" << std::endl;
+  health.Shutdown();
   server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
   server.reset();
   std::cout << greeter.answered() << " calls were answered, " << greeter.cancelled() << " were cancelled" << std::endl;

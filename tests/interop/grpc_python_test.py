@@ -27,8 +27,8 @@ except ImportError as error:
     sys.exit(77)
 
 SERVER = sys.argv.pop(1)
-# Health and reflection, which gRPC's library brings.
-HAS_OTHER_SERVICES = os.path.basename(SERVER) == "grpc_server"
+# Which gRPC's library brings.
+HAS_REFLECTION = os.path.basename(SERVER) == "grpc_server"
 # A loaded machine may be slow; a regular run never waits so long.
 PATIENCE = 60
 
@@ -157,7 +157,6 @@ class GrpcServerTest(unittest.TestCase):
         self.assertEqual(i, 100)
         self.assertEqual(answers.code(), grpc.StatusCode.OK)
 
-    @unittest.skipUnless(HAS_OTHER_SERVICES, "the server has no other services")
     def test_health_is_told_and_ends_with_the_server(self):
         for service in (b"", b"weft.examples.Greeter"):
             self.assertEqual(check_health(self.channel)(field(1, service), timeout=PATIENCE), SERVING)
@@ -171,7 +170,7 @@ class GrpcServerTest(unittest.TestCase):
         watch.cancel()
         self.assertIn("0 calls were answered", self.server.end())
 
-    @unittest.skipUnless(HAS_OTHER_SERVICES, "the server has no other services")
+    @unittest.skipUnless(HAS_REFLECTION, "the server has no reflection")
     def test_reflection_lists_the_services(self):
         reflect = self.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
         list_services = varint(7 << 3 | 2) + varint(1) + b"*"

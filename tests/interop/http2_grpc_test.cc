@@ -233,6 +233,8 @@ TEST_P(Http2GrpcTest, MessagesThatAreNoneEndTheCallWithTheirStatus) {
       EXPECT_EQ(StatusOf(ends.Call(path, before + MessageOf("!"))), "13");
     }
     EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", "")), "12");
+    EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", good + good)), "12");
+    EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", good + good.substr(0, 3))), "12");
     EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", MessageOf(std::string(100, 'x')))), "0");
   });
 }
@@ -472,7 +474,8 @@ TEST_P(Http2GrpcTest, AMessageMayComeByteByByte) {
     ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Echo"), &call, Soon()));
     const std::string message = MessageOf(std::string(300, 'x'));
     for (const char byte : message) ASSERT_TRUE(call.Write(&byte, 1, Soon()).ok());
-    ASSERT_FALSE(call.AwaitAnswer(Soon()));  // It is answered though the client has not finished.
+    ASSERT_FALSE(call.Finish());
+    ASSERT_FALSE(call.AwaitAnswer(Soon()));
     std::string got(message.size(), '\0');
     for (std::size_t size = 0; size < got.size();) {
       const io::IoResult read = call.Read(got.data() + size, got.size() - size, Soon());
