@@ -60,7 +60,7 @@ TEST_P(RpcLimitsTest, OneConnectionDoesNotTakeTheRequestsOfAllOthers) {
     EXPECT_EQ(AnswerOf(other, 1).error_code(), OK);
     EXPECT_EQ(server->counts().over_connection_limit, 1u);
     EXPECT_EQ(server->counts().overloaded, 1u);
-    EXPECT_EQ(server->counts().in_flight, 2u);
+    while (server->counts().in_flight != 2) FiberYield();  // A request counts until its answer is written.
     // A call that has ended makes room.
     scene.AwaitBegun(2);
     greedy.Send(CancelBytes(1));
