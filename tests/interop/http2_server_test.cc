@@ -295,7 +295,9 @@ TEST_P(Http2ServerTest, TheEndOfTheConnectionEndsEveryWaitOfHandlers) {
     FiberEvent never;
     FiberLatch began(3), ended(3);
     ServedConnection served([&](Http2Request& request, Http2Response& response) {
-      if (request.path() == "/writes") EXPECT_FALSE(response.Start(200));  // While there is a connection.
+      if (request.path() == "/writes") {
+        EXPECT_FALSE(response.Start(200));  // While there is a connection.
+      }
       began.CountDown();
       char room[16];
       if (request.path() == "/reads") {
