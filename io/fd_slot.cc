@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <limits>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -48,7 +51,8 @@ bool ShortReadDrains(int fd) {
 
 }  // namespace
 
-// Free slots. Chunks are never given back (FD6).
+// Free slots. Chunks are never given back (FD6): so they are no part of the heap, where each would keep what lies
+// before it from going back to the system.
 class FdSlotPool {
  public:
   FdSlot* Take() {
@@ -60,7 +64,8 @@ class FdSlotPool {
       }
     }
     constexpr std::size_t kChunk = 64;
-    auto* chunk = new FdSlot[kChunk];
+    auto* const chunk = static_cast<FdSlot*>(Map(kChunk * sizeof(FdSlot)));
+    std::uninitialized_default_construct_n(chunk, kChunk);
     for (std::size_t i = 1; i < kChunk; ++i) Put(&chunk[i]);
     return &chunk[0];
   }
@@ -75,6 +80,12 @@ class FdSlotPool {
   }
 
  private:
+  static void* Map(std::size_t size) {
+    void* const room = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) throw std::bad_alloc();
+    return room;
+  }
+
   base::SpinLock lock_;
   FdSlot* free_ WEFT_GUARDED_BY(lock_) = nullptr;
 };

@@ -119,41 +119,47 @@ void TcpServer::AcceptAll() {
   changed_.notify_all();  // Under the lock, since the server may be destroyed once it is free.
 }
 
-std::unique_ptr<TcpServer::Connection> TcpServer::NewConnection() {
-  try {
-    return std::make_unique<Connection>(this);
-  } catch (const std::bad_alloc&) {
-    WEFT_LOG_EVERY_SECOND(ERROR, "TcpServer: no memory for a connection; those that come wait in the kernel");
-    return nullptr;
-  }
-}
-
-bool TcpServer::PauseAfterNoMemory(bool in_scope) {
-  return in_scope && accept_scope_.Run([] { FiberSleepFor(kPauseAfterError); });
+std::unique_ptr<TcpServer::Connection> TcpServer::NewConnection(bool in_scope) {
+  do {
+    try {
+      return std::make_unique<Connection>(this);
+    } catch (const std::bad_alloc&) {
+      WEFT_LOG_EVERY_SECOND(ERROR,
+                            "TcpServer: no memory for a connection; it waits, and those that come in the kernel");
+    }
+  } while (in_scope && accept_scope_.Run([] { FiberSleepFor(kPauseAfterError); }));
+  return nullptr;
 }
 
 bool TcpServer::AcceptOne(bool in_scope) {
-  std::unique_ptr<Connection> connection = NewConnection();
-  if (connection == nullptr) return PauseAfterNoMemory(in_scope);
-  connection->connection.does_not_wait_ = served_ == Served::kRequests;
-  TcpStream* const stream = &connection->connection.stream();
+  TcpStream stream;
   bool accepted = false;
   if (in_scope) {
     // No more than this is in the scope: what has been accepted is not given up with it.
-    static_cast<void>(accept_scope_.Run([&] { accepted = WaitForCapacity() && Accept(stream, Deadline::None()); }));
+    static_cast<void>(accept_scope_.Run([&] { accepted = WaitForCapacity() && Accept(&stream, Deadline::None()); }));
   } else {
-    accepted = WaitForCapacity() && Accept(stream, kNoWait);
+    accepted = WaitForCapacity() && Accept(&stream, kNoWait);
   }
   if (!accepted) return false;
+  // Not before the wait: in the heap it would lie behind all others, and keep their memory from the system.
+  std::unique_ptr<Connection> connection = NewConnection(in_scope);
+  if (connection == nullptr) {
+    accepted_.fetch_add(1, std::memory_order_relaxed);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    stream.Reset();
+    return false;
+  }
+  connection->connection.does_not_wait_ = served_ == Served::kRequests;
+  connection->connection.stream() = std::move(stream);
   connection->accepted_at = std::chrono::steady_clock::now();
   if (!EnterHost(connection.get()) || !Admits()) {
     accepted_.fetch_add(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
-    stream->Reset();
+    connection->connection.stream().Reset();
     return true;
   }
   if (timeouts_.read != kNoTimeout || timeouts_.write != kNoTimeout) {
-    static_cast<void>(stream->SetTimeouts(timeouts_));  // It is open, and none is below 0.
+    static_cast<void>(connection->connection.stream().SetTimeouts(timeouts_));  // It is open, and none is below 0.
   }
   Connection* const raw = connection.get();
   if (!Add(raw)) {

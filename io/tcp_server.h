@@ -213,9 +213,8 @@ class TcpServer {
   void AcceptAll();
   // False: no more. `in_scope`: waits, until StopAcceptingLocked() cancels it.
   bool AcceptOne(bool in_scope);
-  std::unique_ptr<Connection> NewConnection();  // nullptr: there is no memory
-  // As AcceptOne().
-  bool PauseAfterNoMemory(bool in_scope);
+  // Waits for memory. nullptr: there was none, and the wait has ended.
+  std::unique_ptr<Connection> NewConnection(bool in_scope);
   // As above, and what was accepted.
   bool Accept(TcpStream* stream, Deadline deadline);
   bool Admits();

@@ -54,7 +54,7 @@ using namespace std::chrono_literals;
 class TcpServerMemoryTest : public IoTest {};
 WEFT_INSTANTIATE_IO_SHAPES(TcpServerMemoryTest);
 
-TEST_P(TcpServerMemoryTest, ConnectionsWaitInTheKernelUntilThereIsMemory) {
+TEST_P(TcpServerMemoryTest, ConnectionsWaitUntilThereIsMemory) {
   TcpListener listener;
   ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
   TcpServer server(std::move(listener), [](TcpStream& stream) {
@@ -81,17 +81,22 @@ TEST_P(TcpServerMemoryTest, ConnectionsWaitInTheKernelUntilThereIsMemory) {
   server.Stop(Soon());
 }
 
-TEST_P(TcpServerMemoryTest, AStopNeedsNone) {
+TEST_P(TcpServerMemoryTest, AStopDoesNotWaitForIt) {
   TcpListener listener;
   ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
   TcpServer server(std::move(listener), [](TcpStream&) {});
   refused = 0;
   refuses = true;
   ASSERT_TRUE(server.Start());
+  TcpStream client;
+  ASSERT_FALSE(client.Connect(server.local_address(), Soon()));
   EXPECT_TRUE(Reaches([] { return refused != 0; }));
   server.Stop();
   refuses = false;
-  EXPECT_EQ(server.counts().accepted, 0u);
+  EXPECT_EQ(server.counts().accepted, 1u);
+  EXPECT_EQ(server.counts().refused, 1u);
+  char byte;
+  EXPECT_EQ(client.ReadSome(&byte, 1, Soon()).error, std::errc::connection_reset);
 }
 
 }  // namespace
