@@ -1,8 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Http2GrpcHealth: the health service that load balancers, Kubernetes and gRPC's own clients ask (grpc.health.v1.Health:
-// Check and Watch), for an Http2GrpcService. By the CMake target weft::http2; Protobuf is not needed.
+// Http2GrpcHealth: the health service that load balancers, Kubernetes and gRPC's own clients ask
+// (grpc.health.v1.Health: Check and Watch), for an Http2GrpcService. By the CMake target weft::http2; Protobuf is not
+// needed.
 // Sample:
 //     interop::Http2GrpcService service;
 //     interop::Http2GrpcHealth health;
@@ -11,9 +12,10 @@
 //     ...
 //     health.Shutdown();          // at the end, before the server drains
 //
-// The server as a whole, "", serves from the beginning. Of a name that was never set Check() says kNotFound, and Watch()
-// SERVICE_UNKNOWN. A Watch() is a stream that lasts until the client leaves it, and tells it of each change; of several
-// in a row perhaps of the last one only. Shutdown() ends it with kUnavailable, so that a drain need not wait for it.
+// The server as a whole, "", serves from the beginning. Of a name that was never set Check() says kNotFound, and
+// Watch() SERVICE_UNKNOWN. A Watch() is a stream that lasts until the client leaves it, and tells it of each change; of
+// several in a row perhaps of the last one only. Shutdown() ends it with kUnavailable, so that a drain need not wait
+// for it.
 // The protocol: grpc/grpc, doc/health-checking.md.
 //
 // Who may call: any fiber and any thread; may switch. AddTo(): before the service serves. It outlives the service's
