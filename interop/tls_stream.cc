@@ -240,9 +240,9 @@ void TlsStream::SendAnswers(Lock& lock) {
 
 io::IoResult TlsStream::Read(void* data, std::size_t size, Deadline deadline, bool request) {
   Lock lock(mutex_);
-  if (std::error_code error = CheckReady()) return {0, error};
-  if (size == 0) return {};
   for (;;) {
+    if (std::error_code error = CheckReady()) return {0, error};  // Another call may have failed meanwhile.
+    if (size == 0) return {};
     if (HasInput()) {
       std::size_t got = 0;
       TlsCall call = CallTls(ssl_, [&](SSL* ssl) { return SSL_read_ex(ssl, data, size, &got); });
@@ -281,7 +281,7 @@ std::error_code TlsStream::Await(Deadline deadline, bool request) {
   Lock lock(mutex_);
   if (std::error_code error = CheckReady()) return error;
   if (filling_) return WaitForChange(lock, deadline);
-  if (in_begin_ != in_end_ || SSL_has_pending(ssl_) == 1) return {};
+  if (HasInput()) return {};
   in_.reset();
   lock.unlock();
   return request && connection_ != nullptr ? connection_->AwaitRequest(deadline) : transport_.WaitReadable(deadline);

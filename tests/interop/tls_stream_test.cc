@@ -107,6 +107,7 @@ TEST_P(TlsStreamTest, EndsExchangeBytesAndTellEachOtherTheEnd) {
     for (int i = 0; i < 2; ++i) {
       got = ends.server.ReadSome(room, Soon());
       EXPECT_TRUE(got.ok() && got.bytes == 0) << got.error.message();
+      EXPECT_FALSE(ends.server.WaitReadable(Soon()));  // The end can be read again.
     }
     // The other way is still open.
     std::string a = "good", b = "bye";
@@ -464,6 +465,27 @@ TEST_P(TlsStreamTest, TwoThatWriteAtOnceSendAllOfBoth) {
     scope.Wait();
     EXPECT_EQ(static_cast<std::size_t>(std::count(got.begin(), got.end(), 'a')), kSize);
     EXPECT_EQ(static_cast<std::size_t>(std::count(got.begin(), got.end(), 'b')), kSize);
+  });
+}
+
+// One of them met the record; the other one went on to wait for bytes of a stream that had failed.
+TEST_P(TlsStreamTest, ARecordThatIsNoneEndsBothReaders) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    FiberScope scope;
+    FiberLatch begun(2);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(scope.Spawn([&] {
+        begun.CountDown();
+        char byte;
+        EXPECT_EQ(ends.server.ReadSome(&byte, 1, Soon()).error, TlsErrc::kProtocolError);
+      }));
+    }
+    begun.Wait();
+    const std::string record = std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x');
+    ASSERT_TRUE(ends.pair.client.WriteAll(record.data(), record.size(), Soon()).ok());
+    scope.Wait();
   });
 }
 
