@@ -128,6 +128,8 @@ GrpcStatus Http2GrpcHealth::Watch(GrpcCall& call) {
     // A client that leaves cancels the wait.
     changed_.wait(lock, [&] { return is_shut_down_ || StatusOf(request.service) != told.status; });
     const bool is_last = is_shut_down_;
+    // A message would make clients of gRPC ask again at once, and not after a pause.
+    if (is_last && told.status == Status{}) return {GrpcCode::kUnavailable, "the server ends"};
     told.status = StatusOf(request.service);
     lock.unlock();
     if (!call.Write(told)) return {GrpcCode::kCancelled};
