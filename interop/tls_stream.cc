@@ -243,7 +243,7 @@ io::IoResult TlsStream::Read(void* data, std::size_t size, Deadline deadline, bo
   for (;;) {
     if (std::error_code error = CheckReady()) return {0, error};  // Another call may have failed meanwhile.
     if (size == 0) return {};
-    if (HasInput()) {
+    if (HasInput() || SSL_in_init(ssl_) == 1) {  // The latter: RequestKeyUpdate(), which goes out, or half a ticket.
       std::size_t got = 0;
       TlsCall call = CallTls(ssl_, [&](SSL* ssl) { return SSL_read_ex(ssl, data, size, &got); });
       switch (call.end) {
@@ -351,6 +351,14 @@ std::error_code TlsStream::ShutdownWrite(Deadline deadline) {
   Lock lock(mutex_);
   if (std::error_code error = CheckReady()) {
     return state_ == State::kFailed ? Code(std::errc::broken_pipe) : error;
+  }
+  // OpenSSL does not send close_notify in the middle of a message of either side.
+  while (SSL_in_init(ssl_) == 1) {
+    TlsCall call = CallTls(ssl_, [](SSL* ssl) { return SSL_do_handshake(ssl); });
+    if (call.end == TlsCall::End::kDone) break;
+    if (call.end != TlsCall::End::kWantsInput) return Fail(lock, TlsErrc::kProtocolError, std::move(call.text));
+    if (std::error_code error = Fill(lock, deadline, /*request=*/false)) return error;
+    if (CheckReady()) return Code(std::errc::broken_pipe);  // Another call has failed meanwhile.
   }
   if (!write_is_shut_) {
     write_is_shut_ = true;

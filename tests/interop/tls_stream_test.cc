@@ -235,6 +235,9 @@ TEST_P(TlsStreamTest, AKeptSessionIsOneOfManyNames) {
       ASSERT_EQ(ends.client.ReadSome(room, Soon()).bytes, 1u);
     }
     EXPECT_EQ(client.session_count(), 10u);  // Two tickets each.
+    const Ends again(server, client, "host0"), other(server, client, "host5");
+    EXPECT_TRUE(again.ok() && again.client.resumed());
+    EXPECT_TRUE(other.ok() && !other.client.resumed());
   });
 }
 
@@ -468,6 +471,40 @@ TEST_P(TlsStreamTest, TwoThatWriteAtOnceSendAllOfBoth) {
   });
 }
 
+TEST_P(TlsStreamTest, AnEndMayFollowTheWishForNewKeys) {
+  InFiber([] {
+    for (const bool reads : {false, true}) {
+      Ends ends(MakeServer(), MakeClient());
+      ASSERT_TRUE(ends.ok());
+      char byte;
+      ASSERT_TRUE(ends.client.RequestKeyUpdate());
+      if (reads) {
+        EXPECT_EQ(ends.client.ReadSome(&byte, 1, 1ms).error, std::errc::timed_out);
+      }
+      EXPECT_FALSE(ends.client.ShutdownWrite(Soon())) << ends.client.error_text();
+      const IoResult end = ends.server.ReadSome(&byte, 1, Soon());
+      EXPECT_TRUE(end.ok() && end.bytes == 0) << end.error.message();
+    }
+  });
+}
+
+TEST_P(TlsStreamTest, AnIdleReaderSendsTheWishForNewKeys) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok());
+    ASSERT_TRUE(ends.client.RequestKeyUpdate());
+    FiberScope scope;
+    ASSERT_TRUE(scope.Spawn([&] {
+      char byte;
+      EXPECT_EQ(ends.client.ReadSome(&byte, 1, Soon()).bytes, 1u);
+    }));
+    // Nothing else of the client's is on its way.
+    EXPECT_FALSE(ends.pair.server.WaitReadable(Soon()));
+    EXPECT_TRUE(ends.server.WriteAll("x", Soon()).ok());
+    scope.Wait();
+  });
+}
+
 // One of them met the record; the other one went on to wait for bytes of a stream that had failed.
 TEST_P(TlsStreamTest, ARecordThatIsNoneEndsBothReaders) {
   InFiber([] {
@@ -486,6 +523,7 @@ TEST_P(TlsStreamTest, ARecordThatIsNoneEndsBothReaders) {
     const std::string record = std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x');
     ASSERT_TRUE(ends.pair.client.WriteAll(record.data(), record.size(), Soon()).ok());
     scope.Wait();
+    EXPECT_EQ(ends.server.error_text().find("no reason"), std::string::npos);  // The first one's has not gone.
   });
 }
 
