@@ -722,6 +722,32 @@ class Many(unittest.TestCase):
             wait_for(lambda: stats(server)["fibers"] == fibers, lambda: f"{stats(server)['fibers']} fibers")
             wait_for(lambda: server.descriptors() == descriptors, lambda: f"{server.descriptors()} descriptors")
 
+    @unittest.skipIf(SANITIZED, "AddressSanitizer gives no memory back")
+    def test_the_memory_of_closed_connections_goes_back_to_the_system(self):
+        total = 3_000
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < total + 200:
+            self.skipTest(f"the hard limit of descriptors is {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        with serve("--fiber_concurrency_hint=1") as server:  # glibc has a heap for each thread.
+            settled(server)
+            before = server.resident_bytes()
+            connections = []
+            for _ in range(total):
+                connection = server.connect()
+                connection.sendall(GET)
+                self.assertEqual(len(receive(connection, 1)), 1)
+                connections.append(connection)
+            grown = server.resident_bytes() - before
+            for connection in connections:
+                connection.close()
+            # Slots of descriptors stay, a fifth of it.
+            wait_for(
+                lambda: server.resident_bytes() - before < 0.7 * grown,
+                lambda: f"{server.resident_bytes() - before} of {grown} bytes stay",
+            )
+
     @unittest.skipIf(SANITIZED, "AddressSanitizer does not reuse memory at once")
     def test_an_idle_connection_keeps_no_buffer_of_a_large_request(self):
         body = bytes(60_000)
