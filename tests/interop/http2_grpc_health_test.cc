@@ -5,14 +5,11 @@
 
 #include "weft/interop/http2_grpc_health.h"
 
-#include <chrono>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "weft/fiber/fiber_scope.h"
 #include "weft/interop/http2_client.h"
-#include "weft/tests/interop/http2_fixture.h"
+#include "weft/tests/interop/http2_grpc_fixture.h"
 
 namespace weft::interop {
 namespace {
@@ -20,9 +17,6 @@ namespace {
 using io::Soon;
 using namespace std::string_view_literals;
 
-std::string MessageOf(std::string_view text) {
-  return std::string(1, '\0').append(Number32(static_cast<std::uint32_t>(text.size()))).append(text);
-}
 std::string Request(std::string_view service) {
   return MessageOf(std::string("\x0a").append(1, static_cast<char>(service.size())).append(service));
 }
@@ -37,16 +31,11 @@ class Http2GrpcHealthTest : public io::IoTest {
       EXPECT_TRUE(client.Start());
       health.AddTo(&service);
     }
-    static Http2RequestHead Head(std::string_view path) {
-      static const Http2Headers headers{{"content-type", "application/grpc"}, {"te", "trailers"}};
-      return {.method = "POST", .path = path, .authority = "weft.example", .headers = headers};
-    }
     // The status, and the answer's bytes.
     std::string Check(std::string_view request) {
-      const Http2Answer answer = client.Ask(Head("/grpc.health.v1.Health/Check"), request, Soon());
+      const Http2Answer answer = client.Ask(GrpcHead("/grpc.health.v1.Health/Check"), request, Soon());
       EXPECT_FALSE(answer.error) << answer.error.message();
-      const Http2Headers& end = answer.headers.Has("grpc-status") ? answer.headers : answer.trailers;
-      return std::string(end.Find("grpc-status")).append(answer.body);
+      return std::string(GrpcEndOf(answer).Find("grpc-status")).append(answer.body);
     }
 
     Http2GrpcService service;
@@ -58,7 +47,7 @@ class Http2GrpcHealthTest : public io::IoTest {
   class Watch {
    public:
     Watch(Ends& ends, std::string_view service) {
-      EXPECT_FALSE(ends.client.Open(Ends::Head("/grpc.health.v1.Health/Watch"), &call_, Soon()));
+      EXPECT_FALSE(ends.client.Open(GrpcHead("/grpc.health.v1.Health/Watch"), &call_, Soon()));
       EXPECT_TRUE(call_.Write(Request(service), Soon()).ok());
       EXPECT_FALSE(call_.Finish());
     }

@@ -20,7 +20,7 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/tests/interop/http2_fixture.h"
+#include "weft/tests/interop/http2_grpc_fixture.h"
 
 namespace weft::interop {
 namespace {
@@ -43,10 +43,6 @@ struct Text {
   }
 };
 
-std::string MessageOf(std::string_view text, char compressed = 0) {
-  return std::string(1, compressed).append(Number32(static_cast<std::uint32_t>(text.size()))).append(text);
-}
-
 class Http2GrpcTest : public io::IoTest {
  protected:
   // A service, and a client of it.
@@ -60,12 +56,7 @@ class Http2GrpcTest : public io::IoTest {
       });
     }
     Http2Answer Call(std::string_view path, std::string_view body, const Http2Headers& more = {}) {
-      return client.Ask(Head(path, more), body, Soon(), 1 << 24);
-    }
-    static Http2RequestHead Head(std::string_view path, const Http2Headers& more = {}) {
-      Http2Headers headers{{"content-type", "application/grpc"}, {"te", "trailers"}};
-      for (const Http2Field field : more) headers.Add(field.name, field.value);
-      return {.method = "POST", .path = path, .authority = "weft.example", .headers = headers};
+      return client.Ask(GrpcHead(path, more), body, Soon(), 1 << 24);
     }
 
     Http2GrpcService service;
@@ -73,16 +64,14 @@ class Http2GrpcTest : public io::IoTest {
     Http2Client client;
   };
 
-  // A call that ends with nothing but a status has it in its header fields.
   static std::string StatusOf(const Http2Answer& answer) {
     EXPECT_FALSE(answer.error) << answer.error.message();
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(answer.headers.Find("content-type"), "application/grpc");
-    const Http2Headers& end = answer.headers.Has("grpc-status") ? answer.headers : answer.trailers;
-    return std::string(end.Find("grpc-status"));
+    return std::string(GrpcEndOf(answer).Find("grpc-status"));
   }
   static std::string MessageOfStatus(const Http2Answer& answer) {
-    return std::string((answer.headers.Has("grpc-status") ? answer.headers : answer.trailers).Find("grpc-message"));
+    return std::string(GrpcEndOf(answer).Find("grpc-message"));
   }
 };
 WEFT_INSTANTIATE_IO_SHAPES(Http2GrpcTest);
@@ -184,7 +173,7 @@ TEST_P(Http2GrpcTest, MessagesStreamBothWays) {
       return {GrpcCode::kOk, std::to_string(count)};
     });
     Http2Call call;
-    ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/EchoAll"), &call, Soon()));
+    ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/EchoAll"), &call, Soon()));
     for (int i = 0; i < 50; ++i) {
       const std::string message = MessageOf(std::string(static_cast<std::size_t>(i * i * 10), 'x'));
       // In two parts, wherever they are cut.
@@ -327,7 +316,7 @@ TEST_P(Http2GrpcTest, ADeadlineEndsReadsAndWrites) {
       return {};
     });
     Http2Call reads;
-    ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Reads", {{"grpc-timeout", "20m"}}), &reads, Soon()));
+    ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/Reads", {{"grpc-timeout", "20m"}}), &reads, Soon()));
     ASSERT_FALSE(reads.AwaitAnswer(Soon()));
     EXPECT_EQ(reads.headers().Find("grpc-status"), "4");
 
@@ -343,7 +332,7 @@ TEST_P(Http2GrpcTest, ADeadlineEndsReadsAndWrites) {
       return {};
     });
     Http2Call writes;
-    ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Writes", {{"grpc-timeout", "50m"}}), &writes, Soon()));
+    ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/Writes", {{"grpc-timeout", "50m"}}), &writes, Soon()));
     EXPECT_TRUE(ended.Wait(Soon()));  // The client reads nothing.
     char room[4096];
     io::IoResult got;
@@ -413,7 +402,7 @@ TEST_P(Http2GrpcTest, AClientThatGivesUpIsNotTheEndOfItsMessages) {
     });
     {
       Http2Call call;
-      ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Upload"), &call, Soon()));
+      ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/Upload"), &call, Soon()));
       ASSERT_TRUE(call.Write(MessageOf("part"), Soon()).ok());
       read.Wait();
     }
@@ -457,7 +446,7 @@ TEST_P(Http2GrpcTest, TheTimeOfTheServersStreamsDoesNotCount) {
     Http2Client client{Http2Transport(served.client())};
     ASSERT_TRUE(client.Start());
     Http2Call call;
-    ASSERT_FALSE(client.Open(Ends::Head("/t.S/Idle"), &call, Soon()));
+    ASSERT_FALSE(client.Open(GrpcHead("/t.S/Idle"), &call, Soon()));
     waits.Wait();
     EXPECT_EQ(call.AwaitAnswer(60ms), std::errc::timed_out) << "the server has given the call up";
     ASSERT_TRUE(call.Write(MessageOf("at last"), Soon()).ok());
@@ -471,7 +460,7 @@ TEST_P(Http2GrpcTest, AMessageMayComeByteByByte) {
   InFiber([] {
     Ends ends;
     Http2Call call;
-    ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Echo"), &call, Soon()));
+    ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/Echo"), &call, Soon()));
     const std::string message = MessageOf(std::string(300, 'x'));
     for (const char byte : message) ASSERT_TRUE(call.Write(&byte, 1, Soon()).ok());
     ASSERT_FALSE(call.Finish());
@@ -500,7 +489,7 @@ TEST_P(Http2GrpcTest, MetadataMayGoBeforeTheFirstMessageHasCome) {
       return {call.Read(&text) ? GrpcCode::kOk : GrpcCode::kAborted};
     });
     Http2Call call;
-    ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Early"), &call, Soon()));
+    ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/Early"), &call, Soon()));
     ASSERT_FALSE(call.AwaitAnswer(Soon()));
     EXPECT_EQ(call.headers().Find("x-ready"), "yes");
     ASSERT_TRUE(call.Write(MessageOf("x"), Soon()).ok());
@@ -580,7 +569,7 @@ TEST_P(Http2GrpcTest, AClientThatGivesUpEndsTheHandler) {
     });
     {
       Http2Call call;
-      ASSERT_FALSE(ends.client.Open(Ends::Head("/t.S/Wait", {{"grpc-timeout", "1H"}}), &call, Soon()));
+      ASSERT_FALSE(ends.client.Open(GrpcHead("/t.S/Wait", {{"grpc-timeout", "1H"}}), &call, Soon()));
       began.Wait();
     }
     EXPECT_TRUE(ended.Wait(Soon()));
