@@ -26,7 +26,7 @@
 //        Both orders are those of the queue's lock; before it is first armed, those of four seq_cst accesses: either
 //        Disarm() sees the slot, or the first EnterWatch() what Forbid() has written.
 //
-// Proven in tests/model/fd_slot_model.cc.
+// Explored in tests/model/fd_slot_model.cc, within bounds.
 // Memory ordering: what the one that arms it did before is visible to the one that ends it.
 #ifndef WEFT_IO_READABLE_WATCH_H_
 #define WEFT_IO_READABLE_WATCH_H_

@@ -58,7 +58,7 @@ class Socket {
     std::uint32_t bytes = 0;
     do {
       bytes = std::min(found / kByte, size);
-      // The kernel has a lock for this: what it says is the newest. A failure is one more try, and a refusal a write.
+      // The kernel does this under a lock. So a call that finds no bytes writes, too: it sees the newest value.
     } while (!state_.compare_exchange_strong(found, found - bytes * kByte, Order::seq_cst));
     if (bytes == 0 && (found & kEnd) == 0) {
       errno = EAGAIN;
@@ -77,7 +77,7 @@ class Socket {
   }
   bool is_open() const { return is_open_.Read(); }
 
-  // epoll_ctl(2): what is there already is an event.
+  // epoll_ctl(2). It reports at once what is there already.
   void Register(EventHandler* handler) {
     MODEL_CHECK(is_open_.Read(), "a number that is closed is registered (FD3)");
     handler_.store(handler, Order::seq_cst);
@@ -148,12 +148,14 @@ class World {
   }
 
   // The worker that polls for a number.
-  void Poller(int fd = 0) {
+  void Poller(int fd) {
     fibers_.Thread(
         "poller", [fd] { sockets[fd]->Poll(); }, FiberWorld::End::kMayWaitForEver);
   }
-  FdSlot* Take(int fd = 0) {
-    FdSlot* const slot = FdSlot::Take(fd);
+  // The first number's slot, and its poller.
+  FdSlot* Take() {
+    Poller(0);
+    FdSlot* const slot = FdSlot::Take(0);
     scenario_.Name(slot, sizeof(*slot), "slot");
     return slot;
   }
@@ -162,6 +164,12 @@ class World {
   }
   void Thread(const char* name, std::function<void()> body) { fibers_.Thread(name, std::move(body)); }
   void Peer(std::function<void()> body) { Thread("peer", std::move(body)); }
+  void PeerThatSendsTwice() {
+    Peer([] {
+      sockets[0]->Send();
+      sockets[0]->Send();
+    });
+  }
   void AtEnd(std::function<void()> check) { scenario_.AtEnd(std::move(check)); }
   template <class T, class... Args>
   T* New(const char* name, Args&&... args) {
@@ -196,28 +204,19 @@ void ReadBytes(FdSlot* slot, std::uint32_t size, std::size_t count) {
 
 TEST(FdSlotModel, NoByteIsMissed) {
   Explore({.name = "fd_slot: reads of what there is", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] { ReadBytes(slot, 16, 2); });
-    w.Peer([] {
-      sockets[0]->Send();
-      sockets[0]->Send();
-    });
+    w.PeerThatSendsTwice();
   });
   Explore({.name = "fd_slot: reads that fill their buffer", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] { ReadBytes(slot, 1, 2); });
-    w.Peer([] {
-      sockets[0]->Send();
-      sockets[0]->Send();
-    });
+    w.PeerThatSendsTwice();
   });
 }
 
 TEST(FdSlotModel, TheEndIsNotMissed) {
   Explore({.name = "fd_slot: the end", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] {
       ReadBytes(slot, 16, 1);
@@ -233,7 +232,6 @@ TEST(FdSlotModel, TheEndIsNotMissed) {
 
 TEST(FdSlotModel, AByteAgainstATimeOut) {
   Explore({.name = "fd_slot: a byte, a time-out", .preemptions = 2, .weak_choices = 1}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber(
         "reader",
@@ -249,21 +247,16 @@ TEST(FdSlotModel, AByteAgainstATimeOut) {
 
 TEST(FdSlotModel, TwoReadersShareTheBytes) {
   Explore({.name = "fd_slot: two readers", .preemptions = 2, .weak_choices = 1}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] { ReadBytes(slot, 1, 1); });
     w.Fiber("other reader", [=] { ReadBytes(slot, 1, 1); });
-    w.Peer([] {
-      sockets[0]->Send();
-      sockets[0]->Send();
-    });
+    w.PeerThatSendsTwice();
   });
 }
 
 // FD3, FD4
 TEST(FdSlotModel, ACloseEndsAReader) {
   Explore({.name = "fd_slot: close", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] {
       const IoResult got = Read(slot, 16);
@@ -273,7 +266,6 @@ TEST(FdSlotModel, ACloseEndsAReader) {
     w.AtEnd([] { MODEL_CHECK(!sockets[0]->is_open(), "the number leaks"); });
   });
   Explore({.name = "fd_slot: two close", .preemptions = 3, .weak_choices = 1}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     auto* const closed = w.New<model::Data<int>>("closed", 0);
     w.Fiber("reader", [=] {
@@ -295,10 +287,9 @@ TEST(FdSlotModel, ACloseEndsAReader) {
 // FD2: the pool has one slot here, so the second number gets it while an event of the first may be on its way.
 TEST(FdSlotModel, AnEventOfAFormerUseDoesNoHarm) {
   Explore({.name = "fd_slot: another number in the slot", .preemptions = 4, .weak_choices = 1}, [](World& w) {
-    w.Poller(0);
     w.Poller(1);
     for (Socket* socket : sockets) socket->Send();
-    FdSlot* const slot = w.Take(0);
+    FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] {
       MODEL_CHECK(slot->BeginUse(), "it is open");
       MODEL_CHECK(!slot->AwaitRegistered(FdSlot::kRead), "it can be registered");
@@ -310,18 +301,14 @@ TEST(FdSlotModel, AnEventOfAFormerUseDoesNoHarm) {
     });
   });
   Explore({.name = "fd_slot: another number, a late event", .preemptions = 2, .weak_choices = 1}, [](World& w) {
-    w.Poller(0);
     w.Poller(1);
-    FdSlot* const slot = w.Take(0);
+    FdSlot* const slot = w.Take();
     w.Fiber("reader", [=] {
       ReadBytes(slot, 1, 1);
       slot->Drop();
       ReadBytes(FdSlot::Take(1), 16, 1);
     });
-    w.Peer([] {
-      sockets[0]->Send();
-      sockets[0]->Send();
-    });
+    w.PeerThatSendsTwice();
     w.Thread("peer of the other", [] { sockets[1]->Send(); });
   });
 }
@@ -329,9 +316,8 @@ TEST(FdSlotModel, AnEventOfAFormerUseDoesNoHarm) {
 // FD3
 TEST(FdSlotModel, ADroppedSlotServesAnotherNumberWhenItsUsesHaveEnded) {
   Explore({.name = "fd_slot: dropped in use", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller(0);
     w.Poller(1);
-    FdSlot* const slot = w.Take(0);
+    FdSlot* const slot = w.Take();
     MODEL_CHECK(slot->BeginUse(), "it is open");
     w.Fiber("reader", [=] {
       MODEL_CHECK(slot->fd() == 0, "the number has changed");
@@ -388,7 +374,6 @@ class Guarded : public ReadableWatch {
 
 TEST(ReadableWatchModel, NoByteIsMissed) {
   Explore({.name = "readable_watch: a byte", .preemptions = 4, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     auto* const watch = w.New<Guarded>("watch", w.Take());
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
     w.Peer([] { sockets[0]->Send(); });
@@ -396,7 +381,6 @@ TEST(ReadableWatchModel, NoByteIsMissed) {
   });
   // What a reader has left.
   Explore({.name = "readable_watch: after a read", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     auto* const watch = w.New<Guarded>("watch", slot);
     w.Fiber("arms", [=] {
@@ -411,9 +395,45 @@ TEST(ReadableWatchModel, NoByteIsMissed) {
   });
 }
 
+// One that is armed each time what has come was read, as a server's connection is.
+class Repeated : public ReadableWatch {
+ public:
+  explicit Repeated(FdSlot* slot) : ReadableWatch(&OnReadable), slot_(slot) {}
+
+  void Read(std::size_t bytes) {
+    while (bytes != 0) {
+      uses_.Write(uses_.Read() + 1);
+      const Armed armed = Arm(slot_);
+      MODEL_CHECK(armed != Armed::kForbidden, "nobody has forbidden it");
+      if (armed == Armed::kArmed) called_.Park();
+      const IoResult got = io::Read(slot_, 16);
+      MODEL_CHECK(got.ok() && got.bytes <= bytes, "a read failed");
+      bytes -= got.bytes;
+    }
+  }
+
+ private:
+  static void OnReadable(ReadableWatch* watch) noexcept {
+    auto* const self = static_cast<Repeated*>(watch);
+    self->uses_.Write(self->uses_.Read() + 1);  // What it guards is the caller's.
+    MODEL_CHECK(self->called_.Unpark(), "called twice for one Arm() (RDW1)");
+  }
+
+  FdSlot* const slot_;
+  model::Data<int> uses_{0};
+  model::Parker called_;
+};
+
+TEST(ReadableWatchModel, ItIsArmedAgain) {
+  Explore({.name = "readable_watch: again", .preemptions = 3, .weak_choices = 2}, [](World& w) {
+    auto* const watch = w.New<Repeated>("watch", w.Take());
+    w.Fiber("reads", [=] { watch->Read(2); });
+    w.PeerThatSendsTwice();
+  });
+}
+
 TEST(ReadableWatchModel, AByteAgainstDisarm) {
   Explore({.name = "readable_watch: a byte, disarm", .preemptions = 3, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     auto* const watch = w.New<Guarded>("watch", w.Take());
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
     w.Peer([] { sockets[0]->Send(); });
@@ -424,7 +444,6 @@ TEST(ReadableWatchModel, AByteAgainstDisarm) {
 
 TEST(ReadableWatchModel, TwoDisarm) {
   Explore({.name = "readable_watch: disarm twice", .preemptions = 2, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     auto* const watch = w.New<Guarded>("watch", slot);
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
@@ -441,7 +460,6 @@ TEST(ReadableWatchModel, TwoDisarm) {
 // RDW4: the number is closed when the watch is over.
 TEST(ReadableWatchModel, ACloseEndsTheWatch) {
   Explore({.name = "readable_watch: close", .preemptions = 4, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     auto* const watch = w.New<Guarded>("watch", slot);
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
@@ -452,7 +470,6 @@ TEST(ReadableWatchModel, ACloseEndsTheWatch) {
     });
   });
   Explore({.name = "readable_watch: close, disarm", .preemptions = 3, .weak_choices = 1}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     auto* const watch = w.New<Guarded>("watch", slot);
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
@@ -468,7 +485,6 @@ TEST(ReadableWatchModel, ACloseEndsTheWatch) {
 // RDW5
 TEST(ReadableWatchModel, AForbiddenWatchIsNotArmed) {
   Explore({.name = "readable_watch: forbid", .preemptions = model::kUnbounded, .weak_choices = 4}, [](World& w) {
-    w.Poller();
     auto* const watch = w.New<Guarded>("watch", w.Take());
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
     w.Thread("forbids", [=] {
@@ -478,7 +494,6 @@ TEST(ReadableWatchModel, AForbiddenWatchIsNotArmed) {
     w.AtEnd([=] { MODEL_CHECK(watch->how() != Guarded::kNot, "it was armed after Forbid()"); });
   });
   Explore({.name = "readable_watch: a byte, forbid", .preemptions = 3, .weak_choices = 1}, [](World& w) {
-    w.Poller();
     auto* const watch = w.New<Guarded>("watch", w.Take());
     w.Fiber("arms", [=] { watch->ArmOrEnd(); });
     w.Thread("forbids", [=] {
@@ -505,7 +520,6 @@ class Hangup final : public HangupWatch {
 
 TEST(FdSlotModel, AHangupIsNotMissed) {
   Explore({.name = "fd_slot: a hang-up", .preemptions = 4, .weak_choices = 2}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     auto* const watch = w.New<Hangup>("watch");
     w.Fiber("watches", [=] {
@@ -516,7 +530,6 @@ TEST(FdSlotModel, AHangupIsNotMissed) {
     w.AtEnd([=] { MODEL_CHECK(watch->told() != 0, "the hang-up was missed"); });
   });
   Explore({.name = "fd_slot: a hang-up, unwatch", .preemptions = 3, .weak_choices = 1}, [](World& w) {
-    w.Poller();
     FdSlot* const slot = w.Take();
     w.Fiber("watches", [=] {
       if (!slot->BeginUse()) return;
