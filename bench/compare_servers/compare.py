@@ -10,6 +10,7 @@ on the machine hits all of them. A ratio is the median over the rounds of the ra
 import argparse
 import contextlib
 import csv
+import functools
 import io
 import math
 import os
@@ -175,21 +176,16 @@ def most(port):
     return wrk(1, "-c50")(port).rate
 
 
-class CommonRate:
-    """What the slowest of several servers reaches; measured once, when it is first asked for."""
-
-    def __init__(self, servers):
-        self.servers = servers
-        self.rate = None
-
-    def __call__(self):
-        if self.rate is None:
-            rates = []
-            for server in self.servers:
-                with running(server) as (port, _):
-                    rates.append(most(port))
-            self.rate = min(rates)
-        return self.rate
+def most_of_the_slowest(servers):
+    """The median of three measurements of each, each in a fresh process."""
+    rates = []
+    for server in servers:
+        of_server = []
+        for _ in range(3):
+            with running(server) as (port, _):
+                of_server.append(most(port))
+        rates.append(statistics.median(of_server))
+    return min(rates)
 
 
 def weft_servers(name, program):
@@ -293,7 +289,7 @@ def http_loads(programs, seconds, scratch):
         ),
     ]
     if programs["open_loop"]:
-        common = CommonRate(servers)
+        common = functools.cache(lambda: most_of_the_slowest(servers))  # When it is first asked for.
         for title, rate_of in (
             ("what wrk gets", most),
             ("what wrk gets from the slowest server", lambda port: common()),
