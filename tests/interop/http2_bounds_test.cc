@@ -132,7 +132,8 @@ TEST_P(Http2BoundsTest, ABodyThatComesAfterItsHandlerGivesTheConnectionsWindowBa
       peer.SendFrame(kData, 0, 1, std::string(10'000, 'x'));
       returned += ReturnedWindow(peer.UntilPingAnswer());
     }
-    EXPECT_GE(returned, 65'535u / 2);  // nghttp2 gives it back by halves.
+    // nghttp2 gives it back by halves. The head may be here before another worker has left the handler.
+    EXPECT_TRUE(io::Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) >= 65'535u / 2; }));
   });
 }
 
