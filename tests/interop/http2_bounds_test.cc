@@ -3,6 +3,7 @@
 
 // HTTP/2: what must hold when something ends, or is too much, while the other side does not read.
 
+#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "weft/base/ref_ptr.h"
+#include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_stream.h"
@@ -47,9 +49,11 @@ TEST_P(Http2BoundsTest, AFrameThatHasBegunIsSentWholeThoughItsStreamIsReset) {
     peer.Greet(Setting(4, kLargestWindow));
     peer.SendFrame(kWindowUpdate, 0, 0, Number32(0x7000'0000));
     peer.Ask(1, true, "GET", "/much");
-    // Refused as long as the first handler has not ended.
+    // Refused as long as the first handler has not ended. Ever more rarely: until its RST_STREAM goes out, behind the
+    // DATA, a refused stream counts as open, and nghttp2 ends a connection with too many.
     std::uint32_t stream = 1;
-    while (served.server().counts().requests < 2) {
+    for (std::chrono::microseconds pause(100); served.server().counts().requests < 2; pause *= 2) {
+      FiberSleepFor(pause);
       const std::uint64_t refused = served.server().counts().refused;
       peer.Ask(stream += 2);
       ASSERT_TRUE(Reaches([&] {
@@ -88,6 +92,7 @@ TEST_P(Http2BoundsTest, WhatWasReadOfABodyIsNotKept) {
   });
 }
 
+// An answer may be here before another worker has left its handler: await what comes after that with Reaches().
 std::size_t ReturnedWindow(const std::vector<Frame>& frames) {
   std::size_t bytes = 0;
   for (const Frame& frame : frames) {
@@ -112,8 +117,8 @@ TEST_P(Http2BoundsTest, AWholeBodyThatNobodyReadsGivesTheConnectionsWindowBack) 
     EXPECT_EQ(ReturnedWindow(peer.UntilPingAnswer()), 0u);
     may_return.Set();
     static_cast<void>(peer.Await(kData, 1, kEndStream));
-    const std::size_t returned = ReturnedWindow(peer.passed());
-    EXPECT_EQ(returned + ReturnedWindow(peer.UntilPingAnswer()), 40'000u);
+    std::size_t returned = ReturnedWindow(peer.passed());
+    EXPECT_TRUE(io::Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) == 40'000u; }));
   });
 }
 
@@ -132,7 +137,7 @@ TEST_P(Http2BoundsTest, ABodyThatComesAfterItsHandlerGivesTheConnectionsWindowBa
       peer.SendFrame(kData, 0, 1, std::string(10'000, 'x'));
       returned += ReturnedWindow(peer.UntilPingAnswer());
     }
-    // nghttp2 gives it back by halves. The head may be here before another worker has left the handler.
+    // nghttp2 gives it back by halves.
     EXPECT_TRUE(io::Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) >= 65'535u / 2; }));
   });
 }

