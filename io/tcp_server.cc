@@ -135,7 +135,7 @@ bool TcpServer::AcceptOne(bool in_scope) {
   TcpStream stream;
   bool accepted = false;
   if (in_scope) {
-    // No more than this is in the scope: what has been accepted is not given up with it.
+    // The scope ends with Accept(): a later cancel drops the connection only if there is no memory for it.
     static_cast<void>(accept_scope_.Run([&] { accepted = WaitForCapacity() && Accept(&stream, Deadline::None()); }));
   } else {
     accepted = WaitForCapacity() && Accept(&stream, kNoWait);

@@ -118,7 +118,7 @@ TEST_P(Http2BoundsTest, AWholeBodyThatNobodyReadsGivesTheConnectionsWindowBack) 
     may_return.Set();
     static_cast<void>(peer.Await(kData, 1, kEndStream));
     std::size_t returned = ReturnedWindow(peer.passed());
-    EXPECT_TRUE(io::Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) == 40'000u; }));
+    EXPECT_TRUE(Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) == 40'000u; }));
   });
 }
 
@@ -138,7 +138,7 @@ TEST_P(Http2BoundsTest, ABodyThatComesAfterItsHandlerGivesTheConnectionsWindowBa
       returned += ReturnedWindow(peer.UntilPingAnswer());
     }
     // nghttp2 gives it back by halves.
-    EXPECT_TRUE(io::Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) >= 65'535u / 2; }));
+    EXPECT_TRUE(Reaches([&] { return (returned += ReturnedWindow(peer.UntilPingAnswer())) >= 65'535u / 2; }));
   });
 }
 
