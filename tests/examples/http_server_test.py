@@ -91,6 +91,8 @@ def refuses(server):
         socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # The listener was being closed.
+        pass
     return False
 
 

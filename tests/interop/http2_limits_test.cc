@@ -273,9 +273,9 @@ TEST_P(Http2LimitsTest, AnAnswerThatIsNotFetchedDoesNotKeepTheConnection) {
 
 TEST_P(Http2LimitsTest, AClientThatDoesNotAcknowledgeOurSettingsIsLeft) {
   InFiber([] {
+    const auto began = Steady::now();  // Before the server: it sends its SETTINGS at once.
     ServedConnection served(&Answer, {.settings_timeout = 100ms});
     RawPeer peer(&served.client());
-    const auto began = Steady::now();
     peer.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));
     peer.Ask(1);  // It is served meanwhile.
     EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
