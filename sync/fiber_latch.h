@@ -22,6 +22,9 @@
 //        returns only when that is over (WaitQueue::AwaitQuiet).
 //   LA3  A waiter enters the queue under the lock, having set the waiters' bit by a compare-and-swap that found the
 //        count above zero or the bit set already: so the last CountDown() will look into the queue after it.
+//
+// It takes a cache line of its own. Mostly it is a local variable of the fiber that spawns the others; where the
+// compiler put it beside what each spawn writes, `spawn` of bench/workload took 176 ns a fiber instead of 126 (2 workers).
 #ifndef WEFT_SYNC_FIBER_LATCH_H_
 #define WEFT_SYNC_FIBER_LATCH_H_
 
@@ -42,7 +45,7 @@
 
 namespace weft {
 
-class FiberLatch {
+class alignas(base::kCacheLineSize) FiberLatch {
  public:
   explicit FiberLatch(std::ptrdiff_t count) : word_(static_cast<std::uint64_t>(count) << kCountShift) {
     WEFT_CHECK(count >= 0 && count <= kMaxCount, "FiberLatch: bad count ", count);

@@ -22,6 +22,9 @@ using testing::Scaled;
 using testing::YieldActor;
 using testing::YieldUntil;
 
+// The fibers that count down and what the waiting fiber has on its stack do not share a line.
+static_assert(alignof(FiberLatch) >= base::kCacheLineSize && sizeof(FiberLatch) % base::kCacheLineSize == 0);
+
 class FiberLatchTest : public testing::OnAnyCrew {};
 
 TEST_P(FiberLatchTest, OpensWhenTheCountIsZero) {
