@@ -70,6 +70,12 @@ without() {  # without <package>   An optional one.
   rm -rf build/without
   configures release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
 }
+without_libuv() {  # CMake has no package for it.
+  rm -rf build/without
+  local said
+  said=$(configures release -B build/without -DWEFT_UV_LIBRARY= 2>&1) &&
+    grep --quiet --fixed-strings "fibers_in_libuv is left out" <<<"$said" || { echo "$said"; return 1; }
+}
 needs() {  # needs <package> <Debian's package>
   rm -rf build/without
   says "apt-get install $2" cmake --preset release -B build/without "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"
@@ -101,6 +107,7 @@ done
 for package in gRPC Protobuf OpenSSL Nghttp2 Python3 TBB boost_fiber boost_json; do
   step "without $package" without "$package"
 done
+step "without libuv" without_libuv
 while read -r package debian_package; do
   step "without $package: an error" needs "$package" "$debian_package"
 done <<<'Boost libboost-context1.81-dev

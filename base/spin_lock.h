@@ -24,14 +24,17 @@
 // No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
 // holds one.
 //
-// Lock order: all are leaves, no two are held at once, but for a cancellation, which holds several (their order is in
-// sync/cancel_node.h): its own lock, a scope handle's, and those of tables of children (sync/child_table.h). A
-// primitive's queue lock (sync/); timer shard (timer/timer_shard.h); fibers without a stack
+// Lock order: all are leaves, no two are held at once, but for a cancellation, which holds several in the order of
+// sync/cancel_node.h: the lock of cancellations (sync/cancel_node.cc), a scope handle's (sync/cancel_scope.cc), those of
+// tables of children (sync/child_table.h), and last a primitive's queue lock or the queue of a driven group. The leaves:
+// primitives' queue locks (sync/wait_queue.h, sync/fiber_mutex.h, sync/fiber_shared_mutex.h); timer shard
+// (timer/timer_shard.h); queue of a driven group (scheduling_group/policy_loop.h); fibers without a stack
 // (scheduling_group/stack_wait_list.h); overflow list (scheduling_group/overflow_list.h); overload detector
 // (scheduling_group/overload_detector.h, only tried); the reader of long slices (scheduling_group/slice_limits.h);
-// entity pool (scheduling_group/node_arena.h; entity_chunks.cc and entity_cache.cc, their tables); stack pool
-// (context/stack_pool.h); stack registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking pool
-// (io/blocking_pool.h); limits of blocking calls (fiber/blocking_limits.cc).
+// entity pool (scheduling_group/node_arena.h; node_arena.cc, entity_chunks.cc and entity_cache.cc, their tables); stack
+// pool (context/stack_pool.h); stack registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking
+// pool (io/blocking_pool.h); a server's deferred starts (io/tcp_server.h); circuit breaker (io/circuit_breaker.cc);
+// limits of blocking calls (fiber/blocking_limits.cc). tests/invariant_labels_test.py finds a lock that is not here.
 //
 // Rejected: sched_yield() instead of the sleep (since Linux 6.6 a thread that yields forfeits its share of the CPU, and
 // waits for one when it is woken next, wherever it slept). A "somebody sleeps" mark in the word, so that unlock() wakes

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// OverflowHandler: reports which fiber overflowed its stack, before the process dies of it.
+// Reports which fiber overflowed its stack, before the process dies of it.
 //
 // A fault on a guard is an ordinary SIGSEGV. The default action is silent, and a handler could not run on the exhausted
 // stack. So each worker has an alternate signal stack. If the fault lies in the guard of a registered stack

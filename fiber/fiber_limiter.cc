@@ -74,7 +74,7 @@ WEFT_NOINLINE Shard& TakeShard() {
   std::uint64_t found = owned.load(std::memory_order_relaxed);
   while (found != kOwnShards) {
     const auto index = static_cast<std::size_t>(std::countr_one(found));
-    // acquire: what its last owner counted.  Pairs with the release in ~ShardOwner().
+    // acquire: what its last owner counted.  Pairs with the release in GiveShardBack().
     if (owned.compare_exchange_weak(found, found | std::uint64_t{1} << index, std::memory_order_acquire,
                                     std::memory_order_relaxed)) {
       shard = &shards[index];

@@ -4,7 +4,7 @@
 // Tarantool's fibers, on a FiberLoop: the programs of its description, in the same order of steps.
 //
 //   cord                    FiberLoop
-//   fiber_start(f)          loop.AddTaskEager(f): runs at once; its starter goes on when it waits
+//   fiber_start(f)          loop.AddTaskEager(f): runs at once; its spawner goes on when it waits
 //   fiber_yield()           to wait until woken: FiberEvent::Wait();  to let others run: FiberYield()
 //   fiber_wakeup(f)         FiberEvent::Set(): queued, in this order, and nobody runs before the caller waits
 //   fiber_join(f)           Fiber::Join()

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Every public function for any thread at any time, and threads that call them all, again and again, while another
-// starts and ends the runtime, or the process.
+// The public functions for any thread at any time (of a family, one), and threads that call them all, again and again,
+// while another starts and ends the runtime, or the process.
 
 #ifndef WEFT_TESTS_STRESS_ANY_TIME_CALLS_H_
 #define WEFT_TESTS_STRESS_ANY_TIME_CALLS_H_
@@ -25,10 +25,13 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fiber/async.h"
+#include "weft/fiber/exception.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/find_fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/fiber_blocking.h"
@@ -118,6 +121,28 @@ inline const auto& AnyTimeCalls() {
                     CountStart(fiber.has_value());
                     if (fiber.has_value()) fiber->Join();
                   }},
+      // fiber/find_fiber.h, fiber/async.h
+      AnyTimeCall{"FindFiber and Join",
+                  [] {
+                    auto id = std::make_shared<std::atomic<std::uint64_t>>(0);  // 0: it has not begun
+                    std::optional<Fiber> fiber = Fiber::TryStart({}, [id] {
+                      id->store(GetFiberId(), std::memory_order_relaxed);
+                      FiberYield();
+                      CountRun();
+                    });
+                    CountStart(fiber.has_value());
+                    if (std::optional<FoundFiber> found = FindFiber(id->load(std::memory_order_relaxed))) found->Join();
+                    if (fiber.has_value()) fiber->Join();
+                  }},
+      AnyTimeCall{"Async",
+                  [] {
+                    try {
+                      static_cast<void>(Async([] { CountRun(); }).Get());
+                      CountStart(true);
+                    } catch (const FiberNotStarted&) {
+                      CountStart(false);
+                    }
+                  }},
       // fiber/this_fiber.h
       AnyTimeCall{"GetFiberCount", [] { static_cast<void>(GetFiberCount()); }},
       AnyTimeCall{"GetFiberQueueSize", [] { static_cast<void>(GetFiberQueueSize()); }},
@@ -200,6 +225,11 @@ inline const auto& AnyTimeCalls() {
                           shared->done = true;
                           shared->changed.notify_all();
                         });
+                  }},
+      AnyTimeCall{"FiberChannel",
+                  [] {
+                    auto channel = std::make_shared<FiberChannel<int>>(0);
+                    WakeAFiber([channel] { static_cast<void>(channel->Get()); }, [&] { channel->Close(); });
                   }},
       // io
       AnyTimeCall{"FiberBlocking", [] { FiberBlocking([] {}); }},

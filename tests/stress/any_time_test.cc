@@ -31,7 +31,9 @@ TEST(AnyTime, ThreadsStartWakeSetTimersAndAskWhileTheRuntimeRestarts) {
         while (callers.rounds() == before) std::this_thread::yield();
       }
       ASSERT_EQ(TerminateRuntime(), std::size_t{0}) << "restart " << i;
-      ASSERT_EQ(TheCounts().run.load(), TheCounts().accepted.load()) << "a start said true, and nothing ran";
+      // More may have run: a caller counts what its start has said after it.
+      const std::uint64_t accepted = TheCounts().accepted.load();
+      ASSERT_GE(TheCounts().run.load(), accepted) << "a start said true, and nothing ran";
     }
     // And without one.
     const std::uint64_t before = callers.rounds();
