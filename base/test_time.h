@@ -71,7 +71,7 @@ bool ParkInTestTime(Parker* parker, FiberClock::time_point deadline, Waits who) 
   return HasTestTime() ? ParkInTestTime(parker, deadline, Waits::kThread) : parker->ParkUntil(deadline);
 }
 
-// FiberClock, for who is given a Clock.
+// FiberClock, for code that takes a Clock.
 class FiberTime final : public Clock {
  public:
   TimePoint now() const noexcept override { return FiberClock::now(); }

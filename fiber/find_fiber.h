@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FindFiber: a fiber by its id, to be joined, cancelled or interrupted by who does not have its handle.
+// FindFiber: finds a fiber by its id, so that code without its handle can join, cancel or interrupt it.
 // Sample:
 //   if (auto fiber = FindFiber(id)) {    // nothing: it has ended
 //     fiber->Cancel();

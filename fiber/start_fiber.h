@@ -90,7 +90,7 @@ void RefuseOutsiders(bool refuse);
 // For a plain thread, which is near to none. nullptr: no runtime runs, and the start is refused (ST4).
 scheduling_group::SchedulingGroup* FindAnyGroup(const char* caller);
 
-// `worker`: CurrentWorker(); who is none is in an OutsideSection. nullptr: refused.
+// `worker`: CurrentWorker(); nullptr: the caller is in an OutsideSection. Returns nullptr: refused.
 inline scheduling_group::SchedulingGroup* GroupFor(const char* caller, const scheduling_group::WorkerBase* worker) {
   scheduling_group::SchedulingGroup* const group =
       WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);

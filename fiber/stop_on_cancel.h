@@ -1,9 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// StopOnCancel: a std::stop_token for the calling fiber, of which stop is requested when the fiber is cancelled: for a
-// library that knows the standard's tokens and not Weft. The other way round there is CancelOnStop
-// (sync/cancel_on_stop.h).
+// StopOnCancel: a std::stop_token that is stopped when the calling fiber is cancelled, for a library that knows the
+// standard's tokens and not Weft. CancelOnStop (sync/cancel_on_stop.h) is the other way round.
 // Sample:
 //   scope.Run([&] {
 //     const StopOnCancel stop;                      // if `scope`, or one around it, is cancelled, or Fiber::Cancel()

@@ -49,7 +49,7 @@
 //        belongs to the flusher.
 //   TX2  Ciphertext reaches the transport once and in the order in which OpenSSL made it: flight_ before out_, and a
 //        flusher that ends early leaves the rest of flight_, with its offset, to the next one.
-//   TX3  Nothing unsent is forgotten: who ends flushing looks at out_ once more, under mutex_, unless it ends with an
+//   TX3  Nothing unsent is forgotten: a flusher looks at out_ once more, under mutex_, before it ends without an
 //        error. So a reader need not wait for a writer's flush.
 //   TX4  The end of the transport without close_notify is never the end of the stream: it is kTruncated.
 //   Of OpenSSL's error queue: OT1 in tls_context_state.h: it is cleared, filled and read with no switch between.

@@ -16,7 +16,7 @@
 //   ...                                        unlocks
 //   owner_holds = false, or unlocks the bit    --cancellers
 //
-// The owner is the fiber itself, or who has it while it does not run: its spawner, its worker at its end.
+// The owner is the fiber or, while it does not run, its spawner, or at its end its worker.
 //
 // Invariants
 //   CL1  While a canceller is between its fence and --cancellers, no owner takes its lock but by the bit: it sees

@@ -9,7 +9,7 @@
 // They are in no registry: no start of another group's fiber, no steal and no timer of a plain thread finds them. Their
 // fibers stay. What waits in their queue goes by PolicyLoop, first in, first out.
 //
-// Who wakes a fiber is not done with its group when the fiber runs: it still looks for a sleeping worker. A plain
+// A waker may still use the group after the fiber runs: it then looks for a sleeping worker. A plain
 // thread does so in an OutsideSection, but a worker of another group does not. So a group is never freed and never
 // closed: GiveBack() keeps it for the next loop with the same options, and a wake that comes late finds it. It makes
 // that one look around in vain.

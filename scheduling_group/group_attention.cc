@@ -31,7 +31,7 @@ GroupAttention::GroupAttention() {
   Watched& watched = TheWatched();
   const std::lock_guard lock(watched.mutex);
   watched.groups.push_back(this);
-  if (watched.watchers != 0) bits_.store(kWatched, std::memory_order_relaxed);  // Who makes the group publishes it.
+  if (watched.watchers != 0) bits_.store(kWatched, std::memory_order_relaxed);  // Published with the group.
 }
 
 GroupAttention::~GroupAttention() {

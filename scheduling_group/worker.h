@@ -86,7 +86,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // SleepUntil(), or SleepElsewhere() and WakeUp(), or WakeUp() alone. False: something is ready.
   [[nodiscard]] bool AnnounceSleep();
   void SleepUntil(std::chrono::steady_clock::time_point until);
-  // True: who ends the sleep calls the group's DriverHook. False: it has been ended.
+  // True: the thread that ends the sleep calls the group's DriverHook. False: the sleep has ended.
   [[nodiscard]] bool SleepElsewhere();
   void WakeUp();
 

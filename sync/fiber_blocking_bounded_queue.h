@@ -166,7 +166,7 @@ class FiberBlockingBoundedQueue {
     std::size_t weight;
   };
 
-  // Around what may throw, with the mutex held: who does not take what it was woken for wakes another.
+  // Around what may throw, with the mutex held: a waiter that does not take what it was woken for wakes another.
   class WakesAnotherIfThrown {
    public:
     WakesAnotherIfThrown(FiberBlockingBoundedQueue* queue, void (FiberBlockingBoundedQueue::*notify)())

@@ -37,8 +37,8 @@
 //   CH1  A getter waits only if the ring is empty and no putter waits; a putter only if the ring is full and no getter
 //        waits.
 //   CH2  Items are got in the order in which their Put()s took the lock.
-//   CH3  Who has claimed a waiter may use its item until it wakes it, without the lock. The last touch of the channel
-//        is the unlock.
+//   CH3  A caller that has claimed a waiter may use its item without the lock until it wakes it. The last touch of the
+//        channel is the unlock.
 //   CH4  No code of T runs under a spin lock: it guards the ring only if T is trivially copyable; otherwise a
 //        FiberMutex does, and a move constructor that waits makes others wait, and no worker.
 // Rejected: a lock-free ring (Vyukov's): a putter suspended between taking a slot and filling it blocks all getters

@@ -25,11 +25,11 @@
 // Invariants
 //   EV1  kQueued is changed under the queue's lock only. All that are in the word or in the queue when Set() sets the
 //        event are let through by that Set(), whatever Reset() does meanwhile, and nobody else.
-//   EV2  The last touch by Set() is the compare-exchange, or the unlock of the queue. Who sees the event set returns
-//        only when that is over (WaitQueue::AwaitQuiet).
+//   EV2  The last touch by Set() is the compare-exchange, or the unlock of the queue. Wait() and IsSet() return only
+//        after it (WaitQueue::AwaitQuiet).
 //   EV3  Set() always writes the word, and Reset() reads what it overwrites: "Wait(); Reset(); take the work" loses no
 //        work that was put down before a Set().
-// Who waits with a deadline may be let through after one that came later and waits without.
+// A waiter with a deadline may be let through after a later one without.
 // Rejected: all waiters in the word's list, without a lock (a waiter that times out cannot leave such a list without
 // one); all in the queue (a hundred instructions more for each wait).
 #ifndef WEFT_SYNC_FIBER_EVENT_H_

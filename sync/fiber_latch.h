@@ -18,8 +18,8 @@
 // Invariants
 //   LA1  A CountDown() that does not find {what it subtracts, waiters} touches the latch no more after its fetch_sub.
 //   LA2  The latch is open when the word is 0. {0, waiters} is not open yet: the last CountDown() is about to take the
-//        queue's lock, to let the waiters through, and to open it; its last touch is the unlock. Who sees it open
-//        returns only when that is over (WaitQueue::AwaitQuiet).
+//        queue's lock, to let the waiters through, and to open it; its last touch is the unlock. A waiter that sees
+//        it open returns only after that unlock (WaitQueue::AwaitQuiet).
 //   LA3  A waiter enters the queue under the lock, having set the waiters' bit by a compare-and-swap that found the
 //        count above zero or the bit set already: so the last CountDown() will look into the queue after it.
 //
@@ -45,7 +45,7 @@
 
 namespace weft {
 
-class alignas(base::kCacheLineSize) FiberLatch {
+class FiberLatch {
  public:
   explicit FiberLatch(std::ptrdiff_t count) : word_(static_cast<std::uint64_t>(count) << kCountShift) {
     WEFT_CHECK(count >= 0 && count <= kMaxCount, "FiberLatch: bad count ", count);
@@ -126,7 +126,7 @@ class alignas(base::kCacheLineSize) FiberLatch {
   synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) const noexcept;
 
   // mutable: Wait() is const, as in std::latch.
-  mutable base::Atomic<std::uint64_t> word_;
+  alignas(base::kCacheLineSize) mutable base::Atomic<std::uint64_t> word_;
   mutable synchronization::WaitQueue queue_;
 };
 

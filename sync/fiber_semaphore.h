@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberSemaphore: a number of units; who takes one that is not there waits. As std::counting_semaphore, first come,
-// first served.
+// FiberSemaphore: a counting semaphore. Acquire() takes a unit, or waits until one is free; first come, first served.
+// As std::counting_semaphore.
 //
 // Sample:
 //   FiberSemaphore connections(16);
@@ -31,9 +31,9 @@
 // Invariants
 //   SE1  While kQueued is set no unit is free, and the word changes under the queue's lock only.
 //   SE2  kQueued is set while the queue has a waiter (as seen by a holder of the lock).
-//   SE3  Release() touches the semaphore last in its compare-and-swap, or, if it finds kQueued set under the lock, in
-//        the unlock. There is a waiter then that has not returned, and who comes past that unlock only: it is woken
-//        after it, or has timed out and is still to take the lock.
+//   SE3  Release() touches the semaphore last in its compare-and-swap or, under kQueued, in the unlock. In the second
+//        case a waiter must still pass that lock (it is woken after the unlock, or has timed out and takes the lock to
+//        leave), so the semaphore lives until then.
 //   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by
 //        a compare-and-swap or under the lock (SE1), has a unit for it, or cancels it.
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_

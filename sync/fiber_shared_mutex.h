@@ -5,8 +5,8 @@
 //
 // Who may call: any fiber and any thread. lock(), lock_shared() and the timed forms may switch (a thread: block); the
 // try_ forms and both unlocks never do. Not recursive, neither way: a reader that reads again may wait for a writer
-// that waits for it. Who is about to wait for itself without a deadline ends the process, with a message: a writer; of
-// several readers the one that came last, if none has left since.
+// that waits for it. A self-deadlock without a deadline ends the process with a message: always for a writer; for a
+// reader only if it was the last to enter and none has left since.
 // Memory ordering: what a writer did is visible to all later owners; what a reader did, to the next writer.
 // Lifetime: as FiberMutex: the last owner may destroy it after its unlock, even if an earlier owner is still inside its
 // own.

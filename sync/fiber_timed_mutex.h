@@ -5,8 +5,8 @@
 // fiber_mutex.h says holds here too, fairness included; the algorithm is the same, and so is the cost when nobody
 // waits.
 //
-// No owner, as in tRPC-Cpp: any fiber or thread may unlock what another has locked; who holds it and asks for it again
-// waits (try_lock_for(): in vain, unless another unlocks it; lock(): for that other); it may be destroyed while locked,
+// No owner, as in tRPC-Cpp: any fiber or thread may unlock what another has locked. A holder that locks again waits:
+// lock() until another unlocks it, try_lock_for() no longer than its time. The mutex may be destroyed while it is locked,
 // but not while somebody waits for it. FiberMutex takes all of this for a mistake.
 //
 // try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the

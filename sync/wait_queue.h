@@ -67,9 +67,8 @@ inline bool MayBeCancelled(const FiberEntity* self) noexcept {
   return self != nullptr && self->cancel_word.scoped() && !scheduling_group::IsUnwinding();
 }
 
-// For the destructor of a primitive for which somebody waits, who would wait for ever, or touch what is no more: ends
-// the process with a message that names both. `waiter`: nullptr for a thread. Returns if the process ends anyhow
-// (process_exit.h).
+// For destructors: destroying a primitive with waiters ends the process; the message names both. (They would wait for
+// ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (process_exit.h).
 void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
 
 // What a waker wakes instead of a fiber or a thread: one that waits for several things (selection.h).

@@ -149,7 +149,7 @@ class Channel final : public google::protobuf::RpcChannel {
   std::vector<base::RefPtr<ClientConnection>> leaving_;  // after a farewell
   std::size_t next_ = 0;
   std::size_t resting_ = 0;  // slots
-  std::size_t users_ = 0;    // fibers that use the channel: those of connections, those that Finish(), asynchronous calls
+  std::size_t users_ = 0;    // fibers that use the channel: of connections, in Finish(), of asynchronous calls
   bool stopping_ = false;
   std::string last_error_;
   Counts past_;  // of connections that have ended

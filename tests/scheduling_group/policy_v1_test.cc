@@ -179,7 +179,7 @@ TEST_F(PolicyV1Test, APushThatBringsOthersToTheQueueSaysSo) {
   }
 }
 
-// While it had them in its hand nobody saw them, and who was about to sleep sleeps.
+// While it had them in its hand nobody saw them, and a worker that was about to sleep sleeps.
 TEST_F(PolicyV1Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
   PolicyV1 policy({.workers = 2, .run_queue_size = 1024});
   const auto f = NewFibers(200);

@@ -551,7 +551,7 @@ TEST_F(PolicyV2Test, WhatHasYieldedDoesNotStarveThoughThereIsAlwaysMoreFromOutsi
   }
 }
 
-// While it had them in its hand nobody saw them, and who was about to sleep sleeps.
+// While it had them in its hand nobody saw them, and a worker that was about to sleep sleeps.
 TEST_F(PolicyV2Test, AWorkerThatTookMoreThanOneFromTheQueueSaysSo) {
   PolicyV2 policy({.workers = 2, .run_queue_size = 1024});
   const auto f = NewFibers(200);

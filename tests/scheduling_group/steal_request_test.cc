@@ -171,7 +171,7 @@ TEST(StealRequest, AFiberBehindManyGroupLocalOnesIsRunByTheNeighbour) {
   }
 }
 
-// As the policy under test. While a group-local fiber is pushed all that is ready is in the hand of who pushes.
+// As the policy under test. While a group-local fiber is pushed, its pusher holds all that is ready.
 class HidesFibers final : public SchedulingPolicy {
  public:
   explicit HidesFibers(const Options& options)
