@@ -25,8 +25,8 @@
 // holds one.
 //
 // Lock order: all are leaves, no two are held at once, but for a cancellation, which holds several in the order of
-// sync/cancel_node.h: the lock of cancellations (sync/cancel_node.cc), a scope handle's (sync/cancel_scope.cc), those of
-// tables of children (sync/child_table.h), and last a primitive's queue lock or the queue of a driven group. The leaves:
+// sync/cancel_node.h: the lock of cancellations (sync/cancel_node.cc), a scope handle's (sync/cancel_scope.cc), those
+// of tables of children (sync/child_table.h), and last a primitive's queue lock or the queue of a driven group. Leaves:
 // primitives' queue locks (sync/wait_queue.h, sync/fiber_mutex.h, sync/fiber_shared_mutex.h); timer shard
 // (timer/timer_shard.h); queue of a driven group (scheduling_group/policy_loop.h); fibers without a stack
 // (scheduling_group/stack_wait_list.h); overflow list (scheduling_group/overflow_list.h); overload detector

@@ -40,8 +40,8 @@
 //   FD9  A watch for bytes is entered and left under the lock of its queue, and an event claims it under that lock: who
 //        takes it out of the queue, alone, goes on with what it protects (io/readable_watch.h).
 // FD1 to FD4, FD8 and FD9, of reading: explored in tests/model/fd_slot_model.cc, within bounds.
-// Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Registration (io/registration.h) is
-// shared.
+// Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Both share Registration
+// (io/registration.h).
 // Source: the use count follows Go's fdMutex, the hint that all was read epoll(7).
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_

@@ -6,8 +6,8 @@
 // waits.
 //
 // No owner, as in tRPC-Cpp: any fiber or thread may unlock what another has locked. A holder that locks again waits:
-// lock() until another unlocks it, try_lock_for() no longer than its time. The mutex may be destroyed while it is locked,
-// but not while somebody waits for it. FiberMutex takes all of this for a mistake.
+// lock() until another unlocks it, try_lock_for() no longer than its time. The mutex may be destroyed while it is
+// locked, but not while somebody waits for it. FiberMutex takes all of this for a mistake.
 //
 // try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the
 // deadline passed, and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter
