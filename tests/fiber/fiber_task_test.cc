@@ -31,8 +31,8 @@ using namespace std::chrono_literals;
 
 class FiberTaskTest : public fiber::InEachShape {};
 INSTANTIATE_TEST_SUITE_P(Shapes, FiberTaskTest,
-                         ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}, fiber::Shape{8, 1},
-                                           fiber::Shape{2, 2}),
+                         ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}, fiber::Shape{4, 1},
+                                           fiber::Shape{8, 1}, fiber::Shape{2, 2}),
                          &fiber::NameOf);
 
 template <class F>

@@ -88,11 +88,12 @@ inline std::string NameOf(const ::testing::TestParamInfo<Shape>& info) {
   return std::to_string(info.param.workers) + "Workers" + std::to_string(info.param.groups) + "Groups";
 }
 
-#define WEFT_INSTANTIATE_SHAPES(suite)                                                                        \
-  INSTANTIATE_TEST_SUITE_P(                                                                                   \
-      Shapes, suite,                                                                                          \
-      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{4, 1},   \
-                        ::weft::fiber::Shape{64, 1}, ::weft::fiber::Shape{1, 3}, ::weft::fiber::Shape{2, 2}), \
+#define WEFT_INSTANTIATE_SHAPES(suite)                                                                       \
+  INSTANTIATE_TEST_SUITE_P(                                                                                  \
+      Shapes, suite,                                                                                         \
+      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{4, 1},  \
+                        ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{64, 1}, ::weft::fiber::Shape{1, 3}, \
+                        ::weft::fiber::Shape{2, 2}),                                                         \
       &::weft::fiber::NameOf)
 
 }  // namespace weft::fiber

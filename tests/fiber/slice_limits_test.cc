@@ -76,8 +76,8 @@ class SliceLimitsTest : public ::testing::TestWithParam<Shape> {
   std::mutex mutex_;
   std::vector<Line> lines_;
 };
-INSTANTIATE_TEST_SUITE_P(Shapes, SliceLimitsTest, ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{2, 2}),
-                         &NameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, SliceLimitsTest,
+                         ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{8, 1}, Shape{2, 2}), &NameOf);
 
 TEST_P(SliceLimitsTest, TheWarningNamesFiberWorkerAndTime) {
   const RuntimeOf runtime(WithLimits(GetParam(), 20ms, 0ms));

@@ -86,11 +86,13 @@ class LogCatcher {
   std::string text_;
 };
 
-// Each test with one and with two workers.
+// Each test with one worker and with several.
 class BlockingTest : public fiber::InEachShape {};
 
-#define WEFT_INSTANTIATE_BLOCKING(suite)                                                                             \
-  INSTANTIATE_TEST_SUITE_P(Shapes, suite, ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}), \
+#define WEFT_INSTANTIATE_BLOCKING(suite)                                                              \
+  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                             \
+                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},  \
+                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{8, 1}), \
                            &::weft::fiber::NameOf)
 
 }  // namespace weft::io

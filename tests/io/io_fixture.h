@@ -142,11 +142,12 @@ class IoTest : public ::testing::TestWithParam<Shape> {
   IoRuntime runtime_{GetParam()};
 };
 
-#define WEFT_INSTANTIATE_IO_SHAPES(suite)                                                             \
-  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                             \
-                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},  \
-                                             ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{2, 2}), \
-                           &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_IO_SHAPES(suite)                                                                   \
+  INSTANTIATE_TEST_SUITE_P(                                                                                 \
+      Shapes, suite,                                                                                        \
+      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{4, 1}, \
+                        ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{2, 2}),                            \
+      &::weft::fiber::NameOf)
 
 // A fiber or a thread.
 class Actor {

@@ -48,7 +48,8 @@ class TestClockIoTest : public ::testing::TestWithParam<Shape> {
   fiber::TestClock clock_;
   fiber::RuntimeOf runtime_{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Shapes, TestClockIoTest, ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{2, 2}),
+INSTANTIATE_TEST_SUITE_P(Shapes, TestClockIoTest,
+                         ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{8, 1}, Shape{2, 2}),
                          &fiber::NameOf);
 
 TEST_P(TestClockIoTest, TimeStandsStillWhileABlockingCallRuns) {

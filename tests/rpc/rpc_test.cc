@@ -45,7 +45,10 @@ using google::protobuf::Closure;
 using Steady = std::chrono::steady_clock;
 
 class RpcTest : public fiber::InEachShape {};
-INSTANTIATE_TEST_SUITE_P(Shapes, RpcTest, ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}), &fiber::NameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, RpcTest,
+                         ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}, fiber::Shape{4, 1},
+                                           fiber::Shape{8, 1}),
+                         &fiber::NameOf);
 
 // --- Calls ---
 

@@ -5,7 +5,7 @@
 //
 //   TimedGroup    a scheduling group with its workers and its TimerWorker
 //   Crew          actors that are fibers of the group, plain threads, or the one and the other in turn
-//   OnAnyCrew     a fixture that runs each test with fibers on 1, 2, 4 and 64 workers, with threads, and mixed
+//   OnAnyCrew     a fixture that runs each test with fibers on 1, 2, 4, 8 and 64 workers, with threads, and mixed
 //
 // Nothing here relies on what it tests: a thread waits for the actors on a base::Parker, with a limit.
 #ifndef WEFT_TESTS_TESTING_GROUP_FIXTURE_H_
@@ -204,8 +204,8 @@ inline std::string ToString(const CrewKind& kind) {
 
 inline std::vector<CrewKind> AllCrews() {
   std::vector<CrewKind> kinds;
-  for (const unsigned workers : {1u, 2u, 4u, 64u}) kinds.push_back({ActorKind::kFibers, workers});
-  for (const unsigned workers : {1u, 2u, 4u, 64u}) kinds.push_back({ActorKind::kMixed, workers});
+  for (const unsigned workers : {1u, 2u, 4u, 8u, 64u}) kinds.push_back({ActorKind::kFibers, workers});
+  for (const unsigned workers : {1u, 2u, 4u, 8u, 64u}) kinds.push_back({ActorKind::kMixed, workers});
   kinds.push_back({ActorKind::kThreads, 1u});
   return kinds;
 }

@@ -415,7 +415,7 @@ TEST_P(TimedGroupTest, FibersThatYieldAllTheTimeDoNotStarveTimers) {
   EXPECT_TRUE(all_done.Wait()) << sleeps_left << " of 80 sleeps are not over";
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, TimedGroupTest, ::testing::Values(1u, 2u, 4u, 64u));
+INSTANTIATE_TEST_SUITE_P(Workers, TimedGroupTest, ::testing::Values(1u, 2u, 4u, 8u, 64u));
 
 // --- How the kernel schedules it ---
 
