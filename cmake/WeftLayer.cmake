@@ -335,8 +335,8 @@ function(weft_add_test layer name)
   weft_set_test_properties(${layer}.${name} TIMEOUT "${arg_TIMEOUT}" LABELS ${layer} ${arg_LABELS})
 endfunction()
 
-# Not under AddressSanitizer, but for the tests of the scheduler, the primitives and fibers, and the stress tests: what the order of fibers decides are races, and
-# ThreadSanitizer runs all.
+# Not under AddressSanitizer, but for the tests of the scheduler, of primitives and fibers, and the stress tests: what the order of fibers decides are
+# races, and ThreadSanitizer runs all.
 function(weft_run_under_policy layer name policy)
   if(WEFT_SANITIZE STREQUAL "address" AND NOT layer MATCHES "^(scheduling_group|sync|fiber|stress)$")
     return()
