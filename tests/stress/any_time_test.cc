@@ -17,6 +17,7 @@
 namespace weft::fiber {
 namespace {
 
+// A sanitizer makes a restart with its callers ten times as long.
 constexpr int kRestarts = WEFT_TSAN || WEFT_ASAN ? 60 : 500;
 
 TEST(AnyTime, ThreadsStartWakeSetTimersAndAskWhileTheRuntimeRestarts) {
