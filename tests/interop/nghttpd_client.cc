@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Http2Client against another implementation's server: for nghttpd_test.py.
-//   nghttpd_client <port> <workers> ask <path> <file>    GETs the path and POSTs the file, many at once; each answer must
-//                                                        be the file
-//   nghttpd_client <port> <workers> interrupted <path>   reads a part of the answer, and says "reading"; after a line on
-//                                                        standard input it expects that the rest does not come
-//   nghttpd_client <port> <workers> late <path>          says "answered"; after a line it expects that a call is late,
-//                                                        and says so; after another line the same connection must serve
+//   nghttpd_client <port> <workers> <what to do>
+//     ask <path> <file>    GETs the path and POSTs the file, many at once; each answer must be the file
+//     interrupted <path>   reads a part of the answer, and says "reading"; after a line on standard input it expects
+//                          that the rest does not come
+//     late <path>          says "answered"; after a line it expects that a call is late, and says so; after another
+//                          line the same connection must serve
 // Exit status 0: all was as expected.
 
 #include <atomic>
