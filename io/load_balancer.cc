@@ -37,17 +37,17 @@ LoadBalancer::LoadBalancer(BalancePolicy policy, const std::vector<std::string>&
   std::sort(ring_.begin(), ring_.end(), [](const Point& a, const Point& b) { return a.at < b.at; });
 }
 
-std::optional<LoadBalancer::Picked> LoadBalancer::Pick(std::string_view key) {
+std::optional<LoadBalancer::Picked> LoadBalancer::PickOther(Indices tried, std::string_view key) {
   std::optional<std::size_t> index;
   switch (policy_) {
     case BalancePolicy::kRoundRobin:
-      index = Next();
+      index = Next(tried);
       break;
     case BalancePolicy::kLeastLoaded:
-      index = LeastLoaded();
+      index = LeastLoaded(tried);
       break;
     case BalancePolicy::kConsistentHash:
-      index = OnRing(HashOf(key, 0));
+      index = OnRing(HashOf(key, 0), tried);
       break;
   }
   if (!index) return std::nullopt;
@@ -59,38 +59,42 @@ LoadBalancer::Picked LoadBalancer::Take(std::size_t index) {
   return Picked(&servers_[index], index);
 }
 
-std::optional<std::size_t> LoadBalancer::Next() {
+std::optional<std::size_t> LoadBalancer::Next(Indices tried) {
   const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const std::size_t index = (first + i) % servers_.size();
-    if (IsUsable(index)) return index;
+    if (MayTake(index, tried)) return index;
   }
   return std::nullopt;
 }
 
-std::optional<std::size_t> LoadBalancer::LeastLoaded() {
+std::optional<std::size_t> LoadBalancer::LeastLoaded(Indices tried) {
   const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
   std::optional<std::size_t> best;
   std::size_t fewest = 0;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const std::size_t index = (first + i) % servers_.size();
     const std::size_t calls = Calls(index);
-    if (!IsUsable(index) || (best && calls >= fewest)) continue;
+    if (!MayTake(index, tried) || (best && calls >= fewest)) continue;
     best = index;
     fewest = calls;
   }
   return best;
 }
 
-std::optional<std::size_t> LoadBalancer::OnRing(std::uint64_t hash) const {
+std::optional<std::size_t> LoadBalancer::OnRing(std::uint64_t hash, Indices tried) const {
   const auto at = std::lower_bound(ring_.begin(), ring_.end(), hash,
                                    [](const Point& point, std::uint64_t value) { return point.at < value; });
   const auto first = static_cast<std::size_t>(at - ring_.begin());
   for (std::size_t i = 0; i < ring_.size(); ++i) {
     const std::size_t index = ring_[(first + i) % ring_.size()].server;
-    if (IsUsable(index)) return index;
+    if (MayTake(index, tried)) return index;
   }
   return std::nullopt;
+}
+
+bool LoadBalancer::MayTake(std::size_t index, Indices tried) const {
+  return IsUsable(index) && std::find(tried.begin(), tried.end(), index) == tried.end();
 }
 
 void LoadBalancer::SetUsable(std::size_t index, bool usable) {

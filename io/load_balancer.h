@@ -7,6 +7,7 @@
 //   if (const auto pick = balancer.Pick()) {        // counts as a call of that server until it goes
 //     Call(servers[pick->index()]);
 //   }                                               // none: no server is usable
+//   balancer.PickOther(tried);                      // for the same request once more: a server that it has not tried
 //   balancer.SetUsable(0, false);                   // what a health check or a CircuitBreaker has found
 //
 // Policies
@@ -26,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,7 +66,9 @@ class LoadBalancer {
   // None: no server is usable.
   [[nodiscard]] std::optional<Picked> Pick() { return Pick(std::string_view()); }
   // By the key, if the policy is kConsistentHash.
-  [[nodiscard]] std::optional<Picked> Pick(std::string_view key);
+  [[nodiscard]] std::optional<Picked> Pick(std::string_view key) { return PickOther({}, key); }
+  // The same without some servers: those that a call has tried, when it is made again or a second time. Few.
+  [[nodiscard]] std::optional<Picked> PickOther(std::span<const std::size_t> tried, std::string_view key = {});
 
   // All are usable at first.
   void SetUsable(std::size_t index, bool usable);
@@ -84,9 +88,11 @@ class LoadBalancer {
     std::uint32_t server;
   };
 
-  std::optional<std::size_t> Next();
-  std::optional<std::size_t> LeastLoaded();
-  std::optional<std::size_t> OnRing(std::uint64_t hash) const;
+  using Indices = std::span<const std::size_t>;
+  std::optional<std::size_t> Next(Indices tried);
+  std::optional<std::size_t> LeastLoaded(Indices tried);
+  std::optional<std::size_t> OnRing(std::uint64_t hash, Indices tried) const;
+  bool MayTake(std::size_t index, Indices tried) const;
   Picked Take(std::size_t index);
 
   const BalancePolicy policy_;

@@ -221,9 +221,17 @@ class Clients:
             thread.join()
 
 
+def await_answer(port):
+    """A server may listen before the processes run that answer: nginx does."""
+    with connect(port) as connection:
+        send(connection, GET_ONCE)
+        read_answer(connection)
+
+
 def stop_under_load(server, load, post):
     """Returns (lost, answered, seconds that the stop took)."""
     client, once = LOADS[load](post)
+    await_answer(server.port)
     clients = Clients(server.port, client, once)
     if once:
         for _ in range(CLIENTS):
@@ -331,7 +339,7 @@ def make_servers(programs, scratch, only_weft):
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 port = probe.getsockname()[1]
-            path = compare.write_nginx_conf(scratch, port)
+            path = compare.write_nginx_conf(scratch, port, protocol="", certificate=None)
             return Server([nginx, "-p", scratch, "-c", path], port=port, stop_by=signal.SIGQUIT)
 
         servers["nginx quit, 2 workers"] = (start_nginx, b"/json")

@@ -39,6 +39,10 @@ class GreeterService final : public Greeter::CallbackService, public CallCounts 
     return interop::ServeBidiStream<EchoRequest, EchoReply>(
         context, [this](auto&&... call) { return Count([&] { return HandleEchoAll(call...); }); });
   }
+  grpc::ServerReadReactor<EchoRequest>* EchoJoined(grpc::CallbackServerContext* context, EchoReply* reply) override {
+    return interop::ServeClientStream<EchoRequest>(
+        context, reply, [this](auto&&... call) { return Count([&] { return HandleEchoJoined(call...); }); });
+  }
   grpc::ServerWriteReactor<GreetReply>* Greet(grpc::CallbackServerContext* context,
                                               const GreetRequest* request) override {
     return interop::ServeServerStream<GreetReply>(
@@ -60,6 +64,13 @@ class GreeterService final : public Greeter::CallbackService, public CallCounts 
       static_cast<void>(HandleEcho(call, request, &reply));
       if (!writer.Write(reply)) return grpc::Status::CANCELLED;
     }
+    return grpc::Status::OK;
+  }
+
+  static grpc::Status HandleEchoJoined(interop::FiberServerContext&, interop::FiberServerReader<EchoRequest>& reader,
+                                       EchoReply* reply) {
+    EchoRequest request;
+    while (reader.Read(&request)) reply->mutable_payload()->append(request.payload());
     return grpc::Status::OK;
   }
 

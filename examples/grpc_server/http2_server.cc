@@ -5,6 +5,7 @@
 //
 //   grpc_http2_server --listen=0.0.0.0:50051              until SIGINT or SIGTERM
 //   grpc_http2_server --listen=127.0.0.1:0 --duration=10  on a free port, which it prints, for ten seconds
+//   grpc_http2_server --tls_certificate=chain.pem --tls_key=key.pem    over TLS
 //
 // At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
 
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -25,12 +27,20 @@
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_server.h"
 
+#ifdef GRPC_HTTP2_SERVER_WITH_TLS
+#include "weft/interop/tls_context.h"
+#include "weft/interop/tls_stream.h"
+#endif
+
 #include "call_counts.h"
 #include "examples/grpc_server/greeter.pb.h"
 
 DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: host:port (port 0: a free one), or unix:/path");
 DEFINE_int32(duration, 0, "Seconds to serve; 0: until SIGINT or SIGTERM");
 DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may go on before they are cancelled");
+DEFINE_string(tls_certificate, "",
+              "A PEM file, the certificate and its issuers: serves over TLS. Empty: in plain text");
+DEFINE_string(tls_key, "", "A PEM file: the certificate's key");
 
 namespace weft::examples {
 namespace {
@@ -50,6 +60,8 @@ class Greeter : public CallCounts {
                                               });
     service->Add("/weft.examples.Greeter/EchoAll",
                  [this](GrpcCall& call) { return Count([&] { return EchoAll(call); }); });
+    service->Add("/weft.examples.Greeter/EchoJoined",
+                 [this](GrpcCall& call) { return Count([&] { return EchoJoined(call); }); });
     service->Add("/weft.examples.Greeter/Greet", [this](GrpcCall& call) { return Count([&] { return Greet(call); }); });
   }
 
@@ -70,6 +82,14 @@ class Greeter : public CallCounts {
     return {};
   }
 
+  static GrpcStatus EchoJoined(GrpcCall& call) {
+    EchoRequest request;
+    EchoReply reply;
+    while (call.Read(&request)) reply.mutable_payload()->append(request.payload());
+    if (call.failed() || !call.Write(reply)) return {interop::GrpcCode::kCancelled};
+    return {};
+  }
+
   static GrpcStatus Greet(GrpcCall& call) {
     GreetRequest request;
     if (!call.Read(&request)) return {interop::GrpcCode::kInvalidArgument, "a greeting for nobody"};
@@ -82,6 +102,28 @@ class Greeter : public CallCounts {
     return {};
   }
 };
+
+using Serve = std::function<void(io::TcpConnection&)>;
+
+// Empty: *why says why.
+Serve ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
+#ifdef GRPC_HTTP2_SERVER_WITH_TLS
+  interop::TlsServerOptions options;
+  options.alpn = {"h2"};
+  options.certificate_chain_file = FLAGS_tls_certificate;
+  options.private_key_file = FLAGS_tls_key;
+  const auto context = interop::TlsContext::ForServer(options, why);
+  if (!context) return {};
+  return [http, context = *context](io::TcpConnection& connection) {
+    interop::TlsStream tls(connection, context);
+    if (tls.Handshake(std::chrono::seconds(5)) || tls.alpn() != "h2") return;
+    static_cast<void>(http->Serve(interop::Http2Transport(tls, &connection)));
+  };
+#else
+  *why = "built without OpenSSL";
+  return {};
+#endif
+}
 
 int Refuse(const std::string& why) {
   std::cerr << "grpc_http2_server: " << why << "\n";
@@ -101,14 +143,20 @@ int Run() {
   health.SetServing("weft.examples.Greeter", true);
   // Each call whose time is over is a reset.
   interop::Http2Server http(service.handler(), {.max_resets = 10'000, .resets_per_second = 10'000});
+  Serve serve = [&http](io::TcpConnection& connection) {
+    static_cast<void>(http.Serve(interop::Http2Transport(connection)));
+  };
+  if (!FLAGS_tls_certificate.empty()) {
+    std::string why;
+    serve = ServeTls(&http, &why);
+    if (!serve) return Refuse("no TLS: " + why);
+  }
   std::optional<io::TcpServer> server;
   const Deadline end = FLAGS_duration == 0 ? Deadline() : Deadline(std::chrono::seconds(FLAGS_duration));
   const int signal = io::RunUntilSignal(
       [&] {
         fiber::StartRuntime();
-        server.emplace(std::move(listener), [&http](io::TcpConnection& connection) {
-          static_cast<void>(http.Serve(interop::Http2Transport(connection)));
-        });
+        server.emplace(std::move(listener), io::TcpServer::ConnectionHandler(std::move(serve)));
         if (!server->Start()) return false;
         std::cout << "listening on " << server->local_address().ToString() << std::endl;
         return true;

@@ -38,6 +38,7 @@ DEFINE_string(tls_key, "", "A PEM file: the certificate's key.");
 DEFINE_uint32(max_streams, 100, "Requests of a connection at once.");
 DEFINE_uint32(stream_window, 65'535, "Bytes of a request's body that may wait to be read.");
 DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may have no request.");
+DEFINE_uint32(stream_timeout_ms, 60'000, "How long a request may wait for more of its body, and an answer for room.");
 DEFINE_uint32(write_timeout_ms, 30'000, "How long a client may take nothing of what it is sent.");
 
 namespace examples {
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
   options.max_concurrent_streams = FLAGS_max_streams;
   options.stream_window = FLAGS_stream_window;
   options.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms);
+  options.stream_timeout = std::chrono::milliseconds(FLAGS_stream_timeout_ms);
   options.write_timeout = std::chrono::milliseconds(FLAGS_write_timeout_ms);
   examples::Http2Server http(&examples::ServePage, options);
   examples::Serve serve = [&http](examples::TcpConnection& connection) {

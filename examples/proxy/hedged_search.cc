@@ -8,36 +8,68 @@
 #include <string>
 #include <utility>
 
-#include "weft/base/check.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft::proxy {
+namespace {
+
+// What a call says of its server.
+enum class Outcome { kSuccess, kFailure, kUnknown };
+
+Outcome OutcomeOf(rpc::ErrorCode code) {
+  switch (code) {
+    case rpc::UNAVAILABLE:
+    case rpc::CONNECTION_LOST:
+      return Outcome::kFailure;
+    case rpc::CANCELED:
+    case rpc::DEADLINE_EXCEEDED:
+      return Outcome::kUnknown;
+    default:
+      return Outcome::kSuccess;
+  }
+}
+
+std::vector<std::string> NamesOf(const std::vector<rpc::Channel*>& replicas) {
+  std::vector<std::string> names;
+  for (const rpc::Channel* replica : replicas) names.push_back(replica->server().ToString());
+  return names;
+}
+
+}  // namespace
 
 // The attempts of one search.
 struct HedgedSearch::Race {
   // What an attempt throws that has failed: kFirstSuccess waits for another one.
   struct Failure {};
 
-  // Refused: as failed.
-  void Start(rpc::Channel* replica) {
+  // False: there is no other replica. Refused: as failed.
+  bool Start() {
+    std::optional<Choice> choice = search.Choose(tried);
+    if (!choice) return false;
+    const std::size_t number = tried.size();
+    tried.push_back(choice->picked.index());
     {
       const std::scoped_lock lock(mutex);
       ++running;
     }
-    const std::size_t number = started++;
-    if (!attempts.Spawn([this, replica, number] { Attempt(replica, number); })) {
+    if (!attempts.Spawn([this, number, own = *std::move(choice)]() mutable { Attempt(std::move(own), number); })) {
       End(number, rpc::OVERLOADED, "no fiber can be started for the call", nullptr);
     }
+    return true;
   }
 
-  void Attempt(rpc::Channel* replica, std::size_t number) {
+  // Its choice ends with it.
+  void Attempt(Choice choice, std::size_t number) {
+    Replica& replica = search.replicas_[choice.picked.index()];
     rpc::Controller controller;
     controller.set_deadline(deadline);
     SearchAnswer answer;
-    SearchService::Stub(replica).Search(&controller, &request, &answer, nullptr);
+    SearchService::Stub(replica.channel).Search(&controller, &request, &answer, nullptr);
+    const Outcome outcome = OutcomeOf(controller.error_code());
+    if (outcome != Outcome::kUnknown) replica.breaker.Report(choice.admitted, outcome == Outcome::kSuccess);
     End(number, controller.error_code(), controller.ErrorText(), &answer);
     if (controller.Failed()) throw Failure();
   }
@@ -68,44 +100,53 @@ struct HedgedSearch::Race {
     return won;
   }
 
+  HedgedSearch& search;
   const SearchRequest& request;
   const Deadline deadline;
-  std::size_t started = 0;  // the caller's
+  std::vector<std::size_t> tried{};  // the caller's: which replicas, in the order of the attempts' numbers
 
   FiberMutex mutex{};  // guards what follows
   FiberConditionVariable changed{};
   std::size_t running = 0;
   bool won = false;
   std::size_t by = 0;  // the number of the attempt that has won
-  Result result{};
+  Result result{
+      .code = rpc::UNAVAILABLE, .text = "no backend can be asked: each is lost, or has failed too often", .answer = {}};
 
   // Last: its fibers use the rest.
   FiberScope attempts{FiberScope::Options{.policy = ScopePolicy::kFirstSuccess}};
 };
 
-HedgedSearch::HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay)
-    : replicas_(std::move(replicas)), hedge_delay_(hedge_delay) {
-  WEFT_CHECK(!replicas_.empty(), "HedgedSearch: no replicas");
+HedgedSearch::HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay,
+                           const io::CircuitBreaker::Options& breaking)
+    : balancer_(io::BalancePolicy::kLeastLoaded, NamesOf(replicas)), hedge_delay_(hedge_delay) {
+  for (rpc::Channel* channel : replicas) replicas_.emplace_back(breaking).channel = channel;
 }
 
-HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, std::size_t first, Deadline deadline) {
-  std::vector<rpc::Channel*> order(replicas_);
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first % order.size()), order.end());
-  std::stable_partition(order.begin(), order.end(), [](const rpc::Channel* channel) { return channel->Healthy(); });
+std::optional<HedgedSearch::Choice> HedgedSearch::Choose(std::span<const std::size_t> tried) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) balancer_.SetUsable(i, replicas_[i].channel->Healthy());
+  std::vector<std::size_t> without(tried.begin(), tried.end());
+  while (auto picked = balancer_.PickOther(without)) {
+    Replica& replica = replicas_[picked->index()];
+    if (const auto admitted = replica.breaker.TryAdmit()) return Choice{*std::move(picked), *admitted};
+    replica.refused.fetch_add(1, std::memory_order_relaxed);
+    without.push_back(picked->index());
+  }
+  return std::nullopt;
+}
 
-  Race race{.request = request, .deadline = deadline};
-  std::size_t hedge = order.size();  // which attempt was one
-  race.Start(order[0]);
-  if (order.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_)))) {
+HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, Deadline deadline) {
+  Race race{.search = *this, .request = request, .deadline = deadline};
+  if (!race.Start()) return std::move(race.result);
+  std::size_t hedge = replicas_.size();  // which attempt was one
+  if (replicas_.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_))) && race.Start()) {
     hedged_.fetch_add(1, std::memory_order_relaxed);
-    hedge = race.started;
-    race.Start(order[hedge]);
+    hedge = race.tried.size() - 1;
   }
   for (;;) {
     static_cast<void>(race.Wait());  // Each attempt ends at the deadline.
-    if (race.HasWon() || race.started == order.size() || deadline.expired()) break;
+    if (race.HasWon() || deadline.expired() || !race.Start()) break;
     failed_over_.fetch_add(1, std::memory_order_relaxed);
-    race.Start(order[race.started]);
   }
   race.attempts.Cancel();
   try {
@@ -114,6 +155,18 @@ HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, std::size_t
   }
   if (race.won && race.by == hedge) hedges_won_.fetch_add(1, std::memory_order_relaxed);
   return std::move(race.result);
+}
+
+std::vector<HedgedSearch::ReplicaState> HedgedSearch::replicas() const {
+  std::vector<ReplicaState> states;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const Replica& replica = replicas_[i];
+    states.push_back({.server = replica.channel->server(),
+                      .breaker = replica.breaker.state(),
+                      .refused = replica.refused.load(std::memory_order_relaxed),
+                      .under_way = balancer_.Calls(i)});
+  }
+  return states;
 }
 
 HedgedSearch::Counts HedgedSearch::counts() const {

@@ -5,6 +5,11 @@
 // delay, or has failed. The first answer counts; the other call is cancelled. So a slow or dead replica costs the hedge
 // delay and a little more work instead of its own time (Dean and Barroso, "The Tail at Scale", 2013).
 //
+// Each attempt goes to the replica with the fewest calls under way (io::LoadBalancer), of those that have a connection,
+// or are making the first one, and that this request has not tried. A replica whose calls fail again and again is left
+// alone for a while (io::CircuitBreaker): calls fail that the server did not take, or that ended with their connection.
+// An answer of its own, also a failure, is a success; a call that was cancelled or came to its deadline says nothing.
+//
 // Each attempt is a fiber of a FiberScope that ends with the first success (weft/fiber/fiber_scope.h), and makes a call
 // that blocks it. So a loser's call is cancelled, and its server told; and when Ask()'s caller is cancelled, all are.
 // When Ask() returns, no attempt is left.
@@ -17,11 +22,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "weft/base/deadline.h"
 #include "weft/examples/rpc/rpc_channel.h"
+#include "weft/io/circuit_breaker.h"
+#include "weft/io/load_balancer.h"
 
 #include "examples/proxy/search.pb.h"
 
@@ -36,10 +46,11 @@ class HedgedSearch {
   };
 
   // At most two replicas are asked at the same time. An infinite delay: the second only when the first has failed.
-  HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay);
+  HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay,
+               const io::CircuitBreaker::Options& breaking = {});
 
-  // The replica `first` is asked first, unless only others are healthy.
-  Result Ask(const SearchRequest& request, std::size_t first, Deadline deadline);
+  // UNAVAILABLE, too, if there is no replica to ask.
+  Result Ask(const SearchRequest& request, Deadline deadline);
 
   struct Counts {
     std::uint64_t hedged = 0;       // a second replica was asked because the first was slow
@@ -48,10 +59,34 @@ class HedgedSearch {
   };
   Counts counts() const;
 
+  struct ReplicaState {
+    io::SocketAddress server;
+    io::CircuitBreaker::State breaker = io::CircuitBreaker::State::kClosed;
+    std::uint64_t refused = 0;  // attempts that the breaker sent elsewhere
+    std::size_t under_way = 0;
+  };
+  std::vector<ReplicaState> replicas() const;
+
  private:
   struct Race;
+  struct Replica {
+    rpc::Channel* channel = nullptr;
+    io::CircuitBreaker breaker;
+    std::atomic<std::uint64_t> refused{0};
 
-  const std::vector<rpc::Channel*> replicas_;
+    explicit Replica(const io::CircuitBreaker::Options& breaking) : breaker(breaking) {}
+  };
+  // A replica that may be asked.
+  struct Choice {
+    io::LoadBalancer::Picked picked;
+    io::CircuitBreaker::Admission admitted;
+  };
+
+  // None: there is none beside those that were tried.
+  std::optional<Choice> Choose(std::span<const std::size_t> tried);
+
+  std::deque<Replica> replicas_;
+  io::LoadBalancer balancer_;
   const std::chrono::microseconds hedge_delay_;
   std::atomic<std::uint64_t> hedged_{0};
   std::atomic<std::uint64_t> hedges_won_{0};

@@ -5,8 +5,8 @@
 //
 //   proxy --listen=127.0.0.1:8080 --backends=127.0.0.1:8001,127.0.0.1:8002 --deadline_ms=200 --hedge_ms=20
 //
-//   GET /search?q=fibers   asks both shards at the same time, each at another backend first; another backend stands in
-//                          for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
+//   GET /search?q=fibers   asks both shards at the same time, each at the backend with the fewest calls; another one
+//                          stands in for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
 //   GET /stats             what the proxy and the scheduler have counted, as JSON
 //
 // A search has a scope (weft/sync/cancel_scope.h), which ends after --deadline_ms, or earlier: "Request-Timeout-Ms:
@@ -64,6 +64,8 @@ DEFINE_string(backends, "127.0.0.1:8001,127.0.0.1:8002", "Addresses of the backe
 DEFINE_int32(connections, 1, "Connections to each backend");
 DEFINE_double(deadline_ms, 200, "For a request's answer");
 DEFINE_double(hedge_ms, 20, "After so long without an answer another backend is asked too; 0: never");
+DEFINE_int32(breaker_failures, 5, "After so many failures in a row a backend is left alone");
+DEFINE_int32(breaker_open_ms, 1000, "For how long at first; then twice as long, up to 30 s");
 DEFINE_double(duration, 0, "Seconds to run for; 0: until a signal");
 DEFINE_int32(drain_ms, 5000, "How long requests may take at the end");
 
@@ -116,7 +118,11 @@ class Proxy {
  public:
   explicit Proxy(std::vector<rpc::Channel*> backends)
       : search_(std::move(backends),
-                FLAGS_hedge_ms > 0 ? Milliseconds(FLAGS_hedge_ms) : std::chrono::microseconds::max()) {}
+                FLAGS_hedge_ms > 0 ? Milliseconds(FLAGS_hedge_ms) : std::chrono::microseconds::max(),
+                {.failures = FLAGS_breaker_failures,
+                 .open_for = std::chrono::milliseconds(FLAGS_breaker_open_ms),
+                 .open_for_most = std::max<std::chrono::milliseconds>(std::chrono::milliseconds(FLAGS_breaker_open_ms),
+                                                                      std::chrono::seconds(30))}) {}
 
   // One connection.
   void Serve(io::TcpConnection& connection) {
@@ -204,13 +210,12 @@ class Proxy {
     const auto query = Parameter(parameters, "q");
     if (!query) return Failure(http::status::bad_request, "expected /search?q=<what to search for>");
     searches_.fetch_add(1, std::memory_order_relaxed);
-    // Shards take turns in which backend they ask first.
     HedgedSearch::Result results[kShards];
     const auto ask = [&](std::uint32_t shard) {
       SearchRequest request;
       request.set_query(*query);
       request.set_shard(shard);
-      results[shard] = search_.Ask(request, shard, CurrentDeadline());
+      results[shard] = search_.Ask(request, CurrentDeadline());
     };
     FiberScope other;
     const bool started = other.Spawn([&] { ask(1); });
@@ -236,6 +241,18 @@ class Proxy {
     return Json(http::status::ok, {{"query", *query}, {"hits", std::move(list)}});
   }
 
+  static const char* NameOf(io::CircuitBreaker::State state) {
+    switch (state) {
+      case io::CircuitBreaker::State::kClosed:
+        return "closed";
+      case io::CircuitBreaker::State::kOpen:
+        return "open";
+      case io::CircuitBreaker::State::kHalfOpen:
+        break;
+    }
+    return "half open";
+  }
+
   json::object Stats() const {
     const HedgedSearch::Counts hedging = search_.counts();
     json::array groups;
@@ -259,12 +276,20 @@ class Proxy {
                                     {"stolen_in", stolen_in},
                                     {"stolen_out", group.stolen_out_same_node + group.stolen_out_other_node}});
     }
+    json::array backends;
+    for (const HedgedSearch::ReplicaState& replica : search_.replicas()) {
+      backends.push_back(json::object{{"address", replica.server.ToString()},
+                                      {"breaker", NameOf(replica.breaker)},
+                                      {"refused", replica.refused},
+                                      {"under_way", replica.under_way}});
+    }
     return {{"searches", searches_.load(std::memory_order_relaxed)},
             {"failed", failed_.load(std::memory_order_relaxed)},
             {"given_up", given_up_.load(std::memory_order_relaxed)},
             {"hedged", hedging.hedged},
             {"hedges_won", hedging.hedges_won},
             {"failed_over", hedging.failed_over},
+            {"backends", std::move(backends)},
             {"groups", std::move(groups)}};
   }
 
@@ -337,8 +362,10 @@ int main(int argc, char** argv) {
     }
     backends.push_back(*backend);
   }
-  if (backends.empty() || FLAGS_connections < 1 || FLAGS_deadline_ms <= 0 || FLAGS_duration < 0) {
-    std::cerr << "expected at least one address in --backends, and --connections and --deadline_ms above zero\n";
+  if (backends.empty() || FLAGS_connections < 1 || FLAGS_deadline_ms <= 0 || FLAGS_duration < 0 ||
+      FLAGS_breaker_failures < 1 || FLAGS_breaker_open_ms < 1) {
+    std::cerr << "expected at least one address in --backends, and --connections, --deadline_ms, --breaker_failures and"
+                 " --breaker_open_ms above zero\n";
     return 2;
   }
   weft::io::TcpListener listener;

@@ -9,6 +9,8 @@
 //     stub.Echo(&controller, &request, &answer, nullptr);        returns when the call has ended: parks only the fiber
 //     stub.Echo(&controller, &request, &answer, done);           returns at once; done->Run() in a fiber, at the end
 //
+// Not an io::ConnectionPool, which lends each connection to one call: here many calls share one.
+//
 // Each connection has a fiber that makes it, reads from it, and makes it anew when it is lost: at once the first time,
 // then after a pause that doubles from backoff_least to backoff_most, less a random part of up to a half. Calls take
 // the connections in turn. Without a connection they fail with UNAVAILABLE, unless one is being made for the first time

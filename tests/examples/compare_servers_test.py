@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/compare_servers reads out of the load generators' reports."""
+"""bench/compare_servers: what it reads out of the load generators' reports, and how it runs nginx."""
 
+import http.client
+import os
 import pathlib
+import shutil
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "compare_servers"))
 
 import compare  # pylint: disable=wrong-import-position
+import drain  # pylint: disable=wrong-import-position
 
 WRK = """Running 1s test @ http://127.0.0.1:8000/json
   1 threads and 50 connections
@@ -87,6 +93,52 @@ class Tables(unittest.TestCase):
                 "| weft x | 300 | 1.00 | 2.00 | **1.00** (1.00 to 1.00) |",
             ],
         )
+
+
+# It reads the configuration as far as it must, answers one request on each connection, and ends by SIGQUIT.
+STAND_IN = f"""#!{sys.executable}
+import re, signal, socket, sys
+text = open(sys.argv[sys.argv.index("-c") + 1]).read()
+host, port = re.search(r"listen ([0-9.]+):([0-9]+);", text).groups()
+signal.signal(signal.SIGQUIT, lambda *_: sys.exit(0))
+with socket.create_server((host, int(port))) as listener:
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            if connection.recv(4096):
+                connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+"""
+
+
+class DrainOfNginx(unittest.TestCase):
+    def start_ask_and_stop(self, path):
+        with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, PATH=path):
+            scratch = pathlib.Path(name)
+            scratch.chmod(0o755)  # nginx's workers are another user.
+            start, _ = drain.make_servers(scratch, scratch, only_weft=False)["nginx quit, 2 workers"]
+            server = start()
+            self.addCleanup(server.process.kill)
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=drain.LIMIT)
+            connection.request("GET", "/json")
+            answer = connection.getresponse()
+            self.assertEqual(answer.status, 200)
+            self.assertNotEqual(answer.read(), b"")
+            connection.close()
+            server.ask_to_stop()
+            server.wait()
+            self.assertEqual(server.process.returncode, 0)
+
+    def test_a_stand_in_starts_answers_and_quits(self):
+        with tempfile.TemporaryDirectory() as name:
+            program = pathlib.Path(name) / "nginx"
+            program.write_text(STAND_IN)
+            program.chmod(0o755)
+            self.start_ask_and_stop(name)
+
+    @unittest.skipUnless(shutil.which("nginx", path="/usr/sbin"), "nginx is not installed")
+    def test_nginx_starts_answers_and_quits(self):
+        with tempfile.TemporaryDirectory() as empty:  # drain.py looks in /usr/sbin, too.
+            self.start_ask_and_stop(empty)
 
 
 if __name__ == "__main__":

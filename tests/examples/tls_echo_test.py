@@ -15,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -45,6 +46,29 @@ def echo(tls, data):
     while len(got) < len(data) and (part := tls.recv(1 << 16)):
         got += part
     return got
+
+
+def s_client(server, *options):
+    """An echo by openssl s_client. Whether the session was "New" or "Reused", and its version."""
+    client = subprocess.Popen(
+        ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-nocommands", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with client:
+        client.stdin.write(b"hello\n")
+        client.stdin.flush()
+        output = b""
+        # The server sends its tickets before it reads: with the echo they are there.
+        while not output.endswith(b"hello\n") and (line := client.stdout.readline()):
+            output += line
+        client.stdin.close()  # It says close_notify.
+        output += client.stdout.read()
+        assert client.wait(timeout=LIMIT) == 0, output
+    found = re.search(rb"^(New|Reused), (TLSv1\.\d), Cipher is", output, re.MULTILINE)
+    assert found, output
+    return found.group(1), found.group(2)
 
 
 def ends(server):
@@ -96,6 +120,18 @@ class TlsEcho(unittest.TestCase):
                 self.assertEqual(client.wait(timeout=LIMIT), 0)
                 client.stdout.close()
                 self.assertEqual(ends(server), [1, 0, 0, 0, 0])
+
+    def test_s_client_resumes_its_session(self):
+        for option, version in (("-tls1_2", b"TLSv1.2"), ("-tls1_3", b"TLSv1.3")):
+            with self.subTest(version=version), tempfile.TemporaryDirectory() as folder:
+                session = os.path.join(folder, "session")
+                with serve() as server:
+                    self.assertEqual(s_client(server, option, "-sess_out", session), (b"New", version))
+                    self.assertEqual(s_client(server, option, "-sess_in", session), (b"Reused", version))
+                    self.assertEqual(ends(server), [2, 0, 0, 0, 0])
+                with serve() as another:  # Its tickets have other keys.
+                    self.assertEqual(s_client(another, option, "-sess_in", session), (b"New", version))
+                    self.assertEqual(ends(another), [1, 0, 0, 0, 0])
 
     def test_versions_before_1_2_are_refused(self):
         with serve() as server:

@@ -10,9 +10,12 @@ compared exactly, and no generated code is needed.  Exit status 77, with the rea
 """
 
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -29,6 +32,8 @@ except ImportError as error:
 SERVER = sys.argv.pop(1)
 # Which gRPC's library brings.
 HAS_REFLECTION = os.path.basename(SERVER) == "grpc_server"
+# The other one's is our own.
+HAS_TLS = not HAS_REFLECTION
 # A loaded machine may be slow; a regular run never waits so long.
 PATIENCE = 60
 
@@ -77,6 +82,10 @@ class Server:
     def channel(self):
         return grpc.insecure_channel(self.address)
 
+    def secure_channel(self, trusted):
+        """`trusted`: certificates in PEM."""
+        return grpc.secure_channel(self.address, grpc.ssl_channel_credentials(trusted))
+
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
 
@@ -105,6 +114,10 @@ def echo(channel):
 
 def echo_all(channel):
     return channel.stream_stream("/weft.examples.Greeter/EchoAll")
+
+
+def echo_joined(channel):
+    return channel.stream_unary("/weft.examples.Greeter/EchoJoined")
 
 
 def greet(channel):
@@ -156,6 +169,32 @@ class GrpcServerTest(unittest.TestCase):
             asked.release()
         self.assertEqual(i, 100)
         self.assertEqual(answers.code(), grpc.StatusCode.OK)
+
+    def test_a_stream_of_messages_gets_one_answer(self):
+        parts = [b"first", b"", *(b"%d," % i for i in range(1000)), os.urandom(1 << 20), b"last"]
+        for sent in ([], parts):
+            answer = echo_joined(self.channel)((echo_request(part) for part in sent), timeout=PATIENCE)
+            self.assertEqual(answer, field(1, b"".join(sent)))
+
+    def test_a_stream_that_is_cancelled_in_the_middle_ends_the_handler(self):
+        taken = threading.Event()
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def ask():
+            yield echo_request(b"first")
+            taken.set()
+            go_on.wait(PATIENCE)
+
+        echo(self.channel)(echo_request(b"connects"), timeout=PATIENCE)
+        call = echo_joined(self.channel).future(ask(), timeout=PATIENCE)
+        self.assertTrue(taken.wait(PATIENCE))
+        # Streams of a connection begin in their order: the server has the call when this one is answered.
+        echo(self.channel)(echo_request(b"next"), timeout=PATIENCE)
+        self.assertTrue(call.cancel())
+        self.server.terminate()
+        # None if its handler had not begun.
+        self.assertRegex(self.server.end(), "2 calls were answered, [01] were cancelled")
 
     def test_health_is_told_and_ends_with_the_server(self):
         for service in (b"", b"weft.examples.Greeter"):
@@ -251,6 +290,59 @@ class GrpcServerTest(unittest.TestCase):
         with self.assertRaises(grpc.RpcError) as raised:
             echo(self.channel)(echo_request(b"too late"), timeout=PATIENCE)
         self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
+
+
+@unittest.skipUnless(HAS_TLS, "the server has no TLS")
+@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+class GrpcServerTlsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.certificate, self.key = self.make_certificate(folder.name, "server")
+        self.server = Server(f"--tls_certificate={self.certificate}", f"--tls_key={self.key}")
+        self.addCleanup(self.server.kill)
+
+    @staticmethod
+    def make_certificate(folder, name):
+        """The files of a self-signed one for 127.0.0.1, and of its key."""
+        certificate, key = (pathlib.Path(folder) / f"{name}_{what}.pem" for what in ("certificate", "key"))
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+            + ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "30"]
+            + ["-keyout", key, "-out", certificate],
+            check=True, capture_output=True, timeout=PATIENCE)
+        return certificate, key
+
+    def test_calls_of_all_kinds_go_over_a_secure_channel(self):
+        with self.server.secure_channel(self.certificate.read_bytes()) as channel:
+            payload = os.urandom(1 << 20)
+            self.assertEqual(echo(channel)(echo_request(payload), timeout=PATIENCE), field(1, payload))
+            parts = [b"%d" % i for i in range(100)]
+            got = echo_joined(channel)((echo_request(part) for part in parts), timeout=PATIENCE)
+            self.assertEqual(got, field(1, b"".join(parts)))
+            got = list(echo_all(channel)((echo_request(part) for part in parts), timeout=PATIENCE))
+            self.assertEqual(got, [field(1, part) for part in parts])
+            self.assertEqual(len(list(greet(channel)(greet_request(b"you", 30), timeout=PATIENCE))), 30)
+            self.server.terminate()
+            self.assertIn("4 calls were answered, 0 were cancelled", self.server.end())
+
+    def test_clients_that_do_not_trust_it_or_speak_plain_text_make_no_call(self):
+        other, _ = self.make_certificate(self.certificate.parent, "other")
+        for channel in (self.server.secure_channel(other.read_bytes()), self.server.channel()):
+            with channel, self.assertRaises(grpc.RpcError) as raised:
+                echo(channel)(echo_request(b"x"), timeout=PATIENCE)
+            self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        with self.server.secure_channel(self.certificate.read_bytes()) as channel:
+            self.assertEqual(echo(channel)(echo_request(b"x"), timeout=PATIENCE), field(1, b"x"))
+        self.server.terminate()
+        self.assertIn("1 calls were answered", self.server.end())
+
+    def test_a_certificate_that_is_not_there_is_refused(self):
+        done = subprocess.run(
+            [SERVER, "--listen=127.0.0.1:0", "--tls_certificate=/nowhere", f"--tls_key={self.key}"],
+            capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no TLS: ", done.stderr)
 
 
 class GrpcServerFlagsTest(unittest.TestCase):

@@ -90,6 +90,23 @@ TEST(LoadBalancer, AKeyStaysAtItsServer) {
   }
 }
 
+TEST(LoadBalancer, ACallThatIsMadeAgainGoesElsewhere) {
+  for (const auto policy : {BalancePolicy::kRoundRobin, BalancePolicy::kLeastLoaded, BalancePolicy::kConsistentHash}) {
+    LoadBalancer balancer(policy, Names(4));
+    balancer.SetUsable(3, false);
+    for (int i = 0; i < 20; ++i) {
+      std::vector<std::size_t> tried;
+      while (const auto pick = balancer.PickOther(tried, KeyOf(i))) {
+        ASSERT_LT(tried.size(), 3U);
+        EXPECT_EQ(std::count(tried.begin(), tried.end(), pick->index()), 0);
+        tried.push_back(pick->index());
+      }
+      std::sort(tried.begin(), tried.end());
+      EXPECT_EQ(tried, (std::vector<std::size_t>{0, 1, 2}));
+    }
+  }
+}
+
 TEST(LoadBalancer, ThreadsCountTheirCallsExactly) {
   for (const auto policy : {BalancePolicy::kRoundRobin, BalancePolicy::kLeastLoaded, BalancePolicy::kConsistentHash}) {
     LoadBalancer balancer(policy, Names(3));

@@ -3,9 +3,11 @@
 """The proxy of examples/proxy with its backends, as processes:  proxy_test.py <rpc_proxy> <rpc_backend> [unittest arguments]"""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -47,6 +49,47 @@ class Program:
         self.process.send_signal(signal.SIGTERM)
         text, _ = self.process.communicate(timeout=60)
         return self.process.returncode, text
+
+
+class Breaking:
+    """In front of a backend: closes each connection that brings something, until heal() is called."""
+
+    def __init__(self, test, backend):
+        host, port = backend.address.split(":")
+        self.backend = (host, int(port))
+        self.healed = False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        test.addCleanup(self.listener.close)
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.run(self.accept)
+
+    def heal(self):
+        self.healed = True
+
+    @staticmethod
+    def run(what, *arguments):
+        threading.Thread(target=what, args=arguments, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self.run(self.serve, self.listener.accept()[0])
+
+    def serve(self, client):
+        with client, contextlib.suppress(OSError):
+            first = client.recv(1 << 16)
+            if first and self.healed:
+                with socket.create_connection(self.backend) as backend:
+                    backend.sendall(first)
+                    self.run(self.pass_on, client, backend)
+                    self.pass_on(backend, client)
+
+    @staticmethod
+    def pass_on(source, sink):
+        with contextlib.suppress(OSError):
+            while part := source.recv(1 << 16):
+                sink.sendall(part)
+            sink.shutdown(socket.SHUT_WR)
 
 
 def get(address, target, method="GET"):
@@ -144,6 +187,29 @@ class ProxyTest(unittest.TestCase):
             go_on.clear()
             self.assertEqual([one.result() for one in loads], [None] * 8)
 
+    def test_a_backend_that_loses_each_call_is_left_alone_until_it_works(self):
+        breaking = Breaking(self, self.backend())
+        # Longer than a call takes: else each one would be a probe.
+        flags = {"deadline_ms": 30000, "hedge_ms": 0, "breaker_failures": 3, "breaker_open_ms": 300}
+        proxy = self.proxy(breaking, self.backend(), **flags)
+
+        def search_until(what, condition):
+            end = time.monotonic() + 60
+            number = 0
+            while not condition(*get(proxy.address, "/stats")[1]["backends"]):
+                self.assertLess(time.monotonic(), end, what)
+                query = f"{what} {number}"
+                self.assertEqual(search(proxy.address, query), (200, expected(query)))
+                number += 1
+
+        search_until("it is left alone", lambda broken, _: broken["breaker"] != "closed")
+        search_until("others are asked instead", lambda broken, _: broken["refused"] >= 3)
+        breaking.heal()
+        search_until("it is asked again", lambda broken, _: broken["breaker"] == "closed")
+        broken, good = get(proxy.address, "/stats")[1]["backends"]
+        self.assertEqual(broken["address"], breaking.address)
+        self.assertEqual((good["breaker"], good["refused"], good["under_way"]), ("closed", 0, 0))
+
     def test_without_backends_it_says_so(self):
         backends = [self.backend(), self.backend()]
         proxy = self.proxy(*backends, deadline_ms=30000)
@@ -226,6 +292,8 @@ class ProxyTest(unittest.TestCase):
             (PROXY, "--backends="),
             (PROXY, "--backends=127.0.0.1:1,x"),
             (PROXY, "--deadline_ms=0"),
+            (PROXY, "--breaker_failures=0"),
+            (PROXY, "--breaker_open_ms=0"),
             (BACKEND, "--delays_us=1"),
             (BACKEND, "--delays_us=1:0"),
             (BACKEND, "--delays_us=x:1"),

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that vanish: real ones, stopped by SIGSTOP in the middle of a request or of an answer. Their connections stay
+open, and nothing comes. The server must let them go, and serve others meanwhile.
+
+vanishing_peers_test.py PROGRAM [--sanitized] CLASS
+
+PROGRAM: examples/http_server for the class Http1, examples/http2_server for Http2. Without curl (with HTTP/2), nghttp
+and h2load (Debian: curl, nghttp2-client) it ends with status 77.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+from server_process import LIMIT, Server, wait_for
+
+PROGRAM = sys.argv.pop(1)
+sys.argv = [argument for argument in sys.argv if argument != "--sanitized"]  # It makes no difference.
+SOON = 2_000  # Milliseconds. A client that runs is not silent for so long.
+
+
+def sockets(server):
+    count = 0
+    for number in os.listdir(f"/proc/{server.pid}/fd"):
+        try:
+            count += os.readlink(f"/proc/{server.pid}/fd/{number}").startswith("socket:")
+        except FileNotFoundError:
+            pass
+    return count
+
+
+class Vanishing:
+    """What both have in common. `version`: curl's option; `upload`: takes a body; `much`: more than is ever read."""
+
+    version = None
+    upload = None
+    much = None
+    flags = ()
+
+    def setUp(self):
+        self.server = Server(PROGRAM, *self.flags)
+        self.addCleanup(self.end_server)
+        self.url = f"http://127.0.0.1:{self.server.port}"
+        self.listening = sockets(self.server)
+
+    def end_server(self):
+        status, output = self.server.stop()
+        self.server.__exit__(None, None, None)
+        self.assertEqual(status, 0, output)
+
+    def start(self, *command):
+        client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        watchdog = threading.Timer(3 * LIMIT, client.kill)  # Then it says nothing more, and the test fails.
+        watchdog.start()
+
+        def end():
+            watchdog.cancel()
+            client.kill()
+            client.communicate()
+
+        self.addCleanup(end)
+        return client
+
+    def curl(self, *options):
+        return self.start("curl", "--no-progress-meter", self.version, *options)
+
+    def connections(self):
+        return sockets(self.server) - self.listening
+
+    def assert_let_go(self, client):
+        """Stops it, and waits until the server has let it go. Others are served before and after."""
+        client.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, client.pid, os.WSTOPPED | os.WNOWAIT)
+        for _ in range(2):  # Served after the client's connections have been accepted: these came first.
+            other = self.curl(f"{self.url}/json")
+            output, errors = other.communicate(timeout=3 * LIMIT)
+            self.assertEqual((other.returncode, output), (0, b'{"message":"Hello, World!"}'), errors)
+            wait_for(lambda: self.connections() == 0, lambda: f"{self.connections()} connections")
+        self.assertIsNone(client.poll())
+
+    def test_in_the_middle_of_a_request(self):
+        client = self.curl("--verbose", "--request", "POST", "--header", "Expect:", "-T", ".", self.url + self.upload)
+        client.stdin.write(b"half of it")
+        client.stdin.flush()
+        while not (line := client.stderr.readline()).startswith(b"> POST "):  # It has been sent.
+            self.assertNotEqual(line, b"", "curl has ended")
+        self.assert_let_go(client)
+
+    def test_in_the_middle_of_the_answers_to_curl(self):
+        client = self.curl(self.url + self.much)
+        self.assertEqual(len(client.stdout.read(3_000_000)), 3_000_000)
+        self.assert_let_go(client)
+
+    def test_in_the_middle_of_the_answers_to_h2load(self):
+        # Over HTTP/1.1 it sends up to 32 requests without waiting for answers.
+        some = ["-n", "1000000", "-c", "4", "-m", "32", *(["--h1"] if self.version == "--http1.1" else [])]
+        client = self.start("h2load", *some, f"{self.url}/bytes?n=1048576")
+
+        def has_read():
+            with open(f"/proc/{client.pid}/io") as io:
+                return int(io.readline().split()[1])  # rchar
+
+        wait_for(lambda: has_read() > 20_000_000, lambda: f"h2load has read {has_read()} bytes")
+        self.assert_let_go(client)
+
+
+class Http1(Vanishing, unittest.TestCase):
+    version = "--http1.1"
+    upload = "/echo"
+    much = "/bytes?n=1048576&i=[1-1000000]"  # As many requests, one after the other.
+    flags = (f"--request_timeout_ms={SOON}", f"--idle_timeout_ms={SOON}")
+
+
+class Http2(Vanishing, unittest.TestCase):
+    version = "--http2-prior-knowledge"
+    upload = "/count"
+    much = "/bytes?n=1000000000"  # Debian's curl 7.88.1 makes one request only on such a connection.
+    flags = (f"--stream_timeout_ms={SOON}", f"--write_timeout_ms={SOON}", f"--idle_timeout_ms={SOON}")
+
+    def test_in_the_middle_of_an_answer_for_which_it_gives_no_more_room(self):
+        # The server waits for a window, not for the kernel.
+        client = self.start("nghttp", "--window-bits=14", f"{self.url}/bytes?n=1000000000")
+        self.assertEqual(len(client.stdout.read(3_000_000)), 3_000_000)
+        self.assert_let_go(client)
+
+
+if __name__ == "__main__":
+    missing = [program for program in ("curl", "nghttp", "h2load") if shutil.which(program) is None]
+    if not missing and b"HTTP2" not in subprocess.run(["curl", "--version"], capture_output=True).stdout:
+        missing = ["curl with HTTP/2"]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not found (Debian: curl, nghttp2-client)")
+        sys.exit(77)
+    unittest.main(verbosity=2)
