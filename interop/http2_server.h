@@ -27,8 +27,8 @@
 // Over TLS: a TlsContext with .alpn = {"h2"}, TlsStream::Handshake(), alpn() == "h2", Http2Transport(tls, &connection).
 //
 // A handler runs in a CancelScope of its own (sync/cancel_scope.h), inside those of the fiber that serves. It is
-// cancelled when the client resets the stream, and when the connection ends before the answer has been sent. How it
-// ends:
+// cancelled when the client resets the stream, and when the connection ends before the answer has been sent; whether
+// the server's drain has begun by then says Http2Request::draining(). How it ends:
 //     it returns, and has answered          what is missing of the answer is its end: Finish() is called for it
 //     after a Read() or Write() that failed the stream is reset: INTERNAL_ERROR, so that a part is not taken for all
 //     it returns, and has not answered      500
@@ -103,6 +103,10 @@ class Http2Request {
   // After Read() has found the end.
   const Http2Headers& trailers() const;
   std::int32_t stream_id() const;
+  // The TcpServer drains: TcpConnection::draining(). A handler that was cancelled and reads false has lost its client;
+  // one that reads true has been ended by the drain's deadline, or its client has gone during the drain. Always false
+  // if the transport was made without a TcpConnection. Any fiber and thread; never waits.
+  bool draining() const noexcept;
 
  private:
   friend class Http2ServerConnection;

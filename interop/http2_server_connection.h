@@ -39,7 +39,8 @@ class Http2ServerConnection final : public Http2Session {
 
   std::error_code Serve();
 
-  // --- For Http2Response ---
+  // --- For Http2Request and Http2Response ---
+  bool draining() const noexcept { return transport_.draining(); }
   std::error_code Start(Http2Stream& stream, int status, const Http2Headers& headers);
   std::error_code Send(Http2Stream& stream, int status, const Http2Headers& headers, std::string_view body,
                        const Http2Headers& trailers, Deadline deadline);

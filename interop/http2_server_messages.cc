@@ -14,6 +14,7 @@ namespace weft::interop {
 const Http2Headers& Http2Request::headers() const { return stream_->fields; }
 const Http2Headers& Http2Request::trailers() const { return stream_->trailers; }
 std::int32_t Http2Request::stream_id() const { return stream_->id; }
+bool Http2Request::draining() const noexcept { return connection_->draining(); }
 
 io::IoResult Http2Request::Read(void* data, std::size_t size, Deadline deadline) {
   return connection_->Read(*stream_, data, size, deadline);
