@@ -17,7 +17,8 @@ namespace weft::interop {
 
 struct Http2Options {
   // --- Memory ---
-  // A server's: streams that a client may have at once. More are refused (REFUSED_STREAM).
+  // A server's: streams that a client may have at once. More are refused (REFUSED_STREAM) as long as the client has not
+  // acknowledged our SETTINGS; from then on they break the protocol, and end the connection.
   std::uint32_t max_concurrent_streams = 100;
   // A server's: handlers that run at once, also those whose stream has been reset and which have not returned yet. 0:
   // twice max_concurrent_streams. More streams are refused.

@@ -164,10 +164,17 @@ class Http2Server {
   struct Counts {
     std::uint64_t connections = 0;
     std::uint64_t requests = 0;  // handlers that were started
-    std::uint64_t refused = 0;   // streams: by max_handlers, or no fiber could be started
-    std::uint64_t reset = 0;     // by clients, or because of an error of theirs, before their answer
+    // Streams: by max_concurrent_streams or max_handlers, or no fiber could be started. Not those that the last GOAWAY
+    // of a drain leaves out.
+    std::uint64_t refused = 0;
+    std::uint64_t too_large = 0;  // above max_header_list: requests that got 431, and streams reset for their trailers
+    std::uint64_t reset = 0;      // by clients, or because of an error of theirs, before their answer
+    // Connections, when they have ended:
     std::uint64_t protocol_errors = 0;
     std::uint64_t flooded = 0;
+    std::uint64_t idle_timeouts = 0;  // Http2Options::idle_timeout, or one of the TcpServer
+    std::uint64_t write_timeouts = 0;
+    std::uint64_t settings_timeouts = 0;  // among the protocol errors
   };
   // Any fiber and thread.
   Counts counts() const;
@@ -177,7 +184,8 @@ class Http2Server {
 
   // relaxed: statistics.
   struct Tally {
-    std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, reset{0}, protocol_errors{0}, flooded{0};
+    std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, too_large{0}, reset{0}, protocol_errors{0},
+        flooded{0}, idle_timeouts{0}, write_timeouts{0}, settings_timeouts{0};
   };
 
   const Handler handler_;

@@ -41,8 +41,18 @@ std::error_code Http2ServerConnection::Serve() {
   FiberScope handlers({.policy = ScopePolicy::kCollect});  // H2V1
   scope_ = &handlers;
   const std::error_code why = Run();
+  CountEnd(why);
   handlers.Wait();
   return why;
+}
+
+void Http2ServerConnection::CountEnd(std::error_code why) {
+  Http2Server::Tally& tally = server_->tally_;
+  if (why == Http2Errc::kProtocolError) CountUp(&tally.protocol_errors);
+  if (why == Http2Errc::kFlooded) CountUp(&tally.flooded);
+  if (time_up() == TimeUp::kIdle) CountUp(&tally.idle_timeouts);
+  if (time_up() == TimeUp::kWrite) CountUp(&tally.write_timeouts);
+  if (time_up() == TimeUp::kSettings) CountUp(&tally.settings_timeouts);
 }
 
 Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {
@@ -54,9 +64,12 @@ Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {
   return base::MakeRefCounted<Http2Stream>();
 }
 
+void Http2ServerConnection::OnRefused() { CountUp(&server_->tally_.refused); }
+
 void Http2ServerConnection::OnFields(Http2Stream& stream) {
   if (stream.too_large) {
     stream.drops_body = true;
+    CountUp(&server_->tally_.too_large);
     static_cast<void>(SubmitStatus(stream, 431, {}, /*body=*/false));
     return;
   }
@@ -159,6 +172,7 @@ bool Http2ServerConnection::TakeReset() {
 
 void Http2ServerConnection::OnClosed(Http2Stream& stream) {
   if (stream.error) stream.scope.Cancel();  // H2V3
+  if (stream.error == Http2Errc::kHeadersTooLarge) CountUp(&server_->tally_.too_large);
 }
 
 void Http2ServerConnection::BecomeIdle() {
@@ -177,7 +191,7 @@ Deadline Http2ServerConnection::NextTick() const {
 
 void Http2ServerConnection::OnTick() {
   if (drain_ == DrainStep::kNoticed && drain_until_.expired()) SayLastGoAway();
-  if (handlers_ == 0 && idle_until_.expired()) Terminate(NGHTTP2_NO_ERROR, {});
+  if (handlers_ == 0 && idle_until_.expired()) Terminate(NGHTTP2_NO_ERROR, {}, TimeUp::kIdle);
 }
 
 void Http2ServerConnection::OnDrain() {

@@ -52,6 +52,7 @@ class Http2ServerConnection final : public Http2Session {
   enum class DrainStep { kNone, kNoticed, kLast };
 
   StreamPtr OnBegin() override;
+  void OnRefused() override;
   void OnFields(Http2Stream& stream) override;
   void OnReset(Http2Stream& stream) override;
   void OnEndSent(Http2Stream& stream) override { StopUpload(stream); }
@@ -69,6 +70,7 @@ class Http2ServerConnection final : public Http2Session {
   bool IsIdle() const override { return handlers_ == 0 && streams_.empty(); }
   bool OthersMayWrite() const override { return handlers_ > 1; }
 
+  void CountEnd(std::error_code why);
   void SayLastGoAway();
   bool TakeReset();
   void BecomeIdle();

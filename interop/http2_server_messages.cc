@@ -61,19 +61,21 @@ Http2Server::Http2Server(Handler handler, const Http2Options& options)
 std::error_code Http2Server::Serve(const Http2Transport& transport) {
   tally_.connections.fetch_add(1, std::memory_order_relaxed);
   Http2ServerConnection connection(this, transport, options_);
-  const std::error_code why = connection.Serve();
-  if (why == Http2Errc::kProtocolError) tally_.protocol_errors.fetch_add(1, std::memory_order_relaxed);
-  if (why == Http2Errc::kFlooded) tally_.flooded.fetch_add(1, std::memory_order_relaxed);
-  return why;
+  return connection.Serve();
 }
 
 Http2Server::Counts Http2Server::counts() const {
-  return {.connections = tally_.connections.load(std::memory_order_relaxed),
-          .requests = tally_.requests.load(std::memory_order_relaxed),
-          .refused = tally_.refused.load(std::memory_order_relaxed),
-          .reset = tally_.reset.load(std::memory_order_relaxed),
-          .protocol_errors = tally_.protocol_errors.load(std::memory_order_relaxed),
-          .flooded = tally_.flooded.load(std::memory_order_relaxed)};
+  const auto read = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
+  return {.connections = read(tally_.connections),
+          .requests = read(tally_.requests),
+          .refused = read(tally_.refused),
+          .too_large = read(tally_.too_large),
+          .reset = read(tally_.reset),
+          .protocol_errors = read(tally_.protocol_errors),
+          .flooded = read(tally_.flooded),
+          .idle_timeouts = read(tally_.idle_timeouts),
+          .write_timeouts = read(tally_.write_timeouts),
+          .settings_timeouts = read(tally_.settings_timeouts)};
 }
 
 }  // namespace weft::interop
