@@ -54,7 +54,8 @@
 //                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read
 //     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
 //     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream
-// A stream that is reset goes at once; its handler counts for max_handlers until it has returned.
+// A stream that is reset goes at once; its handler counts for max_handlers until it has returned. All connections
+// together: max_server_handlers.
 //
 // Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
 // and the fibers that it waits for; one reads while another one writes.
@@ -164,8 +165,9 @@ class Http2Server {
   struct Counts {
     std::uint64_t connections = 0;
     std::uint64_t requests = 0;  // handlers that were started
-    // Streams: by max_concurrent_streams or max_handlers, or no fiber could be started. Not those that the last GOAWAY
-    // of a drain leaves out.
+    std::uint32_t handlers = 0;  // now
+    // Streams: by max_concurrent_streams or a limit of handlers, or no fiber could be started. Not those that the last
+    // GOAWAY of a drain leaves out.
     std::uint64_t refused = 0;
     std::uint64_t too_large = 0;  // above max_header_list: requests that got 431, and streams reset for their trailers
     std::uint64_t reset = 0;      // by clients, or because of an error of theirs, before their answer
@@ -191,6 +193,7 @@ class Http2Server {
   const Handler handler_;
   const Http2Options options_;
   Tally tally_;
+  std::atomic<std::uint32_t> handlers_{0};  // H2V6
 };
 
 }  // namespace weft::interop

@@ -68,6 +68,7 @@ Http2Server::Counts Http2Server::counts() const {
   const auto read = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
   return {.connections = read(tally_.connections),
           .requests = read(tally_.requests),
+          .handlers = handlers_.load(std::memory_order_relaxed),
           .refused = read(tally_.refused),
           .too_large = read(tally_.too_large),
           .reset = read(tally_.reset),

@@ -177,6 +177,51 @@ TEST_P(Http2LimitsTest, HandlersOfResetStreamsCountUntilTheyReturn) {
   });
 }
 
+// One client could fill the server's memory by many connections.
+TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfHandlers) {
+  InFiber([] {
+    FiberEvent never;
+    FiberLatch began(2);
+    Http2Server http(
+        [&](Http2Request& request, Http2Response& response) {
+          if (request.path() != "/waits") return Answer(request, response);
+          began.CountDown();
+          never.Wait();
+        },
+        {.max_server_handlers = 2});
+    io::Pair first = io::ConnectedPair(), second = io::ConnectedPair();
+    FiberScope serving;
+    for (io::Pair* const pair : {&first, &second}) {
+      ASSERT_TRUE(serving.Spawn([&http, pair] { static_cast<void>(http.Serve(Http2Transport(pair->server))); }));
+    }
+    RawPeer a(&first.client), b(&second.client);
+    a.Greet();
+    b.Greet();
+    a.Ask(1, true, "GET", "/waits");
+    b.Ask(1, true, "GET", "/waits");
+    began.Wait();
+    EXPECT_EQ(http.counts().handlers, 2u);
+    b.Ask(3);
+    EXPECT_EQ(b.Await(kRstStream, 3).code(), kRefusedStream);
+    EXPECT_EQ(http.counts().refused, 1u);
+    a.SendFrame(kRstStream, 0, 1, Number32(kCancel));
+    EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
+    b.Ask(5);
+    EXPECT_EQ(b.Await(kData, 5, kEndStream).payload, "ok");
+    EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
+    // One that is reset before it begins.
+    a.Send(FrameOf(kHeaders, kEndHeaders | kEndStream, 3, RequestFields()) +
+           FrameOf(kRstStream, 0, 3, Number32(kCancel)));
+    static_cast<void>(a.UntilPingAnswer());
+    EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
+    EXPECT_EQ(http.counts().refused, 1u);
+    EXPECT_FALSE(first.client.Shutdown());
+    EXPECT_FALSE(second.client.Shutdown());
+    serving.Wait();
+    EXPECT_EQ(http.counts().handlers, 0u);
+  });
+}
+
 TEST_P(Http2LimitsTest, FieldsAboveTheLimitGet431) {
   InFiber([] {
     ServedConnection served(&Answer, {.max_header_list = 1'000});
