@@ -202,12 +202,7 @@ int Http2Session::Callbacks::SendBody(nghttp2_session*, nghttp2_frame*, const st
   auto* const stream = static_cast<Http2Stream*>(source->ptr);
   constexpr std::size_t kHead = 9;
   flight.append(View(head, kHead));
-  flight.append(stream->out, stream->out_begin, size);
-  stream->out_begin += size;
-  if (stream->unsent() == 0) {
-    stream->out.clear();
-    stream->out_begin = 0;
-  }
+  stream->TakeOut(size, &flight);
   stream->changed.notify_all();
   return 0;
 }

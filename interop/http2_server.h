@@ -73,6 +73,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_options.h"
@@ -131,6 +132,10 @@ class Http2Response {
   [[nodiscard]] io::IoResult Write(std::string_view text, Deadline deadline = {}) {
     return Write(text.data(), text.size(), deadline);
   }
+  // The same without a copy into the buffer: the stream shares the blocks until their bytes go into a write. A deleter
+  // of NoncontiguousBuffer::AppendForeign() may be called with the connection locked, by any fiber or thread: it does
+  // not wait, and calls nothing of a request or response.
+  [[nodiscard]] io::IoResult Write(const NoncontiguousBuffer& body, Deadline deadline = {});
   // The end. Never waits.
   [[nodiscard]] std::error_code Finish(const Http2Headers& trailers = {});
   // A whole answer: with one frame less, and one system call, if the body fits.

@@ -40,6 +40,10 @@ io::IoResult Http2Response::Write(const void* data, std::size_t size, Deadline d
   return connection_->Write(*stream_, data, size, deadline);
 }
 
+io::IoResult Http2Response::Write(const NoncontiguousBuffer& body, Deadline deadline) {
+  return connection_->Write(*stream_, body, deadline);
+}
+
 std::error_code Http2Response::Finish(const Http2Headers& trailers) { return connection_->End(*stream_, trailers); }
 
 std::error_code Http2Response::Send(int status, const Http2Headers& headers, std::string_view body, Deadline deadline) {

@@ -20,8 +20,8 @@
 //
 // Invariants
 //   H2S1  nghttp2's session, the streams and the marks are touched under mutex_ only, and mutex_ is never held over a
-//         wait for the peer. nghttp2's callbacks copy, mark and wake; they call no user's code, and nothing of nghttp2
-//         that would call back.
+//         wait for the peer. nghttp2's callbacks copy, mark and wake; they call no user's code but the deleters of
+//         blocks (http2_server.h), and nothing of nghttp2 that would call back.
 //   H2S2  While writing_ is set, flight_ belongs to the writer alone. It is cleared in the hold of mutex_ in which
 //         nghttp2 had nothing to send: a frame that is made later finds no writer, and its maker becomes it.
 //   H2S3  A stream whose data callback found nothing (`deferred`) is resumed in the hold of mutex_ in which bytes or
@@ -83,6 +83,8 @@ class Http2Session {
   io::IoResult Read(Http2Stream& stream, void* data, std::size_t size, Deadline deadline);
   // Returns when all is in `out`.
   io::IoResult Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline);
+  // `out` shares the blocks.
+  io::IoResult Write(Http2Stream& stream, const NoncontiguousBuffer& body, Deadline deadline);
   // The body is complete.
   std::error_code End(Http2Stream& stream, const Http2Headers& trailers);
 
@@ -206,6 +208,9 @@ class Http2Session {
   void Gather();
   void HandOff(Lock& lock);
   void Fail(std::error_code error, TimeUp time_up = TimeUp::kNone);
+  // put_out(begin, size) puts a piece into `out`.
+  template <class Put>
+  io::IoResult WritePieces(Http2Stream& stream, std::size_t size, Deadline deadline, const Put& put_out);
   void Resume(Http2Stream& stream);
   void GiveBack(Http2Stream& stream, std::size_t bytes);
   static std::error_code WhyNotWritable(const Http2Stream& stream);
