@@ -76,7 +76,8 @@ class FiberServerContext {
   FiberServerContext& operator=(const FiberServerContext&) = delete;
 
   // True: the peer has gone or has cancelled, the deadline has passed, or the server is shutting down and its calls'
-  // time is over.  Nobody will read the answer.
+  // time is over.  Nobody will read the answer.  Which of them it is gRPC does not say, nor whose server the call is: a
+  // handler that must know of the shutdown asks whoever calls ShutdownServer().
   bool IsCancelled() const noexcept { return cancelled_.IsSet() || scope_.IsCancelled(); }
 
   // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the deadline

@@ -87,6 +87,12 @@ int Http2Session::Callbacks::OnFrameReceived(nghttp2_session* session, const ngh
   return 0;
 }
 
+// A stream above our max_concurrent_streams, before the peer has acknowledged it: nghttp2 resets it.
+int Http2Session::Callbacks::OnInvalidFrame(nghttp2_session*, const nghttp2_frame*, int error, void* self) noexcept {
+  if (error == NGHTTP2_ERR_REFUSED_STREAM) Self(self)->OnRefused();
+  return 0;
+}
+
 void Http2Session::Callbacks::OnMessage(Http2Session* self, Http2Stream* stream, const nghttp2_frame_hd& head) {
   // Too many fields of a request have an answer: OnFields().
   const bool is_request = self->side_ == Side::kServer && !stream->has_fields;
@@ -196,12 +202,7 @@ int Http2Session::Callbacks::SendBody(nghttp2_session*, nghttp2_frame*, const st
   auto* const stream = static_cast<Http2Stream*>(source->ptr);
   constexpr std::size_t kHead = 9;
   flight.append(View(head, kHead));
-  flight.append(stream->out, stream->out_begin, size);
-  stream->out_begin += size;
-  if (stream->unsent() == 0) {
-    stream->out.clear();
-    stream->out_begin = 0;
-  }
+  stream->TakeOut(size, &flight);
   stream->changed.notify_all();
   return 0;
 }
@@ -213,6 +214,7 @@ const nghttp2_session_callbacks* Http2Session::Callbacks::Table() {
     nghttp2_session_callbacks_set_on_begin_headers_callback(made, &OnBeginHeaders);
     nghttp2_session_callbacks_set_on_header_callback(made, &OnHeader);
     nghttp2_session_callbacks_set_on_frame_recv_callback(made, &OnFrameReceived);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(made, &OnInvalidFrame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, &OnData);
     nghttp2_session_callbacks_set_on_stream_close_callback(made, &OnStreamClosed);
     nghttp2_session_callbacks_set_on_frame_send_callback(made, &OnFrameSent);

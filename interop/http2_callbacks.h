@@ -56,6 +56,7 @@ struct Http2Session::Callbacks {
                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size, std::uint8_t flags,
                       void* self) noexcept;
   static int OnFrameReceived(nghttp2_session* session, const nghttp2_frame* frame, void* self) noexcept;
+  static int OnInvalidFrame(nghttp2_session* session, const nghttp2_frame* frame, int error, void* self) noexcept;
   static int OnData(nghttp2_session* session, std::uint8_t flags, std::int32_t id, const std::uint8_t* data,
                     std::size_t size, void* self) noexcept;
   static int OnStreamClosed(nghttp2_session* session, std::int32_t id, std::uint32_t code, void* self) noexcept;

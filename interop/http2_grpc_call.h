@@ -74,6 +74,8 @@ class GrpcCall {
   const Http2Headers& metadata() const { return request_.headers(); }
   // By which the client wants its answer. Then the handler is cancelled, and the call ends with kDeadlineExceeded.
   Deadline deadline() const noexcept { return deadline_; }
+  // The server drains: Http2Request::draining(). False after a cancellation before the deadline: the client has gone.
+  bool draining() const noexcept { return request_.draining(); }
 
   // Fields of the answer: before the first message, and after the last. What may be sent: http2_headers.h, and no field
   // of gRPC's own ("grpc-...", "content-type").

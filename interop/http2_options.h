@@ -17,11 +17,16 @@ namespace weft::interop {
 
 struct Http2Options {
   // --- Memory ---
-  // A server's: streams that a client may have at once. More are refused (REFUSED_STREAM).
+  // A server's: streams that a client may have at once. More are refused (REFUSED_STREAM) as long as the client has not
+  // acknowledged our SETTINGS; from then on they break the protocol, and end the connection.
   std::uint32_t max_concurrent_streams = 100;
   // A server's: handlers that run at once, also those whose stream has been reset and which have not returned yet. 0:
   // twice max_concurrent_streams. More streams are refused.
   std::uint32_t max_handlers = 0;
+  // A server's: the same for all its connections together, so that one client cannot take the server's memory by many
+  // connections. 0: no limit. More streams are refused, of all clients alike; TcpServer::Options::
+  // max_connections_per_host keeps one of them from taking all.
+  std::uint32_t max_server_handlers = 0;
   // Of the header fields of a request or an answer, its trailers included: names, values and 32 bytes a field (RFC
   // 9113, 6.5.2). A larger request gets the status 431. A larger answer ends its call, and larger trailers their
   // stream, with kHeadersTooLarge.

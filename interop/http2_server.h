@@ -27,8 +27,8 @@
 // Over TLS: a TlsContext with .alpn = {"h2"}, TlsStream::Handshake(), alpn() == "h2", Http2Transport(tls, &connection).
 //
 // A handler runs in a CancelScope of its own (sync/cancel_scope.h), inside those of the fiber that serves. It is
-// cancelled when the client resets the stream, and when the connection ends before the answer has been sent. How it
-// ends:
+// cancelled when the client resets the stream, and when the connection ends before the answer has been sent; whether
+// the server's drain has begun by then says Http2Request::draining(). How it ends:
 //     it returns, and has answered          what is missing of the answer is its end: Finish() is called for it
 //     after a Read() or Write() that failed the stream is reset: INTERNAL_ERROR, so that a part is not taken for all
 //     it returns, and has not answered      500
@@ -54,7 +54,8 @@
 //                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read
 //     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
 //     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream
-// A stream that is reset goes at once; its handler counts for max_handlers until it has returned.
+// A stream that is reset goes at once; its handler counts for max_handlers until it has returned. All connections
+// together: max_server_handlers.
 //
 // Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
 // and the fibers that it waits for; one reads while another one writes.
@@ -72,6 +73,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_options.h"
@@ -103,6 +105,10 @@ class Http2Request {
   // After Read() has found the end.
   const Http2Headers& trailers() const;
   std::int32_t stream_id() const;
+  // The TcpServer drains: TcpConnection::draining(). A handler that was cancelled and reads false has lost its client;
+  // one that reads true has been ended by the drain's deadline, or its client has gone during the drain. Always false
+  // if the transport was made without a TcpConnection. Any fiber and thread; never waits.
+  bool draining() const noexcept;
 
  private:
   friend class Http2ServerConnection;
@@ -126,6 +132,10 @@ class Http2Response {
   [[nodiscard]] io::IoResult Write(std::string_view text, Deadline deadline = {}) {
     return Write(text.data(), text.size(), deadline);
   }
+  // The same without a copy into the buffer: the stream shares the blocks until their bytes go into a write. A deleter
+  // of NoncontiguousBuffer::AppendForeign() may be called with the connection locked, by any fiber or thread: it does
+  // not wait, and calls nothing of a request or response.
+  [[nodiscard]] io::IoResult Write(const NoncontiguousBuffer& body, Deadline deadline = {});
   // The end. Never waits.
   [[nodiscard]] std::error_code Finish(const Http2Headers& trailers = {});
   // A whole answer: with one frame less, and one system call, if the body fits.
@@ -160,10 +170,18 @@ class Http2Server {
   struct Counts {
     std::uint64_t connections = 0;
     std::uint64_t requests = 0;  // handlers that were started
-    std::uint64_t refused = 0;   // streams: by max_handlers, or no fiber could be started
-    std::uint64_t reset = 0;     // by clients, or because of an error of theirs, before their answer
+    std::uint32_t handlers = 0;  // now
+    // Streams: by max_concurrent_streams or a limit of handlers, or no fiber could be started. Not those that the last
+    // GOAWAY of a drain leaves out.
+    std::uint64_t refused = 0;
+    std::uint64_t too_large = 0;  // above max_header_list: requests that got 431, and streams reset for their trailers
+    std::uint64_t reset = 0;      // by clients, or because of an error of theirs, before their answer
+    // Connections, when they have ended:
     std::uint64_t protocol_errors = 0;
     std::uint64_t flooded = 0;
+    std::uint64_t idle_timeouts = 0;  // Http2Options::idle_timeout, or one of the TcpServer
+    std::uint64_t write_timeouts = 0;
+    std::uint64_t settings_timeouts = 0;  // among the protocol errors
   };
   // Any fiber and thread.
   Counts counts() const;
@@ -173,12 +191,14 @@ class Http2Server {
 
   // relaxed: statistics.
   struct Tally {
-    std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, reset{0}, protocol_errors{0}, flooded{0};
+    std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, too_large{0}, reset{0}, protocol_errors{0},
+        flooded{0}, idle_timeouts{0}, write_timeouts{0}, settings_timeouts{0};
   };
 
   const Handler handler_;
   const Http2Options options_;
   Tally tally_;
+  std::atomic<std::uint32_t> handlers_{0};  // H2V6
 };
 
 }  // namespace weft::interop

@@ -41,8 +41,18 @@ std::error_code Http2ServerConnection::Serve() {
   FiberScope handlers({.policy = ScopePolicy::kCollect});  // H2V1
   scope_ = &handlers;
   const std::error_code why = Run();
+  CountEnd(why);
   handlers.Wait();
   return why;
+}
+
+void Http2ServerConnection::CountEnd(std::error_code why) {
+  Http2Server::Tally& tally = server_->tally_;
+  if (why == Http2Errc::kProtocolError) CountUp(&tally.protocol_errors);
+  if (why == Http2Errc::kFlooded) CountUp(&tally.flooded);
+  if (time_up() == TimeUp::kIdle) CountUp(&tally.idle_timeouts);
+  if (time_up() == TimeUp::kWrite) CountUp(&tally.write_timeouts);
+  if (time_up() == TimeUp::kSettings) CountUp(&tally.settings_timeouts);
 }
 
 Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {
@@ -54,21 +64,43 @@ Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {
   return base::MakeRefCounted<Http2Stream>();
 }
 
+void Http2ServerConnection::OnRefused() { CountUp(&server_->tally_.refused); }
+
 void Http2ServerConnection::OnFields(Http2Stream& stream) {
   if (stream.too_large) {
     stream.drops_body = true;
+    CountUp(&server_->tally_.too_large);
     static_cast<void>(SubmitStatus(stream, 431, {}, /*body=*/false));
     return;
   }
-  ++handlers_;
+  if (!EnterHandler()) {
+    OnRefused();
+    return SubmitReset(stream, NGHTTP2_REFUSED_STREAM, Http2Errc::kNotBegun);
+  }
   to_start_.emplace_back(&stream);
+}
+
+// relaxed, both: a count that publishes nothing.
+bool Http2ServerConnection::EnterHandler() {
+  const std::uint32_t others = server_->handlers_.fetch_add(1, std::memory_order_relaxed);
+  if (options_.max_server_handlers != 0 && others >= options_.max_server_handlers) {
+    server_->handlers_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  ++handlers_;
+  return true;
+}
+
+void Http2ServerConnection::LeaveHandlers(std::uint32_t count) {
+  handlers_ -= count;
+  server_->handlers_.fetch_sub(count, std::memory_order_relaxed);
 }
 
 void Http2ServerConnection::AfterReceive(Lock& lock) {
   if (too_many_resets_) Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);
   // A request that was reset at once costs no fiber.
-  handlers_ -=
-      static_cast<std::uint32_t>(std::erase_if(to_start_, [](const StreamPtr& stream) { return stream->closed; }));
+  const auto is_closed = [](const StreamPtr& stream) { return stream->closed; };
+  LeaveHandlers(static_cast<std::uint32_t>(std::erase_if(to_start_, is_closed)));
   if (to_start_.empty()) return;
   lock.unlock();  // A start may switch.
   std::uint32_t unstarted = 0;
@@ -86,7 +118,7 @@ void Http2ServerConnection::AfterReceive(Lock& lock) {
       CountUp(&server_->tally_.refused);
       if (!stream->closed) SubmitReset(*stream, NGHTTP2_REFUSED_STREAM, Http2Errc::kNotBegun);
     }
-    handlers_ -= unstarted;
+    LeaveHandlers(unstarted);
     if (handlers_ == 0) BecomeIdle();
   }
   to_start_.clear();
@@ -120,7 +152,8 @@ void Http2ServerConnection::EndHandler(Http2Stream& stream, Handled how) {
   if (!stream.closed) EndAnswer(stream, how);
   DropUnread(stream);  // H2S4
   StopUpload(stream);
-  if (--handlers_ == 0) BecomeIdle();
+  LeaveHandlers(1);
+  if (handlers_ == 0) BecomeIdle();
   Flush(lock);
 }
 
@@ -159,6 +192,7 @@ bool Http2ServerConnection::TakeReset() {
 
 void Http2ServerConnection::OnClosed(Http2Stream& stream) {
   if (stream.error) stream.scope.Cancel();  // H2V3
+  if (stream.error == Http2Errc::kHeadersTooLarge) CountUp(&server_->tally_.too_large);
 }
 
 void Http2ServerConnection::BecomeIdle() {
@@ -177,7 +211,7 @@ Deadline Http2ServerConnection::NextTick() const {
 
 void Http2ServerConnection::OnTick() {
   if (drain_ == DrainStep::kNoticed && drain_until_.expired()) SayLastGoAway();
-  if (handlers_ == 0 && idle_until_.expired()) Terminate(NGHTTP2_NO_ERROR, {});
+  if (handlers_ == 0 && idle_until_.expired()) Terminate(NGHTTP2_NO_ERROR, {}, TimeUp::kIdle);
 }
 
 void Http2ServerConnection::OnDrain() {

@@ -15,6 +15,8 @@
 //         sent the GOAWAY; those that come while it waits to be sent are refused.
 //   H2V5  The idle time counts from the last of these: the beginning, the end of a handler, an answer's progress while
 //         no handler runs. The reader wakes up no later than one idle time after it has begun to wait.
+//   H2V6  Http2Server::handlers_ is the sum of its connections' handlers_, and at most max_server_handlers, but for
+//         those that find it full and leave it at once.
 #ifndef WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
 #define WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
 
@@ -39,7 +41,8 @@ class Http2ServerConnection final : public Http2Session {
 
   std::error_code Serve();
 
-  // --- For Http2Response ---
+  // --- For Http2Request and Http2Response ---
+  bool draining() const noexcept { return transport_.draining(); }
   std::error_code Start(Http2Stream& stream, int status, const Http2Headers& headers);
   std::error_code Send(Http2Stream& stream, int status, const Http2Headers& headers, std::string_view body,
                        const Http2Headers& trailers, Deadline deadline);
@@ -51,6 +54,7 @@ class Http2ServerConnection final : public Http2Session {
   enum class DrainStep { kNone, kNoticed, kLast };
 
   StreamPtr OnBegin() override;
+  void OnRefused() override;
   void OnFields(Http2Stream& stream) override;
   void OnReset(Http2Stream& stream) override;
   void OnEndSent(Http2Stream& stream) override { StopUpload(stream); }
@@ -68,6 +72,10 @@ class Http2ServerConnection final : public Http2Session {
   bool IsIdle() const override { return handlers_ == 0 && streams_.empty(); }
   bool OthersMayWrite() const override { return handlers_ > 1; }
 
+  // H2V2, H2V6. False: the server has no room.
+  bool EnterHandler();
+  void LeaveHandlers(std::uint32_t count);
+  void CountEnd(std::error_code why);
   void SayLastGoAway();
   bool TakeReset();
   void BecomeIdle();

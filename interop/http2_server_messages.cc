@@ -14,6 +14,7 @@ namespace weft::interop {
 const Http2Headers& Http2Request::headers() const { return stream_->fields; }
 const Http2Headers& Http2Request::trailers() const { return stream_->trailers; }
 std::int32_t Http2Request::stream_id() const { return stream_->id; }
+bool Http2Request::draining() const noexcept { return connection_->draining(); }
 
 io::IoResult Http2Request::Read(void* data, std::size_t size, Deadline deadline) {
   return connection_->Read(*stream_, data, size, deadline);
@@ -39,6 +40,10 @@ io::IoResult Http2Response::Write(const void* data, std::size_t size, Deadline d
   return connection_->Write(*stream_, data, size, deadline);
 }
 
+io::IoResult Http2Response::Write(const NoncontiguousBuffer& body, Deadline deadline) {
+  return connection_->Write(*stream_, body, deadline);
+}
+
 std::error_code Http2Response::Finish(const Http2Headers& trailers) { return connection_->End(*stream_, trailers); }
 
 std::error_code Http2Response::Send(int status, const Http2Headers& headers, std::string_view body, Deadline deadline) {
@@ -60,19 +65,22 @@ Http2Server::Http2Server(Handler handler, const Http2Options& options)
 std::error_code Http2Server::Serve(const Http2Transport& transport) {
   tally_.connections.fetch_add(1, std::memory_order_relaxed);
   Http2ServerConnection connection(this, transport, options_);
-  const std::error_code why = connection.Serve();
-  if (why == Http2Errc::kProtocolError) tally_.protocol_errors.fetch_add(1, std::memory_order_relaxed);
-  if (why == Http2Errc::kFlooded) tally_.flooded.fetch_add(1, std::memory_order_relaxed);
-  return why;
+  return connection.Serve();
 }
 
 Http2Server::Counts Http2Server::counts() const {
-  return {.connections = tally_.connections.load(std::memory_order_relaxed),
-          .requests = tally_.requests.load(std::memory_order_relaxed),
-          .refused = tally_.refused.load(std::memory_order_relaxed),
-          .reset = tally_.reset.load(std::memory_order_relaxed),
-          .protocol_errors = tally_.protocol_errors.load(std::memory_order_relaxed),
-          .flooded = tally_.flooded.load(std::memory_order_relaxed)};
+  const auto read = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
+  return {.connections = read(tally_.connections),
+          .requests = read(tally_.requests),
+          .handlers = handlers_.load(std::memory_order_relaxed),
+          .refused = read(tally_.refused),
+          .too_large = read(tally_.too_large),
+          .reset = read(tally_.reset),
+          .protocol_errors = read(tally_.protocol_errors),
+          .flooded = read(tally_.flooded),
+          .idle_timeouts = read(tally_.idle_timeouts),
+          .write_timeouts = read(tally_.write_timeouts),
+          .settings_timeouts = read(tally_.settings_timeouts)};
 }
 
 }  // namespace weft::interop

@@ -20,8 +20,8 @@
 //
 // Invariants
 //   H2S1  nghttp2's session, the streams and the marks are touched under mutex_ only, and mutex_ is never held over a
-//         wait for the peer. nghttp2's callbacks copy, mark and wake; they call no user's code, and nothing of nghttp2
-//         that would call back.
+//         wait for the peer. nghttp2's callbacks copy, mark and wake; they call no user's code but the deleters of
+//         blocks (http2_server.h), and nothing of nghttp2 that would call back.
 //   H2S2  While writing_ is set, flight_ belongs to the writer alone. It is cleared in the hold of mutex_ in which
 //         nghttp2 had nothing to send: a frame that is made later finds no writer, and its maker becomes it.
 //   H2S3  A stream whose data callback found nothing (`deferred`) is resumed in the hold of mutex_ in which bytes or
@@ -83,6 +83,8 @@ class Http2Session {
   io::IoResult Read(Http2Stream& stream, void* data, std::size_t size, Deadline deadline);
   // Returns when all is in `out`.
   io::IoResult Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline);
+  // `out` shares the blocks.
+  io::IoResult Write(Http2Stream& stream, const NoncontiguousBuffer& body, Deadline deadline);
   // The body is complete.
   std::error_code End(Http2Stream& stream, const Http2Headers& trailers);
 
@@ -97,6 +99,8 @@ class Http2Session {
   // --- What the sides do differently. Under mutex_. From OnBegin() to OnPingAnswer(): in callbacks (H2S1). ---
   // The peer begins a stream. None: it is refused.
   virtual base::RefPtr<Http2Stream> OnBegin() = 0;
+  // nghttp2 has refused a stream itself.
+  virtual void OnRefused() {}
   virtual void OnFields(Http2Stream& stream) = 0;  // complete
   // By the peer, or by nghttp2 because the peer has broken the rules of a stream; before it is closed.
   virtual void OnReset(Http2Stream& stream) = 0;
@@ -121,9 +125,13 @@ class Http2Session {
   // Other fibers are likely to make frames at the same time.
   virtual bool OthersMayWrite() const = 0;
 
+  // One of http2_options.h, or of the server of the connection (kIdle), that has ended Run().
+  enum class TimeUp { kNone, kIdle, kWrite, kSettings };
+
   // The reader. Returns when the connection is over, why, and all streams are closed (H2S9).
   std::error_code Run();
   bool over() const { return over_; }
+  TimeUp time_up() const { return time_up_; }  // after Run()
 
   // Under the lock; may release it meanwhile. Never waits for the peer.
   void Flush(Lock& lock);
@@ -146,7 +154,7 @@ class Http2Session {
   void DropUnread(Http2Stream& stream);
   void SubmitPing(std::uint64_t number);
   // Ends Run(), with a GOAWAY that says why. `error`: what streams are closed with; none: there is nothing wrong.
-  void Terminate(std::uint32_t code, std::error_code error);
+  void Terminate(std::uint32_t code, std::error_code error, TimeUp time_up = TimeUp::kNone);
   // Until a notification, the deadline, or the caller's cancellation.
   static std::error_code Wait(Lock& lock, FiberConditionVariable& condition, Deadline deadline);
   Deadline OwnOr(Deadline deadline) const;
@@ -188,7 +196,7 @@ class Http2Session {
   }
   void Drain();
   // Any fiber or thread: Run() ends, the reader is woken.
-  void EndWith(std::error_code error);
+  void EndWith(std::error_code error, TimeUp time_up = TimeUp::kNone);
   // After something was sent: nothing that comes matters any more.
   void EndIfDone();
   void FinishWriting(Lock& lock);
@@ -199,7 +207,10 @@ class Http2Session {
   bool WriteFlight(Lock& lock, bool borrowed);  // false: the kernel takes no more now
   void Gather();
   void HandOff(Lock& lock);
-  void Fail(std::error_code error);
+  void Fail(std::error_code error, TimeUp time_up = TimeUp::kNone);
+  // put_out(begin, size) puts a piece into `out`.
+  template <class Put>
+  io::IoResult WritePieces(Http2Stream& stream, std::size_t size, Deadline deadline, const Put& put_out);
   void Resume(Http2Stream& stream);
   void GiveBack(Http2Stream& stream, std::size_t bytes);
   static std::error_code WhyNotWritable(const Http2Stream& stream);
@@ -219,6 +230,7 @@ class Http2Session {
   CancelScope read_scope_;  // around its reads
   bool over_ = false;
   std::error_code why_;
+  TimeUp time_up_ = TimeUp::kNone;
   bool peer_reads_ = true;  // as far as we know: a good-bye may reach it
   bool has_drained_ = false;
   bool looks_for_drain_ = false;  // request time-outs of the server have passed under running streams

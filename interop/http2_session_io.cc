@@ -58,7 +58,7 @@ void Http2Session::ReadLoop(Lock& lock) {
       OnNothing(got, request, deadline);
     }
     if (transport_.draining()) Drain();
-    if (settings_until_.expired()) Terminate(NGHTTP2_SETTINGS_TIMEOUT, Http2Errc::kProtocolError);
+    if (settings_until_.expired()) Terminate(NGHTTP2_SETTINGS_TIMEOUT, Http2Errc::kProtocolError, TimeUp::kSettings);
     OnTick();
   }
 }
@@ -69,7 +69,7 @@ void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline dea
   if (IsTimedOut(got.error)) {
     if (!request || deadline.expired()) return;
     // The server's time-out for idle connections, which does not know of streams.
-    if (IsIdle()) return Terminate(NGHTTP2_NO_ERROR, {});
+    if (IsIdle()) return Terminate(NGHTTP2_NO_ERROR, {}, TimeUp::kIdle);
     looks_for_drain_ = true;
     return;
   }
@@ -96,9 +96,10 @@ void Http2Session::Drain() {
   OnDrain();
 }
 
-void Http2Session::EndWith(std::error_code error) {
+void Http2Session::EndWith(std::error_code error, TimeUp time_up) {
   if (std::exchange(over_, true)) return;
   why_ = error;
+  time_up_ = time_up;
   read_scope_.Cancel();  // H2S10
 }
 
@@ -106,9 +107,9 @@ void Http2Session::EndIfDone() {
   if (nghttp2_session_want_read(session_) == 0) EndWith({});
 }
 
-void Http2Session::Terminate(std::uint32_t code, std::error_code error) {
+void Http2Session::Terminate(std::uint32_t code, std::error_code error, TimeUp time_up) {
   static_cast<void>(nghttp2_session_terminate_session(session_, code));
-  EndWith(error);
+  EndWith(error, time_up);
 }
 
 void Http2Session::FinishWriting(Lock& lock) {
@@ -191,7 +192,8 @@ bool Http2Session::WriteFlight(Lock& lock, bool borrowed) {
   // A transport that has taken all, and not sent it, is called again.
   if (borrowed && IsTimedOut(put.error)) return false;
   if (!put.ok()) {
-    Fail(put.error);
+    // The kernel may say so, too, of a peer that does not answer.
+    Fail(put.error, IsTimedOut(put.error) && limit.expired() ? TimeUp::kWrite : TimeUp::kNone);
     return true;
   }
   flight_.clear();
@@ -215,13 +217,13 @@ void Http2Session::HandOff(Lock& lock) {
   if (!started) WriteAll(lock, /*borrowed=*/false);  // No fibers are started any more.
 }
 
-void Http2Session::Fail(std::error_code error) {
+void Http2Session::Fail(std::error_code error, TimeUp time_up) {
   if (failed_) return;
   failed_ = true;
   flight_.clear();
   flight_sent_ = 0;
   peer_reads_ = false;
-  EndWith(error);
+  EndWith(error, time_up);
   transport_.Shutdown();
 }
 

@@ -59,8 +59,7 @@ void Http2Session::Enter(Http2Stream& stream) {
 void Http2Session::Leave(Http2Stream& stream, std::error_code error) {
   stream.gone = true;
   Close(stream, error);
-  stream.out = {};
-  stream.out_begin = 0;
+  stream.out.Clear();
   OnGone(stream);
   streams_.erase(&stream);
   stream.Release();
@@ -141,6 +140,20 @@ std::size_t Http2Session::RoomIn(const Http2Stream& stream) const {
 }
 
 io::IoResult Http2Session::Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline) {
+  return WritePieces(stream, size, deadline, [&](std::size_t begin, std::size_t taken) {
+    PutOut(stream, {static_cast<const char*>(data) + begin, taken});
+  });
+}
+
+io::IoResult Http2Session::Write(Http2Stream& stream, const NoncontiguousBuffer& body, Deadline deadline) {
+  return WritePieces(stream, body.ByteSize(), deadline, [&](std::size_t begin, std::size_t taken) {
+    stream.out.Append(body.Slice(begin, taken));
+    Resume(stream);
+  });
+}
+
+template <class Put>
+io::IoResult Http2Session::WritePieces(Http2Stream& stream, std::size_t size, Deadline deadline, const Put& put_out) {
   deadline = OwnOr(deadline);
   io::IoResult put;
   std::error_code late;
@@ -151,7 +164,7 @@ io::IoResult Http2Session::Write(Http2Stream& stream, const void* data, std::siz
     if (stream.has_no_body) return {size, {}};
     const std::size_t taken = std::min(size - put.bytes, RoomIn(stream));
     if (taken != 0) {
-      PutOut(stream, {static_cast<const char*>(data) + put.bytes, taken});
+      put_out(put.bytes, taken);
       put.bytes += taken;
       Flush(lock);  // It may release the mutex, and may have made room.
     }
@@ -167,9 +180,7 @@ io::IoResult Http2Session::Write(Http2Stream& stream, const void* data, std::siz
 }
 
 void Http2Session::PutOut(Http2Stream& stream, std::string_view bytes) {
-  stream.out.erase(0, stream.out_begin);
-  stream.out_begin = 0;
-  stream.out.append(bytes);
+  stream.out.AppendCopy(bytes);
   Resume(stream);
 }
 

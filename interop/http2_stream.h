@@ -24,6 +24,7 @@
 #include <system_error>
 
 #include "weft/base/intrusive_list.h"
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/sync/cancel_scope.h"
@@ -46,8 +47,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   // --- What is to be sent ---
   bool has_sent_fields = false;  // given to nghttp2
   bool has_no_body = false;      // the fields' frame ends the stream; a body is dropped
-  std::string out;               // of the body: what nghttp2 has not taken
-  std::size_t out_begin = 0;
+  NoncontiguousBuffer out;       // of the body: what nghttp2 has not taken
   Http2Headers out_trailers;
   bool end_wanted = false;
   bool deferred = false;  // nghttp2 waits for nghttp2_session_resume_data()
@@ -75,7 +75,16 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
     }
     in.append(bytes);
   }
-  std::size_t unsent() const noexcept { return out.size() - out_begin; }
+  std::size_t unsent() const noexcept { return out.ByteSize(); }
+  // The first `size` bytes of `out`, to the end of *to. Blocks go as soon as they have been copied.
+  void TakeOut(std::size_t size, std::string* to) {
+    while (size != 0) {
+      const std::string_view bytes = out.FirstContiguous().substr(0, size);
+      to->append(bytes);
+      size -= bytes.size();
+      out.Skip(bytes.size());
+    }
+  }
 };
 
 }  // namespace weft::interop

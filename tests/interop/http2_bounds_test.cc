@@ -3,19 +3,23 @@
 
 // HTTP/2: what must hold when something ends, or is too much, while the other side does not read.
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_stream.h"
 #include "weft/io/tcp_server.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/interop/http2_fixture.h"
 
@@ -208,6 +212,116 @@ TEST_P(Http2BoundsTest, FieldsThatCannotBeSentAreRefused) {
     EXPECT_FALSE(answer.error) << answer.error.message();
     EXPECT_EQ(answer.headers.Find("x-long"), longest);
     EXPECT_EQ(answer.trailers.Find("x-last"), "word");
+  });
+}
+
+// Blocks whose deleters count.
+class Blocks {
+ public:
+  explicit Blocks(std::size_t count, std::size_t size) : texts_(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      texts_[i].assign(size, static_cast<char>('a' + i % 26));
+      all_ += texts_[i];
+    }
+  }
+  NoncontiguousBuffer Buffer() {
+    NoncontiguousBuffer buffer;
+    for (const std::string& text : texts_) {
+      buffer.AppendForeign(text.data(), text.size(), [this](const void*) { ++gone_; });
+    }
+    return buffer;
+  }
+  const std::string& all() const { return all_; }
+  std::size_t gone() const { return gone_; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::string all_;
+  std::atomic<std::size_t> gone_{0};
+};
+
+TEST_P(Http2BoundsTest, ABodyOfBlocksIsSharedUntilItIsSent) {
+  InFiber([] {
+    Blocks blocks(3, 1'000);
+    FiberEvent dropped, may_return;
+    ServedConnection served([&](Http2Request&, Http2Response& response) {
+      EXPECT_FALSE(response.Start(200));
+      NoncontiguousBuffer body = blocks.Buffer();
+      EXPECT_EQ(response.Write(body, Soon()).bytes, 3'000u);
+      EXPECT_EQ(body.ByteSize(), 3'000u);
+      body.Clear();
+      dropped.Set();
+      Shielded([&] { EXPECT_TRUE(may_return.Wait(Soon())); });
+    });
+    RawPeer peer(&served.client());
+    peer.Greet(Setting(4, 0));
+    peer.Ask(1);
+    EXPECT_TRUE(dropped.Wait(Soon()));
+    EXPECT_EQ(blocks.gone(), 0u) << "copied";
+    peer.SendFrame(kWindowUpdate, 0, 1, Number32(1'500));
+    EXPECT_TRUE(peer.Await(kData, 1).payload == blocks.all().substr(0, 1'500));
+    EXPECT_EQ(blocks.gone(), 1u);
+    peer.SendFrame(kWindowUpdate, 0, 1, Number32(1'000));
+    EXPECT_TRUE(peer.Await(kData, 1).payload == blocks.all().substr(1'500, 1'000));
+    EXPECT_EQ(blocks.gone(), 2u);
+    peer.SendFrame(kRstStream, 0, 1, Number32(kCancel));
+    // What was not sent goes, too, whatever the handler does.
+    EXPECT_TRUE(Reaches([&] { return blocks.gone() == 3; }));
+    may_return.Set();
+  });
+}
+
+TEST_P(Http2BoundsTest, ABodyOfBlocksComesWholeThroughSmallWindows) {
+  InFiber([] {
+    Blocks blocks(40, 3'001);
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response& response) {
+          EXPECT_FALSE(response.Start(200));
+          EXPECT_TRUE(response.Write("first", Soon()).ok());
+          const std::size_t size = blocks.all().size();
+          EXPECT_EQ(response.Write(blocks.Buffer(), Soon()).bytes, size);
+          EXPECT_EQ(response.Write(NoncontiguousBuffer(), Soon()).bytes, 0u);
+          EXPECT_TRUE(response.Write("last", Soon()).ok());
+          if (request.method() == "HEAD") {
+            EXPECT_EQ(blocks.gone(), 80u);
+          }
+        },
+        {.send_buffer = 1'234});
+    Http2Client client{Http2Transport(served.client()), {.stream_window = 5'000}};
+    ASSERT_TRUE(client.Start());
+    const Http2Answer answer = client.Ask({.authority = "a"}, {}, Soon());
+    EXPECT_FALSE(answer.error) << answer.error.message();
+    EXPECT_TRUE(answer.body == "first" + blocks.all() + "last") << answer.body.size();
+    EXPECT_EQ(blocks.gone(), 40u);
+    EXPECT_EQ(client.Ask({.method = "HEAD", .authority = "a"}, {}, Soon()).body, "");
+  });
+}
+
+TEST_P(Http2BoundsTest, AWriteOfBlocksThatIsLateSaysHowManyBytesItTook) {
+  InFiber([] {
+    Blocks blocks(4, 1'000);
+    FiberEvent late;
+    ServedConnection served(
+        [&](Http2Request&, Http2Response& response) {
+          EXPECT_FALSE(response.Start(200));
+          NoncontiguousBuffer body = blocks.Buffer();
+          const io::IoResult put = response.Write(body, std::chrono::milliseconds(10));
+          EXPECT_EQ(put.error, std::errc::timed_out);
+          EXPECT_EQ(put.bytes, 2'500u);
+          body.Skip(put.bytes);
+          late.Set();
+          EXPECT_EQ(response.Write(body, Soon()).bytes, 1'500u);
+          response.Reset();
+        },
+        {.send_buffer = 2'500});
+    RawPeer peer(&served.client());
+    peer.Greet(Setting(4, 0));
+    peer.Ask(1);
+    late.Wait();
+    peer.SendFrame(kWindowUpdate, 0, 1, Number32(2'500));
+    EXPECT_TRUE(peer.Await(kData, 1).payload == blocks.all().substr(0, 2'500));
+    static_cast<void>(peer.Await(kRstStream, 1));
+    EXPECT_TRUE(Reaches([&] { return blocks.gone() == 4; }));
   });
 }
 

@@ -17,6 +17,7 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
+#include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
@@ -595,6 +596,51 @@ TEST_P(Http2GrpcTest, AHandlerThatThrowsFailsItsCallOnly) {
     const Http2Answer late = ends.Call("/t.S/Throw", MessageOf("late"));
     EXPECT_EQ(StatusOf(late), "2");
     EXPECT_EQ(late.body, MessageOf("part"));
+  });
+}
+
+TEST_P(Http2GrpcTest, AHandlerCanTellADrainFromAClientThatGaveUp) {
+  InFiber([] {
+    FiberEvent never;
+    FiberEvent began[2], ended[2];
+    bool draining[2] = {true, false};
+    Http2GrpcService service;
+    service.Add("/t.S/Wait", [&](GrpcCall& call) -> GrpcStatus {
+      const int i = call.metadata().Find("x-stays") == "1" ? 1 : 0;
+      EXPECT_FALSE(call.draining());
+      began[i].Set();
+      try {
+        never.Wait();
+      } catch (const FiberCancelled&) {
+        draining[i] = call.draining();
+        ended[i].Set();
+        throw;
+      }
+      return {};
+    });
+    Http2Server http(service.handler());
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener),
+                         [&](io::TcpConnection& connection) { (void)http.Serve(Http2Transport(connection)); });
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    Http2Client client{Http2Transport(stream)};
+    ASSERT_TRUE(client.Start());
+    {
+      Http2Call call;
+      ASSERT_FALSE(client.Open(GrpcHead("/t.S/Wait"), &call, Soon()));
+      began[0].Wait();
+    }
+    EXPECT_TRUE(ended[0].Wait(Soon()));
+    EXPECT_FALSE(draining[0]);
+    Http2Call call;
+    ASSERT_FALSE(client.Open(GrpcHead("/t.S/Wait", {{"x-stays", "1"}}), &call, Soon()));
+    began[1].Wait();
+    server.Stop(1ms);
+    EXPECT_TRUE(ended[1].IsSet());
+    EXPECT_TRUE(draining[1]);
   });
 }
 

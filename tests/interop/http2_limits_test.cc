@@ -50,6 +50,7 @@ TEST_P(Http2LimitsTest, AProtocolErrorEndsTheConnectionAndItsHandlers) {
     served.client().Close();
     EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
     EXPECT_EQ(served.server().counts().protocol_errors, 1u);
+    EXPECT_EQ(served.server().counts().settings_timeouts, 0u);
   });
 }
 
@@ -78,8 +79,25 @@ TEST_P(Http2LimitsTest, StreamsAboveTheLimitAreRefused) {
     peer.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));  // Not acknowledged: not binding yet.
     for (const std::uint32_t stream : {1, 3, 5}) peer.Ask(stream);
     EXPECT_EQ(peer.Await(kRstStream, 5).code(), kRefusedStream);
+    EXPECT_EQ(served.server().counts().refused, 1u);
     may_answer.Set();
     static_cast<void>(peer.Await(kData, 1, kEndStream));
+  });
+}
+
+TEST_P(Http2LimitsTest, StreamsAboveALimitThatWasAcknowledgedEndTheConnection) {
+  InFiber([] {
+    FiberEvent never;
+    ServedConnection served([&](Http2Request&, Http2Response&) { never.Wait(); }, {.max_concurrent_streams = 2});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    for (const std::uint32_t stream : {1, 3, 5}) peer.Ask(stream);
+    EXPECT_EQ(peer.Await(kGoAway).code(), kProtocolError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
+    EXPECT_EQ(served.server().counts().protocol_errors, 1u);
+    EXPECT_EQ(served.server().counts().refused, 0u);
   });
 }
 
@@ -159,6 +177,51 @@ TEST_P(Http2LimitsTest, HandlersOfResetStreamsCountUntilTheyReturn) {
   });
 }
 
+// One client could fill the server's memory by many connections.
+TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfHandlers) {
+  InFiber([] {
+    FiberEvent never;
+    FiberLatch began(2);
+    Http2Server http(
+        [&](Http2Request& request, Http2Response& response) {
+          if (request.path() != "/waits") return Answer(request, response);
+          began.CountDown();
+          never.Wait();
+        },
+        {.max_server_handlers = 2});
+    io::Pair first = io::ConnectedPair(), second = io::ConnectedPair();
+    FiberScope serving;
+    for (io::Pair* const pair : {&first, &second}) {
+      ASSERT_TRUE(serving.Spawn([&http, pair] { static_cast<void>(http.Serve(Http2Transport(pair->server))); }));
+    }
+    RawPeer a(&first.client), b(&second.client);
+    a.Greet();
+    b.Greet();
+    a.Ask(1, true, "GET", "/waits");
+    b.Ask(1, true, "GET", "/waits");
+    began.Wait();
+    EXPECT_EQ(http.counts().handlers, 2u);
+    b.Ask(3);
+    EXPECT_EQ(b.Await(kRstStream, 3).code(), kRefusedStream);
+    EXPECT_EQ(http.counts().refused, 1u);
+    a.SendFrame(kRstStream, 0, 1, Number32(kCancel));
+    EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
+    b.Ask(5);
+    EXPECT_EQ(b.Await(kData, 5, kEndStream).payload, "ok");
+    EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
+    // One that is reset before it begins.
+    a.Send(FrameOf(kHeaders, kEndHeaders | kEndStream, 3, RequestFields()) +
+           FrameOf(kRstStream, 0, 3, Number32(kCancel)));
+    static_cast<void>(a.UntilPingAnswer());
+    EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
+    EXPECT_EQ(http.counts().refused, 1u);
+    EXPECT_FALSE(first.client.Shutdown());
+    EXPECT_FALSE(second.client.Shutdown());
+    serving.Wait();
+    EXPECT_EQ(http.counts().handlers, 0u);
+  });
+}
+
 TEST_P(Http2LimitsTest, FieldsAboveTheLimitGet431) {
   InFiber([] {
     ServedConnection served(&Answer, {.max_header_list = 1'000});
@@ -174,6 +237,7 @@ TEST_P(Http2LimitsTest, FieldsAboveTheLimitGet431) {
     peer.Ask(3);
     EXPECT_EQ(peer.Await(kData, 3, kEndStream).payload, "ok");
     EXPECT_EQ(served.server().counts().requests, 1u);
+    EXPECT_EQ(served.server().counts().too_large, 1u);
   });
 }
 
@@ -198,6 +262,8 @@ TEST_P(Http2LimitsTest, TrailersAboveTheLimitResetTheirStream) {
     // None, if request and trailers came together.
     static_cast<void>(peer.UntilPingAnswer());
     if (served.server().counts().requests != 0) ended.Wait();
+    EXPECT_EQ(served.server().counts().too_large, 1u);
+    EXPECT_EQ(served.server().counts().reset, 0u);
   });
 }
 
@@ -237,6 +303,7 @@ TEST_P(Http2LimitsTest, AConnectionWithoutRequestsEndsAlsoIfItPings) {
     EXPECT_EQ(frame.number(), 1u);
     served.client().Close();
     EXPECT_FALSE(served.Join());
+    EXPECT_EQ(served.server().counts().idle_timeouts, 1u);
   });
 }
 
@@ -283,6 +350,8 @@ TEST_P(Http2LimitsTest, AClientThatDoesNotAcknowledgeOurSettingsIsLeft) {
     EXPECT_GE(Steady::now() - began, 100ms);
     served.client().Close();
     EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
+    EXPECT_EQ(served.server().counts().settings_timeouts, 1u);
+    EXPECT_EQ(served.server().counts().protocol_errors, 1u);
   });
 }
 
@@ -320,6 +389,7 @@ TEST_P(Http2LimitsTest, AClientThatDoesNotReadIsLeftAfterTheWriteTimeout) {
     peer.SendFrame(kWindowUpdate, 0, 0, Number32(0x7000'0000));
     peer.Ask(1);
     EXPECT_EQ(served.Join(), std::errc::timed_out);
+    EXPECT_EQ(served.server().counts().write_timeouts, 1u);
     EXPECT_TRUE(ended.TryWait());
   });
 }
@@ -433,6 +503,27 @@ TEST_P(Http2LimitsTest, ADrainGoesOnWithoutAnAnswerToItsPing) {
     peer.AwaitEnd();
     stream.Close();
     stops.Join();
+  });
+}
+
+TEST_P(Http2LimitsTest, ATcpServersIdleTimeoutEndsAConnectionWithoutStreams) {
+  InFiber([] {
+    Http2Server http(&Answer);
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener), io::TcpServer::ConnectionHandler([&](io::TcpConnection& connection) {
+                           EXPECT_FALSE(http.Serve(Http2Transport(connection)));
+                         }),
+                         {.idle_timeout = 50ms});
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    RawPeer peer(&stream);
+    peer.Greet();
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    stream.Close();
+    server.Stop();
+    EXPECT_EQ(http.counts().idle_timeouts, 1u);
   });
 }
 

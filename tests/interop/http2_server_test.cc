@@ -508,5 +508,69 @@ TEST_P(Http2ServerTest, TheEndOfADrainCancelsHandlers) {
   });
 }
 
+// A handler could not: all causes cancelled it alike.
+TEST_P(Http2ServerTest, AHandlerCanTellADrainFromAClientThatHasGone) {
+  InFiber([] {
+    struct Seen {
+      FiberEvent began, looks, looked, ended;
+      bool at_the_beginning = true, on_request = false, when_cancelled = false;
+    };
+    FiberEvent never;
+    Seen resets, leaves, stays;
+    resets.when_cancelled = leaves.when_cancelled = true;
+    Http2Server http([&](Http2Request& request, Http2Response&) {
+      Seen& seen = request.path() == "/resets" ? resets : request.path() == "/leaves" ? leaves : stays;
+      seen.at_the_beginning = request.draining();
+      seen.began.Set();
+      try {
+        seen.looks.Wait();
+        seen.on_request = request.draining();
+        seen.looked.Set();
+        never.Wait();
+      } catch (const FiberCancelled&) {
+        seen.when_cancelled = request.draining();
+        seen.ended.Set();
+        throw;
+      }
+    });
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener),
+                         [&](io::TcpConnection& connection) { (void)http.Serve(Http2Transport(connection)); });
+    ASSERT_TRUE(server.Start());
+    io::TcpStream leaver, stayer;
+    ASSERT_FALSE(leaver.Connect(server.local_address(), Soon()));
+    ASSERT_FALSE(stayer.Connect(server.local_address(), Soon()));
+    RawPeer leaving(&leaver), staying(&stayer);
+    leaving.Greet();
+    staying.Greet();
+    staying.Ask(1, true, "GET", "/resets");
+    resets.began.Wait();
+    staying.SendFrame(kRstStream, 0, 1, Number32(kCancel));
+    EXPECT_TRUE(resets.ended.Wait(Soon()));
+    leaving.Ask(1, true, "GET", "/leaves");
+    leaves.began.Wait();
+    leaver.Close();
+    EXPECT_TRUE(leaves.ended.Wait(Soon()));
+    staying.Ask(3, true, "GET", "/stays");
+    stays.began.Wait();
+
+    CancelScope patient;
+    Fiber stops([&] { static_cast<void>(patient.Run([&] { server.Stop(); })); });
+    static_cast<void>(staying.Await(kGoAway));
+    stays.looks.Set();
+    EXPECT_TRUE(stays.looked.Wait(Soon()));
+    patient.Cancel();
+    stops.Join();
+    server.Stop(1ms);
+    EXPECT_TRUE(stays.ended.IsSet());
+    for (const Seen* seen : {&resets, &leaves, &stays}) EXPECT_FALSE(seen->at_the_beginning);
+    EXPECT_FALSE(resets.when_cancelled);
+    EXPECT_FALSE(leaves.when_cancelled);
+    EXPECT_TRUE(stays.on_request) << "before the deadline";
+    EXPECT_TRUE(stays.when_cancelled);
+  });
+}
+
 }  // namespace
 }  // namespace weft::interop
