@@ -30,9 +30,11 @@
 // A fiber waits.  CoTask<T> is a coroutine that is started when it is awaited, and resumes its awaiter where it ends.
 // AwaitInFiber(awaitable) takes any awaitable, runs it on the caller's stack up to where it first suspends, and parks
 // the caller until it has completed, wherever that is. It returns its result or rethrows its exception.
-// Without a deadline the awaitable may refer to the caller's locals. With one it is moved, and if it is late it goes on
-// without its caller: it must refer to nothing that ends sooner. Then the result is a std::optional; for a coroutine
-// without a result, a bool.
+// Without a deadline the awaitable may refer to the caller's locals; so the caller cannot leave before it has
+// completed, and AwaitInFiber(awaitable) is no cancellation point, as FiberBlocking(f) is none. With a deadline, also
+// with Deadline::None(), it is one. Then the awaitable is moved, and if it is late, or the caller is cancelled, it goes
+// on without its caller: it must refer to nothing that ends sooner. The result is a std::optional then; for a coroutine
+// without a result, a bool. What a coroutine does in a fiber of its own (InFiber) is not in the caller's scopes.
 //
 // Who may call: co_await of these, any coroutine, on any thread, while the runtime runs; AwaitInFiber(), any fiber and
 // any thread.
@@ -259,7 +261,7 @@ class [[nodiscard]] CoTask {
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-// Waits until the awaitable has completed.  Its result, or its exception.
+// Waits until the awaitable has completed.  Its result, or its exception. Not a cancellation point.
 template <class Awaitable>
 interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
   interop::detail::CoResult<interop::AwaitResult<Awaitable>> result;
@@ -270,7 +272,8 @@ interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
   return result.Take();
 }
 
-// The same, until the deadline at most: std::optional of the result (a pointer for a reference), or bool.
+// The same, until the deadline at most: std::optional of the result (a pointer for a reference), or bool. A
+// cancellation point: throws FiberCancelled.
 template <class Awaitable>
 [[nodiscard]] interop::LimitedAwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable, Deadline deadline) {
   using Driven = interop::detail::DetachedWait<std::decay_t<Awaitable>>;

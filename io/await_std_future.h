@@ -19,31 +19,105 @@
 // returns. If it takes long to get such a thread, the call returns by so much later than at the deadline; a future that
 // is ready by then counts as in time.
 //
+// Cancellation: the call throws FiberCancelled, and the future is as it was: it can be waited for again. A future
+// cannot be told to let go either. So for a caller that may be cancelled (it is in a scope; each Fiber is) the thread
+// of the pool waits for 10 ms at a time, and looks after each whether its caller still waits. What that costs: two
+// allocations, a wake-up of a thread every 10 ms, and a cancelled caller returns up to so much later, when the thread
+// has let go.
+//
 // A deferred function (std::launch::deferred) runs in the caller, whatever the deadline, as std::future::get() has it.
 //
-// Who may call: any fiber, and any thread, which then waits as std::future does. Switches. Cannot be cancelled.
+// Who may call: any fiber, and any thread, which then waits as std::future does. Switches. A cancellation point.
 // Memory ordering: that of the future.
 #ifndef WEFT_IO_AWAIT_STD_FUTURE_H_
 #define WEFT_IO_AWAIT_STD_FUTURE_H_
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <type_traits>
 
+#include "weft/base/atomic.h"
 #include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/sync/fiber_cancelled.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft {
 
 namespace io::detail {
+
+// The caller lends its future to a thread of the pool, and recalls it when it is cancelled.
+class FutureLoan {
+ public:
+  // How long the thread waits before it looks whether it is recalled.
+  static constexpr std::chrono::milliseconds kSlice{10};
+
+  // The thread, before it touches the future. False: it was recalled, and may be gone.
+  [[nodiscard]] bool Begin() noexcept {
+    // relaxed: it only decides who is first. `ended_` orders the rest.
+    return !met_.exchange(true, std::memory_order_relaxed);
+  }
+  // relaxed: a hint to hurry.
+  [[nodiscard]] bool IsRecalled() const noexcept { return recalled_.load(std::memory_order_relaxed); }
+  // The thread has touched the future for the last time.
+  void End() noexcept { ended_.Set(); }
+
+  // The caller: returns when the thread touches the future no more.
+  void Recall() noexcept {
+    recalled_.store(true, std::memory_order_relaxed);  // See IsRecalled() and Begin().
+    if (met_.exchange(true, std::memory_order_relaxed)) synchronization::WaitAccess::WaitUncancelled(ended_);
+  }
+
+ private:
+  base::Atomic<bool> met_{false};
+  base::Atomic<bool> recalled_{false};
+  FiberEvent ended_;
+};
+
+// The thread of the pool. True: ready.
+template <class StdFuture>
+bool WaitLent(const StdFuture& future, Deadline deadline, const FutureLoan& loan) {
+  std::chrono::nanoseconds left = deadline.remaining();
+  while (!loan.IsRecalled()) {
+    const auto slice = std::min<std::chrono::nanoseconds>(left, FutureLoan::kSlice);
+    if (future.wait_for(slice) == std::future_status::ready) return true;
+    left = std::min(left - slice, deadline.remaining());  // A test's clock may stand still meanwhile.
+    if (left.count() <= 0) return false;
+  }
+  return false;
+}
+
+// As AwaitReady(), for a caller that may be cancelled.
+template <class StdFuture>
+bool AwaitLent(const StdFuture& future, Deadline deadline) {
+  const auto loan = std::make_shared<FutureLoan>();
+  const auto wait = [&future, deadline, loan] {
+    if (!loan->Begin()) return false;
+    const bool ready = WaitLent(future, deadline, *loan);
+    loan->End();
+    return ready;
+  };
+  std::optional<bool> ready;
+  const synchronization::WaitResult waited =
+      RunBlocking(ProcessBlockingPool(), wait, &ready, synchronization::Interruptible::kYes, Deadline::None());
+  if (waited != synchronization::WaitResult::kNotified) loan->Recall();
+  synchronization::CheckInterrupted(waited);
+  return *ready;
+}
 
 // False: not in time. StdFuture: std::future<T> or std::shared_future<T>.
 template <class StdFuture>
 bool AwaitReady(const StdFuture& future, Deadline deadline) {
   if (future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) return true;  // Also if deferred.
   if (deadline.expired()) return false;
+  if (synchronization::MayBeCancelled(scheduling_group::CurrentFiber())) return AwaitLent(future, deadline);
   return FiberBlocking([&future, deadline] {
     if (!deadline.is_none()) return future.wait_for(deadline.remaining()) == std::future_status::ready;
     future.wait();
@@ -72,7 +146,7 @@ AwaitedInTime<T> AwaitInTime(StdFuture& future, Deadline deadline) {
 
 namespace fiber {
 
-// Waits, and returns or throws what future.get() does.
+// Waits, and returns or throws what future.get() does; throws FiberCancelled, and then the future is as it was.
 template <class T>
 T Await(std::future<T>& future) {
   static_cast<void>(io::detail::AwaitReady(future, Deadline::None()));

@@ -6,7 +6,8 @@
 //
 // Any fiber (switches) and any thread (blocks). Errors are as in io_result.h, but never EINTR. A call on a file that
 // never ends (a pipe, a terminal) waits as long as that takes, and holds a thread of the pool. The calls take no
-// deadline, because a call that has begun cannot be stopped; FiberBlocking() with a deadline can stop waiting for one.
+// deadline and are no cancellation points, because a call that has begun cannot be stopped; FiberBlocking() with a
+// deadline can stop waiting for one.
 #ifndef WEFT_IO_FILE_H_
 #define WEFT_IO_FILE_H_
 

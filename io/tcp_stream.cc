@@ -52,7 +52,7 @@ IoResult TcpStream::ReadSome(void* data, std::size_t size, Deadline deadline) {
 }
 
 IoResult TcpStream::ReadSome(const iovec* parts, std::size_t count, Deadline deadline) {
-  if (count == 1) return WriteSome(parts->iov_base, parts->iov_len, deadline);  // A shorter way through the kernel.
+  if (count == 1) return ReadSome(parts->iov_base, parts->iov_len, deadline);  // A shorter way through the kernel.
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = AtOnce(count);
@@ -90,6 +90,7 @@ IoResult TcpStream::WriteSome(const void* data, std::size_t size, Deadline deadl
 }
 
 IoResult TcpStream::WriteSome(const iovec* parts, std::size_t count, Deadline deadline) {
+  if (count == 1) return WriteSome(parts->iov_base, parts->iov_len, deadline);  // As in ReadSome().
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = AtOnce(count);

@@ -17,10 +17,12 @@
 // was catches it. Calls of io/ return std::errc::operation_canceled instead. Fibers that were started detached belong
 // to nobody.
 //
-// Cancellation points: all waits of sync/, timer/, fiber/ and io/, sleeps, FiberYield() and TestCancel(); not: taking
-// a mutex, and what says so. A call that need not wait succeeds, unless the fiber's time slice is over. A cancelled
-// wait leaves no trace: no item, permit or notification is lost, or taken. A condition variable's wait holds its mutex
-// again when it throws.
+// Cancellation points: all waits of sync/, timer/, fiber/, io/ and interop/, sleeps, FiberYield() and TestCancel().
+// Not: taking a mutex; FiberBlocking(f) and AwaitInFiber(awaitable) without a deadline, since what they wait for may
+// use the caller's locals (with a deadline, also Deadline::None(), they are), and the calls of io/file.h, which are
+// made of the former; the part of FiberScope::Wait() in which fibers still run. A call that need not wait succeeds,
+// unless the fiber's time slice is over. A cancelled wait leaves no trace: no item, permit or notification is lost, or
+// taken. A condition variable's wait holds its mutex again when it throws.
 //
 // Level-triggered: as long as the fiber is in a cancelled scope, each wait that would have to wait throws, again and
 // again. Work that must be done nevertheless is done under Shielded() or ShieldedFor().

@@ -11,6 +11,7 @@
 //   addTaskFinally          AddTaskFinally
 //   runInMainContext        RunInMainContext
 //   loopUntilNoReady        LoopUntilNoReady, RunReady
+//   Promise, Future         Promise, Future: Get() in a fiber lets others run
 //   Baton                   FiberEvent
 
 #include <functional>
@@ -22,6 +23,7 @@
 #include <thread>
 
 #include "weft/fiber/fiber_loop.h"
+#include "weft/fiber/future.h"
 #include "weft/weft.h"
 
 namespace {
@@ -31,7 +33,7 @@ void Say(const std::string& line) { std::cout << line << std::endl; }
 // The service answers nothing before this.
 std::latch service_is_up(1);
 
-// An asynchronous call, answered by a callback on another thread; and the same for fibers, as if it were synchronous.
+// An asynchronous call, answered by a callback on another thread; and the same for fibers, which block on its future.
 std::thread CallWithCallback(const std::string& request, std::function<void(std::string)> callback) {
   return std::thread([=] {
     service_is_up.wait();
@@ -40,13 +42,10 @@ std::thread CallWithCallback(const std::string& request, std::function<void(std:
 }
 
 std::string Call(const std::string& request) {
-  weft::FiberEvent done;
-  std::string response;
-  std::thread service = CallWithCallback(request, [&](std::string answer) {
-    response = std::move(answer);
-    done.Set();
-  });
-  done.Wait();  // The fiber waits; its loop runs others.
+  weft::Promise<std::string> promise;
+  weft::Future<std::string> future = promise.GetFuture();
+  std::thread service = CallWithCallback(request, [&](std::string answer) { promise.SetValue(std::move(answer)); });
+  std::string response = future.Get();  // The fiber waits; its loop runs others.
   service.join();
   return response;
 }

@@ -8,8 +8,11 @@
 //   fiber_yield()           to wait until woken: FiberEvent::Wait();  to let others run: FiberYield()
 //   fiber_wakeup(f)         FiberEvent::Set(): queued, in this order, and nobody runs before the caller waits
 //   fiber_join(f)           Fiber::Join()
+//   fiber_cancel(f)         Fiber::Cancel(): f's wait, or its next one, throws FiberCancelled, which ends f
+//   fiber_testcancel()      TestCancel(); fiber_is_cancelled(): IsCancelRequested()
 //   fiber_channel           FiberChannel
 
+#include <chrono>
 #include <iostream>
 #include <string>
 
@@ -79,10 +82,42 @@ void Channel() {
   loop.Run();
 }
 
+// fiber-2 cancels a fiber that waits, and one that has not begun.
+void Cancel() {
+  weft::FiberLoop loop;
+  loop.AddTask([] {
+    weft::Fiber fiber_1([] {
+      try {
+        Say("fiber-1 sleeps for an hour");
+        weft::FiberSleepFor(std::chrono::hours(1));
+        Say("never said");
+      } catch (const weft::FiberCancelled&) {
+        Say("fiber-1 is cancelled, cleans up, and ends");
+        throw;
+      }
+    });
+    weft::FiberYield();
+    Say("fiber-2 cancels fiber-1, and joins it");
+    fiber_1.Cancel();
+    fiber_1.Join();
+    Say("fiber-2 goes on: fiber-1 is gone");
+    weft::Fiber fiber_3([] {
+      Say(weft::IsCancelRequested() ? "fiber-3 begins, and is cancelled already" : "never said");
+      weft::TestCancel();
+      Say("never said");
+    });
+    fiber_3.Cancel();
+    fiber_3.Join();
+    Say("fiber-2 ends");
+  });
+  loop.Run();
+}
+
 }  // namespace
 
 int main() {
   StartChain();
   Join();
   Channel();
+  Cancel();
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/fiber_loop: python3 fiber_loop_test.py <program> [<unittest arguments>]
 
-Those in a foreign loop do the same in each; those after Tarantool and folly print the steps of the descriptions that
-they follow."""
+Those in a foreign loop do the same in each; those after Tarantool, folly and Polyphony print the steps of the
+descriptions that they follow."""
 
 import pathlib
 import subprocess
@@ -34,6 +34,31 @@ put three
 closed
 got three
 the channel is empty and closed
+fiber-1 sleeps for an hour
+fiber-2 cancels fiber-1, and joins it
+fiber-1 is cancelled, cleans up, and ends
+fiber-2 goes on: fiber-1 is gone
+fiber-3 begins, and is cancelled already
+fiber-2 ends
+"""
+
+POLYPHONY = """\
+another fiber runs while the first one waits
+  (the connection is closed)
+in time: an answer
+  (the connection is closed)
+moves on with a value: none
+  (the connection is closed)
+moves on without one
+  (the connection is closed)
+an answer
+  (the connection is closed)
+fails: the time is over
+  (the connection is closed)
+the outer block moves on
+works without a limit, and sets one
+  (the connection is closed)
+it is cancelled
 """
 
 FOLLY_IN_ORDER = """\
@@ -66,6 +91,9 @@ class InForeignLoop(unittest.TestCase):
 class AsDescribed(unittest.TestCase):
     def test_tarantools_steps(self):
         self.assertEqual(run(), TARANTOOL)
+
+    def test_polyphonys_time_outs(self):
+        self.assertEqual(run(), POLYPHONY)
 
     def test_follys_steps(self):
         lines = run().splitlines()

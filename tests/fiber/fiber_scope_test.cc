@@ -690,5 +690,113 @@ TEST_P(FiberScopeTest, ManyShortFibersReuseTheirSlots) {
   });
 }
 
+// --- The runtime goes down ---
+
+// A plain thread: returns when threads cannot start fibers any more.
+void AwaitTermination() {
+  while (StartFiberDetached([] {})) std::this_thread::yield();
+}
+
+// Counts the calls that have begun and those that have ended, however they ended.
+struct Calls {
+  struct Call {
+    explicit Call(Calls* of) : of(of) { ++of->begun; }
+    ~Call() { ++of->ended; }
+    Calls* const of;
+  };
+  std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
+};
+
+// Its children spawn further ones. Fibers may go on starting fibers until all have ended.
+TEST_P(FiberScopeTest, AFibersScopeSpawnsWhileTheRuntimeTerminates) {
+  Calls calls;
+  std::atomic<bool> terminates{false};
+  std::atomic<int> spawned{0};
+  ASSERT_TRUE(StartFiberDetached([&] {
+    FiberScope scope({.limit = 16});
+    const auto spawn_one = [&] {
+      EXPECT_TRUE(scope.Spawn([&] {
+        const Calls::Call call(&calls);
+        FiberScope inner;
+        EXPECT_TRUE(inner.Spawn([&] {
+          const Calls::Call of_the_inner(&calls);
+          FiberSleepFor(1us);
+        }));
+        FiberYield();
+        inner.Wait();
+      }));
+      ++spawned;
+    };
+    while (!terminates) spawn_one();
+    for (int i = 0; i < 100; ++i) spawn_one();
+    scope.Wait();
+    EXPECT_EQ(calls.ended, 2 * spawned);
+    EXPECT_EQ(scope.Live(), 0U);
+  }));
+  std::thread watch([&] {
+    AwaitTermination();
+    terminates = true;
+  });
+  while (spawned < 10) std::this_thread::yield();
+  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  watch.join();
+  EXPECT_GE(spawned, 110);
+  EXPECT_EQ(calls.begun, 2 * spawned);
+  EXPECT_EQ(calls.ended, 2 * spawned);
+}
+
+// Its children wait for what never comes: that the thread leaves the scope ends them.
+TEST_P(FiberScopeTest, AThreadsScopeSpawnsUntilTheRuntimeTerminates) {
+  Calls calls;
+  std::atomic<int> spawned{0};
+  std::thread spawner([&] {
+    {
+      FiberScope scope;
+      while (scope.Spawn([&] {
+        const Calls::Call call(&calls);
+        FiberEvent().Wait();
+      })) {
+        ++spawned;
+        while (calls.begun < spawned) std::this_thread::yield();
+      }
+      EXPECT_EQ(calls.ended, 0);
+    }
+    EXPECT_EQ(calls.ended, spawned);
+  });
+  while (spawned < 10) std::this_thread::yield();
+  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  spawner.join();
+  EXPECT_EQ(calls.begun, spawned);
+}
+
+// Deadlines of scopes are no timers that stop firing.
+TEST_P(FiberScopeTest, DeadlinesCountWhileTheRuntimeTerminates) {
+  Calls calls;
+  std::atomic<bool> terminates{false};
+  ASSERT_TRUE(StartFiberDetached([&] {
+    const Calls::Call call(&calls);
+    while (!terminates) FiberYield();
+    FiberScope scope({.deadline = 1ms});
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_TRUE(scope.Spawn([&] {
+        const Calls::Call of_a_child(&calls);
+        FiberSleepFor(1h);
+      }));
+    }
+    scope.Wait();
+    EXPECT_TRUE(scope.DeadlineHasPassed());
+    EXPECT_FALSE(MoveOnAfter(1ms, [] { FiberEvent().Wait(); }));
+  }));
+  std::thread watch([&] {
+    AwaitTermination();
+    terminates = true;
+  });
+  while (calls.begun == 0) std::this_thread::yield();
+  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  watch.join();
+  EXPECT_EQ(calls.ended, calls.begun);
+}
+
 }  // namespace
 }  // namespace weft

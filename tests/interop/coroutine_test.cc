@@ -21,6 +21,7 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/testing.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
@@ -242,6 +243,54 @@ TEST_P(CoroutineTest, AnAwaitWithADeadlineMayBeLate) {
     EXPECT_GE(Steady::now() - begin, 2ms);
     event->Set();
     left->Wait();  // It has gone on.
+  });
+}
+
+TEST_P(CoroutineTest, ACancellationEndsTheAwaitWithADeadlineAlone) {
+  const auto wait = [](std::shared_ptr<FiberEvent> event, std::shared_ptr<FiberEvent> left) -> CoTask<> {
+    co_await *event;
+    left->Set();
+  };
+  for (const Deadline deadline : {Deadline::None(), Deadline(1h)}) {
+    auto event = std::make_shared<FiberEvent>();
+    auto left = std::make_shared<FiberEvent>();
+    std::atomic<bool> cancelled{false};
+    Fiber waiter([&] {
+      try {
+        EXPECT_FALSE(AwaitInFiber(wait(event, left), deadline));
+      } catch (const FiberCancelled&) {
+        cancelled = true;
+        throw;
+      }
+    });
+    EXPECT_TRUE(waiter.Cancel());
+    waiter.Join();
+    EXPECT_TRUE(cancelled);
+    event->Set();
+    left->Wait();  // It has gone on.
+  }
+}
+
+TEST_P(CoroutineTest, ACancelledFiberStaysInAnAwaitWithoutADeadline) {
+  InFiber([] {
+    const auto wait = [](FiberEvent& event, bool& completed) -> CoTask<> {
+      co_await event;
+      completed = true;
+    };
+    FiberEvent event;
+    bool completed = false;
+    CancelScope scope;
+    Fiber setter([&] {
+      scope.Cancel();
+      event.Set();
+    });
+    EXPECT_FALSE(scope.Run([&] {
+      AwaitInFiber(wait(event, completed));
+      EXPECT_TRUE(completed);
+      FiberEvent().Wait();
+    }));
+    EXPECT_TRUE(completed);
+    setter.Join();
   });
 }
 

@@ -22,6 +22,7 @@
 #include "weft/io/asio_stream.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_latch.h"
 
 #include "interop/asio_fixture.h"
@@ -140,6 +141,28 @@ TEST_P(UseFiberBeastTest, AnAnswerThatDoesNotComeIsTimedOut) {
     EXPECT_EQ(error, asio::error::timed_out);
     EXPECT_GE(Steady::now() - begin, 3ms);
     EXPECT_LT(Steady::now() - begin, 20s);
+  });
+}
+
+TEST_P(UseFiberBeastTest, AnAnswerThatDoesNotComeIsGivenUpWithItsScope) {
+  Serve(ServeHttp);
+  InFibers(5, [&](int) {
+    beast::tcp_stream stream(asio::make_strand(io_));
+    beast::flat_buffer buffer;
+    http::response<http::string_body> response;
+    CancelScope scope;
+    bool asked = false;
+    Fiber canceller;
+    EXPECT_FALSE(scope.Run([&] {
+      stream.async_connect(address(), use_fiber);
+      http::async_write(stream, RequestOf("/silence", 0), use_fiber);
+      asked = true;
+      canceller = Fiber([&] { EXPECT_TRUE(scope.Cancel()); });
+      http::async_read(stream, buffer, response, use_fiber);
+      ADD_FAILURE() << "it was answered";
+    }));
+    EXPECT_TRUE(asked);
+    canceller.Join();
   });
 }
 

@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "weft/fiber/fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 
@@ -362,6 +363,57 @@ TEST_P(UseFiberTest, AWaitThatThrowsCancelsAndWaitsForTheHandler) {
     timer.async_wait(Handler(&other));
     EXPECT_THROW(other.Await([](FiberEvent&) -> bool { throw Cancelled(); }), Cancelled);
     EXPECT_GE(Steady::now(), timer.expiry());
+  });
+}
+
+TEST_P(UseFiberTest, ACancellationEndsAnOperation) {
+  InFiber([&] {
+    asio::steady_timer timer(io_, 1h);
+    CancelScope scope;
+    Fiber canceller([&] { EXPECT_TRUE(scope.Cancel()); });
+    bool thrown = false;
+    EXPECT_FALSE(scope.Run([&] {
+      try {
+        timer.async_wait(use_fiber);
+      } catch (const FiberCancelled&) {
+        thrown = true;
+        throw;
+      }
+    }));
+    EXPECT_TRUE(thrown);
+    canceller.Join();
+    EXPECT_EQ(timer.cancel(), 0u) << "its operation is over";
+
+    // By the scope's deadline; and where an error would be stored.
+    error_code error;
+    EXPECT_FALSE(MoveOnAfter(1ms, [&] { timer.async_wait(use_fiber[error]); }));
+    EXPECT_FALSE(MoveOnAfter(1ms, [&] { timer.async_wait(use_fiber(1h)); }));
+    EXPECT_FALSE(error);
+    // Also in a cancelled scope the timer is good for further operations.
+    timer.expires_after(1ms);
+    EXPECT_TRUE(MoveOnAfter(30s, [&] { timer.async_wait(use_fiber); }));
+  });
+}
+
+// An operation that knows no cancellation is waited for to its own end.
+TEST_P(UseFiberTest, ACancelledOperationThatKnowsNoCancellationHoldsItsCaller) {
+  InFiber([&] {
+    bool completed = false;
+    CancelScope scope;
+    scope.Cancel();
+    EXPECT_FALSE(scope.Run([&] {
+      asio::async_initiate<const UseFiber, void()>(
+          [&](auto handler) {
+            auto timer = std::make_shared<asio::steady_timer>(io_, 2ms);
+            timer->async_wait([&completed, timer, handler = std::move(handler)](error_code) mutable {
+              completed = true;
+              std::move(handler)();
+            });
+          },
+          use_fiber);
+      ADD_FAILURE() << "it did not throw";
+    }));
+    EXPECT_TRUE(completed);
   });
 }
 

@@ -23,6 +23,7 @@
 #include "weft/context/switch_safe_errno.h"  // The last one.
 #include "weft/fiber/blocking_limits.h"
 #include "weft/fiber/execution_context.h"
+#include "weft/sync/cancel_scope.h"
 
 #include "io/blocking_fixture.h"
 
@@ -209,6 +210,51 @@ TEST_P(FiberBlockingTest, ALimitedCallMayNeverFinish) {
   gate->Open();
   YieldUntil([&] { return gate.use_count() == 1 && GetFiberBlockingCounts().abandoned == 0; });
   EXPECT_GT(GetFiberBlockingCounts().calls, calls);
+}
+
+// What f has captured goes where f ends.
+TEST_P(FiberBlockingTest, ACancelledCallerAbandonsItsCall) {
+  for (const Deadline deadline : {Deadline::None(), Deadline(1h)}) {
+    const auto gate = std::make_shared<Gate>();
+    std::atomic<bool> cancelled{false};
+    Fiber caller([&cancelled, deadline, gate] {
+      try {
+        EXPECT_FALSE(FiberBlocking([gate] { gate->Pass(); }, deadline));
+      } catch (const FiberCancelled&) {
+        cancelled = true;
+        throw;
+      }
+    });
+    YieldUntil([&] { return gate->arrived() == 1; });
+    EXPECT_TRUE(caller.Cancel());
+    caller.Join();
+    EXPECT_TRUE(cancelled);
+    EXPECT_EQ(GetFiberBlockingCounts().abandoned, 1U);
+    YieldUntil([&] { return gate.use_count() <= 2; });  // The caller has gone, with its function.
+    EXPECT_EQ(gate.use_count(), 2) << "f runs on, and holds it";
+    gate->Open();
+    YieldUntil([&] { return gate.use_count() == 1 && GetFiberBlockingCounts().abandoned == 0; });
+  }
+}
+
+// Also a call that has not begun; one without a deadline is waited for.
+TEST_P(FiberBlockingTest, InACancelledScopeTheDeadlineDecides) {
+  InFiber([] {
+    CancelScope scope;
+    scope.Cancel();
+    bool ran = false;
+    EXPECT_FALSE(scope.Run([&] {
+      FiberBlocking([&] { ran = true; });
+      const auto gate = std::make_shared<Gate>();
+      struct Opens {
+        ~Opens() { gate->Open(); }
+        std::shared_ptr<Gate> gate;
+      } opens{gate};
+      static_cast<void>(FiberBlocking([gate] { gate->Pass(); }, Deadline::None()));
+      ADD_FAILURE() << "it was not cancelled";
+    }));
+    EXPECT_TRUE(ran);
+  });
 }
 
 // --- The runtime ends, and starts again ---

@@ -409,6 +409,24 @@ TEST_P(TcpStreamTest, ACancellationEndsTheWaitForRoomInAUnixListenersQueue) {
   connecting.Join();
 }
 
+TEST_P(TcpStreamTest, OnePartIsReadAndWrittenAsSeveralAre) {
+  InFiberAndInThread([] {
+    Pair pair = ConnectedPair();
+    char sent[] = "abc";
+    const iovec to_send{.iov_base = sent, .iov_len = 3};
+    EXPECT_EQ(pair.client.WriteSome(&to_send, 1, Soon()).bytes, 3u);
+    char got[8] = "unread!";
+    const iovec room{.iov_base = got, .iov_len = sizeof(got)};
+    EXPECT_EQ(pair.server.ReadSome(&room, 1, Soon()).bytes, 3u);
+    EXPECT_EQ(std::string_view(got, 3), "abc");
+    const iovec nothing{.iov_base = nullptr, .iov_len = 0};
+    EXPECT_TRUE(pair.client.ReadSome(&nothing, 1, Soon()).ok());
+    EXPECT_TRUE(pair.client.WriteSome(&nothing, 1, Soon()).ok());
+    EXPECT_TRUE(pair.server.Close());
+    EXPECT_EQ(pair.client.ReadSome(&room, 1, Soon()).bytes, 0u) << "a read has written";
+  });
+}
+
 TEST_P(TcpStreamTest, ConnectsWhereverAListenerIs) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("weft_test_" + std::to_string(::getpid()) + ".sock");
