@@ -32,18 +32,18 @@ void ReplyWriter::Bulk(std::string_view bytes) {
 }
 
 void ReplyWriter::LongBulk(std::string_view bytes) {
-  if (!broken_) {
+  if (!broken()) {
     static char end[] = "\r\n";
     iovec parts[] = {{buffer_->data(), buffer_->size()}, {const_cast<char*>(bytes.data()), bytes.size()}, {end, 2}};
-    broken_ = !stream_->WriteAll(parts, std::size(parts)).ok();
+    error_ = stream_->WriteAll(parts, std::size(parts)).error;
   }
   buffer_->clear();
 }
 
 bool ReplyWriter::Flush() {
-  if (!broken_ && !buffer_->empty()) broken_ = !stream_->WriteAll(*buffer_).ok();
+  if (!broken() && !buffer_->empty()) error_ = stream_->WriteAll(*buffer_).error;
   buffer_->clear();
-  return !broken_;
+  return !broken();
 }
 
 }  // namespace examples::resp

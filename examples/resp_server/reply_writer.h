@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "weft/io/tcp_stream.h"
 
@@ -45,7 +46,9 @@ class ReplyWriter {
 
   // False: the connection is broken.
   bool Flush();
-  bool broken() const { return broken_; }
+  bool broken() const { return static_cast<bool>(error_); }
+  // timed_out: the peer did not read.
+  std::error_code error() const { return error_; }
 
  private:
   void Raw(std::string_view text) {
@@ -61,7 +64,7 @@ class ReplyWriter {
 
   weft::io::TcpStream* const stream_;
   std::string* const buffer_;
-  bool broken_ = false;
+  std::error_code error_;
 };
 
 }  // namespace examples::resp

@@ -33,6 +33,11 @@ void CloseGently(weft::io::TcpStream* stream) {
   }
 }
 
+// 0: no limit.
+weft::Deadline UntilAfter(std::chrono::milliseconds timeout) {
+  return timeout.count() > 0 ? weft::Deadline(timeout) : weft::Deadline();
+}
+
 }  // namespace
 
 RespServer::RespServer(const Limits& limits, const Serving* serving)
@@ -56,26 +61,44 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
   ReplyWriter reply(stream, &workspace->output);
   Session session{.host = this, .id = IdOf(connection), .reply = &reply};
   std::size_t missing = 1;
+  weft::Deadline request_until;  // of the request that has begun; it has none while none has
   do {
     const std::span<char> room = workspace->input.Room(missing);
     // The rest of a request is awaited, also in a drain.
-    const weft::io::IoResult got = workspace->input.empty() ? connection->ReadRequest(room) : stream->ReadSome(room);
+    const weft::io::IoResult got =
+        workspace->input.empty() ? connection->ReadRequest(room) : stream->ReadSome(room, request_until);
     if (got.bytes == 0) {
-      if (workspace->input.empty()) workspaces_.Put(std::move(workspace));
+      if (workspace->input.empty()) {
+        workspaces_.Put(std::move(workspace));
+      } else if (got.error == std::errc::timed_out) {
+        timed_out_requests_.fetch_add(1, std::memory_order_relaxed);
+      }
       return AfterRequest::kClose;
     }
     workspace->input.Filled(got.bytes);
+    const std::size_t unread = workspace->input.unread().size();
     const bool goes_on = AnswerAll(workspace.get(), &session);
-    if (!reply.Flush()) return AfterRequest::kClose;
+    if (!reply.Flush()) {
+      EndBroken(stream, reply.error());
+      return AfterRequest::kClose;
+    }
     // A drain ends nothing here: the protocol cannot say that an answer is the last, and more requests may have come.
     if (!goes_on) {
       CloseGently(stream);
       return AfterRequest::kClose;
     }
     missing = workspace->parser.missing();
+    const bool begins = request_until.is_none() || workspace->input.unread().size() < unread;
+    if (begins && !workspace->input.empty()) request_until = UntilAfter(limits_.request_timeout);
   } while (!workspace->input.empty());
   workspaces_.Put(std::move(workspace));
   return AfterRequest::kWaitForNext;
+}
+
+void RespServer::EndBroken(weft::io::TcpStream* stream, std::error_code error) {
+  if (error != std::errc::timed_out) return;
+  timed_out_writes_.fetch_add(1, std::memory_order_relaxed);
+  stream->Reset();  // A close would leave megabytes of answers in the kernel, until it gives the client up as well.
 }
 
 bool RespServer::AnswerAll(Workspace* workspace, Session* session) {
@@ -126,6 +149,11 @@ std::string RespServer::Info() {
   add("connected_clients", counts.open);
   text += "\r\n# Stats\r\n";
   add("total_connections_received", counts.accepted);
+  add("rejected_connections", counts.refused);
+  add("rejected_over_host_limit", counts.over_host_limit);  // Of them.
+  add("timed_out_idle", counts.timed_out);
+  add("timed_out_requests", timed_out_requests_.load(std::memory_order_relaxed));
+  add("timed_out_writes", timed_out_writes_.load(std::memory_order_relaxed));
   add("total_commands_processed", commands_.load(std::memory_order_relaxed));
   return text;
 }

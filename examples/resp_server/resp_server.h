@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <system_error>
 
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
@@ -31,6 +32,7 @@ class RespServer final : private CommandHost {
   struct Limits {
     RespParser::Limits parser{};
     std::size_t request_bytes = std::size_t{1} << 30;
+    std::chrono::milliseconds request_timeout{0};  // from its first bytes to its last; 0: no limit
   };
 
   // Must outlive the runtime, because it sets a timer (which ends with the runtime).
@@ -52,6 +54,8 @@ class RespServer final : private CommandHost {
   std::uint64_t IdOf(weft::io::TcpConnection* connection);
   // False: the connection ends.
   bool AnswerAll(Workspace* workspace, Session* session);
+  // The client has gone, or does not read its answers.
+  void EndBroken(weft::io::TcpStream* stream, std::error_code error);
   void Sweep();
 
   const Limits limits_;
@@ -59,9 +63,11 @@ class RespServer final : private CommandHost {
   const std::chrono::steady_clock::time_point started_at_;
   Store store_;
   WorkspacePool workspaces_;
-  // relaxed, both: they carry nothing else.
+  // relaxed, all: they carry nothing else.
   std::atomic<std::uint64_t> last_id_{0};
   std::atomic<std::uint64_t> commands_{0};
+  std::atomic<std::uint64_t> timed_out_requests_{0};
+  std::atomic<std::uint64_t> timed_out_writes_{0};
 };
 
 }  // namespace examples::resp

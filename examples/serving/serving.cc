@@ -53,6 +53,7 @@ int Serving::RunAny(Handler handler, Options options) {
   weft::io::TcpListener listener;
   std::string why;
   if (const int status = OpenListener(FLAGS_listen, &listener, &why); status != 0) return Fail(status, why);
+  if (keep_alive_.enabled) (void)listener.SetKeepAlive(keep_alive_);
 
   std::optional<weft::io::TcpServer> server;
   const auto start = [&] {

@@ -24,6 +24,7 @@
 #include <atomic>
 #include <string>
 
+#include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
 
@@ -34,6 +35,9 @@ class Serving {
   explicit Serving(std::string name) : name_(std::move(name)) {}
 
   using Options = weft::io::TcpServer::Options;
+
+  // Before Run(): how TCP asks silent clients whether they are there. By default it does not. Unix sockets need none.
+  void SetKeepAlive(const weft::io::TcpKeepAlive& keep_alive) { keep_alive_ = keep_alive; }
 
   // A plain thread, once. The handler is called in a fiber for each connection, or for each request. What a drain does
   // to the three kinds of handlers: weft/io/tcp_server.h. Of the options only those that no flag sets count.
@@ -52,6 +56,7 @@ class Serving {
   int Fail(int status, const std::string& why) const;
 
   const std::string name_;
+  weft::io::TcpKeepAlive keep_alive_{.enabled = false};
   std::atomic<bool> stopping_{false};
   const weft::io::TcpServer* server_ = nullptr;  // set before the first handler is started
 };

@@ -10,12 +10,14 @@ Exit status 77: the tests asked for need redis-tools, which is missing.
 import contextlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from server_process import LIMIT, Server, read_to_end, reset, wait_for
@@ -66,6 +68,16 @@ def info(server, field):
     raise AssertionError(f"INFO has no {field}")
 
 
+def counts_of(connection):
+    """The numbers of INFO, asked on this connection."""
+    connection.sendall(b"INFO\r\n")
+    line = b""
+    while not line.endswith(b"\r\n"):
+        line += read_exactly(connection, 1)
+    text = read_exactly(connection, int(line[1:]) + 2).decode()
+    return {name: int(value) for name, value in re.findall(r"^(\w+):(\d+)\r$", text, re.MULTILINE)}
+
+
 def info_keys(server):
     found = re.match(rb":(\d+)\r\n", ask_and_quit(server, b"DBSIZE\r\n"))
     return int(found.group(1))
@@ -76,6 +88,26 @@ def run_tool(*command, given=None):
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=5 * LIMIT)
     assert done.returncode == 0, f"{command}: status {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def sockets_of(server):
+    """The kernel's sockets of accepted connections: for each the client's port, and which timer runs, if any."""
+    found = {}
+    with open("/proc/net/tcp") as lines:
+        for line in list(lines)[1:]:
+            fields = line.split()
+            port, client = (int(address.split(":")[1], 16) for address in fields[1:3])
+            if port == server.port and client != 0:
+                found[client] = int(fields[5].split(":")[0], 16)
+    return found
+
+
+def memory_of(server):
+    """Bytes of resident memory and of page tables."""
+    with open(f"/proc/{server.pid}/status") as status:
+        found = re.findall(r"^Vm(?:RSS|PTE):\s+(\d+) kB$", status.read(), re.MULTILINE)
+    assert len(found) == 2, found
+    return 1024 * sum(int(kilobytes) for kilobytes in found)
 
 
 class WithServer(unittest.TestCase):
@@ -304,6 +336,215 @@ class Misbehaviour(WithServer):
             wait_for(lambda: info(self.server, "connected_clients") == 401, "it does not count 400 connections")
 
 
+class TimeLimits(unittest.TestCase):
+    """What ends clients that have vanished, or behave as if they had."""
+
+    KEEP_ALIVE_TIMER = 2  # in /proc/net/tcp
+
+    def wait_until_ended(self, server, watcher):
+        """Until all have been accepted and none is left but the watcher's, which stays busy meanwhile."""
+
+        def is_alone():
+            counts = counts_of(watcher)
+            return (counts["total_connections_received"], counts["connected_clients"]) == (len(server.connections), 1)
+
+        wait_for(is_alone, lambda: f"connections are left: {counts_of(watcher)}")
+
+    def test_a_request_that_does_not_come_to_its_end_is_given_up(self):
+        with Server(PROGRAM, "--request_timeout_ms=300") as server:
+            watcher = server.connect()
+            halves = (b"PI", b"*2\r\n$3\r\nGET\r\n$1\r\n", b"PING\r\n*")
+            for half in halves:
+                connection = server.connect()
+                began = time.monotonic()
+                connection.sendall(half)
+                self.assertEqual(read_to_end(connection), b"+PONG\r\n" if b"\n*" in half else b"")
+                self.assertGreaterEqual(time.monotonic() - began, 0.3)
+            self.wait_until_ended(server, watcher)
+            counts = counts_of(watcher)
+            self.assertEqual((counts["timed_out_requests"], counts["timed_out_writes"]), (len(halves), 0))
+            self.assertEqual(counts["timed_out_idle"], 0)
+
+    def test_a_request_that_comes_byte_by_byte_is_given_up_as_well(self):
+        with Server(PROGRAM, "--request_timeout_ms=500") as server:
+            connection, watcher = server.connect(), server.connect()
+            connection.sendall(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n")
+            connection.settimeout(0.02)
+            end = time.monotonic() + LIMIT
+            with contextlib.suppress(ConnectionError):
+                while time.monotonic() < end:
+                    connection.sendall(b"x")
+                    with contextlib.suppress(TimeoutError):
+                        if not connection.recv(1):
+                            break
+            self.wait_until_ended(server, watcher)
+            self.assertEqual(counts_of(watcher)["timed_out_requests"], 1)
+
+    def test_each_request_of_a_pipeline_has_its_own_time(self):
+        with Server(PROGRAM, "--request_timeout_ms=3000") as server:
+            connection = server.connect()
+            began = time.monotonic()
+            connection.sendall(b"PI")
+            # At no time is there no half request.
+            while time.monotonic() - began < 4:
+                connection.sendall(b"NG\r\nPI")
+                self.assertEqual(read_exactly(connection, 7), b"+PONG\r\n")
+                connection.settimeout(0.05)
+                with self.assertRaises(TimeoutError):
+                    connection.recv(1)
+                connection.settimeout(LIMIT)
+
+    def test_a_client_that_never_reads_its_answers_is_ended(self):
+        value = b"x" * 1_000_000
+        with Server(PROGRAM, "--write_timeout_ms=300") as server:
+            watcher, connection = server.connect(), server.connect()
+            watcher.sendall(array("SET", "long", value))
+            self.assertEqual(read_exactly(watcher, 5), b"+OK\r\n")
+            port = connection.getsockname()[1]
+            connection.sendall(array("GET", "long") * 200)
+            self.wait_until_ended(server, watcher)
+            self.assertEqual(counts_of(watcher)["timed_out_writes"], 1)
+            # The kernel does not keep what was sent and not read.
+            wait_for(lambda: port not in sockets_of(server), "the kernel still holds the connection")
+
+    def test_idle_clients_are_ended_if_that_is_asked_for_and_others_stay(self):
+        with Server(PROGRAM, "--idle_timeout_ms=3000") as server:
+            began = time.monotonic()
+            watcher, silent, once = (server.connect() for _ in range(3))
+            once.sendall(b"PING\r\n")
+            self.assertEqual(read_exactly(once, 7), b"+PONG\r\n")
+            self.wait_until_ended(server, watcher)
+            self.assertGreaterEqual(time.monotonic() - began, 3)
+            self.assertEqual((silent.recv(1), once.recv(1)), (b"", b""))
+            self.assertEqual(counts_of(watcher)["timed_out_idle"], 2)
+
+    def test_who_is_within_the_limits_stays(self):
+        with Server(PROGRAM, "--request_timeout_ms=200", "--write_timeout_ms=200") as server:
+            connections = [server.connect() for _ in range(3)]
+            for connection in connections[1:]:
+                connection.sendall(b"PING\r\n")
+                self.assertEqual(read_exactly(connection, 7), b"+PONG\r\n")
+            # By default idle clients have no limit, as in Redis.
+            connections[0].settimeout(1)
+            with self.assertRaises(TimeoutError):
+                connections[0].recv(1)
+            for connection in connections:
+                connection.settimeout(LIMIT)
+                connection.sendall(b"PING\r\n")
+                self.assertEqual(read_exactly(connection, 7), b"+PONG\r\n")
+            counts = counts_of(connections[0])
+            self.assertEqual([counts[name] for name in counts if name.startswith("timed_out")], [0, 0, 0])
+
+    def test_the_kernel_asks_silent_clients_whether_they_are_there(self):
+        for flags, timer in (((), self.KEEP_ALIVE_TIMER), (("--tcp_keepalive=0",), 0)):
+            with self.subTest(flags), Server(PROGRAM, *flags) as server:
+                connection = server.connect()
+                connection.sendall(b"PING\r\n")
+                self.assertEqual(read_exactly(connection, 7), b"+PONG\r\n")
+                # Before that another timer waits for the acknowledgement of the answer.
+                port = connection.getsockname()[1]
+                wait_for(lambda: sockets_of(server).get(port) == timer, lambda: f"{sockets_of(server)}")
+
+    def test_a_host_has_so_many_connections(self):
+        with Server(PROGRAM, "--max_connections_per_host=2") as server:
+            watcher = server.connect()
+            first, second = (server.connect(source="127.0.0.2") for _ in range(2))
+            for connection in (first, second):
+                connection.sendall(b"PING\r\n")
+                self.assertEqual(read_exactly(connection, 7), b"+PONG\r\n")
+            # connect() may already see the reset.
+            with contextlib.suppress(ConnectionError), server.connect(source="127.0.0.2") as third:
+                self.assertEqual(read_to_end(third), b"")
+            wait_for(lambda: counts_of(watcher)["rejected_connections"] == 1, "it is not counted")
+            counts = counts_of(watcher)
+            self.assertEqual((counts["rejected_over_host_limit"], counts["total_connections_received"]), (1, 4))
+
+
+class StoppedClients(unittest.TestCase):
+    """Clients that stand still as a whole: the kernel goes on to acknowledge what is sent to them."""
+
+    LIMITS = ("--idle_timeout_ms=4000", "--request_timeout_ms=4000", "--write_timeout_ms=4000")
+
+    def start_and_stop(self, server, watcher, connections, program, *flags):
+        """A client that is stopped when so many connections of it are there."""
+        command = (program, "-p", str(server.port), *flags)
+        client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def end():
+            client.kill()
+            client.communicate()
+
+        self.addCleanup(end)
+        wait_for(lambda: counts_of(watcher)["connected_clients"] > connections, f"{program} connects")
+        client.send_signal(signal.SIGSTOP)
+
+        def is_stopped():
+            with open(f"/proc/{client.pid}/stat") as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+
+        wait_for(is_stopped, f"{program} stops")
+
+    def others_are_served_and_it_is_ended(self, server):
+        """Returns how many connections the limits have ended: which limit depends on where each stood."""
+        got = run_tool("redis-benchmark", "-p", str(server.port), "-q", "-t", "set,incr", "-c", "10", "-n", "2000")
+        self.assertEqual(got.count("requests per second"), 2, got)
+        watcher = server.connect()  # A former one might have been ended meanwhile.
+        wait_for(lambda: counts_of(watcher)["connected_clients"] == 1, "connections are left")
+        counts = counts_of(watcher)
+        return sum(counts[name] for name in counts if name.startswith("timed_out"))
+
+    def test_a_stopped_redis_cli_is_ended_and_holds_up_nobody(self):
+        with Server(PROGRAM, *self.LIMITS) as server:
+            with server.connect() as watcher:
+                self.start_and_stop(server, watcher, 1, "redis-cli")
+            self.assertEqual(self.others_are_served_and_it_is_ended(server), 1)
+
+    def test_a_stopped_redis_benchmark_is_ended_and_holds_up_nobody(self):
+        with Server(PROGRAM, *self.LIMITS) as server:
+            with server.connect() as watcher:
+                watcher.sendall(array("SET", "key:__rand_int__", b"x" * 100_000))
+                self.assertEqual(read_exactly(watcher, 5), b"+OK\r\n")
+                # 20 MB of answers at a time: more than the kernel takes for a client that does not read.
+                flags = ("-t", "get", "-n", "1000000000", "-c", "5", "-P", "200")
+                self.start_and_stop(server, watcher, 5, "redis-benchmark", *flags)
+            # One of the five it may have closed itself: that by which it asked for the configuration.
+            self.assertGreaterEqual(self.others_are_served_and_it_is_ended(server), 4)
+
+
+@unittest.skipIf(SANITIZED, "AddressSanitizer gives no memory back")
+class Memory(unittest.TestCase):
+    CONNECTIONS = 4_000
+
+    def setUp(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < self.CONNECTIONS + 200:
+            self.skipTest(f"the hard limit of descriptors is {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_silent_connections_take_little_memory_and_give_it_back(self):
+        with Server(PROGRAM, "--fiber_concurrency_hint=1") as server:  # glibc has a heap for each thread.
+            watcher = server.connect()
+            counts_of(watcher)  # The first request makes what stays.
+            before = memory_of(server)
+            connections = [server.connect() for _ in range(self.CONNECTIONS)]
+            for connection in connections:
+                connection.sendall(b"PING\r\n")
+                self.assertEqual(read_exactly(connection, 7), b"+PONG\r\n")
+            grown = memory_of(server) - before
+            for connection in connections:
+                connection.close()
+            wait_for(lambda: counts_of(watcher)["connected_clients"] == 1, "connections are left")
+            # Of the growth of the resident memory and the page tables. Slots of descriptors stay, 40 % of it.
+            wait_for(
+                lambda: memory_of(server) - before < 0.7 * grown,
+                lambda: f"{memory_of(server) - before} of {grown} bytes stay",
+            )
+            # 870 were seen. A stack or a buffer for each would take 4,096 at least.
+            print(f"{grown / self.CONNECTIONS:.0f} bytes each; {memory_of(server) - before} of {grown} stay")
+            self.assertLess(grown / self.CONNECTIONS, 2_500)
+
+
 class Endings(unittest.TestCase):
     def test_signals_end_it_with_success(self):
         for sent in (signal.SIGTERM, signal.SIGINT):
@@ -336,14 +577,15 @@ class Endings(unittest.TestCase):
             self.assertEqual(server.process.wait(LIMIT), 0)
 
     def test_limits_that_cannot_be_are_refused(self):
-        done = subprocess.run([PROGRAM, "--bulk_limit=0"], capture_output=True, text=True, timeout=LIMIT)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--bulk_limit", done.stderr)
+        for flag, value in (("--bulk_limit", 0), ("--tcp_keepalive", 32768)):
+            done = subprocess.run([PROGRAM, f"{flag}={value}"], capture_output=True, text=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(flag, done.stderr)
 
 
 if __name__ == "__main__":
     missing = [tool for tool in ("redis-cli", "redis-benchmark") if shutil.which(tool) is None]
-    if missing and {"Cli", "Benchmark"} & set(sys.argv):
+    if missing and {"Cli", "Benchmark", "StoppedClients"} & set(sys.argv):
         print(f"skipped: no {' and no '.join(missing)} (Debian: redis-tools)")
         sys.exit(77)
     unittest.main(verbosity=2)
