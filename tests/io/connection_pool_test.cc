@@ -162,6 +162,27 @@ TEST_P(ConnectionPoolTest, ACallerWaitsForItsTurn) {
   }
 }
 
+TEST_P(ConnectionPoolTest, ACancellationEndsTheWaitForATurnAndTakesNone) {
+  ConnectionPool pool(Connecting(), {.max_connections = 1});
+  Lease lease;
+  ASSERT_FALSE(pool.Acquire(&lease, Soon()));
+  std::atomic<bool> waits{false};
+  Fiber next([&] {
+    Lease second;
+    waits = true;
+    EXPECT_EQ(pool.Acquire(&second, Soon()), std::errc::operation_canceled);
+    EXPECT_FALSE(second);
+    EXPECT_EQ(pool.Acquire(&second, Soon()), std::errc::operation_canceled);
+  });
+  ASSERT_TRUE(Reaches([&] { return waits.load(); }));
+  EXPECT_TRUE(next.Cancel());
+  next.Join();
+  EXPECT_EQ(pool.counts().lent, 1U);
+  lease.GiveBack();
+  ASSERT_FALSE(pool.Acquire(&lease, Soon()));
+  EXPECT_TRUE(lease.is_reused());
+}
+
 TEST_P(ConnectionPoolTest, AFailureToConnectTakesNoTurn) {
   InFiberAndInThread([&] {
     int calls = 0;

@@ -68,6 +68,24 @@ TEST_P(UdpSocketTest, WhatDoesNotFitIsLostAndTold) {
   });
 }
 
+TEST_P(UdpSocketTest, ACancellationEndsAWaitAndTakesNoDatagram) {
+  UdpSocket socket;
+  ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+  std::atomic<bool> receives{false};
+  char buffer[16];
+  Fiber receiver([&] {
+    receives = true;
+    EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, nullptr, Soon()).error,
+              std::errc::operation_canceled);
+  });
+  ASSERT_TRUE(Reaches([&] { return receives.load(); }));
+  EXPECT_TRUE(receiver.Cancel());
+  receiver.Join();
+  EXPECT_TRUE(socket.IsOpen());
+  EXPECT_TRUE(socket.SendTo("abc", 3, socket.local_address(), Soon()).ok());
+  EXPECT_EQ(socket.ReceiveFrom(buffer, sizeof(buffer), nullptr, nullptr, Soon()).bytes, 3u);
+}
+
 TEST_P(UdpSocketTest, ConnectedItHearsItsPeerOnly) {
   InFiberAndInThread([] {
     UdpSocket server;

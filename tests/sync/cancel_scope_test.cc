@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -18,12 +19,16 @@
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
+#include "weft/sync/fiber_blocking_noncontiguous_buffer.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/fiber_shared_mutex.h"
+#include "weft/sync/fiber_timed_mutex.h"
+#include "weft/sync/synchronized.h"
 #include "weft/sync/wait_access.h"
 #include "weft/sync/wait_queue.h"
 
@@ -65,6 +70,15 @@ struct World {
   FiberChannel<int> full{0};
   FiberChannel<std::string> empty{1};
   FiberBlockingBoundedQueue<int> queue{1};
+  FiberBlockingBoundedQueue<int> full_queue{1};
+  FiberBlockingNoncontiguousBuffer buffer{1};
+  FiberBlockingNoncontiguousBuffer full_buffer{1};
+  Synchronized<int> synchronized{0};
+
+  World() {
+    EXPECT_TRUE(full_queue.TryPush(0));
+    EXPECT_TRUE(full_buffer.TryAppend(NoncontiguousBuffer("x")));
+  }
 };
 struct CancellationPoint {
   const char* name;
@@ -103,6 +117,19 @@ constexpr CancellationPoint kPoints[] = {
        for (const std::string& item : w.empty) ADD_FAILURE() << item;
      }},
     {"FiberBlockingBoundedQueue", [](World& w) { EXPECT_FALSE(w.queue.Get()); }},
+    {"FiberBlockingBoundedQueue, Put", [](World& w) { EXPECT_EQ(w.full_queue.Put(1), ChannelResult::kOk); }},
+    {"FiberBlockingBoundedQueue, Put, timed", [](World& w) { EXPECT_EQ(w.full_queue.Put(1, 1h), ChannelResult::kOk); }},
+    {"FiberBlockingNoncontiguousBuffer, Append",
+     [](World& w) { EXPECT_TRUE(w.full_buffer.Append(NoncontiguousBuffer("y"))); }},
+    {"FiberBlockingNoncontiguousBuffer, AppendAlways",
+     [](World& w) { EXPECT_TRUE(w.full_buffer.AppendAlways(NoncontiguousBuffer("yz"))); }},
+    {"FiberBlockingNoncontiguousBuffer, Cut",
+     [](World& w) {
+       NoncontiguousBuffer bytes;
+       EXPECT_TRUE(w.buffer.Cut(bytes, 1, 1h));
+     }},
+    {"Synchronized, LockWhen",
+     [](World& w) { EXPECT_TRUE(w.synchronized.LockWhen([](int value) { return value != 0; })); }},
     {"a sleep", [](World&) { Sleep(1h); }},
     {"a sleep without end", [](World&) { Sleep(Deadline::None()); }},
 };
@@ -162,11 +189,10 @@ TEST_P(CancelScopeTest, InACancelledScopeEachWaitThrowsAtOnce) {
     int thrown = 0;
     EXPECT_FALSE(scope.Run([&] {
       for (const CancellationPoint& point : kPoints) {
-        SCOPED_TRACE(point.name);
         for (int i = 0; i < 3; ++i) {
           try {
             point.wait(world);
-            ADD_FAILURE() << "it did not throw";
+            ADD_FAILURE() << point.name << ": it did not throw";  // SCOPED_TRACE() is the thread's.
           } catch (const FiberCancelled& cancelled) {
             EXPECT_FALSE(cancelled.by_deadline());
             ++thrown;
@@ -215,6 +241,100 @@ TEST_P(CancelScopeTest, ACallThatNeedNotWaitSucceeds) {
     EXPECT_TRUE(ended);
     EXPECT_TRUE(scope.IsCancelled());
   });
+}
+
+// --- A mutex is taken, also by one who is cancelled ---
+
+// Locks `mutex`, which another fiber holds until the cancelled one is about to wait for it.
+template <class Lock, class Mutex>
+void LockWhileCancelled(Crew crew, Mutex& mutex) {
+  CancelScope scope;
+  FiberEvent held;
+  std::atomic<bool> locks{false};
+  bool released = false;  // guarded by mutex
+  crew.Add([&] {
+    const std::scoped_lock lock(mutex);
+    held.Set();
+    YieldUntil([&] { return locks.load(); });
+    EXPECT_TRUE(scope.Cancel());
+    for (int i = 0; i < 20; ++i) testing::YieldActor();  // It looks for the mutex meanwhile.
+    released = true;
+  });
+  crew.Add([&] {
+    held.Wait();
+    bool had_it = false;
+    EXPECT_FALSE(scope.Run([&] {
+      locks = true;
+      {
+        const Lock lock(mutex);
+        EXPECT_TRUE(released);
+        had_it = true;
+      }
+      Sleep(1h);
+    }));
+    EXPECT_TRUE(had_it) << "the lock was no cancellation point";
+  });
+  crew.Join();
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  EXPECT_TRUE(lock.owns_lock()) << "it is free again";
+}
+
+// As a std::unique_lock, with a time limit that does not matter.
+template <class Mutex>
+struct TimedLock : std::unique_lock<Mutex> {
+  explicit TimedLock(Mutex& mutex) : std::unique_lock<Mutex>(mutex, 1h) { EXPECT_TRUE(this->owns_lock()); }
+};
+template <class Mutex>
+struct TimedSharedLock : std::shared_lock<Mutex> {
+  explicit TimedSharedLock(Mutex& mutex) : std::shared_lock<Mutex>(mutex, 1h) { EXPECT_TRUE(this->owns_lock()); }
+};
+
+TEST_P(CancelScopeTest, AContendedMutexIsTakenByACancelledFiber) {
+  FiberMutex mutex;
+  LockWhileCancelled<std::unique_lock<FiberMutex>>(Fibers(), mutex);
+  FiberTimedMutex timed;
+  LockWhileCancelled<std::unique_lock<FiberTimedMutex>>(Fibers(), timed);
+  LockWhileCancelled<TimedLock<FiberTimedMutex>>(Fibers(), timed);
+  FiberSharedMutex shared;
+  LockWhileCancelled<std::unique_lock<FiberSharedMutex>>(Fibers(), shared);
+  LockWhileCancelled<TimedLock<FiberSharedMutex>>(Fibers(), shared);
+  LockWhileCancelled<std::shared_lock<FiberSharedMutex>>(Fibers(), shared);
+  LockWhileCancelled<TimedSharedLock<FiberSharedMutex>>(Fibers(), shared);
+}
+
+// Its mutex is taken while it waits, and free again only after the cancellation.
+TEST_P(CancelScopeTest, ACancelledWaitForAConditionTakesItsContendedMutex) {
+  FiberMutex mutex;
+  FiberConditionVariable changed;
+  CancelScope scope;
+  bool waits = false;     // guarded by mutex
+  bool released = false;  // guarded by mutex
+  Crew crew = Fibers();
+  crew.Add([&] {
+    EXPECT_FALSE(scope.Run([&] {
+      std::unique_lock lock(mutex);
+      waits = true;
+      try {
+        changed.wait(lock);
+      } catch (const FiberCancelled&) {
+        EXPECT_TRUE(lock.owns_lock());
+        EXPECT_TRUE(released);
+        throw;
+      }
+    }));
+  });
+  crew.Add([&] {
+    std::unique_lock lock(mutex);
+    while (!waits) {
+      lock.unlock();
+      testing::YieldActor();
+      lock.lock();
+    }
+    EXPECT_TRUE(scope.Cancel());
+    for (int i = 0; i < 20; ++i) testing::YieldActor();  // It is woken, and finds the mutex taken.
+    released = true;
+  });
+  crew.Join();
 }
 
 // --- Nesting ---
