@@ -95,6 +95,11 @@ TcpServer::~TcpServer() {
 }
 
 bool TcpServer::Start() {
+  if (const std::error_code error = SetLiveness(&listener_, options_.keep_alive, options_.user_timeout)) {
+    WEFT_LOG(ERROR, "TcpServer: ", local_address_.ToString(),
+             " cannot have the options keep_alive and user_timeout: ", error.message());
+    return false;
+  }
   {
     std::lock_guard guard(mutex_);
     if (stopping_) return false;
