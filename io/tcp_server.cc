@@ -274,7 +274,7 @@ TcpServer::Counts TcpServer::counts() const {
   return {.accepted = accepted_.load(std::memory_order_relaxed),
           .refused = refused_.load(std::memory_order_relaxed),
           .over_host_limit = over_host_limit_.load(std::memory_order_relaxed),
-          .timed_out = timed_out_.load(std::memory_order_relaxed),
+          .timed_out = shared_.timed_out.load(std::memory_order_relaxed),
           .open = open_};
 }
 

@@ -187,8 +187,11 @@ class TcpServer {
     // By Options::admit; or no fiber could be started, or the deadline of Stop() had passed; or the next line.
     std::uint64_t refused = 0;
     std::uint64_t over_host_limit = 0;  // Options::max_connections_per_host
-    std::uint64_t timed_out = 0;        // closed while they waited for a request without a fiber: Options::idle_timeout
-    std::size_t open = 0;               // connections that are not closed
+    // Connections that have waited for a request longer than first_request_timeout, idle_timeout, or read_timeout in
+    // their place: each once, whether its handler was in ReadRequest() or the server has closed it. Other calls that
+    // read_timeout, write_timeout, or a deadline of the handler's end are not counted: the handler sees their error.
+    std::uint64_t timed_out = 0;
+    std::size_t open = 0;  // connections that are not closed
   };
   Counts counts() const;
 
@@ -291,7 +294,6 @@ class TcpServer {
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> over_host_limit_{0};
-  std::atomic<std::uint64_t> timed_out_{0};
   base::SpinLock retry_lock_;
   FiberEvent sweep_now_;
 };
