@@ -79,9 +79,9 @@ class Server {
     FrameLimits limits{};
     BatchWriter::Options writing{};
     Heartbeat::Options heartbeat{};
-    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive. idle_timeout: a
-    // connection that has sent no request for so long, and has none in flight, is told to send no more, and closed. Its
-    // Channel connects again for its next call.
+    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive and user time-out.
+    // idle_timeout: a connection that has sent no request for so long, and has none in flight, is told to send no more,
+    // and closed. Its Channel connects again for its next call.
     io::TcpServer::Options connections{};
   };
   // What a call takes beside its frame: mostly the pages of its fiber's stack that are touched. Handlers that use more

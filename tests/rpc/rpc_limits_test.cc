@@ -4,6 +4,8 @@
 // What one client may take of a server of examples/rpc, and peers that vanish.
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -203,6 +205,46 @@ TEST_P(RpcLimitsTest, AClientThatAnswersPingsIsKept) {
     ASSERT_TRUE(client.Receive(&frame, &meta));
     EXPECT_EQ(frame.header.kind, FrameKind::kPing);
     EXPECT_EQ(server->counts().vanished, 0u);
+// TCP_KEEPIDLE of this process's sockets that are connected to `server`, or, `accepted`, are its connections; 0: none,
+// or one without keep-alive.
+int KeepAliveIdleOf(const io::SocketAddress& server, bool accepted) {
+  const auto* const expected = reinterpret_cast<const sockaddr_in*>(server.data());
+  for (int fd = 0; fd < 1'024; ++fd) {
+    sockaddr_in local{};
+    sockaddr_in peer{};
+    socklen_t size = sizeof(local);
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
+    size = sizeof(peer);
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;  // Also of the listener.
+    if ((accepted ? local : peer).sin_port != expected->sin_port) continue;
+    int enabled = 0;
+    int idle = 0;
+    size = sizeof(int);
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &enabled, &size), 0);
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size), 0);
+    return enabled != 0 ? idle : 0;
+  }
+  return 0;
+}
+
+TEST_P(RpcLimitsTest, TcpAsksForBothEndsIfItIsToldTo) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo, {.connections = {.keep_alive = {.idle = 70s}}});
+    {
+      Client client(server->local_address(), {.keep_alive = {.idle = 50s}});
+      EXPECT_EQ(client.CodeOf("x"), OK);
+      EXPECT_EQ(KeepAliveIdleOf(server->local_address(), /*accepted=*/false), 50);
+      EXPECT_EQ(KeepAliveIdleOf(server->local_address(), /*accepted=*/true), 70);
+    }
+    Client refused(server->local_address(), {.keep_alive = {.probes = 1'000}});
+    Controller controller;
+    refused.Echo(&controller, "x");
+    EXPECT_EQ(controller.error_code(), UNAVAILABLE);
+    EXPECT_NE(controller.ErrorText().find("Invalid argument"), std::string::npos) << controller.ErrorText();
+  });
+}
+
   });
 }
 
