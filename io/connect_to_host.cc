@@ -25,7 +25,12 @@ std::error_code detail::ConnectToHost(const std::string& host, const std::string
   Resolver& resolver = options.resolver != nullptr ? *options.resolver : ProcessResolver();
   const ResolveResult found = resolver.Resolve(host, service, {.family = options.family}, deadline);
   if (!found.ok()) return found.error;
-  return ConnectToFirst(AlternateFamilies(found.addresses), stream, options.attempt_delay, deadline);
+  TcpStream connected;
+  std::error_code error =
+      ConnectToFirst(AlternateFamilies(found.addresses), &connected, options.attempt_delay, deadline);
+  if (!error) error = SetLiveness(&connected, options.keep_alive, options.user_timeout);
+  if (!error) *stream = std::move(connected);
+  return error;
 }
 
 }  // namespace weft::io

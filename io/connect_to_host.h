@@ -14,7 +14,8 @@
 // The deadline is that of the whole, the look-up included. Errors: as ResolveHost() (io/resolve.h); timed_out: the
 // deadline has passed, also if all attempts so far had failed; otherwise the last failure of an attempt, but one that
 // says only that there is no way from here (network_unreachable and the like) counts less than another one, as
-// connection_refused. operation_canceled: the fiber was cancelled. `stream` is as it was after an error.
+// connection_refused. operation_canceled: the fiber was cancelled. Of keep_alive and user_timeout: those of
+// setsockopt(2). `stream` is as it was after an error.
 //
 // Any fiber (switches) and any thread (blocks; without a runtime, too). The attempts take no fibers: one epoll
 // descriptor waits for all, and the caller waits for that.
@@ -31,6 +32,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/io/resolve_result.h"
+#include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_stream.h"
 
 namespace weft::io {
@@ -43,6 +45,10 @@ struct ConnectOptions {
   int family = AF_UNSPEC;  // or AF_INET, AF_INET6 only
   // nullptr: the process's.
   Resolver* resolver = nullptr;
+  // For peers that vanish without a word (io/tcp_liveness.h). Set as soon as the connection is made. The defaults leave
+  // it as the system makes it.
+  TcpKeepAlive keep_alive{.enabled = false};
+  std::chrono::milliseconds user_timeout{0};
 };
 
 namespace detail {

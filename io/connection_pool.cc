@@ -78,6 +78,7 @@ std::error_code ConnectionPool::Acquire(Lease* lease, Deadline deadline) {
     std::error_code error;
     try {
       error = core.connect(&stream, deadline);
+      if (!error) error = SetLiveness(&stream, core.options.keep_alive, core.options.user_timeout);
     } catch (...) {  // FiberCancelled, or what else `connect` throws.
       End(&stream, /*keep=*/false);
       throw;

@@ -20,7 +20,7 @@
 // whether to make a request that changes nothing again, on a new connection.
 //
 // Any fiber (switches) and any thread (blocks). A lease is its holder's alone. Errors: timed_out, operation_canceled
-// (while it waits for its turn), and what connecting says.
+// (while it waits for its turn), and what connecting says, or setsockopt(2) of keep_alive and user_timeout.
 // Lifetime: all leases end before the pool. CloseIdle() or the next call closes connections that are idle for too long;
 // no fiber waits for that.
 #ifndef WEFT_IO_CONNECTION_POOL_H_
@@ -35,6 +35,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_stream.h"
 
 namespace weft::io {
@@ -47,6 +48,10 @@ class ConnectionPool {
     std::size_t max_connections = 64;  // lent at a time
     std::size_t max_idle = 16;         // kept; the one that is idle longest goes
     std::chrono::nanoseconds idle_timeout = std::chrono::seconds(30);
+    // For peers that vanish without a word (io/tcp_liveness.h). Set as soon as `connect` has returned. The defaults
+    // leave its connection as it is. Ignored on Unix sockets.
+    TcpKeepAlive keep_alive{.enabled = false};
+    std::chrono::milliseconds user_timeout{0};
   };
 
   struct Counts {

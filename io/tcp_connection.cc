@@ -35,7 +35,14 @@ void TcpConnection::BecomeBusy() noexcept {
 std::error_code TcpConnection::NothingIn(std::error_code error) noexcept {
   found_nothing_ = does_not_wait_ && error == std::errc::timed_out;
   if (found_nothing_) return std::make_error_code(std::errc::resource_unavailable_try_again);
+  if (error == std::errc::timed_out) CountTimeout();
   return error;
+}
+
+void TcpConnection::CountTimeout() noexcept {
+  if (!Deadline(waits_until()).expired()) return;  // It was the caller's deadline.
+  if (std::exchange(is_counted_, true)) return;
+  server_->timed_out.fetch_add(1, std::memory_order_relaxed);
 }
 
 IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadline) {

@@ -41,6 +41,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <system_error>
 
@@ -59,9 +60,10 @@ class TcpConnection {
     // How long a connection may wait for its first request and for each further one. 0: no limit.
     std::chrono::nanoseconds first_request_timeout{0};
     std::chrono::nanoseconds idle_timeout{0};
+    std::atomic<std::uint64_t> timed_out{0};  // connections that have waited longer; relaxed, a statistic
   };
 
-  explicit TcpConnection(const Server* server) : server_(server) {}
+  explicit TcpConnection(Server* server) : server_(server) {}
   TcpConnection(const TcpConnection&) = delete;
   TcpConnection& operator=(const TcpConnection&) = delete;
 
@@ -112,10 +114,12 @@ class TcpConnection {
   void BecomeBusy() noexcept;
   // What ReadRequest() and AwaitRequest() return of what they have got, or not.
   std::error_code NothingIn(std::error_code error) noexcept;
+  // A wait for a request has ended with timed_out.
+  void CountTimeout() noexcept;
 
   TcpStream stream_;
   CancelScope idle_;
-  const Server* const server_;
+  Server* const server_;
   // relaxed, all three: they decide about time limits only.
   std::atomic<bool> has_sent_request_{false};
   std::atomic<TimePoint> idle_since_{kBusy};
@@ -124,6 +128,7 @@ class TcpConnection {
   bool does_not_wait_ = false;
   bool found_nothing_ = false;  // the last of the two calls
   bool has_ended_ = false;      // a ReadRequest() found the end, or an error
+  bool is_counted_ = false;     // in Server::timed_out
   std::any state_;
 };
 

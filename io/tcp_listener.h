@@ -50,8 +50,8 @@ class TcpListener {
   // Waits for a connection. Small writes on it go out at once (TCP_NODELAY).
   [[nodiscard]] std::error_code Accept(TcpStream* stream, Deadline deadline = {});
 
-  // For the connections that it accepts from now on (io/tcp_liveness.h). After Listen() or Adopt(). Errors: of
-  // setsockopt(2); a Unix socket says operation_not_supported.
+  // For the connections that the kernel makes from now on (io/tcp_liveness.h); those that wait already stay as they
+  // are. After Listen() or Adopt(). Errors: of setsockopt(2); a Unix socket says operation_not_supported.
   std::error_code SetKeepAlive(const TcpKeepAlive& keep_alive);
   std::error_code SetUserTimeout(std::chrono::milliseconds timeout);
 

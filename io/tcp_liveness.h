@@ -12,12 +12,13 @@
 //
 // Then calls of the stream end with timed_out. A peer that is alive but silent answers probes, and is not ended:
 // time-outs of the application are for that (TcpStream::SetTimeouts(), TcpServer::Options::idle_timeout). A listener
-// hands both on to the connections that it accepts, without a system call for each: TcpListener::SetKeepAlive(),
-// SetUserTimeout().
+// hands both on to its connections, without a system call for each: TcpListener::SetKeepAlive(), SetUserTimeout().
+// Both are options of TcpServer, ConnectToHost() and ConnectionPool.
 #ifndef WEFT_IO_TCP_LIVENESS_H_
 #define WEFT_IO_TCP_LIVENESS_H_
 
 #include <chrono>
+#include <system_error>
 
 namespace weft::io {
 
@@ -28,6 +29,17 @@ struct TcpKeepAlive {
   std::chrono::seconds interval{10};  // between two probes
   int probes = 6;                     // without an answer: the peer is gone
 };
+
+// For a TcpListener or a TcpStream: sets keep_alive if it is enabled, and user_timeout unless it is 0. Unix sockets
+// have neither, which is no error. Errors: as those two calls.
+template <class Socket>
+[[nodiscard]] std::error_code SetLiveness(Socket* socket, const TcpKeepAlive& keep_alive,
+                                          std::chrono::milliseconds user_timeout) {
+  std::error_code error;
+  if (keep_alive.enabled) error = socket->SetKeepAlive(keep_alive);
+  if (!error && user_timeout.count() != 0) error = socket->SetUserTimeout(user_timeout);
+  return error == std::errc::operation_not_supported ? std::error_code() : error;
+}
 
 }  // namespace weft::io
 

@@ -95,6 +95,11 @@ TcpServer::~TcpServer() {
 }
 
 bool TcpServer::Start() {
+  if (const std::error_code error = SetLiveness(&listener_, options_.keep_alive, options_.user_timeout)) {
+    WEFT_LOG(ERROR, "TcpServer: ", local_address_.ToString(),
+             " cannot have the options keep_alive and user_timeout: ", error.message());
+    return false;
+  }
   {
     std::lock_guard guard(mutex_);
     if (stopping_) return false;
@@ -269,7 +274,7 @@ TcpServer::Counts TcpServer::counts() const {
   return {.accepted = accepted_.load(std::memory_order_relaxed),
           .refused = refused_.load(std::memory_order_relaxed),
           .over_host_limit = over_host_limit_.load(std::memory_order_relaxed),
-          .timed_out = timed_out_.load(std::memory_order_relaxed),
+          .timed_out = shared_.timed_out.load(std::memory_order_relaxed),
           .open = open_};
 }
 

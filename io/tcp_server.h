@@ -96,6 +96,7 @@
 #include "weft/io/readable_watch.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
@@ -148,6 +149,11 @@ class TcpServer {
     // The most connections of one host: an IPv4 address, or a /64 prefix of IPv6 addresses. Further ones are reset at
     // once, before `admit`. 0: no limit. Behind a proxy or a NAT many clients are one host.
     std::size_t max_connections_per_host = 0;
+    // For peers that vanish without a word (io/tcp_liveness.h): a handler's reads, or reads and writes, then end with
+    // timed_out. Start() sets them on the listener, for the connections that the kernel makes from then on. The
+    // defaults leave the listener as it is. Ignored on Unix sockets.
+    TcpKeepAlive keep_alive{.enabled = false};
+    std::chrono::milliseconds user_timeout{0};
   };
 
   TcpServer(TcpListener listener, RequestHandler handler, Options options);
@@ -161,7 +167,8 @@ class TcpServer {
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
 
-  // Once. False: the runtime starts no more fibers.
+  // Once. False: the runtime starts no more fibers; or the kernel refuses Options::keep_alive or user_timeout, which is
+  // logged.
   [[nodiscard]] bool Start();
   // The beginning of Stop(), for a server that tells its clients before it stops: accepts what waits, closes the
   // listener and returns; connections go on. False: the deadline has passed before, while Options::admit waited; it is
@@ -180,8 +187,11 @@ class TcpServer {
     // By Options::admit; or no fiber could be started, or the deadline of Stop() had passed; or the next line.
     std::uint64_t refused = 0;
     std::uint64_t over_host_limit = 0;  // Options::max_connections_per_host
-    std::uint64_t timed_out = 0;        // closed while they waited for a request without a fiber: Options::idle_timeout
-    std::size_t open = 0;               // connections that are not closed
+    // Connections that have waited for a request longer than first_request_timeout, idle_timeout, or read_timeout in
+    // their place: each once, whether its handler was in ReadRequest() or the server has closed it. Other calls that
+    // read_timeout, write_timeout, or a deadline of the handler's end are not counted: the handler sees their error.
+    std::uint64_t timed_out = 0;
+    std::size_t open = 0;  // connections that are not closed
   };
   Counts counts() const;
 
@@ -284,7 +294,6 @@ class TcpServer {
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> over_host_limit_{0};
-  std::atomic<std::uint64_t> timed_out_{0};
   base::SpinLock retry_lock_;
   FiberEvent sweep_now_;
 };

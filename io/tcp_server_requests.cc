@@ -155,7 +155,7 @@ void TcpServer::Finish(Connections* connections, Fate fate, std::unique_lock<Fib
     const bool ends =
         cut || fate == Fate::kEnds || (fate != Fate::kGoesOn && !IsReadableNow(connection->connection.stream().fd()));
     if (ends) {
-      if (fate == Fate::kTimedOut) timed_out_.fetch_add(1, std::memory_order_relaxed);  // Before `open` says so.
+      if (fate == Fate::kTimedOut) shared_.timed_out.fetch_add(1, std::memory_order_relaxed);  // Before `open` says so.
       End(connection);
     } else {
       Resume(connection, /*readable=*/false);

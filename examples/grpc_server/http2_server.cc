@@ -6,6 +6,7 @@
 //   grpc_http2_server --listen=0.0.0.0:50051              until SIGINT or SIGTERM
 //   grpc_http2_server --listen=127.0.0.1:0 --duration=10  on a free port, which it prints, for ten seconds
 //   grpc_http2_server --tls_certificate=chain.pem --tls_key=key.pem    over TLS
+//   grpc_http2_server --listen=systemd                    on the socket that systemd has handed over
 //
 // At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
 
@@ -20,11 +21,13 @@
 #include <string>
 #include <utility>
 
+#include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_grpc.h"
 #include "weft/interop/http2_grpc_health.h"
 #include "weft/io/run_until_signal.h"
+#include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
 
 #ifdef GRPC_HTTP2_SERVER_WITH_TLS
@@ -35,7 +38,7 @@
 #include "call_counts.h"
 #include "examples/grpc_server/greeter.pb.h"
 
-DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: host:port (port 0: a free one), or unix:/path");
+DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: serving/open_listener.h");
 DEFINE_int32(duration, 0, "Seconds to serve; 0: until SIGINT or SIGTERM");
 DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may go on before they are cancelled");
 DEFINE_string(tls_certificate, "",
@@ -125,16 +128,16 @@ Serve ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
 #endif
 }
 
-int Refuse(const std::string& why) {
+int Refuse(const std::string& why, int status = EXIT_FAILURE) {
   std::cerr << "grpc_http2_server: " << why << "\n";
-  return EXIT_FAILURE;
+  return status;
 }
 
 int Run() {
   io::TcpListener listener;
-  const std::optional<io::SocketAddress> address = io::SocketAddress::Parse(FLAGS_listen);
-  if (!address.has_value() || listener.Listen(*address)) {
-    return Refuse("cannot listen on --listen=" + FLAGS_listen + ": it is in use, not allowed, or no address:port");
+  std::string why;
+  if (const int failed = ::examples::OpenListener(FLAGS_listen, &listener, &why); failed != 0) {
+    return Refuse(why, failed);
   }
   interop::Http2GrpcService service;
   const Greeter greeter(&service);

@@ -10,20 +10,19 @@
 // At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
 
 #include <gflags/gflags.h>
-#include <signal.h>
 
-#include <cerrno>
 #include <chrono>
-#include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "weft/base/deadline.h"
 #include "weft/fiber/runtime.h"
 #include "weft/interop/grpc_server.h"
+#include "weft/io/run_until_signal.h"
 
 #include "greeter_service.h"
 
@@ -32,31 +31,6 @@ DEFINE_int32(duration, 0, "Seconds to serve; 0: until SIGINT or SIGTERM");
 DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may go on before they are cancelled");
 
 namespace {
-
-// Keeps SIGINT and SIGTERM for WaitForTheEnd(). Call it before any thread starts.
-sigset_t BlockEndSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
-void WaitForTheEnd(const sigset_t& signals) {
-  if (FLAGS_duration == 0) {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    return;
-  }
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(FLAGS_duration);
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
-    if (left <= 0) return;
-    const timespec timeout{static_cast<std::time_t>(left / 1000), static_cast<long>(left % 1000) * 1'000'000};
-    if (sigtimedwait(&signals, nullptr, &timeout) >= 0 || errno == EAGAIN) return;  // Else another signal came.
-  }
-}
 
 int Refuse(const std::string& why) {
   std::cerr << "grpc_server: " << why << "\n";
@@ -71,26 +45,30 @@ int main(int argc, char** argv) {
   if (argc > 1) return Refuse(std::string("unknown argument ") + argv[1] + ": see --help");
   if (FLAGS_duration < 0) return Refuse("--duration=" + std::to_string(FLAGS_duration) + ": it must be 0 or more");
   if (FLAGS_drain_ms < 0) return Refuse("--drain_ms=" + std::to_string(FLAGS_drain_ms) + ": it must be 0 or more");
-  const sigset_t signals = BlockEndSignals();
 
-  weft::fiber::StartRuntime();  // Before the server: a call that comes in needs it.
-  std::size_t unfinished = 0;
-  {
-    weft::examples::GreeterService service;
-    std::string address;
-    const std::unique_ptr<grpc::Server> server = weft::examples::StartServer(FLAGS_listen, &service, &address);
-    if (server == nullptr) {
-      weft::fiber::TerminateRuntime();
-      return Refuse("cannot listen on --listen=" + FLAGS_listen + ": it is in use, not allowed, or no host:port");
-    }
+  weft::examples::GreeterService service;
+  std::string address;
+  std::unique_ptr<grpc::Server> server;
+  const auto start = [&] {
+    weft::fiber::StartRuntime();  // Before the server: a call that comes in needs it.
+    server = weft::examples::StartServer(FLAGS_listen, &service, &address);
+    if (server == nullptr) return false;
     std::cout << "listening on " << address << std::endl;
-
-    WaitForTheEnd(signals);
+    return true;
+  };
+  const weft::Deadline end =
+      FLAGS_duration == 0 ? weft::Deadline() : weft::Deadline(std::chrono::seconds(FLAGS_duration));
+  const bool started = weft::io::RunUntilSignal(start, end) >= 0;
+  if (started) {
     std::cout << "draining" << std::endl;
     weft::interop::ShutdownServer(*server, std::chrono::milliseconds(FLAGS_drain_ms));
     std::cout << service.answered() << " calls were answered, " << service.cancelled() << " were cancelled"
               << std::endl;
+    server.reset();
   }
-  unfinished = weft::fiber::TerminateRuntime();
+  const std::size_t unfinished = weft::fiber::TerminateRuntime();
+  if (!started) {
+    return Refuse("cannot listen on --listen=" + FLAGS_listen + ": it is in use, not allowed, or no host:port");
+  }
   return unfinished == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -209,8 +209,11 @@ void Site::AnswerStats(Response* response) const {
   json::array groups;
   for (const auto& group : weft::fiber::GetSchedulingCounts()) groups.emplace_back(Describe(group));
   json::object body;
-  body.emplace("connections",
-               json::object{{"accepted", counts.accepted}, {"refused", counts.refused}, {"open", counts.open}});
+  body.emplace("connections", json::object{{"accepted", counts.accepted},
+                                           {"refused", counts.refused},
+                                           {"over_host_limit", counts.over_host_limit},
+                                           {"timed_out", counts.timed_out},
+                                           {"open", counts.open}});
   body.emplace("requests", requests_.Sum());
   body.emplace("given_up", given_up_.load(std::memory_order_relaxed));
   body.emplace("fibers", weft::GetFiberCount());

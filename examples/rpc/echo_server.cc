@@ -16,6 +16,7 @@
 #include "weft/examples/rpc/echo_service.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/examples/rpc/scheduler_report.h"
+#include "weft/examples/rpc/server_report.h"
 #include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/run_until_signal.h"
@@ -25,6 +26,7 @@ DEFINE_string(listen, "127.0.0.1:8000", "Where to listen: serving/open_listener.
 DEFINE_uint64(max_in_flight, 0, "Requests in work at once; more are answered \"overloaded\". 0: no limit");
 DEFINE_uint64(max_in_flight_per_connection, 0, "The same for each connection. 0: no limit");
 DEFINE_uint64(max_request_mb, 0, "Memory of the requests in work, in MiB: as max_in_flight. 0: no limit");
+DEFINE_uint64(max_connections_per_host, 0, "Connections of one client address at once; more are reset. 0: no limit");
 DEFINE_uint32(idle_timeout_ms, 0, "How long a connection may send no request. 0: no limit");
 DEFINE_int32(drain_ms, 5000, "How long what is in flight may take after SIGTERM");
 
@@ -44,7 +46,8 @@ int main(int argc, char** argv) {
         weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight,
                                    .max_in_flight_per_connection = FLAGS_max_in_flight_per_connection,
                                    .max_request_memory = FLAGS_max_request_mb << 20,
-                                   .connections = {.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms)}});
+                                   .connections = {.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms),
+                                                   .max_connections_per_host = FLAGS_max_connections_per_host}});
     server->AddService(&echo);
     if (!server->Start(std::move(listener))) return false;
     std::cout << "listening on " << server->local_address().ToString() << std::endl;
@@ -53,10 +56,7 @@ int main(int argc, char** argv) {
   const bool started = weft::io::RunUntilSignal(start) >= 0;
   if (started) {
     server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
-    const weft::rpc::Server::Counts counts = server->counts();
-    std::cout << "requests " << counts.requests << ", overloaded " << counts.overloaded << ", late " << counts.late
-              << ", bad " << counts.bad << "; frames sent " << counts.answers << " by " << counts.writes
-              << " writes, reads " << counts.reads << "\n";
+    weft::rpc::PrintServerReport(server->counts(), std::cout);
     weft::rpc::PrintSchedulerReport(std::cout);
   } else {
     std::cerr << "no fibers can be started\n";

@@ -70,7 +70,9 @@ void Channel::Keep(Slot* slot) {
   RetryPauses pauses(backoff, seed);
   while (!stop_.IsSet()) {
     io::TcpStream stream;
-    if (const std::error_code error = stream.Connect(server_, options_.connect_timeout)) {
+    std::error_code error = stream.Connect(server_, options_.connect_timeout);
+    if (!error) error = io::SetLiveness(&stream, options_.keep_alive, options_.user_timeout);
+    if (error) {
       SetState(slot, State::kBroken, error.message());
       static_cast<void>(stop_.Wait(pauses.Next()));
       continue;

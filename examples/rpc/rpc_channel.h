@@ -57,6 +57,7 @@
 #include "weft/examples/rpc/retry_budget.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/socket_address.h"
+#include "weft/io/tcp_liveness.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
@@ -77,6 +78,10 @@ class Channel final : public google::protobuf::RpcChannel {
     BatchWriter::Options writing{};
     // A server that does not answer is given up: calls in flight end with CONNECTION_LOST.
     Heartbeat::Options heartbeat{};
+    // TCP's own ways to find out (io/tcp_liveness.h), beside the heartbeat or instead of it. The defaults leave both
+    // off.
+    io::TcpKeepAlive keep_alive{.enabled = false};
+    std::chrono::milliseconds user_timeout{0};
   };
 
   Channel(const io::SocketAddress& server, const Options& options);

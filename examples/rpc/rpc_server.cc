@@ -49,8 +49,13 @@ bool Server::Start(io::TcpListener listener) {
       connection.Serve();
     });
   };
-  listening_ = std::make_unique<io::TcpServer>(std::move(listener), serve, options_.connections);
+  auto listening = std::make_unique<io::TcpServer>(std::move(listener), serve, options_.connections);
+  {
+    const std::scoped_lock lock(mutex_);
+    listening_ = std::move(listening);
+  }
   if (listening_->Start()) return true;
+  const std::scoped_lock lock(mutex_);
   listening_.reset();
   return false;
 }
@@ -100,6 +105,7 @@ ErrorCode Server::BeginCall(std::size_t memory) {
   // seq_cst, both: as in Stop().
   const std::size_t before = in_flight_.fetch_add(1, std::memory_order_seq_cst);
   if (draining_.load(std::memory_order_seq_cst)) {
+    unavailable_.fetch_add(1, std::memory_order_relaxed);
     LeaveCall();
     return UNAVAILABLE;
   }
@@ -182,10 +188,16 @@ Server::Counts Server::counts() const {
   counts.overloaded = overloaded_.load(std::memory_order_relaxed);
   counts.over_connection_limit = over_connection_limit_.load(std::memory_order_relaxed);
   counts.over_memory = over_memory_.load(std::memory_order_relaxed);
+  counts.unavailable = unavailable_.load(std::memory_order_relaxed);
   counts.vanished = vanished_.load(std::memory_order_relaxed);
   counts.idle = idle_.load(std::memory_order_relaxed);
   counts.late = late_.load(std::memory_order_relaxed);
   counts.bad = bad_.load(std::memory_order_relaxed);
+  if (listening_ == nullptr) return counts;
+  const io::TcpServer::Counts listening = listening_->counts();
+  counts.accepted_connections = listening.accepted;
+  counts.refused_connections = listening.refused;
+  counts.over_host_limit = listening.over_host_limit;
   return counts;
 }
 

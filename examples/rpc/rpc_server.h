@@ -79,9 +79,9 @@ class Server {
     FrameLimits limits{};
     BatchWriter::Options writing{};
     Heartbeat::Options heartbeat{};
-    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive. idle_timeout: a
-    // connection that has sent no request for so long, and has none in flight, is told to send no more, and closed. Its
-    // Channel connects again for its next call.
+    // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive and user time-out.
+    // idle_timeout: a connection that has sent no request for so long, and has none in flight, is told to send no more,
+    // and closed. Its Channel connects again for its next call.
     io::TcpServer::Options connections{};
   };
   // What a call takes beside its frame: mostly the pages of its fiber's stack that are touched. Handlers that use more
@@ -118,6 +118,7 @@ class Server {
     std::uint64_t overloaded = 0;             // refused; of these, by
     std::uint64_t over_connection_limit = 0;  // max_in_flight_per_connection
     std::uint64_t over_memory = 0;            // max_request_memory
+    std::uint64_t unavailable = 0;            // not begun, and not of `requests`: they came after Stop()
     std::uint64_t vanished = 0;               // connections given up: no answer to a ping
     std::uint64_t idle = 0;                   // connections ended: connections.idle_timeout
     std::uint64_t late = 0;                   // not begun: their time was over
@@ -125,6 +126,10 @@ class Server {
     std::uint64_t answers = 0;                // frames, and the system calls for them, of connections that have ended
     std::uint64_t writes = 0;
     std::uint64_t reads = 0;  // that brought something
+    // Of io::TcpServer, whose limits are in Options::connections.
+    std::uint64_t accepted_connections = 0;
+    std::uint64_t refused_connections = 0;  // of these; and of the refused, by
+    std::uint64_t over_host_limit = 0;      // max_connections_per_host
   };
   Counts counts() const;
 
@@ -156,7 +161,7 @@ class Server {
 
   const Options options_;
   std::unordered_map<std::string, google::protobuf::Service*> services_;
-  std::unique_ptr<io::TcpServer> listening_;
+  std::unique_ptr<io::TcpServer> listening_;  // written under mutex_, for counts()
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<std::size_t> memory_{0};  // relaxed: a limit only. Not counted without one.
@@ -173,6 +178,7 @@ class Server {
   std::atomic<std::uint64_t> overloaded_{0};
   std::atomic<std::uint64_t> over_connection_limit_{0};
   std::atomic<std::uint64_t> over_memory_{0};
+  std::atomic<std::uint64_t> unavailable_{0};
   std::atomic<std::uint64_t> vanished_{0};
   std::atomic<std::uint64_t> idle_{0};
   std::atomic<std::uint64_t> late_{0};

@@ -521,6 +521,35 @@ class TimeLimits(unittest.TestCase):
             )
 
 
+class Refusals(unittest.TestCase):
+    def test_connections_above_the_limit_of_their_host_are_in_the_stats(self):
+        def connections(client):
+            client.sendall(b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n")
+            return json.loads(receive(client, 1)[0][2])["connections"]
+
+        with serve("--max_connections_per_host=1") as server:
+            client = server.connect()
+            other = server.connect("127.0.0.2")
+            other.sendall(GET)
+            receive(other, 1)
+            self.assertEqual(connections(client)["over_host_limit"], 0)
+            for _ in range(3):
+                with contextlib.suppress(OSError):  # The reset may come to any call.
+                    self.assertEqual(server.connect("127.0.0.2").recv(1), b"no answer")
+            wait_for(lambda: connections(client)["over_host_limit"] == 3, lambda: f"{connections(client)}")
+            self.assertEqual(connections(client)["refused"], 3)
+            self.assertEqual(connections(client)["timed_out"], 0)
+
+    def test_connections_that_were_idle_for_too_long_are_in_the_stats(self):
+        with serve("--idle_timeout_ms=1000") as server:
+            silent = server.connect()
+            self.assertEqual(read_to_end(silent), b"")
+            # On a slow machine one that asks is closed, too.
+            connections = stats(server)["connections"]
+            self.assertGreaterEqual(connections["timed_out"], 1)
+            self.assertEqual(connections["refused"], 0)
+
+
 class Endings(unittest.TestCase):
     def test_a_signal_lets_requests_finish_and_idle_connections_go(self):
         for sent in (signal.SIGTERM, signal.SIGINT):

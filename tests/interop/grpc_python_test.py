@@ -12,7 +12,9 @@ compared exactly, and no generated code is needed.  Exit status 77, with the rea
 import os
 import pathlib
 import shutil
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -65,11 +67,10 @@ def greet_request(name, times, interval_ms=0):
 
 
 class Server:
-    """The example server in a process of its own, on a free port."""
+    """The example server in a process of its own, on a free port, or where `command` lets it listen."""
 
-    def __init__(self, *flags):
-        self.process = subprocess.Popen(
-            [SERVER, "--listen=127.0.0.1:0", *flags], stdout=subprocess.PIPE, text=True)
+    def __init__(self, *flags, command=(SERVER, "--listen=127.0.0.1:0"), pass_fds=()):
+        self.process = subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True, pass_fds=pass_fds)
         line = self.process.stdout.readline()
         if not line.startswith("listening on 127.0.0.1:"):
             raise AssertionError(f"the server said: {line!r}")
@@ -367,7 +368,20 @@ class GrpcServerFlagsTest(unittest.TestCase):
         second = subprocess.run(
             [SERVER, f"--listen={server.address}"], capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(second.returncode, 1)
-        self.assertIn(f"cannot listen on --listen={server.address}", second.stderr)
+        self.assertRegex(second.stderr, f"cannot listen on (--listen=)?{re.escape(server.address)}")
+
+    @unittest.skipIf(HAS_REFLECTION, "gRPC's library listens itself")
+    def test_a_socket_that_systemd_has_handed_over_is_served(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            fd = listener.fileno()
+            as_systemd = f'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" --listen=systemd 3<&{fd}'
+            server = Server(command=("bash", "-c", as_systemd, SERVER), pass_fds=[fd])
+            self.addCleanup(server.kill)
+            self.assertEqual(server.address, f"127.0.0.1:{listener.getsockname()[1]}")
+            with server.channel() as channel:
+                self.assertEqual(echo(channel)(echo_request(b"x"), timeout=PATIENCE), field(1, b"x"))
+                server.terminate()
+            self.assertIn("1 calls were answered", server.end())
 
 
 if __name__ == "__main__":

@@ -6,24 +6,48 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/io/wait_fd.h"
 
 #include "testing/forbid_system_call.h"
+
+namespace {
+
+std::atomic<int> accepts_to_fail{0};
+
+}  // namespace
+
+// That of this program: it fails as often as it is told to, in a way that nobody expects.
+int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
+  if (accepts_to_fail > 0) {
+    --accepts_to_fail;
+    errno = EINVAL;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_accept4, fd, address, size, flags));
+}
 
 namespace weft::io {
 namespace {
@@ -100,6 +124,71 @@ TEST_F(RefusedSystemCallDeathTest, AnAcceptThatIsRefusedEachTimeEndsAtItsDeadlin
         _exit(0);
       },
       ::testing::ExitedWithCode(0), "");
+}
+
+std::chrono::nanoseconds CpuTimeOfThisProcess() {
+  timespec time{};
+  REQUIRE(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0);
+  return seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// The end of a process that spins.
+void EndAfterCpuTime(seconds limit) {
+  const auto end = static_cast<rlim_t>((std::chrono::ceil<seconds>(CpuTimeOfThisProcess()) + limit).count());
+  const rlimit both{.rlim_cur = end, .rlim_max = end};
+  REQUIRE(::setrlimit(RLIMIT_CPU, &both) == 0);
+}
+
+// A server whose accept4() fails each time with this error: it takes little CPU time, says so at most once a second, and
+// can be stopped. Exits with 0.
+void ServeInVain(int error, bool is_expected) {
+  EndAfterCpuTime(seconds(3));
+  ::alarm(30);  // The end of one that cannot be stopped.
+  REQUIRE(ForbidSystemCall(SYS_accept4, error));
+  static std::atomic<int> lines{0};
+  base::SetLogSink([](base::LogSeverity, const char*, int, std::string_view text) {
+    if (text.find("cannot accept") != std::string_view::npos) ++lines;
+  });
+  StartTwoWorkers();
+  {
+    TcpListener listener;
+    REQUIRE(!listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpServer server(std::move(listener), [](TcpStream&) {});
+    const auto begin = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds used = CpuTimeOfThisProcess();
+    REQUIRE(server.Start());
+    std::this_thread::sleep_for(seconds(1));  // That is the time in which they are counted.
+    REQUIRE(2 * (CpuTimeOfThisProcess() - used) < std::chrono::steady_clock::now() - begin);
+    server.Stop(seconds(10));
+    const int said = lines;
+    const auto took = std::chrono::floor<seconds>(std::chrono::steady_clock::now() - begin);
+    REQUIRE(said >= (is_expected ? 0 : 1) && said <= 1 + took.count());
+    REQUIRE(server.counts().accepted == 0);
+  }
+  fiber::TerminateRuntime();
+  _exit(0);
+}
+
+TEST_F(RefusedSystemCallDeathTest, AServerThatMayNotAcceptPausesSaysSoSeldomAndStops) {
+  EXPECT_EXIT(ServeInVain(EPERM, /*is_expected=*/true), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ServeInVain(ENOSYS, /*is_expected=*/false), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(RefusedSystemCall, AServerGoesOnAfterAnErrorOfAcceptThatNobodyExpects) {
+  accepts_to_fail = 2;
+  StartTwoWorkers();
+  {
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpServer server(std::move(listener), [](TcpStream& stream) { static_cast<void>(stream.WriteAll("x")); });
+    ASSERT_TRUE(server.Start());
+    TcpStream client;
+    ASSERT_FALSE(client.Connect(server.local_address(), seconds(30)));
+    char byte = 0;
+    EXPECT_EQ(client.ReadSome(&byte, 1, seconds(30)).bytes, 1u);
+    EXPECT_EQ(accepts_to_fail, 0);
+  }
+  EXPECT_EQ(fiber::TerminateRuntime(), 0u);
 }
 
 }  // namespace

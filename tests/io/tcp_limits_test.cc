@@ -134,6 +134,7 @@ TEST_P(TcpLimitsTest, AServersConnectionsHaveItsTimeouts) {
     return counts.open == 0 && counts.accepted == 1;
   }));
   EXPECT_EQ(timed_out, 2);
+  EXPECT_EQ(server.counts().timed_out, 0u) << "the handler did not wait for a request";
 }
 
 TEST_P(TcpLimitsTest, OneTimeoutBelowZeroIsNoneAndLeavesTheOther) {

@@ -340,6 +340,40 @@ TEST_P(TcpServerRequestsTest, AWaitInTheHandlerHasTheSameTimeout) {
   TcpStream idle = Client(server);
   if (Ask(idle, "x") == "x") ExpectEnd(idle);
   EXPECT_TRUE(Reaches([&] { return timed_out == 2; }));
+  EXPECT_EQ(server.counts().timed_out, 2u);
+}
+
+TEST_P(TcpServerRequestsTest, AConnectionThatWaitsTooLongInItsHandlerIsCountedOnce) {
+  std::atomic<int> timed_out{0};
+  TcpServer server(Listening(),
+                   [&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.AwaitRequest() == std::errc::timed_out) ++timed_out;
+                     if (connection.ReadRequest(&byte, 1).error == std::errc::timed_out) ++timed_out;
+                   },
+                   {.first_request_timeout = 5ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream silent = Client(server);
+  ExpectEnd(silent);
+  EXPECT_EQ(timed_out, 2);
+  EXPECT_EQ(server.counts().timed_out, 1u);
+}
+
+TEST_P(TcpServerRequestsTest, ADeadlineOfTheHandlersIsNotCountedAsATimeout) {
+  std::atomic<int> timed_out{0};
+  TcpServer server(Listening(),
+                   [&](TcpConnection& connection) {
+                     char byte;
+                     if (connection.ReadRequest(&byte, 1, 5ms).error == std::errc::timed_out) ++timed_out;
+                     if (connection.AwaitRequest(5ms) == std::errc::timed_out) ++timed_out;
+                     if (connection.stream().ReadSome(&byte, 1).error == std::errc::timed_out) ++timed_out;
+                   },
+                   {.first_request_timeout = 1h, .read_timeout = 5ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream silent = Client(server);
+  ExpectEnd(silent);
+  EXPECT_EQ(timed_out, 3);
+  EXPECT_EQ(server.counts().timed_out, 0u);
 }
 
 // RDW1: an event, a time-out and the drain at the same time; each connection ends once, each request is answered or not

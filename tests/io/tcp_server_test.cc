@@ -9,7 +9,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,6 +25,8 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/fiber_entity.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
@@ -362,8 +368,11 @@ TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) 
                                .scheduling_group_local = true,
                                .name = "a connection"};
     std::array<std::atomic<int>, 8> in_group{};
-    TcpServer server(Listening(), [&](TcpStream&) { ++in_group[fiber::GetCurrentSchedulingGroupIndex()]; },
-                     {.connection_fiber = attributes});
+    const auto count = [&](TcpStream&) {
+      EXPECT_EQ(GetFiberName(), "a connection");
+      ++in_group[fiber::GetCurrentSchedulingGroupIndex()];
+    };
+    TcpServer server(Listening(), count, {.connection_fiber = attributes});
     ASSERT_TRUE(server.Start());
     for (int i = 0; i < 8; ++i) {
       TcpStream client = Client(server);
@@ -375,6 +384,52 @@ TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) 
       EXPECT_GE(in_group[g], least);
     }
   }
+}
+
+constexpr std::size_t kStackOfConnections = 512 * 1024;  // Not the default.
+
+void ExpectTheFiberOfAConnection() {
+  EXPECT_EQ(GetFiberName(), "a connection");
+  EXPECT_EQ(scheduling_group::CurrentFiber()->stack_size(), kStackOfConnections);
+}
+
+TEST_P(TcpServerTest, TheFiberOfAConnectionHasTheNameAndTheStackOfTheOptions) {
+  std::atomic<bool> handled{false};
+  const auto handle = [&](TcpStream&) {
+    ExpectTheFiberOfAConnection();
+    handled = true;
+  };
+  TcpServer server(Listening(), handle,
+                   {.connection_fiber = {.name = "a connection", .stack_size = kStackOfConnections}});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  ExpectEnd(client);
+  EXPECT_TRUE(handled);
+}
+
+TEST_P(TcpServerTest, TheFiberOfEachRequestHasTheNameAndTheStackOfTheOptions) {
+  std::mutex mutex;
+  std::set<std::uint64_t> fibers;
+  const auto handle = [&](TcpConnection& connection) {
+    char byte;
+    if (connection.ReadRequest(&byte, 1).bytes == 0) return AfterRequest::kClose;
+    ExpectTheFiberOfAConnection();
+    {
+      const std::scoped_lock lock(mutex);
+      fibers.insert(GetFiberId());
+    }
+    return connection.stream().WriteAll(&byte, 1).ok() ? AfterRequest::kWaitForNext : AfterRequest::kClose;
+  };
+  TcpServer server(Listening(), RequestHandler(handle),
+                   {.connection_fiber = {.name = "a connection", .stack_size = kStackOfConnections}});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  // A fiber serves several requests if they come soon enough.
+  EXPECT_TRUE(Reaches([&] {
+    EXPECT_EQ(Ask(client, "x"), "x");
+    const std::scoped_lock lock(mutex);
+    return fibers.size() >= 3;
+  }));
 }
 
 // --- The drain ---

@@ -4,10 +4,13 @@
 // What one client may take of a server of examples/rpc, and peers that vanish.
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <chrono>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -16,6 +19,7 @@
 #include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/examples/rpc/rpc_server.h"
+#include "weft/examples/rpc/server_report.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/tcp_stream.h"
@@ -130,7 +134,65 @@ TEST_P(RpcLimitsTest, ConnectionsOfOneHostAreLimited) {
     char byte = 0;
     if (!error) error = second.ReadSome(&byte, 1, 30s).error;  // The reset comes during the connect, or after it.
     EXPECT_EQ(error, std::errc::connection_reset) << error.message();
+    const Server::Counts counts = server->counts();
+    EXPECT_EQ(counts.over_host_limit, 1u);
+    EXPECT_EQ(counts.refused_connections, 1u);
+    EXPECT_EQ(counts.accepted_connections, 2u);
   });
+}
+
+TEST_P(RpcLimitsTest, RequestsThatComeAfterTheStopAreCounted) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service);
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(1, "x"));
+    scene.AwaitBegun(1);
+    Fiber stopper([&] { server->Stop(60s); });
+    Frame frame;
+    EXPECT_TRUE(client.ReceiveAny(&frame));
+    EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+    client.Send(RequestBytes(2, "x") + RequestBytes(3, "x"));
+    for (const std::uint64_t id : {2, 3}) EXPECT_EQ(AnswerOf(client, id).error_code(), UNAVAILABLE);
+    EXPECT_EQ(server->counts().unavailable, 2u);
+    EXPECT_EQ(server->counts().requests, 1u);
+    EXPECT_EQ(server->counts().overloaded, 0u);
+    client.Send(CancelBytes(1));
+    EXPECT_EQ(AnswerOf(client, 1).error_code(), CANCELED);
+    client.stream().Close();
+    stopper.Join();
+  });
+}
+
+TEST(RpcServerCounts, AreThereBeforeTheStart) {
+  const Server server;
+  EXPECT_EQ(server.counts().accepted_connections, 0u);
+}
+
+TEST(RpcServerReport, HasEachCount) {
+  const Server::Counts counts{.connections = 101,
+                              .in_flight = 102,
+                              .requests = 103,
+                              .overloaded = 104,
+                              .over_connection_limit = 105,
+                              .over_memory = 106,
+                              .unavailable = 107,
+                              .vanished = 108,
+                              .idle = 109,
+                              .late = 110,
+                              .bad = 111,
+                              .answers = 112,
+                              .writes = 113,
+                              .reads = 114,
+                              .accepted_connections = 115,
+                              .refused_connections = 116,
+                              .over_host_limit = 117};
+  std::ostringstream out;
+  PrintServerReport(counts, out);
+  EXPECT_EQ(out.str(),
+            "connections 115, refused 116 (of their host too many 117), vanished 108, idle 109\n"
+            "requests 103, overloaded 104 (of their connection too many 105, memory 106), late 110, bad 111, "
+            "after the stop 107; frames sent 112 by 113 writes, reads 114\n");
 }
 
 // --- Peers that vanish: they are connected, and say nothing ---
@@ -141,6 +203,46 @@ constexpr Heartbeat::Options kOftenAsked{.ping_after = 5ms, .timeout = 60s};
 
 std::string PongBytes(const Frame& ping) {
   return BytesOf(MakeFrame(FrameKind::kPong, ping.header.correlation_id, nullptr, nullptr));
+}
+
+// TCP_KEEPIDLE of this process's sockets that are connected to `server`, or, `accepted`, are its connections; 0: none,
+// or one without keep-alive.
+int KeepAliveIdleOf(const io::SocketAddress& server, bool accepted) {
+  const auto* const expected = reinterpret_cast<const sockaddr_in*>(server.data());
+  for (int fd = 0; fd < 1'024; ++fd) {
+    sockaddr_in local{};
+    sockaddr_in peer{};
+    socklen_t size = sizeof(local);
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
+    size = sizeof(peer);
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;  // Also of the listener.
+    if ((accepted ? local : peer).sin_port != expected->sin_port) continue;
+    int enabled = 0;
+    int idle = 0;
+    size = sizeof(int);
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &enabled, &size), 0);
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size), 0);
+    return enabled != 0 ? idle : 0;
+  }
+  return 0;
+}
+
+TEST_P(RpcLimitsTest, TcpAsksForBothEndsIfItIsToldTo) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo, {.connections = {.keep_alive = {.idle = 70s}}});
+    {
+      Client client(server->local_address(), {.keep_alive = {.idle = 50s}});
+      EXPECT_EQ(client.CodeOf("x"), OK);
+      EXPECT_EQ(KeepAliveIdleOf(server->local_address(), /*accepted=*/false), 50);
+      EXPECT_EQ(KeepAliveIdleOf(server->local_address(), /*accepted=*/true), 70);
+    }
+    Client refused(server->local_address(), {.keep_alive = {.probes = 1'000}});
+    Controller controller;
+    refused.Echo(&controller, "x");
+    EXPECT_EQ(controller.error_code(), UNAVAILABLE);
+    EXPECT_NE(controller.ErrorText().find("Invalid argument"), std::string::npos) << controller.ErrorText();
+  });
 }
 
 TEST_P(RpcLimitsTest, AClientThatVanishesIsGivenUpAndItsCallsAreCancelled) {
