@@ -39,7 +39,7 @@
 //        node.
 //   WS6  A wait that only a notifier can end has no decision word: being in the list, under the lock, is the decision.
 //   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable
-//        hands its waiters on to the mutex). Whoever takes it out of there has won; the former contenders go on failing.
+//        hands its waiters on to the mutex). Whoever takes it out there has won; former contenders go on failing.
 //   WS8  The nodes of a selection share a word, which holds the selection's address. Only Claim() and the selection
 //        claim it: it is never a current_wait, and no time-out knows it.
 //

@@ -139,8 +139,8 @@ void EndAfterCpuTime(seconds limit) {
   REQUIRE(::setrlimit(RLIMIT_CPU, &both) == 0);
 }
 
-// A server whose accept4() fails each time with this error: it takes little CPU time, says so at most once a second, and
-// can be stopped. Exits with 0.
+// A server whose accept4() fails each time with this error: it takes little CPU time, says so at most once a second,
+// and can be stopped. Exits with 0.
 void ServeInVain(int error, bool is_expected) {
   EndAfterCpuTime(seconds(3));
   ::alarm(30);  // The end of one that cannot be stopped.

@@ -71,7 +71,7 @@ TEST_F(GlobalQueueTest, AGroupOfOneWorkerHasOneLevel) {
   EXPECT_FALSE(queue.HasWork());
 }
 
-// New fibers are refused when too many of them wait. Woken ones exist already: however many there are, no start is refused.
+// New fibers are refused when too many of them wait. Woken ones exist already: their number refuses no start.
 TEST_F(GlobalQueueTest, WokenFibersBeyondTheRingAreKeptInOrderAndMakeTheQueueNotFull) {
   GlobalQueue queue(4, kWorkers, -1);
   const auto woken = NewFibers(30);
