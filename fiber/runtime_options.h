@@ -47,8 +47,8 @@ struct Options {
   // The scheduling policy: one of those registered; built in are "v1" (one queue per group) and "v2" (local queues).
   std::string scheduling_name = "v1";
 
-  // An idle worker tries to steal from each other group of its node on every N-th search, before it sleeps, and whenever
-  // a group whose workers are all busy requests it. 0: never.
+  // An idle worker tries to steal from each other group of its node on every N-th search, before it sleeps, and
+  // whenever a group whose workers are all busy requests it. 0: never.
   std::int64_t work_stealing_ratio = 16;
 
   // The same for groups of other nodes.

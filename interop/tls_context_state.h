@@ -7,9 +7,9 @@
 //
 // Invariants
 //   OT1  OpenSSL's error queue belongs to the thread, and a fiber may continue on another one after a switch. So a call
-//        of OpenSSL stands between the clearing of that queue and the look at it in one function that is not inlined and
-//        does not switch: CallTls(), and the makers of contexts. OpenSSL calls back into BIOs and callbacks of ours,
-//        which only copy memory and take `sessions_mutex`; none of them switches.
+//        of OpenSSL, the clearing of that queue before and the look at it after stand in one function that is not
+//        inlined and does not switch: CallTls(), and the makers of contexts. OpenSSL calls back into BIOs and callbacks
+//        of ours, which only copy memory and take `sessions_mutex`; none of them switches.
 #ifndef WEFT_INTEROP_TLS_CONTEXT_STATE_H_
 #define WEFT_INTEROP_TLS_CONTEXT_STATE_H_
 

@@ -9,7 +9,7 @@
 // Reading the clock at each push and pop would cost more than the yield between them. So each push is a sample with
 // probability 1/N, and stands for N pushes. N is a power of two that follows the rate of pushes, so that a sample comes
 // about every kSampleEvery: at all pushes of a group with little to do, at one in some hundreds where fibers yield. A
-// sample costs about 0.1 us, half a percent of kSampleEvery.
+// sample costs about 0.1 us: 0.5 to 1 % of the time, as the power of two makes it come every 10 to 20 us.
 //
 //   every push          counts down (one subtraction on a line that is the thread's own)
 //   a push at 0         gets a ReadyStamp (the time and N); draws the number of pushes to the next one
