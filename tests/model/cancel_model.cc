@@ -435,7 +435,8 @@ struct Family {
 
 void OnExit(scheduling_group::FiberOwner*) {}
 
-// What FiberScope does to spawn: the child is a fiber that waits for `start`.
+// What a scope of fibers does with its table and its node, so that a walk meets a child anywhere. The child is a fiber
+// that waits for `start`. (The shipped ScopeCore is in scope_core_model.cc.)
 ChildTable::Slot* StartChild(Family* family) {
   ChildTable::Slot* const slot = family->table.Take(family, &OnExit);
   LockAsOwner(&family->child->cancel_word);

@@ -25,6 +25,8 @@ void FatalError(const char*, int, const char* function, const std::string& text)
 
 void EmitLogLine(LogSeverity, const char*, int, std::string_view) {}
 
+bool log_internal::RateLimiter::Admit(std::uint64_t*) noexcept { return false; }
+
 bool IsInExit() noexcept { return false; }
 
 // There is no test clock.
