@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -415,17 +416,20 @@ TEST_P(RpcTest, ACallWhoseTimeIsOverTellsTheServer) {
   InFiber([] {
     RawServer server;
     Client client(server.address());
+    std::atomic<bool> cancelled{false};
+    // Again and again: the time of a call may be over before it is sent.
     Fiber caller([&] {
-      Controller controller;
-      controller.set_timeout(5ms);
-      client.Echo(&controller, "x");
-      EXPECT_EQ(controller.error_code(), DEADLINE_EXCEEDED);
+      while (!cancelled) {
+        Controller controller;
+        controller.set_timeout(5ms);
+        client.Echo(&controller, "x");
+        EXPECT_EQ(controller.error_code(), DEADLINE_EXCEEDED);
+      }
     });
     io::TcpStream stream = server.Accept();
-    caller.Join();
     FrameReader reader{FrameLimits{}};
     std::vector<FrameHeader> came;
-    while (came.size() < 2) {
+    while (came.empty() || came.back().kind != FrameKind::kCancel) {
       Frame frame;
       if (reader.Next(&frame) == FrameReader::Result::kFrame) {
         came.push_back(frame.header);
@@ -436,9 +440,12 @@ TEST_P(RpcTest, ACallWhoseTimeIsOverTellsTheServer) {
       ASSERT_GT(got.bytes, 0u);
       reader.Filled(got.bytes);
     }
-    EXPECT_EQ(came[0].kind, FrameKind::kRequest);
-    EXPECT_EQ(came[1].kind, FrameKind::kCancel);
-    EXPECT_EQ(came[0].correlation_id, came[1].correlation_id);
+    cancelled = true;
+    caller.Join();
+    const auto is_its_request = [&](const FrameHeader& header) {
+      return header.kind == FrameKind::kRequest && header.correlation_id == came.back().correlation_id;
+    };
+    EXPECT_EQ(std::count_if(came.begin(), came.end(), is_its_request), 1);
   });
 }
 
