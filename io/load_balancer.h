@@ -7,7 +7,7 @@
 //   if (const auto pick = balancer.Pick()) {        // counts as a call of that server until it goes
 //     Call(servers[pick->index()]);
 //   }                                               // none: no server is usable
-//   balancer.PickOther(tried);                      // for the same request once more: a server that it has not tried
+//   if (const auto other = balancer.PickOther(tried)) Call(servers[other->index()]);     // one not tried before
 //   balancer.SetUsable(0, false);                   // what a health check or a CircuitBreaker has found
 //
 // Policies
