@@ -428,8 +428,8 @@ TEST_P(Http2GrpcTest, ReadsAndWritesThatNeedNotWaitAreCancellationPoints) {
     });
     std::string many;
     for (int i = 0; i < 1'000; ++i) many += MessageOf("x");
-    EXPECT_EQ(StatusOf(ends.Call("/t.S/Busy", many, {{"grpc-timeout", "10m"}})), "4");
-    EXPECT_EQ(reads, 1);
+    EXPECT_EQ(StatusOf(ends.Call("/t.S/Busy", many, {{"grpc-timeout", "50m"}})), "4");
+    EXPECT_LE(reads, 1);  // 0: its time was over before it began.
   });
 }
 
