@@ -92,6 +92,7 @@ bool Http2ServerConnection::EnterHandler() {
 }
 
 void Http2ServerConnection::LeaveHandlers(std::uint32_t count) {
+  if (count == 0) return;  // After most reads: no write to a line that all connections share.
   handlers_ -= count;
   server_->handlers_.fetch_sub(count, std::memory_order_relaxed);
 }
