@@ -11,7 +11,7 @@
 //   addTaskFinally          AddTaskFinally
 //   runInMainContext        RunInMainContext
 //   loopUntilNoReady        LoopUntilNoReady, RunReady
-//   Promise, Future         Promise, Future: Get() in a fiber lets others run
+//   Promise, Future         Promise, Future: Get() parks its fiber, others run
 //   Baton                   FiberEvent
 
 #include <functional>

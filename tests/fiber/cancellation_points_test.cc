@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 class CancellationPointsTest : public InEachShape {};
 WEFT_INSTANTIATE_FEW_SHAPES(CancellationPointsTest);
 
-// What is waited for in vain, and what is left of it afterwards.
+// A wait that nothing ends but a cancellation, and a check that it left no trace.
 struct World {
   Mailbox<int> empty;
   Mailbox<int> unwanted;

@@ -265,7 +265,7 @@ TEST_P(Http2BoundsTest, ABodyOfBlocksIsSharedUntilItIsSent) {
     EXPECT_TRUE(peer.Await(kData, 1).payload == blocks.all().substr(1'500, 1'000));
     EXPECT_EQ(blocks.gone(), 2u);
     peer.SendFrame(kRstStream, 0, 1, Number32(kCancel));
-    // What was not sent goes, too, whatever the handler does.
+    // The stream frees its unsent blocks, too, while the handler still runs.
     EXPECT_TRUE(Reaches([&] { return blocks.gone() == 3; }));
     may_return.Set();
   });

@@ -54,7 +54,7 @@ int FromEnvironment(const char* name, int otherwise) {
   return text != nullptr ? std::atoi(text) : otherwise;
 }
 
-// What has not come by then never comes. WEFT_STORM_PATIENCE: less, for code that is known to be wrong.
+// A wake-up that takes longer counts as lost. WEFT_STORM_PATIENCE sets a shorter limit, for mutants.
 std::chrono::seconds Patience() { return std::chrono::seconds(FromEnvironment("WEFT_STORM_PATIENCE", 90)); }
 
 std::size_t OpenDescriptors() {

@@ -207,7 +207,7 @@ void Storm::AwaitFuture() {
   });
 }
 
-// The caller receives until the last message, which is sure to come; what was sent is what was received.
+// The caller receives until the last message, which always comes. It receives exactly the messages that were sent.
 void Storm::UseMailbox() {
   constexpr int kLast = -1;
   Mailbox<int> mailbox(Below(2) == 0 ? 1 : Mailbox<int>::kUnbounded);

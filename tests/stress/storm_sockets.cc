@@ -63,7 +63,7 @@ void Storm::AcceptOne() {
   if (Below(2) == 0) stream.Reset();
 }
 
-// A client of that: what comes back, if anything does, is what was sent.
+// A client of that. It checks that the echo, if one comes, equals what it sent.
 void Storm::ConnectOnce() {
   io::TcpStream stream;
   if (stream.Connect(Below(2) == 0 ? sky_->tcp_address : sky_->local_address, SoonOrNever())) return;
