@@ -40,7 +40,8 @@
 //
 // Cancellation. The call is a cancellation point of the fiber (weft/sync/cancel_scope.h): in a cancelled scope the
 // operation gets terminal cancellation, too, and when its handler has been called, the call throws FiberCancelled. It
-// drops the operation's result, also one that came at that moment; the buffers keep what was read by then. In a scope each operation has a strand, as with a deadline.
+// drops the operation's result, also one that came at that moment; the buffers keep what was read by then. In a scope
+// each operation has a strand, as with a deadline.
 //
 // If the io_context is destroyed before the operation completes, the handler is destroyed without being called: the
 // result is operation_aborted. (With [error], the values are T(); a system_error if there is no T().) As long as an

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 class CancellationPointsTest : public InEachShape {};
 WEFT_INSTANTIATE_FEW_SHAPES(CancellationPointsTest);
 
-// A wait that nothing ends but a cancellation, and a check that it left no trace.
+// Objects to wait on. Nothing but a cancellation ends these waits; afterwards each object is as it was.
 struct World {
   Mailbox<int> empty;
   Mailbox<int> unwanted;
