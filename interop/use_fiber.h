@@ -43,6 +43,10 @@
 // drops the operation's result, also one that came at that moment; the buffers keep what was read by then. In a scope
 // each operation has a strand, as with a deadline.
 //
+// co_spawn(): Boost 1.81 ends a coroutine that is cancelled before its first step by an exception that leaves
+// io_context::run(): a system_error with operation_aborted. The call returns as after any cancellation; run() may be
+// called again, and a program that gives coroutines a deadline should do so.
+//
 // If the io_context is destroyed before the operation completes, the handler is destroyed without being called: the
 // result is operation_aborted. (With [error], the values are T(); a system_error if there is no T().) As long as an
 // io_context is stopped and neither run again nor destroyed, a call waits.

@@ -8,8 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/system/system_error.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,7 +24,7 @@ namespace weft::interop {
 class RunningIoContext {
  public:
   explicit RunningIoContext(int threads = 3) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { context_.run(); });
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
   }
   ~RunningIoContext() {
     work_.reset();
@@ -31,6 +33,18 @@ class RunningIoContext {
   boost::asio::io_context& operator*() { return context_; }
 
  private:
+  void Run() {
+    for (;;) {
+      try {
+        context_.run();
+        return;
+      } catch (const boost::system::system_error& error) {
+        // As use_fiber.h says of co_spawn().
+        EXPECT_EQ(error.code(), boost::asio::error::operation_aborted);
+      }
+    }
+  }
+
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context_.get_executor()};
   std::vector<std::thread> threads_;
