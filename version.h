@@ -5,7 +5,6 @@
 //   #if WEFT_VERSION_NUMBER >= 200   // 0.2.0 or later
 // The only place where it stands: CMakeLists.txt reads the three numbers here, for project(VERSION), the package's
 // version files and the shared library's soname. Programs of one minor version can be linked with any library of it.
-
 #ifndef WEFT_VERSION_H_
 #define WEFT_VERSION_H_
 

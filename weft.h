@@ -3,7 +3,6 @@
 //
 // All that most programs need: fibers, what they wait for, timers, sockets, blocking calls, and the runtime.
 // (weft/fiber/testing.h is for tests and not here.)
-
 #ifndef WEFT_WEFT_H_
 #define WEFT_WEFT_H_
 

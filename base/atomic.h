@@ -13,7 +13,6 @@
 //
 // ThreadSanitizer does not see the ordering of fences: use a fence only for StoreLoad, and put acquire and release on
 // the operations.
-
 #ifndef WEFT_BASE_ATOMIC_H_
 #define WEFT_BASE_ATOMIC_H_
 

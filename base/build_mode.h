@@ -12,7 +12,6 @@
 // to build a library that fits.
 //
 // NDEBUG may differ: no layout depends on it.
-
 #ifndef WEFT_BASE_BUILD_MODE_H_
 #define WEFT_BASE_BUILD_MODE_H_
 

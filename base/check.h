@@ -15,7 +15,6 @@
 // that users do not have. The message goes to the log sink (base/log.h), if one is set, then to glog's FATAL (stderr,
 // log file, backtrace, abort()), or, if the program has not initialised glog, to stderr, before abort(). Refusals by
 // the system or a limit (no memory, queue full) are returned instead.
-
 #ifndef WEFT_BASE_CHECK_H_
 #define WEFT_BASE_CHECK_H_
 

@@ -9,7 +9,6 @@
 // thread_local for constant within a function. Hence each thread_local is read through a function in a .cc file marked
 // WEFT_TLS_ACCESSOR. It is neither inlined nor analysed: g++ would find it "const" and merge two calls on both sides of
 // a switch, with LTO even across files.
-
 #ifndef WEFT_BASE_CPU_H_
 #define WEFT_BASE_CPU_H_
 

@@ -7,7 +7,6 @@
 //
 // Both are safe on memory that was freed in between: FutexWake() passes the address to the kernel and touches nothing.
 // So a waiter may get wake-ups meant for a former object at its address, and must check its word again.
-
 #ifndef WEFT_BASE_FUTEX_H_
 #define WEFT_BASE_FUTEX_H_
 

@@ -15,7 +15,6 @@
 //   LI1  A hook is in at most one list; hook.linked() says whether it is in one.
 //   LI2  An element may not be destroyed while linked, nor a list while it has elements (checked in debug builds).
 // Not thread-safe: the owner's lock guards the list and the hooks in it, linked() included.
-
 #ifndef WEFT_BASE_INTRUSIVE_LIST_H_
 #define WEFT_BASE_INTRUSIVE_LIST_H_
 

@@ -13,7 +13,6 @@
 // (which would print "Logging before InitGoogleLogging()" first).
 //
 // Any thread, any fiber. May block the thread on the lock of glog or the sink: not for use under a spin lock.
-
 #ifndef WEFT_BASE_LOG_H_
 #define WEFT_BASE_LOG_H_
 

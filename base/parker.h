@@ -33,7 +33,6 @@
 // Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
 // condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
 // have gone on).
-
 #ifndef WEFT_BASE_PARKER_H_
 #define WEFT_BASE_PARKER_H_
 

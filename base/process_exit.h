@@ -9,7 +9,6 @@
 // and fibers go on using them: nobody can prevent that, and it is no reason to abort a process that is about to end.
 //
 // Any thread. Slow (both walk up the stack): ask only when something is wrong.
-
 #ifndef WEFT_BASE_PROCESS_EXIT_H_
 #define WEFT_BASE_PROCESS_EXIT_H_
 

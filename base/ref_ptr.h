@@ -11,7 +11,6 @@
 //   RP1  A new object has one reference, which MakeRefCounted() or RefPtr::Adopt() takes over.
 //   RP2  What any owner did before it gave up its reference is visible to the destructor.
 // AddRef(), Release(): any thread that holds a reference.  One RefPtr object is not thread-safe.
-
 #ifndef WEFT_BASE_REF_PTR_H_
 #define WEFT_BASE_REF_PTR_H_
 

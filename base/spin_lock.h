@@ -42,7 +42,6 @@
 // (BM_LockUnlock: 16.4 ns against 13.4). A mark beside the word: nobody wakes a sleeper that comes between unlock()'s
 // check and its write, so it must retry anyhow. Ticket and MCS locks (a descheduled waiter blocks all behind it).
 // std::mutex (40 bytes, about 11 ns).
-
 #ifndef WEFT_BASE_SPIN_LOCK_H_
 #define WEFT_BASE_SPIN_LOCK_H_
 

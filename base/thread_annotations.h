@@ -4,7 +4,6 @@
 // Internal: not promised to users.
 //
 // Which lock guards what, checked by clang's -Wthread-safety; empty for other compilers.
-
 #ifndef WEFT_BASE_THREAD_ANNOTATIONS_H_
 #define WEFT_BASE_THREAD_ANNOTATIONS_H_
 

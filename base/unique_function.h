@@ -6,7 +6,6 @@
 // A callable of up to 48 bytes (alignment up to 16, move that does not throw) is kept in place, a larger one on the
 // heap.  The whole is one cache line. Calling an empty one is a check failure.  After a move the source is empty.  Not
 // thread-safe.
-
 #ifndef WEFT_BASE_UNIQUE_FUNCTION_H_
 #define WEFT_BASE_UNIQUE_FUNCTION_H_
 

@@ -4,7 +4,6 @@
 // Internal: not promised to users.
 //
 // WorkerMask: a set of workers of one scheduling group, numbered 0..63.  A value; all bit tricks are here.
-
 #ifndef WEFT_BASE_WORKER_MASK_H_
 #define WEFT_BASE_WORKER_MASK_H_
 

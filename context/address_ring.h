@@ -8,7 +8,6 @@
 //
 // A pool keeps its warm stacks in one: it pushes and pops at the new end and trims from the old end. Pushing never
 // allocates, so it may be done under a spin lock. Not thread safe.
-
 #ifndef WEFT_CONTEXT_ADDRESS_RING_H_
 #define WEFT_CONTEXT_ADDRESS_RING_H_
 

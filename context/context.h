@@ -35,7 +35,6 @@
 // Rejected: boost::context::fiber (allocates, unwinds suspended stacks by an exception that `catch (...)` eats, and
 // newer versions save the exception words a second time); saving the words unconditionally in the Context (two loads
 // and two stores more for something that is nearly always zero).
-
 #ifndef WEFT_CONTEXT_CONTEXT_H_
 #define WEFT_CONTEXT_CONTEXT_H_
 

@@ -40,7 +40,6 @@
 //
 // Rejected: replacing sigaction() (whether a program links a static library's function of libc's name depends on the
 // link line); a check before each fiber (a system call).
-
 #ifndef WEFT_CONTEXT_OVERFLOW_HANDLER_H_
 #define WEFT_CONTEXT_OVERFLOW_HANDLER_H_
 

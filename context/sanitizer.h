@@ -20,7 +20,6 @@
 // SAN2  A free stack is poisoned by its pool and unpoisoned when it is handed out (stack_pool.cc): a dangling pointer
 //       into a dead fiber's frames is reported, and the next fiber does not trip over the red zones the last one
 //       left.
-
 #ifndef WEFT_CONTEXT_SANITIZER_H_
 #define WEFT_CONTEXT_SANITIZER_H_
 

@@ -10,7 +10,6 @@
 //
 // SlotBitmap: any thread; all accesses are relaxed, since a bit becomes known to a thread together with its slot.
 // SlotSet: under the owner's lock.
-
 #ifndef WEFT_CONTEXT_SLOT_BITMAP_H_
 #define WEFT_CONTEXT_SLOT_BITMAP_H_
 

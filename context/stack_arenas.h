@@ -9,7 +9,6 @@
 // only grows: an entry is complete before the count covers it, and only its sets change afterwards.
 //
 // Of(), size(), operator[]: any thread. Add(): one thread at a time.
-
 #ifndef WEFT_CONTEXT_STACK_ARENAS_H_
 #define WEFT_CONTEXT_STACK_ARENAS_H_
 

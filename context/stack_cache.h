@@ -7,7 +7,6 @@
 //
 // The pool counts its stacks as in use. It exchanges half of them with the pool at a time. For its owner only; none of
 // it switches; Pop() may make system calls.
-
 #ifndef WEFT_CONTEXT_STACK_CACHE_H_
 #define WEFT_CONTEXT_STACK_CACHE_H_
 

@@ -10,7 +10,6 @@
 // comes back, the process ends with a message; one warning says so in advance. The kind only ever goes down this list.
 //
 // Any thread. The notes about a stack pass to another thread together with the stack.
-
 #ifndef WEFT_CONTEXT_STACK_GUARDS_H_
 #define WEFT_CONTEXT_STACK_GUARDS_H_
 

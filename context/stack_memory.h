@@ -15,7 +15,6 @@
 // against 1,300, since the processors' address caches are flushed once for all).
 //
 // Any thread, all of it. Does not allocate.
-
 #ifndef WEFT_CONTEXT_STACK_MEMORY_H_
 #define WEFT_CONTEXT_STACK_MEMORY_H_
 

@@ -31,7 +31,6 @@
 // Rejected: a free list linked through the stacks (a page each, for ever); munmap of surplus stacks (a mapping each,
 // and a lock of the whole address space for every stack); MADV_FREE (RSS stays up, so nobody can see what the process
 // holds).
-
 #ifndef WEFT_CONTEXT_STACK_POOL_H_
 #define WEFT_CONTEXT_STACK_POOL_H_
 

@@ -21,7 +21,6 @@
 //        a mixture of two regions.
 //
 // RegisterStackRegion(), UnregisterStackRegion(): any thread. FindStack(): any thread, signal handlers.
-
 #ifndef WEFT_CONTEXT_STACK_REGISTRY_H_
 #define WEFT_CONTEXT_STACK_REGISTRY_H_
 

@@ -7,7 +7,6 @@
 // optimising, g++ and clang++ alike call it once per function and then read the errno of the thread that the function
 // started on. Measured in tests/context/matrix/migration.cc: 456 of 1,000 reads after a switch were wrong. With this
 // header each use calls it again (about 1 ns).
-
 #ifndef WEFT_CONTEXT_SWITCH_SAFE_ERRNO_H_
 #define WEFT_CONTEXT_SWITCH_SAFE_ERRNO_H_
 

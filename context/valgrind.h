@@ -8,7 +8,6 @@
 // few instructions, once for each stack that is mapped, never at a switch.
 //
 // Unmapped stacks stay registered: no stack pointer will be in them, so they do no harm.
-
 #ifndef WEFT_CONTEXT_VALGRIND_H_
 #define WEFT_CONTEXT_VALGRIND_H_
 

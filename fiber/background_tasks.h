@@ -30,7 +30,6 @@
 //   BT2  The last touch by a task's callable is the unlock of the mutex under which it has counted itself out; its
 //        fiber then leaves `scope_`, whose destructor waits for that.
 //   BT3  After Close() no task begins that had not been started before.
-
 #ifndef WEFT_FIBER_BACKGROUND_TASKS_H_
 #define WEFT_FIBER_BACKGROUND_TASKS_H_
 

@@ -32,7 +32,6 @@
 // lock.
 //
 // Rejected: one mutex per context for making values (T's constructor could not use another FiberExecutionLocal).
-
 #ifndef WEFT_FIBER_EXECUTION_CONTEXT_H_
 #define WEFT_FIBER_EXECUTION_CONTEXT_H_
 

@@ -27,7 +27,6 @@
 //
 // Rejected: a constructor that throws when refused (exceptions do not leave primitives here; it aborts, and TryStart
 // returns instead).  Destroying a joinable Fiber as a silent detach: what the fiber refers to would be gone.
-
 #ifndef WEFT_FIBER_FIBER_H_
 #define WEFT_FIBER_FIBER_H_
 

@@ -4,7 +4,6 @@
 // What may be asked of a new fiber: Fiber::Attributes, under a name that both Fiber and StartFiberDetached can use.
 // Sample:
 //   bool started = StartFiberDetached({.scheduling_group_local = true, .name = "acceptor"}, [] { ... });
-
 #ifndef WEFT_FIBER_FIBER_ATTRIBUTES_H_
 #define WEFT_FIBER_FIBER_ATTRIBUTES_H_
 

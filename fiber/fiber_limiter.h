@@ -38,7 +38,6 @@
 // FiberSemaphore with TryAcquire() limits work in progress); refusing every start (see above); the length of the ready
 // queue (its meaning depends on how long fibers run); a thread that checks periodically (it wakes an idle process, and
 // comes late on a loaded one).
-
 #ifndef WEFT_FIBER_FIBER_LIMITER_H_
 #define WEFT_FIBER_FIBER_LIMITER_H_
 

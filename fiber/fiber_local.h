@@ -24,7 +24,6 @@
 //
 // Rejected: destroying values on the worker's own stack (a destructor that blocks would block the worker); a hash table
 // for large indices (slower than a vector with a slot for each FiberLocal).
-
 #ifndef WEFT_FIBER_FIBER_LOCAL_H_
 #define WEFT_FIBER_FIBER_LOCAL_H_
 

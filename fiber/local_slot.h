@@ -9,7 +9,6 @@
 // are not used again: they tell a table entry of an earlier owner of the index from one of the present owner.
 //
 // Any thread.
-
 #ifndef WEFT_FIBER_LOCAL_SLOT_H_
 #define WEFT_FIBER_LOCAL_SLOT_H_
 

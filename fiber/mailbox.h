@@ -39,7 +39,6 @@
 //   MB4  No code of T runs under a spin lock, and of its code only the move constructor under the mutex.
 // Rejected: the mailbox as a part of each fiber (its messages would have one type, or none); a FiberChannel (bounded by
 // its memory, and no selection); closing by senders (then no message would have two meanings: send one that says so).
-
 #ifndef WEFT_FIBER_MAILBOX_H_
 #define WEFT_FIBER_MAILBOX_H_
 

@@ -38,7 +38,6 @@
 //   PT2  After RequestStop() no run begins.
 //   PT3  `end_of_runtime_` refers to us until Stop() has killed it, and requests a stop when it is destroyed.
 // Rejected: a periodic timer (a run would begin in a new fiber, and nobody would be waited for).
-
 #ifndef WEFT_FIBER_PERIODIC_TASK_H_
 #define WEFT_FIBER_PERIODIC_TASK_H_
 

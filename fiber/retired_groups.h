@@ -15,7 +15,6 @@
 //        parent, and if both started a runtime, each would take the other's events.
 //
 // For the thread that starts or terminates the runtime (RT1 in runtime.cc), unless a function says otherwise.
-
 #ifndef WEFT_FIBER_RETIRED_GROUPS_H_
 #define WEFT_FIBER_RETIRED_GROUPS_H_
 

@@ -7,7 +7,6 @@
 // adds the part for GoogleTest.
 // Sample:
 //   weft::fiber::RunAsFiber([] { ... });
-
 #ifndef WEFT_FIBER_RUN_AS_FIBER_H_
 #define WEFT_FIBER_RUN_AS_FIBER_H_
 

@@ -21,7 +21,6 @@
 //
 // The head of runtime_instance.h says what happens at the end, in which order, and what becomes of fibers that do not
 // end.
-
 #ifndef WEFT_FIBER_RUNTIME_H_
 #define WEFT_FIBER_RUNTIME_H_
 

@@ -8,7 +8,6 @@
 // Each flag is named `fiber_` + the field of fiber::Options it fills (+ `_ms` for a time), and has that field's
 // default. Flags come from the command line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime
 // starts. Lower layers get an Options struct and know nothing of flags.
-
 #ifndef WEFT_FIBER_RUNTIME_FLAGS_H_
 #define WEFT_FIBER_RUNTIME_FLAGS_H_
 

@@ -7,7 +7,6 @@
 // fiber in messages, and prepare a forked child.
 //
 // For runtime.cc and fiber_loop.cc.
-
 #ifndef WEFT_FIBER_RUNTIME_HOOKS_H_
 #define WEFT_FIBER_RUNTIME_HOOKS_H_
 

@@ -35,7 +35,6 @@
 //   RT5  A start that fails has changed nothing: it removes all that it made, and the next start begins anew.
 //
 // For runtime.cc. By the thread that starts or terminates the runtime, unless a function says otherwise.
-
 #ifndef WEFT_FIBER_RUNTIME_INSTANCE_H_
 #define WEFT_FIBER_RUNTIME_INSTANCE_H_
 

@@ -12,7 +12,6 @@
 //   RO2  A refusal is one line: flag, value found, values allowed.
 //
 // Numbers are signed so that `--fiber_concurrency_hint=-1` is refused as -1 and not as 18446744073709551615.
-
 #ifndef WEFT_FIBER_RUNTIME_OPTIONS_H_
 #define WEFT_FIBER_RUNTIME_OPTIONS_H_
 

@@ -5,7 +5,6 @@
 //
 // Makes the plan of a runtime from its options. StartRuntime() does this first, and the tool weft_topology shows the
 // plan.
-
 #ifndef WEFT_FIBER_RUNTIME_PLAN_H_
 #define WEFT_FIBER_RUNTIME_PLAN_H_
 

@@ -20,7 +20,6 @@
 //   ST5  A start throws what copying or moving the callable throws, and has done nothing then. No memory is a refusal.
 //
 // Any thread, any fiber.
-
 #ifndef WEFT_FIBER_START_FIBER_H_
 #define WEFT_FIBER_START_FIBER_H_
 

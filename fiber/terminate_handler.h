@@ -8,7 +8,6 @@
 // the stack of the throw.
 //
 // A handler that the program sets after the runtime's first start replaces this one.
-
 #ifndef WEFT_FIBER_TERMINATE_HANDLER_H_
 #define WEFT_FIBER_TERMINATE_HANDLER_H_
 

@@ -10,7 +10,6 @@
 //
 // EXPECT_ and ASSERT_ work in any fiber (an ASSERT_ leaves its own function only, as it always does). SCOPED_TRACE is
 // kept by thread: it may not enclose anything that suspends the fiber.
-
 #ifndef WEFT_FIBER_TESTING_H_
 #define WEFT_FIBER_TESTING_H_
 

@@ -4,7 +4,6 @@
 // What a fiber can do to itself and learn about itself.
 //
 // Plain threads, too, may call all but FiberYield; sleeping then blocks the thread.
-
 #ifndef WEFT_FIBER_THIS_FIBER_H_
 #define WEFT_FIBER_THIS_FIBER_H_
 

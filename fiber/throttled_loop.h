@@ -24,7 +24,6 @@
 //        least an interval.
 // Rejected: turns on a fixed grid, as Polyphony has them (a body that takes a little more than the interval runs at
 // half the rate); a Stop() (then `false` would say one of two things: see docs/decisions/014).
-
 #ifndef WEFT_FIBER_THROTTLED_LOOP_H_
 #define WEFT_FIBER_THROTTLED_LOOP_H_
 

@@ -6,7 +6,6 @@
 // Reports the fibers that have not ended when the runtime ends, and what they wait for.
 //
 // For runtime_instance.cc.
-
 #ifndef WEFT_FIBER_UNFINISHED_FIBERS_H_
 #define WEFT_FIBER_UNFINISHED_FIBERS_H_
 

@@ -5,7 +5,6 @@
 //
 // AsioOperation, AsioHandler: the results of an operation of Boost.Asio, and the completion handler that brings them to
 // the waiter.  asio_operation.h has the wait, and the invariants.
-
 #ifndef WEFT_INTEROP_ASIO_HANDLER_H_
 #define WEFT_INTEROP_ASIO_HANDLER_H_
 

@@ -41,7 +41,6 @@
 //
 // Memory ordering: what the waiter did before the initiation is visible to the handler by Asio's own order; what came
 // before the handler's call is visible after Await().
-
 #ifndef WEFT_INTEROP_ASIO_OPERATION_H_
 #define WEFT_INTEROP_ASIO_OPERATION_H_
 

@@ -60,7 +60,6 @@
 // Rejected: parking the fiber that awaits (it may be the event loop of other coroutines, one of which is to set the
 // event). Waiters in the primitives' queues that are coroutines, without a fiber (every primitive's waker would have
 // to know of them; a fiber costs 70 to 200 ns, bench/workload --workload=spawn).
-
 #ifndef WEFT_INTEROP_COROUTINE_H_
 #define WEFT_INTEROP_COROUTINE_H_
 

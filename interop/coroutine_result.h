@@ -19,7 +19,6 @@
 //
 // Rejected: symmetric transfer from awaiter to task. g++ makes it a jump at -O2 only; else a loop of a thousand tasks
 // fills a fiber's stack.
-
 #ifndef WEFT_INTEROP_COROUTINE_RESULT_H_
 #define WEFT_INTEROP_COROUTINE_RESULT_H_
 

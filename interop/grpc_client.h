@@ -56,7 +56,6 @@
 // Rejected: the stub's PrepareAsync interface with a completion queue and a polling thread of ours (the callback
 // interface has both). WritesDone() that waits until it was sent (nothing follows from it: Finish() and Read() wait for
 // what the server says to it).
-
 #ifndef WEFT_INTEROP_GRPC_CLIENT_H_
 #define WEFT_INTEROP_GRPC_CLIENT_H_
 

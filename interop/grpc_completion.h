@@ -29,7 +29,6 @@
 // Memory ordering: the thread that calls End() sees all that came before Begin(); the waiter sees after Await() all
 // that came before End(). gRPC orders the first pair, too. It is ordered here once more so that ThreadSanitizer can
 // check the adapter: gRPC's libraries are not instrumented.
-
 #ifndef WEFT_INTEROP_GRPC_COMPLETION_H_
 #define WEFT_INTEROP_GRPC_COMPLETION_H_
 

@@ -13,7 +13,6 @@
 // are not marked: there a message that cannot be parsed looks like the end.
 //
 // Rejected: a mark that is an ordinary field (the message that cannot be parsed may have left just that there).
-
 #ifndef WEFT_INTEROP_GRPC_READ_MARK_H_
 #define WEFT_INTEROP_GRPC_READ_MARK_H_
 

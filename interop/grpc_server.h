@@ -42,7 +42,6 @@
 // Rejected: the completion queue API with a polling thread of ours (slots to post for each method, a shutdown order
 // between server, queue and thread: the callback API does all that). Handlers in gRPC's synchronous threads (a thread
 // for each call, which fibers avoid).
-
 #ifndef WEFT_INTEROP_GRPC_SERVER_H_
 #define WEFT_INTEROP_GRPC_SERVER_H_
 

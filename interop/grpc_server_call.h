@@ -34,7 +34,6 @@
 //
 // Memory ordering: what gRPC's thread did before it called the method is visible to the handler; what the handler did
 // is visible to OnDone by gRPC's own order (tests/interop/grpc_reactors_test.cc).
-
 #ifndef WEFT_INTEROP_GRPC_SERVER_CALL_H_
 #define WEFT_INTEROP_GRPC_SERVER_CALL_H_
 

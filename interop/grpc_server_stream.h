@@ -47,7 +47,6 @@
 //
 // Rejected: Read() into the caller's message (a cancelled fiber could leave only when the client's next message has
 // come). Reading ahead of the caller (it takes a message that a handler which pauses wants to hold back).
-
 #ifndef WEFT_INTEROP_GRPC_SERVER_STREAM_H_
 #define WEFT_INTEROP_GRPC_SERVER_STREAM_H_
 

@@ -66,7 +66,6 @@
 // takes part.
 //
 // Rejected: a strand for every operation (an allocation and a detour; asio_operation.h says which ones need it).
-
 #ifndef WEFT_INTEROP_USE_FIBER_H_
 #define WEFT_INTEROP_USE_FIBER_H_
 

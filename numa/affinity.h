@@ -8,7 +8,6 @@
 // A refusal of the kernel (a CPU that is offline or not ours, a seccomp filter) is returned; the caller logs it and
 // goes on unbound. A NUMA node is named by the kernel's number (Topology::Node::os_id), which need not be dense; -1 is
 // "any".
-
 #ifndef WEFT_NUMA_AFFINITY_H_
 #define WEFT_NUMA_AFFINITY_H_
 

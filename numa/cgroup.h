@@ -8,7 +8,6 @@
 // A group's quota holds for all groups in it, so the smallest one between our group and the root of the mount counts.
 // /proc/self/mountinfo says where the hierarchies are mounted. A container may see only a part of the tree (the mount's
 // root), and its group's path may be the host's: the common part is left out.
-
 #ifndef WEFT_NUMA_CGROUP_H_
 #define WEFT_NUMA_CGROUP_H_
 

@@ -4,7 +4,6 @@
 // Internal: not promised to users.
 //
 // Lists of CPUs (or NUMA nodes) as Linux writes them: "0-4,6,7".
-
 #ifndef WEFT_NUMA_CPU_LIST_H_
 #define WEFT_NUMA_CPU_LIST_H_
 

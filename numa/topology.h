@@ -18,7 +18,6 @@
 //        package and node.
 //   TP5  memory_nodes is sorted by os_id, too; it has the nodes beside CPUs of ours that are not the node of any CPU of
 //        the machine. They are shown, but nothing is planned for them.
-
 #ifndef WEFT_NUMA_TOPOLOGY_H_
 #define WEFT_NUMA_TOPOLOGY_H_
 

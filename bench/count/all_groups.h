@@ -11,7 +11,6 @@
 //   pingpong_all    a pair of fibers for each worker hands off, by events
 //
 // Fibers are started in their group and may be stolen; those that start others stay.
-
 #ifndef WEFT_BENCH_COUNT_ALL_GROUPS_H_
 #define WEFT_BENCH_COUNT_ALL_GROUPS_H_
 

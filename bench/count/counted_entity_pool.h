@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How often EntityPool's locks are taken: its source, compiled for one program with a counting guard.
-
 #ifndef WEFT_BENCH_COUNT_COUNTED_ENTITY_POOL_H_
 #define WEFT_BENCH_COUNT_COUNTED_ENTITY_POOL_H_
 

@@ -12,7 +12,6 @@
 //   BENCHMARK(BM_Something)->Apply(OnSomeWorkers);
 //
 // The loop may move between threads, so time is wall time and CPU time is that of the process.
-
 #ifndef WEFT_BENCH_FIBER_BENCHMARK_RUNTIME_H_
 #define WEFT_BENCH_FIBER_BENCHMARK_RUNTIME_H_
 

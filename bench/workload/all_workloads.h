@@ -17,7 +17,6 @@
 //   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and fiber::Async; if it has a Scope
 //   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
 //   DescribeGuards()                             a remark on its stacks
-
 #ifndef WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_
 #define WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_
 

@@ -3,7 +3,6 @@
 
 // Boost.Fiber, as far as it can express the workloads: only threads that run fibers can start fibers, and there are no
 // timers without a fiber. Its workers never sleep as shipped (`suspend` is off), so two workers use two cores.
-
 #ifndef WEFT_BENCH_WORKLOAD_BOOST_FIBER_RUNTIME_H_
 #define WEFT_BENCH_WORKLOAD_BOOST_FIBER_RUNTIME_H_
 

@@ -4,7 +4,6 @@
 // chan: four producers and four consumers pass 1,000,000 ints through 128 slots: a ring under a mutex with two
 // condition variables (ns_per_item), and the runtime's own channel where it has one (ns_per_item_channel). The sum is
 // checked.
-
 #ifndef WEFT_BENCH_WORKLOAD_CHANNEL_H_
 #define WEFT_BENCH_WORKLOAD_CHANNEL_H_
 

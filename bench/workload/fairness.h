@@ -7,7 +7,6 @@
 //                times. last_*: the time until the last of the 20 has begun, in us.
 //   fair_turns   100 fibers yield for ever, 100 others compute for 1 ms of CPU time and yield, for 2 s. turns_ratio:
 //                the most turns of a fiber divided by the least. gap_ms: the longest wait between two turns.
-
 #ifndef WEFT_BENCH_WORKLOAD_FAIRNESS_H_
 #define WEFT_BENCH_WORKLOAD_FAIRNESS_H_
 

@@ -17,7 +17,6 @@
 // Invariants
 //   HA1  A line is printed only after the workload has checked its result; a wrong one prints the reason and exits 1.
 //   HA2  A workload that does not end within its limit is reported and aborted; the program goes on and exits 1.
-
 #ifndef WEFT_BENCH_WORKLOAD_HARNESS_H_
 #define WEFT_BENCH_WORKLOAD_HARNESS_H_
 

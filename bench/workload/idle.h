@@ -5,7 +5,6 @@
 // trickle:  a plain thread starts a no-op fiber every 100 us for 3 s.
 //
 // cpu_ms_per_s is CPU time of the whole process (kernel and user, the starting thread included) by wall time.
-
 #ifndef WEFT_BENCH_WORKLOAD_IDLE_H_
 #define WEFT_BENCH_WORKLOAD_IDLE_H_
 

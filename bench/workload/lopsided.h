@@ -12,7 +12,6 @@
 // If all w workers take part, alone_ms is 100 / w, and beside_ms 100 / w * (w + n) / n on n processors, if w <= n and
 // the kernel shares fairly: 50 and 100 ms for two on two. A worker that does not take part, or that the kernel lets
 // wait, makes it longer. The least for fed_beside_ms is half of beside_ms.
-
 #ifndef WEFT_BENCH_WORKLOAD_LOPSIDED_H_
 #define WEFT_BENCH_WORKLOAD_LOPSIDED_H_
 

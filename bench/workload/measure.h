@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The kernel's account of the process, and percentiles of timed samples.
-
 #ifndef WEFT_BENCH_WORKLOAD_MEASURE_H_
 #define WEFT_BENCH_WORKLOAD_MEASURE_H_
 

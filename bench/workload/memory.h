@@ -5,7 +5,6 @@
 //
 // bytes_per_fiber is the growth of the resident set. The page tables' growth is reported beside it and in the sum
 // (bytes_per_fiber_with_page_tables): a page of page table maps 512 pages, so sparse stacks cost more than they touch.
-
 #ifndef WEFT_BENCH_WORKLOAD_MEMORY_H_
 #define WEFT_BENCH_WORKLOAD_MEMORY_H_
 

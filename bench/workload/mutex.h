@@ -9,7 +9,6 @@
 // mutex_yield has several modes, and rounds differ by a factor of ten: the holder runs alone while a waiter on another
 // worker spins (best), waiters and holder take turns on one worker, or the lock moves back and forth between workers
 // (worst).
-
 #ifndef WEFT_BENCH_WORKLOAD_MUTEX_H_
 #define WEFT_BENCH_WORKLOAD_MUTEX_H_
 

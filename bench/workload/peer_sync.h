@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A latch and an event made of a peer's mutex and condition variable, for the peers that lack one of them.
-
 #ifndef WEFT_BENCH_WORKLOAD_PEER_SYNC_H_
 #define WEFT_BENCH_WORKLOAD_PEER_SYNC_H_
 

@@ -6,7 +6,6 @@
 // hand-offs: two blocks, two wakes, two switches.
 //
 // The figure shows whether the two fibers stay on one core: across cores each hand-off costs a cache line or more.
-
 #ifndef WEFT_BENCH_WORKLOAD_PINGPONG_H_
 #define WEFT_BENCH_WORKLOAD_PINGPONG_H_
 

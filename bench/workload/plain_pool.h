@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // PlainPool: what threads have to run tasks, a yardstick: one std::deque under a std::mutex, and a condition variable.
-
 #ifndef WEFT_BENCH_WORKLOAD_PLAIN_POOL_H_
 #define WEFT_BENCH_WORKLOAD_PLAIN_POOL_H_
 

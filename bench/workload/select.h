@@ -4,7 +4,6 @@
 // select: one fiber takes 1,000,000 ints from two channels, by a select over both. First one fiber puts them into
 // channels without slots, in turn (ns_per_item_rendezvous); then two fibers put them into one channel of 128 slots each
 // (ns_per_item_selected). The sum is checked.
-
 #ifndef WEFT_BENCH_WORKLOAD_SELECT_H_
 #define WEFT_BENCH_WORKLOAD_SELECT_H_
 

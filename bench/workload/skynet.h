@@ -5,7 +5,6 @@
 // node waits for its children and adds up; the sum at the root is checked. Figure: wall time of the whole tree.
 //
 // It is the test of fork-join: breadth-first order makes the queue long, depth-first keeps it short.
-
 #ifndef WEFT_BENCH_WORKLOAD_SKYNET_H_
 #define WEFT_BENCH_WORKLOAD_SKYNET_H_
 

@@ -6,7 +6,6 @@
 //
 // Every fiber needs its own stack here. ms_cold is the first round, whose stacks have never been touched (the kernel
 // makes 100,000 pages while it runs); the other rounds reuse them.
-
 #ifndef WEFT_BENCH_WORKLOAD_SLEEPERS_H_
 #define WEFT_BENCH_WORKLOAD_SLEEPERS_H_
 

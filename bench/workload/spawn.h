@@ -5,7 +5,6 @@
 // spawn_ext:  two plain threads each start 250,000 the same way and wait for each batch on an atomic counter.
 //
 // ns_per_fiber is wall time by fibers: start, first run, end and reuse of the stack, and the latch's decrement.
-
 #ifndef WEFT_BENCH_WORKLOAD_SPAWN_H_
 #define WEFT_BENCH_WORKLOAD_SPAWN_H_
 

@@ -12,7 +12,6 @@
 // Percentiles of the time from just before the start to the first instruction, in us. With as many workers as
 // processors they show how often a worker checks for fibers from outside; with more (--workers=8 on two processors),
 // how long a worker that the kernel has stopped holds up the fibers of others.
-
 #ifndef WEFT_BENCH_WORKLOAD_START_BESIDE_H_
 #define WEFT_BENCH_WORKLOAD_START_BESIDE_H_
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // std::thread as a runtime: a thread for each fiber. Shortens workloads that start or block often.
-
 #ifndef WEFT_BENCH_WORKLOAD_STD_THREAD_RUNTIME_H_
 #define WEFT_BENCH_WORKLOAD_STD_THREAD_RUNTIME_H_
 

@@ -10,7 +10,6 @@
 //
 // cancel: fibers wait for an event that never comes, and are cancelled: time from then until all have ended, by fibers.
 // One of them, 50,000 times (ns_per_cancel), and 100 of them, 2,000 times (ns_per_cancel_of_100).
-
 #ifndef WEFT_BENCH_WORKLOAD_TASKS_H_
 #define WEFT_BENCH_WORKLOAD_TASKS_H_
 

@@ -9,7 +9,6 @@
 // timers_stall: the same once, in a fresh process, reading the clock after each timer. stall_us is the longest time for
 // which the setter stood still, for whatever reason (memory, a lock, another thread on its CPU); one timer in 10,000
 // exceeds stall_p9999_us.
-
 #ifndef WEFT_BENCH_WORKLOAD_TIMERS_H_
 #define WEFT_BENCH_WORKLOAD_TIMERS_H_
 

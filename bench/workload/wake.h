@@ -15,7 +15,6 @@
 //
 // Percentiles of the time from just before the start (the set) to the first instruction of the fiber, in us. The
 // workers are idle then, so this is the wake-up of a sleeping thread plus the runtime's overhead.
-
 #ifndef WEFT_BENCH_WORKLOAD_WAKE_H_
 #define WEFT_BENCH_WORKLOAD_WAKE_H_
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Weft, as the workloads see it.
-
 #ifndef WEFT_BENCH_WORKLOAD_WEFT_RUNTIME_H_
 #define WEFT_BENCH_WORKLOAD_WEFT_RUNTIME_H_
 

@@ -3,7 +3,6 @@
 
 // yield: 1,000 fibers yield 1,000 times each. ns_per_yield is wall time by yields: one pass through the run queue and
 // one switch, with every fiber's stack long gone from the first-level cache.
-
 #ifndef WEFT_BENCH_WORKLOAD_YIELD_H_
 #define WEFT_BENCH_WORKLOAD_YIELD_H_
 

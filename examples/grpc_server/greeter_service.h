@@ -5,7 +5,6 @@
 // has given up, or whose deadline has passed, ends its handler wherever that waits: nothing here asks for it.
 // gRPC's own services run beside it, in gRPC's threads: health (grpc.health.v1), for load balancers and Kubernetes, and
 // reflection, for grpcurl and the like.
-
 #ifndef WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
 #define WEFT_EXAMPLES_GRPC_SERVER_GREETER_SERVICE_H_
 

@@ -3,7 +3,6 @@
 
 // Flow: the smallest coroutine on top of Context, for tests. TestThread: a thread that resumes flows on request, so
 // that a test chooses the thread.
-
 #ifndef WEFT_TESTS_CONTEXT_FLOW_H_
 #define WEFT_TESTS_CONTEXT_FLOW_H_
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // For tests of fork(): what a child writes and how it ends.
-
 #ifndef WEFT_TESTS_FIBER_FORKED_CHILD_H_
 #define WEFT_TESTS_FIBER_FORKED_CHILD_H_
 

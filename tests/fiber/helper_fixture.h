@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // For tests of what is built on fibers: few shapes, a caller that is a fiber or a thread, the lines that were logged.
-
 #ifndef WEFT_TESTS_FIBER_HELPER_FIXTURE_H_
 #define WEFT_TESTS_FIBER_HELPER_FIXTURE_H_
 

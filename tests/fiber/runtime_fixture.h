@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A test fixture that runs a runtime of a given shape around each test, and checks that no fiber is left.
-
 #ifndef WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_
 #define WEFT_TESTS_FIBER_RUNTIME_FIXTURE_H_
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // For trpc_port_test.cc: code that must compile without GoogleTest, or with few headers.
-
 #ifndef WEFT_TESTS_FIBER_TRPC_PORT_WITHOUT_GTEST_H_
 #define WEFT_TESTS_FIBER_TRPC_PORT_WITHOUT_GTEST_H_
 

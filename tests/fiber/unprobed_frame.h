@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A function with a frame of 170 KiB in code that is compiled without -fstack-clash-protection.
-
 #ifndef WEFT_TESTS_FIBER_UNPROBED_FRAME_H_
 #define WEFT_TESTS_FIBER_UNPROBED_FRAME_H_
 

@@ -71,6 +71,8 @@ def head_offences(name, text, public):
     guard = "WEFT_" + re.sub(r"\W", "_", name).upper() + "_"
     if f"#ifndef {guard}\n#define {guard}\n" not in text or not text.endswith(f"#endif  // {guard}\n"):
         found.append(f"has no guard {guard}")
+    if "\n\n#ifndef" in text.partition("#define")[0]:
+        found.append("has an empty line between its head comment and the guard")
     return [f"{name} {one}" for one in found]
 
 
@@ -179,6 +181,7 @@ class PublicHeaders(unittest.TestCase):
         self.assertEqual(len(head_offences("a/b.h", head + INTERNAL + "\n//\n// B: it.\n" + guard, True)), 1)
         self.assertEqual(len(head_offences("a/b.h", head.replace("\n//\n", "\n\n") + "// B: it.\n" + guard, True)), 1)
         self.assertEqual(len(head_offences("a/c.h", head + "// B: it.\n" + guard, True)), 1)
+        self.assertEqual(len(head_offences("a/b.h", head + "// B: it.\n\n" + guard, True)), 1)
         code = "namespace weft { class A { base::X x_; public: %s private: base::Y y_; }; %s }"
         self.assertEqual(internal_names(code % ("A() : x_(base::Z()) { base::W w; } void F(int);", "void G();")), set())
         self.assertEqual(internal_names(code % ("base::Z F();", "")), {"base::Z"})

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A runtime of a given shape and an io_context with three threads of its own, around each test.
-
 #ifndef WEFT_TESTS_INTEROP_ASIO_FIXTURE_H_
 #define WEFT_TESTS_INTEROP_ASIO_FIXTURE_H_
 

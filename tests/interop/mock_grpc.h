@@ -3,7 +3,6 @@
 
 // A gRPC made of plain threads, by gRPC's interfaces for mocks: grpc_reactors_test.cc and grpc_stream_reactors_test.cc
 // run the adapter against it, also under ThreadSanitizer.
-
 #ifndef WEFT_TESTS_INTEROP_MOCK_GRPC_H_
 #define WEFT_TESTS_INTEROP_MOCK_GRPC_H_
 

@@ -3,7 +3,6 @@
 
 // A runtime, a gRPC server on a port of its own with the service Relay (relay.proto), and a client of it, around each
 // test.  Each test says what the handlers do.
-
 #ifndef WEFT_TESTS_INTEROP_RELAY_FIXTURE_H_
 #define WEFT_TESTS_INTEROP_RELAY_FIXTURE_H_
 

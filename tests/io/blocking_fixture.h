@@ -3,7 +3,6 @@
 
 // What the tests of blocking calls share: runtimes of one and of two workers, a gate for threads of the pool, and waits
 // for a state that somebody else is about to reach.
-
 #ifndef WEFT_TESTS_IO_BLOCKING_FIXTURE_H_
 #define WEFT_TESTS_IO_BLOCKING_FIXTURE_H_
 

@@ -3,7 +3,6 @@
 
 // The public functions for any thread at any time (of a family, one), and threads that call them all, again and again,
 // while another starts and ends the runtime, or the process.
-
 #ifndef WEFT_TESTS_STRESS_ANY_TIME_CALLS_H_
 #define WEFT_TESTS_STRESS_ANY_TIME_CALLS_H_
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ManualClock: time that passes only when the test says so.  Any thread may read and set it.
-
 #ifndef WEFT_TESTS_TESTING_MANUAL_CLOCK_H_
 #define WEFT_TESTS_TESTING_MANUAL_CLOCK_H_
 
