@@ -4,11 +4,18 @@
 #include "weft/io/tcp_listener.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "weft/base/log.h"
@@ -51,6 +58,16 @@ bool ConnectionIsGone(int error) {
   }
 }
 
+// Of this process and of those that it was forked from.
+std::atomic<std::uint32_t> forks{0};
+void CountFork() { forks.fetch_add(1, std::memory_order_relaxed); }
+[[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, &CountFork, &CountFork);
+
+int PassSyns(int fd) {
+  const int ignored = 0;
+  return ::setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &ignored, sizeof(ignored));
+}
+
 bool OutOfResources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
@@ -68,8 +85,7 @@ std::error_code TcpListener::Listen(const SocketAddress& address, const Options&
     if (std::error_code error = SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1)) return error;
   }
   if (::bind(fd, address.data(), address.size()) != 0 || ::listen(fd, options.backlog) != 0) return ErrnoCode(errno);
-  descriptor_ = std::move(socket);
-  closed_ = std::make_unique<FiberEvent>();
+  Take(std::move(socket), options.shared);
   return {};
 }
 
@@ -99,9 +115,16 @@ std::error_code TcpListener::Adopt(int fd) {
   if (fd_flags < 0 || ::fcntl(fd, F_SETFD, fd_flags | FD_CLOEXEC) != 0) return ErrnoCode(errno);
   // The connections inherit it. A Unix socket does not have it.
   (void)SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  descriptor_ = Descriptor(fd);
-  closed_ = std::make_unique<FiberEvent>();
+  Take(Descriptor(fd), /*shared=*/true);
   return {};
+}
+
+void TcpListener::Take(Descriptor socket, bool shared) {
+  descriptor_ = std::move(socket);
+  closed_ = std::make_unique<FiberEvent>();
+  shared_ = shared;
+  drops_syns_ = false;
+  forks_before_ = forks.load(std::memory_order_relaxed);
 }
 
 std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
@@ -111,7 +134,9 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
     const auto accept = [](int fd) -> ssize_t { return ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); };
     const IoResult accepted = descriptor_.RetryRead(0, accept, deadline);
     if (accepted.ok()) {
-      *stream = TcpStream(Descriptor(static_cast<int>(accepted.bytes)));
+      const int fd = static_cast<int>(accepted.bytes);
+      if (drops_syns_) (void)PassSyns(fd);  // It has inherited the filter.
+      *stream = TcpStream(Descriptor(fd));
       return {};
     }
     if (ConnectionIsGone(accepted.error.value())) {
@@ -139,10 +164,45 @@ std::error_code TcpListener::SetUserTimeout(std::chrono::milliseconds timeout) {
   return io::SetUserTimeout(&descriptor_, timeout);
 }
 
+bool TcpListener::MayBeShared() const {
+  if (shared_ || forks.load(std::memory_order_relaxed) != forks_before_) return true;
+  // A socket that exec does not close is meant for another program.
+  return (::fcntl(descriptor_.fd(), F_GETFD) & FD_CLOEXEC) == 0;
+}
+
+std::error_code TcpListener::StopHandshakes() {
+  if (!IsOpen()) return ErrnoCode(ECANCELED);
+  if (MayBeShared() || local_address().is_unix()) return std::make_error_code(std::errc::operation_not_supported);
+  constexpr unsigned kFlags = 13;  // of the TCP header, with which the filter's view of a segment begins
+  constexpr unsigned kAll = 0xffffffff;
+  std::array<sock_filter, 4> program{{
+      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kFlags),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, TH_SYN, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+      BPF_STMT(BPF_RET | BPF_K, kAll),
+  }};
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  const std::error_code error =
+      descriptor_.Once([&](int fd) { return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)); });
+  drops_syns_ = !error;
+  return error;
+}
+
 bool TcpListener::Close() {
-  if (!descriptor_.Close()) return false;
-  closed_->Set();
-  return true;
+  // A second number keeps the socket, and the filter, until the first one is closed. Then the filter goes, for those
+  // that have the socket without our knowledge, and the socket right after it.
+  int last = -1;
+  if (drops_syns_) {
+    const auto keep = [&last](int fd) { return last = ::fcntl(fd, F_DUPFD_CLOEXEC, 0); };
+    if (descriptor_.Once(keep)) (void)descriptor_.Once(PassSyns);
+  }
+  const bool closed = descriptor_.Close();
+  if (last >= 0) {
+    (void)PassSyns(last);
+    ::close(last);
+  }
+  if (closed) closed_->Set();
+  return closed;
 }
 
 SocketAddress TcpListener::local_address() const { return LocalAddress(descriptor_); }

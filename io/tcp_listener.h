@@ -11,6 +11,7 @@
 #define WEFT_IO_TCP_LISTENER_H_
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <system_error>
 
@@ -30,6 +31,8 @@ class TcpListener {
     int backlog = 4096;
     // Several listeners on one port, each of which gets a share of the connections.
     bool reuse_port = false;
+    // The socket will be passed to another process, which accepts from it, too: see StopHandshakes().
+    bool shared = false;
   };
 
   TcpListener() = default;
@@ -55,6 +58,16 @@ class TcpListener {
   std::error_code SetKeepAlive(const TcpKeepAlive& keep_alive);
   std::error_code SetUserTimeout(std::chrono::milliseconds timeout);
 
+  // From now until Close() the kernel drops SYN segments, as if the network had lost them: no handshake begins, and
+  // those that have begun go on. So a server that ends can accept the last connections; one that the kernel made behind
+  // its last Accept() would be reset, with the request that may have come by it. Clients whose SYN was dropped send it
+  // again after a second, and find whoever listens then.
+  // The filter is the socket's, and others that have the socket would get no connections either. So there is none on an
+  // adopted socket, one opened with Options::shared, before a fork(), or whose descriptor exec does not close. Close()
+  // takes it off. Beside no other call but Accept().
+  // Errors: those of setsockopt(2); operation_canceled: not open; operation_not_supported: such a socket, or a Unix one.
+  std::error_code StopHandshakes();
+
   // Fibers in Accept() get operation_canceled. False: it was not open. Any thread.
   bool Close();
   bool IsOpen() const { return descriptor_.IsOpen(); }
@@ -64,8 +77,14 @@ class TcpListener {
  private:
   friend struct SelectAccess;
 
+  void Take(Descriptor socket, bool shared);
+  bool MayBeShared() const;
+
   Descriptor descriptor_;
   std::unique_ptr<FiberEvent> closed_;
+  bool shared_ = false;
+  bool drops_syns_ = false;
+  std::uint32_t forks_before_ = 0;  // that the process knew of when it opened the socket
 };
 
 using UnixListener = TcpListener;

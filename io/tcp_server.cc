@@ -113,11 +113,16 @@ bool TcpServer::Start() {
 }
 
 void TcpServer::AcceptAll() {
-  while (AcceptOne(/*in_scope=*/true)) {
+  while (!accept_scope_.IsCancelled() && AcceptOne(/*in_scope=*/true, Deadline::None())) {
   }
-  while (AcceptOne(/*in_scope=*/false)) {  // TV1
+  // First what waits now, for `admit` may take its time. Not more: clients that come in a row would hold the drain up.
+  for (int left = TcpListener::Options().backlog; left != 0 && AcceptOne(/*in_scope=*/false, kNoWait); --left) {
   }
-  listener_.Close();  // At once: what comes between the two is reset.
+  const bool stopped = !listener_.StopHandshakes();
+  const Deadline until = stopped ? Deadline(options_.handshakes_at_stop) : kNoWait;
+  while (AcceptOne(/*in_scope=*/false, until)) {  // TV1
+  }
+  listener_.Close();
   std::lock_guard guard(mutex_);
   accepting_ = false;
   NoteProgress();
@@ -136,15 +141,12 @@ std::unique_ptr<TcpServer::Connection> TcpServer::NewConnection(bool in_scope) {
   return nullptr;
 }
 
-bool TcpServer::AcceptOne(bool in_scope) {
+bool TcpServer::AcceptOne(bool in_scope, Deadline until) {
   TcpStream stream;
   bool accepted = false;
-  if (in_scope) {
-    // The scope ends with Accept(): a later cancel drops the connection only if there is no memory for it.
-    static_cast<void>(accept_scope_.Run([&] { accepted = WaitForCapacity() && Accept(&stream, Deadline::None()); }));
-  } else {
-    accepted = WaitForCapacity() && Accept(&stream, kNoWait);
-  }
+  // The scope ends with Accept(): a later cancel drops the connection only if there is no memory for it.
+  static_cast<void>(
+      (in_scope ? accept_scope_ : admit_scope_).Run([&] { accepted = WaitForCapacity() && Accept(&stream, until); }));
   if (!accepted) return false;
   // Not before the wait: in the heap it would lie behind all others, and keep their memory from the system.
   std::unique_ptr<Connection> connection = NewConnection(in_scope);

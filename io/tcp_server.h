@@ -61,8 +61,10 @@
 // Invariants
 //   TV1  A connection that the kernel has made before the last look at the listener is accepted, and its handler runs;
 //        unless the deadline of Stop() passes before, or the process has no descriptors or no memory. The listener
-//        closes right after that look. The kernel resets a connection that comes between the two, unless another
-//        process has the socket, too.
+//        closes right after that look. From before the look until then no handshake begins
+//        (TcpListener::StopHandshakes()), and the look goes on for Options::handshakes_at_stop, in which those
+//        that have begun come to their end. On a Unix socket, and on one that other processes may have, connections go on coming,
+//        and the look takes no time: one that comes behind it is reset, or left to the other processes.
 //        The look waits for no handler: Options::max_connections does not count any more.
 //   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
 //        lock.
@@ -137,6 +139,10 @@ class TcpServer {
     // For Stop(), as above. Clients that have no request in flight notice neither.
     std::chrono::milliseconds first_request_at_stop{1000};
     std::chrono::milliseconds idle_at_stop{100};
+    // For how long a drain goes on accepting, from when the kernel begins no further handshake (TV1): longer than a
+    // round trip to the clients. 0: a connection that is being made then is reset. A client that begins to connect in
+    // this time is refused a second later than it could be.
+    std::chrono::milliseconds handshakes_at_stop{10};
     // How long a connection may wait for its first request, and for each further one; then it is closed without an
     // answer. 0: no limit. For handlers that take a TcpConnection. One that waits without a fiber is closed up to an
     // eighth of it later, or 5 ms.
@@ -221,8 +227,8 @@ class TcpServer {
   TcpServer(TcpListener listener, Served served, RequestHandler::Function handler, Options options);
 
   void AcceptAll();
-  // False: no more. `in_scope`: waits, until StopAcceptingLocked() cancels it.
-  bool AcceptOne(bool in_scope);
+  // False: no more. `in_scope`: waits until StopAcceptingLocked() cancels it, else at most until `until`.
+  bool AcceptOne(bool in_scope, Deadline until);
   // Waits for memory. nullptr: there was none, and the wait has ended.
   std::unique_ptr<Connection> NewConnection(bool in_scope);
   // As above, and what was accepted.
@@ -277,7 +283,7 @@ class TcpServer {
   SocketAddress local_address_;
   const TcpStream::Timeouts timeouts_;
   CancelScope accept_scope_;  // around the waits for connections
-  CancelScope admit_scope_;   // around Options::admit; cancelled at the deadline of Stop()
+  CancelScope admit_scope_;   // around Options::admit and the last look; cancelled at the deadline of Stop()
   TcpConnection::Server shared_;
   PeerLimit hosts_;
 

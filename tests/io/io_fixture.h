@@ -149,6 +149,10 @@ class IoTest : public ::testing::TestWithParam<Shape> {
                         ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{2, 2}),                            \
       &::weft::fiber::NameOf)
 
+// For tests that wait for a time-out of the kernel.
+#define WEFT_INSTANTIATE_ONE_IO_SHAPE(suite) \
+  INSTANTIATE_TEST_SUITE_P(Shapes, suite, ::testing::Values(::weft::fiber::Shape{2, 1}), &::weft::fiber::NameOf)
+
 // A fiber or a thread.
 class Actor {
  public:

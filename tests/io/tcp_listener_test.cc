@@ -8,9 +8,11 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -22,8 +24,10 @@
 
 #include "weft/base/cpu.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/descriptor.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/tests/io/io_fixture.h"
+#include "weft/tests/io/late_handshake.h"
 
 namespace weft::io {
 namespace {
@@ -317,6 +321,100 @@ TEST_P(TcpListenerTest, TwoListenersOnOneSocketAccept) {
   EXPECT_TRUE(first.Close());
   // What has come for the first is there for the second.
   EXPECT_FALSE(second.Accept(&server, Soon()));
+}
+
+// Begins a connection, without waiting for it.
+Descriptor Connecting(const SocketAddress& address) {
+  Descriptor client(Socket(address.family(), SOCK_STREAM));
+  EXPECT_TRUE(::connect(client.fd(), address.data(), address.size()) == 0 || errno == EINPROGRESS);
+  return client;
+}
+
+// A server could not take the last connections and close its listener: one that came between the two was reset.
+TEST_P(TcpListenerTest, NoConnectionComesBetweenTheLastAcceptAndClose) {
+  for (const char* const address : {"127.0.0.1:0", "[::1]:0"}) {
+    TcpListener listener;
+    const std::error_code error = listener.Listen(*SocketAddress::Parse(address));
+    if (error == std::errc::address_not_available) continue;  // A machine without IPv6.
+    ASSERT_FALSE(error) << error.message();
+    TcpStream before, server;
+    ASSERT_FALSE(before.Connect(listener.local_address(), Soon()));
+    ASSERT_FALSE(listener.StopHandshakes());
+    const Descriptor after = Connecting(listener.local_address());
+    EXPECT_FALSE(listener.Accept(&server, Soon()));
+    EXPECT_EQ(server.peer_address(), before.local_address());
+    EXPECT_TRUE(before.WriteAll("x").ok());
+    char byte;
+    EXPECT_EQ(server.ReadAll(&byte, 1, Soon()).bytes, 1u);
+    EXPECT_EQ(listener.Accept(&server, 0ms), std::errc::timed_out);
+    // Others who have the socket, which we do not know of, get connections again.
+    TcpListener other;
+    ASSERT_FALSE(other.Adopt(::dup(listener.fd())));
+    EXPECT_TRUE(listener.Close());
+    EXPECT_FALSE(listener.Close());
+    TcpStream client;
+    EXPECT_FALSE(client.Connect(other.local_address(), Soon()));
+    EXPECT_FALSE(other.Accept(&server, Soon()));
+  }
+}
+
+TEST_P(TcpListenerTest, TheFilterGoesWithoutADescriptorToSpareToo) {
+  TcpListener listener, other;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.StopHandshakes());
+  ASSERT_FALSE(other.Adopt(::dup(listener.fd())));
+  {
+    const NoMoreDescriptors none;
+    EXPECT_TRUE(listener.Close());
+  }
+  TcpStream client, server;
+  EXPECT_FALSE(client.Connect(other.local_address(), Soon()));
+  EXPECT_FALSE(other.Accept(&server, Soon()));
+}
+
+class TcpListenerHandshakeTest : public IoTest {};
+WEFT_INSTANTIATE_ONE_IO_SHAPE(TcpListenerHandshakeTest);
+
+TEST_P(TcpListenerHandshakeTest, AHandshakeThatHasBegunGoesOnWhenNoFurtherOneBegins) {
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  LateHandshake late(listener.local_address());
+  ASSERT_FALSE(listener.StopHandshakes());
+  static_cast<void>(late.GoOn());
+  TcpStream server;
+  ASSERT_FALSE(listener.Accept(&server, Soon()));
+  socklen_t instructions = 0;
+  EXPECT_EQ(::getsockopt(server.fd(), SOL_SOCKET, SO_GET_FILTER, nullptr, &instructions), 0);
+  EXPECT_EQ(instructions, 0u) << "the connection has the listener's filter";
+}
+
+TEST_P(TcpListenerTest, ASocketThatOthersMayHaveGoesOnWithHandshakes) {
+  const auto goes_on = [](TcpListener& listener) {
+    EXPECT_EQ(listener.StopHandshakes(), std::errc::operation_not_supported);
+    TcpStream client, server;
+    EXPECT_FALSE(client.Connect(listener.local_address(), Soon()));
+    EXPECT_FALSE(listener.Accept(&server, Soon()));
+  };
+  TcpListener first, adopted, passed_on, kept_by_exec, local;
+  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(adopted.Adopt(::dup(first.fd())));
+  goes_on(adopted);
+  ASSERT_FALSE(passed_on.Listen(SocketAddress::LoopbackIpv4(0), {.shared = true}));
+  goes_on(passed_on);
+  ASSERT_FALSE(kept_by_exec.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_EQ(::fcntl(kept_by_exec.fd(), F_SETFD, 0), 0);
+  goes_on(kept_by_exec);
+  ASSERT_FALSE(local.Listen(UnixAddress()));
+  goes_on(local);
+  EXPECT_EQ(TcpListener().StopHandshakes(), std::errc::operation_canceled);
+  // A pre-forking server's.
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  goes_on(first);
+  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  EXPECT_FALSE(first.StopHandshakes());
 }
 
 TEST_P(TcpListenerTest, AdoptSaysWhatIsNoListener) {

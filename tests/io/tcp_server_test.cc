@@ -3,11 +3,13 @@
 
 #include "weft/io/tcp_server.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,11 +27,13 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/descriptor.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
+#include "weft/tests/io/late_handshake.h"
 #include "weft/tests/io/tcp_server_fixture.h"
 
 namespace weft::io {
@@ -566,6 +570,75 @@ TEST_P(TcpServerTest, WhatWaitsInTheKernelIsAcceptedAndAnsweredInADrain) {
   }
   stopper.Join();
   EXPECT_EQ(server.counts().accepted, 10u);
+  EXPECT_TRUE(IsRefused(server));
+}
+
+// Begins a connection, without waiting for it.
+Descriptor Connecting(const SocketAddress& address) {
+  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  EXPECT_TRUE(::connect(fd, address.data(), address.size()) == 0 || errno == EINPROGRESS);
+  return Descriptor(fd);
+}
+
+// What the connection has come to: 0: it is made; an error; EINPROGRESS: neither.
+int MadeWithin(const Descriptor& client, std::chrono::milliseconds time) {
+  pollfd made{.fd = client.fd(), .events = POLLOUT, .revents = 0};
+  if (::poll(&made, 1, static_cast<int>(time.count())) == 0) return EINPROGRESS;
+  int error = 0;
+  socklen_t size = sizeof(error);
+  EXPECT_EQ(::getsockopt(client.fd(), SOL_SOCKET, SO_ERROR, &error, &size), 0);
+  return error;
+}
+
+void ExpectAnswer(const Descriptor& client) {
+  EXPECT_EQ(::send(client.fd(), "1\n", 2, MSG_NOSIGNAL), 2);
+  pollfd answered{.fd = client.fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&answered, 1, 30'000), 1);
+  char answer[2] = {};
+  EXPECT_EQ(::recv(client.fd(), answer, sizeof(answer), MSG_WAITALL), 2);
+  EXPECT_EQ(answer[0], '1');
+}
+
+// TV1: what was made behind the last look was reset.
+TEST_P(TcpServerTest, AConnectionThatIsMadeInADrainIsServedAndAtLastNoneIsMade) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 60s, .handshakes_at_stop = 60s});
+  ASSERT_TRUE(server.Start());
+  EXPECT_FALSE(server.StopAccepting(5ms));  // It waits for handshakes that have begun.
+  for (;;) {
+    const Descriptor client = Connecting(server.local_address());
+    const int made = MadeWithin(client, 100ms);
+    if (made == EINPROGRESS) break;
+    ASSERT_EQ(made, 0);
+    ExpectAnswer(client);
+  }
+  server.Stop(0ms);
+  EXPECT_TRUE(IsRefused(server));
+}
+
+class TcpServerHandshakeTest : public TcpServerTest {};
+WEFT_INSTANTIATE_ONE_IO_SHAPE(TcpServerHandshakeTest);
+
+// TV1
+TEST_P(TcpServerHandshakeTest, AHandshakeThatHasBegunWhenTheDrainBeginsComesToItsEnd) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 60s, .handshakes_at_stop = 60s});
+  ASSERT_TRUE(server.Start());
+  const SocketAddress address = server.local_address();
+  LateHandshake late(address);
+  EXPECT_FALSE(server.StopAccepting(5ms));
+  ASSERT_TRUE(Reaches([&] { return MadeWithin(Connecting(address), 50ms) == EINPROGRESS; })) << "others may begin";
+  const Descriptor& client = late.GoOn();
+  EXPECT_EQ(MadeWithin(client, 30s), 0);
+  ExpectAnswer(client);
+  server.Stop(0ms);
+}
+
+TEST_P(TcpServerTest, TheDeadlineOfAStopEndsTheWaitForHandshakes) {
+  LineServer lines;
+  TcpServer server(Listening(), lines.Handler(), {.handshakes_at_stop = 60s});
+  ASSERT_TRUE(server.Start());
+  Actor(true, [&] { server.Stop(10ms); }).Join();
   EXPECT_TRUE(IsRefused(server));
 }
 
