@@ -22,6 +22,7 @@
 #include "weft/base/deadline.h"
 #include "weft/io/asio_stream.h"
 #include "weft/io/cancel_on_hangup.h"
+#include "weft/io/request_budget.h"
 #include "weft/sync/cancel_scope.h"
 
 #include "http_server/message.h"
@@ -37,6 +38,7 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using weft::Deadline;
 using weft::io::AfterRequest;
+using weft::io::RequestBudget;
 
 // The least size of a read: about two of a browser's requests.
 constexpr std::size_t kLeastRead = 1024;
@@ -49,12 +51,13 @@ constexpr std::chrono::seconds kDiscardFor{2};
 // One request. Keeps what Request has; string_views of the parser are gone when put() returns.
 class RequestParser final : public http::basic_parser<true> {
  public:
-  RequestParser(const HttpLimits& limits, Request* request) : request_(request) {
+  // `share` has nothing yet.
+  RequestParser(const HttpLimits& limits, RequestBudget::Share* share, Request* request)
+      : request_(request), share_(share) {
     eager(true);
     header_limit(limits.header_bytes);
     body_limit(limits.body_bytes);
     request_->target.clear();
-    request_->body.Skip(request_->body.ByteSize());
     request_->time_left.reset();
   }
 
@@ -140,8 +143,12 @@ class RequestParser final : public http::basic_parser<true> {
   }
 
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
-  std::size_t on_body_impl(beast::string_view part, error_code&) override {
+  std::size_t on_body_impl(beast::string_view part, error_code& error) override {
     has_body_ = true;
+    if (!share_->Take(part.size())) {
+      Refuse(503, http::error::buffer_overflow, error);
+      return 0;
+    }
     request_->body.AppendCopy(part.data(), part.size());
     return part.size();
   }
@@ -153,6 +160,7 @@ class RequestParser final : public http::basic_parser<true> {
   void on_response_impl(int, beast::string_view, int, error_code&) override {}
 
   Request* const request_;
+  RequestBudget::Share* const share_;
   int version_ = 11;
   int refusal_ = 0;
   std::uint32_t hosts_ = 0;
@@ -185,12 +193,14 @@ struct HttpService::Workspace {
 // From the first bytes of a request until all is answered that has come.
 class HttpService::Conversation {
  public:
-  Conversation(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits, Workspace* workspace)
+  Conversation(weft::io::TcpConnection* connection, Site* site, const HttpLimits& limits, RequestBudget* budget,
+               Workspace* workspace)
       : connection_(connection),
         tcp_(&connection->stream()),
         stream_(tcp_),
         site_(site),
         limits_(limits),
+        share_(budget),
         input_(workspace->input),
         request_(workspace->request),
         response_(workspace->response),
@@ -227,7 +237,7 @@ class HttpService::Conversation {
       const std::size_t taken = parser_->put(input_.data(), error);
       input_.consume(taken);
       if (error == http::error::bad_version && TakeForHttp11()) {
-        parser_.emplace(limits_, &request_);
+        parser_.emplace(limits_, &share_, &request_);
         continue;
       }
       if (error == http::error::need_more) {
@@ -235,6 +245,7 @@ class HttpService::Conversation {
         error = http::error::header_limit;
       }
       if (error == http::error::bad_version && IsForeign(Version())) return Refuse(505, "this is HTTP/1.1");
+      if (error == http::error::buffer_overflow) return Refuse(503, "the memory for bodies is in use");
       if (error) return Refuse(parser_->StatusOf(error, HasLine()), error.message());
     }
     return Parsed::kRequest;
@@ -278,10 +289,18 @@ class HttpService::Conversation {
   }
 
   void BeginRequest() {
-    parser_.emplace(limits_, &request_);
+    LeaveBudget();
+    parser_.emplace(limits_, &share_, &request_);
     header_taken_ = 0;
     may_skip_line_ = true;
     request_until_ = Deadline::After(limits_.request_timeout, now_);
+  }
+
+  // The body goes, which the answer may have shared.
+  void LeaveBudget() {
+    request_.body.Skip(request_.body.ByteSize());
+    response_.body.Skip(response_.body.ByteSize());
+    share_.Clear();
   }
 
   // Skips one before a request, as RFC 9112, 2.2 asks.
@@ -295,7 +314,13 @@ class HttpService::Conversation {
   bool Answer() {
     ++answered_;
     if (Site::MayWait(request_)) {
-      if (!Flush() || !AnswerInScope()) return false;
+      if (!Flush()) return false;
+      if (Site::IsInBudget(request_) && !share_.Begin()) {
+        response_.allow = {};
+        Site::Refuse(503, "as many requests as there may be are in work", &response_);
+      } else if (!AnswerInScope()) {
+        return false;
+      }
       now_ = std::chrono::steady_clock::now();
     } else {
       site_->Answer(request_, &response_);
@@ -306,6 +331,7 @@ class HttpService::Conversation {
                                                            : ConnectionHeader::kNone;
     output_.Append(response_, request_.method == Request::Method::kHead, header);
     parser_.reset();
+    if (ends) LeaveBudget();
     if (!ends) return output_.pending() < kLargeRead || Flush();
     if (Flush() && (input_.size() != 0 || HasUnread())) Discard();
     return false;
@@ -328,6 +354,7 @@ class HttpService::Conversation {
     response_.allow = {};
     output_.Append(response_, parser_->got_some() && request_.method == Request::Method::kHead,
                    ConnectionHeader::kClose);
+    LeaveBudget();
     if (Flush()) Discard();
     return Parsed::kRefused;
   }
@@ -411,6 +438,7 @@ class HttpService::Conversation {
   weft::io::AsioStream stream_;
   Site* const site_;
   const HttpLimits& limits_;
+  RequestBudget::Share share_;  // of the request that is being read or answered, or was last
   beast::flat_buffer& input_;
   Request& request_;
   Response& response_;
@@ -425,14 +453,15 @@ class HttpService::Conversation {
   std::uint64_t answered_ = 0;
 };
 
-HttpService::HttpService(Site* site, const HttpLimits* limits) : site_(site), limits_(limits) {}
+HttpService::HttpService(Site* site, const HttpLimits* limits, RequestBudget* budget)
+    : site_(site), limits_(limits), budget_(budget) {}
 
 HttpService::~HttpService() = default;
 
 AfterRequest HttpService::Serve(weft::io::TcpConnection* connection) {
   std::unique_ptr<Workspace> workspace = workspaces_.Take();
   if (workspace == nullptr) workspace = std::make_unique<Workspace>();
-  const AfterRequest after = Conversation(connection, site_, *limits_, workspace.get()).Run();
+  const AfterRequest after = Conversation(connection, site_, *limits_, budget_, workspace.get()).Run();
   workspace->Clear();
   // Memory that a large message has taken is not kept.
   if (workspace->LargestBuffer() <= kLargeRead) workspaces_.Put(std::move(workspace));

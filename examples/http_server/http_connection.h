@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "weft/io/request_budget.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
 
@@ -51,8 +52,8 @@ struct HttpLimits {
 
 class HttpService {
  public:
-  // Both outlive it.
-  HttpService(Site* site, const HttpLimits* limits);
+  // All outlive it. What exceeds the budget, of requests that wait or of bytes of bodies, is answered 503.
+  HttpService(Site* site, const HttpLimits* limits, weft::io::RequestBudget* budget);
   ~HttpService();
 
   // A RequestHandler; many fibers at the same time.
@@ -64,6 +65,7 @@ class HttpService {
 
   Site* const site_;
   const HttpLimits* const limits_;
+  weft::io::RequestBudget* const budget_;
   ObjectPool<Workspace> workspaces_;
 };
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <iostream>
 
+#include "weft/io/request_budget.h"
 #include "weft/io/tcp_connection.h"
 
 #include "http_server/http_connection.h"
@@ -23,6 +24,10 @@ DEFINE_uint32(header_limit, 8192, "Bytes of a request's line and header fields, 
 DEFINE_uint64(body_limit, 1024 * 1024, "Bytes of a request's body.");
 DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may wait for its next request.");
 DEFINE_uint64(max_connections_per_host, 0, "Connections of one client address at once; more are reset. 0: no limit.");
+DEFINE_uint64(max_body_mb, 0,
+              "Memory of the bodies of all requests at once, in MiB; more are answered 503. 0: no limit.");
+DEFINE_uint64(max_waiting_requests, 0,
+              "Requests in work at once that wait for something; more are answered 503. 0: no limit.");
 DEFINE_uint32(request_timeout_ms, 30'000, "How long a request may take to arrive, and its answer to be taken.");
 
 int main(int argc, char** argv) {
@@ -32,12 +37,20 @@ int main(int argc, char** argv) {
     std::cerr << "http_server: --header_limit=" << FLAGS_header_limit << ": expected 1 to 65536\n";
     return 2;
   }
+  constexpr std::uint64_t kMiB = 1 << 20;
+  if (FLAGS_max_body_mb != 0 &&
+      (FLAGS_max_body_mb > UINT64_MAX / kMiB || FLAGS_max_body_mb * kMiB < FLAGS_body_limit)) {
+    std::cerr << "http_server: --max_body_mb=" << FLAGS_max_body_mb
+              << ": expected 0, or room for a body of --body_limit=" << FLAGS_body_limit << '\n';
+    return 2;
+  }
   const examples::HttpLimits limits{.header_bytes = FLAGS_header_limit,
                                     .body_bytes = FLAGS_body_limit,
                                     .request_timeout = std::chrono::milliseconds(FLAGS_request_timeout_ms)};
   examples::Serving serving("http_server");
-  examples::Site site(&serving);
-  examples::HttpService http(&site, &limits);
+  weft::io::RequestBudget budget({.requests = FLAGS_max_waiting_requests, .bytes = FLAGS_max_body_mb * kMiB});
+  examples::Site site(&serving, &budget);
+  examples::HttpService http(&site, &limits, &budget);
   const std::chrono::milliseconds idle_timeout(FLAGS_idle_timeout_ms);
   return serving.Run(
       weft::io::RequestHandler([&http](weft::io::TcpConnection& connection) { return http.Serve(&connection); }),

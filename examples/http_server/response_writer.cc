@@ -33,6 +33,8 @@ std::string_view HeadOf(int status) {
       return WEFT_EXAMPLES_HEAD("431 Request Header Fields Too Large");
     case 501:
       return WEFT_EXAMPLES_HEAD("501 Not Implemented");
+    case 503:
+      return WEFT_EXAMPLES_HEAD("503 Service Unavailable");
     case 504:
       return WEFT_EXAMPLES_HEAD("504 Gateway Timeout");
     case 505:

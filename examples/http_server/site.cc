@@ -169,6 +169,11 @@ bool Site::MayWait(const Request& request) {
   return route != nullptr && route->may_wait;
 }
 
+bool Site::IsInBudget(const Request& request) {
+  const Route* route = RouteOf(request);
+  return route != nullptr && route->what == Route::kFanOut;
+}
+
 void Site::Refuse(int status, std::string_view why, Response* response) {
   response->status = status;
   AnswerJson({{"error", why}}, response);
@@ -215,6 +220,11 @@ void Site::AnswerStats(Response* response) const {
                                            {"timed_out", counts.timed_out},
                                            {"open", counts.open}});
   body.emplace("requests", requests_.Sum());
+  const weft::io::RequestBudget::Counts budget = budget_->counts();
+  body.emplace("waiting", budget.requests);
+  body.emplace("body_bytes", budget.bytes);
+  body.emplace("over_waiting_requests", budget.over_requests);
+  body.emplace("over_body_memory", budget.over_bytes);
   body.emplace("given_up", given_up_.load(std::memory_order_relaxed));
   body.emplace("fibers", weft::GetFiberCount());
   body.emplace("fibers_ready", weft::GetFiberQueueSize());

@@ -18,6 +18,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "weft/io/request_budget.h"
+
 #include "http_server/message.h"
 #include "serving/serving.h"
 #include "serving/sharded.h"
@@ -26,10 +28,12 @@ namespace examples {
 
 class Site {
  public:
-  explicit Site(const Serving* serving) : serving_(serving) {}
+  Site(const Serving* serving, const weft::io::RequestBudget* budget) : serving_(serving), budget_(budget) {}
 
   // Whether ready answers should be sent first.
   static bool MayWait(const Request& request);
+  // Whether it counts as a request that waits. /stats does not: it tells what the server refuses.
+  static bool IsInBudget(const Request& request);
   // Sets all of `response`, which holds another's values.
   void Answer(const Request& request, Response* response) const;
   // With {"error":why} as body.
@@ -43,6 +47,7 @@ class Site {
   void AnswerStats(Response* response) const;
 
   const Serving* const serving_;
+  const weft::io::RequestBudget* const budget_;
   ShardedCounter requests_;
   std::atomic<std::uint64_t> given_up_{0};  // a statistic, as that
 };

@@ -20,7 +20,7 @@ namespace weft::rpc {
 
 Server::Server() : Server(Options()) {}
 
-Server::Server(Options options) : options_(std::move(options)) {}
+Server::Server(Options options) : options_(std::move(options)), memory_({.bytes = options_.max_request_memory}) {}
 
 Server::~Server() {
   Shielded([this] { Stop(std::chrono::seconds(0)); });
@@ -111,19 +111,10 @@ ErrorCode Server::BeginCall(std::size_t memory) {
   }
   requests_.fetch_add(1, std::memory_order_relaxed);
   const bool room = options_.max_in_flight == 0 || before < options_.max_in_flight;
-  if (room && (!options_.admit || options_.admit()) && TakeMemory(memory)) return OK;
+  if (room && (!options_.admit || options_.admit()) && memory_.TakeBytes(memory)) return OK;
   overloaded_.fetch_add(1, std::memory_order_relaxed);
   LeaveCall();
   return OVERLOADED;
-}
-
-bool Server::TakeMemory(std::size_t memory) {
-  if (options_.max_request_memory == 0) return true;
-  const std::size_t taken = memory_.fetch_add(memory, std::memory_order_relaxed) + memory;
-  if (taken <= options_.max_request_memory) return true;
-  memory_.fetch_sub(memory, std::memory_order_relaxed);
-  over_memory_.fetch_add(1, std::memory_order_relaxed);
-  return false;
 }
 
 void Server::RefuseCall(std::size_t memory) {
@@ -133,7 +124,7 @@ void Server::RefuseCall(std::size_t memory) {
 }
 
 void Server::EndCall(std::size_t memory) {
-  if (options_.max_request_memory != 0) memory_.fetch_sub(memory, std::memory_order_relaxed);
+  memory_.GiveBackBytes(memory);
   LeaveCall();
 }
 
@@ -187,7 +178,7 @@ Server::Counts Server::counts() const {
   counts.requests = requests_.load(std::memory_order_relaxed);
   counts.overloaded = overloaded_.load(std::memory_order_relaxed);
   counts.over_connection_limit = over_connection_limit_.load(std::memory_order_relaxed);
-  counts.over_memory = over_memory_.load(std::memory_order_relaxed);
+  counts.over_memory = memory_.counts().over_bytes;
   counts.unavailable = unavailable_.load(std::memory_order_relaxed);
   counts.vanished = vanished_.load(std::memory_order_relaxed);
   counts.idle = idle_.load(std::memory_order_relaxed);

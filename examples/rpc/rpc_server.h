@@ -52,6 +52,7 @@
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
+#include "weft/io/request_budget.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
@@ -150,7 +151,6 @@ class Server {
   void EndCall(std::size_t memory);
   // Of a call that has begun and exceeds its connection's limit.
   void RefuseCall(std::size_t memory);
-  [[nodiscard]] bool TakeMemory(std::size_t memory);
   void LeaveCall();
   void Enter(ServerConnection* connection);
   void Leave(ServerConnection* connection);
@@ -164,7 +164,7 @@ class Server {
   std::unique_ptr<io::TcpServer> listening_;  // written under mutex_, for counts()
 
   std::atomic<std::size_t> in_flight_{0};
-  std::atomic<std::size_t> memory_{0};  // relaxed: a limit only. Not counted without one.
+  io::RequestBudget memory_;
   std::atomic<bool> draining_{false};
   std::atomic<bool> cut_{false};
   mutable FiberMutex mutex_;  // guards what follows
@@ -177,7 +177,6 @@ class Server {
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> overloaded_{0};
   std::atomic<std::uint64_t> over_connection_limit_{0};
-  std::atomic<std::uint64_t> over_memory_{0};
   std::atomic<std::uint64_t> unavailable_{0};
   std::atomic<std::uint64_t> vanished_{0};
   std::atomic<std::uint64_t> idle_{0};

@@ -540,6 +540,65 @@ class Refusals(unittest.TestCase):
             self.assertEqual(connections(client)["refused"], 3)
             self.assertEqual(connections(client)["timed_out"], 0)
 
+    def test_requests_above_the_budget_are_answered_503_and_are_in_the_stats(self):
+        fan_out = b"GET /fanout?n=256&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n"
+        with serve("--max_waiting_requests=2") as server:
+            busy = [server.connect() for _ in range(2)]
+            for connection in busy:
+                connection.sendall(fan_out)
+            wait_for(lambda: stats(server)["waiting"] == 2, lambda: f"{stats(server)}")
+            with server.connect() as other:
+                other.sendall(b"POST /json HTTP/1.1\r\nHost: a\r\n\r\n" + fan_out + GET)
+                answers = receive(other, 3)
+                self.assertEqual([status for status, _, _ in answers], [405, 503, 200])  # The connection stays.
+                self.assertEqual(["allow" in headers for _, headers, _ in answers], [True, False, False])
+                for connection in busy:
+                    reset(connection)
+                wait_for(lambda: stats(server)["waiting"] == 0, "the fan-outs end")
+                other.sendall(fan_out.replace(b"256", b"1"))
+                self.assertEqual(receive(other, 1)[0][0], 200)
+            self.assertEqual(stats(server)["over_waiting_requests"], 1)
+
+    def test_bodies_above_the_budget_are_answered_503_and_are_in_the_stats(self):
+        part = b"x" * 700_000
+        post = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 700001\r\n\r\n"
+        chunked = b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(part)
+        with serve("--max_body_mb=1") as server:
+
+            def held_is(size):
+                wait_for(lambda: stats(server)["body_bytes"] == size, lambda: f"{stats(server)}, not {size}")
+
+            for head in (post, chunked):
+                first, second = server.connect(), server.connect()
+                first.sendall(post + part)
+                held_is(len(part))
+                with contextlib.suppress(OSError):  # The answer comes before its end.
+                    second.sendall(head + part)
+                # It stays open, and the server reads what still comes: but it holds nothing.
+                ((status, headers, _),) = receive(second, 1)
+                self.assertEqual((status, headers["connection"]), (503, "close"))
+                self.assertEqual(stats(server)["body_bytes"], len(part))
+                # The next request begins: the former one's body is not held any more, in no place.
+                first.sendall(b"xG")
+                ((status, _, body),) = receive(first, 1)
+                self.assertEqual((status, len(body)), (200, 700001))
+                held_is(0)
+                first.sendall(GET[1:])
+                self.assertEqual(receive(first, 1)[0][0], 200)
+            self.assertEqual(stats(server)["over_body_memory"], 2)
+
+    def test_a_body_that_is_echoed_is_not_kept_for_the_next_request(self):
+        size = 1_000_000
+        post = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+        with serve("--max_body_mb=2") as server:
+            connections = [server.connect() for _ in range(30)]
+            before = server.resident_bytes()
+            for connection in connections:
+                connection.sendall(post + b"G")  # The next one has begun.
+                self.assertEqual(receive(connection, 1)[0][0], 200)
+            if not SANITIZED:
+                self.assertLess(server.resident_bytes() - before, 15 * size)
+
     def test_connections_that_were_idle_for_too_long_are_in_the_stats(self):
         with serve("--idle_timeout_ms=1000") as server:
             silent = server.connect()

@@ -1,0 +1,93 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/request_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace weft::io {
+namespace {
+
+TEST(RequestBudget, RequestsAboveTheLimitAreRefusedAndCounted) {
+  RequestBudget budget({.requests = 2});
+  std::optional<RequestBudget::Share> first(&budget);
+  RequestBudget::Share second(&budget), third(&budget);
+  EXPECT_TRUE(first->Begin());
+  EXPECT_TRUE(second.Begin());
+  EXPECT_FALSE(third.Begin());
+  third.Clear();  // It has nothing to give back.
+  EXPECT_FALSE(third.Begin());
+  EXPECT_EQ(budget.counts().requests, 2u);
+  EXPECT_EQ(budget.counts().over_requests, 2u);
+  first.reset();
+  EXPECT_TRUE(third.Begin());
+  second.Clear();
+  third.Clear();
+  EXPECT_EQ(budget.counts().requests, 0u);
+  EXPECT_EQ(budget.counts().over_bytes, 0u);
+}
+
+TEST(RequestBudget, BytesAboveTheLimitAreRefusedAndTheShareKeepsItsOwn) {
+  RequestBudget budget({.bytes = 100});
+  {
+    RequestBudget::Share large(&budget), small(&budget);
+    EXPECT_TRUE(large.Take(60));
+    EXPECT_FALSE(small.Take(41));
+    EXPECT_TRUE(small.Take(40));
+    EXPECT_FALSE(large.Take(1));
+    EXPECT_EQ(budget.counts().bytes, 100u);
+    EXPECT_EQ(budget.counts().over_bytes, 2u);
+    large.Clear();
+    EXPECT_EQ(budget.counts().bytes, 40u);
+    EXPECT_TRUE(small.Take(60));
+  }
+  EXPECT_EQ(budget.counts().bytes, 0u);
+  RequestBudget::Share share(&budget);
+  EXPECT_FALSE(share.Take(101));
+  EXPECT_TRUE(share.Take(1));
+  EXPECT_FALSE(share.Take(std::numeric_limits<std::size_t>::max()));  // The sum would be 0.
+  EXPECT_EQ(budget.counts().bytes, 1u);
+}
+
+TEST(RequestBudget, WithoutLimitsNothingIsRefusedOrCounted) {
+  RequestBudget budget({});
+  RequestBudget::Share share(&budget);
+  EXPECT_TRUE(share.Begin());
+  EXPECT_TRUE(share.Take(std::numeric_limits<std::size_t>::max()));
+  EXPECT_EQ(budget.counts().requests, 0u);
+  EXPECT_EQ(budget.counts().bytes, 0u);
+}
+
+TEST(RequestBudget, ManyThreadsNeverHaveMoreThanTheLimitAtATime) {
+  constexpr std::size_t kMost = 3;
+  RequestBudget budget({.requests = kMost, .bytes = kMost * 10});
+  std::atomic<std::size_t> in_work{0}, most{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 20'000; ++n) {
+        RequestBudget::Share share(&budget);
+        if (!share.Begin()) continue;
+        static_cast<void>(share.Take(10));  // Relaxed: the bytes of one that has ended may still count.
+        const std::size_t now = in_work.fetch_add(1) + 1;
+        for (std::size_t seen = most.load(); now > seen && !most.compare_exchange_weak(seen, now);) {
+        }
+        in_work.fetch_sub(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, kMost);
+  EXPECT_EQ(budget.counts().requests, 0u);
+  EXPECT_EQ(budget.counts().bytes, 0u);
+}
+
+}  // namespace
+}  // namespace weft::io
