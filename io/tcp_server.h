@@ -62,9 +62,9 @@
 //   TV1  A connection that the kernel has made before the last look at the listener is accepted, and its handler runs;
 //        unless the deadline of Stop() passes before, or the process has no descriptors or no memory. The listener
 //        closes right after that look. From before the look until then no handshake begins
-//        (TcpListener::StopHandshakes()), and the look goes on for Options::handshakes_at_stop, in which those
-//        that have begun come to their end. On a Unix socket, and on one that other processes may have, connections go on coming,
-//        and the look takes no time: one that comes behind it is reset, or left to the other processes.
+//        (TcpListener::StopHandshakes()), and the look goes on for Options::handshakes_at_stop, in which those that
+//        have begun come to their end. On a Unix socket, and on one that other processes may have, connections go on
+//        coming, and the look takes no time: one that comes behind it is reset, or left to the other processes.
 //        The look waits for no handler: Options::max_connections does not count any more.
 //   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
 //        lock.
