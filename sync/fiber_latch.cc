@@ -10,6 +10,10 @@ using synchronization::Waiter;
 using synchronization::WaitList;
 using synchronization::WaitResult;
 
+WEFT_COLD void FiberLatch::FailBelowZero(std::ptrdiff_t n, std::uint64_t word) noexcept {
+  WEFT_CHECK(false, "FiberLatch::CountDown: ", n, " from ", word >> kCountShift, " would be below zero");
+}
+
 // The last CountDown(): the word is {0, waiters}.
 WEFT_NOINLINE void FiberLatch::OpenSlow() noexcept {
   WaitList claimed;

@@ -59,8 +59,7 @@ class FiberLatch {
     // release: what the caller did before. acquire: the last one hands on what all others did, also where it does so by
     // the queue's lock and not by this word. Pairs with the acquire in TryWait() and with each other.
     const std::uint64_t old = word_.fetch_sub(minus, std::memory_order_acq_rel);
-    WEFT_CHECK(n >= 0 && old >= minus, "FiberLatch::CountDown: ", n, " from ", old >> kCountShift,
-               " would be below zero");
+    if (WEFT_UNLIKELY(n < 0 || old < minus)) FailBelowZero(n, old);
     if (WEFT_UNLIKELY(old - minus == kWaiters && n != 0)) OpenSlow();
   }
 
@@ -104,6 +103,9 @@ class FiberLatch {
   bool WaitUntil(Deadline deadline) const { return Wait(deadline); }
 
  private:
+  // Out of line, so that CountDown() is short enough to be inlined.
+  [[noreturn]] static void FailBelowZero(std::ptrdiff_t n, std::uint64_t word) noexcept;
+
   static constexpr std::uint64_t kWaiters = 1;
   static constexpr int kCountShift = 1;
   static constexpr std::ptrdiff_t kMaxCount = PTRDIFF_MAX >> 1;
