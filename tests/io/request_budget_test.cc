@@ -65,26 +65,22 @@ TEST(RequestBudget, WithoutLimitsNothingIsRefusedOrCounted) {
   EXPECT_EQ(budget.counts().bytes, 0u);
 }
 
-TEST(RequestBudget, ManyThreadsNeverHaveMoreThanTheLimitAtATime) {
-  constexpr std::size_t kMost = 3;
-  RequestBudget budget({.requests = kMost, .bytes = kMost * 10});
-  std::atomic<std::size_t> in_work{0}, most{0};
+TEST(RequestBudget, TwoThreadsNeverHaveMoreThanTheLimitAtATime) {
+  RequestBudget budget({.requests = 1, .bytes = 10});
+  std::atomic<int> in_work{0};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
-      for (int n = 0; n < 20'000; ++n) {
+      for (int n = 0; n < 3'000'000; ++n) {
         RequestBudget::Share share(&budget);
         if (!share.Begin()) continue;
         static_cast<void>(share.Take(10));  // Relaxed: the bytes of one that has ended may still count.
-        const std::size_t now = in_work.fetch_add(1) + 1;
-        for (std::size_t seen = most.load(); now > seen && !most.compare_exchange_weak(seen, now);) {
-        }
+        if (in_work.fetch_add(1) != 0) ADD_FAILURE() << "two at a time";
         in_work.fetch_sub(1);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_LE(most, kMost);
   EXPECT_EQ(budget.counts().requests, 0u);
   EXPECT_EQ(budget.counts().bytes, 0u);
 }
