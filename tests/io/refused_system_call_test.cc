@@ -182,10 +182,12 @@ TEST(RefusedSystemCall, AServerGoesOnAfterAnErrorOfAcceptThatNobodyExpects) {
     ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
     TcpServer server(std::move(listener), [](TcpStream& stream) { static_cast<void>(stream.WriteAll("x")); });
     ASSERT_TRUE(server.Start());
-    TcpStream client;
-    ASSERT_FALSE(client.Connect(server.local_address(), seconds(30)));
-    char byte = 0;
-    EXPECT_EQ(client.ReadSome(&byte, 1, seconds(30)).bytes, 1u);
+    for (int i = 0; i < 2; ++i) {  // A server that ends accepts what has come, and no more.
+      TcpStream client;
+      ASSERT_FALSE(client.Connect(server.local_address(), seconds(30)));
+      char byte = 0;
+      EXPECT_EQ(client.ReadSome(&byte, 1, seconds(30)).bytes, 1u);
+    }
     EXPECT_EQ(accepts_to_fail, 0);
   }
   EXPECT_EQ(fiber::TerminateRuntime(), 0u);
