@@ -64,7 +64,7 @@ class TcpListener {
   // again after a second, and find whoever listens then.
   // The filter is the socket's, and others that have the socket would get no connections either. So there is none on an
   // adopted socket, one opened with Options::shared, before a fork(), or whose descriptor exec does not close. Close()
-  // takes it off. Beside no other call but Accept().
+  // takes it off. Beside no other call.
   // Errors: those of setsockopt(2); operation_canceled: not open; operation_not_supported: such a socket, or a Unix
   // one.
   std::error_code StopHandshakes();
