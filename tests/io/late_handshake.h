@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// LateHandshake: a TCP client whose handshake begins, and comes to its end when it is told to.
+// Connecting(), LateHandshake: TCP clients whose handshakes have begun.
 #ifndef WEFT_TESTS_IO_LATE_HANDSHAKE_H_
 #define WEFT_TESTS_IO_LATE_HANDSHAKE_H_
 
@@ -15,6 +15,13 @@
 #include "weft/io/socket_address.h"
 
 namespace weft::io {
+
+// Begins a connection, without waiting for it.
+inline Descriptor Connecting(const SocketAddress& address) {
+  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  EXPECT_TRUE(::connect(fd, address.data(), address.size()) == 0 || errno == EINPROGRESS);
+  return Descriptor(fd);
+}
 
 // The first SYN-ACK that a client gets is lost: the kernel of its peer, which has half of a connection, sends it again
 // after a second.

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -321,13 +320,6 @@ TEST_P(TcpListenerTest, TwoListenersOnOneSocketAccept) {
   EXPECT_TRUE(first.Close());
   // What has come for the first is there for the second.
   EXPECT_FALSE(second.Accept(&server, Soon()));
-}
-
-// Begins a connection, without waiting for it.
-Descriptor Connecting(const SocketAddress& address) {
-  Descriptor client(Socket(address.family(), SOCK_STREAM));
-  EXPECT_TRUE(::connect(client.fd(), address.data(), address.size()) == 0 || errno == EINPROGRESS);
-  return client;
 }
 
 // A server could not take the last connections and close its listener: one that came between the two was reset.

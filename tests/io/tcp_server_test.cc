@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -573,13 +572,6 @@ TEST_P(TcpServerTest, WhatWaitsInTheKernelIsAcceptedAndAnsweredInADrain) {
   EXPECT_TRUE(IsRefused(server));
 }
 
-// Begins a connection, without waiting for it.
-Descriptor Connecting(const SocketAddress& address) {
-  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  EXPECT_TRUE(::connect(fd, address.data(), address.size()) == 0 || errno == EINPROGRESS);
-  return Descriptor(fd);
-}
-
 // What the connection has come to: 0: it is made; an error; EINPROGRESS: neither.
 int MadeWithin(const Descriptor& client, std::chrono::milliseconds time) {
   pollfd made{.fd = client.fd(), .events = POLLOUT, .revents = 0};
@@ -599,7 +591,7 @@ void ExpectAnswer(const Descriptor& client) {
   EXPECT_EQ(answer[0], '1');
 }
 
-// TV1: what was made behind the last look was reset.
+// TV1: the kernel reset connections that it had made behind the last look.
 TEST_P(TcpServerTest, AConnectionThatIsMadeInADrainIsServedAndAtLastNoneIsMade) {
   LineServer lines;
   TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 60s, .handshakes_at_stop = 60s});
