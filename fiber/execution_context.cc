@@ -21,10 +21,13 @@ WEFT_TLS_ACCESSOR void*& ContextOfThread() {
   return context;
 }
 
-// Where the caller's current context is kept.  The reference must not live over a switch.
-void*& ContextOfCaller() {
+// The caller's current context becomes another one. Returns what it was.
+FiberExecutionContext* ExchangeContextOfCaller(FiberExecutionContext* context) {
   scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
-  return self != nullptr ? self->execution_context : ContextOfThread();
+  if (self == nullptr) return static_cast<FiberExecutionContext*>(std::exchange(ContextOfThread(), context));
+  auto* const before = static_cast<FiberExecutionContext*>(self->execution_context());
+  self->set_execution_context(context);
+  return before;
 }
 
 }  // namespace
@@ -38,13 +41,14 @@ base::RefPtr<FiberExecutionContext> FiberExecutionContext::Capture() {
 }
 
 FiberExecutionContext* FiberExecutionContext::Current() noexcept {
-  return static_cast<FiberExecutionContext*>(ContextOfCaller());
+  const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  return static_cast<FiberExecutionContext*>(self != nullptr ? self->execution_context() : ContextOfThread());
 }
 
 FiberExecutionContext::Scope::Scope(FiberExecutionContext* context)
-    : context_(context), outer_(static_cast<FiberExecutionContext*>(std::exchange(ContextOfCaller(), context))) {}
+    : context_(context), outer_(ExchangeContextOfCaller(context)) {}
 
-FiberExecutionContext::Scope::~Scope() { ContextOfCaller() = outer_; }
+FiberExecutionContext::Scope::~Scope() { static_cast<void>(ExchangeContextOfCaller(outer_)); }
 
 FiberExecutionContext::~FiberExecutionContext() {
   DestroyValues();

@@ -54,8 +54,8 @@ T* MakeIn(FiberLocalTable& table) {
 }
 
 YieldHooks* FindYieldHooks(scheduling_group::FiberEntity* self) {
-  if (self->fiber_local_slots == nullptr) return nullptr;
-  FiberLocalHeader* const header = static_cast<FiberLocalTable*>(self->fiber_local_slots)->Find(YieldSlot());
+  if (self->fiber_local_slots() == nullptr) return nullptr;
+  FiberLocalHeader* const header = static_cast<FiberLocalTable*>(self->fiber_local_slots())->Find(YieldSlot());
   return header != nullptr ? Whole<YieldHooks>(header) : nullptr;
 }
 

@@ -71,8 +71,8 @@ LocalSlotRegistry& FiberLocalSlots() {
 FiberLocalTable& FiberLocalTable::OfCaller() {
   scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
   if (self == nullptr) return OfThread();
-  if (self->fiber_local_slots == nullptr) self->fiber_local_slots = new FiberLocalTable;
-  return *static_cast<FiberLocalTable*>(self->fiber_local_slots);
+  if (self->fiber_local_slots() == nullptr) self->set_fiber_local_slots(new FiberLocalTable);
+  return *static_cast<FiberLocalTable*>(self->fiber_local_slots());
 }
 
 FiberLocalTable::~FiberLocalTable() {

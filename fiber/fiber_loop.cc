@@ -94,7 +94,7 @@ bool FiberLoop::AddTaskEager(Task f) {
   if (fiber::detail::StartIsRefused(&impl_->group())) return false;
   FiberEntity* fiber = NewFiber(&impl_->group(), StartOptions{.group_local = true}, TaskBody{std::move(f)});
   if (fiber == nullptr) return false;
-  fiber->execution_context = FiberExecutionContext::Capture().Leak();
+  fiber->set_execution_context(FiberExecutionContext::Capture().Leak());
   impl_->RunEagerly(fiber);
   return true;
 }

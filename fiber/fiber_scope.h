@@ -19,7 +19,8 @@
 // Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait,
 // where there is a limit, and are cancellation points then. A child that waits there keeps its own unit, so the limit
 // is to be larger than the number of children that spawn; if all units belong to children that wait there, the process
-// ends. Wait(), Run(), the destructor: the fiber or thread that made it. Cancel() and the counts: anybody, while it
+// ends. A hook of the owner's (OnFiberYield) does not spawn while the owner waits for the scope: the process would end.
+// Wait(), Run(), the destructor: the fiber or thread that made it. Cancel() and the counts: anybody, while it
 // exists. Scopes are left in the reverse order in which they were made: they are local variables. One that shall live
 // elsewhere (in an object, say) is made with `nested = false`: it is in no other scope, and any thread may destroy it.
 // Memory ordering: what a child did is visible after Wait().
@@ -64,11 +65,24 @@ class FiberScope {
   // Runs f() in a new fiber of the scope. False: refused, and f has not run.
   template <class F>
   requires fiber::detail::StartProcedure<F>
-  [[nodiscard]] bool Spawn(F&& f) { return SpawnBy(nullptr, std::forward<F>(f)); }
+  [[nodiscard]] bool Spawn(F&& f) {
+    fiber::detail::CheckNotEmpty(kSpawn, f);
+    SpawnGuard guard(&core_);
+    if (guard.slot == nullptr) return false;
+    const auto made = [&guard](scheduling_group::FiberEntity* fiber) { guard.core->OnMade(&guard.slot, fiber); };
+    return guard.Done(fiber::detail::StartPlain(kSpawn, core_.start_options(),
+                                                Child<std::decay_t<F>>{&core_, std::forward<F>(f)}, made));
+  }
   template <class F>
   requires fiber::detail::StartProcedure<F>
   [[nodiscard]] bool Spawn(const FiberAttributes& attributes, F&& f) {
-    return SpawnBy(&attributes, std::forward<F>(f));
+    fiber::detail::CheckNotEmpty(kSpawn, f);
+    SpawnGuard guard(&core_);
+    if (guard.slot == nullptr) return false;
+    fiber::detail::StartPlan plan = fiber::detail::PlanStart(kSpawn, attributes);
+    core_.Adopt(&guard.slot, &plan);
+    return guard.Done(
+        fiber::detail::Start(kSpawn, std::move(plan), Child<std::decay_t<F>>{&core_, std::forward<F>(f)}));
   }
 
   // The same with a result. Throws TaskRefused. Its exception comes out of Get(), and does to the scope what the policy
@@ -80,11 +94,12 @@ class FiberScope {
   requires fiber::detail::StartProcedure<F>
   auto SpawnTask(const FiberAttributes& attributes, F&& f) {
     using Task = FiberTask<std::invoke_result_t<std::decay_t<F>&>>;
-    const SpawnGuard guard(&core_);
+    SpawnGuard guard(&core_);
     if (guard.slot == nullptr) fiber::detail::ThrowTaskRefused(attributes.name);
     Task task;  // Not before it is the scope's: its destructor would wait for it.
     task.state_ = base::MakeRefCounted<typename Task::State>(attributes.name);
-    task.state_->slot = guard.slot;
+    task.state_->slot = &guard.slot;
+    task.state_->owning_scope = &core_;
     task.state_->scope.parent = core_.node();
     fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberScope::SpawnTask", attributes);
     if (!guard.Done(task.Start(&plan, std::forward<F>(f)))) fiber::detail::ThrowTaskRefused(attributes.name);
@@ -121,39 +136,30 @@ class FiberScope {
   std::vector<std::exception_ptr> TakeExceptions() { return core_.TakeExceptions(); }
 
  private:
+  static constexpr const char* kSpawn = "FiberScope::Spawn";
+
   // A child that is being made.
   struct SpawnGuard {
-    explicit SpawnGuard(fiber::detail::ScopeCore* the_core) : core(the_core), slot(the_core->BeginSpawn()) {}
+    explicit SpawnGuard(fiber::detail::ScopeCore* the_core)
+        : core(the_core), slot(the_core->BeginSpawn()), is_ours(slot != nullptr) {}
     ~SpawnGuard() {
-      if (slot != nullptr && !started) core->NotStarted(slot);
+      if (is_ours) core->NotStarted(slot);
     }
-    bool Done(bool it_was_started) const noexcept { return started = it_was_started; }
+    bool Done(bool started) noexcept {
+      is_ours = !started;
+      return started;
+    }
     fiber::detail::ScopeCore* const core;
-    fiber::detail::ScopeCore::Slot* const slot;
-    mutable bool started = false;
+    fiber::detail::ScopeCore::Slot* slot;  // nullptr: there is no memory; later: it was filled
+    bool is_ours;
   };
-
-  // `attributes`: nullptr: none.
-  template <class F>
-  bool SpawnBy(const FiberAttributes* attributes, F&& f) {
-    constexpr const char* kName = "FiberScope::Spawn";
-    fiber::detail::CheckNotEmpty(kName, f);
-    const SpawnGuard guard(&core_);
-    if (guard.slot == nullptr) return false;
-    fiber::detail::StartPlan plan =
-        attributes == nullptr ? fiber::detail::PlanStart(kName) : fiber::detail::PlanStart(kName, *attributes);
-    fiber::detail::ScopeCore::Adopt(guard.slot, &plan);
-    return guard.Done(
-        fiber::detail::Start(kName, std::move(plan), Child<std::decay_t<F>>{guard.slot, std::forward<F>(f)}));
-  }
 
   template <class F>
   struct Child {
     void operator()() {
-      fiber::detail::ScopeCore::RunChild(
-          slot, [](void* argument) { static_cast<void>((*static_cast<F*>(argument))()); }, &f);
+      core->RunChild([](void* argument) { static_cast<void>((*static_cast<F*>(argument))()); }, &f);
     }
-    fiber::detail::ScopeCore::Slot* slot;
+    fiber::detail::ScopeCore* core;
     F f;
   };
 

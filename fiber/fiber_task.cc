@@ -29,8 +29,7 @@ void RunTask(JoinState* state, void (*procedure)(void*), void* argument) {
   } catch (...) {
     state->exception = std::current_exception();
   }
-  if (state->slot != nullptr) {
-    ScopeCore* const scope = ScopeCore::Of(state->slot);
+  if (ScopeCore* const scope = state->owning_scope) {
     if (state->cancelled) {
       scope->OnCancelled();
     } else if (state->exception != nullptr) {

@@ -215,7 +215,7 @@ class [[nodiscard]] FiberTask {
 
   void Abandon() noexcept {
     if (state_ == nullptr) return;
-    if (state_->slot == nullptr && !state_->ended.IsSet()) {
+    if (state_->owning_scope == nullptr && !state_->ended.IsSet()) {
       Cancel();
       fiber::detail::AwaitTaskUncancelled(state_.Get());
     }

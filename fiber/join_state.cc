@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/fiber/scope_core.h"
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/forked_child.h"
@@ -40,7 +41,7 @@ base::RefPtr<JoinState> JoinState::Find(FiberEntity* fiber,
   const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
   // A fiber outside of scopes may be one that is being made, whose owner is not to be read.
-  if (fiber->id() == wanted_id && fiber->innermost_scope != nullptr) {
+  if (fiber->id() == wanted_id && fiber->innermost_scope() != nullptr) {
     JoinState* const state = OfFiber(fiber);
     // acquire: its id. Pairs with the release in OnMade(). Before that it cannot be cancelled yet.
     if (state != nullptr && state->scope.owner.load(std::memory_order_acquire) == fiber) {
@@ -103,7 +104,7 @@ bool JoinState::WillBeInterrupted() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSI
   FiberEntity* const fiber = scope.owner.load(std::memory_order_acquire);
   const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
-  const bool will_be = fiber->id() != id || fiber->innermost_scope == nullptr || fiber->cancel_word.pending() ||
+  const bool will_be = fiber->id() != id || fiber->innermost_scope() == nullptr || fiber->cancel_word.pending() ||
                        !synchronization::EarliestDeadline(fiber).is_none();
   fiber->cancel_word.unlock();
   return will_be;
@@ -111,10 +112,10 @@ bool JoinState::WillBeInterrupted() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSI
 
 void JoinState::OnExit(scheduling_group::FiberOwner* self) {
   auto* const state = static_cast<JoinState*>(self);
-  synchronization::ChildTable::Slot* const its_slot = state->slot;
+  ScopeCore* const owning_scope = state->owning_scope;
   state->ended.Set();
   state->Release();
-  if (its_slot != nullptr) its_slot->on_exit(its_slot);
+  if (owning_scope != nullptr) owning_scope->EndChild();
 }
 
 void JoinState::OnMade(void* argument, FiberEntity* fiber) noexcept {
@@ -123,9 +124,7 @@ void JoinState::OnMade(void* argument, FiberEntity* fiber) noexcept {
   // release: the fiber's chain of scopes. Pairs with the acquire in CancelWalk::Run(). No fence as in
   // EnterScope(): nobody has the handle yet.
   state->scope.owner.store(fiber, std::memory_order_release);
-  if (state->slot == nullptr) return;
-  synchronization::ChildTable::Fill(state->slot, fiber);
-  synchronization::InheritCancellation(fiber);
+  if (state->slot != nullptr) ScopeCore::OnMade(std::exchange(state->slot, nullptr), fiber);
 }
 
 void LeaveScopesOfCaller() noexcept {

@@ -18,8 +18,8 @@
 //        can end it.
 //   JS4  Find(): under the lock of the fiber's cancel word, a fiber that has the wanted id and is in a scope is that
 //        fiber, and has not given up its reference to its JoinState. It enters its first scope after it has its id, and
-//        leaves the last one before it gives up the reference, both under that lock (FiberEntity::SetOptions,
-//        LeaveAllScopes).
+//        leaves the last one before it gives up the reference, both under that lock (AllocateFiber(),
+//        FiberEntity::LeaveAllScopes()).
 #ifndef WEFT_FIBER_JOIN_STATE_H_
 #define WEFT_FIBER_JOIN_STATE_H_
 
@@ -36,6 +36,8 @@
 #include "weft/sync/fiber_event.h"
 
 namespace weft::fiber::detail {
+
+class ScopeCore;
 
 class JoinState : public base::RefCounted<JoinState>, public scheduling_group::FiberOwner {
  public:
@@ -71,8 +73,9 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   FiberEvent ended;
   JoinEdge<JoinState> join_edge;      // whom the fiber joins
   synchronization::CancelNode scope;  // the fiber's outermost one
-  // Of a child of a FiberScope: told when all else is over.
-  synchronization::ChildTable::Slot* slot = nullptr;
+  // Of a child of a FiberScope: the scope, told when all else is over, and its spawner's slot, until it is filled.
+  ScopeCore* owning_scope = nullptr;
+  synchronization::ChildTable::Slot** slot = nullptr;
   // How it ended, of a FiberTask.
   std::exception_ptr exception;
   bool cancelled = false;

@@ -25,16 +25,17 @@ namespace {
 using scheduling_group::FiberEntity;
 
 void DestroyFiberLocals(FiberEntity* self) {
-  DestroyFiberLocalTable(static_cast<FiberLocalTable*>(self->fiber_local_slots));
-  self->fiber_local_slots = nullptr;
+  DestroyFiberLocalTable(static_cast<FiberLocalTable*>(self->fiber_local_slots()));
+  self->set_fiber_local_slots(nullptr);
 }
 
 // May run on the stack of the fiber that ends, or of a caller whose start was refused.
 void ReleaseExecutionContext(FiberEntity* fiber) {
-  auto* const context = static_cast<FiberExecutionContext*>(std::exchange(fiber->execution_context, nullptr));
+  auto* const context = static_cast<FiberExecutionContext*>(fiber->execution_context());
+  fiber->set_execution_context(nullptr);
   context->Release();
   // Destructors of the context's values may have used fiber-locals anew.
-  if (fiber->fiber_local_slots != nullptr) DestroyFiberLocals(fiber);
+  if (fiber->fiber_local_slots() != nullptr) DestroyFiberLocals(fiber);
 }
 
 std::string DescribeCaller() {

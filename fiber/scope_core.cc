@@ -9,7 +9,6 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
-#include "weft/fiber/join_state.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_access.h"
@@ -21,7 +20,7 @@ using scheduling_group::FiberOwner;
 using synchronization::ChildTable;
 
 ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
-    : policy_(policy), limit_(limit), units_(static_cast<std::ptrdiff_t>(limit)) {
+    : FiberOwner{&OnChildExit}, policy_(policy), limit_(limit), units_(static_cast<std::ptrdiff_t>(limit)) {
   node_.children = &children_;
   node_.timer = &timer_;
   node_.covers_owner.store(false, std::memory_order_relaxed);  // Nobody is inside yet.
@@ -40,7 +39,8 @@ ScopeCore::~ScopeCore() {
 ScopeCore::Slot* ScopeCore::BeginSpawn() {
   if (limit_ != 0) AcquireUnit();
   const bool by_owner = owner_ != nullptr && scheduling_group::CurrentFiber() == owner_;
-  Slot* const slot = by_owner ? children_.TakeByOwner(this, &OnChildExit) : children_.Take(this, &OnChildExit);
+  WEFT_CHECK(!by_owner || !awaits_, "FiberScope: its owner spawns while it waits (from a hook of its fiber)");
+  Slot* const slot = by_owner ? children_.TakeByOwner() : children_.Take();
   if (slot == nullptr && limit_ != 0) units_.Release();
   return slot;
 }
@@ -65,7 +65,7 @@ void ScopeCore::AcquireUnit() {
 
 // Whether the fiber itself was spawned into this scope.
 bool ScopeCore::IsChild(const FiberEntity* fiber) const noexcept {
-  const auto* scope = fiber->innermost_scope;
+  const auto* scope = fiber->innermost_scope();
   // relaxed: the fiber is the caller, whose chain nobody else changes.
   while (scope != nullptr && scope->owner.load(std::memory_order_relaxed) == fiber) scope = scope->parent;
   return scope == &node_;
@@ -73,32 +73,35 @@ bool ScopeCore::IsChild(const FiberEntity* fiber) const noexcept {
 
 void ScopeCore::NotStarted(Slot* slot) noexcept {
   not_started_.fetch_add(1, std::memory_order_relaxed);
-  EndChild(slot);
+  if (slot != nullptr) children_.GiveBack(slot);
+  EndChild();
 }
 
-void ScopeCore::Adopt(Slot* slot, StartPlan* plan) noexcept {
-  plan->options.owner = slot;
-  plan->options.scope = &Of(slot)->node_;
+void ScopeCore::Adopt(Slot** slot, StartPlan* plan) noexcept {
+  plan->options.scope = &node_;
   plan->made = &OnMade;
   plan->made_argument = slot;
 }
 
-void ScopeCore::OnMade(void* argument, FiberEntity* fiber) noexcept {
-  ChildTable::Fill(static_cast<Slot*>(argument), fiber);
+void ScopeCore::OnMade(void* slot, FiberEntity* fiber) noexcept {
+  ChildTable::Fill(std::exchange(*static_cast<Slot**>(slot), nullptr), fiber);
   synchronization::InheritCancellation(fiber);
 }
 
-void ScopeCore::RunChild(Slot* slot, void (*procedure)(void*), void* argument) {
-  ScopeCore* const self = Of(slot);
+void ScopeCore::RunChild(void (*procedure)(void*), void* argument) {
   try {
     procedure(argument);
-    self->OnSucceeded();
+    OnSucceeded();
   } catch (const FiberCancelled&) {
-    self->OnCancelled();
+    OnCancelled();
   } catch (...) {
-    self->OnFailed(std::current_exception());
+    OnFailed(std::current_exception());
   }
-  LeaveScopesOfCaller();
+  // nullptr: in the child of a fork(), which the fiber's end will say.
+  FiberEntity* const child = scheduling_group::CurrentFiber();
+  if (child == nullptr) return;
+  child->LeaveAllScopes();
+  child->set_exit_owner(this);
 }
 
 void ScopeCore::OnSucceeded() noexcept {
@@ -118,14 +121,11 @@ void ScopeCore::OnFailed(std::exception_ptr exception) noexcept {
   if (policy_ == ScopePolicy::kAllMustSucceed) Cancel();  // FO4
 }
 
-void ScopeCore::OnChildExit(FiberOwner* slot) {
-  auto* const its_slot = static_cast<Slot*>(slot);
-  Of(its_slot)->EndChild(its_slot);
-}
+void ScopeCore::OnChildExit(FiberOwner* self) { static_cast<ScopeCore*>(self)->EndChild(); }
 
-void ScopeCore::EndChild(Slot* slot) noexcept {
+void ScopeCore::EndChild() noexcept {
   if (limit_ != 0) units_.Release();
-  if (children_.Free(slot)) all_ended_.Set();  // FO2
+  if (children_.End()) all_ended_.Set();  // FO2
 }
 
 void ScopeCore::SetDeadline(Deadline deadline) noexcept {
@@ -142,7 +142,7 @@ void ScopeCore::SetCovers(bool covers) noexcept {
 void ScopeCore::CheckMayAwait() const noexcept {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
   if (self == nullptr || self == owner_) return;
-  for (const auto* scope = self->innermost_scope; scope != nullptr; scope = scope->parent) {
+  for (const auto* scope = self->innermost_scope(); scope != nullptr; scope = scope->parent) {
     WEFT_CHECK(scope != &node_, "FiberScope: one of its fibers waits for the end of all, and so for its own");
   }
 }
@@ -164,7 +164,9 @@ bool ScopeCore::BeginAwait() noexcept {
 }
 
 void ScopeCore::AwaitLast() noexcept {
+  awaits_ = true;
   synchronization::WaitAccess::WaitUncancelled(all_ended_);
+  awaits_ = false;
   all_ended_.Reset();
   children_.EndWait();
 }

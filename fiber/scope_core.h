@@ -9,14 +9,14 @@
 //   -----                                   -------
 //   a unit of the limit, if there is one    runs; RunChild() notes how it ended
 //   a slot of the ChildTable                its stack is given back
-//   the fiber is made, fills its slot       OnChildExit(): unit and slot given back
+//   the fiber is made, fills its slot       OnChildExit(): its unit is given back, it is counted
 //   and inherits the cancellation           the last one that is waited for sets `all_ended_`
 //   it is started
 //
 // Invariants
 //   FO1  Nothing outlives the scope: the ChildTable counts each child from before its start until its worker's last
 //        touch of the scope, and the destructor waits for it.
-//   FO2  A child's last touch of the scope is ChildTable::Free(); of the last one, while the owner waits,
+//   FO2  A child's last touch of the scope is ChildTable::End(); of the last one, while the owner waits,
 //        FiberEvent::Set().
 //   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
 //   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
@@ -51,7 +51,7 @@ enum class ScopePolicy : std::uint8_t {
 
 namespace fiber::detail {
 
-class ScopeCore {
+class ScopeCore : public scheduling_group::FiberOwner {
  public:
   using Slot = synchronization::ChildTable::Slot;
 
@@ -60,16 +60,20 @@ class ScopeCore {
   ScopeCore(const ScopeCore&) = delete;
   ScopeCore& operator=(const ScopeCore&) = delete;
 
-  static ScopeCore* Of(Slot* slot) noexcept { return static_cast<ScopeCore*>(slot->scope); }
-
   // The owner, or a child. Waits for a unit of the limit: a cancellation point. nullptr: there is no memory.
   Slot* BeginSpawn();
+  // nullptr: it was filled.
   void NotStarted(Slot* slot) noexcept;
-  // Makes `plan` one of a child without a handle.
-  static void Adopt(Slot* slot, StartPlan* plan) noexcept;
+  // Makes `plan` one of a child without a handle, which calls RunChild(). `slot` becomes null when it has been filled.
+  void Adopt(Slot** slot, StartPlan* plan) noexcept;
+  // The same without a plan, when a fiber has been made with start_options().
+  static void OnMade(void* slot, scheduling_group::FiberEntity* fiber) noexcept;
+
+  // The worker of a child that is over: the child's last touch (FO2).
+  void EndChild() noexcept;
 
   // In a child.
-  static void RunChild(Slot* slot, void (*procedure)(void*), void* argument);
+  void RunChild(void (*procedure)(void*), void* argument);
   void OnSucceeded() noexcept;
   void OnFailed(std::exception_ptr exception) noexcept;
   void OnCancelled() noexcept { cancelled_.fetch_add(1, std::memory_order_relaxed); }
@@ -84,6 +88,8 @@ class ScopeCore {
   bool Cancel() noexcept { return synchronization::Cancel(&node_); }
   ScopePolicy policy() const noexcept { return policy_; }
   synchronization::CancelNode* node() noexcept { return &node_; }
+  // Of a child without attributes: it begins in node().
+  const scheduling_group::StartOptions& start_options() const noexcept { return start_options_; }
   // acquire: what was done before. Pairs with the release in Mark() (cancel_node.cc).
   synchronization::CancelReason reason() const noexcept { return node_.cancelled.load(std::memory_order_acquire); }
   std::vector<std::exception_ptr> TakeExceptions();
@@ -99,20 +105,20 @@ class ScopeCore {
  private:
   // A child that has failed counts as live, too, until it has ended: snapshots may not add up.
   static std::size_t Less(std::size_t all, std::size_t some) noexcept { return all > some ? all - some : 0; }
-  static void OnChildExit(scheduling_group::FiberOwner* slot);
-  static void OnMade(void* argument, scheduling_group::FiberEntity* fiber) noexcept;
+  static void OnChildExit(scheduling_group::FiberOwner* self);
   void AcquireUnit();
   bool IsChild(const scheduling_group::FiberEntity* fiber) const noexcept;
-  void EndChild(Slot* slot) noexcept;
   void CheckMayAwait() const noexcept;
   bool BeginAwait() noexcept;
   void AwaitLast() noexcept;
 
   const ScopePolicy policy_;
+  bool awaits_ = false;                             // the owner, also in a hook that runs while it waits
   const std::size_t limit_;                         // 0: none
   scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is
   synchronization::ChildTable children_;
   synchronization::CancelNode node_;
+  const scheduling_group::StartOptions start_options_{.scope = &node_};
   synchronization::ScopeTimer timer_{&node_};
   FiberEvent all_ended_;
   FiberSemaphore units_;

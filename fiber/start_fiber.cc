@@ -66,7 +66,7 @@ bool WantsAnyGroup(std::size_t wanted) {
 
 // A fiber without a context of its own gets its spawner's, `context`.
 void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
-  fiber->execution_context = base::RefPtr<FiberExecutionContext>(context).Leak();
+  fiber->set_execution_context(base::RefPtr<FiberExecutionContext>(context).Leak());
 }
 
 // Dispatch makes the new fiber the next one on the caller's worker, so the caller must be a fiber of that group.
@@ -170,7 +170,7 @@ bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
   if (WEFT_UNLIKELY(fiber == nullptr)) return false;
   // Not FiberExecutionContext::Current(): a fiber's is found at once.
   const FiberEntity* const spawner = scheduling_group::CurrentFiber();
-  if (WEFT_UNLIKELY(spawner == nullptr) || WEFT_UNLIKELY(spawner->execution_context != nullptr)) {
+  if (WEFT_UNLIKELY(spawner == nullptr) || WEFT_UNLIKELY(spawner->execution_context() != nullptr)) {
     if (FiberExecutionContext* const context = FiberExecutionContext::Current()) Inherit(fiber, context);
   }
   if (WEFT_LIKELY(group->Start(fiber))) return true;

@@ -174,16 +174,22 @@ template <class F>
   return Submit(plan, scheduling_group::NewFiber(plan.group, plan.options, std::forward<F>(f)));
 }
 
-// The shortest way for the most frequent start: without attributes.
-template <class F>
-[[nodiscard]] bool StartPlain(const char* caller, F&& f) {
-  static constexpr scheduling_group::StartOptions kPlain;
+// The shortest way for the most frequent starts: without attributes. `made(fiber)`: as StartPlan::made.
+template <class F, class Made>
+[[nodiscard]] bool StartPlain(const char* caller, const scheduling_group::StartOptions& options, F&& f, Made made) {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
   const scheduling_group::OutsideSection section(worker);  // ST3
   scheduling_group::SchedulingGroup* const group = GroupFor(caller, worker);
   CheckNotEmpty(caller, f);
   if (WEFT_UNLIKELY(group == nullptr)) return false;
-  return SubmitPlain(group, scheduling_group::NewFiber(group, kPlain, std::forward<F>(f)));
+  scheduling_group::FiberEntity* const fiber = scheduling_group::NewFiber(group, options, std::forward<F>(f));
+  if (WEFT_LIKELY(fiber != nullptr)) made(fiber);
+  return SubmitPlain(group, fiber);
+}
+template <class F>
+[[nodiscard]] bool StartPlain(const char* caller, F&& f) {
+  static constexpr scheduling_group::StartOptions kPlain;
+  return StartPlain(caller, kPlain, std::forward<F>(f), [](scheduling_group::FiberEntity*) {});
 }
 
 // `attributes`: nullptr: none.

@@ -11,7 +11,7 @@ namespace weft {
 
 StopOnCancel::StopOnCancel() {
   const scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
-  if (self == nullptr || self->innermost_scope == nullptr) return;
+  if (self == nullptr || self->innermost_scope() == nullptr) return;
   if (IsCancelRequested()) {
     source_.request_stop();  // It has no callbacks yet.
     return;

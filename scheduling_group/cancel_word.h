@@ -9,7 +9,7 @@
 //   kPending   a scope that it is inside of is cancelled: each wait that is a cancellation point ends at once
 //   kLocked    somebody holds the lock of the fiber's scopes
 //
-// The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope). Its holder alone changes
+// The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()). Its holder alone changes
 // the bits. The fiber itself reads them without the lock: it alone enters and leaves scopes, so kScoped is stable for
 // it; kPending is ordered by the fences of sync/cancel_node.h.
 //

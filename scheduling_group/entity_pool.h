@@ -22,7 +22,8 @@
 // Each thread counts the entities that it took and gave back; LiveFibers() adds them up.
 //
 // Invariants
-//   EP1  A free entity has phase kDead and null cold fields; its id is that of its last fiber, or 0.
+//   EP1  A free entity has phase kDead and null cold fields (those that kHasColdFields is about); its id is that of its
+//        last fiber, or 0.
 //   EP2  An entity is in exactly one place: held by a thread, in a cache, in the central stack or in a cold chunk.
 //   EP3  LiveFibers() == 0 is exact: the counts given back are read before the counts taken, and both only grow.
 //   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always

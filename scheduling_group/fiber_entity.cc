@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "weft/scheduling_group/cancel_lock.h"
 
@@ -25,17 +26,11 @@ char* CopyName(const char* name) {
 
 }  // namespace
 
-WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options,
-                                           std::size_t default_stack_size) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options, std::size_t default_stack_size) noexcept {
   if (options.name != nullptr && (name_ = CopyName(options.name)) == nullptr) return false;
-  execution_context = options.execution_context;
+  flags_ |= kHasColdFields;
+  execution_context_ = options.execution_context;
   owner_ = options.owner;
-  if (options.scope != nullptr) {
-    // Locked: somebody may still look for the fiber that had the entity before (sync/cancel_node.h, CN4).
-    LockAsOwner(&cancel_word);
-    innermost_scope = options.scope;
-    UnlockAsOwner(&cancel_word, CancelWord::kScoped);
-  }
   stack_size_ = static_cast<std::uint32_t>(options.stack_size);
   guard_size_ = static_cast<std::uint32_t>(options.guard_size);
   if (options.guard_size != 0 && options.stack_size == 0) {
@@ -44,9 +39,18 @@ WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options,
   return true;
 }
 
+WEFT_NOINLINE FiberOwner* FiberEntity::ResetColdFields() noexcept {
+  stack_size_ = 0;
+  guard_size_ = 0;
+  custom_stack_pool_ = nullptr;
+  fiber_local_slots_ = nullptr;
+  execution_context_ = nullptr;
+  if (name_ != nullptr) delete[] std::exchange(name_, nullptr);
+  return std::exchange(owner_, nullptr);
+}
+
 WEFT_NOINLINE void FiberEntity::LeaveAllScopes() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&cancel_word);
-  innermost_scope = nullptr;
   UnlockAsOwner(&cancel_word, 0);
 }
 

@@ -10,7 +10,9 @@
 // a million queued fibers cost 192 bytes each and no stack.
 //
 //   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp, cancel word
-//   line 1   cold: what most fibers never set
+//   line 1   cold: what most fibers never set. Whoever runs or ends a plain fiber does not touch it: kHasColdFields, in
+//            line 0, says whether name, sizes, owner, locals or context may be set. (What waits and scopes use has
+//            marks of its own.)
 //   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
 //
 // Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a
@@ -54,7 +56,7 @@ namespace weft::scheduling_group {
 
 class SchedulingGroup;
 
-// What outlives a fiber and is told of its end: the state that a join waits for, a scope's record of its child.
+// What outlives a fiber and is told of its end: the state that a join waits for, the scope of a child.
 struct FiberOwner {
   // Called by the worker when the fiber is over and its stack is its own no more. Never blocks or switches; its last
   // touch of the owner is up to it.
@@ -85,11 +87,18 @@ class alignas(base::kCacheLineSize) FiberEntity {
   const char* name() const noexcept { return name_ != nullptr ? name_ : ""; }
   // The group it belongs to now: a thief changes it while it holds the fiber.
   SchedulingGroup* group() const noexcept { return group_.load(std::memory_order_relaxed); }
-  bool group_local() const noexcept { return group_local_; }
+  bool group_local() const noexcept { return (flags_ & kGroupLocal) != 0; }
   bool has_stack() const noexcept { return stack_top_ != nullptr; }
   const void* stack_top() const noexcept { return stack_top_; }
-  // The fiber itself; or anybody who holds the lock of its cancel word, while it is in a scope.
+  // Of its StartOptions. The fiber itself; or anybody who holds the lock of its cancel word, while it is in a scope.
   FiberOwner* owner() const noexcept { return owner_; }
+  // Told of the fiber's end, of one that has no other owner. The fiber itself, when its callable is done. (Here rather
+  // than in StartOptions: in line 0, which has no room for it before.)
+  void set_exit_owner(FiberOwner* owner) noexcept {
+    WEFT_DCHECK(callable_ == nullptr, "the callable has not begun");
+    flags_ |= kHasExitOwner;
+    exit_owner_ = owner;
+  }
   FiberState& state() noexcept { return state_; }
   const FiberState& state() const noexcept { return state_; }
 
@@ -121,7 +130,28 @@ class alignas(base::kCacheLineSize) FiberEntity {
       sizeof(Decayed) <= kInlineCallable &&
       alignof(Decayed) <= base::kCacheLineSize&& std::is_nothrow_move_constructible_v<Decayed>;
 
-  // Of a new fiber: the options that a plain one does not have. False: there is no memory.
+  enum : std::uint8_t {
+    kGroupLocal = 1,
+    kHasColdFields = 2,
+    kHasExitOwner = 4,
+  };
+
+  bool has_cold_fields() const noexcept { return (flags_ & kHasColdFields) != 0; }
+  bool wants_own_stack() const noexcept { return has_cold_fields() && stack_size_ != 0; }
+  bool has_custom_stack() const noexcept { return has_cold_fields() && custom_stack_pool_ != nullptr; }
+  void set_custom_stack_pool(context::StackPool* pool) noexcept {
+    flags_ |= kHasColdFields;
+    custom_stack_pool_ = pool;
+  }
+  // At its end. Resets the cold fields.
+  FiberOwner* TakeOwner() noexcept {
+    FiberOwner* const of_options = has_cold_fields() ? ResetColdFields() : nullptr;
+    return (flags_ & kHasExitOwner) != 0 ? exit_owner_ : of_options;
+  }
+  // Returns the owner that its options named.
+  FiberOwner* ResetColdFields() noexcept;
+
+  // Of a new fiber: the options that a plain one does not have, save its scope. False: there is no memory.
   [[nodiscard]] bool SetOptions(const StartOptions& options, std::size_t default_stack_size) noexcept;
 
   // False: there is no memory, and `f` is untouched. Throws what a constructor of F throws, and has done nothing then.
@@ -130,7 +160,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
   // Line 0.
   FiberState state_;
-  bool group_local_ = false;
+  std::uint8_t flags_ = 0;  // Free: without a meaning.
   std::uint8_t arena_ = 0;  // EntityPool's
 
  public:
@@ -140,7 +170,10 @@ class alignas(base::kCacheLineSize) FiberEntity {
   std::atomic<SchedulingGroup*> group_{nullptr};  // carried by the queues; atomic for reports
   void* stack_top_ = nullptr;
   std::atomic<std::uint64_t> id_{0};
-  Callable callable_ = nullptr;
+  union {
+    Callable callable_ = nullptr;  // nullptr: it has begun
+    FiberOwner* exit_owner_;       // kHasExitOwner
+  };
 
  public:
   context::Context context;
@@ -148,23 +181,40 @@ class alignas(base::kCacheLineSize) FiberEntity {
   ReadyStamp ready_stamp;       // of a ready fiber whose wait is measured
 
  private:
-  // Cold. All null in a free entity; whoever sets one resets it, so that a plain fiber never touches this line.
+  // Cold. Down to execution_context_: null in a free entity, and set only with kHasColdFields.
   alignas(base::kCacheLineSize) char* name_ = nullptr;
   // Both at most 2^30. 0: the group's default; guard_size_ is 0 where stack_size_ is.
   std::uint32_t stack_size_ = 0;
   std::uint32_t guard_size_ = 0;
   context::StackPool* custom_stack_pool_ = nullptr;
   FiberOwner* owner_ = nullptr;
+  void* fiber_local_slots_ = nullptr;
+  void* execution_context_ = nullptr;
 
  public:
   // --- For the layers above ---
-  void* fiber_local_slots = nullptr;          // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack
-  void* execution_context = nullptr;          // fiber/execution_context; given back by FiberHooks
+  // fiber/fiber_local; destroyed by FiberHooks on the fiber's own stack.
+  void* fiber_local_slots() const noexcept { return has_cold_fields() ? fiber_local_slots_ : nullptr; }
+  void set_fiber_local_slots(void* slots) noexcept {
+    flags_ |= kHasColdFields;
+    fiber_local_slots_ = slots;
+  }
+  // fiber/execution_context; given back by FiberHooks.
+  void* execution_context() const noexcept { return has_cold_fields() ? execution_context_ : nullptr; }
+  void set_execution_context(void* to) noexcept {
+    flags_ |= kHasColdFields;
+    execution_context_ = to;
+  }
   base::Atomic<void*> current_wait{nullptr};  // sync/wait_queue: the wait that a cancellation would end
-  synchronization::CancelNode* innermost_scope = nullptr;  // sync/cancel_node; guarded by the lock of cancel_word
+  // sync/cancel_node; guarded by the lock of cancel_word. nullptr: it is in none.
+  synchronization::CancelNode* innermost_scope() const noexcept {
+    return cancel_word.scoped() ? innermost_if_scoped : nullptr;
+  }
+  synchronization::CancelNode* innermost_if_scoped = nullptr;
   // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.
   void* wait_storage() noexcept {
-    WEFT_DCHECK(callable_ == nullptr, "a start procedure waits with a time-out while it is moved to its fiber's stack");
+    WEFT_DCHECK((flags_ & kHasExitOwner) != 0 || callable_ == nullptr,
+                "a start procedure waits with a time-out while it is moved to its fiber's stack");
     return storage_;
   }
 

@@ -4,8 +4,8 @@
 #include "weft/scheduling_group/fiber_factory.h"
 
 #include <cstdint>
-#include <utility>
 
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/scheduling_group.h"
@@ -13,11 +13,17 @@
 namespace weft::scheduling_group {
 namespace {
 
-// One branch for what most fibers do not ask for.
+// One branch for what most fibers do not ask for. The scope is not in the cold fields.
 bool IsPlain(const StartOptions& options) {
   return (reinterpret_cast<std::uintptr_t>(options.name) | reinterpret_cast<std::uintptr_t>(options.execution_context) |
-          reinterpret_cast<std::uintptr_t>(options.owner) | reinterpret_cast<std::uintptr_t>(options.scope) |
-          options.stack_size | options.guard_size) == 0;
+          reinterpret_cast<std::uintptr_t>(options.owner) | options.stack_size | options.guard_size) == 0;
+}
+
+void EnterFirstScope(FiberEntity* fiber, synchronization::CancelNode* scope) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  // Locked: somebody may still look for the fiber that had the entity before (sync/cancel_node.h, CN4).
+  LockAsOwner(&fiber->cancel_word);
+  fiber->innermost_if_scoped = scope;
+  UnlockAsOwner(&fiber->cancel_word, CancelWord::kScoped);
 }
 
 }  // namespace
@@ -30,28 +36,26 @@ FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) 
   fiber->state_.OnCreated();
   fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
   fiber->set_group(group);
-  fiber->group_local_ = options.group_local;
+  fiber->flags_ = options.group_local ? FiberEntity::kGroupLocal : 0;
   if (!IsPlain(options) && !fiber->SetOptions(options, group != nullptr ? group->options().stack_size : 0))
       [[unlikely]] {
     AbandonFiber(fiber);
     return nullptr;
   }
+  // After SetOptions(): whoever finds the fiber in a scope finds its owner (JS4 in fiber/join_state.h).
+  if (options.scope != nullptr) EnterFirstScope(fiber, options.scope);
   return fiber;
 }
 
 void DiscardFiber(FiberEntity* fiber) noexcept {
   fiber->callable_(fiber, FiberEntity::CallableOp::kDestroy);
-  if (fiber->execution_context != nullptr) fiber_hooks.release_execution_context(fiber);
+  if (fiber->execution_context() != nullptr) fiber_hooks.release_execution_context(fiber);
   AbandonFiber(fiber);
 }
 
 void AbandonFiber(FiberEntity* fiber) noexcept {
-  fiber->execution_context = nullptr;
-  delete[] std::exchange(fiber->name_, nullptr);
-  fiber->stack_size_ = 0;
-  fiber->guard_size_ = 0;
   if (fiber->cancel_word.scoped()) fiber->LeaveAllScopes();
-  fiber->owner_ = nullptr;  // After that: FiberEntity::owner().
+  static_cast<void>(fiber->ResetColdFields());  // After that: FiberEntity::owner().
   fiber->state_.OnDiscarded();
   EntityPool::GiveBack(fiber);
   TellDrainWaiter();  // It may have been counted.

@@ -68,11 +68,11 @@ void Worker::CheckOverflowHandlerAtTimes() {
 WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   context::StackPool* pool = &group->stacks();
   void* top;
-  if (fiber->stack_size_ == 0) [[likely]] {
+  if (!fiber->wants_own_stack()) [[likely]] {
     if (stacks_until_record_ != 0 && --stacks_until_record_ == 0) [[unlikely]] {
       // No other fiber takes it over, and it does not come back to the cache.
       top = group->group_stacks().AcquireMarked();
-      fiber->custom_stack_pool_ = pool;
+      fiber->set_custom_stack_pool(pool);
       stacks_until_record_ = group->group_stacks().record_every();
     } else {
       top = stacks_.Pop();
@@ -80,10 +80,10 @@ WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
   } else {
     pool = group->StacksOfSize(fiber->stack_size_, fiber->guard_size_);
     top = pool != nullptr ? pool->Acquire() : nullptr;
-    fiber->custom_stack_pool_ = pool;
+    fiber->set_custom_stack_pool(pool);
   }
   if (top == nullptr) {
-    fiber->custom_stack_pool_ = nullptr;
+    if (fiber->has_custom_stack()) fiber->set_custom_stack_pool(nullptr);
     fiber->state_.OnAcquireUndone();
     group->AddWithoutStack(fiber);
     return false;
@@ -174,15 +174,15 @@ void Worker::FiberMain(context::ThreadState* here) {
     context::BeginFloatingPoint(*worker);
     self->Run();
     if (self->cancel_word.scoped()) self->LeaveAllScopes();  // What ends the fiber's locals is not cancelled.
-    if (self->fiber_local_slots != nullptr) fiber_hooks.destroy_fiber_locals(self);
-    if (self->execution_context != nullptr) fiber_hooks.release_execution_context(self);
+    if (self->fiber_local_slots() != nullptr) fiber_hooks.destroy_fiber_locals(self);
+    if (self->execution_context() != nullptr) fiber_hooks.release_execution_context(self);
 
     worker = static_cast<Worker*>(CurrentWorker());  // W3
     if (worker == nullptr) [[unlikely]] {
       FailForkedFiber();
     }
     FiberEntity* next = worker->group->PopFor(worker->index);
-    if (next != nullptr && !next->has_stack() && next->stack_size_ == 0 && self->custom_stack_pool_ == nullptr) {
+    if (next != nullptr && !next->has_stack() && !next->wants_own_stack() && !self->has_custom_stack()) {
       worker->TakeOverStack(self, next);
       WorkerCounters::Add(worker->counters().finished);  // Before: LS1 in slice_limits.h.
       worker->current = next;
@@ -211,7 +211,7 @@ void Worker::TakeOverStack(FiberEntity* from, FiberEntity* to) {
 
 void Worker::GiveStackBack(FiberEntity* fiber) {
   context::DestroyContext(&fiber->context);
-  if (fiber->custom_stack_pool_ == nullptr) [[likely]] {
+  if (!fiber->has_custom_stack()) [[likely]] {
     stacks_.Push(fiber->stack_top_);
   } else {
     // The pool may be another group's, whose fibers wait for its stacks.
@@ -231,13 +231,7 @@ void Worker::Retire(FiberEntity* fiber) {
     SliceLimits::AwaitReader();  // LS1
   }
   fiber->stack_top_ = nullptr;
-  fiber->stack_size_ = 0;
-  fiber->guard_size_ = 0;
-  fiber->custom_stack_pool_ = nullptr;
-  fiber->fiber_local_slots = nullptr;
-  fiber->execution_context = nullptr;
-  if (fiber->name_ != nullptr) delete[] std::exchange(fiber->name_, nullptr);
-  FiberOwner* const owner = std::exchange(fiber->owner_, nullptr);
+  FiberOwner* const owner = fiber->flags_ == 0 ? nullptr : fiber->TakeOwner();
   fiber->state_.OnExited();
   EntityPool::GiveBack(fiber);
   if (owner == nullptr) return;

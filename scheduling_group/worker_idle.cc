@@ -215,7 +215,7 @@ FiberEntity* Worker::StealFrom(std::size_t neighbour) {
     group->RecordStolenWait(index, fiber);
   }
   // Its stack goes back to the pool that it came from.
-  if (fiber->has_stack() && fiber->custom_stack_pool_ == nullptr) fiber->custom_stack_pool_ = &victim->stacks();
+  if (fiber->has_stack() && !fiber->has_custom_stack()) fiber->set_custom_stack_pool(&victim->stacks());
   fiber->set_group(group);
   if (!PrepareToEnter(fiber)) return nullptr;
   stealing_ = true;

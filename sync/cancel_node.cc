@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/cpu.h"
 #include "weft/scheduling_group/cancel_fence.h"
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/park.h"
@@ -40,9 +41,9 @@ bool IsCancelled(const CancelNode* node) noexcept {
 // Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards: of those that
 // do not cover their owner only the ones whose child it is, or whose child one of its ancestors is.
 template <class Visit>
-void VisitScopes(const FiberEntity* fiber, Visit visit) noexcept {
+void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) noexcept {
   const FiberEntity* of = fiber;  // whose scope the last one was
-  for (CancelNode* node = fiber->innermost_scope; node != nullptr; node = node->parent) {
+  for (CancelNode* node = innermost; node != nullptr; node = node->parent) {
     const FiberEntity* const owner = node->owner.load(std::memory_order_relaxed);
     const bool is_child = owner != std::exchange(of, owner);
     if (!is_child && !node->covers_owner.load(std::memory_order_relaxed)) continue;
@@ -51,11 +52,12 @@ void VisitScopes(const FiberEntity* fiber, Visit visit) noexcept {
   }
 }
 
-// What the cancel word of the fiber should say. Under its lock, or while nobody else knows the fiber.
-std::uint8_t BitsOf(const FiberEntity* fiber) noexcept {
-  if (fiber->innermost_scope == nullptr) return 0;
+// What the cancel word of the fiber should say, which is in `innermost`. Under its lock, or while nobody else knows the
+// fiber.
+std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
+  if (innermost == nullptr) return 0;
   bool pending = false;
-  VisitScopes(fiber, [&](const CancelNode* node) {
+  VisitScopes(fiber, innermost, [&](const CancelNode* node) {
     // An exception is for the owner alone.
     pending |= IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
   });
@@ -64,7 +66,7 @@ std::uint8_t BitsOf(const FiberEntity* fiber) noexcept {
 
 // Whether the fiber's own chain has the node. (The chain of its ancestors is not asked.) With the lock of its word.
 bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
-  const CancelNode* node = fiber->innermost_scope;
+  const CancelNode* node = fiber->innermost_scope();
   while (node != nullptr && node != wanted && IsOwnedBy(node, fiber)) node = node->parent;
   return node == wanted && node != nullptr;
 }
@@ -93,7 +95,7 @@ class CancelWalk {
         return;
       }
       Reach(fiber);
-      node = fiber->innermost_scope;
+      node = fiber->innermost_scope();
     }
     for (bool arrived = true;;) {
       // `node` is in the chain of `fiber`, whose lock we hold; `arrived`: from below in the chain, not from a child.
@@ -101,7 +103,7 @@ class CancelWalk {
       if (child != nullptr) {
         fiber = child;
         Reach(fiber);
-        node = fiber->innermost_scope;
+        node = fiber->innermost_scope();
         arrived = IsOwnedBy(node, fiber);
         if (arrived) continue;
       } else if (node == root_) {
@@ -149,7 +151,7 @@ class CancelWalk {
 
   // The fiber's own wait.
   void Reach(FiberEntity* fiber) noexcept WEFT_REQUIRES(fiber->cancel_word) {
-    const std::uint8_t bits = BitsOf(fiber);
+    const std::uint8_t bits = BitsOf(fiber, fiber->innermost_scope());
     if ((bits & CancelWord::kPending) == 0) return;
     if (how_ == Walk::kMark) {
       fiber->cancel_word.Add(CancelWord::kPending);
@@ -180,27 +182,27 @@ class CancelWalk {
 }  // namespace
 
 void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  node->parent = fiber->innermost_scope;  // Nobody else changes it.
+  node->parent = fiber->innermost_scope();  // Nobody else changes it.
   LockAsOwner(&fiber->cancel_word);
   // release: the node. Pairs with the acquire in CancelWalk::Run().
   node->owner.store(fiber, std::memory_order_release);
-  fiber->innermost_scope = node;
+  fiber->innermost_if_scoped = node;
   // Cancel() sets `cancelled` and then reads `owner`: one of us sees the other's. Pairs with HeavyCancelFence() there.
   scheduling_group::LightCancelFence();
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, node));
 }
 
 void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&fiber->cancel_word);
-  WEFT_CHECK(fiber->innermost_scope == node, "CancelScope: scopes are left in another order than they were entered");
-  fiber->innermost_scope = node->parent;
+  WEFT_CHECK(fiber->innermost_scope() == node, "CancelScope: scopes are left in another order than they were entered");
+  fiber->innermost_if_scoped = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, node->parent));
 }
 
 const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
   const CancelNode* cause = nullptr;
-  VisitScopes(fiber, [&](const CancelNode* node) {
+  VisitScopes(fiber, fiber->innermost_scope(), [&](const CancelNode* node) {
     if (IsCancelled(node)) cause = node;
   });
   return cause;
@@ -208,7 +210,7 @@ const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
 
 Deadline EarliestDeadline(const FiberEntity* fiber) noexcept {
   Deadline earliest;
-  VisitScopes(fiber, [&](const CancelNode* node) {
+  VisitScopes(fiber, fiber->innermost_scope(), [&](const CancelNode* node) {
     // relaxed: it carries nothing else.
     const std::chrono::nanoseconds at(node->deadline.load(std::memory_order_relaxed));
     earliest = std::min(earliest, Deadline(Deadline::TimePoint(at)));
@@ -219,21 +221,32 @@ Deadline EarliestDeadline(const FiberEntity* fiber) noexcept {
 std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   std::exception_ptr taken;
   LockAsOwner(&fiber->cancel_word);
-  VisitScopes(fiber, [&](CancelNode* node) {
+  VisitScopes(fiber, fiber->innermost_scope(), [&](CancelNode* node) {
     if (taken != nullptr || !IsOwnedBy(node, fiber) || !node->has_injected.load(std::memory_order_relaxed)) return;
     taken = std::exchange(node->injected, nullptr);
     node->has_injected.store(false, std::memory_order_relaxed);
   });
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_scope()));
   return taken;
 }
 
-void InheritCancellation(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
-  const std::uint8_t bits = BitsOf(fiber);
+namespace {
+
+WEFT_NOINLINE void InheritSlow(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const std::uint8_t bits = BitsOf(fiber, fiber->innermost_scope());
   if ((bits & CancelWord::kPending) == 0) return;
   LockAsOwner(&fiber->cancel_word);
   UnlockAsOwner(&fiber->cancel_word, static_cast<std::uint8_t>(fiber->cancel_word.bits() | bits));
+}
+
+}  // namespace
+
+void InheritCancellation(FiberEntity* fiber) noexcept {
+  scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
+  // Most are in no scope that is cancelled, whether it counts or not. (And a new fiber has no exception to throw.)
+  for (const CancelNode* node = fiber->innermost_if_scoped; node != nullptr; node = node->parent) {
+    if (WEFT_UNLIKELY(IsCancelled(node))) return InheritSlow(fiber);
+  }
 }
 
 namespace {
@@ -282,8 +295,8 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
 void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&fiber->cancel_word);
   node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber));
-  if (!covers || !IsCancelled(node) || fiber->innermost_scope == node) return;
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_scope()));
+  if (!covers || !IsCancelled(node) || fiber->innermost_scope() == node) return;
   // What is inside of the owner's further scopes is below the node from now on, and no walk has come there.
   base::SpinLockGuard guard(OneAtATime());
   Deliver([=](Walk how) { CancelWalk(node, how).Run(); });

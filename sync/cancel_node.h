@@ -6,7 +6,7 @@
 // CancelNode: a cancel scope's place in the tree of scopes, and how a cancellation reaches the waits below it.
 // What users call is in cancel_scope.h and fiber/fiber_scope.h.
 //
-// A fiber's scopes form a chain, from the innermost (FiberEntity::innermost_scope) outwards by `parent`. A scope that
+// A fiber's scopes form a chain, from the innermost (FiberEntity::innermost_scope()) outwards by `parent`. A scope that
 // owns fibers has a ChildTable; the chains of its children end in it. So all chains together are a tree, whose edges
 // lead to nodes that live at least as long: a parent outlives what is inside of it.
 //

@@ -132,7 +132,7 @@ std::chrono::nanoseconds TimeLeft() noexcept { return CurrentDeadline().remainin
 
 void CancelAfter(Deadline deadline) noexcept {
   FiberEntity* const self = scheduling_group::CurrentFiber();
-  CancelNode* const node = self != nullptr ? self->innermost_scope : nullptr;
+  CancelNode* const node = self != nullptr ? self->innermost_scope() : nullptr;
   WEFT_CHECK(node != nullptr && node->timer != nullptr && node->owner.load(std::memory_order_relaxed) == self,
              "CancelAfter: the caller is not in a CancelScope of its own");
   node->deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);

@@ -3,21 +3,14 @@
 
 #include "weft/sync/child_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <new>
 #include <utility>
 
-#include "weft/base/cpu.h"
-
 namespace weft::synchronization {
 
 using scheduling_group::FiberEntity;
-using scheduling_group::FiberOwner;
-
-ChildTable::ChildTable() noexcept {
-  chunks_[0] = inline_slots_;
-  for (std::uint32_t i = 0; i < kInline; ++i) inline_slots_[i].index = i;
-}
 
 ChildTable::~ChildTable() {
   for (std::size_t i = 1; i < used_chunks_; ++i) delete[] chunks_[i];
@@ -38,71 +31,107 @@ inline ChildTable::Slot* ChildTable::At(std::uint32_t index) noexcept {
   return &chunks_[chunk][index - BeginOf(chunk)];
 }
 
-ChildTable::Slot* ChildTable::Take(void* scope, void (*on_exit)(FiberOwner*)) noexcept {
-  for (;;) {
-    Slot* slot;
-    {
-      base::SpinLockGuard guard(lock);
-      slot = TakeFree();
-      if (slot != nullptr) {
-        // relaxed, and no read-modify-write: the lock orders it, and readers want a snapshot.
-        taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        // relaxed: the spawner is a child, and has not ended; the start carries it to the new one (CT7).
-        if (waited_for_) ends_.fetch_add(kOne, std::memory_order_relaxed);
-      }
-    }
-    if (slot != nullptr) {
-      slot->scope = scope;
-      slot->on_exit = on_exit;
-      return slot;
-    }
-    if (!Grow()) return nullptr;
-  }
+// With the lock, both.
+inline FiberEntity* ChildTable::NamedBy(const Slot* slot) noexcept {
+  // acquire: pairs with the release in Fill().
+  return slot->fiber.load(std::memory_order_acquire);
 }
 
-ChildTable::Slot* ChildTable::TakeByOwner(void* scope, void (*on_exit)(FiberOwner*)) noexcept {
-  if (owners_ == nullptr && !FillOwners()) return nullptr;
-  Slot* const slot = owners_;
-  owners_ = slot->next_of_owner;
-  slot->scope = scope;
-  slot->on_exit = on_exit;
-  owner_taken_.store(owner_taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // CT7
+// True for each child that has not left its scopes (CT5). A fiber that ends meanwhile may look as if it had not.
+inline bool ChildTable::IsInItsScope(const FiberEntity* fiber, const Slot* slot) noexcept {
+  return fiber->id() == slot->id && fiber->cancel_word.scoped();
+}
+
+ChildTable::Slot* ChildTable::Take() noexcept {
+  do {
+    base::SpinLockGuard guard(lock);
+    Slot* const slot = TakeFree();
+    if (slot == nullptr) continue;
+    // relaxed, and no read-modify-write: the lock orders it, and readers want a snapshot.
+    taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (waited_for_) {
+      // relaxed: the spawner is a child, and has not ended; the start carries it to the new one (CT7).
+      balance_.fetch_add(1, std::memory_order_relaxed);
+      ++published_;
+    }
+    return slot;
+  } while (MakeFree());
+  return nullptr;
+}
+
+bool ChildTable::FillOwners() noexcept {
+  do {
+    base::SpinLockGuard guard(lock);
+    for (std::uint32_t i = 0; i < kOwnersBatch && free_ != nullptr; ++i) {
+      Slot* const slot = std::exchange(free_, free_->next_free);
+      slot->next_free = std::exchange(owners_, slot);
+    }
+    if (owners_ != nullptr) return true;
+    if (fresh_ == size_) continue;
+    const std::uint32_t end = std::min(fresh_ + kOwnersBatch, BeginOf(ChunkOf(fresh_) + 1));  // of one chunk
+    Slot* const first = At(fresh_);
+    Slot* slot = first + (end - std::exchange(fresh_, end));
+    Slot* next = nullptr;
+    while (slot != first) {
+      --slot;
+      slot->fiber.store(nullptr, std::memory_order_relaxed);  // As in TakeFree().
+      slot->next_free = std::exchange(next, slot);
+    }
+    owners_ = first;
+    return true;
+  } while (MakeFree());
+  return false;
+}
+
+inline ChildTable::Slot* ChildTable::TakeFree() noexcept {
+  if (free_ != nullptr) return std::exchange(free_, free_->next_free);
+  if (fresh_ == size_) return nullptr;
+  Slot* const slot = At(fresh_++);
+  slot->fiber.store(nullptr, std::memory_order_relaxed);  // It may have been used before FreeAll(). CT5
   return slot;
 }
 
-WEFT_NOINLINE bool ChildTable::FillOwners() noexcept {
-  for (;;) {
-    {
-      base::SpinLockGuard guard(lock);
-      for (int i = 0; i < kOwnersBatch; ++i) {
-        Slot* const slot = TakeFree();
-        if (slot == nullptr) break;
-        slot->next_of_owner = std::exchange(owners_, slot);
+void ChildTable::GiveBack(Slot* slot) noexcept {
+  base::SpinLockGuard guard(lock);
+  Free(slot);
+}
+
+inline void ChildTable::Free(Slot* slot) noexcept {
+  slot->fiber.store(nullptr, std::memory_order_relaxed);  // The lock orders it.
+  slot->next_free = std::exchange(free_, slot);
+}
+
+// All slots were taken. Afterwards some are free, unless others were faster. False: there is no memory.
+bool ChildTable::MakeFree() noexcept {
+  return FindFree(/*if_it_pays=*/true) || Grow() || FindFree(/*if_it_pays=*/false);
+}
+
+// False: it does not pay, or there is none.
+bool ChildTable::FindFree(bool if_it_pays) noexcept {
+  for (bool began_sweep = false;;) {
+    base::SpinLockGuard guard(lock);
+    if (HasFree()) return true;
+    if (swept_ == size_) {
+      const std::size_t live = Live();
+      if (live == 0) {
+        FreeAll();
+        return true;
       }
+      // The slots that spawners have name no children yet: a sweep may find nothing.
+      if (std::exchange(began_sweep, true)) return false;
+      if (if_it_pays && (size_ < kSweepFrom || live > size_ - size_ / 4)) return false;
+      swept_ = 0;
     }
-    if (owners_ != nullptr) return true;
-    if (!Grow()) return false;
+    Sweep();
   }
 }
 
-ChildTable::Slot* ChildTable::TakeFree() noexcept {
-  if (taken_back_ == 0 && (ends_.load(std::memory_order_relaxed) & kFirstFree) != 0) {
-    // All that came back at once: none comes back while we look at it. acquire: the slots' links. Pairs with the
-    // release in Free().
-    if (waited_for_) {
-      taken_back_ = static_cast<std::uint32_t>(ends_.fetch_and(~kFirstFree, std::memory_order_acquire) & kFirstFree);
-    } else {
-      const std::uint64_t ends = ends_.exchange(0, std::memory_order_acquire);
-      taken_back_ = static_cast<std::uint32_t>(ends & kFirstFree);
-      looked_at_.store(looked_at_.load(std::memory_order_relaxed) + CountOf(ends), std::memory_order_relaxed);
-    }
+void ChildTable::Sweep() noexcept {
+  for (const std::uint32_t end = std::min(swept_ + kSweepAtOnce, size_); swept_ < end; ++swept_) {
+    Slot* const slot = At(swept_);
+    const FiberEntity* const fiber = NamedBy(slot);
+    if (fiber != nullptr && !IsInItsScope(fiber, slot)) Free(slot);
   }
-  if (taken_back_ != 0) {
-    Slot* const slot = At(taken_back_ - 1);
-    taken_back_ = slot->next_free;
-    return slot;
-  }
-  return fresh_ < size_ ? At(fresh_++) : nullptr;
 }
 
 bool ChildTable::Grow() noexcept {
@@ -116,12 +145,12 @@ bool ChildTable::Grow() noexcept {
   const std::uint32_t end = BeginOf(chunk + 1);
   auto* const slots = new (std::nothrow) Slot[end - begin];
   if (slots == nullptr) return false;
-  for (std::uint32_t i = begin; i < end; ++i) slots[i - begin].index = i;
   {
     base::SpinLockGuard guard(lock);
     if (used_chunks_ == chunk) {
       chunks_[used_chunks_++] = slots;
       size_ = end;
+      swept_ = end;
       return true;
     }
   }
@@ -129,59 +158,53 @@ bool ChildTable::Grow() noexcept {
   return true;
 }
 
-bool ChildTable::Free(Slot* slot) noexcept {
-  slot->fiber.store(nullptr, std::memory_order_relaxed);  // CN4: a walk that still sees the fiber asks its chain.
-  const std::uint32_t first = slot->index + 1;
-  std::uint64_t before = ends_.load(std::memory_order_relaxed);
-  std::uint64_t after;
-  do {
-    slot->next_free = static_cast<std::uint32_t>(before & kFirstFree);
-    const std::uint64_t count = before & ~kFirstFree;
-    after = ((count & kWaitedFor) != 0 ? count - kOne : count + kOne) | first;
-    // release: the link, that the slot is empty, and what the child did. Pairs with the acquires in TakeFree(), here
-    // and in BeginWait().
-  } while (!ends_.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
-  return (after & ~kFirstFree) == kWaitedFor;
+// A spawner, or the owner, when no child is left. CT9
+void ChildTable::FreeAll() noexcept {
+  fresh_ = 0;
+  swept_ = size_;
+  free_ = nullptr;
+  owners_ = nullptr;
+  published_ = taken();
+  balance_.store(kBias, std::memory_order_relaxed);  // relaxed: no child is there to see it.
 }
 
 bool ChildTable::BeginWait() noexcept {
   base::SpinLockGuard guard(lock);
-  std::uint64_t before = ends_.load(std::memory_order_acquire);
-  for (;;) {
-    const std::size_t ended = looked_at_.load(std::memory_order_relaxed) + CountOf(before);
-    const std::size_t left = taken() - ended;
-    if (left == 0) return false;
-    // acquire, both: what those did that have ended. Pairs with the release in Free().
-    const std::uint64_t after = kWaitedFor | left * kOne | (before & kFirstFree);
-    if (ends_.compare_exchange_weak(before, after, std::memory_order_acquire, std::memory_order_acquire)) {
-      waited_for_ = true;
-      return true;
-    }
+  if (Live() == 0) {
+    FreeAll();
+    return false;
   }
+  const std::uint64_t news = taken() - published_;
+  published_ += news;
+  // acquire: what those did that have ended. Pairs with the release in End().
+  if (balance_.fetch_add(kWaitedFor + news, std::memory_order_acquire) + news == kBias) {
+    FreeAll();  // The last one has ended meanwhile.
+    return false;
+  }
+  waited_for_ = true;
+  return true;
 }
 
 void ChildTable::EndWait() noexcept {
   base::SpinLockGuard guard(lock);
   waited_for_ = false;
-  looked_at_.store(taken(), std::memory_order_relaxed);
-  // relaxed: no child is left. The list stays.
-  ends_.store(ends_.load(std::memory_order_relaxed) & kFirstFree, std::memory_order_relaxed);
+  FreeAll();
 }
 
-std::size_t ChildTable::live() const noexcept {
-  base::SpinLockGuard guard(lock);
-  const std::uint64_t ends = ends_.load(std::memory_order_relaxed);
-  if ((ends & kWaitedFor) != 0) return CountOf(ends);
-  const std::size_t ended = looked_at_.load(std::memory_order_relaxed) + CountOf(ends);
-  const std::size_t all = taken();
-  return all > ended ? all - ended : 0;
+std::size_t ChildTable::Live() const noexcept {
+  // acquire: before the counts, so that each child that has ended was counted; and what it did. Pairs with the release
+  // in End().
+  const std::uint64_t balance = balance_.load(std::memory_order_acquire) & ~kWaitedFor;
+  return taken() - published_ + (balance - kBias);
 }
 
 FiberEntity* ChildTable::Next() noexcept {
   while (at_ < fresh_) {
-    // acquire: pairs with the release in Fill().
-    FiberEntity* const fiber = At(at_++)->fiber.load(std::memory_order_acquire);
-    if (fiber != nullptr) return fiber;
+    Slot* const slot = At(at_++);
+    FiberEntity* const fiber = NamedBy(slot);
+    if (fiber == nullptr) continue;
+    if (IsInItsScope(fiber, slot)) return fiber;
+    Free(slot);
   }
   return nullptr;
 }

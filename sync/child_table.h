@@ -6,42 +6,51 @@
 // ChildTable: the fibers that a scope owns, so that a cancellation finds them, and whoever waits learns when all have
 // ended.
 //
-// A slot names a child from before its start until its end. Slots lie in chunks that are made when they are needed and
-// given back with the table. A child that ends gives its slot back and is counted by one compare-exchange of `ends_`,
-// takes no lock, and then touches nothing of the table or of the scope, unless it is the last one.
+// A slot names a child by its entity and its id. The spawner takes a slot, and fills it before the child starts. The
+// child never touches it: it is in the scope as long as its entity has that id and is in a scope, which whoever reads
+// the slot asks. So all that a child's end costs here is one subtraction. Slots lie in chunks that are made when they
+// are needed and given back with the table.
 //
 //   spawner, with the lock                     a child's end
 //   ----------------------                     -------------
-//   ++taken_                                   its slot onto the list of free ones, and
-//   when it has no free slot any more:         nobody waits: one more has ended
-//     takes all that came back, and how many   somebody waits: one less remains; the last one says so
+//   ++taken_                                   --balance_
+//   when all slots are taken: looks for        the last one that is waited for says so
+//     those whose children have ended
+//     (Sweep), or makes more
 //
-//   ends_:  | waited for | count | index + 1 of the first free slot, 0: none |
-//             63           62-32   31-0
+//   balance_ = kBias + children that the owner has published - children that have ended  (+ kWaitedFor)
 //
-// `count` is, while nobody waits, how many children have ended since the spawners looked last: at most as many as there
-// are slots, so it does not overflow. While somebody waits it is how many have not ended.
+// The owner publishes its count when it begins to wait; until then `balance_` may be below kBias.
 //
 // Invariants
-//   CT5  A slot is on the free list, or a spawner's, or a child's. Fill() makes it the child's, Free() puts it on the
-//        list, once.
-//   CT6  Free() touches the table last in its compare-exchange, and says by it alone whether it was the last: a table
-//        that nobody waits for any more may be gone.
-//   CT7  Children that have not ended: `taken_` and `owner_taken_` less `looked_at_` less `count`; or `count` alone,
-//        while somebody waits. Each Take() counts before its child can end.
+//   CT5  A slot is free (`fresh_` and above, or in `free_`), or a spawner's that has not filled it, or names a child.
+//        Its `fiber` is null in all but the last case. Sweeps and walks free slots whose children have left their
+//        scopes, and no others: a child does so before it is counted, and its id is never used again. So a slot that
+//        has been filled is not its spawner's any more, not even if the start of the child is refused.
+//   CT6  End() touches the table in its subtraction alone, and says by it alone whether it was the last: a table that
+//        nobody waits for any more may be gone.
+//   CT7  Children that have not ended: `taken_` and `owner_taken_` less `published_`, and `balance_` less kBias. Each
+//        Take() counts before its child can end. While the owner waits each Take() publishes.
 //   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does
 //        not spawn while it waits.
+//   CT9  When no child is left, all slots are free, and no spawner but the owner has one: a spawner that has one is
+//        counted as a child.
 //
+// Cost: 16 bytes for each slot, of which there are at most 2.7 times as many as children have lived at once, or 256. A
+// sweep looks at four slots or fewer for each that it frees, and holds the lock for kSweepAtOnce of them. A walk looks
+// at each slot that names a child, whether it has ended or not, and frees those that have.
 // Checked in tests/model/child_table_model.cc.
+// Rejected: a child that gives its slot back (the slot's line moves to the child's worker and back, and the list of
+// free slots needs a compare-exchange: docs/decisions/019-cancellation.md).
 //
-// Take(): one spawner at a time, which holds the lock. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the
-// spawner. Free(): the child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk,
-// holding the lock.
+// Take(), GiveBack(): any spawner. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the spawner. End(): the
+// child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk, holding the lock.
 #ifndef WEFT_SYNC_CHILD_TABLE_H_
 #define WEFT_SYNC_CHILD_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "weft/base/atomic.h"
 #include "weft/base/cpu.h"
@@ -53,33 +62,46 @@ namespace weft::synchronization {
 
 class ChildTable {
  public:
-  struct Slot : scheduling_group::FiberOwner {
+  struct Slot {
     base::Atomic<scheduling_group::FiberEntity*> fiber{nullptr};
-    std::uint32_t index = 0;      // its own
-    std::uint32_t next_free = 0;  // index + 1; 0: none
     union {
-      void* scope = nullptr;  // for on_exit
-      Slot* next_of_owner;    // of one that the owner has to itself
+      std::uint64_t id = 0;  // the child's
+      Slot* next_free;       // of one that is free, or of the owner's
     };
   };
 
-  ChildTable() noexcept;
+  ChildTable() noexcept { chunks_[0] = inline_slots_; }
   ChildTable(const ChildTable&) = delete;
   ChildTable& operator=(const ChildTable&) = delete;
   ~ChildTable();
 
-  // Any spawner. nullptr: there is no memory. `scope` and `on_exit`: what the slot is to have.
-  Slot* Take(void* scope, void (*on_exit)(scheduling_group::FiberOwner*)) noexcept WEFT_EXCLUDES(lock);
+  // Any spawner. nullptr: there is no memory.
+  Slot* Take() noexcept WEFT_EXCLUDES(lock);
 
   // The same by the owner.
-  Slot* TakeByOwner(void* scope, void (*on_exit)(scheduling_group::FiberOwner*)) noexcept WEFT_EXCLUDES(lock);
+  Slot* TakeByOwner() noexcept WEFT_EXCLUDES(lock) {
+    if (WEFT_UNLIKELY(owners_ == nullptr) && !FillOwners()) return nullptr;
+    // relaxed, and no read-modify-write: nobody else writes it, and the child's start carries it (CT7).
+    owner_taken_.store(owner_taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return std::exchange(owners_, owners_->next_free);
+  }
 
+  // The fiber has its id, and is in the scope.
   static void Fill(Slot* slot, scheduling_group::FiberEntity* fiber) noexcept {
-    // release: a walk finds the fiber's chain. Pairs with the acquire in Next().
+    slot->id = fiber->id();
+    // release: the id, the fiber's chain. Pairs with the acquire in NamedBy().
     slot->fiber.store(fiber, std::memory_order_release);
   }
-  // True: somebody waits, and this was the last. acquire, then: what all others did before.
-  bool Free(Slot* slot) noexcept;
+
+  // It was not filled. End() follows.
+  void GiveBack(Slot* slot) noexcept WEFT_EXCLUDES(lock);
+
+  // A child has left its scopes, and is over. True: somebody waits, and this was the last.
+  [[nodiscard]] bool End() noexcept {
+    // release: what the child did. acquire: what all others did, for the last one. Pairs with itself, and with the
+    // acquires in BeginWait() and Live().
+    return balance_.fetch_sub(1, std::memory_order_acq_rel) == kWaitedFor + kBias + 1;
+  }
 
   // False: no child is left; acquire: what they did. Otherwise the last one will be told, and EndWait() follows.
   [[nodiscard]] bool BeginWait() noexcept WEFT_EXCLUDES(lock);
@@ -89,51 +111,74 @@ class ChildTable {
   std::size_t taken() const noexcept {
     return taken_.load(std::memory_order_relaxed) + owner_taken_.load(std::memory_order_relaxed);
   }
-  // Children that have not ended. Any thread. Takes the lock: a spawner moves counts from one place to another.
-  std::size_t live() const noexcept WEFT_EXCLUDES(lock);
+  // Children that have not ended. Any thread. Takes the lock: the owner moves counts from one place to another.
+  std::size_t live() const noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    return Live();
+  }
 
   // CancelWalk: the next child; nullptr: that was the last one. Rewind() before the first.
-  void Rewind() noexcept WEFT_REQUIRES(lock) { at_ = 0; }
+  void Rewind() noexcept WEFT_REQUIRES(lock) { at_ = Live() == 0 ? fresh_ : 0; }
   scheduling_group::FiberEntity* Next() noexcept WEFT_REQUIRES(lock);
 
   mutable base::SpinLock lock;
 
  private:
-  // Four slots in the table itself, since most scopes have few children; then 28, 32, and twice as many each time.
-  static constexpr std::uint32_t kInline = 4;
+#ifdef WEFT_MODEL_CHECK
+  static constexpr std::uint32_t kInline = 2;
+  static constexpr std::uint32_t kSecond = 4;
+  static constexpr std::uint32_t kSweepFrom = 2;
+#else
+  // Eight slots in the table itself, since most scopes have few children; then 24, 32, and twice as many each time.
+  static constexpr std::uint32_t kInline = 8;
   static constexpr std::uint32_t kSecond = 32;  // All of the first two chunks.
-  static constexpr std::size_t kChunks = 24;    // 134 million slots
+  // A sweep reads a cache line that another CPU has written for each slot, so small tables (4 KB) grow instead: a scope
+  // that spawns 1,000 children takes 0.85 of the time of one that sweeps from the beginning (bench/workload
+  // --workload=scope --workers=2). From 1,024 slots on it would be 0.82.
+  static constexpr std::uint32_t kSweepFrom = 256;
+#endif
+  static constexpr std::size_t kChunks = 24;  // 134 million slots
 
   // What the owner takes at once: a lock for eight children, and at most seven slots that others cannot have.
-  static constexpr int kOwnersBatch = 8;
+  static constexpr std::uint32_t kOwnersBatch = kInline;
+  // Under the lock: some microseconds, if each entity's line lies in another CPU's cache.
+  static constexpr std::uint32_t kSweepAtOnce = 64;
 
   static constexpr std::uint64_t kWaitedFor = std::uint64_t{1} << 63;
-  static constexpr std::uint64_t kOne = std::uint64_t{1} << 32;
-  static constexpr std::uint64_t kFirstFree = kOne - 1;
-  static constexpr std::uint64_t CountOf(std::uint64_t ends) noexcept { return (ends & ~kWaitedFor) / kOne; }
+  static constexpr std::uint64_t kBias = std::uint64_t{1} << 62;  // far from both ends
 
   static std::size_t ChunkOf(std::uint32_t index) noexcept;
   static std::uint32_t BeginOf(std::size_t chunk) noexcept;
   Slot* At(std::uint32_t index) noexcept;
+  static scheduling_group::FiberEntity* NamedBy(const Slot* slot) noexcept;
+  static bool IsInItsScope(const scheduling_group::FiberEntity* fiber, const Slot* slot) noexcept;
 
+  std::size_t Live() const noexcept WEFT_REQUIRES(lock);
   Slot* TakeFree() noexcept WEFT_REQUIRES(lock);
-  bool FillOwners() noexcept WEFT_EXCLUDES(lock);
+  bool HasFree() const noexcept WEFT_REQUIRES(lock) { return free_ != nullptr || fresh_ < size_; }
+  WEFT_NOINLINE bool FillOwners() noexcept WEFT_EXCLUDES(lock);
+  bool MakeFree() noexcept WEFT_EXCLUDES(lock);
+  bool FindFree(bool if_it_pays) noexcept WEFT_EXCLUDES(lock);
+  void Free(Slot* slot) noexcept WEFT_REQUIRES(lock);
+  void Sweep() noexcept WEFT_REQUIRES(lock);
   bool Grow() noexcept WEFT_EXCLUDES(lock);
+  void FreeAll() noexcept WEFT_REQUIRES(lock);
 
   Slot inline_slots_[kInline];
   Slot* chunks_[kChunks];  // The first `used_chunks_` of them do not change any more.
   std::size_t used_chunks_ WEFT_GUARDED_BY(lock) = 1;
-  std::uint32_t size_ WEFT_GUARDED_BY(lock) = kInline;  // slots
-  std::uint32_t fresh_ WEFT_GUARDED_BY(lock) = 0;       // slots that have been taken once
-  std::uint32_t taken_back_ WEFT_GUARDED_BY(lock) = 0;  // index + 1: the first of a list
+  std::uint32_t size_ WEFT_GUARDED_BY(lock) = kInline;   // slots
+  std::uint32_t fresh_ WEFT_GUARDED_BY(lock) = 0;        // The first that has not been taken since FreeAll().
+  std::uint32_t swept_ WEFT_GUARDED_BY(lock) = kInline;  // where the sweep is; size_: there is none
   std::uint32_t at_ WEFT_GUARDED_BY(lock) = 0;
+  Slot* free_ WEFT_GUARDED_BY(lock) = nullptr;
+  std::size_t published_ WEFT_GUARDED_BY(lock) = 0;  // CT7
   bool waited_for_ WEFT_GUARDED_BY(lock) = false;
-  Slot* owners_ = nullptr;  // CT8, linked by next_of_owner
+  Slot* owners_ = nullptr;  // CT8
   base::Atomic<std::size_t> owner_taken_{0};
-  base::Atomic<std::size_t> taken_{0};      // Written under the lock, both.
-  base::Atomic<std::size_t> looked_at_{0};  // CT7
+  base::Atomic<std::size_t> taken_{0};  // written under the lock
   // A line of its own: the workers of the children write it, and spawners all that is above.
-  alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> ends_{0};
+  alignas(base::kCacheLineSize) base::Atomic<std::uint64_t> balance_{kBias};
 };
 
 }  // namespace weft::synchronization

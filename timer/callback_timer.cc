@@ -43,7 +43,7 @@ TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
 void* ContextToInherit(const WorkerBase* caller) {
   if (caller == nullptr || caller->current == nullptr || execution_context_hooks.add_reference == nullptr)
     return nullptr;
-  return caller->current->execution_context;
+  return caller->current->execution_context();
 }
 
 // Under the lock. nullptr: the shard is closed, or there is no memory.

@@ -58,6 +58,7 @@ def _workload(key, label, at_scale_1, short, long, workload="", **more):
 
 OPERATIONS = {operation.key: operation for operation in (
     _workload("spawn", "start, run and end a fiber, from a fiber", 1_000_000, 0.005, 0.025),
+    Operation("spawn_in_scope", "the same as a child of a scope", 5_000, 25_000),
     _workload("spawn_ext", "the same from a plain thread", 500_000, 0.02, 0.06, steady=False),
     _workload("yield", "yield", lambda scale: round(1_000 * scale)**2, 0.1, 0.3),
     _workload("pingpong", "hand off by an event (half a round trip)", 1_000_000, 0.02, 0.06),

@@ -60,6 +60,16 @@ void Channel() {
   RunBuffer<WeftRuntime>(round, channel, "unused");
 }
 
+// As of the workload scope.
+void SpawnInScope() {
+  constexpr std::int64_t kBatch = 1'000;
+  for (std::int64_t done = 0; done < FLAGS_times; done += kBatch) {
+    FiberScope scope;
+    for (std::int64_t i = 0; i < kBatch; ++i) Require(scope.Spawn([] {}), "a fiber can be started");
+    scope.Wait();
+  }
+}
+
 // Half a round trip, as of the workload pingpong, by fibers whose waits can be cancelled.
 void HandOffInScope() {
   FiberEvent ping;
@@ -123,6 +133,7 @@ int Main(int argc, char** argv) {
       {"fetch_add", {FetchAdd, false}},
       {"futex_wake", {FutexWakeNobody, false}},
       {"channel", {Channel, false}},
+      {"spawn_in_scope", {SpawnInScope, true}},
       {"pingpong_in_scope", {HandOffInScope, true}},
       {"timer_set", {[] { SetTimers(); }, true}},
       {"timer_set_and_cancel", {CancelTimers, true}},

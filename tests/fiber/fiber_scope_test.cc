@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_hooks.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
@@ -511,6 +512,22 @@ TEST(FiberScopeDeathTest, AChildThatWaitsForAllIsNamed) {
         scope.Wait();
       },
       "one of its fibers waits for the end of all");
+}
+
+// The last child may have ended meanwhile, so that nobody would wait for the new one.
+TEST(FiberScopeDeathTest, AnOwnerThatSpawnsWhileItWaitsIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+        Fiber([] {
+          FiberScope scope;
+          static_cast<void>(scope.Spawn([] {}));
+          OnFiberYield([&] { static_cast<void>(scope.Spawn([] {})); });
+          scope.Wait();
+        }).Join();
+      },
+      "FiberScope: its owner spawns while it waits");
 }
 
 // Each child that spawns keeps a unit, so that none is left.

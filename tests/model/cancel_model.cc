@@ -433,32 +433,28 @@ struct Family {
   FiberEvent ended;
 };
 
-void OnExit(scheduling_group::FiberOwner*) {}
-
 // What a scope of fibers does with its table and its node, so that a walk meets a child anywhere. The child is a fiber
 // that waits for `start`. (The shipped ScopeCore is in scope_core_model.cc.)
-ChildTable::Slot* StartChild(Family* family) {
-  ChildTable::Slot* const slot = family->table.Take(family, &OnExit);
-  LockAsOwner(&family->child->cancel_word);
-  family->child->innermost_scope = &family->scope;
-  UnlockAsOwner(&family->child->cancel_word, CancelWord::kScoped);
+void StartChild(Family* family) {
+  ChildTable::Slot* const slot = family->table.Take();
+  family->child->EnterFirstScope(&family->scope);
   ChildTable::Fill(slot, family->child);
   InheritCancellation(family->child);
   family->start.Set();
-  return slot;
 }
 
-void AwaitChild(Family* family, ChildTable::Slot* slot) {
+void AwaitChild(Family* family) {
   WaitAccess::WaitUncancelled(family->ended);
-  family->table.Free(slot);
+  static_cast<void>(family->table.End());
 }
 
-void Spawn(Family* family) { AwaitChild(family, StartChild(family)); }
+void Spawn(Family* family) {
+  StartChild(family);
+  AwaitChild(family);
+}
 
 void EndChild(Family* family) {
-  LockAsOwner(&CurrentFiber()->cancel_word);
-  CurrentFiber()->innermost_scope = nullptr;
-  UnlockAsOwner(&CurrentFiber()->cancel_word, 0);
+  CurrentFiber()->LeaveAllScopes();
   family->ended.Set();
 }
 
@@ -528,9 +524,9 @@ TEST(CancelModel, AChildComesBelowAScopeThatCoversItsOwner) {
             world.Fiber("owner", Timers::kNo, [=] {
               EnterScope(CurrentFiber(), outer);
               EnterScope(CurrentFiber(), &family->scope);
-              ChildTable::Slot* const slot = StartChild(family);
+              StartChild(family);
               SetCoversOwner(CurrentFiber(), outer, true);
-              AwaitChild(family, slot);
+              AwaitChild(family);
               LeaveScope(CurrentFiber(), &family->scope);
               LeaveScope(CurrentFiber(), outer);
             });

@@ -11,7 +11,6 @@
 // weak choice (two preemptions would be more than minutes: tools/model_campaign.sh). About 15 s in release.
 #include <gtest/gtest.h>
 
-#include "weft/fiber/join_state.h"
 #include "weft/fiber/scope_core.h"
 #include "weft/fiber/start_fiber.h"
 #include "weft/scheduling_group/cancel_lock.h"
@@ -64,17 +63,26 @@ struct Family {
 };
 
 // As FiberScope::Spawn().
-void Spawn(Family* family, int number) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+void Spawn(Family* family, int number) {
   Child* const child = &family->children[number];
   child->slot = family->core->BeginSpawn();
   StartPlan plan;
-  ScopeCore::Adopt(child->slot, &plan);
-  // As FiberEntity::SetOptions().
-  scheduling_group::LockAsOwner(&child->fiber->cancel_word);
-  child->fiber->innermost_scope = plan.options.scope;
-  scheduling_group::UnlockAsOwner(&child->fiber->cancel_word, CancelWord::kScoped);
+  family->core->Adopt(&child->slot, &plan);
+  child->fiber->EnterFirstScope(plan.options.scope);
   plan.made(plan.made_argument, child->fiber);
   child->start.Set();
+}
+
+// A fiber is made, and its group refuses it.
+void SpawnMadeAndRefused(Family* family) {
+  ScopeCore::Slot* slot = family->core->BeginSpawn();
+  StartPlan plan;
+  family->core->Adopt(&slot, &plan);
+  auto* const fiber = new FiberEntity;
+  fiber->EnterFirstScope(plan.options.scope);
+  plan.made(plan.made_argument, fiber);
+  fiber->LeaveAllScopes();
+  family->core->NotStarted(slot);
 }
 
 void SpawnRefused(Family* family) {
@@ -94,16 +102,16 @@ void AddChild(FiberWorld& world, Family* family, int number, Body body) {
     Child* const child = &family->children[number];
     WaitAccess::WaitUncancelled(child->start);
     Call call{family, number, body};
-    ScopeCore::RunChild(
-        child->slot,
+    family->core->RunChild(
         [](void* argument) {
           auto* const its = static_cast<Call*>(argument);
           its->body(its->family);
           its->family->children[its->number].done.Write(1);
         },
         &call);
-    MODEL_CHECK(CurrentFiber()->innermost_scope == nullptr, "the next fiber of this entity is in the scope (CN4)");
-    child->slot->on_exit(child->slot);
+    MODEL_CHECK(CurrentFiber()->innermost_scope() == nullptr, "the next fiber of this entity is in the scope (CN4)");
+    scheduling_group::FiberOwner* const owner = CurrentFiber()->exit_owner;
+    owner->on_exit(owner);
   });
 }
 
@@ -129,8 +137,7 @@ void MakeScope(Family* family, ScopePolicy policy, std::size_t limit) {
   family->core = new ScopeCore(policy, limit, /*nested=*/true);
 }
 
-// All slots of the table are taken alike: an owner takes four at once, and a child's spawn would make a chunk of 28,
-// which are more atomics than the explorer has room for.
+// All slots of the table are taken alike: an owner takes both at once, and a child's spawn would make a chunk.
 void MakeScopeOfNobody(Family* family) { family->core = new ScopeCore(ScopePolicy::kCollect, 0, /*nested=*/false); }
 
 // FO1, FO2: the last touch of each.
@@ -194,6 +201,26 @@ TEST(ScopeCoreModel, AChildThatIsRefusedLeavesNothing) {
               family->core->Await();
               CheckDone(family, 0);
               DeleteScope(family, 1);
+            });
+          });
+}
+
+// CT5: its slot is another child's as soon as it has left the scope, though its spawner does not know of that.
+TEST(ScopeCoreModel, ARefusedChildsSlotIsTakenByAnother) {
+  Explore({.name = "scope: made, refused", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* family = new Family;
+            AddChild(world, family, 0, [](Family* its) {
+              Spawn(its, 1);
+              WaitForCancellation(its);
+            });
+            AddChild(world, family, 1, WaitForCancellation);
+            world.Fiber("owner", Timers::kNo, [=] {
+              MakeScopeOfNobody(family);
+              Spawn(family, 0);
+              SpawnMadeAndRefused(family);
+              family->core->CancelAndAwait();
+              DeleteScope(family, 2);
             });
           });
 }

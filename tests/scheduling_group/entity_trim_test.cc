@@ -55,15 +55,15 @@ TEST(EntityTrim, WhatAnotherFiberUsesStaysAsItIs) {
   std::vector<FiberEntity*> entities = TakeChunks(arena, kChunks);
   FiberEntity* const used = entities[entities.size() / 2];
   int mark = 0;
-  used->fiber_local_slots = &mark;
+  used->set_fiber_local_slots(&mark);
   std::erase(entities, used);
   for (FiberEntity* entity : entities) entity->next = entity;  // Written to, as by a fiber.
   arena.GiveBack(entities.data(), entities.size());
   TrimArena(arena);
-  EXPECT_EQ(used->fiber_local_slots, &mark);
+  EXPECT_EQ(used->fiber_local_slots(), &mark);
   // Those beside it, and the chunk that stays warm.
   EXPECT_EQ(arena.TakeSnapshot().free, 2 * kEntitiesPerChunk - 1);
-  used->fiber_local_slots = nullptr;
+  used->set_fiber_local_slots(nullptr);
 }
 
 // EP1: their memory went back to the system.

@@ -125,5 +125,52 @@ TEST_F(WorkerTest, WhatAnExitHookStartsRunsAfterIt) {
   EXPECT_TRUE(world.ran_after);
 }
 
+struct CountedExit : FiberOwner {
+  CountedExit() : FiberOwner{.on_exit = [](FiberOwner* self) { ++static_cast<CountedExit*>(self)->told; }} {}
+  int told = 0;
+};
+
+// As of a scope's child.
+TEST_F(WorkerTest, AnExitOwnerIsToldOfTheEndOfItsFiberAlone) {
+  CountedExit exit;
+  FiberEntity* entities[2] = {};
+  Run([&] {
+    for (FiberEntity*& entity : entities) {
+      ASSERT_TRUE(group_.Start([&] {
+        entity = CurrentFiber();
+        if (&entity == entities) entity->set_exit_owner(&exit);
+      }));
+      YieldCurrentFiber();
+    }
+  });
+  EXPECT_EQ(entities[1], entities[0]) << "the test needs the same one";
+  EXPECT_EQ(exit.told, 1);
+}
+
+// EP1. As FiberFactory.TheNextFiberInTheSameEntityHasNoneOfTheOptions, of one that has run.
+TEST_F(WorkerTest, TheNextFiberInTheSameEntityHasNothingOfTheLastOne) {
+  CountedExit exit;
+  const FiberEntity* former = nullptr;
+  Run([&] {
+    ASSERT_TRUE(group_.Start(
+        [&] {
+          former = CurrentFiber();
+          EXPECT_STREQ(former->name(), "former");
+        },
+        {.name = "former", .stack_size = 65536, .guard_size = 8192, .owner = &exit}));
+    YieldCurrentFiber();
+    ASSERT_TRUE(group_.Start([&] {
+      const FiberEntity* const self = CurrentFiber();
+      EXPECT_EQ(self, former) << "the test needs the same one";
+      EXPECT_STREQ(self->name(), "");
+      EXPECT_EQ(self->stack_size(), 0U);
+      EXPECT_EQ(self->guard_size(), 0U);
+      EXPECT_EQ(self->owner(), nullptr);
+    }));
+    YieldCurrentFiber();
+  });
+  EXPECT_EQ(exit.told, 1);
+}
+
 }  // namespace
 }  // namespace weft::scheduling_group

@@ -6,13 +6,18 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber_factory.h"
+#include "weft/sync/cancel_node.h"
 
 namespace weft::synchronization {
 namespace {
@@ -20,7 +25,32 @@ namespace {
 using scheduling_group::FiberEntity;
 using Slot = ChildTable::Slot;
 
-void OnExit(scheduling_group::FiberOwner*) {}
+bool without_memory = false;
+
+// Fibers that have been made in a scope, and are never started.
+class Child {
+ public:
+  explicit Child(CancelNode* scope) : fiber_(scheduling_group::NewFiber(nullptr, {.scope = scope}, [] {})) {
+    if (fiber_ == nullptr) std::abort();
+  }
+  Child(Child&& other) noexcept : fiber_(std::exchange(other.fiber_, nullptr)) {}
+  Child& operator=(Child&& other) noexcept {
+    std::swap(fiber_, other.fiber_);
+    return *this;
+  }
+  ~Child() {
+    if (fiber_ != nullptr) scheduling_group::DiscardFiber(fiber_);
+  }
+  FiberEntity* fiber() const { return fiber_; }
+  // It leaves its scopes, and its entity becomes another fiber's.
+  void End(ChildTable* table, bool was_the_last = false) {
+    scheduling_group::DiscardFiber(std::exchange(fiber_, nullptr));
+    EXPECT_EQ(table->End(), was_the_last);
+  }
+
+ private:
+  FiberEntity* fiber_;
+};
 
 std::set<FiberEntity*> FoundIn(ChildTable* table) {
   std::set<FiberEntity*> found;
@@ -32,67 +62,144 @@ std::set<FiberEntity*> FoundIn(ChildTable* table) {
 
 class ChildTableTest : public ::testing::TestWithParam<bool> {
  protected:
-  Slot* Take(ChildTable* table) const {
-    return GetParam() ? table->TakeByOwner(table, &OnExit) : table->Take(table, &OnExit);
+  Slot* Take() { return GetParam() ? table.TakeByOwner() : table.Take(); }
+  Child Spawn() {
+    Child child(&scope);
+    Slot* const slot = Take();
+    slots.insert(slot);
+    ChildTable::Fill(slot, child.fiber());
+    return child;
   }
+
+  CancelNode scope;
+  ChildTable table;
+  std::set<Slot*> slots;  // all that were ever taken
 };
 INSTANTIATE_TEST_SUITE_P(By, ChildTableTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Owner" : "AnySpawner"; });
 
 TEST_P(ChildTableTest, AWalkFindsEachChildThatIsThereOnce) {
   constexpr std::size_t kMost = 3000;  // In several chunks.
-  std::vector<FiberEntity> fibers(kMost);
-  ChildTable table;
-  std::vector<Slot*> slots;
-  std::set<Slot*> different;
-  for (FiberEntity& fiber : fibers) {
-    slots.push_back(Take(&table));
-    ASSERT_NE(slots.back(), nullptr);
-    EXPECT_TRUE(different.insert(slots.back()).second) << "a slot was given twice";
-    EXPECT_EQ(slots.back()->scope, &table);
-    EXPECT_EQ(slots.back()->on_exit, &OnExit);
-    ChildTable::Fill(slots.back(), &fiber);
-  }
+  std::vector<Child> children;
+  for (std::size_t i = 0; i < kMost; ++i) children.push_back(Spawn());
+  EXPECT_EQ(slots.size(), kMost) << "a slot was given twice";
   EXPECT_EQ(table.live(), kMost);
   EXPECT_EQ(FoundIn(&table).size(), kMost);
-  for (std::size_t i = 0; i < kMost; i += 2) EXPECT_FALSE(table.Free(slots[i]));
+  for (std::size_t i = 0; i < kMost; i += 2) children[i].End(&table);
   const std::set<FiberEntity*> odd = FoundIn(&table);
   EXPECT_EQ(odd.size(), kMost / 2);
-  for (std::size_t i = 0; i < kMost; ++i) EXPECT_EQ(odd.count(&fibers[i]), i % 2);
+  for (std::size_t i = 1; i < kMost; i += 2) EXPECT_EQ(odd.count(children[i].fiber()), 1U);
   EXPECT_EQ(table.live(), kMost / 2);
   EXPECT_EQ(table.taken(), kMost);
-  for (std::size_t i = 1; i < kMost; i += 2) EXPECT_FALSE(table.Free(slots[i]));
+  for (std::size_t i = 1; i < kMost; i += 2) children[i].End(&table);
+  EXPECT_EQ(table.live(), 0U);
+  EXPECT_TRUE(FoundIn(&table).empty());
+}
+
+TEST_P(ChildTableTest, ASlotDoesNotNameTheNextFiberOfItsEntity) {
+  const Child staying = Spawn();
+  CancelNode other;
+  for (CancelNode* const its_scope : {&scope, &other}) {
+    Child first = Spawn();
+    const FiberEntity* const entity = first.fiber();
+    first.End(&table);
+    const Child next(its_scope);
+    ASSERT_EQ(next.fiber(), entity) << "the pool gives the last one first";
+    EXPECT_EQ(FoundIn(&table), std::set{staying.fiber()});
+  }
+  EXPECT_FALSE(table.End());
+}
+
+TEST_P(ChildTableTest, SlotsAreUsedAgainWhenNoChildIsLeft) {
+  for (int i = 0; i < 10'000; ++i) Spawn().End(&table);
+  EXPECT_LE(slots.size(), 8U) << "the table grows though one child lives at a time";
+  EXPECT_EQ(table.taken(), 10'000U);
   EXPECT_EQ(table.live(), 0U);
 }
 
-TEST_P(ChildTableTest, SlotsAreUsedAgain) {
-  ChildTable table;
-  std::set<Slot*> different;
+TEST_P(ChildTableTest, SlotsAreUsedAgainWhileOthersLive) {
+  std::vector<Child> staying;
+  for (int i = 0; i < 100; ++i) staying.push_back(Spawn());
   for (int i = 0; i < 10'000; ++i) {
-    Slot* const slots[] = {Take(&table), Take(&table), Take(&table)};
-    for (Slot* const slot : slots) {
-      different.insert(slot);
-      EXPECT_FALSE(table.Free(slot));
-    }
+    Child two[] = {Spawn(), Spawn()};
+    for (Child& child : two) child.End(&table);
   }
-  EXPECT_LE(different.size(), 32U) << "the table grows though three children live at a time";
-  EXPECT_EQ(table.taken(), 30'000U);
-  EXPECT_EQ(table.live(), 0U);
+  EXPECT_LE(slots.size(), 256U) << "the table grows though 102 children live at a time";
+  EXPECT_EQ(table.live(), 100U);
+  EXPECT_EQ(FoundIn(&table).size(), 100U);
+  for (Child& child : staying) child.End(&table);
+}
+
+// A large table: most of its children stay, wherever they are.
+TEST_P(ChildTableTest, ASweepFindsTheFewThatHaveEnded) {
+  constexpr std::size_t kMost = 2048;
+  std::vector<Child> children;
+  while (children.size() < kMost) children.push_back(Spawn());
+  for (std::size_t i = 0; i < kMost / 4; ++i) children[kMost - 1 - i].End(&table);
+  for (std::size_t i = 0; i < kMost / 4; ++i) children[kMost - 1 - i] = Spawn();
+  EXPECT_EQ(slots.size(), kMost) << "it has grown";
+  EXPECT_EQ(FoundIn(&table).size(), kMost);
+  children.push_back(Spawn());
+  EXPECT_EQ(slots.size(), kMost + 1) << "a slot was given twice";
+  for (Child& child : children) child.End(&table);
+}
+
+TEST_P(ChildTableTest, ASlotThatIsGivenBackIsUsedAgain) {
+  std::vector<Child> staying;
+  for (int i = 0; i < 3; ++i) staying.push_back(Spawn());
+  for (int i = 0; i < 1000; ++i) {
+    Slot* const slot = Take();
+    slots.insert(slot);
+    table.GiveBack(slot);
+    EXPECT_FALSE(table.End());
+  }
+  EXPECT_LE(slots.size(), 16U);
+  EXPECT_EQ(table.live(), 3U);
+  EXPECT_EQ(FoundIn(&table).size(), 3U);
+  for (Child& child : staying) child.End(&table);
+}
+
+// After a burst a cancellation visits those that have ended once.
+TEST_P(ChildTableTest, AWalkFreesTheSlotsOfThoseThatHaveEnded) {
+  std::vector<Child> children;
+  for (int i = 0; i < 200; ++i) children.push_back(Spawn());
+  for (int i = 0; i < 199; ++i) children[i].End(&table);
+  EXPECT_EQ(FoundIn(&table), std::set{children.back().fiber()});
+  for (int i = 0; i < 199; ++i) children[i] = Spawn();
+  EXPECT_LE(slots.size(), 208U) << "what the walk has freed was not used";
+  EXPECT_EQ(FoundIn(&table).size(), 200U);
+  for (Child& child : children) child.End(&table);
+  EXPECT_TRUE(FoundIn(&table).empty());
+}
+
+TEST_P(ChildTableTest, WithoutMemoryTheSlotsOfThoseThatHaveEndedAreTaken) {
+  std::vector<Child> children;
+  for (int i = 0; i < 8; ++i) children.push_back(Spawn());
+  without_memory = true;
+  EXPECT_EQ(Take(), nullptr) << "all of them live";
+  for (int i = 1; i < 8; ++i) {
+    children[i].End(&table);
+    children[i] = Spawn();
+  }
+  EXPECT_EQ(Take(), nullptr);
+  without_memory = false;
+  EXPECT_EQ(FoundIn(&table).size(), 8U);
+  EXPECT_EQ(table.live(), 8U) << "a refused child is counted";
+  for (Child& child : children) child.End(&table);
 }
 
 TEST_P(ChildTableTest, TheLastOneThatIsWaitedForSaysSo) {
-  ChildTable table;
   EXPECT_FALSE(table.BeginWait());
   for (int round = 0; round < 3; ++round) {
-    Slot* const early = Take(&table);
-    Slot* const first = Take(&table);
-    Slot* const second = Take(&table);
-    EXPECT_FALSE(table.Free(early));
+    Child early = Spawn();
+    Child first = Spawn();
+    Child second = Spawn();
+    early.End(&table);
     ASSERT_TRUE(table.BeginWait());
     EXPECT_EQ(table.live(), 2U);
-    EXPECT_FALSE(table.Free(second));
+    second.End(&table);
     EXPECT_EQ(table.live(), 1U);
-    EXPECT_TRUE(table.Free(first));
+    first.End(&table, /*was_the_last=*/true);
     table.EndWait();
     EXPECT_EQ(table.live(), 0U);
     EXPECT_FALSE(table.BeginWait());
@@ -101,56 +208,66 @@ TEST_P(ChildTableTest, TheLastOneThatIsWaitedForSaysSo) {
 }
 
 TEST_P(ChildTableTest, AChildMaySpawnWhileTheOwnerWaits) {
-  ChildTable table;
-  Slot* last = Take(&table);
+  Child last = Spawn();
   ASSERT_TRUE(table.BeginWait());
   for (int i = 0; i < 1000; ++i) {
-    Slot* const next = table.Take(&table, &OnExit);
+    Child next(&scope);
+    ChildTable::Fill(table.Take(), next.fiber());
     EXPECT_EQ(table.live(), 2U);
-    EXPECT_FALSE(table.Free(last));
-    last = next;
+    last.End(&table);
+    last = std::move(next);
   }
-  EXPECT_TRUE(table.Free(last));
+  last.End(&table, /*was_the_last=*/true);
   table.EndWait();
   EXPECT_EQ(table.live(), 0U);
   EXPECT_EQ(table.taken(), 1001U);
 }
 
-// Threads stand for children: each spawns some more and ends. One of all says that it is the last.
+// Threads stand for children: each spawns some more and ends. One of all says that it is the last. Meanwhile walks find
+// the children that stay.
 TEST(ChildTableStress, ChildrenSpawnAndEndOnSeveralThreads) {
   constexpr int kThreads = 4;
   constexpr int kEach = 2000;
+  constexpr int kStaying = 300;  // So that others are found by sweeps.
   for (int round = 0; round < 10; ++round) {
+    CancelNode scope;
     auto table = std::make_unique<ChildTable>();
-    std::vector<FiberEntity> fibers(kThreads);
-    std::vector<Slot*> first;
-    for (FiberEntity& fiber : fibers) {
-      first.push_back(table->TakeByOwner(table.get(), &OnExit));
-      ChildTable::Fill(first.back(), &fiber);
+    std::vector<Child> staying;
+    for (int i = 0; i < kThreads + kStaying; ++i) {
+      staying.emplace_back(&scope);
+      ChildTable::Fill(table->TakeByOwner(), staying.back().fiber());
     }
-    std::atomic<int> last{0};
+    std::atomic<int> running{kThreads};
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kEach; ++i) {
-          Slot* const slots[] = {table->Take(table.get(), &OnExit), table->Take(table.get(), &OnExit)};
-          for (Slot* const slot : slots) {
-            ChildTable::Fill(slot, &fibers[t]);
-            EXPECT_FALSE(table->Free(slot));
-          }
+          Child two[] = {Child(&scope), Child(&scope)};
+          for (const Child& child : two) ChildTable::Fill(table->Take(), child.fiber());
+          for (Child& child : two) child.End(table.get());
         }
-        if (table->Free(first[t])) ++last;
+        --running;
+        if (t != 0) staying[t].End(table.get());
       });
     }
-    const bool waited = table->BeginWait();
+    while (running != 0) {
+      const std::set<FiberEntity*> found = FoundIn(table.get());
+      for (int i = 0; i < kStaying; ++i) ASSERT_EQ(found.count(staying[kThreads + i].fiber()), 1U);
+    }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(last, waited ? 1 : 0);
-    if (waited) table->EndWait();
+    ASSERT_TRUE(table->BeginWait());
+    for (int i = 0; i < kStaying; ++i) staying[kThreads + i].End(table.get());
+    staying[0].End(table.get(), /*was_the_last=*/true);
+    table->EndWait();
     EXPECT_EQ(table->live(), 0U);
-    EXPECT_EQ(table->taken(), std::size_t{kThreads} * (2 * kEach + 1));
+    EXPECT_EQ(table->taken(), std::size_t{kThreads} * (2 * kEach + 1) + kStaying);
     EXPECT_TRUE(FoundIn(table.get()).empty());
   }
 }
 
 }  // namespace
 }  // namespace weft::synchronization
+
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return weft::synchronization::without_memory ? nullptr : ::operator new[](size);
+}

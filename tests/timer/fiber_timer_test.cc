@@ -1044,7 +1044,7 @@ class FiberTimerContext : public ::testing::Test {
                                .release = [](void*) { context_references.fetch_sub(1); }};
     scheduling_group::fiber_hooks.release_execution_context = [](scheduling_group::FiberEntity* fiber) {
       context_references.fetch_sub(1);
-      fiber->execution_context = nullptr;
+      fiber->set_execution_context(nullptr);
     };
   }
   ~FiberTimerContext() override {
@@ -1055,7 +1055,7 @@ class FiberTimerContext : public ::testing::Test {
 
   // For the calling fiber.
   void GiveContext() {
-    CurrentFiber()->execution_context = &context;
+    CurrentFiber()->set_execution_context(&context);
     context_references.fetch_add(1);
   }
 
@@ -1075,18 +1075,18 @@ TEST_F(FiberTimerContext, ACallbackInheritsTheContextOfTheFiberThatSetItsTimerFo
   group.Run([&] {
     GiveContext();
     DetachFiberTimer(SetFiberTimer(In(milliseconds(1)), [&] {
-      EXPECT_EQ(CurrentFiber()->execution_context, &context);
+      EXPECT_EQ(CurrentFiber()->execution_context(), &context);
       done.Done();
     }));
     periodic = SetFiberTimer(In(milliseconds(1)), milliseconds(1), [&] {
-      EXPECT_EQ(CurrentFiber()->execution_context, &context);
+      EXPECT_EQ(CurrentFiber()->execution_context(), &context);
       if (done.left() > 0) done.Done();
     });
     never = SetFiberTimer(In(hours(1)), [] {});
   });
   // Without a context there is none to inherit.
   ASSERT_TRUE(
-      SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context, nullptr); }));
+      SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context(), nullptr); }));
   EXPECT_TRUE(done.Wait());
   KillFiberTimerAndWait(periodic);
   EXPECT_TRUE(KillFiberTimer(never));
@@ -1099,7 +1099,7 @@ TEST_F(FiberTimerContext, CallablesOfEverySizeInheritIt) {
     GiveContext();
     SetCallablesOfEverySize(1, [this](auto callable) {
       EXPECT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), [callable, this] {
-        EXPECT_EQ(CurrentFiber()->execution_context, &context);
+        EXPECT_EQ(CurrentFiber()->execution_context(), &context);
         callable();
       }));
       EXPECT_TRUE(SetFiberDetachedTimer(In(hours(1)), callable));

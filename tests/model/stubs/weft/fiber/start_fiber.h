@@ -11,11 +11,7 @@
 namespace weft::fiber::detail {
 
 struct StartPlan {
-  struct Options {
-    scheduling_group::FiberOwner* owner = nullptr;
-    synchronization::CancelNode* scope = nullptr;
-  };
-  Options options;
+  scheduling_group::StartOptions options;
   void (*made)(void* argument, scheduling_group::FiberEntity* fiber) noexcept = nullptr;
   void* made_argument = nullptr;
 };

@@ -10,6 +10,8 @@
 #include <cstdint>
 
 #include "weft/base/atomic.h"
+#include "weft/base/thread_annotations.h"
+#include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/cancel_word.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -32,6 +34,11 @@ struct FiberOwner {
   void (*on_exit)(FiberOwner* self) = nullptr;
 };
 
+struct StartOptions {
+  FiberOwner* owner = nullptr;
+  synchronization::CancelNode* scope = nullptr;
+};
+
 class FiberEntity {
  public:
   std::uint64_t id() const noexcept { return reinterpret_cast<std::uintptr_t>(this) / sizeof(FiberEntity); }
@@ -42,7 +49,21 @@ class FiberEntity {
   FiberEntity* next = nullptr;  // overflow_list.h's
   CancelWord cancel_word;
   base::Atomic<void*> current_wait{nullptr};
-  synchronization::CancelNode* innermost_scope = nullptr;
+  synchronization::CancelNode* innermost_scope() const noexcept {
+    return cancel_word.scoped() ? innermost_if_scoped : nullptr;
+  }
+  synchronization::CancelNode* innermost_if_scoped = nullptr;
+  void EnterFirstScope(synchronization::CancelNode* scope) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    LockAsOwner(&cancel_word);
+    innermost_if_scoped = scope;
+    UnlockAsOwner(&cancel_word, CancelWord::kScoped);
+  }
+  void LeaveAllScopes() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    LockAsOwner(&cancel_word);
+    UnlockAsOwner(&cancel_word, 0);
+  }
+  void set_exit_owner(FiberOwner* owner) noexcept { exit_owner = owner; }
+  FiberOwner* exit_owner = nullptr;
   model::Parker parker;
 
   static constexpr std::size_t kWaitStorage = 64;
