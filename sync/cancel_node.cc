@@ -95,7 +95,7 @@ class CancelWalk {
         return;
       }
       Reach(fiber);
-      node = fiber->innermost_scope();
+      node = fiber->innermost_if_scoped;
     }
     for (bool arrived = true;;) {
       // `node` is in the chain of `fiber`, whose lock we hold; `arrived`: from below in the chain, not from a child.
@@ -103,7 +103,7 @@ class CancelWalk {
       if (child != nullptr) {
         fiber = child;
         Reach(fiber);
-        node = fiber->innermost_scope();
+        node = fiber->innermost_if_scoped;
         arrived = IsOwnedBy(node, fiber);
         if (arrived) continue;
       } else if (node == root_) {
@@ -149,9 +149,9 @@ class CancelWalk {
     return nullptr;
   }
 
-  // The fiber's own wait.
+  // The wait of a fiber that is in a scope.
   void Reach(FiberEntity* fiber) noexcept WEFT_REQUIRES(fiber->cancel_word) {
-    const std::uint8_t bits = BitsOf(fiber, fiber->innermost_scope());
+    const std::uint8_t bits = BitsOf(fiber, fiber->innermost_if_scoped);
     if ((bits & CancelWord::kPending) == 0) return;
     if (how_ == Walk::kMark) {
       fiber->cancel_word.Add(CancelWord::kPending);
@@ -194,7 +194,7 @@ void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
 
 void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&fiber->cancel_word);
-  WEFT_CHECK(fiber->innermost_scope() == node, "CancelScope: scopes are left in another order than they were entered");
+  WEFT_CHECK(fiber->innermost_if_scoped == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_if_scoped = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
   UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, node->parent));
@@ -233,7 +233,7 @@ std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFE
 namespace {
 
 WEFT_NOINLINE void InheritSlow(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  const std::uint8_t bits = BitsOf(fiber, fiber->innermost_scope());
+  const std::uint8_t bits = BitsOf(fiber, fiber->innermost_if_scoped);
   if ((bits & CancelWord::kPending) == 0) return;
   LockAsOwner(&fiber->cancel_word);
   UnlockAsOwner(&fiber->cancel_word, static_cast<std::uint8_t>(fiber->cancel_word.bits() | bits));
@@ -295,7 +295,7 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
 void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&fiber->cancel_word);
   node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_scope()));
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_if_scoped));
   if (!covers || !IsCancelled(node) || fiber->innermost_scope() == node) return;
   // What is inside of the owner's further scopes is below the node from now on, and no walk has come there.
   base::SpinLockGuard guard(OneAtATime());
