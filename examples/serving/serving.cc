@@ -12,12 +12,10 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/fiber/periodic_task.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_listener.h"
 
-#include "serving/heap_trim.h"
 #include "serving/open_listener.h"
 
 DEFINE_string(listen, "127.0.0.1:8080",
@@ -58,15 +56,11 @@ int Serving::RunAny(Handler handler, Options options) {
   if (keep_alive_.enabled) (void)listener.SetKeepAlive(keep_alive_);
 
   std::optional<weft::io::TcpServer> server;
-  HeapTrim heap;
-  weft::PeriodicTask trim;
   const auto start = [&] {
     weft::fiber::StartRuntime();
     options.max_connections = FLAGS_max_connections;
     server_ = &server.emplace(std::move(listener), std::move(handler), std::move(options));
     if (!server->Start()) return false;
-    // Refused: the memory stays.
-    (void)trim.Start("heap_trim", {.period = std::chrono::seconds(1)}, [&] { heap.Look(server->counts().open); });
     std::cout << name_ << ": listening on " << server->local_address().ToString() << std::endl;
     return true;
   };
@@ -75,7 +69,6 @@ int Serving::RunAny(Handler handler, Options options) {
   if (started) {
     stopping_.store(true, std::memory_order_relaxed);
     server->Stop(std::chrono::duration<double>(FLAGS_drain));
-    trim.Stop();
     std::cout << name_ << ": served " << server->counts().accepted << " connections" << std::endl;
   }
   server.reset();

@@ -544,22 +544,6 @@ class Memory(unittest.TestCase):
             self.assertLess(grown[2], grown[0] + 1_000 * self.CONNECTIONS)
 
 
-    def test_what_half_requests_took_is_given_back(self):
-        with Server(PROGRAM) as server:
-            watcher = server.connect()
-            counts_of(watcher)
-            before = memory_of(server)
-            connections = [server.connect() for _ in range(self.CONNECTIONS)]
-            half = b"*2\r\n$4\r\nECHO\r\n$9000\r\n" + bytes(8_000)
-            for connection in connections:
-                connection.sendall(half)
-            wait_for(lambda: memory_of(server) - before > 8_000 * self.CONNECTIONS, "the halves are not read")
-            # One after the other: what is left in the heap's middle is no reason to keep the rest.
-            for connection in connections[::2] + connections[1::2]:
-                connection.close()
-            wait_for(lambda: memory_of(server) - before < 6_000_000, "memory is left", seconds=10)
-
-
 class Endings(unittest.TestCase):
     def test_signals_end_it_with_success(self):
         for sent in (signal.SIGTERM, signal.SIGINT):

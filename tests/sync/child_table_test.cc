@@ -25,7 +25,9 @@ namespace {
 using scheduling_group::FiberEntity;
 using Slot = ChildTable::Slot;
 
+#if !WEFT_ASAN && !WEFT_TSAN
 bool without_memory = false;
+#endif
 
 // Fibers that have been made in a scope, and are never started.
 class Child {
@@ -172,6 +174,7 @@ TEST_P(ChildTableTest, AWalkFreesTheSlotsOfThoseThatHaveEnded) {
   EXPECT_TRUE(FoundIn(&table).empty());
 }
 
+#if !WEFT_ASAN && !WEFT_TSAN
 TEST_P(ChildTableTest, WithoutMemoryTheSlotsOfThoseThatHaveEndedAreTaken) {
   std::vector<Child> children;
   for (int i = 0; i < 8; ++i) children.push_back(Spawn());
@@ -187,6 +190,7 @@ TEST_P(ChildTableTest, WithoutMemoryTheSlotsOfThoseThatHaveEndedAreTaken) {
   EXPECT_EQ(table.live(), 8U) << "a refused child is counted";
   for (Child& child : children) child.End(&table);
 }
+#endif
 
 TEST_P(ChildTableTest, TheLastOneThatIsWaitedForSaysSo) {
   EXPECT_FALSE(table.BeginWait());
@@ -268,6 +272,8 @@ TEST(ChildTableStress, ChildrenSpawnAndEndOnSeveralThreads) {
 }  // namespace
 }  // namespace weft::synchronization
 
+#if !WEFT_ASAN && !WEFT_TSAN  // They have their own.
 void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return weft::synchronization::without_memory ? nullptr : ::operator new[](size);
 }
+#endif
