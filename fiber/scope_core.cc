@@ -16,7 +16,6 @@
 namespace weft::fiber::detail {
 
 using scheduling_group::FiberEntity;
-using scheduling_group::FiberOwner;
 using synchronization::ChildTable;
 
 ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
