@@ -68,6 +68,7 @@ class ChildTableTest : public ::testing::TestWithParam<bool> {
   Child Spawn() {
     Child child(&scope);
     Slot* const slot = Take();
+    EXPECT_NE(slot, taken) << "it is given to two";
     slots.insert(slot);
     ChildTable::Fill(slot, child.fiber());
     return child;
@@ -76,6 +77,7 @@ class ChildTableTest : public ::testing::TestWithParam<bool> {
   CancelNode scope;
   ChildTable table;
   std::set<Slot*> slots;  // all that were ever taken
+  Slot* taken = nullptr;  // not filled, in a test
 };
 INSTANTIATE_TEST_SUITE_P(By, ChildTableTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Owner" : "AnySpawner"; });
@@ -144,6 +146,22 @@ TEST_P(ChildTableTest, ASweepFindsTheFewThatHaveEnded) {
   children.push_back(Spawn());
   EXPECT_EQ(slots.size(), kMost + 1) << "a slot was given twice";
   for (Child& child : children) child.End(&table);
+}
+
+// One that named a child of a former round.
+TEST_P(ChildTableTest, ASweepLeavesASlotThatIsNotFilledYet) {
+  std::vector<Child> children;
+  for (int i = 0; i < 256; ++i) children.push_back(Spawn());
+  for (Child& child : children) child.End(&table);
+  EXPECT_FALSE(table.BeginWait());
+  taken = Take();
+  for (int i = 0; i < 255; ++i) children[i] = Spawn();
+  for (int i = 100; i < 255; ++i) children[i].End(&table);
+  for (int i = 100; i < 255; ++i) children[i] = Spawn();
+  EXPECT_EQ(slots.size(), 256U) << "it has grown";
+  table.GiveBack(taken);
+  EXPECT_FALSE(table.End());
+  for (int i = 0; i < 255; ++i) children[i].End(&table);
 }
 
 TEST_P(ChildTableTest, ASlotThatIsGivenBackIsUsedAgain) {
