@@ -80,8 +80,10 @@ OPERATIONS = {operation.key: operation for operation in (
 # The bounds that CTest checks: (instructions, read-modify-writes, full fences) as found with g++ 12 -O3, by workers and
 # policy. Lower a line when the code has become better: `count.py --found` prints it anew.
 FOUND = {
-    ("spawn", 1, "v1"): (476, 3.04, 0.00),
-    ("spawn", 1, "v2"): (471, 3.04, 0.00),
+    ("spawn", 1, "v1"): (454, 3.04, 0.00),
+    ("spawn", 1, "v2"): (448, 3.04, 0.00),
+    ("spawn_in_scope", 1, "v1"): (629, 3.20, 0.00),
+    ("spawn_in_scope", 1, "v2"): (624, 3.21, 0.00),
     ("yield", 1, "v1"): (266, 2.01, 0.00),
     ("yield", 1, "v2"): (261, 2.01, 0.00),
     ("yield", 2, "v1"): (344, 1.32, 1.07),
