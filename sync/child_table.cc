@@ -193,7 +193,7 @@ void ChildTable::EndWait() noexcept {
 
 std::size_t ChildTable::Live() const noexcept {
   // acquire: before the counts, so that each child that has ended was counted; and what it did. Pairs with the release
-  // in End().
+  // in End(). Whom Rewind() does not find counted reads its chain after it has counted (CN2).
   const std::uint64_t balance = balance_.load(std::memory_order_acquire) & ~kWaitedFor;
   return taken() - published_ + (balance - kBias);
 }
