@@ -194,8 +194,7 @@ void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
 
 void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&fiber->cancel_word);
-  WEFT_CHECK(fiber->innermost_if_scoped == node,
-             "CancelScope: scopes are left in another order than they were entered");
+  WEFT_CHECK(fiber->innermost_scope() == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_if_scoped = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
   UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, node->parent));

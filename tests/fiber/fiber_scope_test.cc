@@ -16,6 +16,7 @@
 
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_hooks.h"
+#include "weft/fiber/fiber_local.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
@@ -512,6 +513,20 @@ TEST(FiberScopeDeathTest, AChildThatWaitsForAllIsNamed) {
         scope.Wait();
       },
       "one of its fibers waits for the end of all");
+}
+
+// A fiber's locals go when it has left all its scopes.
+TEST(FiberScopeDeathTest, AScopeThatAFiberKeepsBeyondItsBodyIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+        static FiberLocal<std::optional<FiberScope>> kept;
+        FiberScope scope;
+        static_cast<void>(scope.Spawn([] { kept->emplace(); }));
+        scope.Wait();
+      },
+      "scopes are left in another order");
 }
 
 // The last child may have ended meanwhile, so that nobody would wait for the new one.
