@@ -32,8 +32,8 @@
 // Clients of gRPC reset the stream of each call that they give up or whose time is over: where many do, more than
 // Http2Options::max_resets and resets_per_second, which are for browsers, are regular.
 // A unary handler begins when the client has ended its messages; a second one is kUnimplemented.
-// Not served: compression (kUnimplemented, and "grpc-accept-encoding: identity" says what is taken) and reflection.
-// gRPC's health service: interop/http2_grpc_health.h.
+// Not served: compression (kUnimplemented, and "grpc-accept-encoding: identity" says what is taken).
+// gRPC's own services: interop/http2_grpc_health.h, interop/http2_grpc_reflection.h.
 // Errors of the protocol: a content type that is not gRPC's gets the HTTP status 415, a method other than POST 405; a
 // path that nobody has added kUnimplemented.
 // The protocol: "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
@@ -49,6 +49,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "weft/interop/http2_grpc_call.h"
 #include "weft/interop/http2_server.h"
@@ -84,6 +85,9 @@ class Http2GrpcService {
       return status;
     });
   }
+
+  // "package.Service" of each path, sorted.
+  std::vector<std::string> services() const;
 
   Http2Server::Handler handler() {
     return [this](Http2Request& request, Http2Response& response) { Serve(request, response); };

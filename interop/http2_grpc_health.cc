@@ -5,70 +5,21 @@
 
 #include <cstddef>
 #include <mutex>
-#include <optional>
+
+#include "weft/interop/protobuf_fields.h"
 
 namespace weft::interop {
-namespace {
 
-// Protobuf's encoding, as far as HealthCheckRequest may use it: { string service = 1; }, and fields of later versions.
-class Fields {
- public:
-  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
-
-  bool empty() const { return bytes_.empty(); }
-  // nullopt: there is none.
-  std::optional<std::uint64_t> TakeVarint() {
-    std::uint64_t number = 0;
-    for (unsigned shift = 0; shift < 64 && !bytes_.empty(); shift += 7) {
-      const auto byte = static_cast<std::uint8_t>(bytes_.front());
-      bytes_.remove_prefix(1);
-      number |= std::uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return number;
-    }
-    return {};
-  }
-  std::optional<std::string_view> TakeBytes(std::uint64_t size) {
-    if (size > bytes_.size()) return {};
-    const std::string_view taken = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-    return taken;
-  }
-  std::optional<std::string_view> TakeValue(std::uint64_t wire_type) {
-    switch (wire_type) {
-      case 0:
-        return TakeVarint() ? std::optional<std::string_view>("") : std::nullopt;
-      case 1:
-        return TakeBytes(8);
-      case 2: {
-        const std::optional<std::uint64_t> size = TakeVarint();
-        return size ? TakeBytes(*size) : std::nullopt;
-      }
-      case 5:
-        return TakeBytes(4);
-      default:
-        return {};
-    }
-  }
-
- private:
-  std::string_view bytes_;
-};
-
-}  // namespace
-
+// HealthCheckRequest: { string service = 1; }
 struct Http2GrpcHealth::Request {
   std::string service;
 
   bool ParseFromArray(const void* data, int size) {
-    Fields fields({static_cast<const char*>(data), static_cast<std::size_t>(size)});
-    while (!fields.empty()) {
-      const std::optional<std::uint64_t> tag = fields.TakeVarint();
-      if (!tag) return false;
-      const std::optional<std::string_view> value = fields.TakeValue(*tag & 7);
-      if (!value) return false;
-      if (*tag == (1 << 3 | 2)) service = *value;
+    ProtobufFields fields({static_cast<const char*>(data), static_cast<std::size_t>(size)});
+    while (fields.Next()) {
+      if (fields.tag() == BytesTag(1)) service = fields.bytes();
     }
-    return true;
+    return fields.ok();
   }
 };
 
@@ -78,7 +29,7 @@ struct Http2GrpcHealth::Reply {
 
   std::size_t ByteSizeLong() const { return 2; }
   std::uint8_t* SerializeWithCachedSizesToArray(std::uint8_t* to) const {
-    *to++ = 1 << 3;
+    *to++ = NumberTag(1);
     *to++ = static_cast<std::uint8_t>(status);
     return to;
   }

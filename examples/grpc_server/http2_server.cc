@@ -26,6 +26,7 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_grpc.h"
 #include "weft/interop/http2_grpc_health.h"
+#include "weft/interop/http2_grpc_reflection.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
@@ -144,6 +145,8 @@ int Run() {
   interop::Http2GrpcHealth health;  // For load balancers and Kubernetes.
   health.AddTo(&service);
   health.SetServing("weft.examples.Greeter", true);
+  interop::Http2GrpcReflection reflection;  // For grpcurl and the like.
+  reflection.AddTo(&service);
   // Each call whose time is over is a reset.
   interop::Http2Server http(service.handler(), {.max_resets = 10'000, .resets_per_second = 10'000});
   Serve serve = [&http](io::TcpConnection& connection) {

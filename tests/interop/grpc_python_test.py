@@ -32,10 +32,9 @@ except ImportError as error:
     sys.exit(77)
 
 SERVER = sys.argv.pop(1)
-# Which gRPC's library brings.
-HAS_REFLECTION = os.path.basename(SERVER) == "grpc_server"
+BY_GRPCS_LIBRARY = os.path.basename(SERVER) == "grpc_server"
 # The other one's is our own.
-HAS_TLS = not HAS_REFLECTION
+HAS_TLS = not BY_GRPCS_LIBRARY
 # A loaded machine may be slow; a regular run never waits so long.
 PATIENCE = 60
 
@@ -210,13 +209,20 @@ class GrpcServerTest(unittest.TestCase):
         watch.cancel()
         self.assertIn("0 calls were answered", self.server.end())
 
-    @unittest.skipUnless(HAS_REFLECTION, "the server has no reflection")
-    def test_reflection_lists_the_services(self):
+    def test_reflection_lists_and_describes_the_service(self):
         reflect = self.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
-        list_services = varint(7 << 3 | 2) + varint(1) + b"*"
-        [answer] = reflect(iter([list_services]), timeout=PATIENCE)
-        for service in (b"weft.examples.Greeter", b"grpc.health.v1.Health"):
-            self.assertIn(service, answer)
+        questions = [field(7, b"*"), field(4, b"weft.examples.Greeter.Echo"), field(4, b"weft.examples.Nobody")]
+        services, file, nobody = reflect(iter(questions), timeout=PATIENCE)
+        self.assertIn(b"weft.examples.Greeter", services)
+        for name in (b"greeter.proto", b"EchoRequest", b"EchoAll", b"Greet"):
+            self.assertIn(name, file)
+        self.assertIn(field(1, grpc.StatusCode.NOT_FOUND.value[0]), nobody)
+
+    @unittest.skipIf(BY_GRPCS_LIBRARY, "its version does not have it")
+    def test_reflection_has_its_newer_name_too(self):
+        reflect = self.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        [services] = reflect(iter([field(7, b"*")]), timeout=PATIENCE)
+        self.assertIn(b"weft.examples.Greeter", services)
 
     def test_many_slow_calls_at_once_take_as_long_as_one(self):
         begin = time.monotonic()
@@ -370,7 +376,7 @@ class GrpcServerFlagsTest(unittest.TestCase):
         self.assertEqual(second.returncode, 1)
         self.assertRegex(second.stderr, f"cannot listen on (--listen=)?{re.escape(server.address)}")
 
-    @unittest.skipIf(HAS_REFLECTION, "gRPC's library listens itself")
+    @unittest.skipIf(BY_GRPCS_LIBRARY, "gRPC's library listens itself")
     def test_a_socket_that_systemd_has_handed_over_is_served(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             fd = listener.fileno()
