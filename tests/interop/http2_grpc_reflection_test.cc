@@ -215,9 +215,10 @@ TEST_P(Http2GrpcReflectionTest, FieldsOfOtherTypesArePassedOver) {
                                    "\x51"
                                    "andeight",
                                    14) +
-                               Number(7, 1) + Number(12, 1u << 30);
-    EXPECT_EQ(ends.Ask(Services() + others).substr(0, 1), "0");
-    EXPECT_EQ(ends.Ask(others + Services()), "0" + Bytes(6, Bytes(1, Bytes(1, "t.Known"))));
+                               Number(3, 1) + Number(12, 1u << 30);
+    const std::string known = "0" + Bytes(6, Bytes(1, Bytes(1, "t.Known")));
+    EXPECT_EQ(ends.Ask(Services() + others), known);
+    EXPECT_EQ(ends.Ask(others + Services()), known);
   });
 }
 
