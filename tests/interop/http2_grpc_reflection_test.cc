@@ -199,8 +199,8 @@ TEST_P(Http2GrpcReflectionTest, ARequestThatIsNoneEndsTheStream) {
   InFiber([] {
     Ends ends;
     using namespace std::string_literals;
-    for (const std::string& none : {"\x1a"s, "\x1a\x05x"s, "\x80"s, "\x0b"s, "\x2a\x02\x0a\x05"s, "\x2a\x02\x10\x80"s,
-                                    "\x3d\x00"s, "\x19\x00"s}) {
+    for (const std::string& none : {"\x1a"s, "\x1a\x05"s, "\x1a\x05x"s, "\x80"s, "\x0b"s, "\x2a\x02\x0a\x05"s,
+                                    "\x2a\x02\x10\x80"s, "\x3d\x00"s, "\x19\x00"s}) {
       EXPECT_EQ(ends.Ask(none), "3") << none;
     }
   });
