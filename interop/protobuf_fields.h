@@ -5,7 +5,7 @@
 //
 // ProtobufFields: reads a message of Protobuf field by field; AppendBytes(), AppendNumber(): write one. For the few
 // small messages of gRPC's own services, whose generated code a program need not have.
-//
+// Sample:
 //     for (ProtobufFields fields(message); fields.Next();) {
 //       if (fields.tag() == BytesTag(1)) service = fields.bytes();
 //     }
