@@ -6,8 +6,8 @@
 // ProtobufFields: reads a message of Protobuf field by field; AppendBytes(), AppendNumber(): write one. For the few
 // small messages of gRPC's own services, whose generated code a program need not have.
 // Sample:
-//     for (ProtobufFields fields(message); fields.Next();) {
-//       if (fields.tag() == BytesTag(1)) service = fields.bytes();
+//     for (interop::ProtobufFields fields(message); fields.Next();) {
+//       if (fields.tag() == interop::BytesTag(1)) service = fields.bytes();
 //     }
 //     // fields.ok(): false if the message ends in the middle of a field, or has a field of no type of today
 //
