@@ -142,7 +142,8 @@ std::error_code TlsStream::Handshake(Deadline deadline) {
     }
     if (std::error_code error = Flush(lock, deadline)) return error;
     if (call.end == TlsCall::End::kDone) break;
-    if (std::error_code error = Fill(lock, deadline, /*request=*/false)) return error;
+    if (std::error_code error = Fill(lock, deadline, /*request=*/!has_begun_)) return error;
+    has_begun_ = true;
   }
   FinishHandshake();
   return {};
@@ -188,7 +189,7 @@ std::error_code TlsStream::WaitForChange(Lock& lock, Deadline deadline) {
 std::error_code TlsStream::Fill(Lock& lock, Deadline deadline, bool request) {
   if (filling_) return WaitForChange(lock, deadline);
   if (in_begin_ != in_end_) return {};  // Another one has filled it.
-  const bool by_request = request && connection_ != nullptr && SSL_has_pending(ssl_) == 0;
+  const bool by_request = request && connection_ != nullptr && records_.between();
   if (in_ == nullptr) in_ = std::make_unique_for_overwrite<char[]>(kInSize);
   filling_ = true;
   lock.unlock();
@@ -198,7 +199,9 @@ std::error_code TlsStream::Fill(Lock& lock, Deadline deadline, bool request) {
   filling_ = false;
   in_begin_ = 0;
   in_end_ = got.bytes;
+  records_.Pass(in_.get(), got.bytes);
   changed_.notify_all();
+  if (got.error == std::errc::resource_unavailable_try_again) in_.reset();  // The connection goes on waiting.
   if (!got.ok()) return got.error;
   if (got.bytes != 0) return {};
   if (state_ == State::kReady) {

@@ -15,12 +15,29 @@
 //       }
 //       static_cast<void>(tls.ShutdownWrite(5s));                        // our close_notify
 //     }
+// In an io::RequestHandler, whose connections wait without a fiber, the stream is kept in the connection's state(). It
+// reads ahead: so the handler goes on until ReadRequest() has found nothing, after which the connection waits, whatever
+// the handler returns. A drain ends one that waits without our close_notify.
+// Sample:
+//     const auto echo = [&](io::TcpConnection& connection) {
+//       using Kept = std::shared_ptr<interop::TlsStream>;
+//       std::any& state = connection.state();
+//       if (!state.has_value()) state = std::make_shared<interop::TlsStream>(connection, server_context);
+//       interop::TlsStream& tls = **std::any_cast<Kept>(&state);
+//       if (tls.Handshake(5s)) return io::AfterRequest::kClose;               // the first call makes it
+//       for (char room[4096];;) {
+//         const io::IoResult got = tls.ReadRequest(room, sizeof(room), 5s);   // 5 s for a record that has begun
+//         if (got.bytes == 0 || !tls.WriteAll(room, got.bytes, 60s).ok()) return io::AfterRequest::kClose;
+//       }
+//     };
 // Sample:
 //     interop::TlsStream tls(stream, client_context, "example.org");   // checks the certificate, and for this name
 //     if (auto error = tls.Handshake(5s)) return error;
 //
 // Errors: those of io/io_result.h, those of TlsErrc (tls_error.h), for which error_text() has OpenSSL's words, and
 //   not_connected      before a successful Handshake()
+//   resource_unavailable_try_again   Handshake(), ReadRequest(), AwaitRequest() in an io::RequestHandler: nothing has
+//                      come, as io::TcpConnection has it
 //   broken_pipe        a write after ShutdownWrite(), or after an error of TLS
 //   invalid_argument   Handshake() of a client that checks certificates and was given no name
 // After timed_out and operation_canceled the stream is as good as before: the call may be made again. A write reports
@@ -32,7 +49,7 @@
 // call. The transport outlives the stream; nothing else reads or writes it. To end calls of others at once: Shutdown()
 // of the transport. io::CancelOnHangup takes the transport.
 // Memory: 16 KiB for what comes in; OpenSSL's buffers only while it needs them. WaitReadable() and AwaitRequest() give
-// the 16 KiB back while they wait.
+// the 16 KiB back while they wait, and ReadRequest() when a connection goes on waiting without a fiber.
 //
 // How it works. OpenSSL's SSL reads from `in_` and writes into `out_`, two buffers in memory, and never waits. A call
 // takes `mutex_`, calls OpenSSL, and releases it; what then has to wait waits without it:
@@ -74,6 +91,7 @@
 #include "weft/base/deadline.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_error.h"
+#include "weft/interop/tls_records.h"
 #include "weft/io/io_result.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_stream.h"
@@ -99,7 +117,8 @@ class TlsStream {
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  // First. None of the others may be called meanwhile.
+  // First. None of the others may be called meanwhile. Of a TcpConnection: what the client sends first is read as its
+  // first request, TcpConnection::ReadRequest(): until then the server's drain and time-out end this call.
   [[nodiscard]] std::error_code Handshake(Deadline deadline = {});
 
   // As io::TcpStream. 0 bytes without an error: the peer has said that it has finished, or there was no room.
@@ -205,10 +224,12 @@ class TlsStream {
   std::string error_text_;
   bool write_is_shut_ = false;
 
+  bool has_begun_ = false;  // something has come
   std::unique_ptr<char[]> in_;
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
   bool filling_ = false;
+  TlsRecords records_;  // of what has come
   std::vector<char> out_;
   std::vector<char> flight_;
   std::size_t flight_sent_ = 0;

@@ -4,16 +4,24 @@
 #include "weft/interop/tls_stream.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <openssl/ssl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <any>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdlib>
 #include <fstream>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -21,11 +29,29 @@
 
 #include "weft/fiber/fiber_scope.h"
 #include "weft/io/tcp_server.h"
+#include "weft/scheduling_group/entity_pool.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/interop/tls_certificates.h"
 #include "weft/tests/io/io_fixture.h"
+
+#if !WEFT_TSAN  // Which brings its own.
+// The buffers of streams: the other large allocations here are none of arrays.
+std::atomic<int> large_arrays{0};
+
+void* operator new[](std::size_t size) {
+  void* const made = std::malloc(size);
+  if (made == nullptr) throw std::bad_alloc();
+  if (::malloc_usable_size(made) > 16'384) ++large_arrays;
+  return made;
+}
+void operator delete[](void* made) noexcept {
+  if (::malloc_usable_size(made) > 16'384) --large_arrays;
+  std::free(made);
+}
+void operator delete[](void* made, std::size_t) noexcept { ::operator delete[](made); }
+#endif
 
 namespace weft::interop {
 namespace {
@@ -596,6 +622,170 @@ TEST_P(TlsStreamTest, ADrainEndsAnIdleReaderOnly) {
   }).Join();
   EXPECT_EQ(drained, 1);
 }
+
+// What one end sends to the other passes through here.
+struct Relay {
+  // Until the sender ends, or `limit` bytes have passed.
+  static void Pass(TcpStream& from, TcpStream& to, std::size_t limit = SIZE_MAX) {
+    char room[4096];
+    while (limit != 0) {
+      const IoResult got = from.ReadSome(room, std::min(limit, sizeof(room)), Soon());
+      if (got.bytes == 0 || !to.WriteAll(room, got.bytes, Soon()).ok()) break;
+      limit -= got.bytes;
+    }
+  }
+};
+
+// The head's five bytes alone leave no mark in OpenSSL.
+TEST_P(TlsStreamTest, ADrainDoesNotCutARecordWhoseHeadHasComeAlone) {
+  io::TcpListener listener;
+  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  const TlsContext server_context = MakeServer();
+  std::atomic<int> fd{-1};
+  io::TcpServer server(std::move(listener),
+                       [&](io::TcpConnection& connection) {
+                         TlsStream tls(connection, server_context);
+                         ASSERT_FALSE(tls.Handshake(Soon()));
+                         fd = connection.stream().fd();
+                         for (char room[64];;) {
+                           const IoResult got = tls.ReadRequest(room, sizeof(room), Soon());
+                           if (got.bytes == 0 || !tls.WriteAll(room, got.bytes, Soon()).ok()) break;
+                         }
+                       },
+                       {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  Fiber([&] {
+    TcpStream outer;
+    ASSERT_FALSE(outer.Connect(server.local_address(), Soon()));
+    Pair inner = io::ConnectedPair();
+    TlsStream tls(inner.client, MakeClient(), "127.0.0.1");
+    Fiber back([&] { Relay::Pass(outer, inner.server); });
+    std::optional<CancelScope> scope(std::in_place);
+    Fiber there([&] { static_cast<void>(scope->Run([&] { Relay::Pass(inner.server, outer); })); });
+    ASSERT_FALSE(tls.Handshake(Soon())) << tls.error_text();
+    char room[16];
+    ASSERT_TRUE(tls.WriteAll("ping", Soon()).ok());
+    ASSERT_EQ(tls.ReadAll(room, 4, Soon()).bytes, 4u);
+    scope->Cancel();
+    there.Join();
+    ASSERT_TRUE(tls.WriteAll("pong", Soon()).ok());
+    Relay::Pass(inner.server, outer, 5);
+    EXPECT_TRUE(io::Reaches([&] {
+      int unread = -1;
+      return ::ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
+    }));
+    Fiber stop([&] { server.Stop(Soon()); });
+    EXPECT_EQ(inner.client.WaitReadable(100ms), std::errc::timed_out) << "the connection goes on";
+    Fiber rest([&] { Relay::Pass(inner.server, outer); });
+    EXPECT_EQ(tls.ReadAll(room, 4, Soon()).bytes, 4u);
+    EXPECT_EQ(std::string_view(room, 4), "pong");
+    stop.Join();
+    EXPECT_FALSE(inner.client.ShutdownWrite());
+    rest.Join();
+    back.Join();
+  }).Join();
+}
+
+// Serves echoes over TLS by an io::RequestHandler.
+struct Echoes {
+  io::AfterRequest Serve(io::TcpConnection& connection) {
+    using Kept = std::shared_ptr<TlsStream>;
+    std::any& state = connection.state();
+    if (!state.has_value()) state = std::make_shared<TlsStream>(connection, context);
+    TlsStream& tls = **std::any_cast<Kept>(&state);
+    std::error_code error = tls.Handshake(Soon());
+    while (!error) {
+      char room[1000];
+      const IoResult got = tls.ReadRequest(room, sizeof(room), Soon());
+      error = got.error;
+      if (got.bytes == 0 || !tls.WriteAll(room, got.bytes, Soon()).ok()) break;
+    }
+    if (error == std::errc::resource_unavailable_try_again) ++found_nothing;
+    return io::AfterRequest::kClose;
+  }
+
+  TlsContext context = MakeServer();
+  std::atomic<int> found_nothing{0};
+  io::TcpListener listener = [] {
+    io::TcpListener made;
+    EXPECT_FALSE(made.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    return made;
+  }();
+  io::TcpServer server{std::move(listener),
+                       io::RequestHandler([this](io::TcpConnection& connection) { return Serve(connection); }),
+                       {.first_request_at_stop = 0ms, .idle_at_stop = 0ms}};
+};
+
+struct TlsClient {
+  TlsClient(const Echoes& echoes, const TlsContext& context) {
+    EXPECT_FALSE(stream.Connect(echoes.server.local_address(), Soon()));
+    tls.emplace(stream, context, "127.0.0.1");
+    EXPECT_FALSE(tls->Handshake(Soon())) << tls->error_text();
+  }
+  std::string Ask(const std::string& text) {
+    Fiber writes([&] { EXPECT_TRUE(tls->WriteAll(text, Soon()).ok()); });
+    std::string room(text.size(), '\0');
+    room.resize(tls->ReadAll(room.data(), room.size(), Soon()).bytes);
+    writes.Join();
+    return room;
+  }
+
+  TcpStream stream;
+  std::optional<TlsStream> tls;
+};
+
+TEST_P(TlsStreamTest, AConnectionOfARequestHandlerWaitsWithoutAFiber) {
+  Echoes echoes;
+  ASSERT_TRUE(echoes.server.Start());
+  Fiber([&] {
+    const auto fibers = [] { return scheduling_group::EntityPool::LiveFibers(); };
+    const TlsContext context = MakeClient();
+    constexpr std::size_t kOthers = 3;  // this one; the fiber that accepts, and the sweep
+    TcpStream silent;
+    ASSERT_FALSE(silent.Connect(echoes.server.local_address(), Soon()));
+    std::vector<std::unique_ptr<TlsClient>> clients;
+    for (int i = 0; i < 10; ++i) clients.push_back(std::make_unique<TlsClient>(echoes, context));
+    EXPECT_TRUE(io::Reaches([&] { return fibers() <= kOthers; })) << "after the handshake";
+    // More than the handler takes at once, and than the stream reads ahead.
+    const std::string large = BytesOf(100'000, 1);
+    for (const auto& client : clients) {
+      EXPECT_EQ(client->Ask("x"), "x");
+      EXPECT_TRUE(client->Ask(large) == large);
+    }
+    EXPECT_TRUE(io::Reaches([&] { return fibers() <= kOthers; })) << "after an answer";
+    for (const auto& client : clients) EXPECT_EQ(client->Ask("again"), "again");
+    EXPECT_GE(echoes.found_nothing, 20);
+    EXPECT_EQ(echoes.server.counts().open, 11u);
+    Fiber stop([&] { echoes.server.Stop(Soon()); });
+    for (const auto& client : clients) {
+      char room[16];
+      const IoResult end = client->tls->ReadSome(room, Soon());
+      EXPECT_EQ(end.error, TlsErrc::kTruncated) << "no fiber has said good-bye";
+    }
+    stop.Join();
+  }).Join();
+}
+
+#if !WEFT_TSAN
+TEST_P(TlsStreamTest, AConnectionThatWaitsWithoutAFiberHasNoBuffer) {
+  Echoes echoes;
+  ASSERT_TRUE(echoes.server.Start());
+  Fiber([&] {
+    const TlsContext context = MakeClient();
+    const int before = large_arrays;
+    std::vector<std::unique_ptr<TlsClient>> clients;
+    for (int i = 0; i < 5; ++i) {
+      clients.push_back(std::make_unique<TlsClient>(echoes, context));
+      EXPECT_EQ(clients.back()->Ask("x"), "x");
+    }
+    for (const auto& client : clients) EXPECT_EQ(client->Ask("again"), "again");
+    EXPECT_TRUE(io::Reaches([&] { return large_arrays - before == 5; }))
+        << large_arrays - before << ": 5 are the clients'";
+    clients.clear();
+    echoes.server.Stop(Soon());
+  }).Join();
+}
+#endif
 
 // Renegotiation is TLS 1.2's.
 TEST_P(TlsStreamTest, RenegotiationIsRefused) {

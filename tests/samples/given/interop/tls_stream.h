@@ -1,4 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <any>
+#include <memory>
+
+#include "weft/io/tcp_server.h"
 io::TcpStream stream;
 extern const interop::TlsContext server_context, client_context;
