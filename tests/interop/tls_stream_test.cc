@@ -623,6 +623,27 @@ TEST_P(TlsStreamTest, ADrainEndsAnIdleReaderOnly) {
   EXPECT_EQ(drained, 1);
 }
 
+TEST_P(TlsStreamTest, ADrainEndsAHandshakeThatHasNotBegun) {
+  io::TcpListener listener;
+  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  const TlsContext server_context = MakeServer();
+  std::error_code error;
+  io::TcpServer server(std::move(listener),
+                       [&](io::TcpConnection& connection) {
+                         TlsStream tls(connection, server_context);
+                         error = tls.Handshake(Soon());
+                       },
+                       {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  Fiber([&] {
+    TcpStream silent;
+    ASSERT_FALSE(silent.Connect(server.local_address(), Soon()));
+    EXPECT_TRUE(io::Reaches([&] { return server.counts().open == 1; }));
+    server.Stop();
+    EXPECT_EQ(error, std::errc::operation_canceled);
+  }).Join();
+}
+
 // What one end sends to the other passes through here.
 struct Relay {
   // Until the sender ends, or `limit` bytes have passed.
