@@ -39,13 +39,12 @@ GrpcStatus Run(const Http2GrpcService::Method& method, GrpcCall& call) {
 Http2GrpcService::Http2GrpcService(const Options& options)
     : options_{.max_message = std::min(options.max_message, GrpcCall::kMostMessage)} {}
 
-std::vector<std::string> Http2GrpcService::services() const {
-  std::vector<std::string> services;
+std::set<std::string> Http2GrpcService::services() const {
+  std::set<std::string> services;
   for (const auto& [path, method] : methods_) {
     const std::size_t end = path.rfind('/');
     if (end == std::string::npos || end == 0 || path.front() != '/') continue;  // No client can call it.
-    const std::string service = path.substr(1, end - 1);
-    if (services.empty() || services.back() != service) services.push_back(service);  // A service's lie together.
+    services.insert(path.substr(1, end - 1));
   }
   return services;
 }

@@ -46,10 +46,10 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "weft/interop/http2_grpc_call.h"
 #include "weft/interop/http2_server.h"
@@ -86,8 +86,8 @@ class Http2GrpcService {
     });
   }
 
-  // "package.Service" of each path, sorted.
-  std::vector<std::string> services() const;
+  // "package.Service" of each path.
+  std::set<std::string> services() const;
 
   Http2Server::Handler handler() {
     return [this](Http2Request& request, Http2Response& response) { Serve(request, response); };

@@ -5,8 +5,8 @@
 //
 // TlsRecords: follows the records of TLS in what a peer sends, to know whether one has begun and not come to its end.
 // (SSL_has_pending() does not say so: OpenSSL keeps the head of a record elsewhere.)
-// A record has a head of five bytes, the last two of which are the length of the rest, whatever its version or
-// encryption (RFC 8446, 5.1).
+// A record has a head of five bytes, the last two of which are the length of the rest, whatever its encryption
+// (RFC 8446, 5.1). A greeting in the form of SSL 2 has not: TlsStream refuses it.
 #ifndef WEFT_INTEROP_TLS_RECORDS_H_
 #define WEFT_INTEROP_TLS_RECORDS_H_
 

@@ -128,6 +128,12 @@ std::string TlsStream::SetName(const std::string& name) {
 
 std::error_code TlsStream::Handshake(Deadline deadline) {
   Lock lock(mutex_);
+  const std::error_code error = MakeHandshake(lock, deadline);
+  if (error) TellIfEnded(error);
+  return error;
+}
+
+std::error_code TlsStream::MakeHandshake(Lock& lock, Deadline deadline) {
   if (cannot_begin_) return cannot_begin_;
   if (state_ == State::kReady) return {};
   if (state_ == State::kFailed) return failure_;
@@ -143,7 +149,12 @@ std::error_code TlsStream::Handshake(Deadline deadline) {
     if (std::error_code error = Flush(lock, deadline)) return error;
     if (call.end == TlsCall::End::kDone) break;
     if (std::error_code error = Fill(lock, deadline, /*request=*/!has_begun_)) return error;
-    has_begun_ = true;
+    if (std::exchange(has_begun_, true)) continue;
+    if (connection_ != nullptr) connection_->SetHasSentRequest(false);
+    // No record begins so, but a greeting that OpenSSL would take: then records_ could not follow.
+    if ((static_cast<unsigned char>(in_[0]) & 0x80) != 0) {
+      return Fail(lock, TlsErrc::kHandshakeFailed, "the peer has begun as SSL 2 does");
+    }
   }
   FinishHandshake();
   return {};
@@ -201,7 +212,7 @@ std::error_code TlsStream::Fill(Lock& lock, Deadline deadline, bool request) {
   in_end_ = got.bytes;
   records_.Pass(in_.get(), got.bytes);
   changed_.notify_all();
-  if (got.error == std::errc::resource_unavailable_try_again) in_.reset();  // The connection goes on waiting.
+  if (got.error == std::errc::resource_unavailable_try_again) GiveBuffersBack();  // The connection goes on waiting.
   if (!got.ok()) return got.error;
   if (got.bytes != 0) return {};
   if (state_ == State::kReady) {
@@ -241,8 +252,34 @@ void TlsStream::SendAnswers(Lock& lock) {
   static_cast<void>(Flush(lock, kNoWait));  // The next write reports what keeps it.
 }
 
+void TlsStream::GiveBuffersBack() {
+  if (!filling_ && in_begin_ == in_end_) in_.reset();
+  if (flushing_ || !out_.empty() || flight_sent_ != flight_.size()) return;
+  flight_sent_ = 0;
+  flight_.clear();
+  for (std::vector<char>* buffer : {&out_, &flight_}) {
+    if (buffer->capacity() > kKept) std::vector<char>().swap(*buffer);
+  }
+}
+
+void TlsStream::TellIfEnded(std::error_code error) {
+  if (connection_ == nullptr || error == std::errc::timed_out || error == std::errc::operation_canceled ||
+      error == std::errc::resource_unavailable_try_again) {
+    return;
+  }
+  connection_->MarkAsEnded();
+}
+
 io::IoResult TlsStream::Read(void* data, std::size_t size, Deadline deadline, bool request) {
   Lock lock(mutex_);
+  const io::IoResult got = ReadAtOnce(lock, data, size, deadline, request);
+  if (got.bytes == 0 && size != 0) TellIfEnded(got.error);
+  // It may have come with the end of the handshake.
+  if (got.bytes != 0 && request && connection_ != nullptr) connection_->SetHasSentRequest(true);
+  return got;
+}
+
+io::IoResult TlsStream::ReadAtOnce(Lock& lock, void* data, std::size_t size, Deadline deadline, bool request) {
   for (;;) {
     if (std::error_code error = CheckReady()) return {0, error};  // Another call may have failed meanwhile.
     if (size == 0) return {};
@@ -285,9 +322,10 @@ std::error_code TlsStream::Await(Deadline deadline, bool request) {
   if (std::error_code error = CheckReady()) return error;
   if (filling_) return WaitForChange(lock, deadline);
   if (HasInput()) return {};
-  in_.reset();
+  GiveBuffersBack();
+  const bool by_request = request && connection_ != nullptr && records_.between();
   lock.unlock();
-  return request && connection_ != nullptr ? connection_->AwaitRequest(deadline) : transport_.WaitReadable(deadline);
+  return by_request ? connection_->AwaitRequest(deadline) : transport_.WaitReadable(deadline);
 }
 
 std::error_code TlsStream::Encrypt(Lock& lock, const void* data, std::size_t size, Deadline deadline) {

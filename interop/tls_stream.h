@@ -17,19 +17,24 @@
 //     }
 // In an io::RequestHandler, whose connections wait without a fiber, the stream is kept in the connection's state(). It
 // reads ahead: so the handler goes on until ReadRequest() has found nothing, after which the connection waits, whatever
-// the handler returns. A drain ends one that waits without our close_notify.
+// the handler returns. RequestHandler's second function sends the close_notify of one that a drain or a time-out ends.
 // Sample:
 //     const auto echo = [&](io::TcpConnection& connection) {
 //       using Kept = std::shared_ptr<interop::TlsStream>;
 //       std::any& state = connection.state();
 //       if (!state.has_value()) state = std::make_shared<interop::TlsStream>(connection, server_context);
-//       interop::TlsStream& tls = **std::any_cast<Kept>(&state);
+//       interop::TlsStream& tls = *std::any_cast<Kept&>(state);
 //       if (tls.Handshake(5s)) return io::AfterRequest::kClose;               // the first call makes it
 //       for (char room[4096];;) {
 //         const io::IoResult got = tls.ReadRequest(room, sizeof(room), 5s);   // 5 s for a record that has begun
 //         if (got.bytes == 0 || !tls.WriteAll(room, got.bytes, 60s).ok()) return io::AfterRequest::kClose;
 //       }
 //     };
+//     const auto goodbye = [](io::TcpConnection& connection) {
+//       using Kept = std::shared_ptr<interop::TlsStream>;
+//       if (const Kept* tls = std::any_cast<Kept>(&connection.state())) static_cast<void>((*tls)->ShutdownWrite(5s));
+//     };
+//     io::TcpServer server(std::move(listener), io::RequestHandler(echo, goodbye));
 // Sample:
 //     interop::TlsStream tls(stream, client_context, "example.org");   // checks the certificate, and for this name
 //     if (auto error = tls.Handshake(5s)) return error;
@@ -48,8 +53,9 @@
 // writes; two that write at once mix their bytes, in pieces of up to kMaxPiece. The destructor: when nobody is in a
 // call. The transport outlives the stream; nothing else reads or writes it. To end calls of others at once: Shutdown()
 // of the transport. io::CancelOnHangup takes the transport.
-// Memory: 16 KiB for what comes in; OpenSSL's buffers only while it needs them. WaitReadable() and AwaitRequest() give
-// the 16 KiB back while they wait, and ReadRequest() when a connection goes on waiting without a fiber.
+// Memory: 16 KiB for what comes in, and as much as a write has made for what goes out; OpenSSL's buffers only while it
+// needs them. WaitReadable() and AwaitRequest() give both back while they wait, all but some KiB, and ReadRequest() when
+// a connection goes on waiting without a fiber.
 //
 // How it works. OpenSSL's SSL reads from `in_` and writes into `out_`, two buffers in memory, and never waits. A call
 // takes `mutex_`, calls OpenSSL, and releases it; what then has to wait waits without it:
@@ -117,8 +123,9 @@ class TlsStream {
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  // First. None of the others may be called meanwhile. Of a TcpConnection: what the client sends first is read as its
-  // first request, TcpConnection::ReadRequest(): until then the server's drain and time-out end this call.
+  // First. None of the others may be called meanwhile. Of a TcpConnection: until the client has sent something, the
+  // server's drain and its time-out for the first request end it, as they do TcpConnection::ReadRequest(). (The first
+  // request that follows has that time once more.)
   [[nodiscard]] std::error_code Handshake(Deadline deadline = {});
 
   // As io::TcpStream. 0 bytes without an error: the peer has said that it has finished, or there was no room.
@@ -185,16 +192,23 @@ class TlsStream {
   enum class State { kNew, kReady, kFailed };
   // The most that a record has, with its head.
   static constexpr std::size_t kInSize = 16384 + 512;
+  // What a stream keeps of out_ and of flight_ while it waits.
+  static constexpr std::size_t kKept = 1024;
   using Lock = std::unique_lock<FiberMutex>;
 
   struct Bio;  // the calls that OpenSSL makes
 
   void Begin(std::string_view server_name);
   std::string SetName(const std::string& name);
+  std::error_code MakeHandshake(Lock& lock, Deadline deadline);
   io::IoResult Read(void* data, std::size_t size, Deadline deadline, bool request);
   std::error_code Await(Deadline deadline, bool request);
   bool HasInput() const;  // for OpenSSL. Without any a call of it would find that out in several hundred instructions.
+  io::IoResult ReadAtOnce(Lock& lock, void* data, std::size_t size, Deadline deadline, bool request);
+  // A connection's: `error` has ended the stream for good, unless it is one after which calls may be made again.
+  void TellIfEnded(std::error_code error);
   std::error_code Fill(Lock& lock, Deadline deadline, bool request);
+  void GiveBuffersBack();  // what is not in use
   std::error_code Flush(Lock& lock, Deadline deadline);
   void SendAnswers(Lock& lock);
   // Until another one has done what it does, or the deadline.

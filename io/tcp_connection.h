@@ -32,8 +32,7 @@
 //        once more. (The reactor may not have reported the latest bytes.)
 //   DR2  A drain disturbs nothing but ReadRequest() and AwaitRequest() until its deadline.
 //
-// Who may call: ReadRequest(), AwaitRequest(), state(): the handler, one fiber at a time. draining(): any fiber and
-// thread.
+// Who may call: draining(): any fiber and thread. The others: the handler, one fiber at a time.
 #ifndef WEFT_IO_TCP_CONNECTION_H_
 #define WEFT_IO_TCP_CONNECTION_H_
 
@@ -89,6 +88,15 @@ class TcpConnection {
   // just been ended by it.
   bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
 
+  // For what stands between a connection and its handler, as TLS does. Whether the client's first request has come:
+  // false after a ReadRequest() that has read what goes before it, so that it still has its time; true when it has come
+  // with something else.
+  void SetHasSentRequest(bool has) noexcept {
+    if (has_sent_request() != has) has_sent_request_.store(has, std::memory_order_relaxed);
+  }
+  // No further request can come: a RequestHandler's connection is closed, whatever the handler returns.
+  void MarkAsEnded() noexcept { has_ended_ = true; }
+
   // What a handler keeps from one request to the next. Destroyed with the connection, before TcpServer::Stop() returns,
   // in no particular thread: its destructor does not wait.
   std::any& state() noexcept { return state_; }
@@ -127,7 +135,8 @@ class TcpConnection {
   // For a RequestHandler, both.
   bool does_not_wait_ = false;
   bool found_nothing_ = false;  // the last of the two calls
-  bool has_ended_ = false;      // a ReadRequest() found the end, or an error
+  bool has_ended_ = false;      // a ReadRequest() found the end, or an error; or MarkAsEnded()
+  bool was_ended_ = false;      // one of the two was ended by the drain
   bool is_counted_ = false;     // in Server::timed_out
   std::any state_;
 };

@@ -43,9 +43,10 @@ FiberAttributes AttributesOfLaterRequests(FiberAttributes attributes) {
 
 }  // namespace
 
-TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler::Function handler, Options options)
+TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler handler, Options options)
     : served_(served),
-      handler_(std::move(handler)),
+      handler_(std::move(handler.function_)),
+      goodbye_(std::move(handler.goodbye_)),
       options_(std::move(options)),
       resume_fiber_(AttributesOfLaterRequests(options_.connection_fiber)),
       listener_(std::move(listener)),
@@ -61,31 +62,28 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler::Functi
 }
 
 TcpServer::TcpServer(TcpListener listener, RequestHandler handler, Options options)
-    : TcpServer(std::move(listener), Served::kRequests, std::move(handler.function_), std::move(options)) {}
+    : TcpServer(std::move(listener), Served::kRequests, std::move(handler), std::move(options)) {}
 
 TcpServer::TcpServer(TcpListener listener, RequestHandler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
 
 TcpServer::TcpServer(TcpListener listener, ConnectionHandler handler, Options options)
-    : TcpServer(
-          std::move(listener), Served::kConnection,
-          [handler = std::move(handler)](TcpConnection& connection) {
-            handler(connection);
-            return AfterRequest::kClose;
-          },
-          std::move(options)) {}
+    : TcpServer(std::move(listener), Served::kConnection,
+                RequestHandler([handler = std::move(handler)](auto& connection) {
+                  handler(connection);
+                  return AfterRequest::kClose;
+                }),
+                std::move(options)) {}
 
 TcpServer::TcpServer(TcpListener listener, ConnectionHandler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
 
 TcpServer::TcpServer(TcpListener listener, Handler handler, Options options)
-    : TcpServer(
-          std::move(listener), Served::kStream,
-          [handler = std::move(handler)](TcpConnection& connection) {
-            handler(connection.stream());
-            return AfterRequest::kClose;
-          },
-          std::move(options)) {}
+    : TcpServer(std::move(listener), Served::kStream, RequestHandler([handler = std::move(handler)](auto& connection) {
+                  handler(connection.stream());
+                  return AfterRequest::kClose;
+                }),
+                std::move(options)) {}
 
 TcpServer::TcpServer(TcpListener listener, Handler handler)
     : TcpServer(std::move(listener), std::move(handler), Options()) {}
@@ -247,6 +245,15 @@ std::optional<AfterRequest> TcpServer::RunHandler(Connection* connection) {
   LogWhatItThrows("the handler", local_address_,
                   [&] { static_cast<void>(connection->scope.Run([&] { after = handler_(connection->connection); })); });
   return after;
+}
+
+void TcpServer::SayGoodbyeAndEnd(Connection* connection) {
+  if (goodbye_ && !connection->scope.IsCancelled()) {
+    connection->scope.SetDeadline({});  // As above.
+    LogWhatItThrows("the good-bye", local_address_,
+                    [&] { static_cast<void>(connection->scope.Run([&] { goodbye_(connection->connection); })); });
+  }
+  End(connection);
 }
 
 void TcpServer::End(Connection* connection) {

@@ -32,6 +32,9 @@
 // the handler returns. All fibers of a connection run one after the other, each sees what the former did, and
 // TcpConnection::state() is for what they keep. Each has the execution context of Start(), if Options names no other:
 // whatever fiber polls for the connection, its own context stays out of it.
+// A connection that a drain or a time-out ends while it waits is closed, and the handler is not called. A protocol that
+// says good-bye has a second function for that, RequestHandler::Goodbye: it is called before, in a fiber. It is not
+// called after the deadline of Stop(), nor where the handler ends the connection. Until it returns Stop() waits.
 //
 // Stop() drains:
 //
@@ -113,11 +116,14 @@ enum class AfterRequest : std::uint8_t { kWaitForNext, kClose };
 class RequestHandler {
  public:
   using Function = std::function<AfterRequest(TcpConnection&)>;
-  explicit RequestHandler(Function function) : function_(std::move(function)) {}
+  using Goodbye = std::function<void(TcpConnection&)>;
+  explicit RequestHandler(Function function, Goodbye goodbye = {})
+      : function_(std::move(function)), goodbye_(std::move(goodbye)) {}
 
  private:
   friend class TcpServer;
   Function function_;
+  Goodbye goodbye_;
 };
 
 class TcpServer {
@@ -218,13 +224,14 @@ class TcpServer {
     bool told = false;                    // that it ends when it is idle; guarded by the server's lock
     // Its fiber could not be started (TV4). Written under retry_lock_.
     std::atomic<bool> unstarted{false};
+    bool ends = false;                                  // its fiber is to say good-bye; its owner's (TV3)
     scheduling_group::SchedulingGroup* loop = nullptr;  // the FiberLoop's that it waits in, if it is one
     base::ListHook hook;
   };
   using Connections = base::IntrusiveList<Connection, &Connection::hook>;
   enum class Served : std::uint8_t { kRequests, kConnection, kStream };  // what the handler takes
 
-  TcpServer(TcpListener listener, Served served, RequestHandler::Function handler, Options options);
+  TcpServer(TcpListener listener, Served served, RequestHandler handler, Options options);
 
   void AcceptAll();
   // False: no more. `in_scope`: waits until StopAcceptingLocked() cancels it, else at most until `until`.
@@ -240,6 +247,7 @@ class TcpServer {
   bool WaitForCapacity();
   void Serve(Connection* connection);
   std::optional<AfterRequest> RunHandler(Connection* connection);  // none: it was cancelled, or threw
+  void SayGoodbyeAndEnd(Connection* connection);                   // of a RequestHandler
   void End(Connection* connection);
 
   // --- For a RequestHandler: tcp_server_requests.cc ---
@@ -276,6 +284,7 @@ class TcpServer {
 
   const Served served_;
   const RequestHandler::Function handler_;  // it counts what it returns if served_ is kRequests
+  const RequestHandler::Goodbye goodbye_;
   const Options options_;
   const FiberAttributes resume_fiber_;           // of a request after the first
   base::RefPtr<FiberExecutionContext> context_;  // of Start(): the requests' if their attributes have none

@@ -28,6 +28,12 @@ constexpr std::size_t kSweepBatch = 256;
 }  // namespace
 
 void TcpServer::ServeRequests(Connection* connection, bool readable) {
+  if (connection->ends) {
+    // What has come before the fiber ran is no less a request.
+    if (!IsReadableNow(connection->connection.stream().fd())) return SayGoodbyeAndEnd(connection);
+    connection->ends = false;
+    readable = true;
+  }
   for (;; readable = false) {
     if (!readable) {
       connection->connection.BecomeIdle();
@@ -37,7 +43,7 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
         case ReadableWatch::Armed::kArmed:
           return;  // It is no longer ours (RDW1).
         case ReadableWatch::Armed::kForbidden:
-          return End(connection);
+          return SayGoodbyeAndEnd(connection);
         case ReadableWatch::Armed::kReadable:
           break;
       }
@@ -46,6 +52,7 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
     const std::optional<AfterRequest> after = RunHandler(connection);
     if (!after.has_value() || connection->scope.IsCancelled()) return End(connection);
     if (connection->connection.found_nothing_) continue;
+    if (connection->connection.was_ended_) return SayGoodbyeAndEnd(connection);
     if (*after == AfterRequest::kClose || connection->connection.has_ended_) return End(connection);
     connection->connection.BecomeBusy();
   }
@@ -154,8 +161,11 @@ void TcpServer::Finish(Connections* connections, Fate fate, std::unique_lock<Fib
     // Its bytes may have come while its watch was ended.
     const bool ends =
         cut || fate == Fate::kEnds || (fate != Fate::kGoesOn && !IsReadableNow(connection->connection.stream().fd()));
-    if (ends) {
-      if (fate == Fate::kTimedOut) shared_.timed_out.fetch_add(1, std::memory_order_relaxed);  // Before `open` says so.
+    if (ends && fate == Fate::kTimedOut) {
+      shared_.timed_out.fetch_add(1, std::memory_order_relaxed);  // Before `open` says so.
+    }
+    if (ends) connection->ends = true;
+    if (ends && (cut || fate == Fate::kEnds || !goodbye_)) {
       End(connection);
     } else {
       Resume(connection, /*readable=*/false);

@@ -33,7 +33,10 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-class TcpServerRequestsTest : public TcpServerTest {};
+class TcpServerRequestsTest : public TcpServerTest {
+ protected:
+  struct Polite;
+};
 WEFT_INSTANTIATE_IO_SHAPES(TcpServerRequestsTest);
 
 constexpr auto kAgain = AfterRequest::kWaitForNext;
@@ -508,6 +511,150 @@ TEST_P(TcpServerRequestsTest, ADrainEndsThoseThatWait) {
     for (TcpStream& client : clients) ExpectEnd(client);
     EXPECT_EQ(lines.hung_up + lines.drained, 0) << "no handler was asked about the drain";
   }
+}
+
+// Connections that say good-bye when the server ends them.
+struct TcpServerRequestsTest::Polite {
+  explicit Polite(TcpServer::Options options = {.first_request_at_stop = 10ms, .idle_at_stop = 0ms})
+      : server(Listening(),
+               RequestHandler([this](TcpConnection& connection) { return lines.Serve(connection); },
+                              [this](TcpConnection& connection) {
+                                ++goodbyes;
+                                EXPECT_TRUE(connection.stream().WriteAll("bye\n").ok());
+                              }),
+               options) {
+    EXPECT_TRUE(server.Start());
+  }
+  static void ExpectGoodbye(TcpStream& client) {
+    char said[4] = {};
+    EXPECT_EQ(client.ReadAll(said, sizeof(said), Soon()).bytes, 4u);
+    EXPECT_EQ(std::string(said, 4), "bye\n");
+    ExpectEnd(client);
+  }
+
+  Lines lines;
+  std::atomic<int> goodbyes{0};
+  TcpServer server;
+};
+
+TEST_P(TcpServerRequestsTest, ADrainSaysGoodbyeToThoseThatWait) {
+  for (const bool in_fiber : {true, false}) {
+    Polite polite;
+    std::vector<TcpStream> clients;
+    for (int i = 0; i < 20; ++i) {
+      clients.push_back(Client(polite.server));
+      if (i % 2 == 0) {
+        EXPECT_EQ(Ask(clients.back(), "x\n"), "x\n");
+      }
+    }
+    Actor(in_fiber, [&] { polite.server.Stop(Soon()); }).Join();
+    EXPECT_EQ(polite.goodbyes, 20);
+    for (TcpStream& client : clients) Polite::ExpectGoodbye(client);
+    EXPECT_EQ(polite.lines.hung_up, 0);
+  }
+}
+
+TEST_P(TcpServerRequestsTest, ATimeoutSaysGoodbye) {
+  Polite polite({.first_request_timeout = 20ms, .idle_timeout = 40ms});
+  TcpStream silent = Client(polite.server);
+  Polite::ExpectGoodbye(silent);
+  TcpStream idle = Client(polite.server);
+  EXPECT_EQ(Ask(idle, "x\n"), "x\n");
+  Polite::ExpectGoodbye(idle);
+  EXPECT_TRUE(Reaches([&] { return polite.server.counts().open == 0; }));
+  EXPECT_EQ(polite.server.counts().timed_out, 2u);
+  EXPECT_EQ(polite.goodbyes, 2);
+}
+
+// The drain ends its wait, and not the server a connection that waits.
+TEST_P(TcpServerRequestsTest, AHandlerThatIsBusyWhenTheDrainBeginsSaysGoodbyeAfterIt) {
+  std::atomic<int> entered{0};
+  FiberEvent go_on;
+  std::atomic<int> goodbyes{0};
+  TcpServer server(Listening(),
+                   RequestHandler(
+                       [&](TcpConnection& connection) {
+                         char byte;
+                         if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+                         ++entered;
+                         go_on.Wait();
+                         if (!connection.stream().WriteAll(&byte, 1).ok()) return kClose;
+                         if (byte == 'l') static_cast<void>(connection.ReadRequest(&byte, 1));  // Until there is none.
+                         return kAgain;
+                       },
+                       [&](TcpConnection& connection) {
+                         ++goodbyes;
+                         EXPECT_TRUE(connection.stream().WriteAll("bye\n").ok());
+                       }),
+                   {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream looks = Client(server);
+  TcpStream returns = Client(server);
+  EXPECT_TRUE(looks.WriteAll("l").ok());
+  EXPECT_TRUE(returns.WriteAll("r").ok());
+  ASSERT_TRUE(Reaches([&] { return entered == 2; }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
+  go_on.Set();
+  char answer[5];
+  EXPECT_EQ(looks.ReadAll(answer, sizeof(answer), Soon()).bytes, 5u);
+  EXPECT_EQ(std::string(answer, 5), "lbye\n");
+  EXPECT_EQ(returns.ReadAll(answer, sizeof(answer), Soon()).bytes, 5u);
+  EXPECT_EQ(std::string(answer, 5), "rbye\n");
+  stopper.Join();
+  EXPECT_EQ(goodbyes, 2);
+}
+
+TEST_P(TcpServerRequestsTest, WhoeverEndsItselfIsToldNothing) {
+  Polite polite;
+  TcpStream gone = Client(polite.server);
+  EXPECT_EQ(Ask(gone, "x\n"), "x\n");
+  gone.Close();
+  EXPECT_TRUE(Reaches([&] { return polite.server.counts().open == 0; }));
+  EXPECT_EQ(polite.lines.hung_up, 1);
+  TcpStream cut = Client(polite.server);
+  EXPECT_EQ(Ask(cut, "x\n"), "x\n");
+  Actor(true, [&] { polite.server.Stop(0s); }).Join();
+  ExpectEnd(cut);
+  EXPECT_EQ(polite.goodbyes, 0);
+}
+
+TEST_P(TcpServerRequestsTest, AGoodbyeThatWaitsIsCancelledAtTheDeadlineOfStop) {
+  std::atomic<int> cancelled{0};
+  Lines lines;
+  TcpServer server(Listening(),
+                   RequestHandler([&](TcpConnection& connection) { return lines.Serve(connection); },
+                                  [&](TcpConnection&) {
+                                    FiberEvent never;
+                                    try {
+                                      never.Wait();
+                                    } catch (...) {
+                                      ++cancelled;
+                                      throw;
+                                    }
+                                  }),
+                   {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  Actor(true, [&] { server.Stop(50ms); }).Join();
+  EXPECT_EQ(cancelled, 1);
+  ExpectEnd(client);
+}
+
+TEST_P(TcpServerRequestsTest, AGoodbyeWhoseFiberIsRefusedIsSaidLater) {
+  Polite polite;
+  TcpStream client = Client(polite.server);
+  EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  std::optional<Actor> stopper;
+  {
+    const fiber::RefuseFiberStarts refuse;
+    stopper.emplace(false, [&] { polite.server.Stop(Soon()); });
+    EXPECT_EQ(client.WaitReadable(50ms), std::errc::timed_out);
+  }
+  Polite::ExpectGoodbye(client);
+  stopper->Join();
+  EXPECT_EQ(polite.goodbyes, 1);
 }
 
 TEST_P(TcpServerRequestsTest, ARequestThatHasBegunIsReadToItsEndAndAnsweredInADrain) {

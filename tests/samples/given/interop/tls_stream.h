@@ -5,4 +5,5 @@
 
 #include "weft/io/tcp_server.h"
 io::TcpStream stream;
+io::TcpListener listener;
 extern const interop::TlsContext server_context, client_context;
