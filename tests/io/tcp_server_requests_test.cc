@@ -576,8 +576,10 @@ TEST_P(TcpServerRequestsTest, AHandlerThatIsBusyWhenTheDrainBeginsSaysGoodbyeAft
                        [&](TcpConnection& connection) {
                          char byte;
                          if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
-                         ++entered;
-                         go_on.Wait();
+                         if (byte != 'i') {
+                           ++entered;
+                           go_on.Wait();
+                         }
                          if (!connection.stream().WriteAll(&byte, 1).ok()) return kClose;
                          if (byte == 'l') static_cast<void>(connection.ReadRequest(&byte, 1));  // Until there is none.
                          return kAgain;
@@ -588,21 +590,37 @@ TEST_P(TcpServerRequestsTest, AHandlerThatIsBusyWhenTheDrainBeginsSaysGoodbyeAft
                        }),
                    {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
   ASSERT_TRUE(server.Start());
+  TcpStream idle = Client(server);
   TcpStream looks = Client(server);
   TcpStream returns = Client(server);
+  EXPECT_TRUE(idle.WriteAll("i").ok());
   EXPECT_TRUE(looks.WriteAll("l").ok());
   EXPECT_TRUE(returns.WriteAll("r").ok());
   ASSERT_TRUE(Reaches([&] { return entered == 2; }));
   Actor stopper(true, [&] { server.Stop(Soon()); });
-  EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
-  go_on.Set();
   char answer[5];
+  EXPECT_EQ(idle.ReadAll(answer, sizeof(answer), Soon()).bytes, 5u);
+  EXPECT_EQ(std::string(answer, 5), "ibye\n") << "so the drain has looked at all";
+  go_on.Set();
   EXPECT_EQ(looks.ReadAll(answer, sizeof(answer), Soon()).bytes, 5u);
   EXPECT_EQ(std::string(answer, 5), "lbye\n");
   EXPECT_EQ(returns.ReadAll(answer, sizeof(answer), Soon()).bytes, 5u);
   EXPECT_EQ(std::string(answer, 5), "rbye\n");
   stopper.Join();
-  EXPECT_EQ(goodbyes, 2);
+  EXPECT_EQ(goodbyes, 3);
+}
+
+TEST_P(TcpServerRequestsTest, ATimeoutWhoseGoodbyeIsRefusedIsOne) {
+  Polite polite({.idle_timeout = 20ms});
+  TcpStream client = Client(polite.server);
+  EXPECT_EQ(Ask(client, "x\n"), "x\n");
+  {
+    const fiber::RefuseFiberStarts refuse;
+    EXPECT_EQ(client.WaitReadable(100ms), std::errc::timed_out);
+  }
+  Polite::ExpectGoodbye(client);
+  EXPECT_EQ(polite.server.counts().timed_out, 1u);
+  EXPECT_EQ(polite.goodbyes, 1);
 }
 
 TEST_P(TcpServerRequestsTest, WhoeverEndsItselfIsToldNothing) {
