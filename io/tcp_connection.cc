@@ -33,7 +33,6 @@ void TcpConnection::BecomeBusy() noexcept {
 }
 
 std::error_code TcpConnection::NothingIn(std::error_code error) noexcept {
-  was_ended_ = IsCancelled(error) && idle_.IsCancelled();
   found_nothing_ = does_not_wait_ && error == std::errc::timed_out;
   if (found_nothing_) return std::make_error_code(std::errc::resource_unavailable_try_again);
   if (error == std::errc::timed_out) CountTimeout();

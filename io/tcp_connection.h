@@ -136,7 +136,6 @@ class TcpConnection {
   bool does_not_wait_ = false;
   bool found_nothing_ = false;  // the last of the two calls
   bool has_ended_ = false;      // a ReadRequest() found the end, or an error; or MarkAsEnded()
-  bool was_ended_ = false;      // one of the two was ended by the drain
   bool is_counted_ = false;     // in Server::timed_out
   std::any state_;
 };

@@ -52,7 +52,6 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
     const std::optional<AfterRequest> after = RunHandler(connection);
     if (!after.has_value() || connection->scope.IsCancelled()) return End(connection);
     if (connection->connection.found_nothing_) continue;
-    if (connection->connection.was_ended_) return SayGoodbyeAndEnd(connection);
     if (*after == AfterRequest::kClose || connection->connection.has_ended_) return End(connection);
     connection->connection.BecomeBusy();
   }
