@@ -662,7 +662,8 @@ struct Relay {
   }
 };
 
-// The head's five bytes alone leave no mark in OpenSSL. `awaits`: the handler's read ends at its deadline, and it waits.
+// The head's five bytes alone leave no mark in OpenSSL.
+// `awaits`: the handler's read ends at its deadline, and it waits.
 void ExpectARecordInTwoPartsIsReadInADrain(bool awaits) {
   io::TcpListener listener;
   ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
