@@ -53,9 +53,9 @@
 // writes; two that write at once mix their bytes, in pieces of up to kMaxPiece. The destructor: when nobody is in a
 // call. The transport outlives the stream; nothing else reads or writes it. To end calls of others at once: Shutdown()
 // of the transport. io::CancelOnHangup takes the transport.
-// Memory: 16 KiB for what comes in, and as much as a write has made for what goes out; OpenSSL's buffers only while it
-// needs them. WaitReadable() and AwaitRequest() give both back while they wait, all but some KiB, and ReadRequest() when
-// a connection goes on waiting without a fiber.
+// Memory: 16 KiB for what comes in, and as much as the largest write has made for what goes out; OpenSSL's buffers only
+// while it needs them. WaitReadable() and AwaitRequest() give both back, but for 2 KiB, while they wait, and so does
+// ReadRequest() when a connection goes on waiting without a fiber.
 //
 // How it works. OpenSSL's SSL reads from `in_` and writes into `out_`, two buffers in memory, and never waits. A call
 // takes `mutex_`, calls OpenSSL, and releases it; what then has to wait waits without it:
