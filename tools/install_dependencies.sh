@@ -19,7 +19,7 @@ build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboos
 example_packages="libboost-json1.81-dev libssl-dev libnghttp2-dev libuv1-dev wrk"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="git libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
-  curl nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils"
+  curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils"
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
