@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "weft/base/fiber_clock.h"
 #include "weft/fiber/find_fiber.h"
+#include "weft/fiber/test_clock.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
@@ -398,21 +400,24 @@ TEST_P(SupervisorTest, RestForOneStartsThoseAddedAfterItAgain) {
   });
 }
 
-// The waits are 2, 4, 8, 8 ms: never shorter, since there is no jitter.
-TEST_P(SupervisorTest, EachWaitIsTwiceAsLongUpToTheLongest) {
-  InFiber([] {
-    std::vector<Clock::time_point> runs;
+// By the test clock: on the wall a loaded machine makes a run as long as the longest wait.
+TEST(SupervisorBackoffTest, EachWaitIsTwiceAsLongUpToTheLongestUntilARunIsAsLong) {
+  fiber::TestClock clock;
+  fiber::RunAsFiber([] {
+    std::vector<FiberClock::time_point> runs;
     Supervisor supervisor({.max_restarts = kMany, .backoff = {.first = 2ms, .longest = 8ms, .jitter = 0}});
     supervisor.Add("fails", RestartKind::kTransient, [&] {
-      runs.push_back(Clock::now());
-      if (runs.size() < 5) throw std::runtime_error("again");
+      runs.push_back(FiberClock::now());
+      if (runs.size() == 5) FiberSleepFor(8ms);
+      if (runs.size() < 6) throw std::runtime_error("again");
     });
     supervisor.Run();
-    ASSERT_EQ(runs.size(), 5U);
-    EXPECT_GE(runs[1] - runs[0], 2ms);
-    EXPECT_GE(runs[2] - runs[1], 4ms);
-    EXPECT_GE(runs[3] - runs[2], 8ms);
-    EXPECT_GE(runs[4] - runs[3], 8ms);
+    ASSERT_EQ(runs.size(), 6U);
+    EXPECT_EQ(runs[1] - runs[0], 2ms);
+    EXPECT_EQ(runs[2] - runs[1], 4ms);
+    EXPECT_EQ(runs[3] - runs[2], 8ms);
+    EXPECT_EQ(runs[4] - runs[3], 8ms);
+    EXPECT_EQ(runs[5] - runs[4], 8ms + 2ms);
   });
 }
 
