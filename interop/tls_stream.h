@@ -208,7 +208,7 @@ class TlsStream {
   // A connection's: `error` has ended the stream for good, unless it is one after which calls may be made again.
   void TellIfEnded(std::error_code error);
   std::error_code Fill(Lock& lock, Deadline deadline, bool request);
-  void GiveBuffersBack();  // what is not in use
+  void GiveBuffersBack();  // frees the buffers that nobody uses
   std::error_code Flush(Lock& lock, Deadline deadline);
   void SendAnswers(Lock& lock);
   // Until another one has done what it does, or the deadline.

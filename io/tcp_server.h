@@ -79,6 +79,8 @@
 //        that is refused (TV4): they would start it elsewhere, or where there is no runtime.
 //   TV6  The drain looks again, soon, for connections that were not in the list when it looked: whoever had them (TV3)
 //        tells it when they are back (LookSoon()).
+//   TV7  A connection with `ends` says good-bye once and ends, unless a request has come by then. The mark stays while
+//        the start of its fiber is refused (TV4), so a time-out is counted once.
 #ifndef WEFT_IO_TCP_SERVER_H_
 #define WEFT_IO_TCP_SERVER_H_
 

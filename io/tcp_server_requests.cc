@@ -29,7 +29,7 @@ constexpr std::size_t kSweepBatch = 256;
 
 void TcpServer::ServeRequests(Connection* connection, bool readable) {
   if (connection->ends) {
-    // What has come before the fiber ran is no less a request.
+    // A request that came before the fiber ran is answered.
     if (!IsReadableNow(connection->connection.stream().fd())) return SayGoodbyeAndEnd(connection);
     connection->ends = false;
     readable = true;

@@ -25,6 +25,8 @@ namespace {
 
 using io::Soon;
 
+constexpr std::string_view kPath = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
 std::string Bytes(std::uint64_t number, std::string_view bytes) {
   std::string field;
   AppendBytes(&field, number, bytes);
@@ -46,7 +48,7 @@ std::string Error(GrpcCode code, std::string_view message) {
   return Bytes(7, Number(1, static_cast<std::uint64_t>(code)) + Bytes(2, message));
 }
 
-// Each imports what the next two have: what came twice would be seen.
+// The last one imports the first by two ways.
 constexpr const char* kFiles[] = {
     R"(name: "t/base.proto" package: "t" syntax: "proto2"
        message_type { name: "Base" extension_range { start: 100 end: 1000 } })",
@@ -173,8 +175,7 @@ TEST_P(Http2GrpcReflectionTest, WhatIsNotThereIsAnErrorAndTheStreamGoesOn) {
     EXPECT_EQ(ends.Ask(Bytes(8, "of a later version") + Number(3, 5)), nothing);
 
     Http2Call call;
-    ASSERT_FALSE(
-        ends.client.Open(GrpcHead("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"), &call, Soon()));
+    ASSERT_FALSE(ends.client.Open(GrpcHead(kPath), &call, Soon()));
     ASSERT_TRUE(call.Write(MessageOf(FileByName("x.proto")) + MessageOf(Services()), Soon()).ok());
     ASSERT_FALSE(call.Finish());
     std::string got(1000, '\0');
@@ -191,9 +192,7 @@ TEST_P(Http2GrpcReflectionTest, OfSeveralQuestionsTheLastOneCountsAndTheHostCome
     Ends ends;
     EXPECT_EQ(ends.Names(ends.Ask(FileByName("x.proto") + FileOfSymbol("t.Base"))), Strings{"t/base.proto"});
     const std::string request = Bytes(1, "weft.example") + Services();
-    Http2Call call;
-    const Http2Answer answer = ends.client.Ask(GrpcHead("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
-                                               MessageOf(request), Soon());
+    const Http2Answer answer = ends.client.Ask(GrpcHead(kPath), MessageOf(request), Soon());
     EXPECT_EQ(answer.body.substr(5),
               Bytes(1, "weft.example") + Bytes(2, request) + Bytes(6, Bytes(1, Bytes(1, "t.Known"))));
   });
@@ -220,13 +219,12 @@ TEST_P(Http2GrpcReflectionTest, NamesThatAreTooLongAreNotLookedUp) {
     Http2Client client(Http2Transport(served.client()));
     ASSERT_TRUE(client.Start());
     for (const std::size_t size : {std::size_t{900}, std::size_t{2'000'000}}) {
-      const Http2Answer answer = client.Ask(GrpcHead("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
-                                            MessageOf(FileOfSymbol(std::string(size, '.'))), Soon());
+      const Http2Answer answer = client.Ask(GrpcHead(kPath), MessageOf(FileOfSymbol(std::string(size, '.'))), Soon());
       EXPECT_EQ(GrpcEndOf(answer).Find("grpc-status"), size == 900 ? "0" : "3");
       EXPECT_EQ(answer.body.empty(), size != 900);
     }
-    const Http2Answer answer = client.Ask(GrpcHead("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
-                                          MessageOf(FileOfSymbol("google.protobuf.FileDescriptorProto")), Soon());
+    const Http2Answer answer =
+        client.Ask(GrpcHead(kPath), MessageOf(FileOfSymbol("google.protobuf.FileDescriptorProto")), Soon());
     EXPECT_NE(answer.body.find("google/protobuf/descriptor.proto"), std::string::npos);
   });
 }

@@ -39,6 +39,16 @@ class TcpServerRequestsTest : public TcpServerTest {
 };
 WEFT_INSTANTIATE_IO_SHAPES(TcpServerRequestsTest);
 
+void WaitUntilCancelled(std::atomic<int>* cancelled) {
+  FiberEvent never;
+  try {
+    never.Wait();
+  } catch (...) {
+    ++*cancelled;
+    throw;
+  }
+}
+
 constexpr auto kAgain = AfterRequest::kWaitForNext;
 constexpr auto kClose = AfterRequest::kClose;
 
@@ -513,7 +523,7 @@ TEST_P(TcpServerRequestsTest, ADrainEndsThoseThatWait) {
   }
 }
 
-// Connections that say good-bye when the server ends them.
+// TV7. Connections that say good-bye when the server ends them.
 struct TcpServerRequestsTest::Polite {
   explicit Polite(TcpServer::Options options = {.first_request_at_stop = 10ms, .idle_at_stop = 0ms})
       : server(Listening(),
@@ -566,7 +576,7 @@ TEST_P(TcpServerRequestsTest, ATimeoutSaysGoodbye) {
   EXPECT_EQ(polite.goodbyes, 2);
 }
 
-// The drain ends its wait, and not the server a connection that waits.
+// One handler looks for its next request before it returns; the drain ends the other one's connection when it returns.
 TEST_P(TcpServerRequestsTest, AHandlerThatIsBusyWhenTheDrainBeginsSaysGoodbyeAfterIt) {
   std::atomic<int> entered{0};
   FiberEvent go_on;
@@ -642,15 +652,7 @@ TEST_P(TcpServerRequestsTest, AGoodbyeThatWaitsIsCancelledAtTheDeadlineOfStop) {
   Lines lines;
   TcpServer server(Listening(),
                    RequestHandler([&](TcpConnection& connection) { return lines.Serve(connection); },
-                                  [&](TcpConnection&) {
-                                    FiberEvent never;
-                                    try {
-                                      never.Wait();
-                                    } catch (...) {
-                                      ++cancelled;
-                                      throw;
-                                    }
-                                  }),
+                                  [&](TcpConnection&) { WaitUntilCancelled(&cancelled); }),
                    {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
   ASSERT_TRUE(server.Start());
   TcpStream client = Client(server);
@@ -773,13 +775,7 @@ TEST_P(TcpServerRequestsTest, AfterTheDeadlineOfStopNothingIsLeft) {
                      if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
                      if (byte == 'w') {
                        ++running;
-                       FiberEvent never;
-                       try {
-                         never.Wait();
-                       } catch (...) {
-                         ++cancelled;
-                         throw;
-                       }
+                       WaitUntilCancelled(&cancelled);
                      }
                      return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
                    }),
