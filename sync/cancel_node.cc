@@ -52,16 +52,31 @@ void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) n
   }
 }
 
+// Whether the fiber's waits are to end because of this scope, which counts for it.
+bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
+  // An exception is for the owner alone.
+  return IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
+}
+
 // What the cancel word of the fiber should say, which is in `innermost`. Under its lock, or while nobody else knows the
 // fiber.
 std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   if (innermost == nullptr) return 0;
   bool pending = false;
-  VisitScopes(fiber, innermost, [&](const CancelNode* node) {
-    // An exception is for the owner alone.
-    pending |= IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
-  });
+  VisitScopes(fiber, innermost, [&](const CancelNode* node) { pending |= Ends(node, fiber); });
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
+}
+
+// The same for a fiber that enters `node`, or leaves it. If the word says that no scope outside, or none inside, is
+// cancelled, the rest of the chain need not be read, so scopes cost the same at any depth. (What a shield hides the word
+// does not say.) With the lock of the word.
+std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
+  const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);
+  return may_end ? BitsOf(fiber, node) : CancelWord::kScoped;
+}
+std::uint8_t BitsOutside(const FiberEntity* fiber, const CancelNode* node) noexcept {
+  if (fiber->cancel_word.pending() || node->shielded) return BitsOf(fiber, node->parent);
+  return node->parent != nullptr ? CancelWord::kScoped : 0;
 }
 
 // Whether the fiber's own chain has the node. (The chain of its ancestors is not asked.) With the lock of its word.
@@ -189,7 +204,7 @@ void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
   fiber->innermost_if_scoped = node;
   // Cancel() sets `cancelled` and then reads `owner`: one of us sees the other's. Pairs with HeavyCancelFence() there.
   scheduling_group::LightCancelFence();
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, node));
+  UnlockAsOwner(&fiber->cancel_word, BitsInside(fiber, node));
 }
 
 void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
@@ -197,7 +212,7 @@ void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
   WEFT_CHECK(fiber->innermost_scope() == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_if_scoped = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
-  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, node->parent));
+  UnlockAsOwner(&fiber->cancel_word, BitsOutside(fiber, node));
 }
 
 const CancelNode* FindCause(const FiberEntity* fiber) noexcept {

@@ -196,6 +196,25 @@ TEST(CancelModel, AScopeThatIsLeftCancelsNothing) {
   });
 }
 
+// CN3: a cancellation from outside is known in a scope that is entered meanwhile, and after it.
+TEST(CancelModel, AScopeIsEnteredBelowACancelledOne) {
+  Explore({.name = "cancel: entered below", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            auto* outer = new CancelNode;
+            world.Fiber("fiber", Timers::kNo, [=] {
+              FiberEvent never;
+              EnterScope(CurrentFiber(), outer);
+              CancelNode inner;
+              EnterScope(CurrentFiber(), &inner);
+              MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+              LeaveScope(CurrentFiber(), &inner);
+              MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "the outer scope is cancelled still");
+              LeaveScope(CurrentFiber(), outer);
+            });
+            world.Thread("canceller", [=] { Cancel(outer); });
+          });
+}
+
 // CancelHandle: the node is gone when its scope has ended.
 TEST(CancelModel, AHandleDoesNotTouchAScopeThatHasGone) {
   Explore({.name = "cancel: handle", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
