@@ -75,7 +75,11 @@ void Http2Session::Close(Http2Stream& stream, std::error_code error) {
 }
 
 void Http2Session::CloseAll(std::error_code error) {
-  for (Http2Stream& stream : streams_) Close(stream, error);
+  for (Http2Stream& stream : streams_) {
+    // A client's request that waits for the writer: nghttp2 has not opened its stream, so nothing of it was sent.
+    const bool has_begun = nghttp2_session_get_stream_user_data(session_, stream.id) != nullptr;
+    Close(stream, has_begun ? error : make_error_code(Http2Errc::kNotBegun));
+  }
 }
 
 void Http2Session::DropUnread(Http2Stream& stream) {

@@ -264,6 +264,48 @@ TEST_P(Http2ClientTest, WhatTheServerHasNotBegunMayBeMadeAgain) {
   });
 }
 
+// A stream whose reads find nothing until they may.
+class HeldBack {
+ public:
+  explicit HeldBack(io::TcpStream* stream) : stream_(stream) {}
+  io::IoResult ReadRequest(void* data, std::size_t size, Deadline deadline) { return ReadSome(data, size, deadline); }
+  io::IoResult ReadSome(void* data, std::size_t size, Deadline deadline) {
+    may_read.Wait();
+    return stream_->ReadSome(data, size, deadline);
+  }
+  io::IoResult WriteSome(const void* data, std::size_t size, Deadline deadline) {
+    return stream_->WriteSome(data, size, deadline);
+  }
+  std::error_code ShutdownWrite(Deadline) { return stream_->ShutdownWrite(); }
+  io::TcpStream& transport() { return *stream_; }
+
+  FiberEvent may_read;
+
+ private:
+  io::TcpStream* const stream_;
+};
+
+// The second request waits for the writer, which lets other fibers run, when the GOAWAY comes.
+TEST_P(Http2ClientTest, ARequestThatWaitsForTheWriterHasNotBegun) {
+  InFiber([] {
+    io::Pair pair = io::ConnectedPair();
+    RawPeer peer(&pair.server);
+    peer.SendFrame(kSettings, 0, 0);
+    peer.SendFrame(kGoAway, 0, 0, Number32(0) + Number32(kNoError));
+    HeldBack stream(&pair.client);
+    Http2Client client{Http2Transport(stream)};
+    ASSERT_TRUE(client.Start());
+    Http2Call first;
+    ASSERT_FALSE(client.OpenWithoutBody(To("/"), &first, Soon()));
+    stream.may_read.Set();
+    Http2Call second;
+    std::error_code error = client.OpenWithoutBody(To("/"), &second, Soon());
+    if (!error) error = second.AwaitAnswer(Soon());
+    EXPECT_EQ(error, Http2Errc::kNotBegun);
+    EXPECT_EQ(first.AwaitAnswer(Soon()), Http2Errc::kNotBegun);
+  });
+}
+
 TEST_P(Http2ClientTest, AGoAwayEndsTheWaitForAPlace) {
   InFiber([] {
     Called called({}, AtMost(0));

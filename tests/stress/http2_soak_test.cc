@@ -1,0 +1,348 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP/2 connections come and go for a while, with calls that are made at the same time, in pieces, with deadlines, in
+// scopes that are cancelled, given up half-way, and whose connection is closed under them; beside servers that are
+// drained and replaced all the time, on sockets that stay.
+//
+// What must hold
+//   - An answer is its request's, and whole.
+//   - If the drains are patient, a call is answered, or has not begun, unless its client ended it.
+//   - Stop() returns when it should, and then no handler and no fiber of one is left.
+//   - No call lasts for ever, and in the end no descriptor is left.
+//
+// WEFT_SOAK_SECONDS says for how long, default 4 (tools/soak.sh: longer).
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_scope.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/interop/http2_client.h"
+#include "weft/interop/http2_server.h"
+#include "weft/io/tcp_server.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/testing/policy.h"
+
+namespace weft::interop {
+namespace {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
+// Longer than anything takes that was not forgotten.
+constexpr auto kLong = 30s;
+constexpr auto kLateAtMost = 10s;
+
+std::size_t OpenDescriptors() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
+struct Tally {
+  std::atomic<std::uint64_t> restarts{0}, connections{0}, answered{0}, bytes{0}, not_begun{0}, timed_out{0},
+      cancelled{0}, given_up{0}, cut{0};
+};
+
+// One server and what its handlers do.
+class Generation {
+ public:
+  explicit Generation(io::TcpListener listener)
+      : server_(std::move(listener),
+                [this](io::TcpConnection& connection) { static_cast<void>(http_.Serve(Http2Transport(connection))); }) {
+    EXPECT_TRUE(server_.Start());
+  }
+
+  void Stop(std::chrono::milliseconds grace) {
+    const auto begin = Steady::now();
+    server_.Stop(grace);
+    EXPECT_LT(Steady::now() - begin, grace + kLateAtMost);
+    EXPECT_EQ(server_.counts().open, 0u);
+    EXPECT_EQ(http_.counts().handlers, 0u);
+    EXPECT_EQ(http_.counts().protocol_errors, 0u);
+    EXPECT_EQ(running_, 0) << "fibers of requests have outlived their server's Stop()";
+  }
+
+ private:
+  struct Running {
+    explicit Running(std::atomic<int>* the_count) : count(the_count) { count->fetch_add(1); }
+    ~Running() { count->fetch_sub(1); }
+    std::atomic<int>* const count;
+  };
+
+  // "/nap": sleeps for as long as the body says, in several fibers. "/echo": the body, piece by piece.
+  void Serve(Http2Request& request, Http2Response& response) {
+    const Running counted(&running_);
+    const std::string key(request.headers().Find("x-key"));
+    if (request.path() == "/nap") {
+      const std::chrono::microseconds how_long(std::atoi(std::string(request.headers().Find("x-us")).c_str()));
+      FiberScope fan_out;
+      for (int part = 1; part <= 3; ++part) {
+        static_cast<void>(fan_out.Spawn([this, nap = how_long / part] {
+          const Running also_counted(&running_);
+          FiberSleepFor(nap);
+        }));
+      }
+      fan_out.Wait();
+      static_cast<void>(response.Send(200, {{"x-key", key}}, key));
+      return;
+    }
+    if (response.Start(200, {{"x-key", key}})) return;
+    char piece[3000];
+    std::size_t bytes = 0;
+    for (;;) {
+      const io::IoResult got = request.Read(piece, sizeof(piece), kLong);
+      if (!got.ok()) return;
+      if (got.bytes == 0) break;
+      bytes += got.bytes;
+      if (!response.Write(piece, got.bytes, kLong).ok()) return;
+    }
+    static_cast<void>(response.Finish({{"x-bytes", std::to_string(bytes)}}));
+  }
+
+  std::atomic<int> running_{0};  // handlers and their fibers
+  Http2Server http_{[this](Http2Request& request, Http2Response& response) { Serve(request, response); }};
+  io::TcpServer server_;
+};
+
+// One server after the other on one socket, and their clients.
+class Place {
+ public:
+  explicit Place(bool patient) : patient_(patient) {
+    io::TcpListener listener;
+    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    address_ = listener.local_address();
+    socket_ = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
+    EXPECT_GE(socket_, 0);
+    current_ = std::make_unique<Generation>(std::move(listener));
+  }
+  // After StopForGood().
+  ~Place() { ::close(socket_); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  // The next server accepts before the present one stops. In a fiber; one at a time.
+  void Restart(std::minstd_rand& random) {
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Adopt(::fcntl(socket_, F_DUPFD_CLOEXEC, 0)));
+    auto next = std::make_unique<Generation>(std::move(listener));
+    std::swap(current_, next);
+    next->Stop(patient_ ? kLong : std::chrono::milliseconds(random() % 20));
+    tally.restarts.fetch_add(1);
+  }
+
+  void StopForGood() {
+    current_->Stop(kLong);
+    current_.reset();
+  }
+
+  // One connection: some fibers make calls on it, and now and then it is closed meanwhile.
+  void Visit(std::minstd_rand& random) {
+    io::TcpStream stream;
+    if (const std::error_code error = stream.Connect(address_, kLong)) return Wrong("connect", error);
+    Http2Client client{Http2Transport(stream)};
+    ASSERT_TRUE(client.Start());
+    tally.connections.fetch_add(1);
+    std::atomic<bool> closed{false};
+    FiberScope callers;
+    for (int i = 1 + static_cast<int>(random() % 6); i > 0; --i) {
+      const bool spawned = callers.Spawn([this, &client, &closed, seed = static_cast<unsigned>(random())] {
+        std::minstd_rand dice(seed);
+        for (int calls = 1 + static_cast<int>(dice() % 6); calls > 0 && client.is_open(); --calls) {
+          Call(client, dice, closed);
+        }
+      });
+      EXPECT_TRUE(spawned);
+    }
+    if (random() % 8 == 0) {
+      FiberSleepFor(std::chrono::microseconds(random() % 5000));
+      closed = true;
+      client.Close();
+    }
+    callers.Wait();
+  }
+
+  Tally tally;
+
+ private:
+  void Call(Http2Client& client, std::minstd_rand& dice, const std::atomic<bool>& closed) {
+    const std::string key = std::to_string(dice());
+    switch (dice() % 8) {
+      case 0: {  // Is late, most of the time.
+        const auto error = Nap(client, key, 1 + dice() % 50'000, std::chrono::microseconds(1 + dice() % 2000));
+        if (error == std::errc::timed_out) return static_cast<void>(tally.timed_out.fetch_add(1));
+        return Check(error, closed);
+      }
+      case 1: {
+        std::error_code error;
+        CancelScope scope{Deadline(std::chrono::microseconds(dice() % 3000))};
+        static_cast<void>(scope.Run([&] { error = Nap(client, key, 1 + dice() % 50'000, kLong); }));
+        if (error == std::errc::operation_canceled) return static_cast<void>(tally.cancelled.fetch_add(1));
+        return Check(error, closed);
+      }
+      case 2:
+      case 3:
+      case 4:
+        return Check(Nap(client, key, dice() % 1000, kLong), closed);
+      default: {
+        const std::size_t size = dice() % 4 == 0 ? dice() % 150'000 : dice() % 1000;
+        return Check(Echo(client, key, size, dice() % 8 == 0, dice), closed);
+      }
+    }
+  }
+
+  std::error_code Nap(Http2Client& client, const std::string& key, std::uint64_t us, Deadline deadline) {
+    const std::string how_long = std::to_string(us);
+    const Http2Answer answer = client.Ask(
+        {.path = "/nap", .authority = "weft", .headers = {{"x-key", key}, {"x-us", how_long}}}, {}, deadline);
+    if (answer.error) return answer.error;
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.body, key);
+    EXPECT_EQ(answer.headers.Find("x-key"), key);
+    tally.answered.fetch_add(1);
+    return {};
+  }
+
+  // One fiber writes while this one reads. `gives_up`: somewhere on the way.
+  std::error_code Echo(Http2Client& client, const std::string& key, std::size_t size, bool gives_up,
+                       std::minstd_rand& dice) {
+    std::string sent(size, '\0');
+    for (char& c : sent) c = static_cast<char>(dice());
+    Http2Call call;
+    const Http2RequestHead head{.method = "POST", .path = "/echo", .authority = "weft", .headers = {{"x-key", key}}};
+    if (const auto error = client.Open(head, &call, kLong)) return error;
+    std::error_code write_error;
+    FiberScope writer;
+    EXPECT_TRUE(writer.Spawn([&] {
+      write_error = call.Write(sent, kLong).error;
+      if (!write_error) write_error = call.Finish();
+    }));
+    std::string got;
+    std::error_code error = call.AwaitAnswer(kLong);
+    const std::size_t give_up_at = gives_up ? dice() % (size + 1) : size + 1;
+    while (!error && got.size() < give_up_at) {
+      char piece[5000];
+      const io::IoResult read = call.Read(piece, sizeof(piece), kLong);
+      error = read.error;
+      if (read.bytes == 0) break;
+      got.append(piece, read.bytes);
+    }
+    if (gives_up) call.Cancel();
+    writer.Wait();
+    EXPECT_EQ(got, sent.substr(0, got.size())) << "an echo is not what was sent";
+    tally.bytes.fetch_add(got.size());
+    if (gives_up) {
+      tally.given_up.fetch_add(1);
+      return {};
+    }
+    if (error) return error;
+    EXPECT_EQ(got.size(), size);
+    EXPECT_FALSE(write_error) << write_error.message();
+    EXPECT_EQ(call.status(), 200);
+    EXPECT_EQ(call.headers().Find("x-key"), key);
+    EXPECT_EQ(call.trailers().Find("x-bytes"), std::to_string(size));
+    tally.answered.fetch_add(1);
+    return {};
+  }
+
+  // How a call may end that its fiber has not ended.
+  void Check(std::error_code error, const std::atomic<bool>& closed) {
+    if (!error) return;
+    if (error == Http2Errc::kNotBegun) return static_cast<void>(tally.not_begun.fetch_add(1));
+    if (error == std::errc::timed_out || (patient_ && !closed)) return Wrong("a call", error);
+    tally.cut.fetch_add(1);
+  }
+
+  void Wrong(const char* what, std::error_code error) {
+    ADD_FAILURE() << what << ": " << error.message() << (patient_ ? ", beside patient drains" : "");
+  }
+
+  const bool patient_;
+  io::SocketAddress address_;
+  int socket_ = -1;
+  std::unique_ptr<Generation> current_;
+};
+
+std::chrono::seconds SoakTime() {
+  const char* seconds = std::getenv("WEFT_SOAK_SECONDS");
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 4);
+}
+
+class Http2Soak : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Workers, Http2Soak, ::testing::Values(1, 2, 6));
+
+TEST_P(Http2Soak, ConnectionsAndServersComeAndGo) {
+  const auto how_long = SoakTime() / 3 + 1s;
+  const std::size_t descriptors_before = OpenDescriptors();
+  fiber::Options options;
+  options.concurrency_hint = GetParam();
+  options.scheduling_group_size = GetParam() == 6 ? 3 : 0;  // Two groups.
+  options.scheduling_name = testing::PolicyUnderTest();
+  fiber::StartRuntime(options);
+  std::size_t descriptors_of_weft = 0;
+  {
+    const auto begin = Steady::now();
+    Place patient(true);
+    Place impatient(false);
+    constexpr int kClients = 24 / kScale;
+    FiberLatch done(2 * (kClients + 1));
+    const auto over = [end = begin + how_long] { return Steady::now() >= end; };
+    for (Place* place : {&patient, &impatient}) {
+      for (int i = 0; i < kClients; ++i) {
+        ASSERT_TRUE(StartFiberDetached([&, place, i] {
+          std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
+          while (!over()) place->Visit(random);
+          done.CountDown();
+        }));
+      }
+      ASSERT_TRUE(StartFiberDetached([&, place] {
+        std::minstd_rand random(11);
+        while (!over()) {
+          FiberSleepFor(std::chrono::microseconds(random() % 20'000));
+          place->Restart(random);
+        }
+        done.CountDown();
+      }));
+    }
+    done.Wait();
+    for (Place* place : {&patient, &impatient}) {
+      place->StopForGood();
+      const Tally& counts = place->tally;
+      std::cout << counts.restarts << " restarts, " << counts.connections << " connections, " << counts.answered
+                << " answered, " << counts.bytes << " bytes, " << counts.not_begun << " not begun, " << counts.timed_out
+                << " timed out, " << counts.cancelled << " cancelled, " << counts.given_up << " given up, "
+                << counts.cut << " cut\n";
+      EXPECT_GT(counts.restarts, 0u);
+      EXPECT_GT(counts.answered, 0u);
+      EXPECT_GT(counts.bytes, 0u);
+      EXPECT_GT(counts.timed_out, 0u);
+      EXPECT_GT(counts.cancelled, 0u);
+      EXPECT_GT(counts.given_up, 0u);
+    }
+    EXPECT_LT(Steady::now(), begin + how_long + kLateAtMost) << "a wake-up was lost";
+    // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
+    descriptors_of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
+  }
+  EXPECT_EQ(fiber::TerminateRuntime(), 0u);
+  EXPECT_LE(OpenDescriptors(), descriptors_before + descriptors_of_weft);
+}
+
+}  // namespace
+}  // namespace weft::interop
