@@ -18,7 +18,8 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 for preset in "${presets[@]}"; do
   cmake --preset "$preset" >/dev/null
   targets=(stress_io_soak stress_lifetime_storm)
-  if cmake --build "build/$preset" --target help | grep --quiet stress_http2_soak; then targets+=(stress_http2_soak); fi
+  all=$(cmake --build "build/$preset" --target help)
+  [[ $all != *stress_http2_soak* ]] || targets+=(stress_http2_soak)
   cmake --build "build/$preset" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}"
   for policy in v1 v2; do
     for target in "${targets[@]}"; do
