@@ -2,8 +2,9 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Soaks input and output (tests/stress/io_soak_test.cc), HTTP/2 (http2_soak_test.cc there, if nghttp2 is installed) and
-# lifetimes (lifetime_storm_test.cc) for longer than the test suite does:  tools/soak.sh [minutes] [preset...]
+# Soaks for longer than the test suite does:  tools/soak.sh [minutes] [preset...]
+# Of tests/stress: input and output (io_soak_test.cc), lifetimes (lifetime_storm_test.cc), and HTTP/2 (http2_soak_test.cc,
+# if nghttp2 and OpenSSL are installed).
 #
 #   minutes   for each preset, default 6; a sixth of it for each of the three under policy v1, and under policy v2
 #   preset    default release and asan; any of CMakePresets.json

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP/2 connections come and go for a while, with calls that are made at the same time, in pieces, with deadlines, in
-// scopes that are cancelled, given up half-way, and whose connection is closed under them; beside servers that are
-// drained and replaced all the time, on sockets that stay.
+// HTTP/2 connections come and go for a while, in plain text and over TLS, with calls that are made at the same time, in
+// pieces, with deadlines, in scopes that are cancelled, given up half-way, and whose connection is closed under them;
+// beside servers that are drained and replaced all the time, on sockets that stay.
 //
 // What must hold
 //   - An answer is its request's, and whole.
@@ -24,6 +24,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -35,9 +36,12 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
 #include "weft/interop/http2_server.h"
+#include "weft/interop/tls_context.h"
+#include "weft/interop/tls_stream.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_latch.h"
+#include "weft/tests/interop/tls_certificates.h"
 #include "weft/tests/testing/policy.h"
 
 namespace weft::interop {
@@ -56,6 +60,25 @@ std::size_t OpenDescriptors() {
       std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
 }
 
+struct TlsContexts {
+  TlsContexts() {
+    const TestAuthority authority;
+    PemPair pair = authority.Issue("DNS:weft");
+    TlsServerOptions server_options;
+    server_options.alpn = {"h2"};
+    server_options.certificate_chain_pem = std::move(pair.certificate);
+    server_options.private_key_pem = std::move(pair.key);
+    TlsClientOptions client_options;
+    client_options.alpn = {"h2"};
+    client_options.trust_pem = authority.certificate();
+    std::string why;
+    server = TlsContext::ForServer(server_options, &why);
+    client = TlsContext::ForClient(client_options, &why);
+    EXPECT_TRUE(server.has_value() && client.has_value()) << why;
+  }
+  std::optional<TlsContext> server, client;
+};
+
 struct Tally {
   std::atomic<std::uint64_t> restarts{0}, connections{0}, answered{0}, bytes{0}, not_begun{0}, timed_out{0},
       cancelled{0}, given_up{0}, cut{0};
@@ -64,9 +87,9 @@ struct Tally {
 // One server and what its handlers do.
 class Generation {
  public:
-  explicit Generation(io::TcpListener listener)
-      : server_(std::move(listener),
-                [this](io::TcpConnection& connection) { static_cast<void>(http_.Serve(Http2Transport(connection))); }) {
+  // nullptr: plain text.
+  Generation(io::TcpListener listener, const TlsContexts* tls)
+      : tls_(tls), server_(std::move(listener), [this](io::TcpConnection& connection) { Serve(connection); }) {
     EXPECT_TRUE(server_.Start());
   }
 
@@ -86,6 +109,13 @@ class Generation {
     ~Running() { count->fetch_sub(1); }
     std::atomic<int>* const count;
   };
+
+  void Serve(io::TcpConnection& connection) {
+    if (tls_ == nullptr) return static_cast<void>(http_.Serve(Http2Transport(connection)));
+    TlsStream secure(connection, *tls_->server);
+    if (secure.Handshake(kLong)) return;
+    static_cast<void>(http_.Serve(Http2Transport(secure, &connection)));
+  }
 
   // "/nap": sleeps for as long as the body says, in several fibers. "/echo": the body, piece by piece.
   void Serve(Http2Request& request, Http2Response& response) {
@@ -117,6 +147,7 @@ class Generation {
     static_cast<void>(response.Finish({{"x-bytes", std::to_string(bytes)}}));
   }
 
+  const TlsContexts* const tls_;
   std::atomic<int> running_{0};  // handlers and their fibers
   Http2Server http_{[this](Http2Request& request, Http2Response& response) { Serve(request, response); }};
   io::TcpServer server_;
@@ -125,13 +156,13 @@ class Generation {
 // One server after the other on one socket, and their clients.
 class Place {
  public:
-  explicit Place(bool patient) : patient_(patient) {
+  explicit Place(bool patient, const TlsContexts* tls = nullptr) : patient_(patient), tls_(tls) {
     io::TcpListener listener;
     EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
     address_ = listener.local_address();
     socket_ = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
     EXPECT_GE(socket_, 0);
-    current_ = std::make_unique<Generation>(std::move(listener));
+    current_ = std::make_unique<Generation>(std::move(listener), tls_);
   }
   // After StopForGood().
   ~Place() { ::close(socket_); }
@@ -142,7 +173,7 @@ class Place {
   void Restart(std::minstd_rand& random) {
     io::TcpListener listener;
     ASSERT_FALSE(listener.Adopt(::fcntl(socket_, F_DUPFD_CLOEXEC, 0)));
-    auto next = std::make_unique<Generation>(std::move(listener));
+    auto next = std::make_unique<Generation>(std::move(listener), tls_);
     std::swap(current_, next);
     next->Stop(patient_ ? kLong : std::chrono::milliseconds(random() % 20));
     tally.restarts.fetch_add(1);
@@ -157,7 +188,15 @@ class Place {
   void Visit(std::minstd_rand& random) {
     io::TcpStream stream;
     if (const std::error_code error = stream.Connect(address_, kLong)) return Wrong("connect", error);
-    Http2Client client{Http2Transport(stream)};
+    std::optional<TlsStream> secure;
+    if (tls_ != nullptr) {
+      secure.emplace(stream, *tls_->client, "weft");
+      if (const std::error_code error = secure->Handshake(kLong)) {
+        if (patient_ || error == std::errc::timed_out) Wrong("a handshake", error);
+        return;
+      }
+    }
+    Http2Client client{secure.has_value() ? Http2Transport(*secure) : Http2Transport(stream)};
     ASSERT_TRUE(client.Start());
     tally.connections.fetch_add(1);
     std::atomic<bool> closed{false};
@@ -275,6 +314,7 @@ class Place {
   }
 
   const bool patient_;
+  const TlsContexts* const tls_;
   io::SocketAddress address_;
   int socket_ = -1;
   std::unique_ptr<Generation> current_;
@@ -299,12 +339,13 @@ TEST_P(Http2Soak, ConnectionsAndServersComeAndGo) {
   std::size_t descriptors_of_weft = 0;
   {
     const auto begin = Steady::now();
-    Place patient(true);
-    Place impatient(false);
-    constexpr int kClients = 24 / kScale;
-    FiberLatch done(2 * (kClients + 1));
+    const TlsContexts tls;
+    Place patient(true), impatient(false), secure(true, &tls);
+    Place* const places[] = {&patient, &impatient, &secure};
+    constexpr int kClients = 16 / kScale;
+    FiberLatch done(std::size(places) * (kClients + 1));
     const auto over = [end = begin + how_long] { return Steady::now() >= end; };
-    for (Place* place : {&patient, &impatient}) {
+    for (Place* place : places) {
       for (int i = 0; i < kClients; ++i) {
         ASSERT_TRUE(StartFiberDetached([&, place, i] {
           std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
@@ -322,7 +363,7 @@ TEST_P(Http2Soak, ConnectionsAndServersComeAndGo) {
       }));
     }
     done.Wait();
-    for (Place* place : {&patient, &impatient}) {
+    for (Place* place : places) {
       place->StopForGood();
       const Tally& counts = place->tally;
       std::cout << counts.restarts << " restarts, " << counts.connections << " connections, " << counts.answered
