@@ -136,7 +136,7 @@ class Http2Client {
 
   // New calls may begin: no GOAWAY has come, and the connection has not ended.
   bool is_open() const;
-  // Ends the connection: calls end with kConnectionLost, new ones with kNotBegun.
+  // Ends the connection: calls end with kConnectionLost; new ones, and those of which nothing was sent, with kNotBegun.
   void Close();
 
  private:

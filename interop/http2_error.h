@@ -16,8 +16,8 @@ namespace weft::interop {
 enum class Http2Errc {
   // The peer has reset the stream: RST_STREAM.
   kStreamReset = 1,
-  // The server has not begun the request, and never will: GOAWAY, REFUSED_STREAM, or the connection ended before the
-  // call was opened. It may be made again, whatever its method, on another connection.
+  // The server has not begun the request, and never will: GOAWAY, REFUSED_STREAM, or the connection ended before
+  // anything of it was sent. It may be made again, whatever its method, on another connection.
   kNotBegun,
   // The connection has ended under the stream. Nobody knows how far the peer has come with it.
   kConnectionLost,

@@ -14,8 +14,8 @@
 // proxy-connection, transfer-encoding, upgrade, and te other than "trailers" (RFC 9113, 8.2). A section is at most
 // 64 KiB, counted as by bytes(), with the fields that begin with a colon.
 //
-// Views of names and values last until the next change. Two allocations for up to eight fields of
-// 256 bytes together.
+// Views of names and values last until the next change. Two allocations for up to eight fields whose
+// names and values have 256 bytes together.
 // Who may call: as a std::vector.
 #ifndef WEFT_INTEROP_HTTP2_HEADERS_H_
 #define WEFT_INTEROP_HTTP2_HEADERS_H_

@@ -153,7 +153,8 @@ class Http2Session {
   // What was not read, of a stream whose user has gone.
   void DropUnread(Http2Stream& stream);
   void SubmitPing(std::uint64_t number);
-  // Ends Run(), with a GOAWAY that says why. `error`: what streams are closed with; none: there is nothing wrong.
+  // Ends Run(), with a GOAWAY that says why. `error`: what streams are closed with (CloseAll()); none: there is
+  // nothing wrong.
   void Terminate(std::uint32_t code, std::error_code error, TimeUp time_up = TimeUp::kNone);
   // Until a notification, the deadline, or the caller's cancellation.
   static std::error_code Wait(Lock& lock, FiberConditionVariable& condition, Deadline deadline);
@@ -214,7 +215,10 @@ class Http2Session {
   void Resume(Http2Stream& stream);
   void GiveBack(Http2Stream& stream, std::size_t bytes);
   static std::error_code WhyNotWritable(const Http2Stream& stream);
+  // With `error`, but for a client's requests that wait for the writer: kNotBegun.
   void CloseAll(std::error_code error);
+  // False: something of it may have been sent.
+  bool TakeBack(Http2Stream& stream);
 
   FiberConditionVariable written_;  // writing_ was cleared
   bool writing_ = false;

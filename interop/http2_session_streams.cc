@@ -76,10 +76,15 @@ void Http2Session::Close(Http2Stream& stream, std::error_code error) {
 
 void Http2Session::CloseAll(std::error_code error) {
   for (Http2Stream& stream : streams_) {
-    // A client's request that waits for the writer: nghttp2 has not opened its stream, so nothing of it was sent.
-    const bool has_begun = nghttp2_session_get_stream_user_data(session_, stream.id) != nullptr;
-    Close(stream, has_begun ? error : make_error_code(Http2Errc::kNotBegun));
+    if (!stream.closed) Close(stream, TakeBack(stream) ? make_error_code(Http2Errc::kNotBegun) : error);
   }
+}
+
+// nghttp2 opens a stream when it makes the bytes of the request's header fields, and has no user data of it before. A
+// reset by then takes them out of its queue, so the writer, which may go on for a while, sends nothing of it.
+bool Http2Session::TakeBack(Http2Stream& stream) {
+  return side_ == Side::kClient && nghttp2_session_get_stream_user_data(session_, stream.id) == nullptr &&
+         nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL) == 0;
 }
 
 void Http2Session::DropUnread(Http2Stream& stream) {

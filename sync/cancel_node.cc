@@ -52,7 +52,7 @@ void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) n
   }
 }
 
-// Whether the fiber's waits are to end because of this scope, which counts for it.
+// Whether the fiber's waits are to end because of this scope, if it counts for the fiber.
 bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
   // An exception is for the owner alone.
   return IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
@@ -67,13 +67,14 @@ std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }
 
-// The same for a fiber that enters `node`, or leaves it. If the word says that no scope outside, or none inside, is
-// cancelled, the rest of the chain need not be read, so scopes cost the same at any depth. (What a shield hides the word
-// does not say.) With the lock of the word.
+// The same for a fiber that enters `node`. The word says whether a scope outside is cancelled, so the chain is not read,
+// and entering costs the same at any depth. (A cancellation that has not come to the word will: CN3.) With its lock.
 std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
-  const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);
+  const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);  // If the node counts.
   return may_end ? BitsOf(fiber, node) : CancelWord::kScoped;
 }
+// The same for a fiber that leaves it. The word says whether a scope of those that are left is cancelled, but for what a
+// shield has hidden.
 std::uint8_t BitsOutside(const FiberEntity* fiber, const CancelNode* node) noexcept {
   if (fiber->cancel_word.pending() || node->shielded) return BitsOf(fiber, node->parent);
   return node->parent != nullptr ? CancelWord::kScoped : 0;

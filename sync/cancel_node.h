@@ -36,7 +36,7 @@
 //        comes, then its spawner reads its chain; the canceller sets `cancelled` before the fence that precedes its
 //        first walk. The spawner starts it when it has set kPending.
 //   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
-//        and end with kPending as the chain says, but for cancellations whose first walk is still to come to the fiber.
+//        and end with kPending as the chain says, but for cancellations whose mark is still to come to the fiber.
 //   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
 //        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
 //        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.

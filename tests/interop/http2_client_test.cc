@@ -306,6 +306,36 @@ TEST_P(Http2ClientTest, ARequestThatWaitsForTheWriterHasNotBegun) {
   });
 }
 
+// The same when the server has finished its side without a GOAWAY, and still reads.
+TEST_P(Http2ClientTest, ARequestThatHasNotBegunIsNotSent) {
+  InFiber([] {
+    io::Pair pair = io::ConnectedPair();
+    RawPeer peer(&pair.server);
+    peer.SendFrame(kSettings, 0, 0);
+    ASSERT_FALSE(pair.server.ShutdownWrite());
+    std::error_code error;
+    {
+      HeldBack stream(&pair.client);
+      Http2Client client{Http2Transport(stream)};
+      ASSERT_TRUE(client.Start());
+      Http2Call first, second;
+      ASSERT_FALSE(client.OpenWithoutBody(To("/"), &first, Soon()));
+      stream.may_read.Set();
+      error = client.OpenWithoutBody(To("/"), &second, Soon());
+      if (!error) error = second.AwaitAnswer(Soon());
+      EXPECT_EQ(first.AwaitAnswer(Soon()), Http2Errc::kConnectionLost);
+    }
+    pair.client.Close();
+    bool sent = false;
+    char preface[24];
+    EXPECT_EQ(pair.server.ReadAll(preface, sizeof(preface), Soon()).bytes, sizeof(preface));
+    for (Frame frame = peer.Next(); !frame.ended(); frame = peer.Next()) {
+      sent |= frame.type == kHeaders && frame.stream == 3;
+    }
+    EXPECT_EQ(error, sent ? Http2Errc::kConnectionLost : Http2Errc::kNotBegun);
+  });
+}
+
 TEST_P(Http2ClientTest, AGoAwayEndsTheWaitForAPlace) {
   InFiber([] {
     Called called({}, AtMost(0));

@@ -537,7 +537,10 @@ TEST(CancelModel, AChildComesBelowAScopeThatCoversItsOwner) {
             family->child = world.Fiber("child", Timers::kNo, [=] {
               WaitAccess::WaitUncancelled(family->start);
               FiberEvent never;
+              CancelNode own;
+              EnterScope(CurrentFiber(), &own);
               MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+              LeaveScope(CurrentFiber(), &own);
               EndChild(family);
             });
             world.Fiber("owner", Timers::kNo, [=] {
