@@ -4,6 +4,7 @@
 #include "weft/fiber/unfinished_fibers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -64,17 +65,21 @@ const char* WhatItDoes(const FiberEntity& fiber) {
 // The leak checker does not search fibers' stacks by itself.
 void ShowStackToLeakChecker([[maybe_unused]] const FiberEntity& fiber) {
 #if WEFT_ASAN
+  const FiberPhase phase = fiber.state().Load();
+  // acquire: the stack pointer that a parked one has saved. Pairs with the release in OnSwitchedOut().
+  std::atomic_thread_fence(std::memory_order_acquire);
   const char* low = static_cast<const char*>(fiber.context.saved_stack_pointer());
   context::StackBounds bounds;
   if (!fiber.has_stack() || !context::FindStack(low, &bounds)) return;
-  // Nobody knows a running one's stack pointer.
-  if (fiber.state().Load() == FiberPhase::kRunning) low = bounds.low;
+  // Nobody knows the stack pointer of one that is on its stack, also on its way to park, or may soon be.
+  if (phase != FiberPhase::kParked) low = bounds.low;
   __lsan_register_root_region(low, static_cast<std::size_t>(bounds.high - low));
 #endif
 }
 
 #if WEFT_ASAN
-// Fibers may run, start and end meanwhile: showing too much hides a leak but invents none.
+// Fibers may run, start and end meanwhile: showing too much hides a leak but invents none. (What a fiber that is woken
+// from now on allocates may be invented.)
 void ShowAllStacksToLeakChecker() {
   EntityPool::ForEach([](FiberEntity* fiber) {
     if (fiber->state().Load() != FiberPhase::kDead) ShowStackToLeakChecker(*fiber);

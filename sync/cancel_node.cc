@@ -67,14 +67,15 @@ std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }
 
-// The same for a fiber that enters `node`. The word says whether a scope outside is cancelled, so the chain is not read,
-// and entering costs the same at any depth. (A cancellation that has not come to the word will: CN3.) With its lock.
+// The same for a fiber that enters `node`. The word says whether a scope outside is cancelled, so the chain is not
+// read, and entering costs the same at any depth. (A cancellation that has not come to the word will: CN3.) With its
+// lock.
 std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
   const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);  // If the node counts.
   return may_end ? BitsOf(fiber, node) : CancelWord::kScoped;
 }
-// The same for a fiber that leaves it. The word says whether a scope of those that are left is cancelled, but for what a
-// shield has hidden.
+// The same for a fiber that leaves it. The word says whether a scope is cancelled that stays, but for what a shield has
+// hidden.
 std::uint8_t BitsOutside(const FiberEntity* fiber, const CancelNode* node) noexcept {
   if (fiber->cancel_word.pending() || node->shielded) return BitsOf(fiber, node->parent);
   return node->parent != nullptr ? CancelWord::kScoped : 0;

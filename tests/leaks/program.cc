@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// program exit|return|exit_in_fiber|terminate|leak: ends while fibers hold memory that nobody else refers to.
+// program exit|return|return_beside_parking|exit_in_fiber|terminate|leak: ends while fibers hold memory that nobody
+// else refers to.
 
 #include <atomic>
 #include <chrono>
@@ -11,6 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/base/cpu.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/park.h"
 #include "weft/weft.h"
 
 namespace {
@@ -22,17 +27,26 @@ struct Node {
   std::vector<char> bytes = std::vector<char>(100);
 };
 
-// Keeps the pointer in a frame of its own.
-[[gnu::noinline]] void HoldAndWait(weft::FiberLatch* holding, weft::FiberLatch* never, int depth) {
+// Keeps pointers in frames of its own.
+template <class Wait>
+[[gnu::noinline]] void HoldAndWait(int depth, const Wait& wait) {
   auto list = std::make_unique<Node>();
   list->next = std::make_unique<Node>();
   if (depth > 0) {
-    HoldAndWait(holding, never, depth - 1);
+    HoldAndWait(depth - 1, wait);
   } else {
-    holding->CountDown();
-    never->Wait();
+    wait();
   }
   list.reset();
+}
+
+// On its way to park, and still on its stack, when the process begins to exit; parked when leaks are looked for.
+weft::scheduling_group::FiberEntity* late_fiber = nullptr;
+std::atomic<bool> is_parking{false}, may_park{false};
+
+void LetItPark() {
+  may_park.store(true);
+  while (late_fiber->state().Load() != weft::scheduling_group::FiberPhase::kParked) weft::base::CpuRelax();
 }
 
 }  // namespace
@@ -40,6 +54,8 @@ struct Node {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string_view end = argv[1];
+  // Registered before the runtime's functions for the end of the process, so called after them.
+  if (end == "return_beside_parking") std::atexit(&LetItPark);
   constexpr int kParked = 50;
   weft::fiber::Options options;
   options.concurrency_hint = 2;
@@ -53,7 +69,10 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kParked; ++i) {
     weft::Fiber([] {
       *local = std::string(100, 'l');
-      HoldAndWait(&holding, &never, 3);
+      HoldAndWait(3, [] {
+        holding.CountDown();
+        never.Wait();
+      });
     }).Detach();
   }
   // In a queue, a timer, a thread of the pool, and running.
@@ -76,6 +95,19 @@ int main(int argc, char** argv) {
   }).Detach();
   holding.Wait();
 
+  if (end == "return_beside_parking") {
+    weft::Fiber([] {
+      HoldAndWait(3, [] {
+        late_fiber = weft::scheduling_group::CurrentFiber();
+        weft::scheduling_group::PrepareToPark(late_fiber);
+        is_parking.store(true);
+        while (!may_park.load()) weft::base::CpuRelax();
+        weft::scheduling_group::ParkPrepared(late_fiber);
+      });
+    }).Detach();
+    while (!is_parking.load()) weft::base::CpuRelax();
+    return 0;
+  }
   if (end == "exit") std::exit(0);
   if (end == "exit_in_fiber") weft::Fiber([] { std::exit(0); }).Join();
   if (end == "leak") {
