@@ -78,8 +78,8 @@ void ShowStackToLeakChecker([[maybe_unused]] const FiberEntity& fiber) {
 }
 
 #if WEFT_ASAN
-// Fibers may run, start and end meanwhile: showing too much hides a leak but invents none. (What a fiber that is woken
-// from now on allocates may be invented.)
+// Fibers may run, start and end meanwhile: showing too much hides a leak but invents none. (One that is woken from now
+// on may allocate and keep it below what was shown: that is reported.)
 void ShowAllStacksToLeakChecker() {
   EntityPool::ForEach([](FiberEntity* fiber) {
     if (fiber->state().Load() != FiberPhase::kDead) ShowStackToLeakChecker(*fiber);
