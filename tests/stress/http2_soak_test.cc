@@ -119,7 +119,7 @@ class Generation {
     static_cast<void>(http_.Serve(Http2Transport(secure, &connection)));
   }
 
-  // "/nap": sleeps for as long as the body says, in several fibers. "/echo": the body, piece by piece.
+  // "/nap": sleeps for as long as "x-us" says, in several fibers. "/echo": the body, piece by piece.
   void Serve(Http2Request& request, Http2Response& response) {
     const Running counted(&running_);
     const std::string key(request.headers().Find("x-key"));
