@@ -11,16 +11,13 @@
 //   - Stop() returns when it should, and then no handler and no fiber of one is left.
 //   - No call lasts for ever, and in the end no descriptor is left.
 //
-// WEFT_SOAK_SECONDS says for how long, default 4 (tools/soak.sh: longer).
-#include <fcntl.h>
+// For how long: soak.h.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -30,9 +27,7 @@
 #include <utility>
 
 #include "weft/base/cpu.h"
-#include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
-#include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
 #include "weft/interop/http2_server.h"
@@ -42,23 +37,16 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/interop/tls_certificates.h"
-#include "weft/tests/testing/policy.h"
+
+#include "stress/soak.h"
 
 namespace weft::interop {
 namespace {
 
 using namespace std::chrono_literals;
-using Steady = std::chrono::steady_clock;
-
-constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
-// Longer than anything takes that was not forgotten.
-constexpr auto kLong = 30s;
-constexpr auto kLateAtMost = 10s;
-
-std::size_t OpenDescriptors() {
-  return static_cast<std::size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
-}
+using stress::kLateAtMost;
+using stress::kLong;
+using stress::Steady;
 
 struct TlsContexts {
   TlsContexts() {
@@ -106,12 +94,6 @@ class Generation {
   }
 
  private:
-  struct Running {
-    explicit Running(std::atomic<int>* the_count) : count(the_count) { count->fetch_add(1); }
-    ~Running() { count->fetch_sub(1); }
-    std::atomic<int>* const count;
-  };
-
   void Serve(io::TcpConnection& connection) {
     if (tls_ == nullptr) return static_cast<void>(http_.Serve(Http2Transport(connection)));
     TlsStream secure(connection, *tls_->server);
@@ -121,14 +103,14 @@ class Generation {
 
   // "/nap": sleeps for as long as "x-us" says, in several fibers. "/echo": the body, piece by piece.
   void Serve(Http2Request& request, Http2Response& response) {
-    const Running counted(&running_);
+    const stress::Counted counted(&running_);
     const std::string key(request.headers().Find("x-key"));
     if (request.path() == "/nap") {
       const std::chrono::microseconds how_long(std::atoi(std::string(request.headers().Find("x-us")).c_str()));
       FiberScope fan_out;
       for (int part = 1; part <= 3; ++part) {
         static_cast<void>(fan_out.Spawn([this, nap = how_long / part] {
-          const Running also_counted(&running_);
+          const stress::Counted also_counted(&running_);
           FiberSleepFor(nap);
         }));
       }
@@ -158,24 +140,11 @@ class Generation {
 // One server after the other on one socket, and their clients.
 class Place {
  public:
-  explicit Place(bool patient, const TlsContexts* tls = nullptr) : patient_(patient), tls_(tls) {
-    io::TcpListener listener;
-    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
-    address_ = listener.local_address();
-    socket_ = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
-    EXPECT_GE(socket_, 0);
-    current_ = std::make_unique<Generation>(std::move(listener), tls_);
-  }
-  // After StopForGood().
-  ~Place() { ::close(socket_); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit Place(bool patient, const TlsContexts* tls = nullptr) : patient_(patient), tls_(tls) {}
 
   // The next server accepts before the present one stops. In a fiber; one at a time.
   void Restart(std::minstd_rand& random) {
-    io::TcpListener listener;
-    ASSERT_FALSE(listener.Adopt(::fcntl(socket_, F_DUPFD_CLOEXEC, 0)));
-    auto next = std::make_unique<Generation>(std::move(listener), tls_);
+    auto next = std::make_unique<Generation>(socket_.NewListener(), tls_);
     std::swap(current_, next);
     next->Stop(patient_ ? kLong : std::chrono::milliseconds(random() % 20));
     tally.restarts.fetch_add(1);
@@ -189,7 +158,7 @@ class Place {
   // One connection: some fibers make calls on it, and now and then it is closed meanwhile.
   void Visit(std::minstd_rand& random) {
     io::TcpStream stream;
-    if (const std::error_code error = stream.Connect(address_, kLong)) return Wrong("connect", error);
+    if (const std::error_code error = stream.Connect(socket_.address(), kLong)) return Wrong("connect", error);
     std::optional<TlsStream> secure;
     if (tls_ != nullptr) {
       secure.emplace(stream, *tls_->client, "weft");
@@ -317,74 +286,38 @@ class Place {
 
   const bool patient_;
   const TlsContexts* const tls_;
-  io::SocketAddress address_;
-  int socket_ = -1;
-  std::unique_ptr<Generation> current_;
+  const stress::KeptSocket socket_;
+  std::unique_ptr<Generation> current_ = std::make_unique<Generation>(socket_.NewListener(), tls_);
 };
-
-std::chrono::seconds SoakTime() {
-  const char* seconds = std::getenv("WEFT_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 4);
-}
 
 class Http2Soak : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Workers, Http2Soak, ::testing::Values(1, 2, 6));
 
 TEST_P(Http2Soak, ConnectionsAndServersComeAndGo) {
-  const auto how_long = SoakTime() / 3 + 1s;
-  const std::size_t descriptors_before = OpenDescriptors();
-  fiber::Options options;
-  options.concurrency_hint = GetParam();
-  options.scheduling_group_size = GetParam() == 6 ? 3 : 0;  // Two groups.
-  options.scheduling_name = testing::PolicyUnderTest();
-  fiber::StartRuntime(options);
-  std::size_t descriptors_of_weft = 0;
-  {
-    const auto begin = Steady::now();
-    const TlsContexts tls;
-    Place patient(true), impatient(false), secure(true, &tls);
-    Place* const places[] = {&patient, &impatient, &secure};
-    constexpr int kClients = 16 / kScale;
-    FiberLatch done(std::size(places) * (kClients + 1));
-    const auto over = [end = begin + how_long] { return Steady::now() >= end; };
-    for (Place* place : places) {
-      for (int i = 0; i < kClients; ++i) {
-        ASSERT_TRUE(StartFiberDetached([&, place, i] {
-          std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
-          while (!over()) place->Visit(random);
-          done.CountDown();
-        }));
-      }
-      ASSERT_TRUE(StartFiberDetached([&, place] {
-        std::minstd_rand random(11);
-        while (!over()) {
-          FiberSleepFor(std::chrono::microseconds(random() % 20'000));
-          place->Restart(random);
-        }
-        done.CountDown();
-      }));
-    }
-    done.Wait();
-    for (Place* place : places) {
-      place->StopForGood();
-      const Tally& counts = place->tally;
-      std::cout << counts.restarts << " restarts, " << counts.connections << " connections, " << counts.answered
-                << " answered, " << counts.bytes << " bytes, " << counts.not_begun << " not begun, " << counts.timed_out
-                << " timed out, " << counts.cancelled << " cancelled, " << counts.given_up << " given up, "
-                << counts.cut << " cut\n";
-      EXPECT_GT(counts.restarts, 0u);
-      EXPECT_GT(counts.answered, 0u);
-      EXPECT_GT(counts.bytes, 0u);
-      EXPECT_GT(counts.timed_out, 0u);
-      EXPECT_GT(counts.cancelled, 0u);
-      EXPECT_GT(counts.given_up, 0u);
-    }
-    EXPECT_LT(Steady::now(), begin + how_long + kLateAtMost) << "a wake-up was lost";
-    // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
-    descriptors_of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
+  const stress::SoakRuntime runtime(GetParam());
+  const auto end = Steady::now() + stress::SoakTime();
+  const TlsContexts tls;
+  Place patient(true), impatient(false), secure(true, &tls);
+  Place* const places[] = {&patient, &impatient, &secure};
+  constexpr int kClients = 16 / stress::kScale;
+  FiberLatch done(std::size(places) * (kClients + 1));
+  for (Place* place : places) stress::StartVisitors(place, kClients, end, &done);
+  done.Wait();
+  for (Place* place : places) {
+    place->StopForGood();
+    const Tally& counts = place->tally;
+    std::cout << counts.restarts << " restarts, " << counts.connections << " connections, " << counts.answered
+              << " answered, " << counts.bytes << " bytes, " << counts.not_begun << " not begun, " << counts.timed_out
+              << " timed out, " << counts.cancelled << " cancelled, " << counts.given_up << " given up, " << counts.cut
+              << " cut\n";
+    EXPECT_GT(counts.restarts, 0u);
+    EXPECT_GT(counts.answered, 0u);
+    EXPECT_GT(counts.bytes, 0u);
+    EXPECT_GT(counts.timed_out, 0u);
+    EXPECT_GT(counts.cancelled, 0u);
+    EXPECT_GT(counts.given_up, 0u);
   }
-  EXPECT_EQ(fiber::TerminateRuntime(), 0u);
-  EXPECT_LE(OpenDescriptors(), descriptors_before + descriptors_of_weft);
+  EXPECT_LT(Steady::now(), end + kLateAtMost) << "a wake-up was lost";
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 // that compute, and servers that are drained and restarted (restarting_server.h). Every echo matches what was sent, no
 // wait exceeds its deadline by much, and in the end no descriptor, fiber or registration is left.
 //
-// WEFT_SOAK_SECONDS says for how long, default 4 (tools/soak.sh: longer).
+// For how long: soak.h.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -16,10 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -27,15 +24,15 @@
 
 #include "weft/base/cpu.h"
 #include "weft/fiber/fiber.h"
-#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
 #include "weft/io/reactor.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/tests/testing/policy.h"
 
 #include "stress/restarting_server.h"
+#include "stress/soak.h"
 
 namespace weft::io {
 namespace {
@@ -43,15 +40,9 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
-// A longer wait was forgotten; a shorter one is the machine's doing.
-constexpr auto kLateAtMost = 10s;
-constexpr auto kLong = 30s;
-
-std::size_t OpenDescriptors() {
-  return static_cast<std::size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
-}
+using stress::kLateAtMost;
+using stress::kLong;
+using stress::kScale;
 
 struct Tally {
   std::atomic<std::uint64_t> connections{0};
@@ -67,7 +58,7 @@ struct Tally {
 
 class Soak {
  public:
-  explicit Soak(std::chrono::seconds how_long) : end_(steady_clock::now() + how_long) {}
+  explicit Soak(steady_clock::time_point end) : end_(end) {}
 
   bool Over() const { return steady_clock::now() >= end_; }
 
@@ -199,125 +190,93 @@ class Soak {
   const steady_clock::time_point end_;
 };
 
-std::chrono::seconds SoakTime() {
-  const char* seconds = std::getenv("WEFT_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 4);
-}
-
 class IoSoak : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Workers, IoSoak, ::testing::Values(1, 2, 6));
 
 TEST_P(IoSoak, ConnectionsComeAndGo) {
-  const auto how_long = SoakTime() / 3 + 1s;
-  const std::size_t descriptors_before = OpenDescriptors();
-  fiber::Options options;
-  options.concurrency_hint = GetParam();
-  options.scheduling_group_size = GetParam() == 6 ? 3 : 0;  // Two groups.
-  options.scheduling_name = testing::PolicyUnderTest();
-  fiber::StartRuntime(options);
-  std::size_t descriptors_of_weft = 0;
-  {
-    const auto begin = steady_clock::now();
-    Soak soak(how_long);
-    TcpListener tcp;
-    ASSERT_FALSE(tcp.Listen(SocketAddress::LoopbackIpv4(0)));
-    TcpListener local;
-    ASSERT_FALSE(local.Listen(*SocketAddress::Parse("unix:@weft_io_soak_" + std::to_string(::getpid()))));
-    const std::array<SocketAddress, 2> addresses = {tcp.local_address(), local.local_address()};
-    TcpServer tcp_server(std::move(tcp), [&](TcpStream& stream) { soak.Serve(stream); });
-    TcpServer local_server(std::move(local), [&](TcpStream& stream) { soak.Serve(stream); }, {.max_connections = 10});
-    ASSERT_TRUE(tcp_server.Start());
-    ASSERT_TRUE(local_server.Start());
+  const stress::SoakRuntime runtime(GetParam());
+  const auto end = steady_clock::now() + stress::SoakTime();
+  Soak soak(end);
+  TcpListener tcp;
+  ASSERT_FALSE(tcp.Listen(SocketAddress::LoopbackIpv4(0)));
+  TcpListener local;
+  ASSERT_FALSE(local.Listen(*SocketAddress::Parse("unix:@weft_io_soak_" + std::to_string(::getpid()))));
+  const std::array<SocketAddress, 2> addresses = {tcp.local_address(), local.local_address()};
+  TcpServer tcp_server(std::move(tcp), [&](TcpStream& stream) { soak.Serve(stream); });
+  TcpServer local_server(std::move(local), [&](TcpStream& stream) { soak.Serve(stream); }, {.max_connections = 10});
+  ASSERT_TRUE(tcp_server.Start());
+  ASSERT_TRUE(local_server.Start());
 
-    RestartingServer patient(RestartingServer::Drain::kPatient);
-    RestartingServer impatient(RestartingServer::Drain::kImpatient);
+  RestartingServer patient(RestartingServer::Drain::kPatient);
+  RestartingServer impatient(RestartingServer::Drain::kImpatient);
 
-    constexpr int kClients = 60 / kScale;
-    constexpr int kClientsOfRestarting = 32 / kScale;
-    constexpr int kPipes = 8;
-    FiberLatch done(kClients + 2 * (kClientsOfRestarting + 1) + kPipes + 1);
-    for (RestartingServer* server : {&patient, &impatient}) {
-      for (int i = 0; i < kClientsOfRestarting; ++i) {
-        ASSERT_TRUE(StartFiberDetached([&, server, i] {
-          std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
-          while (!soak.Over()) server->Visit(random);
-          done.CountDown();
-        }));
-      }
-      ASSERT_TRUE(StartFiberDetached([&, server] {
-        std::minstd_rand random(11);
-        while (!soak.Over()) {
-          FiberSleepFor(std::chrono::microseconds(random() % 20'000));
-          server->Restart(random);
-        }
-        done.CountDown();
-      }));
-    }
-    for (int i = 0; i < kClients; ++i) {
-      ASSERT_TRUE(StartFiberDetached([&, i] {
-        std::minstd_rand random(static_cast<unsigned>(i * 77 + 1));
-        while (!soak.Over()) soak.Visit(addresses[random() % 2], random);
-        done.CountDown();
-      }));
-    }
-    for (int i = 0; i < kPipes; ++i) {
-      ASSERT_TRUE(StartFiberDetached([&, i] {
-        std::minstd_rand random(static_cast<unsigned>(i * 99 + 5));
-        while (!soak.Over()) soak.UsePipe(random);
-        done.CountDown();
-      }));
-    }
-    // Computes, and lets others run now and then.
-    ASSERT_TRUE(StartFiberDetached([&] {
-      while (!soak.Over()) {
-        const auto until = steady_clock::now() + 30us;
-        while (steady_clock::now() < until) base::CpuRelax();
-        FiberYield();
-      }
+  constexpr int kClients = 60 / kScale;
+  constexpr int kClientsOfRestarting = 32 / kScale;
+  constexpr int kPipes = 8;
+  FiberLatch done(kClients + 2 * (kClientsOfRestarting + 1) + kPipes + 1);
+  for (RestartingServer* server : {&patient, &impatient}) {
+    stress::StartVisitors(server, kClientsOfRestarting, end, &done);
+  }
+  for (int i = 0; i < kClients; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&, i] {
+      std::minstd_rand random(static_cast<unsigned>(i * 77 + 1));
+      while (!soak.Over()) soak.Visit(addresses[random() % 2], random);
       done.CountDown();
     }));
-    done.Wait();
-    // No wait lasts until its deadline because of a lost wake-up.
-    EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
-    local_server.Stop(kLong);
-    tcp_server.Stop(kLong);
-    for (RestartingServer* server : {&patient, &impatient}) {
-      server->StopForGood();
-      const RestartingServer::Tally& counts = server->tally;
-      std::cout << counts.restarts << " restarts, " << counts.answered << " answered, " << counts.hung_up
-                << " hung up, " << counts.given_up << " given up, " << counts.ended << " ended, "
-                << counts.first_refused << " of them the first\n";
-      EXPECT_EQ(counts.wrong, 0u);
-      EXPECT_GT(counts.restarts, 0u);
-      EXPECT_GT(counts.answered, 0u);
-      EXPECT_GT(counts.given_up, 0u);
-    }
-    EXPECT_LT(steady_clock::now(), begin + how_long + kLateAtMost);
-
-    const Tally& tally = soak.tally;
-    std::cout << tally.connections << " connections, " << tally.messages << " messages, " << tally.bytes << " bytes, "
-              << tally.timeouts << " timed out, " << tally.resets << " reset, " << tally.canceled << " closed, "
-              << tally.pipes << " pipes\n";
-    EXPECT_EQ(tally.wrong, 0u);
-    EXPECT_EQ(tally.late, 0u);
-    EXPECT_GT(tally.connections, 0u);
-    EXPECT_GT(tally.timeouts, 0u);
-    EXPECT_GT(tally.canceled, 0u);
-    EXPECT_GT(tally.pipes, 0u);
-    EXPECT_EQ(tcp_server.counts().open, 0u);
-    EXPECT_EQ(local_server.counts().open, 0u);
-
-    Fiber([&] {
-      std::error_code error;
-      Reactor* reactor = Reactor::OfCurrentGroup(&error);
-      ASSERT_NE(reactor, nullptr) << error.message();
-      EXPECT_EQ(reactor->counts().descriptors, 0u);
-    }).Join();
-    // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
-    descriptors_of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
   }
-  EXPECT_EQ(fiber::TerminateRuntime(), 0u);
-  EXPECT_LE(OpenDescriptors(), descriptors_before + descriptors_of_weft);
+  for (int i = 0; i < kPipes; ++i) {
+    ASSERT_TRUE(StartFiberDetached([&, i] {
+      std::minstd_rand random(static_cast<unsigned>(i * 99 + 5));
+      while (!soak.Over()) soak.UsePipe(random);
+      done.CountDown();
+    }));
+  }
+  // Computes, and lets others run now and then.
+  ASSERT_TRUE(StartFiberDetached([&] {
+    while (!soak.Over()) {
+      const auto until = steady_clock::now() + 30us;
+      while (steady_clock::now() < until) base::CpuRelax();
+      FiberYield();
+    }
+    done.CountDown();
+  }));
+  done.Wait();
+  // No wait lasts until its deadline because of a lost wake-up.
+  EXPECT_LT(steady_clock::now(), end + kLateAtMost);
+  local_server.Stop(kLong);
+  tcp_server.Stop(kLong);
+  for (RestartingServer* server : {&patient, &impatient}) {
+    server->StopForGood();
+    const RestartingServer::Tally& counts = server->tally;
+    std::cout << counts.restarts << " restarts, " << counts.answered << " answered, " << counts.hung_up << " hung up, "
+              << counts.given_up << " given up, " << counts.ended << " ended, " << counts.first_refused
+              << " of them the first\n";
+    EXPECT_EQ(counts.wrong, 0u);
+    EXPECT_GT(counts.restarts, 0u);
+    EXPECT_GT(counts.answered, 0u);
+    EXPECT_GT(counts.given_up, 0u);
+  }
+  EXPECT_LT(steady_clock::now(), end + kLateAtMost);
+
+  const Tally& tally = soak.tally;
+  std::cout << tally.connections << " connections, " << tally.messages << " messages, " << tally.bytes << " bytes, "
+            << tally.timeouts << " timed out, " << tally.resets << " reset, " << tally.canceled << " closed, "
+            << tally.pipes << " pipes\n";
+  EXPECT_EQ(tally.wrong, 0u);
+  EXPECT_EQ(tally.late, 0u);
+  EXPECT_GT(tally.connections, 0u);
+  EXPECT_GT(tally.timeouts, 0u);
+  EXPECT_GT(tally.canceled, 0u);
+  EXPECT_GT(tally.pipes, 0u);
+  EXPECT_EQ(tcp_server.counts().open, 0u);
+  EXPECT_EQ(local_server.counts().open, 0u);
+
+  Fiber([&] {
+    std::error_code error;
+    Reactor* reactor = Reactor::OfCurrentGroup(&error);
+    ASSERT_NE(reactor, nullptr) << error.message();
+    EXPECT_EQ(reactor->counts().descriptors, 0u);
+  }).Join();
 }
 
 }  // namespace

@@ -15,9 +15,7 @@
 #ifndef WEFT_TESTS_STRESS_RESTARTING_SERVER_H_
 #define WEFT_TESTS_STRESS_RESTARTING_SERVER_H_
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -31,6 +29,8 @@
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
+
+#include "stress/soak.h"
 
 namespace weft::io {
 
@@ -48,24 +48,11 @@ class RestartingServer {
     std::atomic<std::uint64_t> wrong{0};
   };
 
-  explicit RestartingServer(Drain drain) : drain_(drain) {
-    TcpListener listener;
-    EXPECT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
-    address_ = listener.local_address();
-    socket_ = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
-    EXPECT_GE(socket_, 0);
-    current_ = NewServer(std::move(listener));
-  }
-  // After StopForGood().
-  ~RestartingServer() { ::close(socket_); }
-  RestartingServer(const RestartingServer&) = delete;
-  RestartingServer& operator=(const RestartingServer&) = delete;
+  explicit RestartingServer(Drain drain) : drain_(drain) {}
 
   // The next server accepts before the present one stops. In a fiber; one at a time.
   void Restart(std::minstd_rand& random) {
-    TcpListener listener;
-    ASSERT_FALSE(listener.Adopt(::fcntl(socket_, F_DUPFD_CLOEXEC, 0)));
-    std::unique_ptr<Generation> next = NewServer(std::move(listener));
+    std::unique_ptr<Generation> next = NewServer(socket_.NewListener());
     std::swap(current_, next);
     Stop(next.get(), drain_ == Drain::kPatient ? kLong : std::chrono::milliseconds(random() % 20));
     tally.restarts.fetch_add(1);
@@ -79,7 +66,7 @@ class RestartingServer {
   // One connection of a client.
   void Visit(std::minstd_rand& random) {
     TcpStream stream;
-    if (const std::error_code error = stream.Connect(address_, kLong)) return Wrong("connect", error);
+    if (const std::error_code error = stream.Connect(socket_.address(), kLong)) return Wrong("connect", error);
     bool is_first = true;
     for (int requests = 1 + static_cast<int>(random() % 8); requests > 0; --requests) {
       if (!Ask(stream, random, is_first)) return;
@@ -92,8 +79,7 @@ class RestartingServer {
   Tally tally;
 
  private:
-  static constexpr std::chrono::seconds kLong{30};
-  static constexpr std::chrono::seconds kLateAtMost{10};
+  static constexpr auto kLong = stress::kLong;
 
   struct Message {
     std::uint32_t key;
@@ -120,7 +106,7 @@ class RestartingServer {
   void Stop(Generation* generation, std::chrono::milliseconds grace) {
     const auto begin = std::chrono::steady_clock::now();
     generation->server->Stop(grace);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, grace + kLateAtMost);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, grace + stress::kLateAtMost);
     EXPECT_EQ(generation->server->counts().open, 0u);
     EXPECT_EQ(generation->running, 0) << "fibers of requests have outlived their server's Stop()";
   }
@@ -151,7 +137,7 @@ class RestartingServer {
       FiberScope fan_out;
       for (int part = 1; part <= 3; ++part) {
         const bool spawned = fan_out.Spawn([&running, nap = how_long / part] {
-          const Running counted(&running);
+          const stress::Counted counted(&running);
           FiberSleepFor(nap);
         });
         EXPECT_TRUE(spawned || scope.IsCancelled());
@@ -159,12 +145,6 @@ class RestartingServer {
       fan_out.Wait();
     });
   }
-
-  struct Running {
-    explicit Running(std::atomic<int>* the_count) : count(the_count) { count->fetch_add(1); }
-    ~Running() { count->fetch_sub(1); }
-    std::atomic<int>* const count;
-  };
 
   // False: the connection is over.
   bool Ask(TcpStream& stream, std::minstd_rand& random, bool is_first) {
@@ -216,9 +196,8 @@ class RestartingServer {
   }
 
   const Drain drain_;
-  SocketAddress address_;
-  int socket_ = -1;
-  std::unique_ptr<Generation> current_;
+  const stress::KeptSocket socket_;
+  std::unique_ptr<Generation> current_ = NewServer(socket_.NewListener());
 };
 
 }  // namespace weft::io

@@ -1,0 +1,137 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the soaks share: of input and output (io_soak_test.cc), HTTP/2 (http2_soak_test.cc), and rpc
+// (../rpc/rpc_soak_test.cc).
+//
+// WEFT_SOAK_SECONDS says for how long a soak runs, default 4 (tools/soak.sh: longer).
+#ifndef WEFT_TESTS_STRESS_SOAK_H_
+#define WEFT_TESTS_STRESS_SOAK_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <random>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/sync/fiber_latch.h"
+#include "weft/tests/testing/policy.h"
+
+namespace weft::stress {
+
+using Steady = std::chrono::steady_clock;
+
+// How much less is done at a time under a sanitizer.
+inline constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
+// Longer than anything takes that was not forgotten.
+inline constexpr std::chrono::seconds kLong{30};
+// What ends later was forgotten; what ends earlier, but late, is the machine's doing.
+inline constexpr std::chrono::seconds kLateAtMost{10};
+
+inline std::size_t CountOpenDescriptors() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
+// The soak's time, shared by the three numbers of workers that each soak is run with.
+inline std::chrono::seconds SoakTime() {
+  const char* const seconds = std::getenv("WEFT_SOAK_SECONDS");
+  return std::chrono::seconds((seconds != nullptr ? std::atoi(seconds) : 4) / 3 + 1);
+}
+
+// One of the things that `count` counts, for as long as it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>* count) : count_(count) { count_->fetch_add(1); }
+  ~Counted() { count_->fetch_sub(1); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>* const count_;
+};
+
+// A listening socket that stays while servers come and go on it.
+class KeptSocket {
+ public:
+  KeptSocket() {
+    io::TcpListener listener;
+    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    address_ = listener.local_address();
+    socket_ = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
+    EXPECT_GE(socket_, 0);
+  }
+  ~KeptSocket() { ::close(socket_); }
+  KeptSocket(const KeptSocket&) = delete;
+  KeptSocket& operator=(const KeptSocket&) = delete;
+
+  const io::SocketAddress& address() const { return address_; }
+  io::TcpListener NewListener() const {
+    io::TcpListener listener;
+    EXPECT_FALSE(listener.Adopt(::fcntl(socket_, F_DUPFD_CLOEXEC, 0)));
+    return listener;
+  }
+
+ private:
+  io::SocketAddress address_;
+  int socket_ = -1;
+};
+
+// The runtime of a soak. At its end no fiber and no descriptor is left.
+class SoakRuntime {
+ public:
+  explicit SoakRuntime(int workers) {
+    fiber::Options options;
+    options.concurrency_hint = workers;
+    options.scheduling_group_size = workers == 6 ? 3 : 0;  // Two groups.
+    options.scheduling_name = testing::PolicyUnderTest();
+    fiber::StartRuntime(options);
+  }
+  ~SoakRuntime() {
+    // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
+    const std::size_t of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
+    EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+    EXPECT_LE(CountOpenDescriptors(), before_ + of_weft);
+  }
+  SoakRuntime(const SoakRuntime&) = delete;
+  SoakRuntime& operator=(const SoakRuntime&) = delete;
+
+ private:
+  const std::size_t before_ = CountOpenDescriptors();
+};
+
+// Starts fibers that visit `place`, and one that restarts its server, until `end`: visitors + 1, which `done` counts.
+template <class Place>
+void StartVisitors(Place* place, int visitors, Steady::time_point end, FiberLatch* done) {
+  for (int i = 0; i < visitors; ++i) {
+    ASSERT_TRUE(StartFiberDetached([place, i, end, done] {
+      std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
+      while (Steady::now() < end) place->Visit(random);
+      done->CountDown();
+    }));
+  }
+  ASSERT_TRUE(StartFiberDetached([place, end, done] {
+    std::minstd_rand random(11);
+    while (Steady::now() < end) {
+      FiberSleepFor(std::chrono::microseconds(random() % 20'000));
+      place->Restart(random);
+    }
+    done->CountDown();
+  }));
+}
+
+}  // namespace weft::stress
+
+#endif  // WEFT_TESTS_STRESS_SOAK_H_
