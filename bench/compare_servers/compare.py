@@ -21,6 +21,7 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import statistics
 import subprocess
 import sys
@@ -359,8 +360,8 @@ def http2_loads(programs, seconds, scratch):
     ]
 
 
-def tls_loads(programs, seconds, scratch):
-    if not shutil.which("h2load") or not shutil.which("openssl"):
+def tls_servers(programs, scratch):
+    if not shutil.which("openssl"):
         return []
     pem = Certificate.make(scratch)
     servers = []
@@ -375,7 +376,13 @@ def tls_loads(programs, seconds, scratch):
     if shutil.which("go"):
         command = [build_go(scratch, "hello"), f"-certificate={pem.certificate}", f"-key={pem.key}"]
         servers.append(Server("Go net/http", lambda port: command, chooses_port=True))
-    servers += nginx_servers(scratch, protocol=" ssl http2", certificate=pem)
+    return servers + nginx_servers(scratch, protocol=" ssl http2", certificate=pem)
+
+
+def tls_loads(programs, seconds, scratch):
+    servers = tls_servers(programs, scratch)
+    if not shutil.which("h2load"):
+        return []
     return [
         Load(
             f"GET /json over HTTP/2 and TLS, `h2load -t1 -c50 -m{streams}`",
@@ -524,6 +531,25 @@ class Idle(NamedTuple):
     seconds: int  # from their end to the last look
 
 
+class Question(NamedTuple):
+    """What each idle connection has asked."""
+
+    request: bytes
+    answer: bytes  # the last thing that comes
+    tls: ssl.SSLContext | None = None
+
+
+def question_over_tls():
+    """GET /json over HTTP/2: the preface, no settings, and HEADERS that end stream 1 (RFC 9113, RFC 7541)."""
+    tls = ssl.create_default_context()
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    tls.set_alpn_protocols(["h2"])
+    fields = b"\x82\x87\x04\x05/json\x01\x01a"  # GET, https, /json, a
+    headers = len(fields).to_bytes(3, "big") + b"\x01\x05" + (1).to_bytes(4, "big") + fields
+    return Question(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0" + bytes(4) + headers, BODY, tls)
+
+
 class IdleMemory(NamedTuple):
     """Bytes."""
 
@@ -531,13 +557,13 @@ class IdleMemory(NamedTuple):
     left: float  # a while after the last has closed, above what it was before the first
 
     @staticmethod
-    def measure(server, request, answer_end, idle):
+    def measure(server, question, idle):
         """Each connection asks once, and waits."""
 
         def ask(connection):
-            connection.sendall(request)
+            connection.sendall(question.request)
             answer = b""
-            while not answer.endswith(answer_end):
+            while question.answer not in answer:
                 part = connection.recv(65536)
                 if not part:
                     fail(f"{server.name} closed a connection after {answer!r}")
@@ -545,6 +571,8 @@ class IdleMemory(NamedTuple):
 
         def one(port):
             connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+            if question.tls:
+                connection = question.tls.wrap_socket(connection)
             ask(connection)
             return connection
 
@@ -560,11 +588,11 @@ class IdleMemory(NamedTuple):
             return IdleMemory((full - before) / idle.connections, memory_of(process.pid) - before)
 
 
-def memory_table(title, servers, request, answer_end, idle):
+def memory_table(title, servers, question, idle):
     head = f"| server | KB a connection | MB left {idle.seconds} s after all have closed |"
     lines = [f"### {title}", "", head, "|---|---|---|"]
     for server in servers:
-        used = IdleMemory.measure(server, request, answer_end, idle)
+        used = IdleMemory.measure(server, question, idle)
         lines.append(f"| {server.name} | {used.per_connection / 1e3:.2f} | {used.left / 1e6:.1f} |")
     return "\n".join(lines) + "\n"
 
@@ -573,11 +601,13 @@ def memory_tables(programs, scratch, only, idle):
     tables = []
     if only != "redis":
         title = f"Memory (resident and page tables) of {idle.connections:,} idle HTTP connections, each after a GET /json"
-        request = b"GET /json HTTP/1.1\r\nHost: a\r\n\r\n"
-        tables.append(memory_table(title, http_servers(programs, scratch), request, BODY, idle))
+        question = Question(b"GET /json HTTP/1.1\r\nHost: a\r\n\r\n", BODY)
+        tables.append(memory_table(title, http_servers(programs, scratch), question, idle))
+        title = f"Memory of {idle.connections:,} idle connections of HTTP/2 over TLS, each after a GET /json"
+        tables.append(memory_table(title, tls_servers(programs, scratch), question_over_tls(), idle))
     if only != "http":
         title = f"Memory of {idle.connections:,} idle Redis connections, each after a PING"
-        tables.append(memory_table(title, redis_servers(programs), b"PING\r\n", b"+PONG\r\n", idle))
+        tables.append(memory_table(title, redis_servers(programs), Question(b"PING\r\n", b"+PONG\r\n"), idle))
     return tables
 
 
