@@ -44,6 +44,8 @@
 //         mutex_.
 //   H2S10 The reader's wait ends when the connection is over, whoever finds that out: over_ is set and read_scope_ is
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
+//   H2S11 A connection from which nothing has come for kKeepRoomFor has no read_room_, which is the reader's alone; and
+//         frame_room_ without pages, given back under mutex_ while nghttp2 has nothing to send.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -53,6 +55,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -62,6 +65,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/interop/http2_frame_room.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_options.h"
 #include "weft/interop/http2_stream.h"
@@ -167,6 +171,7 @@ class Http2Session {
   const Side side_;
   const Http2Options options_;
   const Http2Transport transport_;
+  Http2FrameRoom frame_room_;
   nghttp2_session* session_ = nullptr;
   Streams streams_;
   bool ended_ = false;  // all streams are closed, and none begins any more
@@ -176,6 +181,8 @@ class Http2Session {
 
   // Of a read. A frame of the usual largest size.
   static constexpr std::size_t kReadSize = 16'384 + 9;
+  // How long the reader waits with its room, and the transport's: an idle connection is 30 KiB smaller over TLS.
+  static constexpr std::chrono::milliseconds kKeepRoomFor{100};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
   // What a connection keeps of that: some hundred small answers.
@@ -188,6 +195,9 @@ class Http2Session {
   static constexpr std::chrono::milliseconds kDrainLook{100};
 
   void ReadLoop(Lock& lock);
+  io::IoResult ReadNext(Deadline deadline, bool request);
+  std::error_code TakeReadRoom();
+  void GiveMemoryBack();
   // What a read without bytes says.
   void OnNothing(const io::IoResult& got, bool request, Deadline deadline);
   void Receive(const char* data, std::size_t size);
@@ -231,7 +241,8 @@ class Http2Session {
   bool has_progressed_ = false;  // fields or a body are in flight_
 
   // The reader's, and of whoever ends it.
-  CancelScope read_scope_;  // around its reads
+  CancelScope read_scope_;             // around its reads
+  std::unique_ptr<char[]> read_room_;  // the reader's; none while it waits for long
   bool over_ = false;
   std::error_code why_;
   TimeUp time_up_ = TimeUp::kNone;

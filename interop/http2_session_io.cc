@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "weft/fiber/fiber.h"
@@ -38,7 +39,7 @@ std::error_code Http2Session::Run() {
 }
 
 void Http2Session::ReadLoop(Lock& lock) {
-  const auto room = std::make_unique_for_overwrite<char[]>(kReadSize);
+  if (const std::error_code error = TakeReadRoom()) EndWith(error);
   for (;;) {
     Flush(lock);
     EndIfDone();
@@ -48,11 +49,11 @@ void Http2Session::ReadLoop(Lock& lock) {
     if (looks_for_drain_ && !has_drained_) deadline = std::min(deadline, Deadline(kDrainLook));
     lock.unlock();
     io::IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If it is cancelled before it reads.
-    static_cast<void>(read_scope_.Run([&] { got = transport_.Read(room.get(), kReadSize, deadline, request); }));
+    static_cast<void>(read_scope_.Run([&] { got = ReadNext(deadline, request); }));
     lock.lock();
     if (over_) return;
     if (got.bytes != 0) {
-      Receive(room.get(), got.bytes);
+      Receive(read_room_.get(), got.bytes);
       AfterReceive(lock);
     } else {
       OnNothing(got, request, deadline);
@@ -61,6 +62,29 @@ void Http2Session::ReadLoop(Lock& lock) {
     if (settings_until_.expired()) Terminate(NGHTTP2_SETTINGS_TIMEOUT, Http2Errc::kProtocolError, TimeUp::kSettings);
     OnTick();
   }
+}
+
+io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
+  if (read_room_ != nullptr) {
+    const Deadline soon = std::min(deadline, Deadline(kKeepRoomFor));
+    const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, soon, request);
+    if (!IsTimedOut(got.error)) return got;
+    GiveMemoryBack();
+  }
+  if (const std::error_code error = transport_.Await(deadline, request)) return {0, error};
+  if (const std::error_code error = TakeReadRoom()) return {0, error};
+  return transport_.Read(read_room_.get(), kReadSize, deadline, request);
+}
+
+std::error_code Http2Session::TakeReadRoom() {
+  read_room_.reset(new (std::nothrow) char[kReadSize]);
+  return read_room_ != nullptr ? std::error_code() : std::make_error_code(std::errc::not_enough_memory);
+}
+
+void Http2Session::GiveMemoryBack() {
+  read_room_.reset();
+  const Lock lock(mutex_);
+  if (nghttp2_session_want_write(session_) == 0) frame_room_.GiveBack();  // H2S11
 }
 
 void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline deadline) {

@@ -29,8 +29,9 @@ Http2Session::Http2Session(Side side, const Http2Transport& transport, const Htt
                  options.send_buffer > 0 && options.max_concurrent_streams > 0,
              "Http2Options: a limit that cannot be");
   const bool is_server = side == Side::kServer;
-  const auto make = is_server ? &nghttp2_session_server_new2 : &nghttp2_session_client_new2;
-  WEFT_CHECK(make(&session_, Callbacks::Table(), this, Callbacks::Options()) == 0, "Http2Session: no memory");
+  const auto make = is_server ? &nghttp2_session_server_new3 : &nghttp2_session_client_new3;
+  WEFT_CHECK(frame_room_.MakeSession(make, &session_, Callbacks::Table(), this, Callbacks::Options()) == 0,
+             "Http2Session: no memory");
   const nghttp2_settings_entry first =
       is_server ? nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams}
                 : nghttp2_settings_entry{NGHTTP2_SETTINGS_ENABLE_PUSH, 0};

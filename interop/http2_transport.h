@@ -27,6 +27,8 @@ template <class Stream>
 concept Http2SecureStream = requires(Stream& stream, void* data, std::size_t size, Deadline deadline) {
   { stream.ReadRequest(data, size, deadline) } -> std::same_as<io::IoResult>;
   { stream.ReadSome(data, size, deadline) } -> std::same_as<io::IoResult>;
+  { stream.AwaitRequest(deadline) } -> std::same_as<std::error_code>;
+  { stream.WaitReadable(deadline) } -> std::same_as<std::error_code>;
   { stream.WriteSome(data, size, deadline) } -> std::same_as<io::IoResult>;
   { stream.ShutdownWrite(deadline) } -> std::same_as<std::error_code>;
   { stream.transport() } -> std::same_as<io::TcpStream&>;
@@ -46,6 +48,10 @@ class Http2Transport {
   [[nodiscard]] io::IoResult Read(void* data, std::size_t size, Deadline deadline, bool request) const {
     return calls_->read(*this, data, size, deadline, request);
   }
+  // The same without a buffer: returns when there is something to read. The stream gives back what it can meanwhile.
+  [[nodiscard]] std::error_code Await(Deadline deadline, bool request) const {
+    return calls_->await(*this, deadline, request);
+  }
   // Some. With a size of 0: what the stream has kept of earlier writes.
   [[nodiscard]] io::IoResult Write(const void* data, std::size_t size, Deadline deadline) const {
     return calls_->write(*this, data, size, deadline);
@@ -58,6 +64,7 @@ class Http2Transport {
  private:
   struct Calls {
     io::IoResult (*read)(const Http2Transport&, void*, std::size_t, Deadline, bool);
+    std::error_code (*await)(const Http2Transport&, Deadline, bool);
     io::IoResult (*write)(const Http2Transport&, const void*, std::size_t, Deadline);
     void (*shutdown_write)(const Http2Transport&, Deadline);
   };
@@ -69,6 +76,10 @@ class Http2Transport {
                               bool request) {
     return request && self.connection_ != nullptr ? self.connection_->ReadRequest(data, size, deadline)
                                                   : self.socket_->ReadSome(data, size, deadline);
+  }
+  static std::error_code AwaitTcp(const Http2Transport& self, Deadline deadline, bool request) {
+    return request && self.connection_ != nullptr ? self.connection_->AwaitRequest(deadline)
+                                                  : self.socket_->WaitReadable(deadline);
   }
   static io::IoResult WriteTcp(const Http2Transport& self, const void* data, std::size_t size, Deadline deadline) {
     return self.socket_->WriteSome(data, size, deadline);
@@ -82,6 +93,11 @@ class Http2Transport {
     return request ? stream->ReadRequest(data, size, deadline) : stream->ReadSome(data, size, deadline);
   }
   template <class Stream>
+  static std::error_code AwaitSecure(const Http2Transport& self, Deadline deadline, bool request) {
+    auto* const stream = static_cast<Stream*>(self.stream_);
+    return request ? stream->AwaitRequest(deadline) : stream->WaitReadable(deadline);
+  }
+  template <class Stream>
   static io::IoResult WriteSecure(const Http2Transport& self, const void* data, std::size_t size, Deadline deadline) {
     return static_cast<Stream*>(self.stream_)->WriteSome(data, size, deadline);
   }
@@ -90,9 +106,9 @@ class Http2Transport {
     static_cast<void>(static_cast<Stream*>(self.stream_)->ShutdownWrite(deadline));
   }
 
-  static constexpr Calls kCallsOfTcp{&ReadTcp, &WriteTcp, &ShutTcp};
+  static constexpr Calls kCallsOfTcp{&ReadTcp, &AwaitTcp, &WriteTcp, &ShutTcp};
   template <class Stream>
-  static constexpr Calls kCallsOf{&ReadSecure<Stream>, &WriteSecure<Stream>, &ShutSecure<Stream>};
+  static constexpr Calls kCallsOf{&ReadSecure<Stream>, &AwaitSecure<Stream>, &WriteSecure<Stream>, &ShutSecure<Stream>};
 
   void* stream_;
   io::TcpStream* socket_;

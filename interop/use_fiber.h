@@ -43,7 +43,10 @@
 // drops the operation's result, also one that came at that moment; the buffers keep what was read by then. In a scope
 // each operation has a strand, as with a deadline.
 //
-// co_spawn(): Boost 1.81 ends a coroutine that is cancelled before its first step by an exception that leaves
+// co_spawn() with a deadline or in a scope: give it an executor that runs one handler at a time, for an io_context with
+// several threads asio::make_strand(io_context). Asio emits a cancellation beside the coroutine's steps otherwise, and
+// one that comes between two of them may be missed: then the call waits for the coroutine's own end.
+// Boost 1.81 ends a coroutine that is cancelled before its first step by an exception that leaves
 // io_context::run(): a system_error with operation_aborted. The call returns as after any cancellation; run() may be
 // called again, and a program that gives coroutines a deadline should do so.
 //

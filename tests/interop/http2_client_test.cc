@@ -273,6 +273,11 @@ class HeldBack {
     may_read.Wait();
     return stream_->ReadSome(data, size, deadline);
   }
+  std::error_code AwaitRequest(Deadline deadline) { return WaitReadable(deadline); }
+  std::error_code WaitReadable(Deadline deadline) {
+    may_read.Wait();
+    return stream_->WaitReadable(deadline);
+  }
   io::IoResult WriteSome(const void* data, std::size_t size, Deadline deadline) {
     return stream_->WriteSome(data, size, deadline);
   }

@@ -1,0 +1,86 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Internal: not promised to users.
+//
+// Http2FrameRoom: knows where an nghttp2 session builds its frames. That is a block of 16 KiB that the session has from
+// its beginning to its end, and of which an idle connection needs nothing: GiveBack() lets the kernel have its pages.
+//
+// How it works. nghttp2 has its memory from the allocator that it is given. A new session asks for one large block, and
+// that is it. Larger ones that come later are others: what is received, say. If the session frees it, there is nothing
+// to give back any more.
+//
+// Guarded by the session's lock. It outlives the session.
+#ifndef WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
+#define WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
+
+#include <nghttp2/nghttp2.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace weft::interop {
+
+class Http2FrameRoom {
+ public:
+  Http2FrameRoom() = default;
+  Http2FrameRoom(const Http2FrameRoom&) = delete;
+  Http2FrameRoom& operator=(const Http2FrameRoom&) = delete;
+
+  // `make`: nghttp2_session_server_new3() or its like. Returns what that returns.
+  template <class Make>
+  [[nodiscard]] int MakeSession(Make make, nghttp2_session** session, const nghttp2_session_callbacks* callbacks,
+                                void* user, const nghttp2_option* option) noexcept {
+    nghttp2_mem allocator{this, &Malloc, &Free, &Calloc, &Realloc};
+    is_new_ = true;
+    const int result = make(session, callbacks, user, option, &allocator);
+    is_new_ = false;
+    return result;
+  }
+
+  // While nghttp2 has nothing to send: what is in the block is lost. The pages that it has for itself come back, as
+  // zeros, when they are touched.
+  void GiveBack() const noexcept {
+    if (block_ == nullptr) return;
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<std::uintptr_t>(block_) + page - 1) / page * page;
+    const auto end = (reinterpret_cast<std::uintptr_t>(block_) + size_) / page * page;
+    if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+  }
+
+ private:
+  static constexpr std::size_t kLarge = 16'384;
+
+  static void* Malloc(std::size_t size, void* room) { return Of(room)->Note(std::malloc(size), size); }
+  static void Free(void* block, void* room) {
+    Of(room)->Forget(block);
+    std::free(block);
+  }
+  static void* Calloc(std::size_t count, std::size_t size, void*) { return std::calloc(count, size); }
+  static void* Realloc(void* block, std::size_t size, void* room) {
+    Of(room)->Forget(block);
+    return Of(room)->Note(std::realloc(block, size), size);
+  }
+
+  static Http2FrameRoom* Of(void* room) { return static_cast<Http2FrameRoom*>(room); }
+  void* Note(void* block, std::size_t size) {
+    if (!is_new_ || size < kLarge) return block;
+    block_ = block;
+    size_ = size;
+    return block;
+  }
+  void Forget(const void* block) {
+    if (block == block_) block_ = nullptr;
+  }
+
+  void* block_ = nullptr;
+  std::size_t size_ = 0;
+  bool is_new_ = false;
+};
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_FRAME_ROOM_H_

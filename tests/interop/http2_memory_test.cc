@@ -1,0 +1,227 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an idle HTTP/2 connection gives back, and that it has it again when it goes on.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <nghttp2/nghttp2.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/interop/http2_frame_room.h"
+#include "weft/interop/http2_server.h"
+#include "weft/interop/http2_transport.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_server.h"
+#include "weft/tests/interop/http2_fixture.h"
+
+namespace weft::interop {
+namespace {
+
+using namespace std::chrono_literals;
+using io::Soon;
+
+// --- Http2FrameRoom ---
+
+struct Fields {
+  std::string value;  // of the last field
+
+  static int OnHeader(nghttp2_session*, const nghttp2_frame*, const std::uint8_t*, std::size_t,
+                      const std::uint8_t* value, std::size_t size, std::uint8_t, void* fields) {
+    static_cast<Fields*>(fields)->value.assign(reinterpret_cast<const char*>(value), size);
+    return 0;
+  }
+};
+
+class Http2FrameRoomTest : public ::testing::Test {
+ protected:
+  Http2FrameRoomTest() {
+    nghttp2_session_callbacks_new(&callbacks_);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks_, &Fields::OnHeader);
+    EXPECT_EQ(room_.MakeSession(&nghttp2_session_server_new3, &session_, callbacks_, &fields_, nullptr), 0);
+    EXPECT_EQ(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, nullptr, 0), 0);
+    static_cast<void>(Send());
+    Receive("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));
+    static_cast<void>(Send());
+  }
+  ~Http2FrameRoomTest() override {
+    nghttp2_session_del(session_);
+    nghttp2_session_callbacks_del(callbacks_);
+  }
+
+  // What the session sends at a time; it lies in the room.
+  std::string_view Send() {
+    const std::uint8_t* data = nullptr;
+    const ssize_t size = nghttp2_session_mem_send(session_, &data);
+    EXPECT_GE(size, 0);
+    return {reinterpret_cast<const char*>(data), static_cast<std::size_t>(size)};
+  }
+  void Receive(const std::string& bytes) {
+    EXPECT_EQ(nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // A frame of some 16,000 bytes.
+  std::string_view SendLargeFrame(char of) {
+    const std::string text(16'000, of);
+    EXPECT_EQ(nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR,
+                                    reinterpret_cast<const std::uint8_t*>(text.data()), text.size()),
+              0);
+    const std::string_view sent = Send();
+    EXPECT_EQ(sent.size(), 9 + 8 + text.size());
+    EXPECT_EQ(sent.substr(9 + 8), text);
+    EXPECT_TRUE(Send().empty());
+    return sent;
+  }
+
+  Fields fields_;
+  nghttp2_session_callbacks* callbacks_ = nullptr;
+  Http2FrameRoom room_;
+  nghttp2_session* session_ = nullptr;
+};
+
+TEST_F(Http2FrameRoomTest, ItsPagesGoAndComeBackWhenTheSessionSends) {
+  const std::string_view sent = SendLargeFrame('x');
+  room_.GiveBack();
+  EXPECT_EQ(sent[8000], '\0') << "a page in the middle of the room is still there";
+  EXPECT_EQ(SendLargeFrame('y').data(), sent.data());
+}
+
+TEST_F(Http2FrameRoomTest, WhatIsBeingReceivedIsNotTheRoom) {
+  // A field whose value comes in two frames; HPACK: neither indexed nor Huffman coded.
+  const std::string value(20'000, 'v');
+  const std::string field = std::string("\x10\x01", 2) + "x\x7f\xa1\x9b\x01" + value;  // 0x7f: 127 and 20,000 - 127
+  const std::string fields = RequestFields() + field;
+  const std::size_t at_first = 16'000;
+  Receive(FrameOf(kHeaders, kEndStream, 1, fields.substr(0, at_first)));
+  room_.GiveBack();
+  Receive(FrameOf(kContinuation, kEndHeaders, 1, fields.substr(at_first)));
+  EXPECT_EQ(fields_.value, value);
+}
+
+TEST_F(Http2FrameRoomTest, ARoomThatTheSessionHasFreedIsForgotten) {
+  nghttp2_session_del(session_);
+  session_ = nullptr;
+  // Others have its memory now.
+  std::vector<std::string> others(20, std::string(20'000, 'x'));
+  for (std::string& other : others) std::string(20'000, 'y').swap(other);
+  room_.GiveBack();
+  for (const std::string& other : others) EXPECT_EQ(other, std::string(20'000, 'y'));
+}
+
+// --- Connections ---
+
+class Http2MemoryTest : public io::IoTest {};
+WEFT_INSTANTIATE_IO_SHAPES(Http2MemoryTest);
+
+std::size_t BytesInUse() { return ::mallinfo2().uordblks; }
+
+void Answer(Http2Request&, Http2Response& response) { EXPECT_FALSE(response.Send(200, {}, "ok")); }
+
+class Client {
+ public:
+  explicit Client(const io::SocketAddress& server) {
+    EXPECT_FALSE(stream_.Connect(server, Soon()));
+    peer_.Greet();
+  }
+  void Ask() {
+    peer_.Ask(next_stream_);
+    EXPECT_EQ(peer_.Await(kData, next_stream_, kEndStream).payload, "ok");
+    next_stream_ += 2;
+  }
+  RawPeer& peer() { return peer_; }
+  void Close() { stream_.Close(); }
+
+ private:
+  io::TcpStream stream_;
+  RawPeer peer_{&stream_};
+  std::uint32_t next_stream_ = 1;
+};
+
+TEST_P(Http2MemoryTest, AnIdleConnectionHasNoRoomToReadInto) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizers keep memory of their own";
+  constexpr std::size_t kConnections = 50;
+  constexpr std::size_t kReadRoom = 16'384;
+  InFiber([&] {
+    Http2Server http(&Answer);
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener),
+                         [&](io::TcpConnection& connection) { EXPECT_FALSE(http.Serve(Http2Transport(connection))); });
+    ASSERT_TRUE(server.Start());
+    std::vector<std::unique_ptr<Client>> clients;
+    clients.reserve(kConnections);
+    const std::size_t before = BytesInUse();
+    for (std::size_t i = 0; i < kConnections; ++i) {
+      clients.push_back(std::make_unique<Client>(server.local_address()));
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& client : clients) client->Ask();
+      // nghttp2's room for frames, and the rest of a connection, which is smaller.
+      const std::size_t limit = before + kConnections * 2 * kReadRoom;
+      const auto until = std::chrono::steady_clock::now() + 30s;
+      while (BytesInUse() > limit && std::chrono::steady_clock::now() < until) FiberSleepFor(10ms);
+      EXPECT_LE(BytesInUse(), limit) << "before: " << before;
+    }
+    // They wait without a room. A drain ends them as others.
+    Fiber stops([&] { server.Stop(Soon()); });
+    for (const auto& client : clients) {
+      EXPECT_EQ(client->peer().Await(kGoAway).number(), 0x7fff'ffffu);
+      const Frame ping = client->peer().Await(kPing);
+      client->peer().SendFrame(kPing, kAck, 0, ping.payload);
+      EXPECT_EQ(client->peer().Await(kGoAway).number(), 3u);
+      client->peer().AwaitEnd();
+      client->Close();
+    }
+    stops.Join();
+  });
+}
+
+// Longer than a connection waits with its room.
+constexpr auto kLongIdle = 300ms;
+
+TEST_P(Http2MemoryTest, AConnectionThatWaitsWithoutARoomEndsByTheServersTimeout) {
+  InFiber([] {
+    Http2Server http(&Answer);
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener), io::TcpServer::ConnectionHandler([&](io::TcpConnection& connection) {
+                           EXPECT_FALSE(http.Serve(Http2Transport(connection)));
+                         }),
+                         {.idle_timeout = kLongIdle});
+    ASSERT_TRUE(server.Start());
+    Client client(server.local_address());
+    client.Ask();
+    EXPECT_EQ(client.peer().Await(kGoAway).code(), kNoError);
+    client.peer().AwaitEnd();
+    client.Close();
+    server.Stop();
+    EXPECT_EQ(http.counts().idle_timeouts, 1u);
+    EXPECT_EQ(server.counts().timed_out, 1u);
+  });
+}
+
+TEST_P(Http2MemoryTest, AConnectionThatWaitsWithoutARoomEndsByItsIdleTime) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.idle_timeout = kLongIdle});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_FALSE(served.Join());
+    EXPECT_EQ(served.server().counts().idle_timeouts, 1u);
+  });
+}
+
+}  // namespace
+}  // namespace weft::interop
