@@ -52,7 +52,8 @@
 // Memory of a connection, at most:
 //     what clients send     connection_window for bodies (for each stream its stream_window; 65,535 until the client
 //                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read,
-//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers
+//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers; what
+//                           an answer takes that goes out later, when next nothing has come for so long
 //     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
 //     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream, 16 KiB for the frame that is sent, of
 //                           which all but a page or two are given back, too

@@ -44,8 +44,8 @@
 //         mutex_.
 //   H2S10 The reader's wait ends when the connection is over, whoever finds that out: over_ is set and read_scope_ is
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
-//   H2S11 A connection from which nothing has come for kKeepRoomFor has no read_room_, which is the reader's alone; and
-//         frame_room_ without pages, given back under mutex_ while nghttp2 has nothing to send.
+//   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
+//         comes; and the pages of frame_room_, under mutex_, if nghttp2 has nothing to send then.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_

@@ -66,9 +66,9 @@ void Http2Session::ReadLoop(Lock& lock) {
 
 io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
   if (read_room_ != nullptr) {
-    const Deadline soon = std::min(deadline, Deadline(kKeepRoomFor));
-    const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, soon, request);
-    if (!IsTimedOut(got.error)) return got;
+    const Deadline soon(kKeepRoomFor);
+    const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, std::min(deadline, soon), request);
+    if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
     GiveMemoryBack();
   }
   if (const std::error_code error = transport_.Await(deadline, request)) return {0, error};
@@ -101,6 +101,7 @@ void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline dea
     if (request && transport_.draining() && !has_drained_) return;
     return Terminate(NGHTTP2_CANCEL, got.error);
   }
+  if (got.error == std::errc::not_enough_memory) return Terminate(NGHTTP2_INTERNAL_ERROR, got.error);
   peer_reads_ = false;
   EndWith(got.error);
 }

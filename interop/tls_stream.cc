@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "weft/interop/tls_context_state.h"
@@ -131,7 +132,8 @@ std::error_code TlsStream::Fill(Lock& lock, Deadline deadline, bool request) {
   if (filling_) return WaitForChange(lock, deadline);
   if (in_begin_ != in_end_) return {};  // Another one has filled it.
   const bool by_request = request && connection_ != nullptr && records_.between();
-  if (in_ == nullptr) in_ = std::make_unique_for_overwrite<char[]>(kInSize);
+  if (in_ == nullptr) in_.reset(new (std::nothrow) char[kInSize]);
+  if (in_ == nullptr) return Code(std::errc::not_enough_memory);
   filling_ = true;
   lock.unlock();
   const io::IoResult got = by_request ? connection_->ReadRequest(in_.get(), kInSize, deadline)
@@ -254,8 +256,13 @@ std::error_code TlsStream::Await(Deadline deadline, bool request) {
   if (HasInput()) return {};
   GiveBuffersBack();
   const bool by_request = request && connection_ != nullptr && records_.between();
+  filling_ = true;  // A write that wants input waits for us: what it read would not wake us.
   lock.unlock();
-  return by_request ? connection_->AwaitRequest(deadline) : transport_.WaitReadable(deadline);
+  const std::error_code error = by_request ? connection_->AwaitRequest(deadline) : transport_.WaitReadable(deadline);
+  lock.lock();
+  filling_ = false;
+  changed_.notify_all();
+  return error;
 }
 
 std::error_code TlsStream::Encrypt(Lock& lock, const void* data, std::size_t size, Deadline deadline) {

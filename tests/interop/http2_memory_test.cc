@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "weft/base/cpu.h"
@@ -227,6 +229,45 @@ TEST_P(Http2MemoryTest, AConnectionThatWaitsWithoutARoomEndsByItsIdleTime) {
     served.client().Close();
     EXPECT_FALSE(served.Join());
     EXPECT_EQ(served.server().counts().idle_timeouts, 1u);
+  });
+}
+
+// A transport without memory.
+class OutOfMemory {
+ public:
+  explicit OutOfMemory(io::TcpStream* stream) : stream_(stream) {}
+  io::IoResult ReadRequest(void*, std::size_t, Deadline) {
+    return {0, std::make_error_code(std::errc::not_enough_memory)};
+  }
+  io::IoResult ReadSome(void* data, std::size_t size, Deadline deadline) {
+    return stream_->ReadSome(data, size, deadline);
+  }
+  std::error_code AwaitRequest(Deadline deadline) { return WaitReadable(deadline); }
+  std::error_code WaitReadable(Deadline deadline) { return stream_->WaitReadable(deadline); }
+  io::IoResult WriteSome(const void* data, std::size_t size, Deadline deadline) {
+    return stream_->WriteSome(data, size, deadline);
+  }
+  std::error_code ShutdownWrite(Deadline) { return stream_->ShutdownWrite(); }
+  io::TcpStream& transport() { return *stream_; }
+
+ private:
+  io::TcpStream* const stream_;
+};
+
+TEST_P(Http2MemoryTest, AConnectionThatEndsForLackOfMemorySaysSo) {
+  InFiber([] {
+    Http2Server http(&Answer);
+    io::Pair pair = io::ConnectedPair();
+    OutOfMemory stream(&pair.server);
+    std::error_code why;
+    Fiber serves([&] { why = http.Serve(Http2Transport(stream)); });
+    RawPeer peer(&pair.client);
+    peer.Greet();
+    EXPECT_EQ(peer.Await(kGoAway).code(), kInternalError);
+    peer.AwaitEnd();
+    pair.client.Close();
+    serves.Join();
+    EXPECT_EQ(why, std::errc::not_enough_memory);
   });
 }
 
