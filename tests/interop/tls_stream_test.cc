@@ -226,6 +226,22 @@ TEST_P(TlsStreamTest, AnApplicationProtocolIsAgreedOn) {
   });
 }
 
+// What one reads the other one, who waits for it in the kernel, would not see.
+TEST_P(TlsStreamTest, WhoWaitsForInputIsItsOnlyReader) {
+  InFiber([] {
+    Ends ends(MakeServer(), MakeClient());
+    ASSERT_TRUE(ends.ok()) << ends.client.error_text();
+    Fiber waits([&] { EXPECT_FALSE(ends.server.WaitReadable(Soon())); });
+    for (int i = 0; i < 100; ++i) FiberYield();
+    char room[1];
+    Fiber reads([&] { EXPECT_EQ(ends.server.ReadSome(room, Soon()).bytes, 1u); });
+    for (int i = 0; i < 100; ++i) FiberYield();
+    EXPECT_TRUE(ends.client.WriteAll("x", Soon()).ok());
+    reads.Join();
+    waits.Join();
+  });
+}
+
 TEST_P(TlsStreamTest, ASessionIsResumed) {
   InFiber([] {
     const TlsContext server = MakeServer(), client = MakeClient();
