@@ -3,12 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// Http2FrameRoom: knows where an nghttp2 session builds its frames. That is a block of 16 KiB that the session has from
-// its beginning to its end, and of which an idle connection needs nothing: GiveBack() lets the kernel have its pages.
+// Http2FrameRoom: the block of 16 KiB in which an nghttp2 session builds its frames. The session has it from beginning
+// to end, and an idle connection needs nothing of it: GiveBack() returns its pages to the kernel.
 //
-// How it works. nghttp2 has its memory from the allocator that it is given. A new session asks for one large block, and
-// that is it. Larger ones that come later are others: what is received, say. If the session frees it, there is nothing
-// to give back any more.
+// How it works. nghttp2 allocates with the functions that it is given. A new session allocates one large block: the
+// room. Large blocks that it allocates later hold other things, such as a field that is being received. If the session
+// frees the room, GiveBack() does nothing.
 //
 // Guarded by the session's lock. It outlives the session.
 #ifndef WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
@@ -41,8 +41,7 @@ class Http2FrameRoom {
     return result;
   }
 
-  // While nghttp2 has nothing to send: what is in the block is lost. The pages that it has for itself come back, as
-  // zeros, when they are touched.
+  // Only while nghttp2 has nothing to send: it erases the room. The pages at its ends, which other blocks share, stay.
   void GiveBack() const noexcept {
     if (block_ == nullptr) return;
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -181,7 +181,8 @@ class Http2Session {
 
   // Of a read. A frame of the usual largest size.
   static constexpr std::size_t kReadSize = 16'384 + 9;
-  // How long the reader waits with its room, and the transport's: an idle connection is 30 KiB smaller over TLS.
+  // How long the reader keeps read_room_ while nothing comes (bench/README.md: idle connections over TLS). Longer than
+  // a busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
@@ -195,8 +196,9 @@ class Http2Session {
   static constexpr std::chrono::milliseconds kDrainLook{100};
 
   void ReadLoop(Lock& lock);
+  // Into read_room_, which it gives back and takes (H2S11). Without mutex_.
   io::IoResult ReadNext(Deadline deadline, bool request);
-  std::error_code TakeReadRoom();
+  std::error_code TakeReadRoom();  // not_enough_memory
   void GiveMemoryBack();
   // What a read without bytes says.
   void OnNothing(const io::IoResult& got, bool request, Deadline deadline);

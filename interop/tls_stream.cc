@@ -256,7 +256,7 @@ std::error_code TlsStream::Await(Deadline deadline, bool request) {
   if (HasInput()) return {};
   GiveBuffersBack();
   const bool by_request = request && connection_ != nullptr && records_.between();
-  filling_ = true;  // A write that wants input waits for us: what it read would not wake us.
+  filling_ = true;  // TX1
   lock.unlock();
   const std::error_code error = by_request ? connection_->AwaitRequest(deadline) : transport_.WaitReadable(deadline);
   lock.lock();

@@ -21,6 +21,8 @@
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_transport.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/tests/io/io_fixture.h"
 
@@ -189,6 +191,32 @@ class ServedConnection {
   Http2Server server_;
   std::error_code why_;
   Fiber fiber_;
+};
+
+// A TcpServer of an Http2Server, on a port of its own.
+class ListeningServer {
+ public:
+  explicit ListeningServer(Http2Server::Handler handler, io::TcpServer::Options options = {})
+      : http_(std::move(handler)),
+        server_(Listen(), io::TcpServer::ConnectionHandler([this](io::TcpConnection& connection) {
+                  EXPECT_FALSE(http_.Serve(Http2Transport(connection)));
+                }),
+                std::move(options)) {
+    EXPECT_TRUE(server_.Start());
+  }
+  io::SocketAddress address() const { return server_.local_address(); }
+  io::TcpServer& server() { return server_; }
+  const Http2Server& http() const { return http_; }
+
+ private:
+  static io::TcpListener Listen() {
+    io::TcpListener listener;
+    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    return listener;
+  }
+
+  Http2Server http_;
+  io::TcpServer server_;
 };
 
 }  // namespace weft::interop

@@ -483,19 +483,14 @@ TEST_P(Http2LimitsTest, AFloodOfResetsThatAreNotReadEndsTheConnection) {
 
 TEST_P(Http2LimitsTest, ADrainGoesOnWithoutAnAnswerToItsPing) {
   InFiber([] {
-    Http2Server http(&Answer);
-    io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
-    io::TcpServer server(std::move(listener),
-                         [&](io::TcpConnection& connection) { EXPECT_FALSE(http.Serve(Http2Transport(connection))); });
-    ASSERT_TRUE(server.Start());
+    ListeningServer listening(&Answer);
     io::TcpStream stream;
-    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    ASSERT_FALSE(stream.Connect(listening.address(), Soon()));
     RawPeer peer(&stream);
     peer.Greet();
     peer.Ask(1);
     static_cast<void>(peer.Await(kData, 1, kEndStream));
-    Fiber stops([&] { server.Stop(Soon()); });
+    Fiber stops([&] { listening.server().Stop(Soon()); });
     EXPECT_EQ(peer.Await(kGoAway).number(), 0x7fff'ffffu);
     EXPECT_EQ(peer.Await(kGoAway).number(), 1u);
     peer.AwaitEnd();
@@ -506,22 +501,15 @@ TEST_P(Http2LimitsTest, ADrainGoesOnWithoutAnAnswerToItsPing) {
 
 TEST_P(Http2LimitsTest, ATcpServersIdleTimeoutEndsAConnectionWithoutStreams) {
   InFiber([] {
-    Http2Server http(&Answer);
-    io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
-    io::TcpServer server(std::move(listener), io::TcpServer::ConnectionHandler([&](io::TcpConnection& connection) {
-                           EXPECT_FALSE(http.Serve(Http2Transport(connection)));
-                         }),
-                         {.idle_timeout = 50ms});
-    ASSERT_TRUE(server.Start());
+    ListeningServer listening(&Answer, {.idle_timeout = 50ms});
     io::TcpStream stream;
-    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    ASSERT_FALSE(stream.Connect(listening.address(), Soon()));
     RawPeer peer(&stream);
     peer.Greet();
     EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
     stream.Close();
-    server.Stop();
-    EXPECT_EQ(http.counts().idle_timeouts, 1u);
+    listening.server().Stop();
+    EXPECT_EQ(listening.http().counts().idle_timeouts, 1u);
   });
 }
 

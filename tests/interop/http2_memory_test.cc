@@ -21,8 +21,6 @@
 #include "weft/interop/http2_frame_room.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_transport.h"
-#include "weft/io/tcp_listener.h"
-#include "weft/io/tcp_server.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/interop/http2_fixture.h"
 
@@ -159,17 +157,12 @@ TEST_P(Http2MemoryTest, AnIdleConnectionHasNoRoomToReadInto) {
   constexpr std::size_t kConnections = 50;
   constexpr std::size_t kReadRoom = 16'384;
   InFiber([&] {
-    Http2Server http(&Answer);
-    io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
-    io::TcpServer server(std::move(listener),
-                         [&](io::TcpConnection& connection) { EXPECT_FALSE(http.Serve(Http2Transport(connection))); });
-    ASSERT_TRUE(server.Start());
+    ListeningServer listening(&Answer);
     std::vector<std::unique_ptr<Client>> clients;
     clients.reserve(kConnections);
     const std::size_t before = BytesInUse();
     for (std::size_t i = 0; i < kConnections; ++i) {
-      clients.push_back(std::make_unique<Client>(server.local_address()));
+      clients.push_back(std::make_unique<Client>(listening.address()));
     }
     for (int round = 0; round < 2; ++round) {
       for (const auto& client : clients) client->Ask();
@@ -180,7 +173,7 @@ TEST_P(Http2MemoryTest, AnIdleConnectionHasNoRoomToReadInto) {
       EXPECT_LE(BytesInUse(), limit) << "before: " << before;
     }
     // They wait without a room. A drain ends them as others.
-    Fiber stops([&] { server.Stop(Soon()); });
+    Fiber stops([&] { listening.server().Stop(Soon()); });
     for (const auto& client : clients) {
       EXPECT_EQ(client->peer().Await(kGoAway).number(), 0x7fff'ffffu);
       const Frame ping = client->peer().Await(kPing);
@@ -198,22 +191,15 @@ constexpr auto kLongIdle = 300ms;
 
 TEST_P(Http2MemoryTest, AConnectionThatWaitsWithoutARoomEndsByTheServersTimeout) {
   InFiber([] {
-    Http2Server http(&Answer);
-    io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
-    io::TcpServer server(std::move(listener), io::TcpServer::ConnectionHandler([&](io::TcpConnection& connection) {
-                           EXPECT_FALSE(http.Serve(Http2Transport(connection)));
-                         }),
-                         {.idle_timeout = kLongIdle});
-    ASSERT_TRUE(server.Start());
-    Client client(server.local_address());
+    ListeningServer listening(&Answer, {.idle_timeout = kLongIdle});
+    Client client(listening.address());
     client.Ask();
     EXPECT_EQ(client.peer().Await(kGoAway).code(), kNoError);
     client.peer().AwaitEnd();
     client.Close();
-    server.Stop();
-    EXPECT_EQ(http.counts().idle_timeouts, 1u);
-    EXPECT_EQ(server.counts().timed_out, 1u);
+    listening.server().Stop();
+    EXPECT_EQ(listening.http().counts().idle_timeouts, 1u);
+    EXPECT_EQ(listening.server().counts().timed_out, 1u);
   });
 }
 
@@ -271,7 +257,7 @@ TEST_P(Http2MemoryTest, AConnectionThatEndsForLackOfMemorySaysSo) {
   });
 }
 
-// The reader looks after its time limits while a handler runs; what comes then finds room.
+// While a handler runs the reader wakes up for its time limits. It reads what comes after that.
 TEST_P(Http2MemoryTest, WhatComesAfterATickOfAnIdleReaderIsRead) {
   constexpr auto kTick = 150ms;
   InFiber([&] {

@@ -227,7 +227,7 @@ TEST_P(TlsStreamTest, AnApplicationProtocolIsAgreedOn) {
   });
 }
 
-// What another one read the waiter, who is in the kernel's hands, would not see.
+// TX1. If another fiber read the input, the waiter would sleep on.
 TEST_P(TlsStreamTest, WhoWaitsForInputIsItsOnlyReader) {
   InFiber([] {
     Ends ends(MakeServer(), MakeClient());

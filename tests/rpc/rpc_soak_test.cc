@@ -48,8 +48,8 @@ using stress::kLong;
 using stress::Steady;
 
 struct Tally {
-  std::atomic<std::uint64_t> restarts{0}, channels{0}, answered{0}, bytes{0}, retries{0}, not_begun{0}, timed_out{0},
-      cancelled{0}, cancelled_from_outside{0}, stopped{0}, cut{0};
+  std::atomic<std::uint64_t> channels{0}, answered{0}, bytes{0}, retries{0}, not_begun{0}, timed_out{0}, cancelled{0},
+      cancelled_from_outside{0}, stopped{0}, cut{0};
 };
 
 // Sleeps, in several fibers, and sends the payload and the attachment back.
@@ -103,22 +103,11 @@ class Generation {
 };
 
 // One server after the other on one socket, and their clients.
-class Place {
+class Place : public stress::Succession<Generation> {
  public:
-  explicit Place(bool patient) : patient_(patient) {}
-
-  // The next server accepts before the present one stops. In a fiber; one at a time.
-  void Restart(std::minstd_rand& random) {
-    auto next = std::make_unique<Generation>(socket_.NewListener());
-    std::swap(current_, next);
-    next->Stop(patient_ ? kLong : std::chrono::milliseconds(random() % 20));
-    tally.restarts.fetch_add(1);
-  }
-
-  void StopForGood() {
-    current_->Stop(kLong);
-    current_.reset();
-  }
+  explicit Place(bool patient)
+      : Succession(patient,
+                   [](io::TcpListener listener) { return std::make_unique<Generation>(std::move(listener)); }) {}
 
   // One channel: some fibers make calls over it, and now and then it is stopped meanwhile.
   void Visit(std::minstd_rand& random) {
@@ -130,7 +119,7 @@ class Place {
     options.backoff_most = 20ms;
     options.retry.most_attempts = 50;
     options.retry.reserve = 10'000;
-    Channel channel(socket_.address(), options);
+    Channel channel(address(), options);
     ASSERT_TRUE(channel.Start());
     tally.channels.fetch_add(1);
     std::atomic<bool> stopped{false};
@@ -243,14 +232,10 @@ class Place {
       return static_cast<void>(tally.not_begun.fetch_add(1));
     }
     const bool may_be = code == UNAVAILABLE || code == CONNECTION_LOST || code == CANCELED;
-    if (may_be && !patient_) return static_cast<void>(tally.cut.fetch_add(1));
+    if (may_be && !patient()) return static_cast<void>(tally.cut.fetch_add(1));
     ADD_FAILURE() << ErrorCode_Name(code) << ": " << call.controller.ErrorText()
-                  << (patient_ ? ", beside patient drains" : "");
+                  << (patient() ? ", beside patient drains" : "");
   }
-
-  const bool patient_;
-  const stress::KeptSocket socket_;
-  std::unique_ptr<Generation> current_ = std::make_unique<Generation>(socket_.NewListener());
 };
 
 class RpcSoak : public ::testing::TestWithParam<int> {};
@@ -268,12 +253,12 @@ TEST_P(RpcSoak, ChannelsAndServersComeAndGo) {
   for (Place* place : places) {
     place->StopForGood();
     const Tally& counts = place->tally;
-    std::cout << counts.restarts << " restarts, " << counts.channels << " channels, " << counts.answered
+    std::cout << place->restarts() << " restarts, " << counts.channels << " channels, " << counts.answered
               << " answered, " << counts.bytes << " bytes, " << counts.retries << " made again, " << counts.not_begun
               << " not begun, " << counts.timed_out << " timed out, " << counts.cancelled << " cancelled, "
               << counts.cancelled_from_outside << " from outside, " << counts.stopped << " stopped, " << counts.cut
               << " cut\n";
-    EXPECT_GT(counts.restarts, 0U);
+    EXPECT_GT(place->restarts(), 0U);
     EXPECT_GT(counts.answered, 0U);
     EXPECT_GT(counts.bytes, 0U);
     EXPECT_GT(counts.timed_out, 0U);

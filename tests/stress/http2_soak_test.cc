@@ -70,8 +70,8 @@ struct TlsContexts {
 };
 
 struct Tally {
-  std::atomic<std::uint64_t> restarts{0}, connections{0}, answered{0}, bytes{0}, not_begun{0}, timed_out{0},
-      cancelled{0}, given_up{0}, cut{0};
+  std::atomic<std::uint64_t> connections{0}, answered{0}, bytes{0}, not_begun{0}, timed_out{0}, cancelled{0},
+      given_up{0}, cut{0};
 };
 
 // One server and what its handlers do.
@@ -79,7 +79,11 @@ class Generation {
  public:
   // nullptr: plain text.
   Generation(io::TcpListener listener, const TlsContexts* tls)
-      : tls_(tls), server_(std::move(listener), [this](io::TcpConnection& connection) { Serve(connection); }) {
+      : tls_(tls),
+        // No client connects and says nothing.
+        server_(std::move(listener),
+                io::TcpServer::ConnectionHandler([this](io::TcpConnection& connection) { Serve(connection); }),
+                {.first_request_at_stop = kLong}) {
     EXPECT_TRUE(server_.Start());
   }
 
@@ -138,32 +142,22 @@ class Generation {
 };
 
 // One server after the other on one socket, and their clients.
-class Place {
+class Place : public stress::Succession<Generation> {
  public:
-  explicit Place(bool patient, const TlsContexts* tls = nullptr) : patient_(patient), tls_(tls) {}
-
-  // The next server accepts before the present one stops. In a fiber; one at a time.
-  void Restart(std::minstd_rand& random) {
-    auto next = std::make_unique<Generation>(socket_.NewListener(), tls_);
-    std::swap(current_, next);
-    next->Stop(patient_ ? kLong : std::chrono::milliseconds(random() % 20));
-    tally.restarts.fetch_add(1);
-  }
-
-  void StopForGood() {
-    current_->Stop(kLong);
-    current_.reset();
-  }
+  explicit Place(bool patient, const TlsContexts* tls = nullptr)
+      : Succession(patient,
+                   [tls](io::TcpListener listener) { return std::make_unique<Generation>(std::move(listener), tls); }),
+        tls_(tls) {}
 
   // One connection: some fibers make calls on it, and now and then it is closed meanwhile.
   void Visit(std::minstd_rand& random) {
     io::TcpStream stream;
-    if (const std::error_code error = stream.Connect(socket_.address(), kLong)) return Wrong("connect", error);
+    if (const std::error_code error = stream.Connect(address(), kLong)) return Wrong("connect", error);
     std::optional<TlsStream> secure;
     if (tls_ != nullptr) {
       secure.emplace(stream, *tls_->client, "weft");
       if (const std::error_code error = secure->Handshake(kLong)) {
-        if (patient_ || error == std::errc::timed_out) Wrong("a handshake", error);
+        if (patient() || error == std::errc::timed_out) Wrong("a handshake", error);
         return;
       }
     }
@@ -276,18 +270,15 @@ class Place {
   void Check(std::error_code error, const std::atomic<bool>& closed) {
     if (!error) return;
     if (error == Http2Errc::kNotBegun) return static_cast<void>(tally.not_begun.fetch_add(1));
-    if (error == std::errc::timed_out || (patient_ && !closed)) return Wrong("a call", error);
+    if (error == std::errc::timed_out || (patient() && !closed)) return Wrong("a call", error);
     tally.cut.fetch_add(1);
   }
 
   void Wrong(const char* what, std::error_code error) {
-    ADD_FAILURE() << what << ": " << error.message() << (patient_ ? ", beside patient drains" : "");
+    ADD_FAILURE() << what << ": " << error.message() << (patient() ? ", beside patient drains" : "");
   }
 
-  const bool patient_;
   const TlsContexts* const tls_;
-  const stress::KeptSocket socket_;
-  std::unique_ptr<Generation> current_ = std::make_unique<Generation>(socket_.NewListener(), tls_);
 };
 
 class Http2Soak : public ::testing::TestWithParam<int> {};
@@ -306,11 +297,11 @@ TEST_P(Http2Soak, ConnectionsAndServersComeAndGo) {
   for (Place* place : places) {
     place->StopForGood();
     const Tally& counts = place->tally;
-    std::cout << counts.restarts << " restarts, " << counts.connections << " connections, " << counts.answered
+    std::cout << place->restarts() << " restarts, " << counts.connections << " connections, " << counts.answered
               << " answered, " << counts.bytes << " bytes, " << counts.not_begun << " not begun, " << counts.timed_out
               << " timed out, " << counts.cancelled << " cancelled, " << counts.given_up << " given up, " << counts.cut
               << " cut\n";
-    EXPECT_GT(counts.restarts, 0u);
+    EXPECT_GT(place->restarts(), 0u);
     EXPECT_GT(counts.answered, 0u);
     EXPECT_GT(counts.bytes, 0u);
     EXPECT_GT(counts.timed_out, 0u);

@@ -231,7 +231,7 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
       done.CountDown();
     }));
   }
-  // Computes, and lets others run now and then.
+  // One fiber computes, and yields each 30 us.
   ASSERT_TRUE(StartFiberDetached([&] {
     while (!soak.Over()) {
       const auto until = steady_clock::now() + 30us;

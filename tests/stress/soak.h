@@ -15,10 +15,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <random>
+#include <utility>
 
 #include "weft/base/cpu.h"
 #include "weft/fiber/fiber.h"
@@ -87,6 +91,39 @@ class KeptSocket {
  private:
   io::SocketAddress address_;
   int socket_ = -1;
+};
+
+// Servers of one kind, one after the other, on one socket. A Generation is made of a listener, and has Stop(grace).
+template <class Generation>
+class Succession {
+ public:
+  using Make = std::function<std::unique_ptr<Generation>(io::TcpListener)>;
+  // `patient`: each server has all the time that it needs for its drain.
+  Succession(bool patient, Make make)
+      : patient_(patient), make_(std::move(make)), current_(make_(socket_.NewListener())) {}
+
+  // The next server accepts before the present one stops. In a fiber; one at a time.
+  void Restart(std::minstd_rand& random) {
+    std::unique_ptr<Generation> next = make_(socket_.NewListener());
+    std::swap(current_, next);
+    next->Stop(patient_ ? kLong : std::chrono::milliseconds(random() % 20));
+    restarts_.fetch_add(1);
+  }
+  void StopForGood() {
+    current_->Stop(kLong);
+    current_.reset();
+  }
+
+  bool patient() const { return patient_; }
+  const io::SocketAddress& address() const { return socket_.address(); }
+  std::uint64_t restarts() const { return restarts_; }
+
+ private:
+  const bool patient_;
+  const KeptSocket socket_;
+  const Make make_;
+  std::unique_ptr<Generation> current_;
+  std::atomic<std::uint64_t> restarts_{0};
 };
 
 // The runtime of a soak. At its end no fiber and no descriptor is left.
