@@ -49,6 +49,7 @@ IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, std::size_t full,
       if (result >= 0) [[likely]] {
         const auto bytes = static_cast<std::size_t>(result);
         if (bytes < full && bytes != 0 && direction == FdSlot::kRead) slot->ClearReadinessAfterShortRead(ticket);
+        if (timed_out && direction == FdSlot::kWrite) slot->NoteRoomWithoutEvent();
         slot->Succeeded(direction);
         return {bytes, {}};
       }

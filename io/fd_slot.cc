@@ -222,6 +222,13 @@ void FdSlot::ClearReadinessAfterShortRead(Ticket ticket) noexcept {
   if (sides_[kRead].registered.load(std::memory_order_relaxed)) ClearReadiness(kRead, ticket);
 }
 
+void FdSlot::NoteRoomWithoutEvent() noexcept {
+  Side& side = sides_[kWrite];
+  side.queue.lock();
+  side.word.fetch_or(kReady, std::memory_order_relaxed);  // A hint (FD2). Those who wait have an event to come.
+  side.queue.unlock();
+}
+
 void FdSlot::ExpectShortReads() noexcept {
   WaitList claimed;
   SetReady(&sides_[kRead], kShortProvesNothing, &claimed);

@@ -106,6 +106,9 @@ class FdSlot final : public EventHandler {
   void ClearReadiness(Direction direction, Ticket ticket) noexcept;
   // The read filled less than its buffer.
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
+  // A write has succeeded though no event had come. The kernel reports room when a third of the send buffer is free, and
+  // takes bytes before that: what it takes now must not wait for a time-out each.
+  void NoteRoomWithoutEvent() noexcept;
   // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
   void ExpectShortReads() noexcept;
   // For waits that begin from now on and have no deadline: each gets this one. 0: none. Any thread.

@@ -492,6 +492,22 @@ TEST_P(TcpStreamTest, ReadAndWriteGiveUpAtTheirDeadlines) {
   }
 }
 
+// The kernel takes bytes again before it reports room. Only a time-out finds that out, and once is enough: a peer that
+// takes nothing held its writers for a time-out for each write that still fitted.
+TEST_P(TcpStreamTest, RoomThatATimeOutHasFoundIsFilledAtOnce) {
+  Actor actor(true, [] {
+    Pair pair = ConnectedPair();
+    SetSendBuffer(pair.client, 100'000);
+    const std::string much(65'536, 'f');
+    while (pair.client.WriteSome(much.data(), much.size(), 100ms).ok()) {  // Later than an acknowledgement is.
+    }
+    for (int bytes = 100'000; !pair.client.WriteSome("f", 1, 1ms).ok(); bytes += 5'000) SetSendBuffer(pair.client, bytes);
+    const auto begin = Steady::now();
+    EXPECT_TRUE(pair.client.WriteSome("f", 1, 5s).ok());
+    EXPECT_LT(Steady::now() - begin, 5s);
+  });
+}
+
 TEST_P(TcpStreamTest, ReadsIntoWhateverIsContiguousUntilADurationOrATimePoint) {
   InFiberAndInThread([] {
     Pair pair = ConnectedPair();
