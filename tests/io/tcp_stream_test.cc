@@ -501,7 +501,8 @@ TEST_P(TcpStreamTest, RoomThatATimeOutHasFoundIsFilledAtOnce) {
     const std::string much(65'536, 'f');
     while (pair.client.WriteSome(much.data(), much.size(), 100ms).ok()) {  // Later than an acknowledgement is.
     }
-    for (int bytes = 100'000; !pair.client.WriteSome("f", 1, 1ms).ok(); bytes += 5'000) SetSendBuffer(pair.client, bytes);
+    for (int bytes = 100'000; !pair.client.WriteSome("f", 1, 1ms).ok(); bytes += 5'000)
+      SetSendBuffer(pair.client, bytes);
     const auto begin = Steady::now();
     EXPECT_TRUE(pair.client.WriteSome("f", 1, 5s).ok());
     EXPECT_LT(Steady::now() - begin, 5s);
