@@ -46,6 +46,8 @@
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
 //   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
 //         comes; and the pages of frame_room_, under mutex_, if nghttp2 has nothing to send then.
+//   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
+//         has said goodbye and closed resets who writes on. A server's handlers are cancelled at once.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -134,7 +136,8 @@ class Http2Session {
 
   // The reader. Returns when the connection is over, why, and all streams are closed (H2S9).
   std::error_code Run();
-  bool over() const { return over_; }
+  // It ends, or is about to.
+  bool over() const { return over_ || failed_; }
   TimeUp time_up() const { return time_up_; }  // after Run()
 
   // Under the lock; may release it meanwhile. Never waits for the peer.
@@ -234,7 +237,8 @@ class Http2Session {
 
   FiberConditionVariable written_;  // writing_ was cleared
   bool writing_ = false;
-  bool failed_ = false;  // the transport; nothing more is sent
+  bool failed_ = false;          // the transport; nothing more is sent
+  std::error_code write_error_;  // why
   std::string flight_;
   std::size_t flight_sent_ = 0;
 

@@ -3,6 +3,8 @@
 
 #include "weft/interop/http2_client.h"
 
+#include <sys/socket.h>
+
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -338,6 +340,35 @@ TEST_P(Http2ClientTest, ARequestThatHasNotBegunIsNotSent) {
       sent |= frame.type == kHeaders && frame.stream == 3;
     }
     EXPECT_EQ(error, sent ? Http2Errc::kConnectionLost : Http2Errc::kNotBegun);
+  });
+}
+
+// A server that has closed resets who writes on. All calls ended with that, also those whose answers had come.
+TEST_P(Http2ClientTest, AnAnswerThatHasComeIsNotLostWithAnothersWrite) {
+  InFiber([] {
+    io::Pair pair = io::ConnectedPair();
+    RawPeer peer(&pair.server);
+    HeldBack stream(&pair.client);
+    Http2Client client{Http2Transport(stream)};
+    ASSERT_TRUE(client.Start());
+    Http2Call answered;
+    ASSERT_FALSE(client.OpenWithoutBody(To("/"), &answered, Soon()));
+    peer.SendFrame(kSettings, 0, 0);
+    peer.SendFrame(kHeaders, kEndHeaders, 1, "\x88");
+    peer.SendFrame(kData, kEndStream, 1, "ok");
+    const linger reset{.l_onoff = 1, .l_linger = 0};
+    ASSERT_EQ(::setsockopt(pair.server.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    pair.server.Close();
+    Http2Call late;
+    static_cast<void>(client.OpenWithoutBody(To("/"), &late, Soon()));
+    EXPECT_FALSE(client.is_open());
+    EXPECT_EQ(client.Ask(To("/"), {}, Soon()).error, Http2Errc::kNotBegun);
+    stream.may_read.Set();
+    EXPECT_FALSE(answered.AwaitAnswer(Soon()));
+    char room[8];
+    EXPECT_EQ(answered.Read(room, sizeof(room), Soon()).bytes, 2u);
+    const std::error_code error = late.AwaitAnswer(Soon());
+    EXPECT_TRUE(error == std::errc::broken_pipe || error == std::errc::connection_reset) << error.message();
   });
 }
 

@@ -76,6 +76,8 @@ class RestartingServer {
     if (random() % 2 == 0) stream.Reset();
   }
 
+  bool HasSeenAll() const { return tally.restarts > 0 && tally.answered > 0 && tally.given_up > 0; }
+
   Tally tally;
 
  private:

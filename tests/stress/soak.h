@@ -43,6 +43,8 @@ inline constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
 inline constexpr std::chrono::seconds kLong{30};
 // What ends later was forgotten; what ends earlier, but late, is the machine's doing.
 inline constexpr std::chrono::seconds kLateAtMost{10};
+// For how long a soak goes on, on a busy machine, until it has seen all that it looks for.
+inline constexpr std::chrono::seconds kUntilAllIsSeen{10};
 
 inline std::size_t CountOpenDescriptors() {
   return static_cast<std::size_t>(
@@ -149,19 +151,24 @@ class SoakRuntime {
   const std::size_t before_ = CountOpenDescriptors();
 };
 
-// Starts fibers that visit `place`, and one that restarts its server, until `end`: visitors + 1, which `done` counts.
+// Starts fibers that visit `place`, and one that restarts its server: visitors + 1, which `done` counts. They go on
+// until `end`, and until place->HasSeenAll().
 template <class Place>
 void StartVisitors(Place* place, int visitors, Steady::time_point end, FiberLatch* done) {
+  const auto goes_on = [place, end] {
+    const Steady::time_point now = Steady::now();
+    return now < end || (now < end + kUntilAllIsSeen && !place->HasSeenAll());
+  };
   for (int i = 0; i < visitors; ++i) {
-    ASSERT_TRUE(StartFiberDetached([place, i, end, done] {
+    ASSERT_TRUE(StartFiberDetached([place, i, goes_on, done] {
       std::minstd_rand random(static_cast<unsigned>(i * 55 + 3));
-      while (Steady::now() < end) place->Visit(random);
+      while (goes_on()) place->Visit(random);
       done->CountDown();
     }));
   }
-  ASSERT_TRUE(StartFiberDetached([place, end, done] {
+  ASSERT_TRUE(StartFiberDetached([place, goes_on, done] {
     std::minstd_rand random(11);
-    while (Steady::now() < end) {
+    while (goes_on()) {
       FiberSleepFor(std::chrono::microseconds(random() % 20'000));
       place->Restart(random);
     }
