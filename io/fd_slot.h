@@ -106,8 +106,9 @@ class FdSlot final : public EventHandler {
   void ClearReadiness(Direction direction, Ticket ticket) noexcept;
   // The read filled less than its buffer.
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
-  // A write has succeeded though no event had come. The kernel reports room when a third of the send buffer is free, and
-  // takes bytes before that: what it takes now must not wait for a time-out each.
+  // A write has succeeded though no event had come: the kernel takes bytes before it reports room, which it does when
+  // a third of the send buffer is free. The writes that follow are worth a try, too, or each would wait for its
+  // deadline.
   void NoteRoomWithoutEvent() noexcept;
   // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
   void ExpectShortReads() noexcept;
