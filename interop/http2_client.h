@@ -134,7 +134,7 @@ class Http2Client {
   // Until the server has answered.
   [[nodiscard]] std::error_code Ping(Deadline deadline = {});
 
-  // New calls may begin: no GOAWAY has come, and the connection has not ended.
+  // New calls may begin: no GOAWAY has come, no write has failed, and the connection has not ended.
   bool is_open() const;
   // Ends the connection: calls end with kConnectionLost; new ones, and those of which nothing was sent, with kNotBegun.
   void Close();

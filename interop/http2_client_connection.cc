@@ -184,7 +184,7 @@ void Http2ClientConnection::Abandon(Http2Stream* stream) {
 std::error_code Http2ClientConnection::Ping(Deadline deadline) {
   deadline = OwnOr(deadline);
   Lock lock(mutex_);
-  if (ended_ || over()) return Http2Errc::kConnectionLost;
+  if (ended_ || is_closing()) return Http2Errc::kConnectionLost;
   const std::uint64_t number = ++pings_sent_;
   SubmitPing(number);
   Flush(lock);

@@ -72,7 +72,7 @@ class Http2ClientConnection final : public Http2Session {
   bool OthersMayWrite() const override { return open_ > 1; }
 
   bool HasPlace() const;
-  bool MayOpen() const { return !ended_ && !over() && nghttp2_session_check_request_allowed(session_) != 0; }
+  bool MayOpen() const { return !ended_ && !is_closing() && nghttp2_session_check_request_allowed(session_) != 0; }
   std::error_code AwaitPlace(Lock& lock, Deadline deadline);
   bool Pump(Http2Stream& stream, std::string_view* body, Http2Answer* answer);
   void Heard();

@@ -47,7 +47,8 @@
 //   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
 //         comes; and the pages of frame_room_, under mutex_, if nghttp2 has nothing to send then.
 //   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
-//         has said goodbye and closed resets who writes on. A server's handlers are cancelled at once.
+//         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
+//         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -136,8 +137,9 @@ class Http2Session {
 
   // The reader. Returns when the connection is over, why, and all streams are closed (H2S9).
   std::error_code Run();
-  // It ends, or is about to.
-  bool over() const { return over_ || failed_; }
+  bool over() const { return over_; }
+  // Nothing is sent any more, or soon will be.
+  bool is_closing() const { return over_ || failed_; }
   TimeUp time_up() const { return time_up_; }  // after Run()
 
   // Under the lock; may release it meanwhile. Never waits for the peer.

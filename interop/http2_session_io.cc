@@ -88,7 +88,7 @@ void Http2Session::GiveMemoryBack() {
 }
 
 void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline deadline) {
-  if (failed_ && !IsTimedOut(got.error)) return EndWith(write_error_);  // H2S12
+  if (failed_ && got.ok()) return EndWith(write_error_);  // H2S12
   // The peer has finished. A handler that goes on after its answer has nobody to lose.
   if (got.ok()) return EndWith(streams_.empty() ? std::error_code() : Http2Errc::kConnectionLost);
   if (IsTimedOut(got.error)) {
@@ -251,7 +251,7 @@ void Http2Session::Fail(std::error_code error, TimeUp time_up) {
   peer_reads_ = false;
   write_error_ = error;
   if (side_ == Side::kServer || error == std::errc::not_enough_memory) EndWith(error, time_up);
-  transport_.Shutdown();  // What has come can still be read.
+  transport_.Shutdown();  // The reader finds what has come, and then the end.
 }
 
 }  // namespace weft::interop

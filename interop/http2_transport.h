@@ -57,7 +57,7 @@ class Http2Transport {
     return calls_->write(*this, data, size, deadline);
   }
   void ShutdownWrite(Deadline deadline) const { calls_->shutdown_write(*this, deadline); }
-  // Ends all calls, at once. Any thread.
+  // Ends all calls, at once; reads still return what has come. Any thread.
   void Shutdown() const { static_cast<void>(socket_->Shutdown()); }
   bool draining() const noexcept { return connection_ != nullptr && connection_->draining(); }
 

@@ -172,7 +172,7 @@ void FdSlot::GiveBack() noexcept { FdSlotPool::Get().Put(this); }
 
 void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexcept {
   side->queue.lock();
-  // A plain addition: only ClearReadiness() writes besides us, and it removes only kReady (FD1).
+  // A plain addition: only ClearReadiness() writes without the lock, and it removes only kReady (FD1).
   const std::uint32_t word = side->word.load(std::memory_order_relaxed);
   // release: pairs with the acquire in TicketOf().
   side->word.store((word + kOneEvent) | kReady | flags, std::memory_order_release);

@@ -106,12 +106,12 @@ class FdSlot final : public EventHandler {
   void ClearReadiness(Direction direction, Ticket ticket) noexcept;
   // The read filled less than its buffer.
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
+  // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
+  void ExpectShortReads() noexcept;
   // A write has succeeded though no event had come: the kernel takes bytes before it reports room, which it does when
   // a third of the send buffer is free. The writes that follow are worth a try, too, or each would wait for its
   // deadline.
   void NoteRoomWithoutEvent() noexcept;
-  // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
-  void ExpectShortReads() noexcept;
   // For waits that begin from now on and have no deadline: each gets this one. 0: none. Any thread.
   void SetWaitLimit(Direction direction, std::chrono::milliseconds limit) noexcept;
   // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.

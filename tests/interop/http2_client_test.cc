@@ -343,32 +343,56 @@ TEST_P(Http2ClientTest, ARequestThatHasNotBegunIsNotSent) {
   });
 }
 
-// A server that has closed resets who writes on. All calls ended with that, also those whose answers had come.
-TEST_P(Http2ClientTest, AnAnswerThatHasComeIsNotLostWithAnothersWrite) {
-  InFiber([] {
-    io::Pair pair = io::ConnectedPair();
-    RawPeer peer(&pair.server);
-    HeldBack stream(&pair.client);
-    Http2Client client{Http2Transport(stream)};
-    ASSERT_TRUE(client.Start());
-    Http2Call answered;
-    ASSERT_FALSE(client.OpenWithoutBody(To("/"), &answered, Soon()));
+// The server answers the first of two calls, and resets the connection before the second one is sent. The client has
+// read nothing yet.
+class Reset {
+ public:
+  Reset() {
+    EXPECT_TRUE(client.Start());
+    EXPECT_FALSE(client.OpenWithoutBody(To("/"), &answered, Soon()));
+    char preface[24];
+    EXPECT_EQ(pair_.server.ReadAll(preface, sizeof(preface), Soon()).bytes, sizeof(preface));
+    RawPeer peer(&pair_.server);
+    static_cast<void>(peer.Await(kHeaders, 1));
     peer.SendFrame(kSettings, 0, 0);
     peer.SendFrame(kHeaders, kEndHeaders, 1, "\x88");
     peer.SendFrame(kData, kEndStream, 1, "ok");
     const linger reset{.l_onoff = 1, .l_linger = 0};
-    ASSERT_EQ(::setsockopt(pair.server.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
-    pair.server.Close();
-    Http2Call late;
-    static_cast<void>(client.OpenWithoutBody(To("/"), &late, Soon()));
-    EXPECT_FALSE(client.is_open());
-    EXPECT_EQ(client.Ask(To("/"), {}, Soon()).error, Http2Errc::kNotBegun);
-    stream.may_read.Set();
-    EXPECT_FALSE(answered.AwaitAnswer(Soon()));
+    EXPECT_EQ(::setsockopt(pair_.server.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    pair_.server.Close();
+    EXPECT_FALSE(client.OpenWithoutBody(To("/"), &late, Soon()));
+    EXPECT_TRUE(Reaches([this] { return !client.is_open(); }));
+  }
+
+ private:
+  io::Pair pair_ = io::ConnectedPair();
+
+ public:
+  HeldBack stream{&pair_.client};
+  Http2Client client{Http2Transport(stream)};
+  Http2Call answered, late;
+};
+
+// All calls ended with a write that had failed, also those whose answers had come.
+TEST_P(Http2ClientTest, AnAnswerThatHasComeIsNotLostWithAnothersWrite) {
+  InFiber([] {
+    Reset reset;
+    EXPECT_EQ(reset.client.Ask(To("/"), {}, Soon()).error, Http2Errc::kNotBegun);
+    reset.stream.may_read.Set();
+    EXPECT_FALSE(reset.answered.AwaitAnswer(Soon()));
     char room[8];
-    EXPECT_EQ(answered.Read(room, sizeof(room), Soon()).bytes, 2u);
-    const std::error_code error = late.AwaitAnswer(Soon());
+    EXPECT_EQ(reset.answered.Read(room, sizeof(room), Soon()).bytes, 2u);
+    const std::error_code error = reset.late.AwaitAnswer(Soon());
     EXPECT_TRUE(error == std::errc::broken_pipe || error == std::errc::connection_reset) << error.message();
+  });
+}
+
+TEST_P(Http2ClientTest, CloseEndsTheReadingAfterAFailedWrite) {
+  InFiber([] {
+    Reset reset;
+    reset.client.Close();
+    EXPECT_EQ(reset.answered.AwaitAnswer(Soon()), Http2Errc::kConnectionLost);
+    EXPECT_EQ(reset.late.AwaitAnswer(Soon()), Http2Errc::kConnectionLost);
   });
 }
 
