@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/str_cat.h"
 #include "weft/examples/rpc/echo_service.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/retry_budget.h"
@@ -871,7 +872,10 @@ TEST_P(RpcTest, WithoutAServerCallsFailWithTheReason) {
 TEST_P(RpcTest, AChannelFindsAServerThatComesBack) {
   InFiber([] {
     EchoServiceImpl echo;
-    auto server = std::make_unique<RunningServer>(&echo);
+    // A host of this process's own, so that nobody else gets the port meanwhile.
+    const int pid = ::getpid();
+    const std::string host = base::StrCat("127.", 1 + (pid >> 16) % 250, ".", (pid >> 8) % 256, ".", pid % 256, ":0");
+    auto server = std::make_unique<RunningServer>(&echo, Server::Options{}, *io::SocketAddress::Parse(host));
     const io::SocketAddress address = (*server)->local_address();
     Client client(address, {.connections = 2, .backoff_least = 1ms, .backoff_most = 5ms});
     EXPECT_EQ(client.CodeOf("x"), OK);
