@@ -14,7 +14,7 @@
 // At least one of the two loads sees the other side's store, as with a full fence on both sides. LightFence() costs
 // nothing: it only keeps the compiler from reordering. HeavyFence() makes the kernel run a full fence on every CPU that
 // runs a thread of this process; switched-out threads have run one already. So each access of another thread comes
-// before that fence, and is visible after HeavyFence(), or after it, and sees what was stored before.
+// before its CPU's fence, and we see it after HeavyFence(); or after that fence, and it sees what we stored before.
 //
 // HeavyFence() interrupts each of these CPUs: one to five microseconds with two, more with many, or with virtual ones
 // that the host has stopped. Not for paths that run more than a thousand times a second.

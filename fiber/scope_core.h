@@ -20,8 +20,8 @@
 //        FiberEvent::Set().
 //   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
 //   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
-//   FO5  If all units belong to children that wait for one, none comes back. A child is counted while it waits; one
-//        that has got its unit, and still counts, has two. So the count is the limit only if nobody else has a unit.
+//   FO5  It is a deadlock if each holder of a unit waits for another one. A child is counted while it waits; one that
+//        has its unit and is still counted holds two. So the count reaches the limit only if no other child holds any.
 #ifndef WEFT_FIBER_SCOPE_CORE_H_
 #define WEFT_FIBER_SCOPE_CORE_H_
 

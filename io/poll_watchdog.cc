@@ -56,7 +56,7 @@ State& TheState() {
 }
 
 void RunWatchdog(State* of_process, int epoll) {
-  ::pthread_setname_np(::pthread_self(), "FiberPollWatch");
+  ::pthread_setname_np(::pthread_self(), "FiberWatchdog");
   BindWhereTheProcessMayRun();
   for (;;) {
     epoll_event event;

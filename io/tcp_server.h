@@ -71,8 +71,8 @@
 //        The look waits for no handler: Options::max_connections does not count any more.
 //   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
 //        lock.
-//   TV3  At any time one has a connection of a RequestHandler, and goes on with it: its fiber; its watch, while it is
-//        armed (RDW1); whoever has ended the watch; the list of refused ones, under retry_lock_.
+//   TV3  A connection of a RequestHandler has one holder at any time, which goes on with it: its fiber; its watch,
+//        while that is armed (RDW1); the thread that has ended the watch; the list of refused ones, under retry_lock_.
 //   TV4  A connection whose fiber could not be started is kept, and started again a little later, or ended after the
 //        deadline of Stop(): by the sweep, which ends when no connection is left in the drain.
 //   TV5  The fibers of a connection that waits in a FiberLoop are started by that loop. Others take the start for one

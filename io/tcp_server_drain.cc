@@ -133,7 +133,7 @@ TcpServer::TimePoint TcpServer::WhenToEndStream(const Connection& connection, Ti
   return std::max(idle, std::min(first, now - ago + options_.first_request_at_stop));
 }
 
-// From now on what the fiber of a connection is told is not to be armed again.
+// From now on the connection's watch is not armed again. True: it was waiting, and is the caller's now.
 bool TcpServer::TakeIfWaiting(Connection* connection, Connections* waiting) {
   connection->Forbid();
   if (!connection->Disarm()) return false;

@@ -27,7 +27,7 @@
 //        registration that a duplicate of a closed descriptor keeps alive is not mistaken for one of the number's next
 //        owner.
 // Rejected: one way of waiting with FdSlot (io/fd_slot.h), see docs/decisions/016. They share Registration
-// (io/reactor.h).
+// (io/registration.h).
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 

@@ -43,8 +43,8 @@ struct DrivenGroup {
 
   SchedulingGroup group;
   const unsigned forks;  // that had made the process when it was made
-  // An eventfd that whoever ends the worker's wait writes to; -1: none yet. release, with what it shall carry; the
-  // hook's acquire.
+  // An eventfd that WakeDriver() writes to, to end the worker's wait; -1: none yet. release: carries the open eventfd;
+  // pairs with the acquire in WakeDriver().
   std::atomic<int> event_fd{-1};
   void* loop = nullptr;  // the driver's: what drives it
 };

@@ -80,8 +80,8 @@ FiberEntity* PolicyV2::CheckOutside(WorkerQueues& queues, std::int64_t now, bool
   return TakeShare(queues, queues.others_first ? Yielded::kNot : yielded, must_notify);
 }
 
-// P8. A slice that ends while the others are first, without a turn of `yielded`, was one of theirs, and ends their
-// priority. Else `yielded` would starve where the others always loop.
+// P8. If a slice ends while the others are first, and no fiber of `yielded` ran in it, the others had that slice: their
+// priority ends. Else `yielded` would starve where the others always loop.
 bool PolicyV2::OthersHaveHadTheirSlice(WorkerQueues& queues, std::int64_t now) {
   const bool were_first = queues.others_first;
   if (std::exchange(queues.slice_is_over, false)) {

@@ -6,10 +6,10 @@
 // StackWaitList: the fibers of a group that found no stack (SG2 in scheduling_group.h).
 //
 // Invariants
-//   SW1  First in, first out. A fiber that can never get its stack hides no other one: Take() removes it, and the group
-//        queues it again behind the ready ones.
-//   SW2  Take() may overlook a fiber added before: Empty() is a relaxed load, so that giving back a stack costs nothing
-//        while no fiber waits. An idle worker's retry finds it (SG2).
+//   SWL1  First in, first out. A fiber that can never get its stack hides no other one: Take() removes it, and the
+//         group queues it again behind the ready ones.
+//   SWL2  Take() may overlook a fiber added before: Empty() is a relaxed load, so that giving back a stack costs
+//         nothing while no fiber waits. An idle worker's retry finds it (SG2).
 //
 // Any thread. Lock order: lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_STACK_WAIT_LIST_H_
@@ -35,7 +35,7 @@ class StackWaitList {
     fiber->next = nullptr;
     (first_ == nullptr ? first_ : last_->next) = fiber;
     last_ = fiber;
-    count_.fetch_add(1, std::memory_order_relaxed);  // SW2
+    count_.fetch_add(1, std::memory_order_relaxed);  // SWL2
   }
 
   // The oldest fiber, which the caller then owns, or nullptr.

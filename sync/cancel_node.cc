@@ -38,8 +38,8 @@ bool IsCancelled(const CancelNode* node) noexcept {
   return node->cancelled.load(std::memory_order_acquire) != CancelReason::kNone;
 }
 
-// Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards: of those that
-// do not cover their owner only the ones whose child it is, or whose child one of its ancestors is.
+// Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards. A scope that
+// does not cover its owner is skipped, unless the fiber or an ancestor of it is a child of that scope.
 template <class Visit>
 void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) noexcept {
   const FiberEntity* of = fiber;  // whose scope the last one was

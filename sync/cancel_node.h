@@ -13,9 +13,9 @@
 //     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
 //                                        +-- child 2
 //
-//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts, but a
-//   scope of fibers counts for its owner, and for what is inside of the owner's further scopes, only while it covers
-//   that owner.
+//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts. A scope
+//   of fibers always counts for its children. For its owner, and for the scopes that the owner enters inside of it, it
+//   counts only while it covers the owner.
 //   kPending in its cancel word is that answer, kept up to date: by the fiber when it enters or leaves a scope, by a
 //   canceller when it cancels one. Waits look at kPending only.
 //

@@ -29,8 +29,8 @@
 //        has been filled is not its spawner's any more, not even if the start of the child is refused.
 //   CT6  End() touches the table in its subtraction alone, and says by it alone whether it was the last: a table that
 //        nobody waits for any more may be gone.
-//   CT7  Children that have not ended: `taken_` and `owner_taken_` less `published_`, and `balance_` less kBias. Each
-//        Take() counts before its child can end. While the owner waits each Take() publishes.
+//   CT7  Children that have not ended: (`taken_` + `owner_taken_` - `published_`) + (`balance_` - kBias). Each Take()
+//        counts before its child can end. While the owner waits each Take() publishes.
 //   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does
 //        not spawn while it waits.
 //   CT9  When no child is left, all slots are free, and no spawner but the owner has one: a spawner that has one is

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each invariant's label that is cited is defined once: python3 invariant_labels_test.py <source tree>
 
-A head comment defines labels, in lines like "//   IW1  A fiber published ..." or "//   V1-V3  Of the slots ...".  Comments,
-messages, mutants and documents cite them: "(IW1)".  A reader finds the one definition by a search for the label."""
+The comment of a file or of a class defines labels, in lines like "//   IW1  A fiber published ..." or
+"//   V1-V3  Of the slots ...".  Comments, messages, mutants and documents cite them: "(IW1)".  A reader finds the one
+definition by a search for the label."""
 
 import collections
 import pathlib
@@ -27,8 +28,8 @@ def head_comment(text):
 
 
 def definitions(text):
-    for line in head_comment(text):
-        if found := DEFINITION.match(line):
+    for line in text.splitlines():
+        if found := DEFINITION.match(line.lstrip()):
             prefix, first, last = found.groups()
             for number in range(int(first), int(last or first) + 1):
                 yield f"{prefix}{number}"
@@ -88,10 +89,12 @@ class InvariantLabels(unittest.TestCase):
         self.assertEqual(offences({"x.h": head, "a.txt": "== M7 no fence (AB6)\n"}), ["a.txt: AB6 is defined nowhere"])
         self.assertEqual(offences({"x.h": head, "a.md": "see AB7; an L3 domain\n"}), ["a.md: AB7 is defined nowhere"])
 
-    def test_a_second_definition_is_found_and_only_heads_define(self):
+    def test_a_second_definition_is_found_and_no_comment_behind_code_defines(self):
         head = "//   AB1  one.\n"
         self.assertEqual(offences({"x.h": head, "y.cc": head}), ["AB1 is defined more than once: x.h, y.cc"])
-        self.assertEqual(offences({"x.h": "int i;\n" + head}), ["x.h: AB1 is defined nowhere"])
+        self.assertEqual(offences({"x.h": "int i;\n  " + head, "y.cc": head}),
+                         ["AB1 is defined more than once: x.h, y.cc"])
+        self.assertEqual(offences({"x.h": "int i;  " + head}), ["x.h: AB1 is defined nowhere"])
 
 
 class LockOrder(unittest.TestCase):
