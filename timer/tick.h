@@ -10,7 +10,7 @@
 //   TK2  Every time point has a tick: those before the epoch have tick 0, and the last one, kLastTick, begins in 292
 //        years. A deadline in or after that (Deadline::None()) never comes.
 //   TK3  Under a test clock (base/test_time.h) a tick is one nanosecond, and the timers lie in an ExactQueue, which
-//        takes any tick: Deadline::None() is kNever. That clock is set before the first timer, until after the last.
+//        takes any tick: Deadline::None() is kNever. It is set from before the first timer until after the last.
 //
 // Why 2^15 ns: a shift converts it; it is less than a futex wake-up takes on a busy machine; and
 // 8 levels of 64 slots span the whole clock. Rejected: 1 ms (a sleep of 100 us would take ten times as long); 1 us
