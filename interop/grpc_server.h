@@ -106,7 +106,9 @@ template <class Request, class Response, ServerHandler<const Request&, Response*
 // watches the server's health is told first that it does not serve any more; such a watch is a call under way, too.
 // Returns when the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would
 // block its worker), but no handler of this server: it would wait for itself.  gRPC also waits, until then, for clients
-// to confirm that they have seen the end.
+// to confirm that they have seen the end, and closes a connection at its last answer: if the client has just sent
+// something (gRPC's own measures bandwidth by pings), the kernel resets it, and the client may see UNAVAILABLE for
+// answers that lay unsent (seen with gRPC 1.51).
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   if (auto* health = server.GetHealthCheckService()) health->Shutdown();
   using SystemTime = std::chrono::system_clock::time_point;

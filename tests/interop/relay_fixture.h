@@ -111,6 +111,9 @@ struct RelayWorld {
     grpc::ChannelArguments arguments;
     // Not the connection of a test before to a port of the same number.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    // A server that has ended closes at its last answer. If a probe of the client's lies unread then, the kernel resets
+    // the connection, and answers that it has not sent yet are lost.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   }
 
