@@ -16,13 +16,13 @@
 #   all       (default) release, clang, asan, tsan, lint
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all went well.
-# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (CPUs for tests, of which most take two; default: JOBS),
-# CTEST_ARGS (e.g. "-R sync").
+# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (CPUs for tests, of which most take two; default: JOBS + 1,
+# since many tests wait), CTEST_ARGS (e.g. "-R sync").
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 
 jobs=${JOBS:-$(nproc)}
-test_jobs=${TEST_JOBS:-$jobs}
+test_jobs=${TEST_JOBS:-$((jobs + 1))}
 logs=build/logs
 summary=()
 failed=0
