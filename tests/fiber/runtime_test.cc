@@ -75,6 +75,20 @@ TEST_P(RuntimeTest, AnswersMatchTheOptions) {
   }
 }
 
+TEST_P(RuntimeTest, OnceItHasEndedTheAnswersAreNone) {
+  Fiber([] {}).Join();
+  const std::size_t left_before = GetFiberCount();  // by former runtimes
+  ASSERT_EQ(TerminateRuntime(), 0U);
+  EXPECT_FALSE(IsRuntimeRunning());
+  EXPECT_EQ(GetSchedulingGroupCount(), 0U);
+  EXPECT_EQ(GetSchedulingGroupSize(), 0U);
+  EXPECT_EQ(GetConcurrencyHint(), 0U);
+  EXPECT_EQ(GetSchedulingGroupAssignedNode(0), -1);
+  EXPECT_TRUE(GetSchedulingCounts().empty());
+  EXPECT_EQ(GetFiberQueueSize(), 0U);
+  EXPECT_LE(GetFiberCount(), left_before);
+}
+
 TEST_P(RuntimeTest, TheAnswersAreThereInFibersToo) {
   InFiber([&] {
     EXPECT_EQ(GetSchedulingGroupCount(), groups());

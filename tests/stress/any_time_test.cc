@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <thread>
 
 #include "weft/base/cpu.h"
@@ -17,14 +18,18 @@
 namespace weft::fiber {
 namespace {
 
-// A sanitizer makes a restart with its callers ten times as long.
-constexpr int kRestarts = WEFT_TSAN || WEFT_ASAN ? 60 : 500;
+// A sanitizer makes a restart with its callers ten times as long. WEFT_TEST_RESTARTS=500: as many.
+int Restarts() {
+  const char* const wanted = std::getenv("WEFT_TEST_RESTARTS");
+  return wanted != nullptr ? std::atoi(wanted) : WEFT_TSAN || WEFT_ASAN ? 60 : 500;
+}
 
 TEST(AnyTime, ThreadsStartWakeSetTimersAndAskWhileTheRuntimeRestarts) {
   { const RuntimeOf first(Shape{1, 1}); }
   {
     const AnyTimeCallers callers(3);
-    for (int i = 0; i < kRestarts; ++i) {
+    const int restarts = Restarts();
+    for (int i = 0; i < restarts; ++i) {
       StartRuntime(OptionsOf({.workers = 1 + i % 2, .groups = 1 + i / 2 % 2}));
       // Ends sometimes at once, sometimes with much under way.
       const std::uint64_t before = callers.rounds();
