@@ -25,6 +25,8 @@
 #include "weft/sync/fiber_mutex.h"
 #include "weft/timer/fiber_timer.h"
 
+#include "testing/policy.h"
+
 namespace weft {
 namespace {
 
@@ -552,19 +554,20 @@ TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
 
 // --- Beside the runtime, other loops, other threads ---
 
-class FiberLoopWithRuntime : public testing::TestWithParam<unsigned> {
+class FiberLoopWithRuntime : public ::testing::TestWithParam<unsigned> {
  protected:
   static constexpr milliseconds kTerminateTimeout{3000};
 
   void SetUp() override {
     fiber::Options options;
     options.concurrency_hint = GetParam();
+    options.scheduling_name = weft::testing::PolicyUnderTest();
     options.terminate_timeout = kTerminateTimeout;
     fiber::StartRuntime(options);
   }
   void TearDown() override { EXPECT_EQ(fiber::TerminateRuntime(), 0U); }
 };
-INSTANTIATE_TEST_SUITE_P(Workers, FiberLoopWithRuntime, testing::Values(1, 2, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Workers, FiberLoopWithRuntime, ::testing::Values(1, 2, 4, 8));
 
 TEST_P(FiberLoopWithRuntime, AChannelConnectsAFiberOfTheRuntimeAndOneOfTheLoop) {
   FiberLoop loop(Unlimited());

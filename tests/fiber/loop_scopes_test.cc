@@ -24,6 +24,8 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/select.h"
 
+#include "testing/policy.h"
+
 namespace weft {
 namespace {
 
@@ -157,16 +159,17 @@ TEST(LoopScopes, ATaskOfASelfCancelledScopeEndsAndSaysSoToFinally) {
   EXPECT_EQ(result, 7);
 }
 
-class LoopScopesWithRuntime : public testing::TestWithParam<int> {
+class LoopScopesWithRuntime : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     fiber::Options options;
     options.concurrency_hint = GetParam();
+    options.scheduling_name = weft::testing::PolicyUnderTest();
     fiber::StartRuntime(options);
   }
   void TearDown() override { EXPECT_EQ(fiber::TerminateRuntime(), 0U); }
 };
-INSTANTIATE_TEST_SUITE_P(Workers, LoopScopesWithRuntime, testing::Values(1, 2, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Workers, LoopScopesWithRuntime, ::testing::Values(1, 2, 4, 8));
 
 TEST_P(LoopScopesWithRuntime, AScopeOfTheLoopHasChildrenInTheRuntimeAndCancelsThem) {
   FiberLoop loop;
