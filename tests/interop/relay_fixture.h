@@ -107,13 +107,14 @@ struct RelayWorld {
     stub = Relay::NewStub(NewChannel());
   }
 
-  std::shared_ptr<grpc::Channel> NewChannel() const {
+  // It probes the bandwidth, which widens its windows, and sends frames of its own at any time.
+  enum class Probes : bool { kNo, kYes };
+
+  std::shared_ptr<grpc::Channel> NewChannel(Probes probes = Probes::kYes) const {
     grpc::ChannelArguments arguments;
     // Not the connection of a test before to a port of the same number.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    // A server that has ended closes at its last answer. If a probe of the client's lies unread then, the kernel resets
-    // the connection, and answers that it has not sent yet are lost.
-    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, probes == Probes::kYes ? 1 : 0);
     return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   }
 
