@@ -888,13 +888,20 @@ TEST_P(TlsStreamTest, TheFirstRequestAfterAHandshakeHasItsTime) {
   Fiber([&] {
     const TlsContext context = MakeClient();
     char room[16];
-    Echoes limited({.first_request_timeout = 50ms});
-    ASSERT_TRUE(limited.server.Start());
-    TlsClient silent(limited, context);
-    const IoResult end = silent.tls->ReadSome(room, Soon());
-    EXPECT_TRUE(end.ok() && end.bytes == 0) << "a good-bye: " << end.error.message();
-    EXPECT_TRUE(io::Reaches([&] { return limited.server.counts().open == 0; }));
-    EXPECT_EQ(limited.server.counts().timed_out, 1u);
+    // The time begins with the connection; a busy machine may need all of it for the handshake.
+    for (auto time = 50ms;; time *= 2) {
+      Echoes limited({.first_request_timeout = time});
+      ASSERT_TRUE(limited.server.Start());
+      TcpStream stream;
+      ASSERT_FALSE(stream.Connect(limited.server.local_address(), Soon()));
+      TlsStream silent(stream, context, "127.0.0.1");
+      const bool shook_hands = !silent.Handshake(Soon());
+      const IoResult end = shook_hands ? silent.ReadSome(room, Soon()) : IoResult{};
+      EXPECT_TRUE(io::Reaches([&] { return limited.server.counts().open == 0; }));
+      EXPECT_EQ(limited.server.counts().timed_out, 1u);
+      if (shook_hands && end.ok() && end.bytes == 0) break;  // A good-bye.
+      ASSERT_LT(time, 5s) << silent.error_text() << "; " << end.error.message();
+    }
 
     Echoes drained({.first_request_at_stop = 30s, .idle_at_stop = 0ms});
     ASSERT_TRUE(drained.server.Start());
