@@ -175,6 +175,36 @@ TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenThoughNobodyI
   }
 }
 
+// The last of twenty began after 20 ms, when the long one had ended.
+TEST_F(PolicyV2Test, AllThatALongFiberHasStartedBeginElsewhereWithinAMillisecond) {
+  for (const std::chrono::nanoseconds run : {1'000ns, 10'000ns, 50'000ns}) {
+    SCOPED_TRACE(std::to_string(run.count()) + " ns");
+    ManualClock clock;
+    PolicyV2 policy({.workers = 2, .run_queue_size = 1024}, clock);
+    (void)Pop(policy, 0);  // It was there once.
+    FiberEntity* busy = New();
+    policy.Push(busy, kYielded, 1);
+    // The other one has always looked around a moment ago.
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_EQ(Pop(policy, 1), busy);
+      policy.Push(busy, kYielded, 1);
+      clock.Advance(run);
+    }
+    std::vector<FiberEntity*> left = NewFibers(20);
+    for (FiberEntity* fiber : left) policy.Push(fiber, kStarted, 0);  // And worker 0 does not come back.
+    const auto since = clock.now();
+    while (!left.empty()) {
+      FiberEntity* fiber = Pop(policy, 1);
+      ASSERT_NE(fiber, nullptr);
+      if (std::erase(left, fiber) == 0) policy.Push(fiber, kYielded, 1);
+      clock.Advance(run);
+      ASSERT_LT(clock.now() - since, 10s) << left.size() << " are left where they were";
+    }
+    EXPECT_LE(clock.now() - since, 1ms + 40 * run);
+    EXPECT_EQ(Pop(policy, 1), busy);
+  }
+}
+
 // It counted as idle each time, and never looked.
 TEST_F(PolicyV2Test, WhatWaitsAtAWorkerThatRunsAFiberForLongIsTakenByOneThatHasASingleFiber) {
   PolicyV2 policy({.workers = 2, .run_queue_size = 1024});

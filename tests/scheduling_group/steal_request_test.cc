@@ -248,9 +248,9 @@ TEST(StealRequest, WhatThePushOfALocalFiberHidIsRunByTheNeighbour) {
 
 // Only the eight nearest groups were sent requests, and searched.
 TEST(StealRequest, EachGroupOfTheNodeHelpsTheOthers) {
-  constexpr std::size_t kGroups = 36;
+  constexpr std::size_t kGroups = 64;
   Groups groups(std::vector<unsigned>(kGroups, 1));
-  for (std::size_t idle = 1; idle < kGroups; idle += 5) {
+  for (std::size_t idle = 1; idle < kGroups; idle += 9) {
     std::vector<std::unique_ptr<Blocker>> blockers;
     for (std::size_t g = 0; g < kGroups; ++g) {
       if (g != idle) blockers.push_back(std::make_unique<Blocker>(groups[g]));
