@@ -27,7 +27,7 @@
 //        start again.
 //
 // Who may call: any fiber and any thread; nothing waits. One buffer is as thread-safe as a std::string; different
-// buffers are independent, also those that share blocks. Who drops a block's last reference runs its deleter.
+// buffers are independent, also those that share blocks. Dropping a block's last reference runs its deleter.
 // Memory ordering: a deleter sees what all threads did with the block before they dropped it (BB1).
 // Errors: more bytes than there are is misuse, and aborts.
 #ifndef WEFT_BASE_NONCONTIGUOUS_BUFFER_H_

@@ -106,7 +106,7 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   struct Slot {
     base::Atomic<Header*> value{nullptr};
     FiberMutex making;
-    base::Atomic<const void*> maker{nullptr};  // Caller() of who holds `making`
+    base::Atomic<const void*> maker{nullptr};  // Caller() of the holder of `making`
   };
 
   struct Chunk {

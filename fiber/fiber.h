@@ -196,8 +196,8 @@ class Fiber {
 
 // Runs f() in a new fiber that nobody waits for.  false: refused, f has not run.
 //
-// Not [[nodiscard]]: code written for tRPC-Cpp, whose guide drops the result, compiles with -Werror.  But who waits for
-// what f does (a FiberLatch, say) has to look at it.
+// Not [[nodiscard]]: code written for tRPC-Cpp, whose guide drops the result, compiles with -Werror.  But a
+// caller that waits for what f does (a FiberLatch, say) has to look at it.
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool StartFiberDetached(F&& f) { return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f)); }

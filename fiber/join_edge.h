@@ -20,7 +20,7 @@
 //   JE1  Of the fibers of a cycle, at least one finds it. Set() is sequentially consistent, and so are the loads of
 //        LengthOfCycle(), which follow it: a fiber that misses an edge comes before the Set() of that edge in their one
 //        order, so each fiber of a cycle that nobody has found would come before another one of it.
-//   JE2  Who follows an edge gets a living target. Its owner holds a reference until Clear() has returned; Follow()
+//   JE2  An edge leads to a living target. Its owner holds a reference until Clear() has returned; Follow()
 //        takes one more under the lock of the edge, for which Clear() waits.
 //   JE3  The edges of a cycle stay set, since none of its fibers can end, unless one is cancelled. So one whose edges
 //        are found set a second time, MembersOfCycle(), was there in between, all at once.

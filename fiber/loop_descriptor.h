@@ -9,7 +9,7 @@
 //   timerfd    a timer is due
 //   poller     what fibers of the loop wait for outside of the process is ready
 //
-// The eventfd is the group's and is never closed: who wakes a fiber may write to it late. The set is the loop's, so
+// The eventfd is the group's and is never closed: a waker may write to it late. The set is the loop's, so
 // that its end takes it out of other epoll sets.
 //
 // Invariants

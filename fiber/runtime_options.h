@@ -60,7 +60,7 @@ struct Options {
   // Bytes of a fiber's stack, rounded up to whole pages.
   std::int64_t stack_size = 131072;
 
-  // Whether a guard lies below each stack: who runs onto it ends the process, with a message that names the fiber.
+  // Whether a guard lies below each stack: a fiber that runs onto it ends the process, with a message that names it.
   bool stack_enable_guard_page = true;
 
   // Bytes of that guard, rounded up to whole pages. A frame that is larger can jump over it, unless the code was

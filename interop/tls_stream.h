@@ -69,8 +69,8 @@
 // Invariants
 //   TX1  SSL, in_, out_ and the marks are touched under mutex_ only, and mutex_ is never held over a wait. While
 //        filling_ is set, in_ belongs to the filler alone, and OpenSSL finds it empty; while flushing_ is set, flight_
-//        belongs to the flusher. Who waits in WaitReadable() or AwaitRequest() is a filler, too: it would sleep on if
-//        another one read what has come.
+//        belongs to the flusher. A waiter of WaitReadable() or AwaitRequest() is a filler, too: it would sleep on
+//        if another one read what has come.
 //   TX2  Ciphertext reaches the transport once and in the order in which OpenSSL made it: flight_ before out_, and a
 //        flusher that ends early leaves the rest of flight_, with its offset, to the next one.
 //   TX3  Nothing unsent is forgotten: a flusher looks at out_ once more, under mutex_, before it ends without an

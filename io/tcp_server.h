@@ -195,8 +195,8 @@ class TcpServer {
 
   SocketAddress local_address() const { return local_address_; }
   struct Counts {
-    // A connection that is not refused is counted here and in `open` at once: who has been accepted and is not open has
-    // ended.
+    // A connection that is not refused is counted here and in `open` at once: one that was accepted and is not open
+    // has ended.
     std::uint64_t accepted = 0;
     // By Options::admit; or no fiber could be started, or the deadline of Stop() had passed; or the next line.
     std::uint64_t refused = 0;

@@ -56,7 +56,7 @@ class FiberBlockingBoundedQueue {
   explicit FiberBlockingBoundedQueue(std::size_t capacity, WeightFunction weight_of = nullptr)
       : capacity_(capacity), weight_of_(weight_of ? std::make_shared<WeightFunction>(std::move(weight_of)) : nullptr) {}
 
-  // Items and settings are copied or moved, the weight function is shared; who waits stays with the queue it waits for.
+  // Items and settings are copied or moved, the weight function is shared; waiters stay with the queue they wait for.
   FiberBlockingBoundedQueue(const FiberBlockingBoundedQueue& other) : FiberBlockingBoundedQueue(0) { *this = other; }
   FiberBlockingBoundedQueue(FiberBlockingBoundedQueue&& other) : FiberBlockingBoundedQueue(0) {
     *this = std::move(other);

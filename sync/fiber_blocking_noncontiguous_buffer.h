@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberBlockingNoncontiguousBuffer: a stream of bytes between fibers, with a capacity in bytes. Who appends waits for
-// room, who cuts waits for as many bytes as it wants. The bytes are not copied (base/noncontiguous_buffer.h).
+// FiberBlockingNoncontiguousBuffer: a stream of bytes between fibers, with a capacity in bytes. A producer waits
+// for room, a consumer for as many bytes as it wants. The bytes are not copied (base/noncontiguous_buffer.h).
 //
 // Who may call: any fiber and any thread. Append*() and Cut() may switch (a thread: block); all others lock a
 // FiberMutex and so may, too, for a moment.

@@ -64,8 +64,8 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((word & kQueued) == 0) {
     const bool take = HasUnit(word);
-    // acquire: with a unit as in TryAcquire(); with the bit the sole waiter, for who takes it out under the lock later
-    // (ReleaseToQueue()).
+    // acquire: with a unit as in TryAcquire(); with the bit the sole waiter, for ReleaseToQueue(), which takes it
+    // out under the lock.
     const std::uintptr_t next = take ? word - Word(1) : word | kQueued;
     if (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     if (!take) break;
@@ -83,7 +83,7 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
 
 // SE2. With the queue's lock.
 void FiberSemaphore::ForgetQueueIfEmpty() noexcept {
-  // relaxed: it carries nothing; a read-modify-write, so that who sees the sole waiter there sees what is in it.
+  // relaxed: it carries nothing; a read-modify-write, so that the sole waiter is seen with its contents.
   if (queue_.empty()) word_.fetch_and(~kQueued, std::memory_order_relaxed);
 }
 

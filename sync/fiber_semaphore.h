@@ -34,8 +34,8 @@
 //   SE3  Release() touches the semaphore last in its compare-and-swap or, under kQueued, in the unlock. In the second
 //        case a waiter must still pass that lock (it is woken after the unlock, or has timed out and takes the lock to
 //        leave), so the semaphore lives until then.
-//   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Who takes it out, by
-//        a compare-and-swap or under the lock (SE1), has a unit for it, or cancels it.
+//   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Whoever
+//        takes it out, by a compare-and-swap or under the lock (SE1), has a unit for it, or cancels it.
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_
 #define WEFT_SYNC_FIBER_SEMAPHORE_H_
 

@@ -19,7 +19,7 @@
 //                              thread: sleep on a futex until the deadline
 //                              not notified: leave the queue, under its lock
 //
-// Who ended a wait is decided in wait_state.h (WS1 to WS7); here is what it takes from fibers, threads and timers:
+// wait_state.h decides what ended a wait (WS1 to WS7); here is what it takes from fibers, threads and timers:
 //
 // Invariants
 //   WQ1  No lock is held while a fiber switches: Enqueue() only announces the park, Await() makes it, after unlock().
@@ -121,7 +121,7 @@ class Waiter : public WaitNode {
 // A fiber or thread that waits as long as it takes, in no list: for a primitive that has a place for one. It costs a
 // fiber two read-modify-writes and a hundred instructions less than a Waiter (ParkAndPublish() in park.h).
 //
-// The place decides: who takes the waiter out of it, by an exchange, has ended the wait. A canceller does so by
+// The place decides: the thread that takes the waiter out, by an exchange, ends the wait. A canceller does so by
 // Withdraw(), so a wait that can be cancelled costs its notifier nothing. The canceller must find the place, though,
 // while the primitive is still there:
 //

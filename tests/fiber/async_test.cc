@@ -55,7 +55,7 @@ TEST_P(AsyncTest, WhatTheFunctionThrowsArrives) {
   });
 }
 
-// Who gets it is not cancelled.
+// The fiber that gets the result is not cancelled.
 TEST_P(AsyncTest, ACancelledFunctionIsAFailure) {
   InFiber([] {
     Future<int> future = Async([]() -> int { throw FiberCancelled(false); });

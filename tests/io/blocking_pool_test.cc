@@ -183,7 +183,7 @@ TEST_P(BlockingPoolTest, CallersWaitForCapacityWhenTheQueueIsFullAndNothingIsLos
     gate.Open();
     ended.Wait();
   });
-  // Who gets room on two workers at once may enter the queue in either order.
+  // Two callers that get room at once, on two workers, may enter the queue in either order.
   if (workers() > 1) std::sort(order.begin(), order.end());
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7})) << "first come, first served";
 }
@@ -261,7 +261,7 @@ TEST_P(BlockingPoolTest, TheThreadsThatThereAreGoOnWhenNoneCanBeAdded) {
   std::atomic<int> ran{0};
   std::vector<Fiber> fibers;
   for (int i = 0; i < 10; ++i) fibers.emplace_back([&] { RunBlocking(pool, [&] { ++ran; }); });
-  // Who has put its call into the queue may only then be about to be refused a thread.
+  // A caller whose call is in the queue may not have been refused a thread yet.
   YieldUntil([&] {
     const BlockingCounts counts = pool.counts();
     return counts.queued == 10 && counts.threads == 1;

@@ -38,7 +38,7 @@ using Steady = std::chrono::steady_clock;
 
 class WaitFdTest : public IoTest {
  protected:
-  // Who waits is registered.
+  // Those that wait are registered.
   [[nodiscard]] bool AwaitRegistered(std::uint32_t descriptors) {
     return Reaches([&] { return runtime_.counts().descriptors >= descriptors; });
   }

@@ -281,7 +281,7 @@ TEST_P(SchedulingGroupTest, OnExitIsCalledWhenTheFiberIsOver) {
 
 // The hook runs at the end of a switch, where there may be no other (W2): with the queue full a start from there
 // switched.
-// Who joins a fiber may count the fibers at once: on_exit is what tells him.
+// A joiner, told by on_exit, may count the fibers at once.
 TEST(SchedulingGroup, OnExitIsCalledWhenTheFiberIsCountedNoMore) {
   WorkerGroup group(1);
   const std::size_t before = EntityPool::LiveFibers();
