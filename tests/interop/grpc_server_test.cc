@@ -338,8 +338,8 @@ TEST_P(GrpcServerTest, WritesFailOnceTheClientHasGone) {
 }
 
 TEST_P(GrpcServerTest, ShutdownFromAFiberLetsCallsUnderWayEnd) {
-  // The server closes at its last answer. If a probe lies unread then, the kernel resets the connection, and answers that
-  // it has not sent yet are lost.
+  // The server closes at its last answer. If a probe lies unread then, the kernel resets the connection, and answers
+  // that it has not sent yet are lost.
   stub = Relay::NewStub(NewChannel(Probes::kNo));
   constexpr int kCalls = 20;
   FiberLatch all_here(kCalls);

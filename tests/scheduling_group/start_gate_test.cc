@@ -42,7 +42,7 @@ class HoldUpClock final : public base::Clock {
 };
 const HoldUpClock hold_up_clock;
 
-// No test may come to its end: a starter that has waited for so long looks once more.
+// No test may come to its end: a spawner that has waited for so long looks once more.
 constexpr auto kStartTimeout = 20s;
 
 class StartGateTest : public ::testing::Test {
