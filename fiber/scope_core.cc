@@ -46,7 +46,10 @@ ScopeCore::Slot* ScopeCore::BeginSpawn() {
 
 void ScopeCore::AcquireUnit() {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
-  if (self == nullptr || !IsChild(self) || self->cancel_word.pending()) return units_.Acquire();
+  // Cancelled, it does not wait; FindCause(): also if the cancellation has not come to its word yet.
+  if (self == nullptr || !IsChild(self) || self->cancel_word.pending() || synchronization::FindCause(self) != nullptr) {
+    return units_.Acquire();
+  }
   synchronization::BeginCancellationPoint();
   if (units_.TryAcquire()) return;
   struct Counted {

@@ -572,6 +572,29 @@ TEST(FiberScopeDeathTest, ChildrenThatAllWaitForAUnitAreNamed) {
   }
 }
 
+// A canceller that has marked the child's scope, and was stopped before it came to the child's word. On one worker, so
+// that it goes on when the child waits.
+TEST(FiberScopeLimit, AChildWhoseCancellationIsUnderWayMayWaitForItsOwnUnit) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  Fiber([] {
+    FiberScope scope({.limit = 1});
+    ASSERT_TRUE(scope.Spawn([&] {
+      scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+      synchronization::CancelNode node;
+      synchronization::EnterScope(self, &node);
+      node.cancelled = synchronization::CancelReason::kCancelled;
+      Fiber canceller([&] {
+        node.cancelled = synchronization::CancelReason::kNone;
+        EXPECT_TRUE(synchronization::Cancel(&node));
+      });
+      EXPECT_THROW(static_cast<void>(scope.Spawn([] {})), FiberCancelled);
+      synchronization::LeaveScope(self, &node);
+      canceller.Join();
+    }));
+    scope.Wait();
+  }).Join();
+}
+
 TEST_P(FiberScopeTest, ChildrenMaySpawnBelowTheLimit) {
   InFiberAndThread([] {
     std::atomic<int> ran{0};

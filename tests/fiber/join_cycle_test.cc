@@ -185,6 +185,35 @@ TEST_P(JoinCycleTest, AJoinOfAFiberThatIsCancelledOrInterruptedIsNone) {
   }
 }
 
+// A canceller that has marked the scope, and was stopped before it came to the fiber's word. On one worker, so that it
+// goes on when both have joined.
+TEST(JoinCycle, AJoinOfAFiberWhoseCancellationIsUnderWayIsNone) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  FiberEvent assigned;
+  Fiber first;
+  Fiber second([&] {
+    assigned.Wait();
+    FindFiber(first.Id())->Join();
+  });
+  first = Fiber([&] {
+    assigned.Wait();
+    scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+    synchronization::CancelNode scope;
+    synchronization::EnterScope(self, &scope);
+    scope.cancelled = synchronization::CancelReason::kCancelled;
+    Fiber canceller([&] {
+      scope.cancelled = synchronization::CancelReason::kNone;
+      EXPECT_TRUE(synchronization::Cancel(&scope));
+    });
+    EXPECT_THROW(FindFiber(second.Id())->Join(), FiberCancelled);
+    synchronization::LeaveScope(self, &scope);
+    canceller.Join();
+  });
+  assigned.Set();
+  second.Join();
+  first.Join();
+}
+
 // Of two tasks each has a handle of the other: the destructor's wait is no join.
 TEST_P(JoinCycleTest, ADestructorOfATaskIsNone) {
   InFiber([] {
