@@ -41,6 +41,9 @@ LIMIT = 20  # seconds after which something that should have happened is a failu
 GET = b"GET /json HTTP/1.1\r\nHost: x\r\n\r\n"
 GET_ONCE = b"GET /json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 CLIENTS = 20
+# A loopback address of this process's own: another process that listens at the port of a server that has just stopped
+# would take its clients, which connect until they are refused.
+HOST = f"127.{1 + (os.getpid() >> 16) % 250}.{(os.getpid() >> 8) % 256}.{1 + os.getpid() % 250}"
 
 
 def fail(why):
@@ -48,24 +51,24 @@ def fail(why):
 
 
 class Server:
-    """A process; `port` is where it listens."""
+    """A process; `address` is where it listens. Without a port it says which one it has."""
 
-    def __init__(self, command, port=None, pass_fds=(), stop_by=signal.SIGTERM):
+    def __init__(self, command, host=HOST, port=None, pass_fds=(), stop_by=signal.SIGTERM):
         self.stop_by = stop_by
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE if port is None else subprocess.DEVNULL, pass_fds=pass_fds, process_group=0
         )
-        self.port = port
         if port is None:
             line = self.process.stdout.readline().decode()
             found = re.search(r":(\d+)\s*$", line)
             if not found:
                 fail(f"{command[0]} did not say where it listens: {line!r}")
-            self.port = int(found.group(1))
+            port = int(found.group(1))
+        self.address = (host, port)
         end = time.monotonic() + LIMIT
         while True:
             with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT).close()
+                socket.create_connection(self.address, timeout=LIMIT).close()
                 return
             if time.monotonic() > end:
                 fail(f"{command[0]} does not listen")
@@ -91,9 +94,9 @@ class Refused(Exception):
     """No connection."""
 
 
-def connect(port):
+def connect(address):
     try:
-        connection = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        connection = socket.create_connection(address, timeout=LIMIT)
     except OSError as error:
         raise Refused(str(error)) from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -132,15 +135,15 @@ def read_answer(connection):
 # --- Clients: called again and again until Refused ---
 
 
-def connection_client(port, counts):
-    with connect(port) as connection:
+def connection_client(address, counts):
+    with connect(address) as connection:
         send(connection, GET_ONCE)
         read_answer(connection)
     counts.count_answer()
 
 
-def keep_alive_client(port, counts):
-    with connect(port) as connection:
+def keep_alive_client(address, counts):
+    with connect(address) as connection:
         while True:
             send(connection, GET)
             more = read_answer(connection)
@@ -150,8 +153,8 @@ def keep_alive_client(port, counts):
 
 
 def half_client(first, second):
-    def client(port, counts):
-        with connect(port) as connection:
+    def client(address, counts):
+        with connect(address) as connection:
             send(connection, first)
             counts.ready.release()
             counts.stopping.wait(LIMIT)
@@ -163,8 +166,8 @@ def half_client(first, second):
     return client
 
 
-def fresh_client(port, counts):
-    with connect(port) as connection:
+def fresh_client(address, counts):
+    with connect(address) as connection:
         counts.ready.release()
         counts.stopping.wait(LIMIT)
         time.sleep(0.02)
@@ -186,7 +189,7 @@ LOADS = {
 class Clients:
     """Threads that make requests until the server refuses them, or over is set."""
 
-    def __init__(self, port, client, once, refused_is_lost=False):
+    def __init__(self, address, client, once, refused_is_lost=False):
         self.answered = 0
         self.lost = []
         self.over = False
@@ -194,7 +197,7 @@ class Clients:
         self.ready = threading.Semaphore(0)
         self.stopping = threading.Event()
         self.threads = [
-            threading.Thread(target=self.run, args=(port, client, once, refused_is_lost)) for _ in range(CLIENTS)
+            threading.Thread(target=self.run, args=(address, client, once, refused_is_lost)) for _ in range(CLIENTS)
         ]
         for thread in self.threads:
             thread.start()
@@ -203,10 +206,10 @@ class Clients:
         with self.lock:
             self.answered += 1
 
-    def run(self, port, client, once, refused_is_lost):
+    def run(self, address, client, once, refused_is_lost):
         while not self.over:
             try:
-                client(port, self)
+                client(address, self)
             except Refused as error:
                 if not refused_is_lost:
                     return
@@ -221,9 +224,9 @@ class Clients:
             thread.join()
 
 
-def await_answer(port):
+def await_answer(address):
     """A server may listen before the processes run that answer: nginx does."""
-    with connect(port) as connection:
+    with connect(address) as connection:
         send(connection, GET_ONCE)
         read_answer(connection)
 
@@ -231,8 +234,8 @@ def await_answer(port):
 def stop_under_load(server, load, post):
     """Returns (lost, answered, seconds that the stop took)."""
     client, once = LOADS[load](post)
-    await_answer(server.port)
-    clients = Clients(server.port, client, once)
+    await_answer(server.address)
+    clients = Clients(server.address, client, once)
     if once:
         for _ in range(CLIENTS):
             clients.ready.acquire(timeout=LIMIT)
@@ -252,14 +255,14 @@ def restart_under_load(command, load, restarts, workers):
     client, once = LOADS[load](b"/echo")
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((HOST, 0))
         listener.listen(4096)
 
         def start():
             return Server(command(f"fd:{listener.fileno()}", workers), pass_fds=(listener.fileno(),))
 
         server = start()
-        clients = Clients(server.port, client, once, refused_is_lost=True)
+        clients = Clients(server.address, client, once, refused_is_lost=True)
         for _ in range(restarts):
             time.sleep(0.1)
             new = start()
@@ -276,7 +279,7 @@ def restart_under_load(command, load, restarts, workers):
 def restart_rpc(programs, restarts):
     """Returns what echo_client printed last, and its status."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((HOST, 0))
         listener.listen(4096)
 
         def start():
@@ -285,7 +288,7 @@ def restart_rpc(programs, restarts):
 
         server = start()
         client = subprocess.Popen(
-            [programs / "echo_client", f"--server=127.0.0.1:{server.port}", "--connections=2", "--timeout_ms=10000"]
+            [programs / "echo_client", f"--server={HOST}:{server.address[1]}", "--connections=2", "--timeout_ms=10000"]
             + ["--rounds=1", f"--seconds={1 + 0.5 * restarts}"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -315,7 +318,7 @@ def make_servers(programs, scratch, only_weft):
     weft = weft_command(programs)
     servers = {
         f"weft http_server, {workers} worker{'s'[: workers - 1]}": (
-            lambda workers=workers: Server(weft("127.0.0.1:0", workers)),
+            lambda workers=workers: Server(weft(f"{HOST}:0", workers)),
             b"/echo",
         )
         for workers in (1, 2)
@@ -330,7 +333,7 @@ def make_servers(programs, scratch, only_weft):
             timeout=600,
             env={**os.environ, "GOCACHE": str(scratch / "gocache"), "GO111MODULE": "off"},
         )
-        servers["Go Shutdown"] = (lambda: Server([program]), b"/json")
+        servers["Go Shutdown"] = (lambda: Server([program], host="127.0.0.1"), b"/json")
     else:
         print("drain: Go is not installed, and left out", file=sys.stderr)
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -340,7 +343,9 @@ def make_servers(programs, scratch, only_weft):
                 probe.bind(("127.0.0.1", 0))
                 port = probe.getsockname()[1]
             path = compare.write_nginx_conf(scratch, port, protocol="", certificate=None)
-            return Server([nginx, "-p", scratch, "-c", path], port=port, stop_by=signal.SIGQUIT)
+            return Server(
+                [nginx, "-p", scratch, "-c", path], host="127.0.0.1", port=port, stop_by=signal.SIGQUIT
+            )
 
         servers["nginx quit, 2 workers"] = (start_nginx, b"/json")
     else:
