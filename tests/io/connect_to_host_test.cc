@@ -34,14 +34,14 @@ using Addresses = std::vector<SocketAddress>;
 // A port that refuses: nobody listens there any more.
 SocketAddress Refusing() {
   TcpListener listener;
-  EXPECT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  EXPECT_FALSE(listener.Listen(OwnLoopback()));
   return listener.local_address();
 }
 
 // A listener that answers.
 class Answering {
  public:
-  Answering() { EXPECT_FALSE(listener_.Listen(SocketAddress::LoopbackIpv4(0))); }
+  explicit Answering(const SocketAddress& address = OwnLoopback()) { EXPECT_FALSE(listener_.Listen(address)); }
   SocketAddress address() const { return listener_.local_address(); }
   TcpListener& listener() { return listener_; }
 
@@ -231,7 +231,7 @@ TEST_P(ConnectToHostTest, TheDeadlineIsThatOfTheLookUpToo) {
 }
 
 TEST_P(ConnectToHostTest, TheLocalHostIsConnectedTo) {
-  Answering answering;
+  Answering answering(SocketAddress::LoopbackIpv4(0));
   const std::string port = std::to_string(answering.address().port());
   InFiberAndInThread([&] {
     TcpStream stream;
