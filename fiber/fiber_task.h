@@ -57,6 +57,14 @@ namespace fiber::detail {
 
 struct EndAccess;  // select.h
 
+// For the layers above: the result of a task that has ended, without a cancellation point.
+struct TaskAccess {
+  template <class T>
+  static T Take(FiberTask<T>& task) {
+    return task.Take();
+  }
+};
+
 template <class T>
 class TaskState final : public JoinState {
  public:
@@ -158,13 +166,7 @@ class [[nodiscard]] FiberTask {
   // Waits, and takes the result: the task is Valid() no more. Throws the task's exception, or TaskCancelled.
   T Get() {
     static_cast<void>(fiber::detail::AwaitTask(Checked("Get"), Deadline::None(), "FiberTask::Get"));
-    const base::RefPtr<State> state = std::move(state_);
-    const struct Taken {
-      ~Taken() { state->LetGo(); }
-      State* state;
-    } taken{state.Get()};
-    fiber::detail::CheckTaskResult(*state);
-    if constexpr (!std::is_void_v<T>) return *std::move(state->value);
+    return Take();
   }
   // The same; nothing (false) if the deadline has passed: then the task is still Valid().
   [[nodiscard]] std::conditional_t<std::is_void_v<T>, bool, std::optional<T>> Get(Deadline deadline) requires(
@@ -187,6 +189,7 @@ class [[nodiscard]] FiberTask {
  private:
   friend class FiberScope;
   friend struct fiber::detail::EndAccess;
+  friend struct fiber::detail::TaskAccess;
   using State = fiber::detail::TaskState<T>;
 
   State* Checked(const char* function) const {
@@ -211,6 +214,17 @@ class [[nodiscard]] FiberTask {
                              fiber::detail::TaskProcedure<T, std::decay_t<F>>{guard.state, std::forward<F>(f)});
     if (started) guard.state = nullptr;
     return started;
+  }
+
+  // After the task's end.
+  T Take() {
+    const base::RefPtr<State> state = std::move(state_);
+    const struct Taken {
+      ~Taken() { state->LetGo(); }
+      State* state;
+    } taken{state.Get()};
+    fiber::detail::CheckTaskResult(*state);
+    if constexpr (!std::is_void_v<T>) return *std::move(state->value);
   }
 
   void Abandon() noexcept {

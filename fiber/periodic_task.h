@@ -20,7 +20,8 @@
 //
 // Who may call: Start(), Stop() and the destructor: one fiber or thread at a time. All else: any fiber and any thread,
 // the function included. Stop() and the destructor switch (a thread: block) until the run under way has ended, so the
-// function itself calls RequestStop().
+// function itself calls RequestStop(). Stop() is a cancellation point: a cancelled one has requested the stop, the run
+// goes on, and Stop() waits for it when it is called again. The destructor is none.
 // Memory ordering: what the caller did before Start() is visible to the function; what the function did, to the caller
 // after Stop().
 // Lifetime: may be destroyed at any time; stops then.

@@ -7,6 +7,7 @@
 //   CoTask<int> Sum(FiberChannel<int>& numbers, FiberEvent& begin) {
 //     co_await begin;                                                        // a FiberEvent
 //     int sum = co_await interop::InFiber([] { return Compute(); });         // f's result, or its exception
+//     sum += co_await fiber::Async(Compute);                                 // a Future's, or a FiberTask's
 //     while (auto item = co_await interop::CoGet(numbers)) sum += *item;     // a FiberChannel, until it is closed
 //     co_return sum;
 //   }
@@ -14,18 +15,23 @@
 //   int sum = AwaitInFiber(Sum(numbers, begin));                             // parks the fiber; blocks a thread
 //   std::optional<int> soon = AwaitInFiber(Sum(numbers, begin), 2s);         // nullopt: not in time
 //
-// A coroutine awaits.  It is suspended, and a fiber is started for the wait: it calls f (Wait() of the event, Get() of
-// the channel) and then resumes the coroutine on its own stack. So the thread that awaits is never blocked, whatever it
-// is, and afterwards the coroutine runs in a fiber until it awaits again. ResumeBy(executor) hands the coroutine to
-// somebody else instead, who calls the handle:
+// A coroutine awaits.  It is suspended, and a fiber is started for the wait: it calls f (Wait() of the event; Get() of
+// the channel, task or Future) and then resumes the coroutine on its own stack. So the thread that awaits is never
+// blocked, whatever it is, and afterwards the coroutine runs in a fiber until it awaits again. ResumeBy(executor) hands
+// the coroutine to somebody else instead, who calls the handle:
 // Sample:
 //   CoTask<> OnTheLoop(boost::asio::io_context& loop) {
 //     co_await interop::InFiber([] { Compute(); }).ResumeBy([&](std::coroutine_handle<> me) {
 //       boost::asio::post(loop, me);
 //     });
 //   }
-// What need not wait (the event is set, the channel has an item) starts no fiber, and the coroutine goes on where it
-// is. f inherits the awaiting caller's FiberExecutionContext.
+// What need not wait (the event is set, the channel has an item, the task has ended) starts no fiber, and the coroutine
+// goes on where it is. f inherits the awaiting caller's FiberExecutionContext.
+//
+// Tasks and Futures.  co_await takes the result as Get() does (several values of a Future as a tuple), or throws what
+// Get() would throw: the exception, or TaskCancelled. So one coroutine takes it, and nobody else waits for that Future
+// meanwhile; the end of a task others may await, too (CoWait). To await a task cancels nothing: it goes on if the fiber
+// that waits for the coroutine is cancelled or late, and ends early by its Cancel(), or where its handle goes.
 //
 // A fiber waits.  CoTask<T> is a coroutine that is started when it is awaited, and resumes its awaiter where it ends.
 // AwaitInFiber(awaitable) takes any awaitable, runs it on the caller's stack up to where it first suspends, and parks
@@ -38,10 +44,14 @@
 //
 // Who may call: co_await of these, any coroutine, on any thread, while the runtime runs; AwaitInFiber(), any fiber and
 // any thread.
-// Errors: if no fiber can be started, co_await throws std::system_error(resource_unavailable_try_again); f has not run.
+// Errors: if no fiber can be started, co_await throws std::system_error(resource_unavailable_try_again); f has not run,
+// and a kept task or Future is as it was. (An rvalue is destroyed, which cancels a task and waits for it.)
+// Misuse: an empty task or Future ends the process. A task in AwaitInFiber() of a coroutine that awaits that task waits
+// for ever.
 // Memory ordering: what came before the co_await is visible to f; what f did is visible after the co_await; what the
 // coroutine did is visible after AwaitInFiber().
-// Lifetime: a coroutine must not be destroyed while a fiber works for it (this ends the process).
+// Lifetime: a coroutine must not be destroyed while a fiber works for it (this ends the process). A kept task or Future
+// stays where it is until the co_await returns; an rvalue (`co_await Ask()`) is moved into the co_await.
 //
 // What a coroutine on fibers has to know
 //   - A co_await may come back on another fiber and another thread. A FiberMutex belongs to a fiber, so it is not held
@@ -59,7 +69,9 @@
 //
 // Rejected: parking the fiber that awaits (it may be the event loop of other coroutines, one of which is to set the
 // event). Waiters in the primitives' queues that are coroutines, without a fiber (every primitive's waker would have
-// to know of them; a fiber costs 70 to 200 ns, bench/workload --workload=spawn).
+// to know of them; a fiber costs 70 to 200 ns, bench/workload --workload=spawn). Future::Then() instead of a fiber that
+// waits (the coroutine would run within SetValue(), in whatever thread; or in a fiber that is started then, and a
+// refusal comes when nobody can be told).
 #ifndef WEFT_INTEROP_COROUTINE_H_
 #define WEFT_INTEROP_COROUTINE_H_
 
@@ -79,8 +91,10 @@
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_task.h"
+#include "weft/fiber/future.h"
 #include "weft/interop/coroutine_result.h"
-#include "weft/sync/channel_result.h"
+#include "weft/interop/coroutine_waits.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/wait_access.h"
@@ -160,47 +174,18 @@ FiberCall<std::decay_t<F>> InFiber(F&& f) {
   return FiberCall<std::decay_t<F>>(std::forward<F>(f));
 }
 
-namespace detail {
-
-struct EventWait {
-  bool operator()() const { return event->Wait(deadline); }
-  bool TryNow(CoResult<bool>* set) const {
-    if (!event->IsSet()) return false;
-    set->SetBy([] { return true; });
-    return true;
-  }
-  FiberEvent* event;
-  Deadline deadline;
-};
-
-struct PlainEventWait {
-  void operator()() const { event->Wait(); }
-  bool TryNow(CoResult<void>* set) const {
-    if (!event->IsSet()) return false;
-    set->SetBy([] {});
-    return true;
-  }
-  FiberEvent* event;
-};
-
-template <class T>
-struct ChannelGet {
-  ChannelItem<T> operator()() const { return channel->Get(deadline); }
-  bool TryNow(CoResult<ChannelItem<T>>* got) const {
-    ChannelItem<T> item = channel->TryGet();
-    if (item.result() == ChannelResult::kWouldBlock) return false;
-    got->SetBy([&] { return std::move(item); });
-    return true;
-  }
-  FiberChannel<T>* channel;
-  Deadline deadline;
-};
-
-}  // namespace detail
-
-// co_await CoWait(event, deadline): false if it is not set in time.
+// co_await CoWait(event, deadline): false if it is not set in time.  CoWait(task, deadline): if the task has not ended.
+// CoWait(future, deadline): if it is neither ready nor failed. They leave the result where it is.
 inline auto CoWait(FiberEvent& event, Deadline deadline = {}) {
-  return FiberCall<detail::EventWait>({&event, deadline});
+  return FiberCall<detail::TimedWait<FiberEvent>>({&event, deadline});
+}
+template <class T>
+auto CoWait(FiberTask<T>& task, Deadline deadline = {}) {
+  return FiberCall<detail::TimedWait<FiberTask<T>>>({&task, deadline});
+}
+template <class... Ts>
+auto CoWait(Future<Ts...>& future, Deadline deadline = {}) {
+  return FiberCall<detail::TimedWait<Future<Ts...>>>({&future, deadline});
 }
 
 // co_await CoGet(channel): the next item, as FiberChannel::Get().
@@ -209,11 +194,49 @@ auto CoGet(FiberChannel<T>& channel, Deadline deadline = {}) {
   return FiberCall<detail::ChannelGet<T>>({&channel, deadline});
 }
 
+// co_await CoGet(task), CoGet(future): the same as co_await task, for ResumeBy().
+template <class T>
+auto CoGet(FiberTask<T>& task) {
+  return FiberCall<detail::ResultGet<FiberTask<T>&>>({task});
+}
+template <class T>
+auto CoGet(FiberTask<T>&& task) {
+  return FiberCall<detail::ResultGet<FiberTask<T>>>({std::move(task)});
+}
+template <class... Ts>
+auto CoGet(Future<Ts...>& future) {
+  return FiberCall<detail::ResultGet<Future<Ts...>&>>({future});
+}
+template <class... Ts>
+auto CoGet(Future<Ts...>&& future) {
+  return FiberCall<detail::ResultGet<Future<Ts...>>>({std::move(future)});
+}
+
 }  // namespace interop
 
 // co_await event: until it is set.
 inline auto operator co_await(FiberEvent& event) {
   return interop::FiberCall<interop::detail::PlainEventWait>({&event});
+}
+
+// co_await task: until it has ended.  Its result, or its exception, as FiberTask::Get().
+template <class T>
+auto operator co_await(FiberTask<T>& task) {
+  return interop::CoGet(task);
+}
+template <class T>
+auto operator co_await(FiberTask<T>&& task) {
+  return interop::CoGet(std::move(task));
+}
+
+// co_await future: until it is ready or failed. Likewise, as Future::Get().
+template <class... Ts>
+auto operator co_await(Future<Ts...>& future) {
+  return interop::CoGet(future);
+}
+template <class... Ts>
+auto operator co_await(Future<Ts...>&& future) {
+  return interop::CoGet(std::move(future));
 }
 
 // A coroutine with a result: `CoTask<T> F() { ... co_return t; }`. T may be a reference or void. It is started by

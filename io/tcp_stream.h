@@ -45,7 +45,8 @@ class TcpStream {
   // Takes over a connected stream socket (and makes it non-blocking: io/descriptor.h).
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
-  // Replaces its former connection. The address says whether it is TCP (without Nagle's delay) or Unix.
+  // Once it has succeeded it replaces the former connection. The address says whether it is TCP (without Nagle's delay)
+  // or Unix.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address, Deadline deadline = {});
 
   // Waits until poll(2) would say readable: for bytes, the end or an error. No buffer is needed meanwhile.

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "weft/fiber/run_as_fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 
@@ -177,6 +178,62 @@ TEST_P(PeriodicTaskTest, StopWaitsForTheRunUnderWay) {
     EXPECT_TRUE(ended);
     EXPECT_EQ(held.use_count(), 1) << "the function is destroyed";
     task.Stop();
+  });
+}
+
+TEST_P(PeriodicTaskTest, ACancelledStopIsRequestedAndMayBeRepeated) {
+  InBoth([] {
+    auto held = std::make_shared<int>(1);
+    FiberEvent entered, go;
+    std::atomic<int> begun{0};
+    std::atomic<bool> ended{false};
+    PeriodicTask task;
+    ASSERT_TRUE(task.Start("slow", {.period = 1ms, .run_at_once = true}, [&, held] {
+      ++begun;
+      entered.Set();
+      go.Wait();
+      ended = true;
+    }));
+    ASSERT_TRUE(entered.Wait(30s));
+    std::atomic<bool> went_on{false};
+    Fiber stopping([&] {
+      task.Stop();
+      went_on = true;
+    });
+    Until([&] { return !task.IsRunning(); });
+    EXPECT_TRUE(stopping.Cancel());
+    stopping.Join();
+    EXPECT_FALSE(went_on);
+    EXPECT_FALSE(ended) << "the run under way goes on";
+    EXPECT_FALSE(task.IsRunning());
+    EXPECT_EQ(held.use_count(), 2);
+    go.Set();
+    task.Stop();
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(begun, 1) << "a run began after the stop";
+    EXPECT_EQ(held.use_count(), 1) << "the function is destroyed";
+    entered.Reset();
+    ASSERT_TRUE(task.Start("again", {.period = kNever, .run_at_once = true}, [&] { entered.Set(); }));
+    EXPECT_TRUE(entered.Wait(30s));
+  });
+}
+
+TEST_P(PeriodicTaskTest, ItsDestructorStopsInACancelledFiber) {
+  InFiber([] {
+    std::atomic<bool> ended{false};
+    CancelScope scope;
+    scope.Cancel();
+    static_cast<void>(scope.Run([&] {
+      FiberEvent entered;
+      PeriodicTask task;
+      ASSERT_TRUE(task.Start("slow", {.period = kNever, .run_at_once = true}, [&] {
+        entered.Set();
+        FiberSleepFor(1ms);
+        ended = true;
+      }));
+      Shielded([&] { entered.Wait(); });
+    }));
+    EXPECT_TRUE(ended);
   });
 }
 

@@ -21,6 +21,7 @@
 #include "weft/io/connect_race.h"
 #include "weft/io/resolver.h"
 #include "weft/io/tcp_listener.h"
+#include "weft/tests/io/dropping_listener.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {
@@ -33,43 +34,19 @@ using Addresses = std::vector<SocketAddress>;
 // A port that refuses: nobody listens there any more.
 SocketAddress Refusing() {
   TcpListener listener;
-  EXPECT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  EXPECT_FALSE(listener.Listen(OwnLoopback()));
   return listener.local_address();
 }
 
 // A listener that answers.
 class Answering {
  public:
-  Answering() { EXPECT_FALSE(listener_.Listen(SocketAddress::LoopbackIpv4(0))); }
+  explicit Answering(const SocketAddress& address = OwnLoopback()) { EXPECT_FALSE(listener_.Listen(address)); }
   SocketAddress address() const { return listener_.local_address(); }
   TcpListener& listener() { return listener_; }
 
  private:
   TcpListener listener_;
-};
-
-// A listener whose queue is full, so that the kernel drops who comes.
-class Dropping {
- public:
-  Dropping() {
-    EXPECT_FALSE(listener_.Listen(SocketAddress::LoopbackIpv4(0), {.backlog = 0}));
-    for (int i = 0; i < 8; ++i) {
-      TcpStream stream;
-      if (stream.Connect(listener_.local_address(), 20ms) == std::errc::timed_out) return;
-      queued_.push_back(std::move(stream));
-    }
-    ADD_FAILURE() << "the kernel's queue of a listener with backlog 0 takes 8 connections";
-  }
-  SocketAddress address() const { return listener_.local_address(); }
-  void Close() { listener_.Close(); }
-  void Accept() {
-    TcpStream stream;
-    EXPECT_FALSE(listener_.Accept(&stream, Soon()));
-  }
-
- private:
-  TcpListener listener_;
-  std::vector<TcpStream> queued_;
 };
 
 std::string Texts(const Addresses& addresses) {
@@ -96,7 +73,7 @@ TEST(AlternateFamilies, BeginWithTheFirstAndKeepTheirOrder) {
 // Before any runtime, since those of the other tests keep their reactors.
 TEST(AConnectToFirstWithoutARuntime, TriesOneAfterTheOther) {
   Answering answering;
-  Dropping dropping;
+  DroppingListener dropping;
   TcpStream stream;
   EXPECT_FALSE(ConnectToFirst(Addresses{dropping.address(), Refusing(), answering.address()}, &stream, 1ms, Soon()));
   EXPECT_EQ(stream.peer_address(), answering.address());
@@ -131,7 +108,7 @@ TEST_P(ConnectToHostTest, AnAddressThatRefusesIsFollowedAtOnce) {
 
 TEST_P(ConnectToHostTest, AnAddressThatDropsIsFollowedAfterTheDelay) {
   Answering answering;
-  Dropping dropping;
+  DroppingListener dropping;
   InFiberAndInThread([&] {
     TcpStream stream;
     const auto begin = Steady::now();
@@ -143,7 +120,7 @@ TEST_P(ConnectToHostTest, AnAddressThatDropsIsFollowedAfterTheDelay) {
 
 TEST_P(ConnectToHostTest, AFailureBesideAPendingAttemptIsFollowed) {
   Answering answering;
-  Dropping dropping;
+  DroppingListener dropping;
   InFiberAndInThread([&] {
     TcpStream stream;
     const Addresses addresses = {dropping.address(), Refusing(), answering.address()};
@@ -155,8 +132,8 @@ TEST_P(ConnectToHostTest, AFailureBesideAPendingAttemptIsFollowed) {
 }
 
 TEST_P(ConnectToHostTest, ItIsOverAtItsDeadline) {
-  Dropping one;
-  Dropping other;
+  DroppingListener one;
+  DroppingListener other;
   InFiberAndInThread([&] {
     TcpStream stream;
     const auto begin = Steady::now();
@@ -170,8 +147,8 @@ TEST_P(ConnectToHostTest, ItIsOverAtItsDeadline) {
 }
 
 TEST_P(ConnectToHostTest, ACancellationEndsIt) {
-  Dropping one;
-  Dropping other;
+  DroppingListener one;
+  DroppingListener other;
   std::atomic<bool> connects{false};
   Fiber connecting([&] {
     TcpStream stream;
@@ -199,7 +176,7 @@ TEST_P(ConnectToHostTest, TheErrorIsTheMostTelling) {
 
 TEST_P(ConnectToHostTest, ManyRaceAtTheSameTime) {
   Answering answering;
-  Dropping dropping;
+  DroppingListener dropping;
   std::vector<Actor> actors;
   for (int i = 0; i < Scaled(32); ++i) {
     actors.emplace_back(i % 4 != 0, [&, i] {
@@ -254,7 +231,7 @@ TEST_P(ConnectToHostTest, TheDeadlineIsThatOfTheLookUpToo) {
 }
 
 TEST_P(ConnectToHostTest, TheLocalHostIsConnectedTo) {
-  Answering answering;
+  Answering answering(SocketAddress::LoopbackIpv4(0));
   const std::string port = std::to_string(answering.address().port());
   InFiberAndInThread([&] {
     TcpStream stream;
@@ -269,10 +246,10 @@ TEST_P(ConnectToHostTest, TheLocalHostIsConnectedTo) {
 // The kernel asks again after a second, where a queue was full.
 TEST(LateOutcomes, ALateAnswerWinsAndALateFailureIsFollowedAtOnce) {
   IoRuntime runtime({2, 1});
-  Dropping never;
+  DroppingListener never;
   Answering answering;
-  Dropping late[2];
-  Dropping closes[2];
+  DroppingListener late[2];
+  DroppingListener closes[2];
   std::atomic<int> began{0};
   std::vector<Actor> actors;
   for (const bool in_fiber : {true, false}) {
@@ -292,8 +269,8 @@ TEST(LateOutcomes, ALateAnswerWinsAndALateFailureIsFollowedAtOnce) {
     });
   }
   EXPECT_TRUE(Reaches([&] { return began == 4; }));
-  for (Dropping& listener : late) listener.Accept();
-  for (Dropping& listener : closes) listener.Close();
+  for (DroppingListener& listener : late) listener.Accept();
+  for (DroppingListener& listener : closes) listener.Close();
   actors.clear();
 }
 
