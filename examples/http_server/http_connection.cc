@@ -350,6 +350,7 @@ class HttpService::Conversation {
   }
 
   Parsed Refuse(int status, std::string_view why) {
+    site_->CountRefused(status);
     Site::Refuse(status, why, &response_);
     response_.allow = {};
     output_.Append(response_, parser_->got_some() && request_.method == Request::Method::kHead,
@@ -381,7 +382,9 @@ class HttpService::Conversation {
   // Writes all ready answers. False: the connection ends.
   bool Flush() {
     if (output_.pending() == 0) return true;
-    return output_.WriteTo(tcp_, Deadline::After(limits_.request_timeout, now_)).ok();
+    const weft::io::IoResult put = output_.WriteTo(tcp_, Deadline::After(limits_.request_timeout, now_));
+    if (put.error == std::errc::timed_out) site_->CountTimedOutWrite();
+    return put.ok();
   }
 
   // Reads the rest of a request, at least a byte. False: the connection ends.

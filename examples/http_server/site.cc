@@ -9,8 +9,11 @@
 #include <boost/json/value.hpp>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "weft/base/noncontiguous_buffer.h"
 #include "weft/fiber/runtime.h"
@@ -209,6 +212,12 @@ void Site::Answer(const Request& request, Response* response) const {
   }
 }
 
+void Site::CountRefused(int status) {
+  for (std::size_t i = 0; i < std::size(kCountedStatus); ++i) {
+    if (kCountedStatus[i] == status) refused_[i].fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
 void Site::AnswerStats(Response* response) const {
   const weft::io::TcpServer::Counts counts = serving_->counts();
   json::array groups;
@@ -226,6 +235,12 @@ void Site::AnswerStats(Response* response) const {
   body.emplace("over_waiting_requests", budget.over_requests);
   body.emplace("over_body_memory", budget.over_bytes);
   body.emplace("given_up", given_up_.load(std::memory_order_relaxed));
+  body.emplace("timed_out_writes", timed_out_writes_.load(std::memory_order_relaxed));
+  json::object refused;
+  for (std::size_t i = 0; i < std::size(kCountedStatus); ++i) {
+    refused.emplace(std::to_string(kCountedStatus[i]), refused_[i].load(std::memory_order_relaxed));
+  }
+  body.emplace("refused_requests", std::move(refused));
   body.emplace("fibers", weft::GetFiberCount());
   body.emplace("fibers_ready", weft::GetFiberQueueSize());
   body.emplace("groups", std::move(groups));

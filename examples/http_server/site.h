@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 
 #include "weft/io/request_budget.h"
 
@@ -41,6 +42,10 @@ class Site {
 
   // A request whose client has gone, or whose time was over.
   void CountGivenUp() { given_up_.fetch_add(1, std::memory_order_relaxed); }
+  // A request that was refused with this status while it was read.
+  void CountRefused(int status);
+  // A client that has not taken its answers in time.
+  void CountTimedOutWrite() { timed_out_writes_.fetch_add(1, std::memory_order_relaxed); }
   void CountRequests(std::uint64_t requests) { requests_.Add(requests); }
 
  private:
@@ -49,7 +54,12 @@ class Site {
   const Serving* const serving_;
   const weft::io::RequestBudget* const budget_;
   ShardedCounter requests_;
-  std::atomic<std::uint64_t> given_up_{0};  // a statistic, as that
+  // relaxed; statistics.
+  std::atomic<std::uint64_t> given_up_{0};
+  std::atomic<std::uint64_t> timed_out_writes_{0};
+  // By the limits that clients meet (http_connection.h): time, body, line, fields.
+  static constexpr int kCountedStatus[] = {408, 413, 414, 431};
+  std::atomic<std::uint64_t> refused_[std::size(kCountedStatus)]{};  // with the status at the same index
 };
 
 }  // namespace examples

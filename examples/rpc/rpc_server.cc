@@ -71,8 +71,8 @@ std::vector<ServerConnection*> Server::UseAllConnections() {
 
 void Server::Stop(Deadline drain_until) {
   if (listening_ == nullptr) return;
-  // seq_cst: pairs with BeginCall() and LeaveCall(). Who enters before the lock below is in the list, and who enters
-  // after it sees the flag.
+  // seq_cst: pairs with BeginFrame(), BeginCall() and LeaveOne(). Who enters before the lock below is in the list, and
+  // who enters after it sees the flag.
   draining_.store(true, std::memory_order_seq_cst);
   // First, so that clients do not come back to us; and it ends a forked child before we take a lock or tell a client.
   static_cast<void>(listening_->StopAccepting(drain_until));
@@ -85,8 +85,10 @@ void Server::Stop(Deadline drain_until) {
   }
   lock.lock();
   // seq_cst: either we see a call, or BeginCall() sees that we drain; either we see that the last call has ended, or
-  // LeaveCall() sees that we drain.
-  const auto all_answered = [this] { return in_flight_.load(std::memory_order_seq_cst) == 0; };
+  // LeaveOne() sees that we drain. So it is with frames. These come first: a frame's call begins before the frame ends.
+  const auto all_answered = [this] {
+    return half_frames_.load(std::memory_order_seq_cst) == 0 && in_flight_.load(std::memory_order_seq_cst) == 0;
+  };
   changed_.wait(lock, all_answered, drain_until);
   const auto all_gone = [this] { return connections_ == 0; };
   changed_.wait(lock, all_gone, std::min(drain_until, Deadline(kFarewellTime)));
@@ -101,10 +103,21 @@ void Server::Stop(Deadline drain_until) {
   listening_->Stop(drain_until);
 }
 
-ErrorCode Server::BeginCall(std::size_t memory) {
+bool Server::BeginFrame() {
+  if (draining()) return false;
+  // seq_cst, both: as in Stop().
+  half_frames_.fetch_add(1, std::memory_order_seq_cst);
+  if (!draining_.load(std::memory_order_seq_cst)) return true;
+  EndFrame();
+  return false;
+}
+
+void Server::EndFrame() { LeaveOne(&half_frames_); }
+
+ErrorCode Server::BeginCall(std::size_t memory, bool awaited) {
   // seq_cst, both: as in Stop().
   const std::size_t before = in_flight_.fetch_add(1, std::memory_order_seq_cst);
-  if (draining_.load(std::memory_order_seq_cst)) {
+  if (!awaited && draining_.load(std::memory_order_seq_cst)) {
     unavailable_.fetch_add(1, std::memory_order_relaxed);
     LeaveCall();
     return UNAVAILABLE;
@@ -128,9 +141,11 @@ void Server::EndCall(std::size_t memory) {
   LeaveCall();
 }
 
-void Server::LeaveCall() {
+void Server::LeaveCall() { LeaveOne(&in_flight_); }
+
+void Server::LeaveOne(std::atomic<std::size_t>* count) {
   // seq_cst, both: as in Stop().
-  if (in_flight_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  if (count->fetch_sub(1, std::memory_order_seq_cst) != 1) return;
   if (!draining_.load(std::memory_order_seq_cst)) return;
   const std::scoped_lock lock(mutex_);
   changed_.notify_all();

@@ -16,9 +16,9 @@
 // FiberCancelled: any other exception that leaves one ends the process, as in any fiber.
 //
 // The server answers without calling the handler: requests over the limits (OVERLOADED: Options); requests
-// whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service; all,
-// while the server stops (UNAVAILABLE). A malformed frame ends the connection, after the answers to what came before; a
-// frame that is too large is answered first.
+// whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service;
+// requests that begin to come while the server stops (UNAVAILABLE). A malformed frame ends the connection, after the
+// answers to what came before; a frame that is too large is answered first.
 //
 // Each call has a scope (sync/cancel_scope.h), in which the handler runs, and all that it calls and all fibers of its
 // FiberScopes. The scope ends at the deadline that the client has sent; when the client cancels the call, which it does
@@ -101,15 +101,17 @@ class Server {
   [[nodiscard]] std::error_code Start(const io::SocketAddress& address);
   // False: no fiber can be started.
   [[nodiscard]] bool Start(io::TcpListener listener);
-  // Graceful: accepts what waits in the kernel and no more, tells clients to send no more, answers what they sent
-  // before they learned of it with UNAVAILABLE (a Channel makes these calls again), and answers what is in flight.
+  // Graceful: accepts what waits in the kernel and no more, tells clients to send no more, and answers what is in
+  // flight. A request of which the server has read a part is in flight, too: it is read to its end and run. Requests
+  // that begin to come later are answered with UNAVAILABLE (a Channel makes these calls again).
   // Clients close their connections when they have their answers; Stop() closes what is left after kFarewellTime. At
   // the deadline it cuts connections and cancels calls. Returns when the last handler has ended.
   void Stop(Deadline drain_until);
 
   io::SocketAddress local_address() const { return listening_->local_address(); }
 
-  // Stop() has been called: new requests are not begun.
+  // Stop() has been called: new requests are not begun. A handler that was cancelled and reads false has lost its
+  // client, or its time was over.
   bool draining() const { return draining_.load(std::memory_order_relaxed); }
 
   struct Counts {
@@ -141,8 +143,13 @@ class Server {
   // How long clients that have their answers may take to close their connections, before we do.
   static constexpr std::chrono::milliseconds kFarewellTime{1000};
 
-  // By the readers, with what MemoryOf() says. Not OK: what the answer is instead.
-  [[nodiscard]] ErrorCode BeginCall(std::size_t memory);
+  // By the readers. A part of a frame has come, and Stop() waits for the rest, until EndFrame(). False: it does not,
+  // since it has been called before.
+  [[nodiscard]] bool BeginFrame();
+  void EndFrame();
+  // By the readers, with what MemoryOf() says. Not OK: what the answer is instead. `awaited`: within BeginFrame() and
+  // EndFrame().
+  [[nodiscard]] ErrorCode BeginCall(std::size_t memory, bool awaited);
   static std::size_t MemoryOf(const FrameHeader& header) {
     return kCallMemory + FrameHeader::kSize + header.meta_size + header.body_size;
   }
@@ -152,6 +159,7 @@ class Server {
   // Of a call that has begun and exceeds its connection's limit.
   void RefuseCall(std::size_t memory);
   void LeaveCall();
+  void LeaveOne(std::atomic<std::size_t>* count);
   void Enter(ServerConnection* connection);
   void Leave(ServerConnection* connection);
   void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
@@ -164,6 +172,7 @@ class Server {
   std::unique_ptr<io::TcpServer> listening_;  // written under mutex_, for counts()
 
   std::atomic<std::size_t> in_flight_{0};
+  std::atomic<std::size_t> half_frames_{0};  // between BeginFrame() and EndFrame()
   io::RequestBudget memory_;
   std::atomic<bool> draining_{false};
   std::atomic<bool> cut_{false};

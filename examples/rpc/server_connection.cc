@@ -166,6 +166,7 @@ void ServerConnection::Serve() {
   WaitForRequests(std::chrono::steady_clock::now());
   Next next = Next::kReadOn;
   while (next == Next::kReadOn) next = ReadOnce();
+  EndFrame();  // SC6
   if (next == Next::kEnd && !server_->cut()) CancelAll();
   server_->Leave(this);  // While we have a use: a thread that finds us there may begin one.
   EndUse();
@@ -192,23 +193,9 @@ ServerConnection::Next ServerConnection::ReadOnce() {
     Frame frame;
     const FrameReader::Result next = reader_.Next(&frame);
     if (next == FrameReader::Result::kNeedMore) break;
-    if (next == FrameReader::Result::kFrame) {
-      switch (frame.header.kind) {
-        case FrameKind::kRequest:
-          OnRequest(std::move(frame), now);
-          continue;
-        case FrameKind::kCancel:
-          Cancel(frame.header.correlation_id);
-          continue;
-        case FrameKind::kPing:
-          static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPong, frame.header.correlation_id, nullptr, nullptr)));
-          continue;
-        case FrameKind::kPong:
-          continue;
-        case FrameKind::kAnswer:
-        case FrameKind::kFarewell:
-          break;
-      }
+    if (next == FrameReader::Result::kFrame && OnFrame(frame, now)) {
+      EndFrame();
+      continue;
     }
     StartCalls();
     server_->bad_.fetch_add(1, std::memory_order_relaxed);
@@ -217,9 +204,38 @@ ServerConnection::Next ServerConnection::ReadOnce() {
     }
     return Next::kEndAfterError;
   }
+  if (!reader_.AtBoundary()) BeginFrame();
   StartCalls();
   writer_.WaitForRoom();
   return Next::kReadOn;
+}
+
+bool ServerConnection::OnFrame(Frame& frame, Deadline::TimePoint now) {
+  switch (frame.header.kind) {
+    case FrameKind::kRequest:
+      OnRequest(std::move(frame), now);
+      return true;
+    case FrameKind::kCancel:
+      Cancel(frame.header.correlation_id);
+      return true;
+    case FrameKind::kPing:
+      static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPong, frame.header.correlation_id, nullptr, nullptr)));
+      return true;
+    case FrameKind::kPong:
+      return true;
+    case FrameKind::kAnswer:
+    case FrameKind::kFarewell:
+      break;
+  }
+  return false;
+}
+
+void ServerConnection::BeginFrame() {
+  if (!frame_awaited_) frame_awaited_ = server_->BeginFrame();
+}
+
+void ServerConnection::EndFrame() {
+  if (std::exchange(frame_awaited_, false)) server_->EndFrame();
 }
 
 ServerConnection::Next ServerConnection::OnEnd(const io::IoResult& result) {
@@ -259,7 +275,7 @@ void ServerConnection::OnRequest(Frame frame, Deadline::TimePoint now) {
   WaitForRequests(now);
   const std::uint64_t id = frame.header.correlation_id;
   const std::size_t memory = Server::MemoryOf(frame.header);
-  if (const ErrorCode refusal = server_->BeginCall(memory); refusal != OK) {
+  if (const ErrorCode refusal = server_->BeginCall(memory, frame_awaited_); refusal != OK) {
     return Answer(id, refusal, refusal == UNAVAILABLE ? "the server is stopping" : "the server has too much to do");
   }
   BeginUse();

@@ -18,6 +18,8 @@
 //   SC4  A call lives until it is answered and its fiber has left its scope: the second of the two deletes it.
 //   SC5  After CancelAll() each call is cancelled, also one that enters later: the flag and the list of calls have one
 //        lock.
+//   SC6  A frame of which the reader got a part before the drain is awaited by Server::Stop(): Server counts it from
+//        then until its call has begun, or the connection reads no more.
 #ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 
@@ -122,6 +124,11 @@ class ServerConnection final : private BatchWriter::Owner {
 
   enum class Next { kReadOn, kEnd, kEndAfterError };
   Next ReadOnce();
+  // False: clients send no such frames.
+  [[nodiscard]] bool OnFrame(Frame& frame, Deadline::TimePoint now);
+  // A part of the next frame has come.
+  void BeginFrame();
+  void EndFrame();
   // A read has brought nothing.
   Next OnEnd(const io::IoResult& result);
   // No request has come until idle_until_. True: the connection ends now.
@@ -149,6 +156,7 @@ class ServerConnection final : private BatchWriter::Owner {
   // The reader's.
   std::vector<BeginCall> starting_;
   std::uint64_t reads_ = 0;
+  bool frame_awaited_ = false;  // Server::Stop() waits for the rest of the frame that has begun
   Deadline idle_until_;
   bool told_idle_ = false;
 

@@ -502,6 +502,8 @@ class TimeLimits(unittest.TestCase):
             self.assertGreaterEqual(time.monotonic() - began, 0.7)
             silent = server.connect()  # Nothing at all.
             self.assertEqual(read_to_end(silent), b"")
+            counts = stats(server)
+            self.assertEqual((counts["refused_requests"]["408"], counts["timed_out_writes"]), (2, 0))
 
     def test_a_peer_that_does_not_read_its_answers_is_dropped(self):
         with serve("--request_timeout_ms=500") as server:
@@ -519,6 +521,8 @@ class TimeLimits(unittest.TestCase):
             wait_for(
                 lambda: server.descriptors() <= before, lambda: f"{server.descriptors()} descriptors, {before} before"
             )
+            counts = stats(server)
+            self.assertEqual((counts["timed_out_writes"], counts["refused_requests"]["408"]), (1, 0))
 
 
 class Refusals(unittest.TestCase):
@@ -539,6 +543,20 @@ class Refusals(unittest.TestCase):
             wait_for(lambda: connections(client)["over_host_limit"] == 3, lambda: f"{connections(client)}")
             self.assertEqual(connections(client)["refused"], 3)
             self.assertEqual(connections(client)["timed_out"], 0)
+
+    def test_requests_above_a_limit_of_their_size_are_in_the_stats_by_their_status(self):
+        host = b"Host: a\r\n"
+        with serve("--body_limit=1000") as server:
+            for times, status, request in [
+                (1, 413, b"POST /echo HTTP/1.1\r\n" + host + b"Content-Length: 1001\r\n\r\n" + bytes(1001)),
+                (2, 414, b"GET /" + 10_000 * b"x" + b" HTTP/1.1\r\n" + host + b"\r\n"),
+                (3, 431, b"GET /json HTTP/1.1\r\n" + host + b"X: " + 10_000 * b"x" + b"\r\n\r\n"),
+                (4, 400, b"GET /json HTTP/1.1\r\n\r\n"),
+            ]:
+                for _ in range(times):
+                    ((got, _, _),) = ask(server, request, half_close=True)
+                    self.assertEqual(got, status)
+            self.assertEqual(stats(server)["refused_requests"], {"408": 0, "413": 1, "414": 2, "431": 3})
 
     def test_requests_above_the_budget_are_answered_503_and_are_in_the_stats(self):
         fan_out = b"GET /fanout?n=256&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n"

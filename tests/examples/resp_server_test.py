@@ -562,6 +562,30 @@ class Endings(unittest.TestCase):
             self.assertEqual(idle.recv(1), b"")
             self.assertTrue(read_to_end(reader) == bulk(value) * 99)
 
+    def test_requests_that_have_begun_are_read_to_their_end_and_answered(self):
+        request = array("SET", "key", b"x" * 1000)
+        with Server(PROGRAM) as server:
+            # In the number of its arguments, behind the size of one, in the last one; alone, and behind another one.
+            begun = []
+            for size in (1, request.index(b"SET"), len(request) - 2):
+                for before, answer in ((b"", b""), (b"PING\r\n", b"+PONG\r\n")):
+                    connection = server.connect()
+                    connection.sendall(before + request[:size])
+                    self.assertEqual(read_exactly(connection, len(answer)), answer)
+                    begun.append((connection, request[size:]))
+            idle = server.connect()
+            idle.sendall(b"PING\r\n")
+            self.assertEqual(read_exactly(idle, 7), b"+PONG\r\n")
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(idle.recv(1), b"")  # The drain has ended what waits for a request.
+            time.sleep(1.2)  # Longer than one may wait that has sent nothing.
+            for connection, rest in begun:
+                connection.sendall(rest[:1])
+            for connection, rest in begun:
+                connection.sendall(rest[1:] + b"PING\r\n")
+                self.assertEqual(read_to_end(connection), b"+OK\r\n+PONG\r\n")
+            self.assertEqual(server.stop()[0], 0)
+
     def test_who_does_not_read_does_not_keep_it_from_ending(self):
         with Server(PROGRAM, "--drain=0.3") as server:
             ask_and_quit(server, array("SET", "long", b"x" * 100_000))

@@ -299,6 +299,43 @@ class GrpcServerTest(unittest.TestCase):
         self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
 
 
+    def test_messages_that_are_sent_in_the_drain_are_read_and_answered(self):
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def ask(begun):
+            yield echo_request(b"before,")
+            begun.set()
+            go_on.wait(PATIENCE)
+            for i in range(100):
+                yield echo_request(b"%d," % i)
+
+        begun = threading.Event()
+        joined = echo_joined(self.channel).future(ask(begun), timeout=PATIENCE)
+        self.assertTrue(begun.wait(PATIENCE))
+        each = echo_all(self.channel)(ask(threading.Event()), timeout=PATIENCE)
+        # Streams of a connection begin in their order: the server has both calls when the second one is answered.
+        self.assertEqual(next(each), field(1, b"before,"))
+        ready, told = threading.Event(), threading.Event()
+
+        def note(state):
+            if state == grpc.ChannelConnectivity.READY:
+                ready.set()
+            elif ready.is_set():
+                told.set()
+
+        self.channel.subscribe(note)
+        self.assertTrue(ready.wait(PATIENCE))
+        self.server.terminate()
+        self.server.wait_until_drains()
+        self.assertTrue(told.wait(PATIENCE), "the client has not learned that the server stops")
+        go_on.set()
+        parts = [b"%d," % i for i in range(100)]
+        self.assertEqual(list(each), [field(1, part) for part in parts])
+        self.assertEqual(joined.result(PATIENCE), field(1, b"before," + b"".join(parts)))
+        self.assertIn("2 calls were answered, 0 were cancelled", self.server.end())
+
+
 @unittest.skipUnless(HAS_TLS, "the server has no TLS")
 @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
 class GrpcServerTlsTest(unittest.TestCase):

@@ -280,6 +280,45 @@ class ProxyTest(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn("searches 4, failed 0", text)
 
+    def test_a_header_that_is_half_there_at_sigterm_is_read_to_its_end_and_answered(self):
+        proxy = self.proxy(self.backend(), self.backend(), deadline_ms=30000, drain_ms=30000)
+        request = b"GET /search?q=x HTTP/1.1\r\nHost: a\r\n\r\n"
+
+        def connect():
+            host, port = proxy.address.split(":")
+            connection = socket.create_connection((host, int(port)), timeout=60)
+            self.addCleanup(connection.close)
+            return connection
+
+        def receive(connection):
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            return response.status, response.getheader("Connection"), json.loads(response.read())
+
+        begun = []
+        for size in (1, 10, len(request) - 2):
+            for before in (b"", request):
+                connection = connect()
+                connection.sendall(before + request[:size])
+                if before:
+                    self.assertEqual(receive(connection), (200, None, expected("x")))
+                begun.append((connection, request[size:]))
+        idle = connect()
+        idle.sendall(request)
+        receive(idle)
+        proxy.process.send_signal(signal.SIGTERM)
+        self.assertEqual(idle.recv(1), b"")  # The drain has ended what waits for a request.
+        time.sleep(1.2)  # Longer than one may wait that has sent nothing.
+        for connection, rest in begun:
+            connection.sendall(rest[:1])
+        for connection, rest in begun:
+            connection.sendall(rest[1:])
+            self.assertEqual(receive(connection), (200, "close", expected("x")))
+            self.assertEqual(connection.recv(1), b"")
+        text, _ = proxy.process.communicate(timeout=60)
+        self.assertEqual(proxy.process.returncode, 0)
+        self.assertIn("searches 10, failed 0", text)
+
     def test_ends_by_itself_after_its_duration(self):
         program = self.proxy(self.backend(), duration=0.2)
         text, _ = program.process.communicate(timeout=60)
