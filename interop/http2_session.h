@@ -49,9 +49,9 @@
 //   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
-//   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING, and the connection ends if nothing
-//         comes for as long again. Any bytes end the silence, so it begins anew when a server's connection stops being
-//         idle: a request has come.
+//   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
+//         again, the connection ends. Any bytes end the silence; so does the request with which an idle connection of a
+//         server stops being idle.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
