@@ -6,10 +6,11 @@ open, and nothing comes. The server must let them go, and serve others meanwhile
 
 vanishing_peers_test.py PROGRAM [--sanitized] CLASS
 
-PROGRAM: examples/http_server for the class Http1, examples/http2_server for Http2. Without curl (with HTTP/2), nghttp
+PROGRAM: examples/http_server for the class Http1, examples/http2_server for Http2 and Http2Pings. Without curl (with HTTP/2), nghttp
 and h2load (Debian: curl, nghttp2-client) it ends with status 77.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -35,12 +36,10 @@ def sockets(server):
     return count
 
 
-class Vanishing:
-    """What both have in common. `version`: curl's option; `upload`: takes a body; `much`: more than is ever read."""
+class Clients:
+    """What all have in common. `version`: curl's option."""
 
     version = None
-    upload = None
-    much = None
     flags = ()
 
     def setUp(self):
@@ -83,6 +82,13 @@ class Vanishing:
             self.assertEqual((other.returncode, output), (0, b'{"message":"Hello, World!"}'), errors)
             wait_for(lambda: self.connections() == 0, lambda: f"{self.connections()} connections")
         self.assertIsNone(client.poll())
+
+
+class Vanishing(Clients):
+    """`upload`: takes a body; `much`: more than is ever read."""
+
+    upload = None
+    much = None
 
     def test_in_the_middle_of_a_request(self):
         client = self.curl("--verbose", "--request", "POST", "--header", "Expect:", "-T", ".", self.url + self.upload)
@@ -128,6 +134,30 @@ class Http2(Vanishing, unittest.TestCase):
         client = self.start("nghttp", "--window-bits=14", f"{self.url}/bytes?n=1000000000")
         self.assertEqual(len(client.stdout.read(3_000_000)), 3_000_000)
         self.assert_let_go(client)
+
+
+class Http2Pings(Clients, unittest.TestCase):
+    """Other time-outs do not count."""
+
+    version = "--http2-prior-knowledge"
+    flags = (f"--ping_after_ms={SOON}",)
+
+    def stats(self):
+        output, errors = self.curl(f"{self.url}/stats").communicate(timeout=3 * LIMIT)
+        self.assertEqual(errors, b"")
+        return json.loads(output)["http2"]
+
+    def test_while_a_handler_works_for_it(self):
+        client = self.curl(f"{self.url}/sleep?ms=3600000")
+        wait_for(lambda: self.stats()["handlers"] == 2, "the handler begins")  # The other one is that of /stats.
+        self.assert_let_go(client)
+        counts = self.stats()
+        self.assertEqual((counts["ping_timeouts"], counts["handlers"]), (1, 1))
+
+    def test_one_that_runs_is_waited_for(self):
+        client = self.curl(f"{self.url}/sleep?ms={3 * SOON}")
+        self.assertEqual(client.communicate(timeout=3 * LIMIT)[0], b"Awake.\n")
+        self.assertEqual(self.stats()["ping_timeouts"], 0)
 
 
 if __name__ == "__main__":
