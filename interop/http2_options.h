@@ -57,10 +57,11 @@ struct Http2Options {
   // long a silence, and ends with timed_out when nothing has come for as long again. 0: never. (gRPC's keepalive time
   // and time-out in one.)
   // A server pings while the client has a stream or a handler runs (a health Watch(), say), and always if its
-  // idle_timeout is 0. Without pings a handler that waits for something else than the client runs on.
-  // 0 as gRPC's servers, which ping after two hours, and Go's: a PING waits behind what the kernel holds of an answer,
+  // idle_timeout is 0; the answers then restart the idle_timeout of a TcpServer. Without pings a handler that waits for
+  // something else than the client runs on.
+  // Off by default, as in Go's servers (gRPC's wait two hours): a PING waits behind what the kernel holds of an answer,
   // up to some MB. A client that takes longer than this to receive them, and sends nothing meanwhile, is lost. 30 s
-  // suits most. A client of gRPC's servers: these end connections that ping more often than every five minutes.
+  // suits most servers. A client of gRPC's servers needs 5 minutes or more: they end connections that ping more often.
   std::chrono::milliseconds ping_after{0};
 
   // --- Rapid resets (CVE-2023-44487). A server's ---
