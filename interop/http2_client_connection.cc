@@ -38,7 +38,6 @@ Http2ClientConnection::~Http2ClientConnection() {
 
 bool Http2ClientConnection::Start() {
   WEFT_CHECK(!reader_.Joinable(), "Http2Client::Start: called twice");
-  Heard();
   auto started = Fiber::TryStart({.name = "http2_client"}, [this] { static_cast<void>(Run()); });
   if (!started.has_value()) return false;
   reader_ = std::move(*started);
@@ -185,7 +184,7 @@ std::error_code Http2ClientConnection::Ping(Deadline deadline) {
   deadline = OwnOr(deadline);
   Lock lock(mutex_);
   if (ended_ || is_closing()) return Http2Errc::kConnectionLost;
-  const std::uint64_t number = ++pings_sent_;
+  const std::uint64_t number = NextPing();
   SubmitPing(number);
   Flush(lock);
   for (std::error_code late; pings_answered_ < number; late = Wait(lock, pings_, deadline)) {  // H2C4
@@ -199,21 +198,6 @@ void Http2ClientConnection::OnPingAnswer(std::uint64_t number) {
   if (number > pings_sent_) return;  // Not ours.
   pings_answered_ = std::max(pings_answered_, number);
   pings_.notify_all();
-}
-
-void Http2ClientConnection::Heard() {
-  pinged_ = false;
-  if (options_.ping_after.count() > 0) ping_at_ = options_.ping_after;
-}
-
-void Http2ClientConnection::AfterReceive(Lock&) { Heard(); }
-
-void Http2ClientConnection::OnTick() {
-  if (!ping_at_.expired()) return;
-  if (pinged_) return Terminate(NGHTTP2_NO_ERROR, std::make_error_code(std::errc::timed_out));
-  Heard();
-  pinged_ = true;
-  SubmitPing(++pings_sent_);
 }
 
 }  // namespace weft::interop

@@ -62,10 +62,12 @@ class Http2ClientConnection final : public Http2Session {
   void OnGoAway() override { places_.notify_all(); }
   void OnSettings() override { places_.notify_all(); }
   void OnPingAnswer(std::uint64_t number) override;
-  void AfterReceive(Lock& lock) override;
+  bool MayPing() const override { return true; }
+  std::uint64_t NextPing() override { return ++pings_sent_; }
+  void AfterReceive(Lock&) override {}
   void OnProgress() override {}
-  Deadline NextTick() const override { return ping_at_; }
-  void OnTick() override;
+  Deadline NextTick() const override { return {}; }
+  void OnTick() override {}
   void OnDrain() override {}
   void OnEnded() override;
   bool IsIdle() const override { return streams_.empty(); }
@@ -75,7 +77,6 @@ class Http2ClientConnection final : public Http2Session {
   bool MayOpen() const { return !ended_ && !is_closing() && nghttp2_session_check_request_allowed(session_) != 0; }
   std::error_code AwaitPlace(Lock& lock, Deadline deadline);
   bool Pump(Http2Stream& stream, std::string_view* body, Http2Answer* answer);
-  void Heard();
 
   Fiber reader_;
   FiberConditionVariable places_;
@@ -84,8 +85,6 @@ class Http2ClientConnection final : public Http2Session {
   FiberConditionVariable pings_;
   std::uint64_t pings_sent_ = 0;
   std::uint64_t pings_answered_ = 0;
-  Deadline ping_at_;
-  bool pinged_ = false;  // nothing has come since the ping
 };
 
 }  // namespace weft::interop

@@ -15,7 +15,8 @@
 // The server as a whole, "", serves from the beginning. Of a name that was never set Check() says kNotFound, and
 // Watch() SERVICE_UNKNOWN. A Watch() is a stream that lasts until the client leaves it, and tells it of each change; of
 // several in a row perhaps of the last one only. Shutdown() ends it with kUnavailable, so that a drain need not wait
-// for it; one that comes later ends at once.
+// for it; one that comes later ends at once. That of a client that has vanished lasts until TCP finds out, or
+// Http2Options::ping_after has passed twice.
 // The protocol: grpc/grpc, doc/health-checking.md.
 //
 // Who may call: any fiber and any thread; may switch. AddTo(): before the service serves. It outlives the service's

@@ -53,8 +53,15 @@ struct Http2Options {
   // A call that waits for the peer, and has no deadline of its own: a read, a write, a client's Open(), AwaitAnswer(),
   // Ping(), and Ask() as a whole.
   std::chrono::milliseconds stream_timeout{60'000};
-  // A client's: pings the server after so long a silence, and ends the connection when nothing has come for as long
-  // again. 0: never.
+  // For peers that have vanished, or stand still, which TCP's keep-alive does not find: the connection pings after so
+  // long a silence, and ends with timed_out when nothing has come for as long again. 0: never. (gRPC's keepalive time
+  // and time-out in one.)
+  // A server pings while the client has a stream or a handler runs (a health Watch(), say), and always if its
+  // idle_timeout is 0; the answers then restart the idle_timeout of a TcpServer. Without pings a handler that waits for
+  // something else than the client runs on.
+  // Off by default, as in Go's servers (gRPC's wait two hours): a PING waits behind what the kernel holds of an answer,
+  // up to some MB. A client that takes longer than this to receive them, and sends nothing meanwhile, is lost. 30 s
+  // suits most servers. A client of gRPC's servers needs 5 minutes or more: they end connections that ping more often.
   std::chrono::milliseconds ping_after{0};
 
   // --- Rapid resets (CVE-2023-44487). A server's ---

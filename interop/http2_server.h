@@ -40,6 +40,8 @@
 // Serve() returns when the connection is over and all its handlers have returned. The connection is over when
 //     the client closes it, or says GOAWAY and has no stream any more
 //     no handler has run for Http2Options::idle_timeout
+//     the client has been silent for twice Http2Options::ping_after, and has not answered a PING: GOAWAY; handlers are
+//       cancelled
 //     the client breaks the protocol, or one of the limits of http2_options.h: GOAWAY; handlers are cancelled
 //     the TcpServer drains: GOAWAY with the last possible stream and a PING; after its answer, or a second, GOAWAY with
 //       the last stream that has come, whose requests are answered; then it closes. The deadline of TcpServer::Stop()
@@ -185,6 +187,7 @@ class Http2Server {
     std::uint64_t idle_timeouts = 0;  // Http2Options::idle_timeout, or one of the TcpServer
     std::uint64_t write_timeouts = 0;
     std::uint64_t settings_timeouts = 0;  // among the protocol errors
+    std::uint64_t ping_timeouts = 0;      // Http2Options::ping_after
   };
   // Any fiber and thread.
   Counts counts() const;
@@ -195,7 +198,7 @@ class Http2Server {
   // relaxed: statistics.
   struct Tally {
     std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, too_large{0}, reset{0}, protocol_errors{0},
-        flooded{0}, idle_timeouts{0}, write_timeouts{0}, settings_timeouts{0};
+        flooded{0}, idle_timeouts{0}, write_timeouts{0}, settings_timeouts{0}, ping_timeouts{0};
   };
 
   const Handler handler_;

@@ -53,6 +53,7 @@ void Http2ServerConnection::CountEnd(std::error_code why) {
   if (time_up() == TimeUp::kIdle) CountUp(&tally.idle_timeouts);
   if (time_up() == TimeUp::kWrite) CountUp(&tally.write_timeouts);
   if (time_up() == TimeUp::kSettings) CountUp(&tally.settings_timeouts);
+  if (time_up() == TimeUp::kPing) CountUp(&tally.ping_timeouts);
 }
 
 Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {

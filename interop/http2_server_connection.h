@@ -53,6 +53,9 @@ class Http2ServerConnection final : public Http2Session {
   enum class Handled { kReturned, kThrew, kCancelled };
   enum class DrainStep { kNone, kNoticed, kLast };
 
+  // Of any of them, and no answer to the drain's.
+  static constexpr std::uint64_t kSilencePing = 0x7765'6674'7761'6974;
+
   StreamPtr OnBegin() override;
   void OnRefused() override;
   void OnFields(Http2Stream& stream) override;
@@ -64,6 +67,8 @@ class Http2ServerConnection final : public Http2Session {
   void OnGoAwaySent() override;
   void OnSettings() override {}
   void OnPingAnswer(std::uint64_t number) override;
+  bool MayPing() const override { return !IsIdle() || options_.idle_timeout.count() == 0; }
+  std::uint64_t NextPing() override { return kSilencePing; }
   void AfterReceive(Lock& lock) override;
   void OnProgress() override;
   Deadline NextTick() const override;

@@ -80,7 +80,8 @@ Http2Server::Counts Http2Server::counts() const {
           .flooded = read(tally_.flooded),
           .idle_timeouts = read(tally_.idle_timeouts),
           .write_timeouts = read(tally_.write_timeouts),
-          .settings_timeouts = read(tally_.settings_timeouts)};
+          .settings_timeouts = read(tally_.settings_timeouts),
+          .ping_timeouts = read(tally_.ping_timeouts)};
 }
 
 }  // namespace weft::interop

@@ -49,6 +49,9 @@
 //   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
+//   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
+//         again, the connection ends. Any bytes end the silence; so does the request with which an idle connection of a
+//         server stops being idle.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -118,6 +121,9 @@ class Http2Session {
   virtual void OnGoAwaySent() {}
   virtual void OnSettings() = 0;
   virtual void OnPingAnswer(std::uint64_t number) = 0;
+  // A silent peer is asked whether it is there (H2S13), by a PING of this number.
+  virtual bool MayPing() const = 0;
+  virtual std::uint64_t NextPing() = 0;
   // After each read: what has come was worked off.
   virtual void AfterReceive(Lock& lock) = 0;
   // Fields or a body went out.
@@ -133,7 +139,7 @@ class Http2Session {
   virtual bool OthersMayWrite() const = 0;
 
   // One of http2_options.h, or of the server of the connection (kIdle), that has ended Run().
-  enum class TimeUp { kNone, kIdle, kWrite, kSettings };
+  enum class TimeUp { kNone, kIdle, kWrite, kSettings, kPing };
 
   // The reader. Returns when the connection is over, why, and all streams are closed (H2S9).
   std::error_code Run();
@@ -208,6 +214,9 @@ class Http2Session {
   // What a read without bytes says.
   void OnNothing(const io::IoResult& got, bool request, Deadline deadline);
   void Receive(const char* data, std::size_t size);
+  // Of the peer, and of its silence (H2S13).
+  void Heard();
+  void LookForSilence();
   // With those of streams that do as they should: an answer's fields, a window update, a reset.
   std::size_t MaxQueuedFrames() const {
     return options_.max_queued_frames + std::size_t{3} * options_.max_concurrent_streams;
@@ -247,6 +256,8 @@ class Http2Session {
   bool settings_in_flight_ = false;
   Deadline settings_until_;
   bool has_progressed_ = false;  // fields or a body are in flight_
+  Deadline ping_at_;
+  bool pinged_ = false;  // nothing has come since the ping
 
   // The reader's, and of whoever ends it.
   CancelScope read_scope_;             // around its reads

@@ -26,6 +26,7 @@ bool IsTimedOut(std::error_code error) { return error == std::errc::timed_out; }
 
 std::error_code Http2Session::Run() {
   Lock lock(mutex_);
+  Heard();
   ReadLoop(lock);
   Shielded([&] {
     ended_ = true;
@@ -46,6 +47,7 @@ void Http2Session::ReadLoop(Lock& lock) {
     if (over_) return;
     const bool request = !looks_for_drain_ && !has_drained_;
     Deadline deadline = std::min(NextTick(), settings_until_);
+    if (MayPing()) deadline = std::min(deadline, ping_at_);
     if (looks_for_drain_ && !has_drained_) deadline = std::min(deadline, Deadline(kDrainLook));
     lock.unlock();
     io::IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If it is cancelled before it reads.
@@ -55,12 +57,14 @@ void Http2Session::ReadLoop(Lock& lock) {
     if (got.bytes != 0) {
       Receive(read_room_.get(), got.bytes);
       AfterReceive(lock);
+      Heard();
     } else {
       OnNothing(got, request, deadline);
     }
     if (transport_.draining()) Drain();
     if (settings_until_.expired()) Terminate(NGHTTP2_SETTINGS_TIMEOUT, Http2Errc::kProtocolError, TimeUp::kSettings);
     OnTick();
+    LookForSilence();
   }
 }
 
@@ -115,6 +119,19 @@ void Http2Session::Receive(const char* data, std::size_t size) {
   const ssize_t done = nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(data), size);
   if (done == NGHTTP2_ERR_FLOODED) return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);
   if (done < 0) Terminate(NGHTTP2_PROTOCOL_ERROR, Http2Errc::kProtocolError);
+}
+
+void Http2Session::Heard() {
+  pinged_ = false;
+  if (options_.ping_after.count() > 0) ping_at_ = options_.ping_after;
+}
+
+void Http2Session::LookForSilence() {
+  if (!MayPing() || !ping_at_.expired()) return;
+  if (pinged_) return Terminate(NGHTTP2_NO_ERROR, std::make_error_code(std::errc::timed_out), TimeUp::kPing);
+  Heard();
+  pinged_ = true;
+  SubmitPing(NextPing());
 }
 
 void Http2Session::Drain() {

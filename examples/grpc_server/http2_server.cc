@@ -8,7 +8,11 @@
 //   grpc_http2_server --tls_certificate=chain.pem --tls_key=key.pem    over TLS
 //   grpc_http2_server --listen=systemd                    on the socket that systemd has handed over
 //
-// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
+// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them. Then it prints
+// what it has counted.
+//
+// A client that has vanished is ended by what it does not do: call (for a minute), send more of a call or take its
+// answers (for as long), or answer a PING while a handler works for it or watches for it (--ping_after_ms).
 
 #include <gflags/gflags.h>
 
@@ -21,6 +25,8 @@
 #include <string>
 #include <utility>
 
+#include "weft/examples/serving/counts.h"
+#include "weft/examples/serving/http2_counts.h"
 #include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
@@ -42,6 +48,11 @@
 DEFINE_string(listen, "127.0.0.1:50051", "Where to serve: serving/open_listener.h");
 DEFINE_int32(duration, 0, "Seconds to serve; 0: until SIGINT or SIGTERM");
 DEFINE_int32(drain_ms, 5000, "At the end, milliseconds that calls under way may go on before they are cancelled");
+DEFINE_uint64(max_connections, 0, "Connections served at once; more wait in the kernel. 0: no limit");
+DEFINE_uint64(max_connections_per_host, 0, "Connections of one client address at once; more are reset. 0: no limit");
+DEFINE_int32(ping_after_ms, 30'000,
+             "How long a client with calls may be silent before it is asked whether it is there, and then until it "
+             "answers. 0: no limit");
 DEFINE_string(tls_certificate, "",
               "A PEM file, the certificate and its issuers: serves over TLS. Empty: in plain text");
 DEFINE_string(tls_key, "", "A PEM file: the certificate's key");
@@ -109,6 +120,8 @@ class Greeter : public CallCounts {
 
 using Serve = std::function<void(io::TcpConnection&)>;
 
+::examples::TlsRefusals tls_refusals;
+
 // Empty: *why says why.
 Serve ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
 #ifdef GRPC_HTTP2_SERVER_WITH_TLS
@@ -120,7 +133,8 @@ Serve ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
   if (!context) return {};
   return [http, context = *context](io::TcpConnection& connection) {
     interop::TlsStream tls(connection, context);
-    if (tls.Handshake(std::chrono::seconds(5)) || tls.alpn() != "h2") return;
+    if (tls.Handshake(std::chrono::seconds(5))) return void(++tls_refusals.failed);
+    if (tls.alpn() != "h2") return void(++tls_refusals.not_http2);
     static_cast<void>(http->Serve(interop::Http2Transport(tls, &connection)));
   };
 #else
@@ -147,8 +161,10 @@ int Run() {
   health.SetServing("weft.examples.Greeter", true);
   interop::Http2GrpcReflection reflection;  // For grpcurl and the like.
   reflection.AddTo(&service);
-  // Each call whose time is over is a reset.
-  interop::Http2Server http(service.handler(), {.max_resets = 10'000, .resets_per_second = 10'000});
+  interop::Http2Server http(service.handler(), {.ping_after = std::chrono::milliseconds(FLAGS_ping_after_ms),
+                                                // Each call whose time is over is a reset.
+                                                .max_resets = 10'000,
+                                                .resets_per_second = 10'000});
   Serve serve = [&http](io::TcpConnection& connection) {
     static_cast<void>(http.Serve(interop::Http2Transport(connection)));
   };
@@ -162,7 +178,9 @@ int Run() {
   const int signal = io::RunUntilSignal(
       [&] {
         fiber::StartRuntime();
-        server.emplace(std::move(listener), io::TcpServer::ConnectionHandler(std::move(serve)));
+        server.emplace(std::move(listener), io::TcpServer::ConnectionHandler(std::move(serve)),
+                       io::TcpServer::Options{.max_connections = FLAGS_max_connections,
+                                              .max_connections_per_host = FLAGS_max_connections_per_host});
         if (!server->Start()) return false;
         std::cout << "listening on " << server->local_address().ToString() << std::endl;
         return true;
@@ -171,6 +189,8 @@ int Run() {
   std::cout << "draining" << std::endl;
   health.Shutdown();
   server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
+  std::cout << "connections: " << ::examples::ToLine(::examples::Named(server->counts())) << '\n'
+            << "http2: " << ::examples::ToLine(::examples::Named(http.counts(), tls_refusals)) << '\n';
   server.reset();
   std::cout << greeter.answered() << " calls were answered, " << greeter.cancelled() << " were cancelled" << std::endl;
   const std::size_t unfinished = fiber::TerminateRuntime();
@@ -184,8 +204,8 @@ int main(int argc, char** argv) {
   gflags::SetUsageMessage("gRPC over our own HTTP/2, on fibers");
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
   if (argc > 1) return weft::examples::Refuse(std::string("unknown argument ") + argv[1] + ": see --help");
-  if (FLAGS_duration < 0 || FLAGS_drain_ms < 0) {
-    return weft::examples::Refuse("--duration and --drain_ms: they must be 0 or more");
+  if (FLAGS_duration < 0 || FLAGS_drain_ms < 0 || FLAGS_ping_after_ms < 0) {
+    return weft::examples::Refuse("--duration, --drain_ms and --ping_after_ms: they must be 0 or more");
   }
   return weft::examples::Run();
 }

@@ -9,6 +9,10 @@
 //   curl --insecure https://127.0.0.1:8443/
 //
 // What it serves: pages.h; flags of all servers: serving/serving.h.
+//
+// A client that has vanished is ended by what it does not do: send a request (--idle_timeout_ms) or more of one
+// (--stream_timeout_ms), take its answer (--stream_timeout_ms, --write_timeout_ms), or answer a PING while a handler
+// works for it (--ping_after_ms). /stats and the report at the end count them, and whatever else was refused.
 
 #include <gflags/gflags.h>
 
@@ -19,10 +23,13 @@
 #include <memory>
 #include <string>
 
+#include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_server.h"
 #include "weft/io/tcp_connection.h"
 
 #include "http2_server/pages.h"
+#include "serving/counts.h"
+#include "serving/http2_counts.h"
 #include "serving/serving.h"
 
 #ifdef HTTP2_SERVER_WITH_TLS
@@ -40,6 +47,9 @@ DEFINE_uint32(stream_window, 65'535, "Bytes of a request's body that may wait to
 DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may have no request.");
 DEFINE_uint32(stream_timeout_ms, 60'000, "How long a request may wait for more of its body, and an answer for room.");
 DEFINE_uint32(write_timeout_ms, 30'000, "How long a client may take nothing of what it is sent.");
+DEFINE_uint32(ping_after_ms, 30'000,
+              "How long a client with requests may be silent before it is asked whether it is there, and then until it "
+              "answers. 0: no limit.");
 
 namespace examples {
 namespace {
@@ -48,6 +58,8 @@ using weft::interop::Http2Server;
 using weft::interop::Http2Transport;
 using weft::io::TcpConnection;
 using Serve = std::function<void(TcpConnection&)>;
+
+TlsRefusals tls_refusals;
 
 constexpr std::chrono::seconds kHandshakeFor{5};
 
@@ -66,13 +78,20 @@ Serve ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
   if (!context) return {};
   return [http, context = *context](TcpConnection& connection) {
     weft::interop::TlsStream tls(connection, context);
-    if (tls.Handshake(kHandshakeFor) || tls.alpn() != "h2") return;
+    if (tls.Handshake(kHandshakeFor)) return void(++tls_refusals.failed);
+    if (tls.alpn() != "h2") return void(++tls_refusals.not_http2);
     static_cast<void>(http->Serve(Http2Transport(tls, &connection)));
   };
 #else
   *why = "built without OpenSSL";
   return {};
 #endif
+}
+
+std::string DescribeCounts(const Serving& serving, const Http2Server& http) {
+  return "{\"connections\":" + ToJson(Named(serving.counts())) +
+         ",\"http2\":" + ToJson(Named(http.counts(), tls_refusals)) +
+         ",\"fibers\":" + std::to_string(weft::GetFiberCount()) + "}";
 }
 
 }  // namespace
@@ -91,7 +110,12 @@ int main(int argc, char** argv) {
   options.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms);
   options.stream_timeout = std::chrono::milliseconds(FLAGS_stream_timeout_ms);
   options.write_timeout = std::chrono::milliseconds(FLAGS_write_timeout_ms);
-  examples::Http2Server http(&examples::ServePage, options);
+  options.ping_after = std::chrono::milliseconds(FLAGS_ping_after_ms);
+  examples::Serving serving("http2_server");
+  examples::Stats stats;
+  examples::Http2Server http([&stats](auto& request, auto& response) { examples::ServePage(stats, request, response); },
+                             options);
+  stats = [&] { return examples::DescribeCounts(serving, http); };
   examples::Serve serve = [&http](examples::TcpConnection& connection) {
     static_cast<void>(http.Serve(examples::Http2Transport(connection)));
   };
@@ -103,12 +127,9 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  examples::Serving serving("http2_server");
   const int status = serving.Run(weft::io::TcpServer::ConnectionHandler(std::move(serve)));
   if (status == 0) {
-    const examples::Http2Server::Counts counts = http.counts();
-    std::cout << "http2_server: " << counts.requests << " requests, " << counts.refused << " refused, " << counts.reset
-              << " reset, " << counts.protocol_errors << " protocol errors, " << counts.flooded << " floods\n";
+    std::cout << "http2_server: http2: " << examples::ToLine(Named(http.counts(), examples::tls_refusals)) << '\n';
   }
   return status;
 }

@@ -29,6 +29,11 @@ const Http2Headers& Plain() {
   return plain;
 }
 
+const Http2Headers& Json() {
+  static const Http2Headers json{{"content-type", "application/json"}};
+  return json;
+}
+
 // "/bytes?n=5", "n": 5. None, or no number: 0.
 std::uint64_t Argument(std::string_view path, std::string_view name) {
   const std::size_t mark = path.find('?');
@@ -79,14 +84,15 @@ void Count(Http2Request& request, Http2Response& response) {
 
 }  // namespace
 
-void ServePage(Http2Request& request, Http2Response& response) {
+void ServePage(const Stats& stats, Http2Request& request, Http2Response& response) {
   const std::string_view path = request.path();
   const std::string_view page = path.substr(0, path.find('?'));
   if (page == "/") {
     static_cast<void>(response.Send(200, Plain(), "Hello from a fiber.\n"));
   } else if (page == "/json") {
-    static const Http2Headers json{{"content-type", "application/json"}};
-    static_cast<void>(response.Send(200, json, R"({"message":"Hello, World!"})"));
+    static_cast<void>(response.Send(200, Json(), R"({"message":"Hello, World!"})"));
+  } else if (page == "/stats") {
+    static_cast<void>(response.Send(200, Json(), stats()));
   } else if (page == "/bytes") {
     SendBytes(std::min(Argument(path, "n"), kMostBytes), response);
   } else if (page == "/echo") {

@@ -9,15 +9,21 @@
 //   POST /echo              the request's body, piece by piece as it comes, its content type, and its trailers
 //   POST /count             reads the body to its end, and answers with its size
 //   GET  /sleep?ms=1000     answers after that time, at most an hour
+//   GET  /stats             what the server has counted, as JSON
 #ifndef WEFT_EXAMPLES_HTTP2_SERVER_PAGES_H_
 #define WEFT_EXAMPLES_HTTP2_SERVER_PAGES_H_
+
+#include <functional>
+#include <string>
 
 #include "weft/interop/http2_server.h"
 
 namespace examples {
 
-// A handler of Http2Server.
-void ServePage(weft::interop::Http2Request& request, weft::interop::Http2Response& response);
+using Stats = std::function<std::string()>;
+
+// A handler of Http2Server, if it is told how /stats is made.
+void ServePage(const Stats& stats, weft::interop::Http2Request& request, weft::interop::Http2Response& response);
 
 }  // namespace examples
 

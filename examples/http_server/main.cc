@@ -23,7 +23,6 @@
 DEFINE_uint32(header_limit, 8192, "Bytes of a request's line and header fields, at most 65536.");
 DEFINE_uint64(body_limit, 1024 * 1024, "Bytes of a request's body.");
 DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may wait for its next request.");
-DEFINE_uint64(max_connections_per_host, 0, "Connections of one client address at once; more are reset. 0: no limit.");
 DEFINE_uint64(max_body_mb, 0,
               "Memory of the bodies of all requests at once, in MiB; more are answered 503. 0: no limit.");
 DEFINE_uint64(max_waiting_requests, 0,
@@ -54,7 +53,5 @@ int main(int argc, char** argv) {
   const std::chrono::milliseconds idle_timeout(FLAGS_idle_timeout_ms);
   return serving.Run(
       weft::io::RequestHandler([&http](weft::io::TcpConnection& connection) { return http.Serve(&connection); }),
-      {.first_request_timeout = idle_timeout,
-       .idle_timeout = idle_timeout,
-       .max_connections_per_host = FLAGS_max_connections_per_host});
+      {.first_request_timeout = idle_timeout, .idle_timeout = idle_timeout});
 }

@@ -20,6 +20,7 @@
 #include "weft/fiber/this_fiber.h"
 
 #include "http_server/fan_out.h"
+#include "serving/counts.h"
 
 namespace examples {
 namespace {
@@ -219,15 +220,12 @@ void Site::CountRefused(int status) {
 }
 
 void Site::AnswerStats(Response* response) const {
-  const weft::io::TcpServer::Counts counts = serving_->counts();
+  json::object connections;
+  for (const auto& [name, count] : Named(serving_->counts())) connections.emplace(name, count);
   json::array groups;
   for (const auto& group : weft::fiber::GetSchedulingCounts()) groups.emplace_back(Describe(group));
   json::object body;
-  body.emplace("connections", json::object{{"accepted", counts.accepted},
-                                           {"refused", counts.refused},
-                                           {"over_host_limit", counts.over_host_limit},
-                                           {"timed_out", counts.timed_out},
-                                           {"open", counts.open}});
+  body.emplace("connections", std::move(connections));
   body.emplace("requests", requests_.Sum());
   const weft::io::RequestBudget::Counts budget = budget_->counts();
   body.emplace("waiting", budget.requests);

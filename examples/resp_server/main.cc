@@ -35,7 +35,6 @@ DEFINE_uint32(request_timeout_ms, 60'000,
               "How long a request may take to arrive, from its first bytes to its last. 0: no limit.");
 DEFINE_uint32(write_timeout_ms, 30'000,
               "How long a client may read nothing of the answers that wait for it. 0: no limit.");
-DEFINE_uint64(max_connections_per_host, 0, "Connections of one host at once; more are reset. 0: no limit.");
 DEFINE_uint32(tcp_keepalive, 300,
               "Seconds of silence after which TCP asks whether the client is still there, as in Redis; at most 32767. "
               "0: never.");
@@ -78,6 +77,5 @@ int main(int argc, char** argv) {
       weft::io::RequestHandler([&server](weft::io::TcpConnection& connection) { return server.Serve(&connection); }),
       {.first_request_timeout = idle_timeout,
        .idle_timeout = idle_timeout,
-       .write_timeout = milliseconds(FLAGS_write_timeout_ms),
-       .max_connections_per_host = FLAGS_max_connections_per_host});
+       .write_timeout = milliseconds(FLAGS_write_timeout_ms)});
 }

@@ -28,6 +28,8 @@ DEFINE_uint64(max_in_flight_per_connection, 0, "The same for each connection. 0:
 DEFINE_uint64(max_request_mb, 0, "Memory of the requests in work, in MiB: as max_in_flight. 0: no limit");
 DEFINE_uint64(max_connections_per_host, 0, "Connections of one client address at once; more are reset. 0: no limit");
 DEFINE_uint32(idle_timeout_ms, 0, "How long a connection may send no request. 0: no limit");
+DEFINE_uint32(ping_after_ms, 30'000, "How long a client may be silent before it is pinged. 0: no limit");
+DEFINE_uint32(ping_timeout_ms, 20'000, "How long it may stay silent then: examples/rpc/heartbeat.h");
 DEFINE_int32(drain_ms, 5000, "How long what is in flight may take after SIGTERM");
 
 int main(int argc, char** argv) {
@@ -46,6 +48,8 @@ int main(int argc, char** argv) {
         weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight,
                                    .max_in_flight_per_connection = FLAGS_max_in_flight_per_connection,
                                    .max_request_memory = FLAGS_max_request_mb << 20,
+                                   .heartbeat = {.ping_after = std::chrono::milliseconds(FLAGS_ping_after_ms),
+                                                 .timeout = std::chrono::milliseconds(FLAGS_ping_timeout_ms)},
                                    .connections = {.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms),
                                                    .max_connections_per_host = FLAGS_max_connections_per_host}});
     server->AddService(&echo);

@@ -16,11 +16,13 @@
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_listener.h"
 
+#include "serving/counts.h"
 #include "serving/open_listener.h"
 
 DEFINE_string(listen, "127.0.0.1:8080",
               "Where to listen: 1.2.3.4:port, [v6]:port, unix:/path, fd:<number> or systemd. Port 0: any free one.");
 DEFINE_uint64(max_connections, 0, "Connections served at once; more wait in the kernel. 0: no limit.");
+DEFINE_uint64(max_connections_per_host, 0, "Connections of one client address at once; more are reset. 0: no limit.");
 DEFINE_double(duration, 0, "Seconds to run. 0: until SIGINT or SIGTERM.");
 DEFINE_double(drain, 5, "Seconds that connections have to finish after the end was asked for.");
 
@@ -59,6 +61,7 @@ int Serving::RunAny(Handler handler, Options options) {
   const auto start = [&] {
     weft::fiber::StartRuntime();
     options.max_connections = FLAGS_max_connections;
+    options.max_connections_per_host = FLAGS_max_connections_per_host;
     server_ = &server.emplace(std::move(listener), std::move(handler), std::move(options));
     if (!server->Start()) return false;
     std::cout << name_ << ": listening on " << server->local_address().ToString() << std::endl;
@@ -69,7 +72,7 @@ int Serving::RunAny(Handler handler, Options options) {
   if (started) {
     stopping_.store(true, std::memory_order_relaxed);
     server->Stop(std::chrono::duration<double>(FLAGS_drain));
-    std::cout << name_ << ": served " << server->counts().accepted << " connections" << std::endl;
+    std::cout << name_ << ": connections: " << ToLine(Named(server->counts())) << std::endl;
   }
   server.reset();
   weft::fiber::TerminateRuntime();

@@ -12,12 +12,13 @@
 // --listen            where (serving/open_listener.h); port 0 lets the kernel choose. "<name>: listening on
 //                     127.0.0.1:41234" on standard output tells the address, as soon as connections are accepted
 // --max_connections   at once; others wait in the kernel
+// --max_connections_per_host    of a client address at once; others are reset
 // --duration          seconds, 0: until SIGINT or SIGTERM
 // --drain             seconds that requests have to end by themselves afterwards
 // and the flags of the runtime (--fiber_concurrency_hint ...).
 //
-// Run() raises the limit of descriptors to the process's maximum. It returns main()'s status: 0 after a regular end, 1
-// if it could not listen, 2 for impossible flags.
+// Run() raises the limit of descriptors to the process's maximum, and prints at its end what the TcpServer has counted.
+// It returns main()'s status: 0 after a regular end, 1 if it could not listen, 2 for impossible flags.
 #ifndef WEFT_EXAMPLES_SERVING_SERVING_H_
 #define WEFT_EXAMPLES_SERVING_SERVING_H_
 

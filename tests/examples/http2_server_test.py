@@ -11,6 +11,8 @@ h2spec, the conformance test of HTTP/2, is not among them: Debian has no package
 be had otherwise.
 """
 
+import contextlib
+import json
 import os
 import random
 import re
@@ -26,7 +28,8 @@ from server_process import LIMIT, Server, read_to_end, wait_for
 PROGRAM = sys.argv.pop(1)
 SANITIZED = "--sanitized" in sys.argv
 sys.argv = [argument for argument in sys.argv if argument != "--sanitized"]
-ENDS = re.compile(r"(\d+) requests, (\d+) refused, (\d+) reset, (\d+) protocol errors, (\d+) floods\n$")
+# Of the counts: no refusals.
+USUAL = ("connections", "requests", "handlers")
 
 
 def run(*command, **how):
@@ -44,7 +47,18 @@ def curl(server, path, *options, scheme="http"):
 def ends(server):
     status, output = server.stop()
     assert status == 0, f"status {status}: {output}"
-    return [int(number) for number in ENDS.search(output).groups()]
+    return counts(output)
+
+
+def counts(output):
+    """Of its last line: the requests, and those of the refusals that are not 0."""
+    line = re.search(r"http2_server: http2: (.*)\n$", output).group(1)
+    found = {name: int(count) for count, name in (part.split() for part in line.split(", "))}
+    return found["requests"], {name: count for name, count in found.items() if name not in USUAL and count != 0}
+
+
+def stats(server, scheme="http"):
+    return json.loads(curl(server, "/stats", scheme=scheme))
 
 
 def load(server, *options, scheme="http", path="/"):
@@ -78,18 +92,22 @@ class Http2Server(unittest.TestCase):
                     self.assertEqual(len(curl(server, "/bytes?n=3000000", scheme=scheme)), 3_000_000)
                     self.assertEqual(curl(server, "/none", "-o", "/dev/null", "-w", "%{http_code}", scheme=scheme), b"404")
                     self.assertEqual(curl(server, "/", "--head", "-w", "%{size_download}", scheme=scheme)[-1:], b"0")
-                    self.assertEqual(ends(server)[1:], [0, 0, 0, 0])
+                    self.assertEqual(ends(server)[1], {})
 
     def test_clients_that_do_not_speak_h2_are_turned_away(self):
         with Server(PROGRAM, "--tls") as server:
             done = run("curl", "-sS", "--insecure", "--http1.1", f"https://127.0.0.1:{server.port}/")
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(curl(server, "/", scheme="https"), b"Hello from a fiber.\n")
+            done = run("curl", "-sS", "--insecure", "--no-alpn", f"https://127.0.0.1:{server.port}/")
+            self.assertNotEqual(done.returncode, 0)
+            wait_for(lambda: stats(server, "https")["http2"]["tls_not_http2"] == 1, lambda: f"{stats(server, 'https')}")
+            self.assertEqual(ends(server)[1], {"tls_failed": 1, "tls_not_http2": 1})
         with Server(PROGRAM) as server:
             plain = server.connect()
             plain.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             self.assertIn(b"\0\0\0\1", read_to_end(plain))  # A GOAWAY: PROTOCOL_ERROR.
-            self.assertEqual(ends(server), [0, 0, 0, 1, 0])
+            self.assertEqual(ends(server), (0, {"protocol_errors": 1}))
 
     def test_nghttp_gets_many_pages_at_once_and_trailers(self):
         with Server(PROGRAM) as server:
@@ -113,7 +131,7 @@ class Http2Server(unittest.TestCase):
                     self.assertEqual(load(server, *some, scheme=scheme), (requests, 0))
                 some = ["-n", "50", "-c", "5", "-m", "5"]
                 self.assertEqual(load(server, *some, scheme=scheme, path="/bytes?n=300000"), (50, 0))
-                self.assertEqual(ends(server), [3 * requests + 50, 0, 0, 0, 0])
+                self.assertEqual(ends(server), (3 * requests + 50, {}))
 
     def test_a_stop_answers_what_has_begun(self):
         with Server(PROGRAM) as server:
@@ -126,7 +144,7 @@ class Http2Server(unittest.TestCase):
             output, _ = client.communicate(timeout=LIMIT)
             self.assertIn("Awake.", output)
             self.assertIn("recv GOAWAY", output)
-            self.assertEqual(ends(server), [1, 0, 0, 0, 0])
+            self.assertEqual(ends(server), (1, {}))
 
     def test_a_stop_under_load_loses_nothing_that_was_begun(self):
         # More requests than there is time for. h2load counts those that it has not sent after the GOAWAY as errors.
@@ -142,11 +160,29 @@ class Http2Server(unittest.TestCase):
                 status, output = server.stop()
                 told, _ = client.communicate(timeout=LIMIT)
                 self.assertEqual(status, 0)
-                begun, *others = [int(number) for number in ENDS.search(output).groups()]
-                self.assertEqual(others, [0, 0, 0, 0])
+                begun, refusals = counts(output)
+                self.assertEqual(refusals, {})
                 total, succeeded, failed, errored = report(told)
                 self.assertEqual(succeeded, begun, "answers that have come, requests that have begun")
                 self.assertEqual([total, failed], [requests, errored], "an answer that is no success")
+
+    def test_what_is_refused_is_in_the_stats(self):
+        with Server(PROGRAM, "--max_connections_per_host=8", "--idle_timeout_ms=1000") as server:
+            for _ in range(8):
+                server.connect("127.0.0.2")
+            with contextlib.suppress(OSError):  # The reset may come to any call.
+                self.assertEqual(server.connect("127.0.0.2").recv(1), b"no answer")
+            wait_for(lambda: stats(server)["connections"]["over_host_limit"] == 1, lambda: f"{stats(server)}")
+            long = curl(server, "/", "-H", f"x: {'y' * 20_000}", "-o", "/dev/null", "-w", "%{http_code}")
+            self.assertEqual(long, b"431")
+            self.assertEqual(stats(server)["http2"]["too_large"], 1)
+            wait_for(lambda: stats(server)["http2"]["idle_timeouts"] == 8, lambda: f"{stats(server)}")
+            wait_for(lambda: stats(server)["http2"]["handlers"] == 1, lambda: f"{stats(server)}")  # That of /stats.
+            self.assertEqual(stats(server)["connections"]["refused"], 1)
+            status, output = server.stop()
+            self.assertEqual(status, 0)
+            self.assertRegex(output, r"http2_server: connections: \d+ accepted, 1 refused, 1 over_host_limit, ")
+            self.assertEqual(counts(output)[1], {"too_large": 1, "idle_timeouts": 8})
 
     def test_flags_that_cannot_be_are_refused(self):
         for flag in ("--max_streams=0", "--stream_window=2147483648"):

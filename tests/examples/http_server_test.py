@@ -644,7 +644,7 @@ class Endings(unittest.TestCase):
                 self.assertEqual((status, headers["connection"]), (200, "close"))
                 status, output = server.stop()
                 self.assertEqual(status, 0)
-                self.assertRegex(output, r"http_server: served \d+ connections\n")
+                self.assertRegex(output, r"http_server: connections: \d+ accepted, 0 refused, ")
                 with self.assertRaises(ConnectionRefusedError):
                     server.connect()
 

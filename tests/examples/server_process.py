@@ -51,7 +51,7 @@ class Server:
         )
         ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
         line = self.process.stdout.readline().decode() if ready else ""
-        found = re.search(r": listening on 127\.0\.0\.1:(\d+)\n$", line)
+        found = re.search(r"(?:^|: )listening on 127\.0\.0\.1:(\d+)\n$", line)
         if not found:
             self.process.kill()
             raise AssertionError(f"{program} did not say where it listens, but {line!r}; log:\n{self.read_log()}")

@@ -124,6 +124,23 @@ def greet(channel):
     return channel.unary_stream("/weft.examples.Greeter/Greet")
 
 
+def start_reader(server, method, request):
+    """A client in a process of its own, which has got a message of a stream and waits for the next one."""
+    program = (
+        "import grpc, sys\n"
+        "stream = grpc.insecure_channel(sys.argv[1]).unary_stream(sys.argv[2])(bytes.fromhex(sys.argv[3]))\n"
+        "next(stream)\n"
+        "print('reading', flush=True)\n"
+        "next(stream)\n")
+    client = subprocess.Popen(
+        [sys.executable, "-c", program, server.address, method, request.hex()], stdout=subprocess.PIPE, text=True)
+    line = client.stdout.readline()
+    if line != "reading\n":
+        client.kill()
+        raise AssertionError(f"the client said: {line!r}")
+    return client
+
+
 # HealthCheckResponse.status of grpc.health.v1.
 SERVING = field(1, 1)
 NOT_SERVING = field(1, 2)
@@ -258,18 +275,7 @@ class GrpcServerTest(unittest.TestCase):
         self.assertIn("0 calls were answered, 1 were cancelled", self.server.end())
 
     def test_a_client_that_dies_ends_the_handler(self):
-        program = (
-            "import grpc, sys\n"
-            "stream = grpc.insecure_channel(sys.argv[1]).unary_stream('/weft.examples.Greeter/Greet')"
-            "(bytes.fromhex(sys.argv[2]))\n"
-            "next(stream)\n"
-            "print('reading', flush=True)\n"
-            "next(stream)\n")
-        client = subprocess.Popen(
-            [sys.executable, "-c", program, self.server.address, greet_request(b"you", 1000, 3600 * 1000).hex()],
-            stdout=subprocess.PIPE, text=True)
-        with client:
-            self.assertEqual(client.stdout.readline(), "reading\n")
+        with start_reader(self.server, "/weft.examples.Greeter/Greet", greet_request(b"you", 1000, 3600 * 1000)) as client:
             client.kill()
         self.server.terminate()
         self.assertIn("0 calls were answered, 1 were cancelled", self.server.end())
@@ -297,7 +303,6 @@ class GrpcServerTest(unittest.TestCase):
         with self.assertRaises(grpc.RpcError) as raised:
             echo(self.channel)(echo_request(b"too late"), timeout=PATIENCE)
         self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
-
 
     def test_messages_that_are_sent_in_the_drain_are_read_and_answered(self):
         go_on = threading.Event()
@@ -334,6 +339,69 @@ class GrpcServerTest(unittest.TestCase):
         self.assertEqual(list(each), [field(1, part) for part in parts])
         self.assertEqual(joined.result(PATIENCE), field(1, b"before," + b"".join(parts)))
         self.assertIn("2 calls were answered, 0 were cancelled", self.server.end())
+
+
+@unittest.skipIf(BY_GRPCS_LIBRARY, "gRPC's library pings by itself, after two hours")
+class GrpcServerPingsTest(unittest.TestCase):
+    def setUp(self):
+        self.server = Server("--ping_after_ms=2000", "--drain_ms=3600000")
+        self.addCleanup(self.server.kill)
+        self.before = self.sockets()
+
+    def sockets(self):
+        folder = f"/proc/{self.server.process.pid}/fd"
+        count = 0
+        for name in os.listdir(folder):
+            try:
+                count += os.readlink(f"{folder}/{name}").startswith("socket:")
+            except FileNotFoundError:
+                pass
+        return count
+
+    def await_connections(self, count):
+        end = time.monotonic() + PATIENCE
+        while self.sockets() != self.before + count:
+            self.assertLess(time.monotonic(), end, f"{self.sockets() - self.before} connections, not {count}")
+            time.sleep(0.01)
+
+    def stop_reader(self, method, request):
+        client = start_reader(self.server, method, request)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        client.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, client.pid, os.WSTOPPED | os.WNOWAIT)
+        return client
+
+    def test_clients_that_are_stopped_while_a_handler_works_or_watches_for_them_are_let_go(self):
+        with self.server.channel() as channel:
+            watch = watch_health(channel)(b"")
+            self.assertEqual(next(watch), SERVING)
+            clients = [self.stop_reader("/weft.examples.Greeter/Greet", greet_request(b"you", 1000, 3600 * 1000)),
+                       self.stop_reader("/grpc.health.v1.Health/Watch", b"")]
+            self.await_connections(1)  # One that is silent, and answers.
+            self.assertTrue(watch.is_active())
+            self.assertEqual([client.poll() for client in clients], [None, None])
+            self.server.terminate()
+            self.assertEqual(next(watch), NOT_SERVING)
+            told = self.server.end()
+        self.assertIn(" 2 ping_timeouts,", told)
+        self.assertIn("0 calls were answered, 1 were cancelled", told)
+
+
+@unittest.skipIf(BY_GRPCS_LIBRARY, "gRPC's library counts otherwise")
+class GrpcServerCountsTest(unittest.TestCase):
+    def test_connections_above_the_limit_of_their_host_are_counted(self):
+        server = Server("--max_connections_per_host=1")
+        self.addCleanup(server.kill)
+        with server.channel() as channel:
+            self.assertEqual(echo(channel)(echo_request(b"x"), timeout=PATIENCE), field(1, b"x"))
+            host, port = server.address.split(":")
+            with socket.create_connection((host, int(port)), timeout=PATIENCE) as other:
+                self.assertRaises(ConnectionResetError, other.recv, 1)
+            server.terminate()
+        told = server.end()
+        self.assertIn("connections: 2 accepted, 1 refused, 1 over_host_limit, ", told)
+        self.assertRegex(told, r"http2: 1 connections, 1 requests, 0 handlers, 0 refused, ")
 
 
 @unittest.skipUnless(HAS_TLS, "the server has no TLS")
@@ -379,7 +447,9 @@ class GrpcServerTlsTest(unittest.TestCase):
         with self.server.secure_channel(self.certificate.read_bytes()) as channel:
             self.assertEqual(echo(channel)(echo_request(b"x"), timeout=PATIENCE), field(1, b"x"))
         self.server.terminate()
-        self.assertIn("1 calls were answered", self.server.end())
+        told = self.server.end()
+        self.assertIn("1 calls were answered", told)
+        self.assertRegex(told, "[1-9][0-9]* tls_failed")
 
     def test_a_certificate_that_is_not_there_is_refused(self):
         done = subprocess.run(

@@ -12,6 +12,7 @@
 #include "weft/interop/http2_server.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/interop/http2_fixture.h"
@@ -367,6 +368,97 @@ TEST_P(Http2LimitsTest, AnAcknowledgedSettingsFrameHasNoTimeout) {
     peer.Ask(1);
     EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
     for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kGoAway);
+  });
+}
+
+// A client that is stopped, or behind a dead line, in the middle of a request: TCP keeps the connection open.
+TEST_P(Http2LimitsTest, AClientThatAnswersNoPingIsLeftAndItsHandlerCancelled) {
+  InFiber([] {
+    FiberEvent cancelled;
+    const auto began = Steady::now();
+    ServedConnection served(
+        [&](Http2Request&, Http2Response& response) {
+          EXPECT_FALSE(response.Start(200));
+          try {
+            FiberEvent().Wait();  // It neither reads nor writes.
+          } catch (const FiberCancelled&) {
+            cancelled.Set();
+            throw;
+          }
+        },
+        {.ping_after = 50ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    const Frame ping = peer.Await(kPing);
+    EXPECT_EQ(ping.flags & kAck, 0);
+    EXPECT_GE(Steady::now() - began, 50ms);
+    EXPECT_TRUE(cancelled.Wait(Soon()));
+    EXPECT_GE(Steady::now() - began, 100ms);
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    for (const Frame& frame : peer.passed()) EXPECT_NE(frame.type, kPing) << "more than one in a silence";
+    served.client().Close();
+    EXPECT_EQ(served.Join(), std::errc::timed_out);
+    EXPECT_EQ(served.server().counts().ping_timeouts, 1u);
+    EXPECT_EQ(served.server().counts().idle_timeouts, 0u);
+  });
+}
+
+TEST_P(Http2LimitsTest, AClientThatAnswersPingsIsWaitedFor) {
+  InFiber([] {
+    FiberEvent may_answer;
+    ServedConnection served(
+        [&](Http2Request& request, Http2Response& response) {
+          may_answer.Wait();
+          Answer(request, response);
+        },
+        {.ping_after = 400ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    for (int i = 0; i < 3; ++i) {
+      const Frame ping = peer.Await(kPing);
+      // Any bytes are a sign of life, not only the answer.
+      if (i % 2 == 0) {
+        peer.SendFrame(kPing, kAck, 0, ping.payload);
+      } else {
+        peer.SendFrame(kWindowUpdate, 0, 0, Number32(1));
+      }
+    }
+    may_answer.Set();
+    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+    served.client().Close();
+    static_cast<void>(served.Join());
+    EXPECT_EQ(served.server().counts().ping_timeouts, 0u);
+  });
+}
+
+// The idle time-out ends it.
+TEST_P(Http2LimitsTest, AnIdleConnectionIsNotPinged) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.idle_timeout = 400ms, .ping_after = 100ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.Ask(1);
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    for (const Frame& frame : peer.passed()) EXPECT_FALSE(frame.type == kPing && (frame.flags & kAck) == 0);
+    served.client().Close();
+    EXPECT_FALSE(served.Join());
+    EXPECT_EQ(served.server().counts().idle_timeouts, 1u);
+  });
+}
+
+TEST_P(Http2LimitsTest, AnIdleConnectionWithoutATimeoutIsPinged) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.idle_timeout = 0ms, .ping_after = 50ms});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    static_cast<void>(peer.Await(kPing));
+    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+    served.client().Close();
+    EXPECT_EQ(served.Join(), std::errc::timed_out);
+    EXPECT_EQ(served.server().counts().ping_timeouts, 1u);
   });
 }
 
