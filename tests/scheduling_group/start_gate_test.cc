@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "weft/base/clock.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/scheduling_group.h"
@@ -99,6 +100,64 @@ class StartGateTest : public ::testing::Test {
   std::thread spawner_;
   bool started_ = false;
 };
+
+// --- The gate alone; all its interleavings: tests/model/start_gate_model.cc ---
+
+constexpr auto kFull = [] { return true; };
+constexpr auto kNotFull = [] { return false; };
+
+TEST(StartGate, WhereThereIsCapacityNobodyWaits) {
+  StartGate gate;
+  EXPECT_TRUE(gate.WaitForCapacity(Deadline::None(), kNotFull));
+  EXPECT_TRUE(gate.WaitForCapacity(0s, kNotFull));
+}
+
+TEST(StartGate, ASpawnerThatHasNoTimeLeftLooksOnce) {
+  StartGate gate;
+  int looks = 0;
+  EXPECT_FALSE(gate.WaitForCapacity(0s, [&] {
+    ++looks;
+    return true;
+  }));
+  EXPECT_EQ(looks, 1);
+}
+
+TEST(StartGate, OneThatRefusesLetsNobodyInUntilItOpens) {
+  StartGate gate;
+  EXPECT_FALSE(gate.refusing());
+  gate.Refuse();
+  EXPECT_TRUE(gate.refusing());
+  EXPECT_FALSE(gate.WaitForCapacity(Deadline::None(), kNotFull));
+  EXPECT_FALSE(gate.WaitForCapacity(Deadline::None(), kFull));
+  gate.Open();
+  EXPECT_FALSE(gate.refusing());
+  EXPECT_TRUE(gate.WaitForCapacity(Deadline::None(), kNotFull));
+}
+
+TEST(StartGate, WhileNobodyWaitsAPopDoesNotLookAtTheQueue) {
+  StartGate gate;
+  const auto must_not_look = [] {
+    ADD_FAILURE() << "a cache line for nothing";
+    return true;
+  };
+  gate.CapacityFreed(must_not_look);
+  EXPECT_FALSE(gate.WaitForCapacity(0s, kFull));
+  gate.CapacityFreed(must_not_look);  // The one that waited has gone.
+}
+
+// By the spawner itself, between its look and its sleep: then it does not sleep (GA1).
+TEST(StartGate, CapacityThatIsFreedAfterTheLookKeepsTheSpawnerAwake) {
+  StartGate gate;
+  int looks = 0;
+  EXPECT_TRUE(gate.WaitForCapacity(Deadline::None(), [&] {
+    if (++looks == 2) return false;
+    gate.CapacityFreed([] { return true; });
+    return true;
+  }));
+  EXPECT_EQ(looks, 2);
+}
+
+// --- In a group ---
 
 TEST_F(StartGateTest, ASpawnerThatWaitsIsRefusedWhenTheRuntimeEnds) {
   StartInAThread();
