@@ -78,7 +78,9 @@
 //   TX4  The end of the transport without close_notify is never the end of the stream: it is kTruncated.
 //   Of OpenSSL's error queue: OT1 in tls_context_state.h: it is cleared, filled and read with no switch between.
 // Rejected: OpenSSL on the socket itself (a write that waits must be repeated with the same bytes before a read may
-// answer anything, and each record is a system call of its own); OpenSSL's memory BIOs (they copy once more).
+// answer anything, and each record is a system call of its own); OpenSSL's memory BIOs (they copy once more); TLS as an
+// option of io::TcpServer (io would need OpenSSL, and the handler decides how long a handshake may take, and by which
+// name and protocol it goes on).
 #ifndef WEFT_INTEROP_TLS_STREAM_H_
 #define WEFT_INTEROP_TLS_STREAM_H_
 

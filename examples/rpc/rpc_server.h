@@ -10,10 +10,11 @@
 //     ...
 //     server.Stop(5s);
 //
-// A connection has a fiber that reads. It cuts the bytes into frames and starts the fibers for them, all of one read at
-// once. A handler may take as long as it likes and call `done` from anywhere. Answers go out in the order in which they
-// are ready; one system call sends those that are ready at the same time (batch_writer.h). Handlers throw nothing but
-// FiberCancelled: any other exception that leaves one ends the process, as in any fiber.
+// A connection has a fiber that reads, also while it is idle: a Channel makes few connections and keeps them busy. It
+// cuts the bytes into frames and starts the fibers for them, all of one read at once. A handler may take as long as it
+// likes and call `done` from anywhere. Answers go out in the order in which they are ready; one system call sends those
+// that are ready at the same time (batch_writer.h). Handlers throw nothing but FiberCancelled: any other exception that
+// leaves one ends the process, as in any fiber.
 //
 // The server answers without calling the handler: requests over the limits (OVERLOADED: Options); requests
 // whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service;
