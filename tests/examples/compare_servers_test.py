@@ -118,7 +118,7 @@ class DrainOfNginx(unittest.TestCase):
             start, _ = drain.make_servers(scratch, scratch, only_weft=False)["nginx quit, 2 workers"]
             server = start()
             self.addCleanup(server.process.kill)
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=drain.LIMIT)
+            connection = http.client.HTTPConnection(*server.address, timeout=drain.LIMIT)
             connection.request("GET", "/json")
             answer = connection.getresponse()
             self.assertEqual(answer.status, 200)
