@@ -46,12 +46,11 @@ ScopeCore::Slot* ScopeCore::BeginSpawn() {
 
 void ScopeCore::AcquireUnit() {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
-  // Cancelled, it does not wait; FindCause(): also if the cancellation has not come to its word yet.
-  if (self == nullptr || !IsChild(self) || self->cancel_word.pending() || synchronization::FindCause(self) != nullptr) {
-    return units_.Acquire();
-  }
+  if (self == nullptr || !IsChild(self) || self->cancel_word.pending()) return units_.Acquire();
   synchronization::BeginCancellationPoint();
   if (units_.TryAcquire()) return;
+  // A cancelled one waits for no unit, also if the cancellation has not come to its word yet.
+  if (synchronization::FindCause(self) != nullptr) return units_.Acquire();
   struct Counted {
     ~Counted() { count.fetch_sub(1, std::memory_order_relaxed); }
     base::Atomic<std::size_t>& count;

@@ -71,8 +71,8 @@ std::vector<ServerConnection*> Server::UseAllConnections() {
 
 void Server::Stop(Deadline drain_until) {
   if (listening_ == nullptr) return;
-  // seq_cst: pairs with BeginFrame(), BeginCall() and LeaveOne(). Who enters before the lock below is in the list, and
-  // who enters after it sees the flag.
+  // seq_cst: pairs with BeginFrame(), BeginCall() and LeaveOne(). A connection that enters before the lock
+  // below is in the list, and one that enters after it sees the flag.
   draining_.store(true, std::memory_order_seq_cst);
   // First, so that clients do not come back to us; and it ends a forked child before we take a lock or tell a client.
   static_cast<void>(listening_->StopAccepting(drain_until));

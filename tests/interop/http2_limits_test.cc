@@ -3,6 +3,7 @@
 
 // Http2Server: clients that break the protocol, take without giving, or do not read.
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <system_error>
@@ -440,9 +441,11 @@ TEST_P(Http2LimitsTest, AnIdleConnectionIsNotPinged) {
     RawPeer peer(&served.client());
     peer.Greet();
     peer.Ask(1);
+    const auto pings = [&] { return std::ranges::count(peer.passed(), std::uint8_t{kPing}, &Frame::type); };
     static_cast<void>(peer.Await(kData, 1, kEndStream));
+    const auto while_it_worked = pings();  // None, but on a slow machine.
     EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
-    for (const Frame& frame : peer.passed()) EXPECT_FALSE(frame.type == kPing && (frame.flags & kAck) == 0);
+    EXPECT_EQ(pings(), while_it_worked);
     served.client().Close();
     EXPECT_FALSE(served.Join());
     EXPECT_EQ(served.server().counts().idle_timeouts, 1u);

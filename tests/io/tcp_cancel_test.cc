@@ -101,7 +101,7 @@ struct Text {
     parts[2] = {text.data() + 2 * third, size - 2 * third};
     buffer.Append(text);
   }
-  // What is left, after `written` bytes in all and `latest` of the last call.
+  // The rest, after `written` bytes in all and `latest` of the last call.
   IoResult WriteRest(TcpStream& stream, int form, std::size_t written, std::size_t latest) {
     if (form == 0) return stream.WriteAll(text.data() + written, text.size() - written);
     if (form == 1) return stream.WriteAll(parts, 3);
