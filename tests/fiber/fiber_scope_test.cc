@@ -17,6 +17,7 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_hooks.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/find_fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
@@ -640,6 +641,17 @@ TEST_P(FiberScopeTest, ACancelledChildThatWaitsForItsOwnUnitThrows) {
     }));
     scope.Wait();
     EXPECT_EQ(scope.Cancelled(), 1U);
+  });
+}
+
+TEST_P(FiberScopeTest, AnInterruptedChildThatWaitsForItsOwnUnitThrows) {
+  InFiber([] {
+    FiberScope scope({.limit = 1});
+    const auto task = scope.SpawnTask([&] {
+      FindFiber(GetFiberId())->Interrupt(std::runtime_error("enough"));
+      EXPECT_THROW(static_cast<void>(scope.Spawn([] {})), std::runtime_error);
+    });
+    scope.Wait();
   });
 }
 
