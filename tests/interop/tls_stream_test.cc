@@ -17,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -35,6 +34,7 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
+#include "weft/tests/base/temporary_folder.h"
 #include "weft/tests/interop/tls_certificates.h"
 #include "weft/tests/io/io_fixture.h"
 
@@ -337,15 +337,14 @@ TEST_P(TlsStreamTest, ACertificateThatIsNotGoodIsRejected) {
 }
 
 TEST_P(TlsStreamTest, AServerMayAskForTheClientsCertificate) {
-  const std::string folder = ::testing::TempDir();
+  const TemporaryFolder folder;
   const PemPair own = Authority().Issue("DNS:client.example");
-  std::ofstream(folder + "weft_client.pem") << own.certificate;
-  std::ofstream(folder + "weft_client_key.pem") << own.key;
-  std::ofstream(folder + "weft_authority.pem") << Authority().certificate();
+  const std::string certificate = folder.Write("client.pem", own.certificate);
+  const std::string key = folder.Write("client_key.pem", own.key);
+  const std::string authority = folder.Write("authority.pem", Authority().certificate());
   InFiber([&] {
-    const TlsContext server = MakeServer({.client_trust_file = folder + "weft_authority.pem"});
-    Ends with(server, MakeClient({.certificate_chain_file = folder + "weft_client.pem",
-                                  .private_key_file = folder + "weft_client_key.pem"}));
+    const TlsContext server = MakeServer({.client_trust_file = authority});
+    Ends with(server, MakeClient({.certificate_chain_file = certificate, .private_key_file = key}));
     EXPECT_TRUE(with.ok()) << with.server.error_text();
     Ends without(server, MakeClient());
     EXPECT_EQ(without.server_error, TlsErrc::kHandshakeFailed);
@@ -1045,15 +1044,13 @@ TEST(TlsContext, SaysWhatIsWrongAndWhere) {
 
 TEST(TlsContext, ReadsFiles) {
   const PemPair pair = Authority().Issue("DNS:weft.example");
-  const std::string folder = ::testing::TempDir();
-  std::ofstream(folder + "weft_chain.pem") << pair.certificate << Authority().certificate();
-  std::ofstream(folder + "weft_key.pem") << pair.key;
-  std::ofstream(folder + "weft_trust.pem") << Authority().certificate();
+  const TemporaryFolder folder;
+  const std::string chain = folder.Write("chain.pem", pair.certificate + Authority().certificate());
+  const std::string key = folder.Write("key.pem", pair.key);
+  const std::string trust = folder.Write("trust.pem", Authority().certificate());
   std::string why;
-  EXPECT_TRUE(TlsContext::ForServer(
-      {.certificate_chain_file = folder + "weft_chain.pem", .private_key_file = folder + "weft_key.pem"}, &why))
-      << why;
-  EXPECT_TRUE(TlsContext::ForClient({.trust_file = folder + "weft_trust.pem"}, &why)) << why;
+  EXPECT_TRUE(TlsContext::ForServer({.certificate_chain_file = chain, .private_key_file = key}, &why)) << why;
+  EXPECT_TRUE(TlsContext::ForClient({.trust_file = trust}, &why)) << why;
 }
 
 }  // namespace

@@ -4,12 +4,12 @@
 #include "weft/numa/cgroup.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "weft/tests/base/temporary_folder.h"
 
 namespace weft::numa {
 namespace {
@@ -22,14 +22,8 @@ constexpr char kV1Mount[] =
 // A directory that looks like / to the reader of control groups.
 class Cgroup : public ::testing::Test {
  protected:
-  Cgroup() {
-    std::string path = ::testing::TempDir() + "weft_cgroup_XXXXXX";
-    root_ = mkdtemp(path.data());
-  }
-  ~Cgroup() override { std::filesystem::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = root_ + path;
+    const std::filesystem::path full = root_.path() + path;
     std::filesystem::create_directories(full.parent_path());
     std::ofstream(full) << text;
   }
@@ -37,10 +31,10 @@ class Cgroup : public ::testing::Test {
     Write("/proc/self/cgroup", cgroup);
     Write("/proc/self/mountinfo", "23 1 0:21 / /sys rw - sysfs sysfs rw\n" + mountinfo);
   }
-  std::optional<double> Quota() { return ReadCpuQuota(root_); }
+  std::optional<double> Quota() { return ReadCpuQuota(root_.path()); }
 
  private:
-  std::string root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(Cgroup, NothingThatCanBeReadIsNoLimit) { EXPECT_EQ(Quota(), std::nullopt); }

@@ -6,14 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "weft/numa/affinity.h"
+#include "weft/tests/base/temporary_folder.h"
 
 namespace weft::numa {
 namespace {
@@ -236,10 +235,8 @@ constexpr char kXml[] = R"(<?xml version="1.0" encoding="UTF-8"?>
 )";
 
 TEST(Topology, IsReadFromAnXmlFileWithItsDistances) {
-  const std::string path = ::testing::TempDir() + "weft_topology_test.xml";
-  std::ofstream(path) << kXml;
-  const Topology topology = FromString(path);
-  std::remove(path.c_str());
+  const TemporaryFolder folder;
+  const Topology topology = FromString(folder.Write("topology.xml", kXml));
   CheckInvariants(topology);
   ASSERT_EQ(topology.nodes.size(), 2u);
   EXPECT_EQ(topology.nodes[1].os_id, 3);
