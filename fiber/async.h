@@ -6,16 +6,12 @@
 //   Future<int> sum = fiber::Async([](int a, int b) { return a + b; }, 1, 2);
 //   const int three = sum.Get();                                  // or fiber::BlockingGet(&sum).GetValue0()
 //
-// f(args...) is called once; function and arguments are kept by value, as Fiber keeps them (a std::ref(x) is passed as
-// x where f does not take the wrapper). U makes Future<U>, nothing makes Future<>, and a Future makes that Future. If f
-// throws, the Future fails with the exception. f and its arguments are destroyed before the Future is resolved.
+// f(args...) is called once; function and arguments are kept as Fiber keeps them (fiber.h), and destroyed before the
+// Future is resolved. A U makes Future<U>, nothing Future<>, a Future that Future. If f throws, the Future fails.
 //
 // The Future does not own the fiber: nobody waits for it when the Future goes away. What f refers to must live until
-// the Future is ready or failed; collect.h has forms that wait.
-//
-// If the fiber cannot be started (fiber.h says when) f has not run, and the Future fails with FiberNotStarted.
-// (tRPC-Cpp's is never resolved then.)
-//
+// the Future is ready or failed; collect.h has forms that wait. If the fiber cannot be started (fiber.h), f has not
+// run, and the Future fails with FiberNotStarted.
 // Who may call: any fiber and any thread, while a runtime runs. Starting may yield, as with Fiber; Launch::Dispatch
 // switches to the new fiber. The fiber inherits the caller's execution context unless it is given one.
 // Memory ordering: what the caller did before is visible to f; what f did is visible to whoever waits for the Future.

@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// BackgroundTasks: fibers that nobody joins one by one, and that do not outlive their owner: its destructor waits for
-// them. A member of the object whose data they use, declared after that data.
+// BackgroundTasks: fibers that nobody joins one by one, and that do not outlive this object: its destructor waits.
 // Sample:
 //   class Cache {
 //     void Refresh() {
@@ -13,20 +12,17 @@
 //     BackgroundTasks tasks_;  // the last member: destroyed first, and so waits while rows_ is there
 //   };
 //
-// Who may call: any fiber and any thread; the destructor once, as any. Wait() and the destructor switch (a thread:
-// block), and are not for the tasks themselves, which would wait for their own end. Start() may switch as
-// StartFiberDetached() does. Tasks may start tasks.
+// Who may call: any fiber and any thread. Wait() and the destructor switch (a thread: block), and are not for the
+// tasks, which would wait for their own end. Start() may switch as StartFiberDetached() does; tasks may call it.
 // Memory ordering: what a caller did before Start() is visible to the task; what a task did, and the destruction of its
 // callable, to whoever has seen by Wait() that none is left.
 // Lifetime: may be destroyed by anyone who knows that nobody will call it any more, in the middle of tasks that run.
 // Errors: an exception of a task is logged and ends that task. Start() throws what copying or moving the callable
 // throws, and has done nothing then.
-// At the end of the runtime (TerminateRuntime()) tasks are fibers like others: it waits for them, and names those that
-// do not end. To wait for such a one is to wait for ever.
+// TerminateRuntime() waits for tasks as for other fibers, and names those that do not end: Wait() never returns then.
 //
 // Invariants
-//   BT1  A task is counted from before it may run until its callable has been destroyed, whether it was started or
-//        refused.
+//   BT1  A task, even a refused one, is counted from before it may run until its callable has been destroyed.
 //   BT2  The last touch by a task's callable is the unlock of the mutex under which it has counted itself out; its
 //        fiber then leaves `scope_`, whose destructor waits for that.
 //   BT3  After Close() no task begins that had not been started before.

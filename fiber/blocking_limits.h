@@ -3,10 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// BlockingLimits: the options for blocking calls, kept where their pool (io/fiber_blocking.h) finds them.
-//
-// That pool serves one runtime after the other, and plain threads before the first and after the last. So the limits
-// belong to the process: StartRuntime() sets them, and before the first start those of the flags apply. Any thread.
+// BlockingLimits: the options for blocking calls, kept where their pool (io/fiber_blocking.h) finds them. The pool
+// serves one runtime after the other, and plain threads before the first and after the last. So the limits belong to
+// the process: StartRuntime() sets them; before the first start those of the flags apply. Any thread.
 #ifndef WEFT_FIBER_BLOCKING_LIMITS_H_
 #define WEFT_FIBER_BLOCKING_LIMITS_H_
 

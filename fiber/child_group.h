@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// ChildGroup: fibers that run parts of one call, which returns or throws when all of them have ended (collect.h).
-//
-// It lies on the caller's stack, and so does what the children refer to.
+// ChildGroup: fibers that run parts of one call, which returns or throws when all of them have ended (collect.h). It
+// lies on the caller's stack, and so does what the children refer to.
 //
 // Invariants
 //   CG1  No child outlives the group: FiberScope's destructor awaits them, whatever ends the call.
@@ -36,8 +35,7 @@ class ChildGroup {
     }
   }
 
-  // Returns when all have ended; throws the first exception. The caller's own cancellation is thrown, too, when all
-  // have ended.
+  // Returns when all have ended. Throws the first exception, or the caller's own cancellation.
   void Await();
 
   // The outcome is known: one has failed, or CancelOthers() was called.

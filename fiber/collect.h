@@ -10,25 +10,20 @@
 //   auto [index, reply] = fiber::CollectAny(calls);
 //   fiber::ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
 //
-// All of them return when every function that was called has ended, so that the functions may refer to the caller's
-// locals; functions and ranges are used where they are, not copied. The outcome may be known before that: when n have
-// ended, or when one has thrown. Functions that have not begun by then are not called; the others are cancelled: their
-// waits throw.
+// All of them return when every function that was called has ended, so functions may refer to the caller's locals;
+// functions and ranges are not copied. The outcome may be known before: when n have ended, or one has thrown. Functions
+// that have not begun by then are not called; the others are cancelled: their waits throw.
 //
-// Exceptions: the first one that leaves a function is rethrown, after all have ended. With CollectN(n) the first n to
-// end decide: if one of them has thrown, its exception is rethrown, and what the others throw is dropped. If a fiber
-// cannot be started (fiber.h says when), those that were are cancelled, and FiberNotStarted is thrown. A caller that is
-// cancelled gets FiberCancelled; also while it unwinds, if a function was cancelled and so has no result.
+// Exceptions: the first one that leaves a function is rethrown after all have ended. With CollectN(n) only those of the
+// first n to end count. If a fiber cannot be started, the others are cancelled, and FiberNotStarted is thrown. A
+// cancelled caller gets FiberCancelled; also while it unwinds, if a function was cancelled and has no result.
 //
-// Results: a vector (CollectAll of a range), a tuple with std::monostate for a function that returns nothing
-// (CollectAll of functions), pairs of index and result (CollectN, CollectAny), or indices, if the functions return
-// nothing.
-//
+// Results: a vector (CollectAll of a range), a tuple with std::monostate for functions that return nothing (CollectAll
+// of functions), pairs of index and result, or indices if the functions return nothing (CollectN, CollectAny).
 // Who may call: any fiber and any thread, while a runtime runs. Switches (a thread: blocks). The fibers inherit the
 // caller's execution context. There is no deadline: a call that returned at one would leave fibers behind.
 // Memory ordering: what the caller did before is visible to the functions; what they did is visible on return.
-// Cost: as starting each fiber in a FiberScope, and one wait (child_group.h); results of ranges take one allocation
-// more.
+// Cost: as starting each fiber in a FiberScope, and one wait (child_group.h). Results of ranges: one allocation more.
 // Misuse: more than there are functions asked of CollectN(), and CollectAny() of none, end the process.
 #ifndef WEFT_FIBER_COLLECT_H_
 #define WEFT_FIBER_COLLECT_H_

@@ -8,12 +8,10 @@
 //   if (e.is<CommonException>()) Log(e.what(), e.GetExceptionCode());
 //   std::rethrow_exception(e);                                  // it converts to and from std::exception_ptr
 //
-// The names are tRPC-Cpp's (trpc/common/future/exception.h), where an Exception can hold an ExceptionBase only. Here it
-// holds a std::exception_ptr: what a callback or a fiber throws arrives with its own type.
+// The names are tRPC-Cpp's (trpc/common/future/exception.h), whose Exception can hold an ExceptionBase only.
 //
-// Any fiber and any thread; nothing here waits or switches. Copies share the exception object: it is destroyed with the
-// last of them, and what() and Get() point into it. is(), Get(), what() and GetExceptionCode() throw and catch the
-// exception once, which takes about a microsecond.
+// Any fiber and any thread; nothing here switches. Copies share the exception object, into which what() and Get()
+// point. is(), Get(), what() and GetExceptionCode() throw and catch the exception once: about a microsecond.
 #ifndef WEFT_FIBER_EXCEPTION_H_
 #define WEFT_FIBER_EXCEPTION_H_
 

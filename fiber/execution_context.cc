@@ -87,8 +87,7 @@ const void* FiberExecutionContext::Caller() noexcept {
 
 // The caller holds slot.making.
 void FiberExecutionContext::Adopt(Slot& slot, Header* header) {
-  // relaxed: only the holder of the last reference walks the list, and that reference carries all of it (RP2 in
-  // ref_ptr.h).
+  // relaxed: only the holder of the last reference walks the list, and that carries all of it (RP2 in ref_ptr.h).
   header->older = youngest_.load(std::memory_order_relaxed);
   while (!youngest_.compare_exchange_weak(header->older, header, std::memory_order_relaxed)) {
   }

@@ -12,10 +12,9 @@
 //   });
 //
 // Each fiber (outside of fibers, each thread) has a current context, so Execute() may suspend and migrate. A new fiber
-// gets the context given in its Attributes, or else that of its spawner, fiber or thread; a timer's callback has that
-// of the fiber that set the timer. So fibers that a request starts belong to the request, and its values live until the
-// last of them has ended. Give a fiber that outlives the request a context of its own: {.execution_context =
-// FiberExecutionContext::Create().get()}.
+// gets the context given in its Attributes, or else that of its spawner, fiber or thread; a timer's callback, that of
+// the fiber that set the timer. So a request's fibers share its values, which live until the last fiber has ended. Give
+// a fiber that outlives it a context of its own: {.execution_context = FiberExecutionContext::Create().get()}.
 //
 // The values hang in chunks of slots, one slot for each FiberExecutionLocal. Chunks are added and never moved, so an
 // existing value is found without a lock.
@@ -25,12 +24,9 @@
 //   EC2  The first caller makes a value, once; others wait for it. (A constructor that throws leaves it unmade. One
 //        that asks for the value it makes ends the process, since it would wait for itself.)
 //   EC3  values are destroyed youngest first, by Clear() or by whoever gives up the last reference, never under a lock.
-//   EC4  as FV3 in fiber_local.h: an index used again never shows the former owner's value. That value stays until
-//        EC3.
+//   EC4  as FV3 in fiber_local.h: an index used again never shows the former owner's value, which stays until EC3.
 //
-// Any fiber and any thread. What FiberExecutionLocal returns is shared by all fibers in the context: T brings its own
-// lock.
-//
+// Any fiber and any thread. All fibers in a context share what FiberExecutionLocal returns: T brings its own lock.
 // Rejected: one mutex per context for making values (T's constructor could not use another FiberExecutionLocal).
 #ifndef WEFT_FIBER_EXECUTION_CONTEXT_H_
 #define WEFT_FIBER_EXECUTION_CONTEXT_H_
@@ -75,8 +71,7 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   // Destroys all values, so that the context can be used for other work. The caller holds the only reference.
   void Clear();
 
-  // Makes a context, or none (nullptr), current for as long as it lives. The fiber or thread that makes it destroys it,
-  // the last one first.
+  // Makes a context, or none (nullptr), current while it lives. Its maker destroys it, the last one made first.
   class Scope {
    public:
     explicit Scope(FiberExecutionContext* context);
@@ -158,8 +153,7 @@ class FiberExecutionLocal {
   T* operator->() const { return Get(); }
   T& operator*() const { return *Get(); }
 
-  // Makes `object` the current context's T, instead of one that Get() would make; deleter(object) ends it when the
-  // context's values are destroyed. The context may have no T yet: aborts if it has.
+  // Makes `object` the current context's T; aborts if there is one. deleter(object) ends it with the other values.
   void UnsafeInit(T* object, void (*deleter)(T*)) const {
     FiberExecutionContext* const context = FiberExecutionContext::Current();
     WEFT_CHECK(context != nullptr,

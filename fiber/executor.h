@@ -5,8 +5,7 @@
 // Sample:
 //   future.Then(fiber::FiberExecutor(), [](Reply&& reply) { Store(std::move(reply)); });   // may wait
 //
-// Any fiber and any thread may submit. The interface is tRPC-Cpp's (trpc/common/future/executor.h). An executor must
-// outlive the tasks that it was given.
+// Any fiber and any thread may submit. An executor outlives its tasks. As tRPC-Cpp's trpc/common/future/executor.h.
 #ifndef WEFT_FIBER_EXECUTOR_H_
 #define WEFT_FIBER_EXECUTOR_H_
 

@@ -7,26 +7,21 @@
 //   worker.Join();
 //   if (!StartFiberDetached([] { ... })) { ... }   // refused: too many are queued, or the runtime is going down
 //
-// A Fiber holds a JoinState (join_state.h, FB2), a small object with two owners: the Fiber and the running fiber.  The
-// fiber's end (after its stack has been left and given back) sets the event in it; Join() waits for that event.  A
-// detached fiber needs none: its callable, up to 64 bytes of it, lies in the control block and nothing is allocated.
+// A Fiber holds a JoinState (join_state.h, FB2), which it and the running fiber own. The fiber's end (after its stack
+// has been given back) sets the event in it, for which Join() waits. A detached fiber needs none: its callable, up to
+// 64 bytes of it, lies in the control block, and nothing is allocated.
 //
 // Invariants
 //   FB1  a joinable Fiber has exactly one JoinState, and no other Fiber has it.
 //   FB3  refused means not run: the callable is destroyed in the caller.
 //
-// A fiber inherits its spawner's FiberExecutionContext, in whatever way it was started, unless its attributes give it
-// another one (execution_context.h).
+// A fiber inherits its spawner's FiberExecutionContext, however it is started, unless its attributes give it another.
 //
-// Start functions: any thread and any fiber, while the runtime runs.  A fiber that starts too many is made to yield; a
-// plain thread waits (--fiber_start_timeout_ms) and is then refused.  An exception that leaves a start procedure ends
-// the process.
-//
-// Memory ordering: what the caller did before the start is visible to the fiber; what the fiber did is visible after
-// Join().
-//
-// Rejected: a constructor that throws when refused (exceptions do not leave primitives here; it aborts, and TryStart
-// returns instead).  Destroying a joinable Fiber as a silent detach: what the fiber refers to would be gone.
+// Start functions: any thread and any fiber, while the runtime runs. A fiber that starts too many is made to yield; a
+// plain thread waits (--fiber_start_timeout_ms) and is then refused. A start procedure that throws ends the process.
+// Memory ordering: what the caller did before the start is visible to the fiber; what the fiber did, after Join().
+// Rejected: a constructor that throws when refused (exceptions do not leave primitives here: see TryStart); destroying
+// a joinable Fiber as a silent detach (what the fiber refers to would be gone).
 #ifndef WEFT_FIBER_FIBER_H_
 #define WEFT_FIBER_FIBER_H_
 
@@ -87,9 +82,8 @@ class Fiber {
   // Not joinable.
   Fiber() noexcept = default;
 
-  // Each runs f(args...) in a new fiber; function and arguments are kept by value, as std::thread keeps them.  A
-  // std::ref(x) that f does not take as such is passed as x: [](auto& x) {...} may be f.  Aborts if the start is
-  // refused: see TryStart.
+  // Each runs f(args...) in a new fiber; function and arguments are kept by value, as std::thread keeps them. A
+  // std::ref(x) that f does not take as such is passed as x. Aborts if the start is refused: see TryStart.
   template <class F, class... Args>
   requires(!std::same_as<std::remove_cvref_t<F>, Fiber> &&
            fiber::detail::FiberProcedure<F, Args...>) explicit Fiber(F&& f, Args&&... args)
@@ -122,10 +116,9 @@ class Fiber {
   // Lets the fiber run on its own.
   void Detach();
 
-  // Waits until the fiber has ended and left its stack; a cancellation point, after which it can be joined again.
-  // Fibers and plain threads; blocks only the calling fiber. One join of a Fiber at a time: a second one ends the
-  // process, as does that of a fiber by itself, and one that closes a cycle of joins without a deadline, with the names
-  // of all its fibers.
+  // Waits until the fiber has ended and left its stack. Fibers and plain threads. A cancellation point, after which it
+  // can be joined again. A second join beside it ends the process, as does that of a fiber by itself, and one that
+  // closes a cycle of joins without deadlines (the message names all fibers).
   void Join();
 
   // False: the deadline has passed, and the Fiber is still joinable.
@@ -133,10 +126,9 @@ class Fiber {
 
   bool Joinable() const noexcept { return state_ != nullptr; }
 
-  // Cancels all that the fiber does (sync/cancel_scope.h): its waits throw FiberCancelled, which ends it unless it
-  // catches that. Also before it has begun: its first wait throws then. Any fiber and any thread; does not wait for its
-  // end. Not while another fiber or thread joins this Fiber, whose handle goes with the join: that ends the process;
-  // FindFiber(id) has one that stays. False: it was cancelled before.
+  // Cancels all that the fiber does (sync/cancel_scope.h), even before it has begun: its waits throw FiberCancelled.
+  // Any fiber and any thread; does not wait for its end. Beside a join of this Fiber, whose handle goes with it, that
+  // ends the process; FindFiber(id) has one that stays. False: it was cancelled before.
   bool Cancel() noexcept;
 
   // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that
@@ -194,10 +186,8 @@ class Fiber {
   std::atomic<bool> being_joined_{false};
 };
 
-// Runs f() in a new fiber that nobody waits for.  false: refused, f has not run.
-//
-// Not [[nodiscard]]: code written for tRPC-Cpp, whose guide drops the result, compiles with -Werror.  But a
-// caller that waits for what f does (a FiberLatch, say) has to look at it.
+// Runs f() in a new fiber that nobody waits for. False: refused, f has not run. Not [[nodiscard]], since tRPC-Cpp's
+// guide drops the result; but a caller that waits for what f does (a FiberLatch, say) has to look at it.
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool StartFiberDetached(F&& f) { return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f)); }
@@ -209,8 +199,7 @@ bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
   return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f));
 }
 
-// Starts one fiber for each procedure, with one wake-up pass: all of them, or none and false.  There may be more than
-// the run queue holds.
+// Starts a fiber for each procedure (or none: false), with one wake-up pass; even more than the run queue holds.
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {

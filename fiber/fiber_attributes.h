@@ -40,29 +40,25 @@ struct FiberAttributes {
   // Another group may steal it, unless it is local.
   std::size_t scheduling_group = kNearestSchedulingGroup;
 
-  // The context the start procedure runs in; the fiber holds a reference until its end.  nullptr: the spawner's, if it
-  // has one (execution_context.h).
+  // The context of the start procedure, referenced until the fiber's end. nullptr: the spawner's (execution_context.h).
   FiberExecutionContext* execution_context = nullptr;
 
   // The fiber never leaves its group.
   bool scheduling_group_local = false;
 
-  // For tRPC-Cpp's sake, where it marks the fibers that poll for its network.  Nothing depends on it: Weft polls in
-  // idle workers (io/poller_lease.h) and not in fibers.
+  // For tRPC-Cpp's sake. Nothing depends on it: idle workers poll (io/poller_lease.h), not fibers.
   bool is_fiber_reactor = false;
 
   // What dumps and messages call the fiber.  Copied.
   std::string name = {};
 
-  // Bytes of stack, 16 KiB to 1 GiB, rounded up to a power of two; 0: --fiber_stack_size. What is not touched costs no
-  // memory.
+  // Bytes of stack, 16 KiB to 1 GiB, rounded up to a power of two; 0: --fiber_stack_size. Untouched ones cost nothing.
   std::size_t stack_size = 0;
 
   // Bytes of guard below the stack, 4 KiB to 16 MiB, rounded up to a power of two; 0: --fiber_stack_guard_size.
   std::size_t stack_guard_size = 0;
 
-  // The start is refused while the runtime is overloaded (fiber_limiter.h); without it, starts know no such limit.  If
-  // any group will do for the fiber, one that is not overloaded is taken.
+  // Refuse the start while the runtime is overloaded (fiber_limiter.h). If any group will do, one that is not is taken.
   bool refuse_if_overloaded = false;
 };
 

@@ -11,33 +11,26 @@
 //   if (!weft::StartFiberDetached({.refuse_if_overloaded = true}, Handle(connection))) connection.Close();
 //
 // There are two limits, both off unless set (fiber::Options, flags):
-//
 //   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
-//                      overloaded. A burst that is over within 100 ms refuses nobody; how that is told is in
-//                      scheduling_group/overload_detector.h.
+//                      overloaded. A burst of less than 100 ms refuses nobody (scheduling_group/overload_detector.h).
 //   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Unfinished ones of former
 //                      runtimes do not count, unlike in GetFiberCount().
 //
-// Only work that asks is refused. Fibers that go on with admitted work start others as ever, since refusing these would
-// waste what has been done. A fiber asks for its own group. A plain thread is overloaded when all groups are, since its
-// fibers can go to any.
+// Only work that asks is refused: refusing the starts of admitted work would waste what has been done. A fiber asks for
+// its own group. A plain thread is overloaded when all groups are, since its fibers can go to any.
 //
 // Invariants
-//   FL1  Both limits admit work again by themselves, at most 100 ms after the load has fallen, even if nothing is
-//        admitted meanwhile.
+//   FL1  Both limits admit work again by themselves, at most 100 ms after the load has fallen, also without admissions.
 //   FL2  Live fibers are counted again when a thread has admitted its share of an eighth of what was left of
-//        limit_fibers. So the limit is exceeded by at most an eighth, and by the fibers that each admission starts
-//        beyond one.
+//        limit_fibers. So the limit is exceeded by an eighth at most, and by what an admission starts beyond one fiber.
 //   FL3  An admission writes only to a line of its thread (threads beyond 63 share one), and reads lines that change
 //        only with the answer. Near limit_fibers it counts the fibers each time.
 //
 // All functions: any thread and any fiber, at any time; they never switch. Before the first runtime TryAdmit() and
 // IsOverloaded() abort; when one has ended they refuse.
-//
-// Rejected: an admission that is given back when the work is done (neither limit counts admissions, and a
-// FiberSemaphore with TryAcquire() limits work in progress); refusing every start (see above); the length of the ready
-// queue (its meaning depends on how long fibers run); a thread that checks periodically (it wakes an idle process, and
-// comes late on a loaded one).
+// Rejected: an admission that is given back when the work is done (neither limit counts admissions; a FiberSemaphore
+// limits work in progress); refusing every start (see above); the length of the ready queue (its meaning depends on how
+// long fibers run); a thread that checks periodically (it wakes an idle process, and is late on a loaded one).
 #ifndef WEFT_FIBER_FIBER_LIMITER_H_
 #define WEFT_FIBER_FIBER_LIMITER_H_
 

@@ -38,9 +38,8 @@ void EndTableOfThread() {
 
 constinit base::ThreadEnd at_thread_end([](void*) { EndTableOfThread(); });
 
-// For the thread that calls exit() at the end of the process (TE1's exception in thread_end.h). Not for all threads: if
-// a pthread key's destructor makes one after its thread's thread_locals are gone, it is never destroyed, and glibc's
-// record of it leaks.
+// For the thread that calls exit() (TE1's exception in thread_end.h). Not for all threads: one that a pthread key's
+// destructor makes after its thread's thread_locals are gone is never destroyed, and glibc's record of it leaks.
 struct EndsWithThreadLocals {
   ~EndsWithThreadLocals() { EndTableOfThread(); }
 };

@@ -12,16 +12,13 @@
 //
 // Invariants
 //   FV1  Only its own fiber (or thread) touches a value, so there are no locks.
-//   FV2  A fiber destroys its values at its end, youngest first, on its own stack. The destructors may do all that a
-//        fiber may: lock, wait, sleep, and use FiberLocals (a value destroyed before is made anew, and destroyed in
-//        turn). Those of a thread are destroyed when it ends, after its thread_locals; those of the main thread at
-//        exit(), among its thread_locals.
+//   FV2  A fiber destroys its values at its end, youngest first, on its own stack. The destructors may lock, wait,
+//        sleep, and use FiberLocals (a value destroyed before is made anew, and destroyed in turn). A thread's are
+//        destroyed when it ends, after its thread_locals; the main thread's at exit(), among them.
 //   FV3  a value made through one FiberLocal is never seen through another that got its index: each has a serial of its
 //        own. The left-over value is destroyed when its slot is wanted, or at the fiber's end.
 //
-// Who may call: any fiber and any thread. The pointer returned is valid until the fiber (thread) ends, on every worker
-// that the fiber may move to.
-//
+// Who may call: any fiber and any thread. The pointer returned is valid until the fiber (thread) ends, on any worker.
 // Rejected: destroying values on the worker's own stack (a destructor that blocks would block the worker); a hash table
 // for large indices (slower than a vector with a slot for each FiberLocal).
 #ifndef WEFT_FIBER_FIBER_LOCAL_H_
@@ -97,8 +94,7 @@ class FiberLocalTable {
   alignas(std::max_align_t) std::byte room_[kRoom];
 };
 
-// Ends the fiber-local values of the fiber whose table this is, and the table; a fiber's last act. Installed by
-// runtime_hooks.cc.
+// Ends the values of the fiber whose table this is, and the table: a fiber's last act (runtime_hooks.cc).
 void DestroyFiberLocalTable(FiberLocalTable* table);
 
 }  // namespace fiber::detail
@@ -133,8 +129,7 @@ class FiberLocal {
     return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(header) + kOffset));
   }
 
-  // T's constructor is user code: it may use FiberLocals, wait and throw. So the value enters the table when it is
-  // whole.
+  // T's constructor may use FiberLocals, wait and throw. So the value enters the table when it is whole.
   WEFT_NOINLINE T* Make(fiber::detail::FiberLocalTable& table) const {
     Header* header = table.Allocate(kOffset + sizeof(T), kAlignment);
     struct AbandonUnlessMade {

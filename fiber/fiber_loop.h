@@ -11,9 +11,8 @@
 // In a foreign loop: it watches NotifyFd(), and calls RunReady() when that is readable (examples/fiber_loop).
 //
 // A loop is a scheduling group of one worker, and its thread, the driver, is that worker while it is in RunReady(),
-// Run() and the like. So all that fibers use works here: mutexes, channels, sleeps, timers, locals, sockets; fibers of
-// the loop, of other loops and of the runtime may wait for each other. What a fiber of the loop starts
-// (StartFiberDetached, Fiber) runs in the loop. No fiber leaves it, and none comes from elsewhere.
+// Run() and the like. So all that fibers use works here, and fibers of the loop, of other loops and of the runtime may
+// wait for each other. What a fiber of the loop starts runs in the loop. No fiber leaves it or comes from elsewhere.
 //
 //   any thread, any fiber                      driver                                  foreign loop
 //   ---------------------                      ------                                  ------------
@@ -23,28 +22,22 @@
 //   one write to the descriptor                                             ------->   is woken, calls RunReady()
 //
 // Invariants
-//   LUP1  Fibers run in the order in which they became ready: started, woken or yielded, from wherever. (But
-//         AddTaskEager() runs its task at once, launch policy Dispatch its fiber, and a fiber goes on directly after
-//         its RunInMainContext().)
+//   LUP1  Fibers run in the order in which they became ready, from wherever. (But AddTaskEager() and launch policy
+//         Dispatch run theirs at once, and a fiber goes on directly after its RunInMainContext().)
 //   LUP2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
 //        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
 //   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
-//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop from their turn: the driver looks
-//         after timers and descriptors each 20 us, and RunReady() returns after Options::longest_run, with the
-//         descriptor readable.
+//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop waiting: the driver looks after timers
+//         and descriptors each 20 us; RunReady() returns after Options::longest_run, the descriptor readable.
 //
 // The main context is the driver's own stack, below RunReady(). There run the functions given to RunInMainContext(),
 // what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer
 // thread. They are in no fiber: a wait there blocks the thread, and with it the loop.
 //
-// Who may call: said at each function. The owner is the thread that made the loop; "owner" is that thread outside of
-// the loop and in its main context, and the loop's fibers. One loop at a time runs on a thread: RunReady() and the like
-// end the process when a fiber calls them.
-// Memory ordering: what was done before a task was added is visible to it; what a task did is visible to the owner when
-// HasTasks() is false.
-// Lifetime: by the owner, made and destroyed; nobody may add a task meanwhile. A process that was forked from the
-// owner's may not use the loop.
-//
+// Who may call: see each function. The owner is the thread that made the loop, outside of it and in its main context,
+// and the loop's fibers. A thread runs one loop at a time: RunReady() and the like end the process in a fiber.
+// Memory ordering: what was done before AddTask() is visible to the task; what it did, to the owner after !HasTasks().
+// Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop.
 // Rejected: a destructor that runs what is left (a task that waits for what its owner's locals do next never ends); a
 // descriptor that is a timerfd set to the past by whoever wakes (the driver may set it to a timer's time just then).
 #ifndef WEFT_FIBER_FIBER_LOOP_H_
@@ -107,9 +100,8 @@ class FiberLoop {
     });
   }
 
-  // The owner. Calls f() in the main context, where the stack is the thread's, and returns what it returns, or throws
-  // what it throws. A fiber of the loop stops meanwhile, as do all others, and goes on before them; in the main context
-  // it is a call. f is in the caller's FiberExecutionContext, and in no fiber.
+  // The owner. Calls f() in the main context, and returns or throws what it does. The calling fiber stops meanwhile, as
+  // do all others, and goes on before them; in the main context it is a call. f has the caller's FiberExecutionContext.
   template <class F>
   std::invoke_result_t<F&> RunInMainContext(F&& f) {
     using Returned = LoopResult<std::invoke_result_t<F&>>;
@@ -136,8 +128,7 @@ class FiberLoop {
   [[nodiscard]] bool Run(Deadline deadline);
 
   // The same until predicate() holds, or the event is set. The predicate is called in the main context, when nothing is
-  // ready and now and then before. What it looks at is changed in the loop; who changes it elsewhere calls Wake()
-  // afterwards.
+  // ready and now and then before. Whoever changes what it looks at outside of the loop calls Wake() afterwards.
   template <class Predicate>
   requires std::is_invocable_r_v<bool, Predicate&>
   bool RunUntil(Predicate&& predicate, Deadline deadline = {}) {
@@ -157,15 +148,13 @@ class FiberLoop {
   bool HasTasks() const noexcept { return TaskCount() != 0; }
   std::size_t TaskCount() const noexcept;
 
-  // Bytes of stack that a task has used, at most, of those that have ended and were recorded
-  // (FiberLoopOptions::record_stack_every).
+  // Bytes of stack that a task has used at most, of those recorded (FiberLoopOptions::record_stack_every) and ended.
   std::size_t StackHighWater() const noexcept;
 
   // --- The owner's thread ---
 
-  // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll(), epoll and all
-  // that is built on them, level- or edge-triggered. The loop's, to its end; made by the first call. -1: the system
-  // refuses it, and *error says why.
+  // A descriptor that is readable when RunReady() has something to do, or soon has (LUP2): for poll() and epoll, level-
+  // or edge-triggered. The loop's, to its end; made by the first call. -1: the system refuses it, and *error says why.
   int NotifyFd(std::error_code* error = nullptr);
 
   // When RunReady() has something to do if no fiber is woken before: expired: now; the time of the next timer; or none.

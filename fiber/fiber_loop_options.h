@@ -27,8 +27,7 @@ struct FiberLoopOptions {
   // (FiberLoop::StackHighWater()). It writes and reads the whole stack. 0: never.
   std::size_t record_stack_every = 0;
 
-  // RunReady() returns after so long at the latest, as soon as the fiber that runs then waits, yields or ends. 0: when
-  // nothing is ready.
+  // RunReady() returns after so long, once the fiber that runs waits, yields or ends. 0: when nothing is ready.
   std::chrono::nanoseconds longest_run = std::chrono::milliseconds(10);
 
   // Called in the fiber of a task that an exception has left; the task is over then. None: the exception ends the

@@ -11,18 +11,16 @@
 //   FiberScope hedge({.policy = ScopePolicy::kFirstSuccess});       // the first answer counts
 //   FiberScope polite({.limit = 8});                                // eight at a time
 //
-// A FiberScope is a CancelScope for its fibers (sync/cancel_scope.h), inside those of the fiber that made it: what
-// cancels that fiber's scope cancels them, its deadline is theirs, and they may spawn siblings. They may run in any
-// group. Wait() itself is not cut short, since nothing outlives the scope: it throws FiberCancelled when all have
-// ended. The fiber that made it is not cancelled by a failure of a child, unless it is in Run().
+// A FiberScope is a CancelScope for its fibers (sync/cancel_scope.h), inside those of the fiber that made it, whose
+// cancellation and deadline reach them. They may spawn siblings, and run in any group. Wait() is not cut short: it
+// throws FiberCancelled when all have ended. A child's failure cancels the fiber that made the scope in Run() only.
 //
-// Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; they may wait,
-// where there is a limit, and are cancellation points then. A child that waits there keeps its own unit, so the limit
-// is to be larger than the number of children that spawn; if all units belong to children that wait there, the process
-// ends. A hook of the owner's (OnFiberYield) does not spawn while the owner waits for the scope: the process would end.
-// Wait(), Run(), the destructor: the fiber or thread that made it. Cancel() and the counts: anybody, while it
-// exists. Scopes are left in the reverse order in which they were made: they are local variables. One that shall live
-// elsewhere (in an object, say) is made with `nested = false`: it is in no other scope, and any thread may destroy it.
+// Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; with a limit they
+// may wait, and are cancellation points then. A child that waits there keeps its own unit, so the limit must be larger
+// than the number of children that spawn. The process ends when all units belong to children that wait there, or a hook
+// of the owner's (OnFiberYield) spawns while the owner waits. Wait(), Run(), the destructor: the fiber or thread that
+// made it. Cancel() and the counts: anybody, while it exists. Scopes are local variables, left in the reverse order.
+// Others (a member of an object, say) are made with `nested = false`: in no other scope, and for any thread to destroy.
 // Memory ordering: what a child did is visible after Wait().
 #ifndef WEFT_FIBER_FIBER_SCOPE_H_
 #define WEFT_FIBER_FIBER_SCOPE_H_
@@ -56,8 +54,7 @@ class FiberScope {
 
   FiberScope() : FiberScope(Options()) {}
   explicit FiberScope(const Options& options);
-  // Cancels what has not ended, and waits for it. An exception that nobody has asked for is logged
-  // (kAllMustSucceed).
+  // Cancels what has not ended, and waits for it. Logs an exception that nobody has asked for (kAllMustSucceed).
   ~FiberScope();
   FiberScope(const FiberScope&) = delete;
   FiberScope& operator=(const FiberScope&) = delete;
@@ -111,8 +108,7 @@ class FiberScope {
   void Wait();
 
   // Calls body() in the scope, which then covers its waits, too: the first failure of a child cancels it. Then as
-  // Wait(). An exception of body() cancels the children, and is thrown when they have ended. False: the scope was
-  // cancelled, by Cancel() or by its deadline, and body() has ended because of that.
+  // Wait(). An exception of body() cancels the children, and is thrown after their end. False: body() was cancelled.
   template <class F>
   bool Run(F&& body) {
     return RunBody([](void* f) { static_cast<void>((*static_cast<std::remove_reference_t<F>*>(f))()); },

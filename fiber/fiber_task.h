@@ -6,12 +6,10 @@
 //   FiberTask<int> task([] { return Compute(); });
 //   int result = task.Get();           // its result; or its exception is thrown here
 //
-// A task ends before its handle does: the destructor cancels it and waits. (A task of a FiberScope belongs to the
-// scope: fiber_scope.h.)
+// The destructor cancels the task and waits for its end. (A task of a FiberScope belongs to the scope: fiber_scope.h.)
 //
-// Who may call: any fiber and any thread. Get() and Wait() may switch (a thread: block) and are cancellation points:
-// the task goes on then, and can be waited for again. Several may Wait() and Cancel(); Get(), which ends the handle,
-// beside none of them.
+// Who may call: any fiber and any thread; nobody else during Get(), which ends the handle. Get() and Wait() may switch
+// (a thread: block) and are cancellation points: the task goes on then, and can be waited for again.
 // Misuse: tasks and fibers that wait for each other's end in a cycle, without a deadline, end the process; the message
 // names all of them. (Not found: a cycle through the end of a FiberScope, or through a future.)
 // Memory ordering: what the task did is visible after Get() or Wait().
@@ -156,7 +154,6 @@ class [[nodiscard]] FiberTask {
   bool Valid() const noexcept { return state_ != nullptr; }
   bool IsReady() const noexcept { return Checked("IsReady")->ended.IsSet(); }
 
-  // Waits for the task's end.
   void Wait() const { static_cast<void>(Wait(Deadline::None())); }
   // False: the deadline has passed.
   [[nodiscard]] bool Wait(Deadline deadline) const {

@@ -47,8 +47,7 @@ void FoundFiber::Interrupt(std::exception_ptr exception) const noexcept {
 std::optional<FoundFiber> FindFiber(std::uint64_t id) noexcept {
   // In a forked child a thread that is not there may hold the lock of a fiber.
   if (id == 0 || scheduling_group::IsForkedChild()) return std::nullopt;
-  // The fiber's entity has had the id since before anybody could know it, and has it until it is another fiber's, so
-  // that no pass is needed beside this one.
+  // One pass is enough: an entity has the id from before anybody could know it until it is another fiber's.
   const std::size_t chunks = scheduling_group::EntityChunkCount();
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     scheduling_group::FiberEntity* const entities = scheduling_group::EntityChunkAt(chunk);

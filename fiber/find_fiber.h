@@ -11,19 +11,16 @@
 // Ids (Fiber::Id(), FiberTask::Id(), GetFiberId()) are never used twice, so what is found is the fiber that was meant.
 // It may end at any moment: then a FoundFiber is joined at once, and to cancel it does nothing.
 //
-// Which fibers are found: those started through a Fiber (detached since then, too), a FiberTask, Async(), or
-// FiberScope::SpawnTask(). A plain fiber (StartFiberDetached, FiberScope::Spawn) has no join state, which would make
-// every start dearer. To find such a fiber, start a Fiber and detach it.
+// Found are fibers started through a Fiber (also detached since), a FiberTask or FiberScope::SpawnTask(). A plain fiber
+// (StartFiberDetached, FiberScope::Spawn, Async) has no join state: start a Fiber and detach it instead.
 //
-// How: the entities of all fibers are looked through (entity_pool.h), and the one with the id is checked under the lock
-// of its cancel word (join_state.h, JS4). So it costs fibers nothing, and a search takes longer the more of them there
-// have been at a time: 4 us with 10,000, 70 us with 100,000 (BM_FindFiber in bench/fiber/find_fiber_benchmark.cc).
+// How: a search of all fibers' entities (entity_pool.h), which checks the one with the id under the lock of its cancel
+// word (JS4). It costs fibers nothing, and takes 4 us with 10,000, 70 us with 100,000 (BM_FindFiber).
 //
 // Who may call: any fiber and any thread. FindFiber(), Cancel(), Interrupt() do not switch.
 // Memory ordering: what the fiber did is visible after Join(). A search that finds nothing orders nothing.
-// Rejected: a table of all ids (an insertion and a removal for each fiber, where a start, run and end take 450
-// instructions); ids that say where the entity is (27 bits for 89 million entities leave 37 for how often it was used:
-// the most recent one, used again each 100 ns, would repeat an id after four hours).
+// Rejected: a table of all ids (an insertion and a removal for each fiber); ids that say where the entity is (27 bits
+// for 89 million entities leave 37 for its uses: one each 100 ns would repeat an id after four hours).
 #ifndef WEFT_FIBER_FIND_FIBER_H_
 #define WEFT_FIBER_FIND_FIBER_H_
 
@@ -54,14 +51,12 @@ class FoundFiber {
   const std::string& Name() const noexcept;
   bool HasEnded() const noexcept;
 
-  // Waits until the fiber has ended, as Fiber::Join() does. Any number of fibers and threads at a time, also beside a
-  // join of its Fiber.
+  // Waits until the fiber has ended, as Fiber::Join() does. Any number at a time, also beside a join of its Fiber.
   void Join() const;
   // False: the deadline has passed.
   [[nodiscard]] bool Join(Deadline deadline) const;
 
-  // As Fiber::Cancel() and Fiber::Interrupt(); also while somebody joins the fiber. Cancel() returns false if it was
-  // cancelled before.
+  // As Fiber::Cancel() and Fiber::Interrupt(); also while somebody joins the fiber.
   bool Cancel() const noexcept;
   void Interrupt(std::exception_ptr exception) const noexcept;
   template <class E>
@@ -77,8 +72,7 @@ class FoundFiber {
   fiber::detail::JoinState* state_;
 };
 
-// From the fiber's start until its function has returned (what belongs to it, its fiber locals, may then still be
-// destroyed). Nothing: there is no such fiber, or it cannot be found.
+// Until the fiber's function has returned (its locals may still be destroyed then). Nothing: no such fiber is found.
 [[nodiscard]] std::optional<FoundFiber> FindFiber(std::uint64_t id) noexcept;
 
 }  // namespace weft

@@ -3,10 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// Weft's part of a program's --helpshort and --version: the runtime's flags by group, and Weft's version.
-//
-// gflags answers both while it parses the command line, and ends the process; its --helpshort lists only the flags of
-// the program's own file. Validators of these two flags see that they are set, and have Weft's part printed at exit().
+// Weft's part of a program's --helpshort and --version: the runtime's flags by group, and Weft's version. gflags
+// answers both while it parses the command line, and ends the process; its --helpshort lists only the flags of the
+// program's own file. Validators of these two flags have Weft's part printed at exit().
 #ifndef WEFT_FIBER_FLAG_HELP_H_
 #define WEFT_FIBER_FLAG_HELP_H_
 

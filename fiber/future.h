@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Future, Promise: a result that is not there yet. Whoever makes it holds the Promise; whoever wants it holds the
-// Future and waits for it, or leaves a continuation.
+// Future, Promise: a result to come. Its maker holds the Promise; the Future's holder waits, or leaves a continuation.
 // Sample:
 //   Promise<std::string, int> promise;                          // two values; Promise<> has none
 //   Future<std::string, int> future = promise.GetFuture();
@@ -10,41 +9,34 @@
 //   Future<int> age = future.Then([](std::string&& name, int&& age) { return age + 1; });
 //   const int value = age.Get();                                // parks the fiber, or blocks the thread
 //
-// The names and the semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h); docs/from_trpc.md lists
-// the differences. fiber::Async() (async.h) makes Futures from functions, WhenAll() and WhenAny() (future_utility.h)
-// make one of many.
+// Names and semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h; differences: docs/from_trpc.md).
+// fiber::Async() (async.h) makes Futures from functions; WhenAll() and WhenAny() (future_utility.h), one of many.
 //
-// A Future is ready (it has the values), failed (it has an exception) or neither. It has the result once: Get(),
-// GetValue() and GetException() take it out, Then() takes the Future itself, and what is left is empty, as after a
-// move: it is neither ready nor failed, and nothing else may be asked of it. The first result that a Promise is given
-// counts; later ones are ignored. A Promise that goes away without a result makes the Future fail with BrokenPromise.
+// A Future is ready (it has the values), failed (it has an exception) or neither. Get(), GetValue() and GetException()
+// take the result out, Then() takes the Future itself; what is left is empty, as after a move, and neither ready nor
+// failed. The first result of a Promise counts. One that goes away without any makes the Future fail (BrokenPromise).
 //
 // Then(f): f is called once, with one of
 //   the values, as rvalues     f(Ts&&...). If the Future has failed f is not called, and the exception is handed on.
 //   the Future itself          f(Future<Ts...>&&), ready or failed, for an f that cannot be called with the values.
-// What f returns makes the Future that Then() returns: U makes Future<U>, nothing makes Future<>, and Future<Us...>
-// makes Future<Us...>, which has the inner one's result. If f throws, that Future fails with the exception; nobody sees
-// one that is never asked.
+// What f returns makes the Future that Then() returns: U makes Future<U>, nothing Future<>, and Future<Us...> the same,
+// with the inner one's result. If f throws, that Future fails; nobody sees an exception that is not asked for.
 //
 // Where f runs
 //   Then(f)             Where the result comes from: within SetValue() or SetException(), or, if there is a result
 //                       already, within Then(). So it should be short, and must not wait for what its caller does next.
 //   Then(executor, f)   Where the executor runs its tasks (executor.h): fiber::FiberExecutor() starts a fiber. If it
 //                       refuses, as above.
-// f runs in the execution context in which Then() was called, if there was one (execution_context.h). A chain of
-// continuations runs in a loop and not nested: its length costs no stack. f is destroyed, with what it captured, before
-// the Future that it makes is resolved.
+// f runs in the execution context of Then()'s caller, if any (execution_context.h), and is destroyed before the Future
+// that it makes is resolved. A chain of continuations runs in a loop: its length costs no stack.
 //
-// Who may call: any fiber and any thread. A Future is used by one at a time, and a Promise likewise, but SetValue() and
-// SetException() may be called by several at once. Get*(), Wait() and Blocking*() may switch (a thread: block); nothing
-// else does, apart from what f does.
+// Who may call: any fiber and any thread, one at a time for each Future and Promise (but several may call SetValue()
+// and SetException() at once). Only Get*(), Wait() and Blocking*() may switch (a thread: block), and what f does.
 // Memory ordering: what X did before SetValue() or SetException() is visible to f, and to Y after a wait has returned,
 // or after IsReady() or IsFailed() has said true.
-// Lifetime: Promise and Future may go away in any order, at any time; a Future that nobody waits for any more does not
-// end what makes the result.
+// Lifetime: Promise and Future may go away in any order. The end of a Future does not end what makes the result.
 // Errors: a wait for an empty Future, and a second continuation, end the process.
-// Cost: one allocation for a Promise and its Future; one for each Then(), two if f returns a Future that is not ready.
-// bench/fiber/async_benchmark.cc.
+// Cost: one allocation for Promise and Future; one for a Then(), two if f returns one that is not ready.
 #ifndef WEFT_FIBER_FUTURE_H_
 #define WEFT_FIBER_FUTURE_H_
 
@@ -181,8 +173,7 @@ class Promise {
     return *this;
   }
 
-  // The Future of the result. To be called once; all that more calls return are the same Future, of which one may be
-  // used.
+  // The Future of the result. To be called once: further calls return the same Future, of which one may be used.
   Future<Ts...> GetFuture() noexcept { return Future<Ts...>(state_); }
 
   // Resolve the Future, and run its continuation. False: it has a result already, and this one is dropped.

@@ -14,20 +14,17 @@
 //      v   |                   v    |
 //   callback --Claim--> callback|kClaimed --Publish------> kResolved       the publisher runs the callback
 //
-// A callback is the continuation of Then(), one of the futures that WhenAll() awaits, or a fiber or thread in Wait(),
-// on whose stack it lies.
+// A callback is a continuation of Then(), a future that WhenAll() awaits, or a waiter in Wait(), on its stack.
 //
 // Invariants
 //   FU1  Claim() says true once: of several resolvers one writes the result, and the others learn that they came late.
-//   FU2  A callback that was attached is run once, by Publish()'s caller, unless Detach() said true; one whose Attach()
-//        or Detach() said false is its owner's to run, or is being run. So a waiter that gives up leaves its stack only
-//        when nobody has the callback.
+//   FU2  An attached callback is run once, by Publish()'s caller, unless Detach() said true. If Attach() said false it
+//        is its owner's to run; if Detach() did, it is run by another. So a waiter gives up only when nobody has it.
 //   FU3  What the resolver did before Publish() is visible to the callback's Run(), after IsResolved() has said true,
 //        after Attach() or Detach() has said false, and after Wait() has said true.
 //   FU4  Run() runs nothing but its own function: a callback that becomes due by it is returned to the loop that called
 //        it (RunCallbacks). So a chain of continuations of any length needs the stack of one.
-//   FU5  Whoever calls holds a reference of its own: the other side may give up its reference, and a callback the one
-//        that it holds, as soon as the core is resolved.
+//   FU5  Callers hold references of their own: the other side and a callback may give up theirs once it is resolved.
 //
 // Claim(), Publish(): the Promise's side. Attach(), Detach(), Wait(): the Future's side, one caller at a time.
 // IsResolved(): both. Only Wait() switches.

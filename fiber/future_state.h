@@ -4,10 +4,9 @@
 // Internal: not promised to users.
 //
 // FutureState: what a Promise and its Future share, one allocation; and how a result gets into it: from a function that
-// is called (Outcome), from another state (Forward), from a continuation (ThenState).
+// is called (Outcome), from another state (Forwarding), from a continuation (ThenState).
 //
-// A state is both what the Future refers to and, if a continuation makes its result, the callback that does: Then()
-// allocates once.
+// A state that a continuation resolves is also the callback that does so: Then() allocates once.
 //
 // Invariants
 //   FU6  The result is written once, between Claim() and Publish(), and read only when IsResolved() has said true. Who

@@ -3,9 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// GroupOptions: makes a scheduling group's options from its plan and the runtime's options.
-//
-// For runtime_instance.cc.
+// GroupOptions: makes a scheduling group's options from its plan and the runtime's options. For runtime_instance.cc.
 #ifndef WEFT_FIBER_GROUP_OPTIONS_H_
 #define WEFT_FIBER_GROUP_OPTIONS_H_
 

@@ -5,8 +5,7 @@
 //
 // JoinEdge: which fiber a fiber waits for the end of, so that a cycle of joins is found instead of waited in.
 //
-// A fiber that joins another without a deadline sets its edge, looks for a path of edges from the other back to itself,
-// and only then waits. After the wait it clears the edge.
+// A fiber that joins another without a deadline first looks for a path of edges from the other back to itself:
 //
 //   joiner                                   others
 //   ------                                   ------
@@ -28,8 +27,7 @@
 // State: the type that has an edge. It is a base::RefCounted and has a member JoinEdge<State> join_edge.
 //
 // Checked in tests/model/join_edge_model.cc.
-// Cost: two read-modify-writes for a join that waits, and a load for each edge of the path, of which there is mostly
-// none.
+// Cost: two read-modify-writes for a join that waits, and a load for each edge of the path (mostly none).
 // Rejected: a lock around all edges (joins of all workers would meet there); edges in a table by fiber id (three locks
 // for each join, and a line of memory that the joiner does not touch anyway).
 #ifndef WEFT_FIBER_JOIN_EDGE_H_
@@ -91,8 +89,7 @@ class JoinEdge {
   base::Atomic<const char*> function_{""};
 };
 
-// The caller is the fiber of `self`, whose edge has been set and leads to `target`. How many edges lead from `self`
-// back to it; 0: they do not.
+// The fiber of `self`, whose edge leads to `target`: how many edges lead from `self` back to it; 0: they do not.
 template <class State>
 std::size_t LengthOfCycle(const State* self, State* target) noexcept {
   if (!target->join_edge.IsSet()) return 0;  // The usual case.
@@ -112,8 +109,7 @@ std::size_t LengthOfCycle(const State* self, State* target) noexcept {
   }
 }
 
-// Its members, from `self` on. Empty: some edge has changed since, so one of its fibers was cancelled. Throws
-// std::bad_alloc.
+// Its members, from `self` on. Empty: an edge has changed, so a fiber was cancelled. Throws std::bad_alloc.
 template <class State>
 std::vector<base::RefPtr<State>> MembersOfCycle(State* self, std::size_t length) {
   std::vector<base::RefPtr<State>> members;

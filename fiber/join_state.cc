@@ -123,8 +123,7 @@ void JoinState::OnExit(scheduling_group::FiberOwner* self) {
 void JoinState::OnMade(void* argument, FiberEntity* fiber) noexcept {
   auto* const state = static_cast<JoinState*>(argument);
   state->id = fiber->id();
-  // release: the fiber's chain of scopes. Pairs with the acquire in CancelWalk::Run(). No fence as in
-  // EnterScope(): nobody has the handle yet.
+  // release: the fiber's chain of scopes. Pairs with the acquire in CancelWalk::Run(). No fence: nobody has the handle.
   state->scope.owner.store(fiber, std::memory_order_release);
   if (state->slot != nullptr) ScopeCore::OnMade(std::exchange(state->slot, nullptr), fiber);
 }

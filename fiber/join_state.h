@@ -7,19 +7,16 @@
 // cancelled. Fiber and FiberTask are handles of it.
 //
 // Invariants
-//   FB2  It is alive until both its owners, the handle and the fiber, have let go; so a handle may go away the moment
-//        its wait has returned.
+//   FB2  It lives until both owners, handle and fiber, have let go: a handle may go as soon as its wait has returned.
 //   JS1  What the fiber writes of its outcome it writes before `ended` is set; the handle reads it after that.
 //   JS2  A result that nobody has taken is destroyed by the fiber at its end or by the handle, whoever comes second
 //        (TaskState::LetGo), so never by a worker between two fibers.
 //   JS3  Joins in a cycle end the process: Await() without a deadline has set the joiner's edge (join_edge.h) before it
 //        waits, and clears it before it reports a cancellation. The cycle counts if none of its fibers is cancelled or
-//        has a deadline, and its edges are still there after that was asked, so that nothing but a later cancellation
-//        can end it.
+//        has a deadline, and its edges are still there then, so that only a later cancellation can end it.
 //   JS4  Find(): under the lock of the fiber's cancel word, a fiber that has the wanted id and is in a scope is that
-//        fiber, and has not given up its reference to its JoinState. It enters its first scope after it has its id, and
-//        leaves the last one before it gives up the reference, both under that lock (AllocateFiber(),
-//        FiberEntity::LeaveAllScopes()).
+//        fiber, and still has its reference to its JoinState. It enters its first scope after it has its id, and leaves
+//        the last before it gives up the reference, both under that lock (AllocateFiber(), LeaveAllScopes()).
 #ifndef WEFT_FIBER_JOIN_STATE_H_
 #define WEFT_FIBER_JOIN_STATE_H_
 
@@ -55,8 +52,7 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
   // Any thread. nullptr: `fiber` is not, or not yet, or no longer one with this id and a JoinState. JS4.
   static base::RefPtr<JoinState> Find(scheduling_group::FiberEntity* fiber, std::uint64_t wanted_id) noexcept;
 
-  // The caller is about to wait for the fiber, by Await() or otherwise: ends the process if it is that fiber, or in a
-  // forked child.
+  // Before any wait for the fiber: ends the process if the caller is that fiber, or in a forked child.
   void CheckMayAwait(const char* function) const;
   // Any fiber or thread: waits until the fiber has ended. The result is for CheckInterrupted(). `function` is the
   // caller, for messages; a fiber that would wait for itself ends the process. JS3.

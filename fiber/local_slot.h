@@ -5,10 +5,8 @@
 //
 // LocalSlot: the place in a table that a FiberLocal or FiberExecutionLocal owns. LocalSlotRegistry gives it out.
 //
-// Indices are used again, lowest first, so a table has as many slots as variables are alive at the same time. Serials
-// are not used again: they tell a table entry of an earlier owner of the index from one of the present owner.
-//
-// Any thread.
+// Indices are used again, lowest first, so a table has as many slots as variables live at a time. Serials are not used
+// again: they tell an entry of an index's earlier owner from one of the present owner. Any thread.
 #ifndef WEFT_FIBER_LOCAL_SLOT_H_
 #define WEFT_FIBER_LOCAL_SLOT_H_
 
@@ -34,8 +32,7 @@ class LocalSlotRegistry {
   void Release(LocalSlot slot);
 
  private:
-  // A std::mutex: variables are made and ended at the start and end of programs, and nothing waits or switches while it
-  // is held.
+  // A std::mutex: variables are made and ended when programs start and end, and nothing switches while it is held.
   std::mutex mutex_;
   std::uint64_t last_serial_ = 0;
   std::uint32_t indices_made_ = 0;

@@ -13,16 +13,13 @@
 // descriptor has been made readable, because something is left. In: nobody need tell it anything.
 //
 // Invariants
-//   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none, and the
-//        runtime's end must wait for its use of the runtime's groups. It leaves the section each time it looks after
-//        timers, and while it waits. (TerminateRuntime() waits for the turn of the fiber that runs.)
+//   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none and the
+//        runtime's end must wait for its use of the runtime's groups. It leaves it to look after timers and to wait.
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
 //        the sleep has been announced, and Wake() ends an announced sleep.
 //   LDR4  Under a test clock (base/test_time.h) the driver is a runner while it is in and does not wait. A loop whose
 //        descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable. Nobody can
 //        tell the thread of a loop without a descriptor that a time has come: time passes over its deadlines.
-//
-// For fiber_loop.cc.
 #ifndef WEFT_FIBER_LOOP_DRIVER_H_
 #define WEFT_FIBER_LOOP_DRIVER_H_
 

@@ -12,14 +12,12 @@
 //   });
 //   if (sender.Send("hello") != ChannelResult::kOk) return;                     // kClosed: its fiber has ended
 //
-// The owner holds the Mailbox, in a variable or in what it captures, and so closes it at its end, however it ends.
-// Senders outlive it: a Sender is a handle that anybody copies and keeps. With a capacity, Send() waits while so many
-// messages are in the mailbox; received ones do not count, those that a selection has passed over do.
+// The owner holds the Mailbox, and so closes it at its end, however it ends. A Sender is a handle that anybody copies
+// and keeps; it outlives the Mailbox. With a capacity, Send() waits while so many messages (passed over or not) wait.
 //
-// Who may call: a Sender's functions: any fiber and any thread, several at a time for copies of it; one Sender as a
-// shared_ptr. The Mailbox's: its owner, one fiber or thread at a time; it may be moved to another one meanwhile. Send()
-// and the Receive forms may switch (a thread: block); all others do not wait for messages or room. A selection is the
-// owner's code: it may send, but not receive.
+// Who may call: a Sender's functions: any fiber and any thread, one Sender as a shared_ptr. The Mailbox's: its owner,
+// one fiber or thread at a time; it may be moved to another one in between. Send() and the Receive forms may switch (a
+// thread: block); all others do not wait for messages or room. A selection may send, but not receive.
 // Results: of a Send(): kOk, kClosed, with a deadline also kTimedOut; of a TrySend(): kOk, kClosed, kWouldBlock. Unless
 // it is kOk, the message is still the caller's, unchanged. Receiving: the message; none if there was none before the
 // deadline, or the owner has closed the mailbox and nothing (that is wanted) is left in it.
@@ -27,9 +25,8 @@
 // Lifetime: Mailbox and Senders are independent of each other. Messages left in a mailbox are destroyed with it, in the
 // owner. A wait that ends by an exception loses no message.
 //
-// How it works. Senders put messages into the inbox, under a mutex. The owner takes the whole inbox at once into a list
-// of its own, where it looks for what it wants without the mutex; what it passes over stays there, in front of what
-// comes later.
+// How it works. Senders put messages into the inbox, under a mutex. The owner moves the whole inbox into a list of its
+// own, and looks there without the mutex for what it wants; what it passes over stays, in front of later messages.
 //
 // Invariants
 //   MB1  Messages are in `kept_`, then in the inbox, in the order in which their sends took the mutex. Receive() takes

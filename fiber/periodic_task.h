@@ -18,12 +18,10 @@
 // it takes, does not shift the next ones; one that takes longer than a period makes those due meanwhile fall out. With
 // Pace::kFixedDelay a run is due a period after the end of the last one. A run never begins before it is due.
 //
-// Who may call: Start(), Stop() and the destructor: one fiber or thread at a time. All else: any fiber and any thread,
-// the function included. Stop() and the destructor switch (a thread: block) until the run under way has ended, so the
-// function itself calls RequestStop(). Stop() is a cancellation point: a cancelled one has requested the stop, the run
-// goes on, and Stop() waits for it when it is called again. The destructor is none.
-// Memory ordering: what the caller did before Start() is visible to the function; what the function did, to the caller
-// after Stop().
+// Who may call: Start(), Stop() and the destructor: one fiber or thread at a time. All else: anybody, also the
+// function. Stop() and the destructor switch (a thread: block) until the run under way has ended (the function calls
+// RequestStop()). Stop() is a cancellation point: a cancelled one has requested the stop, and can be called again.
+// Memory ordering: what was done before Start() is visible to the function; what that did, after Stop() has returned.
 // Lifetime: may be destroyed at any time; stops then.
 // Errors: an exception of the function is logged, and the task goes on, or ends if Settings::stop_on_exception is set.
 // One that is no std::exception leaves the fiber, as it does any other.
@@ -83,16 +81,14 @@ class PeriodicTask {
   // No run begins any more; the one under way goes on.
   void RequestStop() noexcept;
 
-  // The same; returns when the run under way has ended, and the function is destroyed. Nothing happens if it was never
-  // started, or is stopped.
+  // The same; returns when the run under way has ended and the function is destroyed; at once if nothing is started.
   void Stop();
 
   // One more run as soon as possible: at once, or after the one under way. Does not wait for it. It moves no other run,
   // but with kFixedDelay the next. Several calls before it begins make one run.
   void ForceStep();
 
-  // From now on, for the run that is waited for, too: it is due as if the new settings had been in force since the last
-  // run. Aborts for settings that cannot be.
+  // From now on: the next run is due as if they had been in force since the last. Aborts for settings that cannot be.
   void SetSettings(const Settings& settings);
   Settings settings() const;
 

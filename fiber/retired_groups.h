@@ -5,10 +5,9 @@
 //
 // RetiredGroups: the scheduling groups of runtimes that have ended, kept for the runtimes to come.
 //
-// A group without unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. Its
-// remaining kilobyte and its poller are used again by the next runtimes, whatever their options, because descriptors
-// that outlive a runtime still refer to the poller (io/reactor.h). Groups with unfinished fibers are kept as they are,
-// and never run again.
+// A group without unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. Its last
+// kilobyte and its poller are used again by the next runtimes, whatever their options: descriptors that outlive a
+// runtime refer to the poller (io/reactor.h). Groups with unfinished fibers stay as they are.
 //
 // Invariant
 //   RT6  A child forked while no runtime ran uses no group of the parent's runtimes: it shares their pollers with the

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// RunAsFiber: runs a function in a fiber, with a runtime around it if there is none. Needs no test framework; testing.h
-// adds the part for GoogleTest.
+// RunAsFiber: runs a function in a fiber, with a runtime around it if there is none. testing.h adds GoogleTest's part.
 // Sample:
 //   weft::fiber::RunAsFiber([] { ... });
 #ifndef WEFT_FIBER_RUN_AS_FIBER_H_
@@ -58,10 +57,9 @@ inline int CountFatalFailures() {
 
 }  // namespace testing_detail
 
-// Calls f() in a fiber and waits for its end; in a fiber already, calls it there. Starts a runtime (from the flags)
-// for the call if none runs. An exception of f is thrown on to the caller. With testing.h, a fatal failure in f's
-// fiber becomes one of the caller's thread too, so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure()
-// see it; and unfinished fibers of f fail the test.
+// Calls f() in a fiber and waits for its end; in a fiber, just calls it. Starts a runtime (from the flags) for the call
+// if none runs. Throws what f throws. With testing.h, a fatal failure in f's fiber is one of the caller's thread, too,
+// so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure() see it; unfinished fibers of f fail the test.
 template <class F>
 void RunAsFiber(F&& f) {
   if (IsRunningInFiberWorker()) {
@@ -85,8 +83,7 @@ void RunAsFiber(F&& f) {
     testing_detail::test_framework.on_fatal_failure_in_fiber();
 }
 
-// While one lives, every start of a fiber, from anywhere, is refused: to test what a program does then. Needs no
-// runtime.
+// While one lives every start of a fiber, from anywhere, is refused, for tests. Needs no runtime.
 // Sample:
 //   weft::fiber::RefuseFiberStarts refuse;  if (StartFiberDetached([] { ... })) std::abort();  // it says false
 class RefuseFiberStarts {

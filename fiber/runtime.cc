@@ -4,10 +4,9 @@
 // The one runtime of the process: starts and ends it, and answers questions about it. runtime_instance.h has its parts
 // and the order in which they start and end.
 //
-// Functions for any thread may be called at any time: while the runtime starts, runs, ends, and after its end. (Before
-// the first runtime they abort with a message.) They use the runtime in an OutsideSection (outside_section.h).
-// tests/stress/any_time_calls.h lists these functions; the tests any_time and exit beside it call them all through
-// restarts and exits.
+// Functions for any thread may be called at any time, also while the runtime starts or ends and after its end; before
+// the first runtime they abort. They use the runtime in an OutsideSection (outside_section.h). The tests any_time and
+// exit call them all (tests/stress/any_time_calls.h) through restarts and exits.
 //
 // exit(), and the return from main(), need no TerminateRuntime(): workers and other threads continue until the process
 // is gone, and nothing that they use has a destructor (tests/no_destructors.cmake).

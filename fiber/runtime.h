@@ -13,14 +13,12 @@
 //
 // exit() and the return from main() need no TerminateRuntime(): fibers and threads go on until the process ends.
 //
-// fork(), and daemon(), which forks, copy only the calling thread, so the child has no workers. Fork before
-// StartRuntime(), or call exec() or _exit() in the child, which is allowed at any time, even in fibers (exit() is too,
-// as far as your own program allows it). In a child forked while the runtime ran, starting a fiber or timer, Join() and
-// StartRuntime() end the process with a line that says so. Queries return 0, and TerminateRuntime() writes the line and
-// returns 0.
+// fork() and daemon() copy only the calling thread, so the child has no workers. Fork before StartRuntime(), or call
+// exec() or _exit() in the child, at any time, even in fibers (exit(), too, as far as your own program allows it). In a
+// child forked while the runtime ran, starting a fiber or timer, Join() and StartRuntime() end the process with a line
+// that says so; queries return 0; TerminateRuntime() writes the line and returns 0.
 //
-// The head of runtime_instance.h says what happens at the end, in which order, and what becomes of fibers that do not
-// end.
+// runtime_instance.h says what happens at the end, in which order, and what becomes of fibers that do not end.
 #ifndef WEFT_FIBER_RUNTIME_H_
 #define WEFT_FIBER_RUNTIME_H_
 
@@ -34,33 +32,27 @@
 
 namespace weft::fiber {
 
-// Starts the runtime as the flags say (runtime_flags.h), or as `options` say. A value that cannot be is refused with
-// one line that names it, and the process is aborted; so is a second start, and one from inside a fiber. Plain threads
-// only.
-// Flags that cannot be, flags that together ask for what this machine cannot be divided into, and flag files with lines
-// that are no flags (CheckFlagFiles() in runtime_flags.h) end the process by exit(2) after a line on stderr.
+// Plain threads only. Starts the runtime as the flags say (runtime_flags.h), or as `options` say. A value that cannot
+// be aborts the process with one line that names it, as does a second start. Flags that cannot be, alone or together on
+// this machine, and flag files with lines that are no flags (CheckFlagFiles() in runtime_flags.h) end the process by
+// exit(2) after a line on stderr.
 void StartRuntime();
 void StartRuntime(const Options& options);
 
-// The same, but what goes wrong is returned: false, with one line in `*error`, for options that cannot be, a runtime
-// that runs already, a system that gives no thread or no memory. Then nothing has changed, and the next start begins
-// anew.
+// The same, but what goes wrong is returned: false, with one line in `*error`, and nothing has changed. That is:
+// options that cannot be, a runtime that runs already, a system that gives no thread or no memory.
 [[nodiscard]] bool TryStartRuntime(const Options& options, std::string* error);
 
 // Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers. Returns how many fibers have
 // not finished; each is logged with its name and id and what it was doing.  0 is the regular end.
 //
-// From its beginning, and until the next StartRuntime() has returned, fibers and timers are not started from outside
-// any more (StartFiberDetached returns false in plain threads, SetFiberTimer 0); fibers may go on starting fibers.
-// Timers that have been set do not fire any more, and their callbacks are destroyed; sleeps and timed waits of fibers
-// do end in time.
-//
-// A thread that is in the middle of a start when it is called is waited for, without a limit (though the time counts
-// towards terminate_timeout): until it has moved or copied its callable, or the callables of its batch, into the fibers
-// and has handed these over, or destroyed them because they were refused. So a callable's constructors and destructor
-// may wait for nothing that the caller of TerminateRuntime() does only afterwards, such as to unlock a mutex, and may
-// not call it themselves.
-//
+// From its beginning until the next StartRuntime() has returned, plain threads start no fibers or timers
+// (StartFiberDetached returns false, SetFiberTimer 0); fibers may go on starting fibers. Timers do not fire any more,
+// and their callbacks are destroyed; sleeps and timed waits of fibers do end in time.
+// It waits, without a limit (though the time counts towards terminate_timeout), for threads in the middle of a start:
+// until they have moved or copied their callables into the fibers and handed these over, or destroyed them as refused.
+// So a callable's constructors and destructor may not call it, nor wait for what its caller does only afterwards, such
+// as to unlock a mutex.
 // Plain threads only; aborts without a runtime and from inside a fiber.
 std::size_t TerminateRuntime();
 
@@ -70,7 +62,6 @@ bool IsRuntimeRunning() noexcept;
 // The calls below: any thread and any fiber, at any time. Before the first runtime they abort and name themselves;
 // when one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
 
-// Scheduling groups.
 std::size_t GetSchedulingGroupCount();
 
 // What the scheduler of a group has counted; scheduling_group/counters.h describes the fields.

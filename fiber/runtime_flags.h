@@ -3,11 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// The gflags of the runtime, and the only place that reads them.
-//
-// Each flag is named `fiber_` + the field of fiber::Options it fills (+ `_ms` for a time), and has that field's
-// default. Flags come from the command line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime
-// starts. Lower layers get an Options struct and know nothing of flags.
+// The gflags of the runtime, and the only place that reads them. Each flag is named `fiber_` + the field of
+// fiber::Options it fills (+ `_ms` for a time), and has that field's default. Flags come from the command line, from
+// `--flagfile=conf/low_latency.flags`, or from code before the runtime starts.
 #ifndef WEFT_FIBER_RUNTIME_FLAGS_H_
 #define WEFT_FIBER_RUNTIME_FLAGS_H_
 
@@ -22,9 +20,8 @@ namespace weft::fiber {
 // value at all (ranges are ValidateOptions' business). Any thread, as long as no one sets flags meanwhile.
 [[nodiscard]] std::optional<std::string> ReadFlags(Options* options);
 
-// Reads the flag files named on the command line (--flagfile=, also in other flag files) once more, for what gflags
-// passes over without a word: unknown flags, and lines that are none. Returns nothing, or "<file>:<line>: " and what
-// is wrong there. StartRuntime() calls it when it takes the flags; call it before that to look at an error yourself.
+// Checks the flag files named on the command line (--flagfile=, also in other flag files) for unknown flags and lines
+// that are none, which gflags passes over. Returns nothing, or "<file>:<line>: " and what is wrong. For StartRuntime().
 [[nodiscard]] std::optional<std::string> CheckFlagFiles();
 // The same for one file, and those that it names.
 [[nodiscard]] std::optional<std::string> CheckFlagFile(const std::string& path);

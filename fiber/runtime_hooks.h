@@ -4,9 +4,7 @@
 // Internal: not promised to users.
 //
 // Functions of the fiber layer that lower layers call: they end a fiber's locals and execution context, describe a
-// fiber in messages, and prepare a forked child.
-//
-// For runtime.cc and fiber_loop.cc.
+// fiber in messages, and prepare a forked child. For runtime.cc and fiber_loop.cc.
 #ifndef WEFT_FIBER_RUNTIME_HOOKS_H_
 #define WEFT_FIBER_RUNTIME_HOOKS_H_
 

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// RuntimeInstance: one runtime, from its start to its end. The composition root: only its source file and runtime.cc
-// know all layers. It shows how they are put together.
+// RuntimeInstance: one runtime. The composition root: only its source file and runtime.cc know all layers.
 //
 //   StartRuntime                                    TerminateRuntime
 //   ------------                                    ----------------
@@ -17,21 +16,17 @@
 //                                                   6  both are unpublished, and whoever still looks is waited for
 //                                                   7  unfinished fibers are logged, by name and id
 //
-// If a step before 6 fails, the ones before it are undone: threads are stopped and joined, groups kept for the next
-// start.
+// If a step before 6 fails, the ones before it are undone: threads are joined, groups kept for the next start.
 //
-// An unfinished fiber stays for ever as it was when it last stopped. It never runs again, though waking it is harmless.
-// Its stack is not unwound, and nothing on it is destroyed, since running destructors under fibers that still refer to
-// each other would be worse. A Join() of it never returns. Step 5 waits for a fiber that computes without ever
-// suspending, after a line in the log that says so.
+// An unfinished fiber never runs again, though waking it is harmless. Its stack is not unwound: running destructors
+// under fibers that still refer to each other would be worse. A Join() of it never returns. Step 5 waits for a fiber
+// that computes without ever suspending, after a line in the log that says so.
 //
 // Invariants
-//   RT2  After StartFiberDetached has returned true the fiber runs, or step 7 counts it as unfinished. (Step 1 refuses,
-//        and waits for all OutsideSections: a spawner either sees the refusal, or its fiber is in its queue, and in the
-//        count that step 3 reads.)
-//   RT3  After step 6 only the terminating thread uses the runtime and its groups: not even a plain thread that woke
-//        the last fiber is still inside that wake-up (SchedulingGroup::Notify). So its groups can be closed
-//        (retired_groups.h).
+//   RT2  After StartFiberDetached() says true the fiber runs, or step 7 counts it as unfinished. (Step 1 refuses, then
+//        waits for all OutsideSections: a spawner sees the refusal, or its fiber is queued, and in step 3's count.)
+//   RT3  After step 6 only the terminating thread uses the runtime and its groups: even a plain thread that woke the
+//        last fiber has left that wake-up (SchedulingGroup::Notify). So its groups can be closed (retired_groups.h).
 //   RT5  A start that fails has changed nothing: it removes all that it made, and the next start begins anew.
 //
 // For runtime.cc. By the thread that starts or terminates the runtime, unless a function says otherwise.
@@ -99,8 +94,7 @@ class RuntimeInstance {
   std::vector<std::unique_ptr<scheduling_group::WorkerTeam>> teams_;
 };
 
-// The published one. Changed while the runtime starts or ends (RT1 in runtime.cc); used by workers, and in
-// OutsideSections.
+// The published one. Changed while the runtime starts or ends (RT1); used by workers, and in OutsideSections.
 extern constinit std::atomic<RuntimeInstance*> the_runtime;
 
 }  // namespace weft::fiber::detail

@@ -3,9 +3,8 @@
 //
 // fiber::Options: the options of a runtime, and the check that refuses impossible ones.
 //
-// Each field has a gflag of the same name with `fiber_` before it, and `_ms` after it if it is a time
-// (runtime_flags.h); a program may fill an Options itself instead. `ValidateOptions` is a pure function, so that no
-// test of a refusal needs a process that dies.
+// Each field has a gflag of its name with `fiber_` before it, and `_ms` after it if it is a time (runtime_flags.h). A
+// program may fill an Options itself. ValidateOptions is pure: tests of it need no process that dies.
 //
 // Invariants
 //   RO1  An Options for which ValidateOptions returns nothing can be started, unless the machine refuses.
@@ -63,8 +62,7 @@ struct Options {
   // Whether a guard lies below each stack: a fiber that runs onto it ends the process, with a message that names it.
   bool stack_enable_guard_page = true;
 
-  // Bytes of that guard, rounded up to whole pages. A frame that is larger can jump over it, unless the code was
-  // compiled with -fstack-clash-protection.
+  // Bytes of that guard, rounded up to whole pages. A larger frame can jump over it without -fstack-clash-protection.
   std::int64_t stack_guard_size = 65536;
 
   // Free stacks a group keeps warm; beyond that their memory goes back to the system when things have gone quiet.
@@ -83,8 +81,7 @@ struct Options {
   // How long such a thread has nothing to do before it ends.
   std::chrono::milliseconds blocking_idle_timeout{60'000};
 
-  // The machine to plan for.  Empty: this one.  Else an hwloc synthetic string ("numa:2 core:8 pu:1") or the path of an
-  // XML file.
+  // The machine to plan for. Empty: this one. Else an hwloc synthetic string ("numa:2 core:8 pu:1") or XML file.
   std::string topology;
 
   // How long a plain thread that starts a fiber waits for room when too many are queued, before it gets `false`.

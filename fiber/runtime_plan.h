@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Makes the plan of a runtime from its options. StartRuntime() does this first, and the tool weft_topology shows the
-// plan.
+// Makes the plan of a runtime from its options. StartRuntime() does this first; the tool weft_topology shows the plan.
 #ifndef WEFT_FIBER_RUNTIME_PLAN_H_
 #define WEFT_FIBER_RUNTIME_PLAN_H_
 
@@ -23,8 +22,7 @@ struct RuntimePlan {
   scheduling_group::GroupPlan plan;
 };
 
-// nullopt: the options cannot be met; *error is one line that says why.  Any thread: few workers are planned near the
-// CPU that it runs on.
+// nullptr: the options cannot be met, and *error says why in a line. Any thread: few workers are planned near its CPU.
 std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* error);
 
 }  // namespace weft::fiber

@@ -16,8 +16,7 @@
 // Invariants
 //   FO1  Nothing outlives the scope: the ChildTable counts each child from before its start until its worker's last
 //        touch of the scope, and the destructor waits for it.
-//   FO2  A child's last touch of the scope is ChildTable::End(); of the last one, while the owner waits,
-//        FiberEvent::Set().
+//   FO2  A child's last touch of the scope is ChildTable::End(); of the last one, if waited for, FiberEvent::Set().
 //   FO3  A child that was not started leaves nothing: slot, unit and count are given back.
 //   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
 //   FO5  It is a deadlock if each holder of a unit waits for another one. A child is counted while it waits; one that

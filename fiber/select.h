@@ -12,11 +12,9 @@
 //   OnEnd(fiber, f)     a joinable Fiber has ended: Join() does not wait
 //   OnReady(future, f)  a Future is ready or has failed: Get() does not wait
 //
-// f is called without arguments, and may be left out. What was taken is still there: the next Select() takes it again,
-// unless it is left out, or its result was taken.
+// f is called without arguments, and may be left out. What is taken stays there: the next Select() takes it again.
 //
-// Who may call, cancellation: as Select(). To cancel a Select() does nothing to the tasks in it.
-// Memory ordering: as that of Get() or Join().
+// Who may call: as Select(), whose cancellation leaves the tasks alone. Memory ordering: as that of Get() or Join().
 // Lifetime: the handle stays, and is not moved, until Select() returns. Nobody joins the Fiber meanwhile, or takes the
 // task's result. A Future is named once, and by one Select() at a time.
 // Ends the process: an empty handle; a task that selects its own end.

@@ -9,14 +9,11 @@
 // scheduling_group::NewFiber makes it; Submit hands it to its group, or takes it back if the group refuses.
 //
 // Invariants
-//   ST1  a callable is run once, or its start returned false or threw and it has not run (it is destroyed, or still
-//        the caller's); never both, never neither.
-//   ST2  the reference to an execution context that PlanStart took is given back once: by the fiber's end, by a
-//        refusal, or by the plan.
+//   ST1  a callable is run once, or its start returned false or threw and it has not run; never both, never neither.
+//   ST2  PlanStart's reference to an execution context is given back once: by the fiber's end, a refusal, or the plan.
 //   ST3  From the look at whether starts are refused to the hand-off the spawner is in one OutsideSection: the group
 //        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
-//   ST4  A plain thread that starts while no runtime runs, or while it terminates, is refused. Before the first one has
-//        started it is told so by an abort.
+//   ST4  A start by a plain thread is refused while no runtime runs, or one ends; before the first one, by an abort.
 //   ST5  A start throws what copying or moving the callable throws, and has done nothing then. No memory is a refusal.
 //
 // Any thread, any fiber.
@@ -98,8 +95,7 @@ inline scheduling_group::SchedulingGroup* GroupFor(const char* caller, const sch
   return WEFT_UNLIKELY(some_refused) && StartIsRefused(group) ? nullptr : group;
 }
 
-// Both abort with a text that begins with `caller` if there has never been a runtime, and the second if the attributes
-// cannot be.
+// Both abort, naming `caller`, if there has never been a runtime; the second also for attributes that cannot be.
 inline StartPlan PlanStart(const char* caller) {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
   StartPlan plan(worker);
@@ -111,8 +107,7 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
 // The second's check of sizes.
 void CheckStackSizes(const char* caller, const FiberAttributes& attributes);
 
-// `fiber` has been made for `plan`, or is nullptr if it could not be.  false: refused, and its callable has been
-// destroyed.
+// `fiber` has been made for `plan`; nullptr: it could not be. False: refused, and its callable has been destroyed.
 [[nodiscard]] bool Submit(StartPlan& plan, scheduling_group::FiberEntity* fiber);
 // The same without a plan, for what needs none.
 [[nodiscard]] bool SubmitPlain(scheduling_group::SchedulingGroup* group, scheduling_group::FiberEntity* fiber);
@@ -146,8 +141,7 @@ void CheckNotEmpty(const char* caller, const F& f) {
   }
 }
 
-// Whether F can be called with the copies of its arguments, as std::thread does; or else with what their std::refs
-// refer to.
+// Whether F can be called with copies of its arguments, as by std::thread; or else with what their std::refs refer to.
 template <class F, class... Args>
 concept TakesCopies = std::invocable<std::decay_t<F>, std::decay_t<Args>...>;
 template <class F, class... Args>

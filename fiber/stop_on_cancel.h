@@ -9,26 +9,22 @@
 //     Compress(file, stop.Token());                 // looks at token.stop_requested() from time to time
 //   });
 //
-// How it works: a fiber of its own waits inside the scopes of the calling one, until they are cancelled; then it calls
-// request_stop(). So the callbacks of the token (std::stop_callback) run in that fiber, under a shield and without any
-// lock, and not in whoever cancels, which may be a timer's thread. The caller may meanwhile do what it likes, also
-// block its worker. Where nothing can cancel the caller (a fiber outside of scopes, a plain thread) there is no such
-// fiber, and stop is never requested.
+// How it works: a fiber of its own waits inside the scopes of the calling one until they are cancelled, and calls
+// request_stop(). So the token's callbacks run in that fiber, under a shield and no lock, and not in the canceller,
+// which may be a timer's thread. The caller may even block its worker. Where nothing can cancel the caller (outside of
+// scopes, in a plain thread) there is no such fiber, and stop is never requested.
 //
-// A callback that is registered when stop has been requested is called at once, by whoever registers it.
+// A callback that is registered after the request is called at once, by whoever registers it. It may do anything but
+// wait (park its fiber): the standard library tells by the thread whether ~stop_callback is inside of the callback, so
+// one that waits may be gone too early.
 //
-// A callback may do anything but wait (park its fiber): while ~stop_callback runs in another fiber, the standard
-// library tells by the thread whether it is inside of the callback. A callback that waits may be gone too early.
-//
-// Who may call: the constructor and destructor: a fiber or a plain thread; it is a local variable, and with scopes is
-// left in the reverse order (it is a FiberScope). Token(): any fiber and any thread, while it exists; the token itself
-// may stay longer. The constructor may switch where too many fibers start at once. The destructor may switch: it waits
-// for callbacks that run, and is no cancellation point. After it stop is not requested any more.
+// Who may call: any fiber and any thread; Token() while it exists (a token may stay longer). It is a local variable,
+// left in the scopes' reverse order (it is a FiberScope). The constructor may switch where too many fibers start at
+// once. The destructor may switch, to wait for callbacks that run; it is no cancellation point. No request comes after
+// it.
 // Memory ordering: what X did before Cancel() is visible after stop_requested() has said true, and in callbacks.
-// Errors: throws TaskRefused if the fiber is not started (too many are queued, the runtime is going down), and
-// std::bad_alloc.
+// Errors: throws std::bad_alloc, and TaskRefused if the fiber is not started.
 // Cost: a fiber for each (bench/fiber/spawn_benchmark.cc).
-//
 // Rejected: request_stop() by whoever cancels: Cancel() walks under spin locks, and where it has left them it may be a
 // timer's thread, which a user's callback would hold up. A fiber that is started when the cancellation comes: the start
 // may be refused. A thread of the pool of FiberBlocking(): all may be in calls that wait for this very stop.

@@ -8,9 +8,8 @@
 //   supervisor.Add("warm up", RestartKind::kTransient, [&] { FillCaches(); });
 //   supervisor.Run();      // until all have ended; throws SupervisionFailed if they fail too often
 //
-// A child is a function with a name. It runs in a fiber of a FiberScope that Run() makes, so that it is cancelled with
-// whatever cancels the caller of Run(), inherits its deadline, and never outlives Run(). A supervisor may be the child
-// of another one: its SupervisionFailed is then that child's failure.
+// A child is a function with a name. It runs in a fiber of a FiberScope that Run() makes, so it is cancelled with the
+// caller of Run(), inherits its deadline, and never outlives Run(). A supervisor may be the child of another one.
 //
 //   how a child ended            permanent     transient     temporary
 //   ------------------------------------------------------------------
@@ -19,7 +18,6 @@
 //   it was cancelled             done          done          done
 //
 // A child that is cancelled, by Stop() or by its id (find_fiber.h), has not failed: somebody stopped it on purpose.
-//
 // Again: after a wait that doubles with each failure in a row (Options::backoff). By the strategy the others are
 // cancelled and started again, too (kOneForAll), or those that were added after it (kRestForOne): all of them have
 // ended before the first is started, in the order of their addition; temporary ones are not started again.
@@ -29,8 +27,7 @@
 //
 // Who may call: Run(): a fiber or a plain thread, once; switches (a thread: blocks); a cancellation point. All else:
 // any fiber and any thread, also children, before and during Run(), while the supervisor exists.
-// Memory ordering: what the caller did before Add() is visible to the child; what it did in one run to its next run,
-// and to the caller of Run() afterwards.
+// Memory ordering: what came before Add() is visible to the child; what a run did, to the next one and after Run().
 // Lifetime: functions are destroyed when their child is done, or at the end of Run().
 //
 // How it works. Only the caller of Run() changes the list of children. A child's fiber notes in the child how it ended
@@ -73,9 +70,8 @@ enum class RestartKind : std::uint8_t { kPermanent, kTransient, kTemporary };
 // Which other children a failed child's restart starts again, too.
 enum class RestartStrategy : std::uint8_t { kOneForOne, kOneForAll, kRestForOne };
 
-// How long a child that has failed waits: `first`, then twice as long each time, up to `longest`. Each wait is cut
-// short by a random part of it, up to `jitter` (0 to 1), so that children that failed together come apart. A child that
-// has run for `longest` begins with `first` again.
+// How long a failed child waits: `first`, then twice as long each time, up to `longest`; `first` again once it has run
+// for `longest`. A random part of each wait, up to `jitter` (0 to 1), is left out, so that children come apart.
 struct RestartBackoff {
   std::chrono::nanoseconds first = std::chrono::milliseconds(10);
   std::chrono::nanoseconds longest = std::chrono::seconds(10);

@@ -5,9 +5,7 @@
 //
 // A handler for std::terminate() that writes in which fiber it happened, and why: the exception's type and what(), or
 // that the fiber's thread was to be ended (pthread_exit, pthread_cancel). Then it calls the former handler, still on
-// the stack of the throw.
-//
-// A handler that the program sets after the runtime's first start replaces this one.
+// the stack of the throw. A handler that the program sets after the runtime's first start replaces this one.
 #ifndef WEFT_FIBER_TERMINATE_HANDLER_H_
 #define WEFT_FIBER_TERMINATE_HANDLER_H_
 

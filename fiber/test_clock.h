@@ -13,16 +13,14 @@
 //     });
 //   }
 //
-// Made before the runtime starts and before any FiberLoop, and destroyed after their end; else the process ends with a
-// message. One at a time.
-// The time that it shows is FiberClock::now(); it begins at the steady clock's present.
+// One at a time, made before the runtime and any FiberLoop, and destroyed after their end; else the process ends with a
+// message. The time that it shows is FiberClock::now(); it begins at the steady clock's present.
 //
-// When does time move?  When all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event,
-// no FiberBlocking() call runs, and no plain thread that was woken from a timed wait of Weft's is still on its way.
-// Then it jumps to the first deadline of a sleep, timed wait or timer, of fibers and of threads, and what is due then
-// happens: in the order of deadlines; where these are equal sleeps and timed waits of fibers come first, in the order
-// in which they began (with one worker; several begin side by side), and timers' callbacks after them. While a fiber
-// runs it sees no time pass.
+// Time moves when all workers sleep, no fiber is ready, no descriptor that a fiber waits for has an event, no
+// FiberBlocking() call runs, and no plain thread that was woken from a timed wait of Weft's is still on its way. Then
+// it jumps to the first deadline of a sleep, timed wait or timer, of fibers and of threads, and what is due happens in
+// the order of deadlines. Where these are equal, sleeps and timed waits of fibers come first, in the order in which
+// they began (with one worker), then timers' callbacks. While a fiber runs it sees no time pass.
 //
 //   SetAutoAdvance(false)   time moves by Advance() only
 //   Advance(d)              it moves by d, in steps: at each deadline on the way what is due happens, and runs until
@@ -36,14 +34,12 @@
 // These do not follow it: std::chrono's own clocks (a program that measures time asks FiberClock; a steady_clock time
 // point is taken for one of the test clock's, another clock's for as far from now as it is from that clock's present);
 // time-outs in the kernel (SO_RCVTIMEO, and the poll() by which a plain thread waits for a descriptor); the wait for a
-// std::future; gRPC's deadlines;
-// start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness, which are about the machine's
-// time.
+// std::future; gRPC's deadlines; start_timeout, the limits of fiber_limiter.h, time slices, and a mutex's fairness,
+// which are about the machine's time.
 //
 // FiberLoop: time waits for a loop that is driven, but not for its thread while that is elsewhere. A loop whose
-// NotifyFd() was asked for is seen all the time: the descriptor becomes readable when a deadline of the loop comes, and
-// then time waits until the loop is driven. Time passes over the deadlines of another one that is not driven; they come
-// late, as they do on the wall. FiberLoop::NextDeadline() is a time of this clock, and longest_run is the machine's.
+// NotifyFd() was asked for is always seen: the descriptor becomes readable when a deadline of the loop comes, and time
+// waits until it is driven. The deadlines of others come late, as on the wall. longest_run is by the machine's clock.
 //
 // Traps
 //   A fiber that waits for another process, or a thread that it has started, is not seen to wait for anything: a
@@ -53,8 +49,7 @@
 //   A plain thread is seen while it is in a timed wait only: where it starts several fibers, time may jump in between;
 //   and while it prepares something a periodic timer lets hours pass. Let a fiber do it (RunAsFiber()).
 //   Bytes that another socket has sent, and the kernel has not delivered yet, are not seen: a time-out may come first.
-//   FiberClock goes back when the clock is destroyed: a Deadline, throttler or periodic task that outlives it waits for
-//   all the time that was skipped.
+//   FiberClock goes back with the clock's end: a Deadline, throttler or periodic task that outlives it waits too long.
 //   A callback of CreateFiberTimer() runs on the thread that moves the time: it may neither wait with a deadline nor
 //   call Advance(). That ends the process.
 //   A forked child has no test clock: it follows the steady clock.

@@ -1,9 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fiber can do to itself and learn about itself.
-//
-// Plain threads, too, may call all but FiberYield; sleeping then blocks the thread.
+// What a fiber can do to itself and learn about itself. Plain threads may call all but FiberYield; a sleep blocks them.
 #ifndef WEFT_FIBER_THIS_FIBER_H_
 #define WEFT_FIBER_THIS_FIBER_H_
 
@@ -45,8 +43,7 @@ void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
   }
 }
 
-// Suspends the caller for `duration`, never less.  Zero or less is a yield, so that a loop of such sleeps lets others
-// run.
+// Suspends the caller for `duration`, never less. Zero or less: a yield, so that a loop of them lets others run.
 template <class Rep, class Period>
 void FiberSleepFor(const std::chrono::duration<Rep, Period>& duration) {
   fiber::detail::SleepFor(base::SaturatingNanoseconds(duration));
@@ -61,8 +58,7 @@ std::uint64_t GetFiberId() noexcept;
 // The calling fiber's name, good until it ends; "" if it has none, and outside of fibers.
 std::string_view GetFiberName() noexcept;
 
-// Fibers that have been started and have not ended, running, waiting or queued, and those that former runtimes left
-// behind; a snapshot.
+// Fibers that have been started and have not ended, also those that former runtimes left behind; a snapshot.
 std::size_t GetFiberCount();
 
 // Fibers that are ready and wait for a worker, in all scheduling groups; a snapshot.  0 before and after a runtime.

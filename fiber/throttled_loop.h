@@ -7,17 +7,15 @@
 //   while (throttler.Wait(10s)) Poll();                // ten seconds after each call it would give up
 //   ThrottledLoop(50, [] { return Poll(); });          // until Poll() says false
 //
-// A throttler hands out turns. The first is at once, and each other an interval after the one before. A caller that
-// comes late gets its turn at once, and the next turn is an interval after that: what was missed is not caught up, and
-// two turns are never less than an interval apart. A caller that comes in time waits for its turn. How late it wakes up
-// makes no difference to the turns that follow: the pace does not drift.
-// With `catch_up` above 0 so many missed turns can be had at once, at most.
+// A throttler hands out turns: the first at once, each other an interval after the one before. A caller that comes late
+// gets its turn at once, and the next turn is an interval after that: missed turns are not caught up, but for
+// `catch_up` at most. A caller that comes in time waits for its turn; how late it wakes up does not shift the turns
+// that follow: the pace does not drift.
 //
 // Who may call: any fiber and any thread; several may share a throttler, and then share its rate. Wait() switches (a
 // thread: blocks); when the turn is due already it lets others run.
 // Memory ordering: none. A turn is a time, and carries nothing from the one that had the turn before.
-// Lifetime: may be destroyed when all waits have returned.
-// A wait that ends by an exception has had its turn: nobody else gets it.
+// Lifetime: may be destroyed when all waits have returned. A wait that throws has had its turn: nobody else gets it.
 //
 // Invariants
 //   TL1  No turn is taken before its time, and from the time of a turn to that of the (1 + catch_up)th after it is at
@@ -46,8 +44,7 @@ class Throttler {
   Throttler(const Throttler&) = delete;
   Throttler& operator=(const Throttler&) = delete;
 
-  // True: it is the caller's turn; always so without a deadline. False: its turn would come after the deadline, and is
-  // left to others. It says so at once.
+  // True: it is the caller's turn. False, at once: the turn would come after the deadline, and is left to others.
   bool Wait(Deadline deadline = {});
 
   std::chrono::nanoseconds interval() const noexcept { return std::chrono::nanoseconds(interval_); }
@@ -58,9 +55,8 @@ class Throttler {
   std::atomic<std::int64_t> next_;  // nanoseconds, by FiberClock
 };
 
-// Calls f() at most so many times a second, until f says false, or its next turn would come after the deadline. The
-// first call is made in any case. An f that returns nothing goes on. Waits as Throttler::Wait() does. An exception of f
-// ends the loop, in the caller.
+// Calls f() at most so many times a second, at least once, until f says false (if it returns nothing: never), or its
+// next turn would come after the deadline. Waits as Throttler::Wait() does. Throws what f throws.
 template <class F>
 void ThrottledLoop(double per_second, F&& f, Deadline deadline = {}) {
   Throttler throttler(per_second);

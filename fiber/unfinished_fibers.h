@@ -3,9 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Reports the fibers that have not ended when the runtime ends, and what they wait for.
-//
-// For runtime_instance.cc.
+// Reports the fibers that have not ended when the runtime ends, and what they wait for. For runtime_instance.cc.
 #ifndef WEFT_FIBER_UNFINISHED_FIBERS_H_
 #define WEFT_FIBER_UNFINISHED_FIBERS_H_
 
@@ -29,16 +27,14 @@ std::string DescribeFiber(const scheduling_group::FiberEntity& fiber);
 // not be read now: fibers end meanwhile.
 void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& groups, std::chrono::milliseconds waited);
 
-// When the workers have ended: logs each fiber of these groups that lives, with its name, its id and what it does
-// (beyond a hundred it only counts), and returns how many there are.  What they hold on to is shown to the leak checker
-// as reachable.
+// When the workers have ended: logs each living fiber of these groups (beyond a hundred it only counts), and returns
+// how many there are. What they hold on to is shown to the leak checker as reachable.
 std::size_t ReportUnfinishedFibers(const std::vector<scheduling_group::SchedulingGroup*>& groups);
 
 // The same as a list for a message, at most ten. No fiber of the group may run meanwhile.
 std::string ListFibersAlive(scheduling_group::SchedulingGroup* group);
 
-// Once, before the first fiber: what fibers hold on to is reachable for the leak checker also if the process ends by
-// exit(), or by main()'s return, while they live.
+// Once, before the first fiber. At exit() the leak checker is shown what living fibers hold on to.
 void PrepareForLeakChecker();
 
 }  // namespace weft::fiber::detail

@@ -21,13 +21,11 @@
 // Handles that are empty (a task whose result was taken, a fiber that was joined, a Future that was asked) and null
 // pointers are passed over. Returns the number of one that is there; where several are, each has its turn. None: the
 // deadline has passed, or nothing is left to wait for, in which case it does not wait. Nothing is taken.
-//
 // It is a Select() (sync/select.h, fiber/select.h), and what is said there of the cases holds here.
 // Who may call: any fiber and any thread. May switch (a thread: block), and is a cancellation point: the tasks go on.
 // Memory ordering: as that of Get(), Join() and Wait() of the one returned.
 // Lifetime: what is named stays, and is not moved, until it returns.
-// Errors: throws std::bad_alloc (the form with a range allocates).
-// From: userver's engine::WaitAny.
+// Errors: throws std::bad_alloc (the form with a range allocates). From: userver's engine::WaitAny.
 #ifndef WEFT_FIBER_WAIT_ANY_H_
 #define WEFT_FIBER_WAIT_ANY_H_
 

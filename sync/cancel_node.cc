@@ -38,8 +38,7 @@ bool IsCancelled(const CancelNode* node) noexcept {
   return node->cancelled.load(std::memory_order_acquire) != CancelReason::kNone;
 }
 
-// Calls visit(node) for the scopes whose cancellation counts for the fiber, from the innermost outwards. A scope that
-// does not cover its owner is skipped, unless the fiber or an ancestor of it is a child of that scope.
+// Calls visit(node) for the scopes whose cancellation counts for the fiber (cancel_node.h), the innermost first.
 template <class Visit>
 void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) noexcept {
   const FiberEntity* of = fiber;  // whose scope the last one was
@@ -58,8 +57,7 @@ bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
   return IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
 }
 
-// What the cancel word of the fiber should say, which is in `innermost`. Under its lock, or while nobody else knows the
-// fiber.
+// What the cancel word of a fiber in `innermost` should say. Under its lock, or while nobody else knows the fiber.
 std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   if (innermost == nullptr) return 0;
   bool pending = false;
@@ -67,15 +65,13 @@ std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }
 
-// The same for a fiber that enters `node`. The word says whether a scope outside is cancelled, so the chain is not
-// read, and entering costs the same at any depth. (A cancellation that has not come to the word will: CN3.) With its
-// lock.
+// The same for a fiber that enters `node`, at a cost that does not grow with the depth: the word says whether a scope
+// outside is cancelled (or will: CN3). With its lock.
 std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
   const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);  // If the node counts.
   return may_end ? BitsOf(fiber, node) : CancelWord::kScoped;
 }
-// The same for a fiber that leaves it. The word says whether a scope is cancelled that stays, but for what a shield has
-// hidden.
+// The same for a fiber that leaves it: the word says whether a scope that stays is cancelled, unless a shield hid it.
 std::uint8_t BitsOutside(const FiberEntity* fiber, const CancelNode* node) noexcept {
   if (fiber->cancel_word.pending() || node->shielded) return BitsOf(fiber, node->parent);
   return node->parent != nullptr ? CancelWord::kScoped : 0;
@@ -268,8 +264,7 @@ void InheritCancellation(FiberEntity* fiber) noexcept {
 
 namespace {
 
-// CN6. Held for both walks and their fences: some microseconds, and 50 to 200 ns for each fiber below. Timer threads
-// wait for it, too (ScopeTimer::RunAll).
+// CN6. Held for both walks and their fences (figures: cancel_scope.h). Timer threads wait for it (ScopeTimer::RunAll).
 #ifdef WEFT_MODEL_CHECK
 base::SpinLock& OneAtATime() noexcept { return *model_cancellation_lock; }
 #else

@@ -6,18 +6,16 @@
 // CancelNode: a cancel scope's place in the tree of scopes, and how a cancellation reaches the waits below it.
 // What users call is in cancel_scope.h and fiber/fiber_scope.h.
 //
-// A fiber's scopes form a chain, from the innermost (FiberEntity::innermost_scope()) outwards by `parent`. A scope that
-// owns fibers has a ChildTable; the chains of its children end in it. So all chains together are a tree, whose edges
-// lead to nodes that live at least as long: a parent outlives what is inside of it.
+// A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of a scope's
+// fibers (ChildTable) end in that scope. So all chains are one tree; a parent outlives what is inside of it.
 //
 //     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
 //                                        +-- child 2
 //
 //   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts. A scope
-//   of fibers always counts for its children. For its owner, and for the scopes that the owner enters inside of it, it
-//   counts only while it covers the owner.
-//   kPending in its cancel word is that answer, kept up to date: by the fiber when it enters or leaves a scope, by a
-//   canceller when it cancels one. Waits look at kPending only.
+//   of fibers always counts for its children; for its owner, and the scopes that the owner enters inside of it, only
+//   while it covers the owner. kPending in the fiber's cancel word is that answer, kept up to date by the fiber, which
+//   enters and leaves scopes, and by cancellers. Waits look at kPending only.
 //
 //   Cancel(node), one at a time in the process       fiber
 //   ------------------------------------------       -----
@@ -29,23 +27,20 @@
 //   CancelWalk: where kPending is set, end the wait
 //
 // Invariants
-//   CN1  A cancellation reaches each wait below the node that is a cancellation point: kPending is set, then a fence
-//        comes, then the walk looks for a wait; the waiter makes its wait known, then a fence comes, then it looks at
-//        kPending. It is ended once: by the claim on its decision word (WS1), or by Withdraw() (SW1).
-//   CN2  A fiber that begins below the node meanwhile is not missed: its slot in the ChildTable is filled, then a fence
-//        comes, then its spawner reads its chain; the canceller sets `cancelled` before the fence that precedes its
-//        first walk. The spawner starts it when it has set kPending.
+//   CN1  A cancellation reaches each wait below the node that is a cancellation point: by the fences above the walk
+//        sees it, or the waiter sees kPending. It ends once: by a claim on its decision word (WS1) or Withdraw() (SW1).
+//   CN2  A fiber that begins below the node meanwhile is not missed. Its spawner fills its slot in the ChildTable,
+//        fences, reads its chain, sets kPending if it must, starts it; the canceller sets `cancelled`, fences, walks.
 //   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
 //        and end with kPending as the chain says, but for cancellations whose mark is still to come to the fiber.
 //   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
 //        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
 //        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
 //   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
-//   CN6  Where a walk ends a wait, a fence has come since kPending was set: cancellations come one after the other, a
-//        fence comes after all marks of each, and a walk that ends waits sets no mark. (SW2 needs it. No walk does
-//        both: it may come to a fiber twice, below two scopes whose deadlines pass together, or by a slot that names
-//        the next fiber with the entity.) The fiber itself and its spawner set kPending, too, where no fence is needed:
-//        the fiber sees it by program order.
+//   CN6  Where a walk ends a wait, a fence has come since kPending was set (SW2 needs it): cancellations come one after
+//        the other, each has a fence after all its marks, and a walk that ends waits sets no mark, since it may come to
+//        a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber with the
+//        entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
@@ -57,9 +52,8 @@
 // Checked in tests/model/cancel_model.cc.
 // Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
 // humans", 2018); the tree is Kotlin's job tree.
-// Rejected: a read-modify-write in each wait instead of the canceller's heavy fence (5 ns of 40, where cancellation is
-// to cost nothing); `cancelled` read off the chain by each wait (a load for each ancestor); a list of all fibers that
-// are inside some scope (each walk would visit all of them).
+// Rejected: a read-modify-write in each wait, and `cancelled` read off the chain by each wait
+// (docs/decisions/019-cancellation.md); a list of all fibers in some scope (each walk would visit all).
 #ifndef WEFT_SYNC_CANCEL_NODE_H_
 #define WEFT_SYNC_CANCEL_NODE_H_
 
@@ -136,8 +130,7 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
 // A node that goes away under `lock`, and is null from then on.
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;
 
-// The owner's next cancellation point, or the wait it is in, throws `exception`, once. It replaces one that has not
-// been thrown yet.
+// The owner's next cancellation point, or the wait it is in, throws `exception`, once. It replaces one not yet thrown.
 void Inject(CancelNode* node, std::exception_ptr exception) noexcept;
 
 #ifdef WEFT_MODEL_CHECK

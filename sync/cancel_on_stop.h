@@ -9,10 +9,9 @@
 //   const CancelOnStop link(scope, token);                     // the same by hand, for anything that can be cancelled
 //   const bool done = scope.Run([&] { Serve(); });
 //
-// How it works: a std::stop_callback calls Cancel() of the target, in the thread that calls request_stop(). If stop has
-// been requested before, that is the constructor. ~stop_callback blocks its thread while the callback runs in another
-// one, and a Cancel() of many fibers takes long enough (20 ms for 100,000) to hold up the other fibers of a worker: so
-// the destructor of CancelOnStop first waits as a fiber does, for an event that the callback sets.
+// How it works: a std::stop_callback calls Cancel() of the target, in the thread that calls request_stop(), or in the
+// constructor if stop has been requested before. ~stop_callback would block a worker while the callback runs in another
+// thread (20 ms for 100,000 fibers). So the destructor first waits as a fiber does, for an event of the callback.
 //
 //   request_stop()                          ~CancelOnStop
 //   --------------                          -------------
@@ -25,13 +24,10 @@
 //        callback has, and the destructor waits for over_. The callback's last touch is over_, or begun_ if it is late;
 //        ~stop_callback waits until it has returned.
 //
-// Who may call: any fiber and any thread. The constructor does not switch. The destructor may switch (a thread: block)
-// for as long as the Cancel() takes, and is no cancellation point. request_stop(): any fiber and any thread that holds
-// no lock of Weft's own; it does what the target's Cancel() does.
-// Memory ordering: as that of the target's Cancel(): what X did before request_stop() is visible to Y when its wait has
-// thrown.
-// Lifetime: the target outlives it (a Fiber or a FiberTask: also its Join() or Get(), which ends the handle, comes
-// after it). A scope that has been left may be cancelled, which does nothing to anybody.
+// Who may call: any fiber and any thread; request_stop(), which calls Cancel(), under no lock of Weft's own. Only the
+// destructor may switch (a thread: block), while the Cancel() runs; it is no cancellation point.
+// Memory ordering: what X did before request_stop() is visible to Y when its wait has thrown.
+// Lifetime: the target outlives it. The Join() or Get() that ends a Fiber's or FiberTask's handle comes after it.
 // Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_CANCEL_ON_STOP_H_
 #define WEFT_SYNC_CANCEL_ON_STOP_H_
@@ -75,8 +71,7 @@ class CancelOnStop {
   std::stop_callback<Callback> callback_;  // Last: it may be called in its constructor.
 };
 
-// Calls f(), and gives it up when stop is requested, or at the deadline. False: it was (CancelScope::Run()). In a plain
-// thread it just calls f, which nothing ends.
+// Calls f() in a CancelScope, and gives it up at a request to stop or at the deadline: false. A thread just calls f.
 template <class F>
 bool RunUntilStopped(std::stop_token token, F&& f, Deadline deadline = {}) {
   CancelScope scope(deadline);

@@ -44,7 +44,6 @@ CancelScope::~CancelScope() {
   handle_->node = nullptr;
 }
 
-// A fiber in a scope.
 class CancelScope::Inside {
  public:
   Inside(CancelScope* scope, FiberEntity* self) noexcept : scope_(scope), self_(self) {

@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CancelScope: a piece of a fiber's work that can be given up, by a call, by a deadline, or together with what
-// surrounds it.
+// CancelScope: a piece of a fiber's work that can be given up: by a call, at a deadline, or with what surrounds it.
 //
 // Sample:
 //   CancelScope scope(2s);                              // a deadline; or none
@@ -12,24 +11,21 @@
 //   Reply must = FailAfter(50ms, [&] { return Ask(); });         // throws DeadlineExceeded
 //   Shielded([&] { SayGoodbye(); });                             // not cancelled from outside
 //
-// What is cancelled: the waits of the fiber that runs in the scope, and of all fibers that belong to a FiberScope in
-// it (fiber/fiber_scope.h). A wait that is a cancellation point throws FiberCancelled; the scope whose cancellation it
-// was catches it. Calls of io/ return std::errc::operation_canceled instead. Fibers that were started detached belong
-// to nobody.
+// What is cancelled: the waits of the fiber that runs in the scope, and of all fibers that belong to a FiberScope in it
+// (fiber/fiber_scope.h); fibers started detached belong to nobody. A wait that is a cancellation point throws
+// FiberCancelled, which the cancelled scope catches. Calls of io/ return std::errc::operation_canceled instead.
 //
 // Cancellation points: all waits of sync/, timer/, fiber/, io/ and interop/, sleeps, FiberYield() and TestCancel().
 // Not: taking a mutex; FiberBlocking(f) and AwaitInFiber(awaitable) without a deadline, since what they wait for may
 // use the caller's locals (with a deadline, also Deadline::None(), they are), and the calls of io/file.h, which are
 // made of the former; the part of FiberScope::Wait() in which fibers still run. A call that need not wait succeeds,
-// unless the fiber's time slice is over. A cancelled wait leaves no trace: no item, permit or notification is lost, or
-// taken. A condition variable's wait holds its mutex again when it throws.
+// unless the time slice is over. A cancelled wait leaves no trace: no item, permit or notification is lost, or taken.
 //
 // Level-triggered: as long as the fiber is in a cancelled scope, each wait that would have to wait throws, again and
 // again. Work that must be done nevertheless is done under Shielded() or ShieldedFor().
 //
-// No wait throws: outside of scopes, in plain threads, under a shield, while an exception unwinds the stack (hence
-// in destructors called by it), and in the destructors of fiber locals. A destructor that waits on the usual way out of
-// a block may throw, which ends the process: it needs a shield.
+// No wait throws outside of scopes, in plain threads, under a shield, while the stack is unwound, or in destructors of
+// fiber locals. A destructor that waits on the usual way out of a block needs a shield, or may end the process.
 //
 // Who may call: Run() and the functions below it: any fiber; in a plain thread they just call f, which nothing ends.
 // One Run() at a time. Cancel(), IsCancelled(): any fiber and any thread, while the scope exists; a CancelHandle also
@@ -121,14 +117,12 @@ void TestCancel();
 // Whether TestCancel() would throw.
 [[nodiscard]] bool IsCancelRequested() noexcept;
 
-// The earliest deadline of the scopes that the calling fiber is in, up to the first shield; none if they have none, and
-// in threads. For a peer that is to know how much time is left.
+// The earliest deadline of the calling fiber's scopes, up to the first shield; none if they have none, and in threads.
 [[nodiscard]] Deadline CurrentDeadline() noexcept;
 // How long until then; nanoseconds::max() without a deadline.
 [[nodiscard]] std::chrono::nanoseconds TimeLeft() noexcept;
 
-// The innermost CancelScope of the calling fiber ends at `deadline`, as by SetDeadline(). Ends the process if it is in
-// none.
+// As SetDeadline() of the innermost CancelScope of the calling fiber. Ends the process if the fiber is in none.
 void CancelAfter(Deadline deadline) noexcept;
 
 // The result of f; a copy, if f returns a reference.

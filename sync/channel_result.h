@@ -37,9 +37,8 @@ enum class [[nodiscard]] ChannelResult : std::uint8_t{
     kWouldBlock,  // TryPut(), TryGet() only: Put() or Get() would have to wait.
 };
 
-// An item, or none and the reason. It is read like a std::optional, and converts to one: `std::optional<T> item =
-// channel.Get()`. It is not one itself: two empty ones would then differ, and a std::optional<bool> be made of whether
-// there is one.
+// An item, or none and the reason. It reads like a std::optional and converts to one. It is not one itself: two empty
+// ones would then differ, and a std::optional<bool> be made of whether there is one.
 template <class T>
 class [[nodiscard]] ChannelItem {
  public:
@@ -77,7 +76,6 @@ class [[nodiscard]] ChannelItem {
   operator std::optional<T>() const& requires std::is_copy_constructible_v<T> { return item_; }
   operator std::optional<T>() && { return std::move(item_); }
 
-  // As of std::optional: with another one, with an optional, with a value.
   friend bool operator==(const ChannelItem& a, const ChannelItem& b) { return a.item_ == b.item_; }
   friend bool operator==(const ChannelItem& a, const std::optional<T>& b) { return a.item_ == b; }
   template <class U>
@@ -98,9 +96,8 @@ class [[nodiscard]] ChannelItem {
   ChannelResult result_ = ChannelResult::kWouldBlock;
 };
 
-// The loop `for (auto& item : channel)` gets items until the channel is closed and empty. A std::input_iterator: it
-// gets an item when it is made (so each begin() takes one) and at each ++. Both may switch (a thread: block). ++
-// destroys the former item before it waits.
+// `for (auto& item : channel)` gets items until it is closed and empty. A std::input_iterator: gets an item when made
+// (so in each begin()) and at each ++, which destroys the former first. Both may switch (a thread: block).
 template <class Channel>
 class ChannelIterator {
  public:
@@ -119,7 +116,6 @@ class ChannelIterator {
   }
   void operator++(int) { ++*this; }
 
-  // At the end: the channel is closed, and nothing is left in it.
   friend bool operator==(const ChannelIterator& iterator, std::default_sentinel_t) noexcept {
     return !iterator.item_.has_value();
   }

@@ -3,13 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// ChildTable: the fibers that a scope owns, so that a cancellation finds them, and whoever waits learns when all have
-// ended.
+// ChildTable: the fibers that a scope owns. A cancellation finds them here, and a waiter learns when all have ended.
 //
 // A slot names a child by its entity and its id. The spawner takes a slot, and fills it before the child starts. The
-// child never touches it: it is in the scope as long as its entity has that id and is in a scope, which whoever reads
-// the slot asks. So all that a child's end costs here is one subtraction. Slots lie in chunks that are made when they
-// are needed and given back with the table.
+// child never touches it: it is in the scope as long as its entity has that id and is in a scope, which readers of the
+// slot check. So a child's end costs one subtraction. Slots lie in chunks, made when needed and freed with the table.
 //
 //   spawner, with the lock                     a child's end
 //   ----------------------                     -------------
@@ -19,29 +17,23 @@
 //     (Sweep), or makes more
 //
 //   balance_ = kBias + children that the owner has published - children that have ended  (+ kWaitedFor)
-//
 // The owner publishes its count when it begins to wait; until then `balance_` may be below kBias.
 //
 // Invariants
-//   CT5  A slot is free (`fresh_` and above, or in `free_`), or a spawner's that has not filled it, or names a child.
-//        Its `fiber` is null in all but the last case. Sweeps and walks free slots whose children have left their
-//        scopes, and no others: a child does so before it is counted, and its id is never used again. So a slot that
-//        has been filled is not its spawner's any more, not even if the start of the child is refused.
+//   CT5  A slot is free (`fresh_` and above, or in `free_`), or a spawner's and not filled, or names a child, with
+//        `fiber` set. Sweeps and walks free only slots whose children have left their scopes (before they are counted;
+//        an id is never used again). So a filled slot is its spawner's no more, even if the start is refused.
 //   CT6  End() touches the table in its subtraction alone, and says by it alone whether it was the last: a table that
 //        nobody waits for any more may be gone.
 //   CT7  Children that have not ended: (`taken_` + `owner_taken_` - `published_`) + (`balance_` - kBias). Each Take()
 //        counts before its child can end. While the owner waits each Take() publishes.
-//   CT8  The owner, who spawns most children, has some free slots to itself, and takes them without the lock. It does
-//        not spawn while it waits.
-//   CT9  When no child is left, all slots are free, and no spawner but the owner has one: a spawner that has one is
-//        counted as a child.
+//   CT8  The owner, who spawns most, has free slots of its own, taken without the lock. It spawns none while it waits.
+//   CT9  When no child is left all slots are free, and only the owner has any: a spawner with one counts as a child.
 //
-// Cost: 16 bytes for each slot, of which there are at most 2.7 times as many as children have lived at once, or 256. A
-// sweep looks at four slots or fewer for each that it frees, and holds the lock for kSweepAtOnce of them. A walk looks
-// at each slot that names a child, whether it has ended or not, and frees those that have.
+// Cost: 16 bytes a slot, at most 2.7 times as many as children have lived at once, or 256. A sweep looks at up to four
+// slots for each that it frees, at kSweepAtOnce under one lock; a walk, at each slot that names a child.
 // Checked in tests/model/child_table_model.cc.
-// Rejected: a child that gives its slot back (the slot's line moves to the child's worker and back, and the list of
-// free slots needs a compare-exchange: docs/decisions/019-cancellation.md).
+// Rejected: a child that gives its slot back, whose line then moves between CPUs (docs/decisions/019-cancellation.md).
 //
 // Take(), GiveBack(): any spawner. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the spawner. End(): the
 // child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk, holding the lock.
@@ -78,7 +70,6 @@ class ChildTable {
   // Any spawner. nullptr: there is no memory.
   Slot* Take() noexcept WEFT_EXCLUDES(lock);
 
-  // The same by the owner.
   Slot* TakeByOwner() noexcept WEFT_EXCLUDES(lock) {
     if (WEFT_UNLIKELY(owners_ == nullptr) && !FillOwners()) return nullptr;
     // relaxed, and no read-modify-write: nobody else writes it, and the child's start carries it (CT7).
@@ -132,9 +123,8 @@ class ChildTable {
   // Eight slots in the table itself, since most scopes have few children; then 24, 32, and twice as many each time.
   static constexpr std::uint32_t kInline = 8;
   static constexpr std::uint32_t kSecond = 32;  // All of the first two chunks.
-  // A sweep reads a cache line that another CPU has written for each slot, so small tables (4 KB) grow instead: a scope
-  // that spawns 1,000 children takes 0.85 of the time of one that sweeps from the beginning (bench/workload
-  // --workload=scope --workers=2). From 1,024 slots on it would be 0.82.
+  // A sweep reads a cache line that another CPU has written for each slot, so small tables (4 KB) grow instead.
+  // Figures: docs/decisions/019-cancellation.md.
   static constexpr std::uint32_t kSweepFrom = 256;
 #endif
   static constexpr std::size_t kChunks = 24;  // 134 million slots

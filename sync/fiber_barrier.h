@@ -4,16 +4,12 @@
 // FiberBarrier: so many fibers or threads meet, again and again. As std::barrier, without tokens.
 //
 // Who may call: any fiber and any thread, at most `expected` of them in one phase. ArriveAndWait() may switch (a
-// thread: block) and is a cancellation point; ArriveAndDrop() does not wait, but if it is the last to arrive it runs
-// the completion, which may.
-// Memory ordering: what any of them did before it arrived is visible to all of them after the phase, and to the
-// completion.
-// Lifetime: may be destroyed as soon as all ArriveAndWait() and ArriveAndDrop() have returned, or by the last to be let
-// through, if no one else will use it: a return is never followed by a touch of others.
-//
+// thread: block) and is a cancellation point; ArriveAndDrop() does not wait. The last to arrive runs the completion,
+// which may switch, while all others wait, then lets them through.
+// Memory ordering: what any of them did before it arrived is visible to the completion, and to all after the phase.
+// Lifetime: may be destroyed as soon as all calls have returned, or by the last to be let through, if no one else will
+// use it: a return is never followed by a touch of others.
 // ArriveAndWait() takes no deadline: an arrival cannot be taken back.
-//
-// The last to arrive runs the completion (which may switch) while all others wait, then lets them through.
 #ifndef WEFT_SYNC_FIBER_BARRIER_H_
 #define WEFT_SYNC_FIBER_BARRIER_H_
 

@@ -13,21 +13,17 @@
 // tRPC-Cpp's forms say true for kOk, false for the rest:
 //   Push, TryPush        Put, TryPut
 //   Pop, TryPop          Get, TryGet; the item is assigned, or unchanged
-// Capacity: an item goes in when its weight and the weight of what is in the queue are together not above the capacity.
-// So capacity 0 lets nothing in, and an item heavier than the capacity waits, or is refused, until SetCapacity() makes
-// room for it.
-// Stop(): wakes all. What is in the queue can still be popped; nothing is dropped. Final.
-// All that is as in tRPC-Cpp, but for what it does after Stop(): its Push() says true and drops the item, its Pop()
-// says true and gives none, what is in the queue is lost, and only one waiter is woken.
+// Capacity: an item goes in if the queue's weight with it is not above the capacity. So capacity 0 lets nothing in, and
+// an item heavier than the capacity waits, or is refused, until SetCapacity() makes room for it.
+// Stop(): final; wakes all; what is in the queue can still be popped. As in tRPC-Cpp, but for this (docs/from_trpc.md).
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
 // A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be
 // changed, and T may throw when moved.
-// If T throws: a Put() has left the queue as it was, and the item as T's move constructor leaves it. A Get() has taken
-// nothing; the oldest item is as T's move constructor leaves it (Pop(): move assignment; so is the caller's). A copy
-// has left its target as it was. The exception reaches the caller; another that waits gets the room or the item
-// instead. (A loop over the queue moves an item a second time, after it was taken.)
+// If T throws, the exception reaches the caller, and another waiter gets the room or the item instead. A Put() or a
+// copy has left its target as it was, a Get() has taken nothing; the item is as T's move constructor leaves it (Pop():
+// move assignment; so is the caller's). A loop over the queue moves an item a second time, after it was taken.
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 
@@ -235,8 +231,7 @@ class FiberBlockingBoundedQueue {
 
   std::size_t Weigh(const T& item) const { return weight_of_ != nullptr ? (*weight_of_)(item) : 1; }
 
-  // Room for one item of weight 1 is room for one waiter. Otherwise the first waiter may not fit where the second
-  // would.
+  // Room for one item of weight 1 is room for one waiter. Otherwise the second may fit where the first does not.
   void NotifyCapacity() {
     if (weight_of_ != nullptr) {
       not_full_.notify_all();

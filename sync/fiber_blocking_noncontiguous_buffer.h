@@ -13,18 +13,14 @@
 //                  two callers may mix.
 //   Cut            true: `out` has exactly as many bytes as wanted (its own are gone). False: there were fewer in time,
 //                  and `out` is unchanged. TryCut: there are fewer.
-// Capacity: bytes go in when they and those in the buffer are together not above the capacity: with capacity 0 nothing
-// does.
-// Stop(): wakes all; nobody waits any more. Append*() says false, and the caller keeps the bytes. Cut() and its forms
-// give what there is, up to what is wanted, and say true, also for no bytes at all: the end of the stream is true with
-// fewer bytes than wanted. Final.
-// As in tRPC-Cpp, but for two things after Stop(): it goes on to take bytes, of any number; and its Cut() without a
-// deadline leaves in the buffer what is there.
+// Capacity: bytes go in if they and those in the buffer are not above the capacity: with capacity 0 nothing does.
+// Stop(): wakes all; nobody waits any more. Final. Append*() says false, and the caller keeps the bytes. Cut() and its
+// forms give what there is, up to what is wanted, and say true even for no bytes: at the end of the stream there are
+// fewer than wanted. As in tRPC-Cpp, but for this (docs/from_trpc.md).
 // Memory ordering: what X did before it appended is visible to Y after it has cut those bytes.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
-// Of those that wait to cut, or to append, all are woken by each change: the first may want more than the second. Meant
-// for one reader and a few writers.
+// Each change wakes all that wait: the first may want more than the second. Meant for one reader and a few writers.
 #ifndef WEFT_SYNC_FIBER_BLOCKING_NONCONTIGUOUS_BUFFER_H_
 #define WEFT_SYNC_FIBER_BLOCKING_NONCONTIGUOUS_BUFFER_H_
 

@@ -3,9 +3,8 @@
 //
 // FiberCancelled: what a cancelled wait throws (cancel_scope.h).
 //
-// It is not a std::exception, so `catch (const std::exception&)` lets it pass. Code that catches it, by name or by
-// `catch (...)`, throws it on: the scope that was cancelled ends it. While the scope is cancelled the next wait throws
-// again.
+// It is not a std::exception, so `catch (const std::exception&)` lets it pass. Code that catches it throws it on: the
+// scope that was cancelled ends it, and until then each wait throws again.
 #ifndef WEFT_SYNC_FIBER_CANCELLED_H_
 #define WEFT_SYNC_FIBER_CANCELLED_H_
 
@@ -39,14 +38,12 @@ inline WaitResult CheckInterrupted(WaitResult result) {
 
 // The calling fiber or thread, where it might have waited: throws if it is cancelled.
 void TestCancelled();
-// The same for who has waited for the children of a scope: a cancellation may have ended them, and be on its way to
-// the caller's kPending (CN2).
+// The same after a wait for a scope's children: the cancellation that ended them may not have set kPending (CN2).
 void TestCancelledByChain();
 
 void YieldAndTestCancelled();
 
-// An operation that is a cancellation point begins with it (time_slice.h): a fiber that always finds what it wants is
-// cancelled, too, when its time slice is over.
+// Begins an operation that is a cancellation point: a fiber that never has to wait is cancelled when its slice is over.
 WEFT_ALWAYS_INLINE void BeginCancellationPoint() {
   if (WEFT_UNLIKELY(scheduling_group::TimeSliceIsOver())) YieldAndTestCancelled();
 }

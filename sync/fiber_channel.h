@@ -15,9 +15,8 @@
 //   for (const int item : channel) Use(item);               // to the end: closed, and nothing left in it
 //   producer.Join();
 //
-// Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block)
-// and are cancellation points: when they throw, no item was put or taken, and that of the Put() is unchanged.
-// Close(), CloseNow() and the try forms do not wait for items or room.
+// Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block) and
+// are cancellation points: when they throw, no item was put or taken. The others wait for no item and no room.
 // Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, the item of a Put() is
 // still the caller's, unchanged.
 //   TryPut, TryGet                  kOk, kClosed, kWouldBlock
@@ -28,14 +27,12 @@
 // Get() fails. CloseNow() also destroys what is in the channel. Both are final, and may be called again.
 // Lifetime: may be destroyed as soon as all calls have returned. Items in it are destroyed with it.
 //
-// How it works. A ring of slots under a lock, and two lists: getters that wait (only while nothing is in the ring and
-// no putter waits) and putters that wait (only while the ring is full), each with a pointer to its item or to where it
-// wants one. A putter gives its item straight to a waiting getter; a getter takes the oldest item and lets the first
-// waiting putter fill the slot.
+// How it works. A ring of slots under a lock, and two lists, of getters and of putters that wait, each with a pointer
+// to its item or to where it wants one. A putter gives its item straight to a waiting getter; a getter takes the oldest
+// item and lets the first waiting putter fill the slot.
 //
 // Invariants
-//   CH1  A getter waits only if the ring is empty and no putter waits; a putter only if the ring is full and no getter
-//        waits.
+//   CH1  Getters wait only while the ring is empty and no putter waits; putters, while it is full and no getter waits.
 //   CH2  Items are got in the order in which their Put()s took the lock.
 //   CH3  A caller that has claimed a waiter may use its item without the lock until it wakes it. The last touch of the
 //        channel is the unlock.
@@ -107,7 +104,6 @@ class FiberChannel {
   }
   ChannelResult TryPut(const T& item) { return TryPut(T(item)); }
 
-  // `while (auto item = channel.Get())` is the loop over the channel, too.
   ChannelItem<T> Get(Deadline deadline = {}) {
     ChannelItem<T> item;
     synchronization::BeginCancellationPoint();

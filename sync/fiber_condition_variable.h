@@ -4,24 +4,21 @@
 // FiberConditionVariable: std::condition_variable for std::unique_lock<FiberMutex>; for fibers and threads.
 //
 // Who may call: any fiber and any thread. wait*() switches (a thread: blocks), needs the lock and is a cancellation
-// point: when it throws, the lock is held again. notify_*() never
-// switch or block, with or without the lock. All that wait at one time must use the same mutex.
+// point: when it throws, the lock is held again. notify_*() never switch or block, with or without the lock. All that
+// wait at one time must use the same mutex.
 // Memory ordering: that of the mutex.
 // Lifetime: may be destroyed when all waiters have been notified, also before they have returned (as
 // std::condition_variable). Spurious returns are possible, as the standard allows: use the forms with a predicate.
 //
-// How it works. A waiter enters the queue while it holds the mutex, unlocks the mutex, waits. A notifier that finds the
-// mutex locked does not wake a waiter only to see it wait again: it moves it into the mutex's own queue
-// (FiberMutex::Adopt), and the unlock wakes it. notify_all() so moves everybody, and they get the mutex one after the
-// other, each woken by its predecessor's unlock: no thundering herd.
+// How it works. A waiter enters the queue, unlocks the mutex, waits. A notifier that finds the mutex locked moves a
+// waiter into the mutex's own queue (FiberMutex::Adopt), and the unlock wakes it. notify_all() moves everybody so: each
+// is woken by its predecessor's unlock, and there is no thundering herd.
 //
 // Invariants
 //   CV1  A waiter is in the queue before it unlocks the mutex: who changes the condition under the mutex afterwards,
 //        and notifies then, with or without it, finds it.
-//   CV2  notify_*() read one word if nobody waits. That look is ordered after the waiters it must see by the mutex
-//        (CV1).
-//   CV3  A notification is received by a waiter that returns because of it: one that has timed out or was cancelled
-//        is passed over (WS4).
+//   CV2  notify_*() read one word if nobody waits. The mutex orders that look after the waiters it must see (CV1).
+//   CV3  Each notification makes a waiter return: those that timed out or were cancelled are passed over (WS4).
 //   CV4  A notifier's last touch of the condition variable is the unlock of its queue; that of the mutex the unlock of
 //        the mutex's queue, before any of the waiters that it has moved or wakes can own it.
 #ifndef WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_

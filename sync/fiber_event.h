@@ -8,11 +8,9 @@
 // and IsSet() read or write one word.
 // Memory ordering: what X did before the Set() that set the event is visible to Y after its Wait() has returned, or
 // after IsSet() has said true; what X did before a Set() that Reset() undoes is visible after that Reset().
-// Lifetime: may be destroyed as soon as all waits have returned (and IsSet() has said true), even if Set() has not
-// returned.
+// Lifetime: may be destroyed once all waits have returned (and IsSet() has said true), even if Set() has not returned.
 //
-// One word says whether it is set and who waits; the common case, one waiter that waits as long as it takes, is in it,
-// all others are in the queue:
+// One word says whether it is set and who waits: in the common case one waiter, without a deadline. Others are queued:
 //
 //   kSet                 set
 //   0                    not set, nobody waits

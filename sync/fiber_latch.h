@@ -1,19 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberLatch: a counter that goes down to zero once, and lets all through that wait for that. As std::latch, with timed
-// waits.
+// FiberLatch: a counter that goes down to zero once, then lets all waiters through. As std::latch, with timed waits.
 //
-// Who may call: any fiber and any thread. Wait*() may switch (a thread: block) and are cancellation points;
-// CountDown() and TryWait() never do.
+// Who may call: any fiber and any thread. Wait*() may switch (a thread: block) and are cancellation points; CountDown()
+// and TryWait() never do.
 // Memory ordering: what X did before its CountDown() is visible to Y after Wait() has returned, or TryWait() or a timed
 // wait has said true, for every CountDown() that led to zero.
-// Lifetime: may be destroyed as soon as all waits have returned (or TryWait() has said true), even if the last
-// CountDown() has not returned.
+// Lifetime: may be destroyed once all waits have returned (or TryWait() said true), even during the last CountDown().
 // Counting down below zero ends the process.
 //
-// One word: the count and, in the lowest bit, whether somebody waits. CountDown() is one fetch_sub unless it is the
-// last with somebody waiting.
+// One word: the count and, in the lowest bit, whether somebody waits.
 //
 // Invariants
 //   LA1  A CountDown() that does not find {what it subtracts, waiters} touches the latch no more after its fetch_sub.
@@ -23,8 +20,7 @@
 //   LA3  A waiter enters the queue under the lock, having set the waiters' bit by a compare-and-swap that found the
 //        count above zero or the bit set already: so the last CountDown() will look into the queue after it.
 //
-// It takes a cache line of its own. Mostly it is a local variable of the fiber that spawns the others. Where the
-// compiler put it beside what each spawn writes, `spawn` of bench/workload took 176 ns a fiber, 126 otherwise.
+// It takes a cache line of its own: beside what spawns write, `spawn` of bench/workload took 176 ns instead of 126.
 #ifndef WEFT_SYNC_FIBER_LATCH_H_
 #define WEFT_SYNC_FIBER_LATCH_H_
 

@@ -52,8 +52,7 @@ class Patience {
 }  // namespace
 
 WEFT_NOINLINE std::uint32_t FiberMutex::CallerTag() noexcept {
-  // Fibers have even tags, threads odd ones. 27 bits of the id: two live fibers that were started 134 million fibers
-  // apart have the same tag.
+  // Fibers have even tags, threads odd ones: 27 bits of the id, the same for fibers started 134 million fibers apart.
   const scheduling_group::FiberEntity* fiber = scheduling_group::CurrentFiber();
   if (fiber != nullptr) return (static_cast<std::uint32_t>(fiber->id()) << 1 | 0) << kTagShift;
   static thread_local const auto id = static_cast<std::uint32_t>(gettid());  // Of a plain thread: no switch in here.
@@ -97,8 +96,7 @@ WEFT_NOINLINE bool FiberMutex::LockSlow(Deadline deadline, std::uint32_t tag) no
 
 // A section is often over sooner than a wait. But only a running owner finishes it, and queued waiters come first.
 bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
-  // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us
-  // (bench/base/parker_benchmark.cc).
+  // A fiber's wait costs two switches and a wake, 0.1 us; a thread's a futex wake, 5 to 20 us (parker_benchmark.cc).
   constexpr int kFiberSpins = 2;
   constexpr int kThreadSpins = 64;
   if (!HasSeveralCpus()) return false;
@@ -164,8 +162,7 @@ void FiberMutex::LeaveQueue(Waiter* waiter) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   if (!waiter->linked()) return;  // An unlock() passed over it, and has set the bits.
   waiters_.Remove(waiter);
-  // relaxed: as in QueueUp(). (kHandOff left behind would do no harm: the next unlock() finds the queue empty and
-  // clears it. It would come by the slow way.)
+  // relaxed: as in QueueUp(). (kHandOff left behind would do no harm: the next unlock(), on its slow way, clears it.)
   if (waiters_.empty()) word_.fetch_and(~(kQueued | kHandOff), std::memory_order_relaxed);
 }
 
@@ -244,8 +241,7 @@ void FiberMutex::Adopt(WaitList* claimed) noexcept {
     std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
     std::uint32_t next;
     do {
-      // If it is locked, its unlock() will wake the first waiter; if a woken one is under way, that one's unlock() will
-      // (MX2).
+      // The unlock() of the owner, or of a woken waiter under way, will wake the first waiter (MX2).
       const bool others_will = (word & (kLocked | kWoken)) != 0;
       next = others_will ? word | kQueued : word | kWoken | (several ? kQueued : 0);
       // relaxed: as in QueueUp().

@@ -1,29 +1,23 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberMutex: mutual exclusion for fibers and threads. 24 bytes; one read-modify-write each way unless
-// somebody must be put to sleep or woken.
+// FiberMutex: mutual exclusion for fibers and threads. 24 bytes; uncontended, one read-modify-write each way.
 //
 // Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
 // try_lock() and unlock() never do. Not recursive: an owner that calls lock() again ends the process, with a message.
-// The fiber (thread) that locked it must unlock it: debug builds check this. (FiberTimedMutex has no owner: any fiber
-// or thread may unlock it.)
-// Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or successful
-// try_lock().
+// The fiber (thread) that locked it must unlock it: debug builds check this.
+// Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or try_lock().
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
 // returned, even if an earlier owner is still inside unlock() (MX5).
-// Not a cancellation point: waiting for a mutex cannot be interrupted.
-// lock() lets others run when the caller's time slice is over, though the mutex may be free (time_slice.h).
+// Not a cancellation point. When the caller's time slice is over, lock() first lets others run (time_slice.h).
 //
 // How it works. Barging with a bound: unlock() frees the mutex and wakes the first waiter, which must then win it like
-// any other. A running owner goes on running: handing the mutex to the sleeper would make each lock cost a switch
-// (bench/sync/fiber_mutex_benchmark.cc, BM_Contended). A woken waiter that has lost for kPatience requests a hand-off:
-// the next unlock() makes it the owner.
+// any other; handing it over would make each lock cost a switch (docs/decisions/008-barging-mutex.md). A woken waiter
+// that has lost for kPatience requests a hand-off: the next unlock() makes it the owner.
 //
 // If owners suspend inside the critical section, barging backfires: the woken waiter runs while the owner is queued,
-// loses, and sleeps again, at two switches a lock. The symptom is a waiter that loses several times in a row on the
-// worker that woke it. It then requests a row of hand-offs, for itself and those behind it, kHandOffsInARow at most
-// (BM_ContendedWhileYielding).
+// loses, and sleeps again: two switches a lock. The symptom is a waiter that loses several times in a row on the worker
+// that woke it; it then requests up to kHandOffsInARow hand-offs in a row (BM_ContendedWhileYielding).
 //
 //      word_   bit 0        kLocked     somebody owns it
 //              bit 1        kQueued     waiters_ is not empty
@@ -43,27 +37,21 @@
 //        seen by a holder of queue_lock_). kHandOff implies kLocked and excludes kWoken.
 //   MX2  While waiters_ is not empty, the mutex is locked or kWoken is set: somebody will look. A waiter queues by a
 //        compare-and-swap that finds kLocked.
-//   MX3  At most one woken waiter is under way (kWoken). It clears the bit when it wins, queues again, or gives up
-//        (time-out).
+//   MX3  At most one woken waiter is under way (kWoken). It clears the bit when it wins, queues again or times out.
 //   MX4  While the owner holds queue_lock_ and kWoken is not set, the word does not change under it: all others need
 //        the mutex free, or queue_lock_, or (to give up) are the one that kWoken stands for; a lock() that comes by
 //        sets kLocked, which is set. kWoken is set by owners only, or while the mutex is free.
 //   MX5  unlock() touches the mutex last in the write that frees it, or (with waiters) in the unlock of queue_lock_,
 //        before the waiter that it chose can run; that waiter is inside lock(), so the mutex lives till then. It never
 //        frees the mutex under queue_lock_ without having chosen one.
-//   MX6  A waiter at the head of the queue owns the mutex after it has lost for kPatience and the owner of that moment
-//        has unlocked.
-//   MX7  How many hand-offs are left of a row stands in the first waiter's `count`. It ends early when that waiter
-//        times out; never later than after kHandOffsInARow.
+//   MX6  A first waiter that has lost for kPatience owns the mutex as soon as the owner of that moment has unlocked.
+//   MX7  The first waiter's `count` says how many hand-offs of a row are left. The row ends early if it times out.
 //
-// While fibers compete without switching, others are queued and one has been woken most of the time: that must not lead
-// lock() and unlock() astray. lock() sets its bit whatever the others are; unlock() guesses them from waiters_ (two
-// workers, bench/workload --workload=mutex: 18 ns a lock, against 48 where both expected a word without
-// other bits; only 1 lock in 1,000 is taken by another worker than the last one).
+// While fibers compete without switching, some are queued and one is woken most of the time. So lock() sets its bit
+// whatever the others are, and unlock() guesses them from waiters_ (two workers, bench/workload --workload=mutex: 18 ns
+// a lock, against 48 where both expected a word without other bits).
 //
-// Rejected: hand-off always (fair, a switch per lock: 130 to 190 ns with two workers against 15 to 40); waking a
-// waiter at each unlock (all of them wake to lose); an owner pointer for adaptive spinning (finding out who one is
-// costs more than the compare-and-swap).
+// Rejected: hand-off always, a wake at each unlock, adaptive spinning: docs/decisions/008-barging-mutex.md.
 #ifndef WEFT_SYNC_FIBER_MUTEX_H_
 #define WEFT_SYNC_FIBER_MUTEX_H_
 
@@ -167,9 +155,8 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   // us), so that the hand-offs cost nothing; short against what a user notices.
   static constexpr std::chrono::microseconds kPatience{1000};
 
-  // The row of hand-offs. Fibers that compete without switching lose beside their wakers, too (the waker has lost, and
-  // sleeps): some 3,000 times in 6,400,000 locks, but only some 100 times twice in a row (two workers, bench/workload
-  // --workload=mutex). So a wrong row may cost some microseconds.
+  // The row of hand-offs. Fibers that compete without switching also lose beside their wakers, but seldom twice in a
+  // row (docs/decisions/008-barging-mutex.md). So a wrong row may cost some microseconds.
   static constexpr unsigned kLossesBesideWaker = 2;
   static constexpr std::uint16_t kHandOffsInARow = 32;
 

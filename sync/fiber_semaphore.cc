@@ -64,8 +64,7 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   while ((word & kQueued) == 0) {
     const bool take = HasUnit(word);
-    // acquire: with a unit as in TryAcquire(); with the bit the sole waiter, for ReleaseToQueue(), which takes it
-    // out under the lock.
+    // acquire: a unit as in TryAcquire(); with the bit the sole waiter, whom ReleaseToQueue() takes out under the lock.
     const std::uintptr_t next = take ? word - Word(1) : word | kQueued;
     if (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     if (!take) break;

@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberSemaphore: a counting semaphore. Acquire() takes a unit, or waits until one is free; first come, first served.
-// As std::counting_semaphore.
+// FiberSemaphore: a counting semaphore, as std::counting_semaphore. First come, first served.
 //
 // Sample:
 //   FiberSemaphore connections(16);
@@ -13,27 +12,22 @@
 //
 // Who may call: any fiber and any thread. Acquire() may switch (a thread: block) and is a cancellation point: it
 // throws, or takes a unit; Release() and TryAcquire() never do.
-// Memory ordering: what X did before Release() is visible to Y after the Acquire() that took a unit of that or a later
-// Release().
-// Lifetime: may be destroyed as soon as all acquires have returned, even if the Release() that let them through has
-// not.
+// Memory ordering: what X did before a Release() is visible to Y after an Acquire() of a unit of that or a later one.
+// Lifetime: may be destroyed once all acquires have returned, even if the Release() that let them through has not.
 //
 // One word:
-//
 //   units << 2               so many are free, nobody waits
 //   waiter | kSole           none is free; one waits for as long as it takes
 //   the latter or 0, | kQueued    none is free; there are waiters in the queue, who came after the sole one
 //
-// One compare-and-swap each way while nobody waits, or one who came first and has no deadline: the common case where
-// fibers hand something off (two read-modify-writes for each hand-off, where a FiberEvent that is reset takes three).
-// A released unit goes straight to the first waiter, whom nobody can overtake.
+// One compare-and-swap each way while there is no waiter or a sole one: the common case where fibers hand something
+// off. A released unit goes straight to the first waiter, whom nobody can overtake.
 //
 // Invariants
 //   SE1  While kQueued is set no unit is free, and the word changes under the queue's lock only.
 //   SE2  kQueued is set while the queue has a waiter (as seen by a holder of the lock).
-//   SE3  Release() touches the semaphore last in its compare-and-swap or, under kQueued, in the unlock. In the second
-//        case a waiter must still pass that lock (it is woken after the unlock, or has timed out and takes the lock to
-//        leave), so the semaphore lives until then.
+//   SE3  Release() touches the semaphore last in its compare-and-swap or, under kQueued, in the unlock. The semaphore
+//        lives until then: a waiter is still to be woken after that unlock, or to take the lock to leave.
 //   SE4  A waiter enters the word only if that is 0: so it came before all that are in the queue. Whoever
 //        takes it out, by a compare-and-swap or under the lock (SE1), has a unit for it, or cancels it.
 #ifndef WEFT_SYNC_FIBER_SEMAPHORE_H_

@@ -16,21 +16,17 @@
 //      y.store(2, std::memory_order_relaxed);
 //      seqlock.WriteSeqUnlock();
 //
-// The data must be atomics, read and written relaxed: a reader may read while a writer writes, which is a data race on
-// anything else, even if what it read is thrown away. No pointers to what a writer may free. What was read may be used
-// after ReadSeqRetry() has said no (0).
+// The data must be atomics, read and written relaxed: on anything else it is a data race to read while a writer writes.
+// No pointers to what a writer may free. What was read may be used after ReadSeqRetry() has said no (0).
 //
-// Who may call: any fiber and any thread. ReadSeqBegin() and WriteSeqLock() may switch (a thread: block), the others
-// never do. A writer may be suspended inside its section: readers then wait for it without occupying their workers. A
-// reader may be suspended too.
+// Who may call: any fiber and any thread. Only ReadSeqBegin() and WriteSeqLock() may switch (a thread: block). Readers
+// and writers may be suspended in their sections; readers wait for a writer without occupying their workers.
 // Memory ordering: a reader that was not overtaken sees all that the writers before it wrote.
-// Writers exclude each other, by a FiberMutex. A stream of writers without pause starves readers: use a
-// FiberSharedMutex there.
+// Writers exclude each other, by a FiberMutex. Writers without pause starve readers: use a FiberSharedMutex there.
 //
 // Invariants
 //   SQ1  sequence_ is odd while a writer is between WriteSeqLock() and WriteSeqUnlock(); it changes under writer_ only.
-//   SQ2  If a reader reads one value that a writer wrote in a section, its ReadSeqRetry() sees that section's odd
-//        number, or a later one.
+//   SQ2  If a reader reads a value written in a section, ReadSeqRetry() sees that section's odd number or a later one.
 #ifndef WEFT_SYNC_FIBER_SEQLOCK_H_
 #define WEFT_SYNC_FIBER_SEQLOCK_H_
 

@@ -1,19 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberTimedMutex: a FiberMutex that one may stop waiting for, and that has no owner. Everything else that
-// fiber_mutex.h says holds here too, fairness included; the algorithm is the same, and so is the cost when nobody
-// waits.
+// FiberTimedMutex: a FiberMutex that one may stop waiting for, and that has no owner. All else that fiber_mutex.h says
+// holds here, too.
 //
-// No owner, as in tRPC-Cpp: any fiber or thread may unlock what another has locked. A holder that locks again waits:
-// lock() until another unlocks it, try_lock_for() no longer than its time. The mutex may be destroyed while it is
-// locked, but not while somebody waits for it. FiberMutex takes all of this for a mistake.
+// No owner, as in tRPC-Cpp: any fiber or thread may unlock it. A holder that locks again waits until another unlocks
+// it, or until its time is over. The mutex may be destroyed while it is locked, but not while somebody waits for it.
 //
 // try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the
-// deadline passed, and the mutex is not the caller's. A deadline that has passed already makes one attempt. A waiter
-// whose deadline passes while it is being woken takes the mutex if it is free at that moment (true, a little late).
-// The timer that ends a wait never touches the mutex (WQ4). The waiter then leaves the queue itself, inside its call,
-// and until that returns the mutex must live.
+// deadline passed. A deadline that has passed already makes one attempt. A waiter whose deadline passes while it is
+// being woken takes the mutex if it is free then (true, a little late). The mutex must live until the call returns: the
+// waiter itself leaves the queue (WQ4).
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 

@@ -3,19 +3,17 @@
 //
 // Internal: not promised to users.
 //
-// LockOwner: who owns a lock, at the cost of a plain store each way. Good for one question: is it the caller? Who is
-// about to wait for a lock without a deadline asks it: if the answer is yes it would wait for ever.
+// LockOwner: who owns a lock, at the cost of a plain store each way. It answers one question, before a wait without a
+// deadline: is the caller the owner, and would wait for ever?
 //
-// What is kept is an address on the owner's stack: a register that is at hand, where the identity of a fiber would be
-// three loads and a branch (current_worker.h). IsCaller() finds out whether it lies on the caller's stack.
+// It keeps an address on the owner's stack, a register at hand, where a fiber's identity would be three loads and a
+// branch (current_worker.h). IsCaller() finds out whether it lies on the caller's stack.
 //
-// Cost: an unlock waits until all stores before it are done. An empty section has none, and pays 2 ns of 10 for the
-// first (bench/sync/fiber_mutex_benchmark.cc, BM_Uncontended), be it ours or anybody's; a section that writes anything
-// pays that anyhow, and nothing more for ours (bench/workload --workload=mutex: the same with and without).
-// Rejected: the owner in the lock's word (lock() would have to read the word before it writes it, and unlock() to know
-// what lock() wrote); a store by lock() alone (between another's lock and its store the caller would still be taken for
-// the owner; and one store costs an empty section as much as two); only in debug builds (a relock hangs without a word
-// in the builds that are shipped).
+// Cost: 2 ns of 10 for an empty section, whose unlock waits for this store (bench/sync/fiber_mutex_benchmark.cc,
+// BM_Uncontended). A section that writes anything waits anyhow, and pays nothing (bench/workload --workload=mutex).
+// Rejected: the owner in the lock's word (lock() would have to read it first, and unlock() to know what lock() wrote);
+// a store by lock() alone (between another's lock and its store the caller would still be taken for the owner); only in
+// debug builds (a relock hangs without a word in those that are shipped).
 //
 // Invariants
 //   LO1  Set() after the lock has been won, Clear() before it is given up, both by the owner: so an address on the
@@ -23,9 +21,7 @@
 //        order, wherever it runs; others store other addresses.)
 //   LO2  It is a hint one way only. Where several own a lock (readers), it is the last that came, or nobody; a caller
 //        on a stack that neither Weft nor pthreads made is nobody.
-// One that ends while it owns a lock leaves its address behind, and the next on that stack is taken for it: that one
-// would wait for ever, too, as nobody else may unlock.
-//
+// An owner that ends leaves its address behind; the next on that stack is taken for it, and would wait for ever, too.
 // Any thread.
 #ifndef WEFT_SYNC_LOCK_OWNER_H_
 #define WEFT_SYNC_LOCK_OWNER_H_

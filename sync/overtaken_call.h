@@ -30,8 +30,7 @@ class OvertakenCall {
   }
 
  private:
-  // Who is first. relaxed: it carries nothing. What f() did is carried by over_, and what the owner did before, by what
-  // made the call known.
+  // True: the caller is first. relaxed: over_ carries what f() did; what made the call known carries what came before.
   bool Begin() noexcept { return !begun_.exchange(true, std::memory_order_relaxed); }
 
   base::Atomic<bool> begun_{false};

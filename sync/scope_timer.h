@@ -34,7 +34,6 @@ class ScopeTimer : private timer::WaitTimer, private timer::DeferredTimer {
   void Arm(FiberEntity* self, Deadline deadline) noexcept;
   // May wait for the timer thread, which is not a cancellation point.
   void Disarm() noexcept;
-  // In the scope: another deadline.
   void Rearm(FiberEntity* self, Deadline deadline) noexcept;
 
  private:

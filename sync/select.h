@@ -201,8 +201,7 @@ struct OtherwiseSpec {
   F then;
 };
 
-// A case in the frame of Select(): an object, and what calls `then`. Those of the layers above say themselves what they
-// are made of.
+// A case in the frame of Select(): an object, and what calls `then`. Cases of the layers above are made by their Spec.
 template <class Spec>
 struct CaseOf {
   CaseOf(Selection* selection, Spec& spec) : object(spec.MakeCase(selection)) {}

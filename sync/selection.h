@@ -11,21 +11,17 @@
 //   3. The selection waits for an event; a notifier that has claimed one of the waiters sets it.
 //   4. All that were entered and not notified leave.
 //
-// A notifier claims a waiter as any other (wait_state.h): the first claim decides, so an item or a unit goes to one
-// case, and those that come later pass the selection over. The selection itself claims, too: in step 2, when its
-// deadline passes, and when it is cancelled.
+// A notifier claims a waiter as any other (wait_state.h): the first claim decides, and later notifiers pass the
+// selection over. The selection itself claims, too: in step 2, when its deadline passes, and when it is cancelled.
 //
-// Where a case is ready in step 2 and, after the selection has decided for it, turns out not to be (the partner that
-// was seen is another selection, which decided otherwise at the same time), all is done anew from step 1. So it is
-// where a notification was only a hint (the event of a descriptor). Notifiers that have passed the selection over
-// meanwhile left what they had where step 1 finds it.
-// When the deadline has passed, each case is tried once more: a descriptor may be ready, and its event on the way.
+// All is done anew from step 1 where the case that the selection has decided for in step 2 turns out not to be ready
+// (its partner is another selection, which decided otherwise), or where a notification was only a hint (the event of a
+// descriptor). Notifiers that passed the selection over left what they had where step 1 finds it. When the deadline has
+// passed, each case is tried once more: a descriptor may be ready, and its event on the way.
 //
 // Invariants
-//   SL4  Of all cases exactly one is taken, or none (deadline, cancellation, anew). It is decided by one
-//        compare-exchange on `word_`.
-//   SL5  The selection returns when no list has a waiter of it, and when the notifier that won has set the event, its
-//        last touch.
+//   SL4  Of all cases exactly one is taken, or none (deadline, cancellation, anew), by one compare-exchange on `word_`.
+//   SL5  It returns when no list has a waiter of it, and the notifier that won has set the event, its last touch.
 //
 // Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_SELECTION_H_

@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// SoleWaiter::Await() (wait_queue.h), for the sources of the primitives: a wait in a place of theirs.
-//
-// A template, so that the worker that makes a waiter known does so in one call.
+// SoleWaiter::Await() (wait_queue.h), for the sources of the primitives: a wait in a place of theirs. A template, so
+// that the worker makes a waiter known in one call.
 #ifndef WEFT_SYNC_SOLE_WAIT_H_
 #define WEFT_SYNC_SOLE_WAIT_H_
 

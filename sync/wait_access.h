@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// WaitAccess: waits of the primitives that do not throw, for the layers above and for what may not be cancelled. Each
-// is what the primitive's own wait is made of.
+// WaitAccess: waits of the primitives that do not throw, for the layers above and for what may not be cancelled.
 #ifndef WEFT_SYNC_WAIT_ACCESS_H_
 #define WEFT_SYNC_WAIT_ACCESS_H_
 
@@ -28,7 +27,6 @@ struct WaitAccess {
     return primitive.WaitHow(deadline, interruptible);
   }
 
-  // Not a cancellation point.
   template <class Primitive>
   static void WaitUncancelled(Primitive& primitive) noexcept {
     static_cast<void>(primitive.WaitHow(Deadline::None(), Interruptible::kNo));

@@ -27,8 +27,7 @@ namespace {
 // How many fibers WakeAll() collects for one wake-up pass: enough to share it, little on a fiber's stack.
 constexpr std::size_t kWakeBatch = 32;
 
-// A fiber's time-out. It lies in the entity, which the timer thread must touch anyhow to wake the fiber; entities lie
-// beside each other, and no stack is touched (fiber_entity.h).
+// A fiber's time-out. It lies in the entity, which the timer thread touches anyhow to wake the fiber (fiber_entity.h).
 struct TimeOut : timer::WaitTimer {
   TimeOut(FiberEntity* the_fiber, WaitNode* the_wait) : word(the_wait->word()), wait(the_wait), fiber(the_fiber) {
     fire = &Fire;
@@ -90,9 +89,8 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
   timers->Arm(time_out, deadline);
   scheduling_group::ParkPrepared(fiber_);
-  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: `fire` returned before the
-  // fiber was made ready, and the timer thread, which may still hold the lock for hundreds of others, does not touch
-  // the node any more.
+  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the timer thread, which may
+  // still hold the lock for hundreds of others, does not touch the node after `fire`.
   if (time_out->has_ended_the_wait()) return WaitResult::kTimedOut;
   timers->Disarm(time_out);
   return result();
@@ -100,8 +98,7 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
 
 namespace {
 
-// A plain thread, or the main context of a FiberLoop, whose thread a test clock counts as a worker. False: the deadline
-// has passed.
+// A plain thread, or a FiberLoop's main context, which a test clock counts as a worker. False: the deadline passed.
 bool ParkThread(base::Parker* parker, Deadline deadline) noexcept {
   if (base::HasTestTime() && scheduling_group::CurrentWorker() != nullptr) {
     return base::ParkInTestTime(parker, deadline.time_point(), base::Waits::kRunner);

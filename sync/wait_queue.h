@@ -6,8 +6,6 @@
 // WaitQueue: fibers and threads wait here, in order, until they are notified, run out of time or are interrupted. All
 // primitives of sync wait through this file: it is the only one that knows a fiber from a thread.
 //
-// A wait, and a wake:
-//
 //      waiting                                             waking
 //      -------                                             ------
 //      Waiter waiter;          (on its own stack)          queue.lock()
@@ -19,27 +17,21 @@
 //                              thread: sleep on a futex until the deadline
 //                              not notified: leave the queue, under its lock
 //
-// wait_state.h decides what ended a wait (WS1 to WS7); here is what it takes from fibers, threads and timers:
-//
-// Invariants
+// Invariants (WS1 to WS8 in wait_state.h are those of how a wait ends)
 //   WQ1  No lock is held while a fiber switches: Enqueue() only announces the park, Await() makes it, after unlock().
-//   WQ2  A waker collects the waiters that it has won into a list of its own, unlocks, wakes. After the unlock it never
-//        touches the primitive; it reads a waiter's link before it wakes that waiter and does not touch the waiter
-//        afterwards. So a primitive may be destroyed as soon as the waits have returned.
+//   WQ2  A waker collects the waiters it has won into a list of its own, unlocks, wakes. After the unlock it never
+//        touches the primitive, nor a waiter after its wake: a primitive may be destroyed once the waits have returned.
 //   WQ3  A fiber parks once per wait, and the winner of the decision is the one who unparks it (FS2 in fiber_state.h).
-//   WQ4  The time-out's timer is armed after the waiter is in the queue and disarmed before Await() returns: fire()
-//        never sees a dead waiter. fire() takes no lock of ours: it claims by the decision word, under the lock of its
-//        timer shard.
+//   WQ4  The timer is armed after the waiter is in the queue and disarmed before Await() returns: fire() never sees a
+//        dead waiter. fire() takes no lock of ours, but claims by the decision word, under the lock of its timer shard.
 //   WQ5  A waiter passed over by a notifier (its claim was lost: it timed out or was interrupted) is out of the list
 //        but still has to pass the queue's lock: it is counted in passed_over_ until then. Drain() waits for these.
 //
-// Any thread and any fiber may call everything here, also where no runtime runs (threads only). Await() switches or
-// blocks; nothing else does.
+// Any fiber and any thread may call all of this, also without a runtime. Only waits, sleeps and yields switch or block.
 // Memory ordering: what the waker did before it woke a waiter is visible to it after Await().
 //
-// Rejected: futex-like global buckets keyed by address (unrelated objects contend, and a new object at an old address
-// is woken for its predecessor); a queue without lock (removal of a timed-out waiter from the middle is what makes it
-// hard, and a spin lock costs 6 ns).
+// Rejected: global buckets keyed by address, as of futexes (unrelated objects contend, and a new object is woken for
+// its predecessor); a queue without lock (a waiter that times out leaves from the middle; a spin lock costs 6 ns).
 #ifndef WEFT_SYNC_WAIT_QUEUE_H_
 #define WEFT_SYNC_WAIT_QUEUE_H_
 
@@ -61,8 +53,7 @@ using scheduling_group::FiberEntity;
 // Whether a wait is a cancellation point.
 enum class Interruptible : bool { kNo, kYes };
 
-// The calling fiber, nullptr: a thread. Whether its waits that are cancellation points can be cancelled at this moment:
-// it is inside a cancel scope, and its stack is not being unwound. Nothing but a load for fibers outside of scopes.
+// Whether the calling fiber's waits can be cancelled now. nullptr: a thread. One load for fibers outside of scopes.
 inline bool MayBeCancelled(const FiberEntity* self) noexcept {
   return self != nullptr && self->cancel_word.scoped() && !scheduling_group::IsUnwinding();
 }
@@ -118,18 +109,16 @@ class Waiter : public WaitNode {
   base::Parker parker_;  // a thread's parker
 };
 
-// A fiber or thread that waits as long as it takes, in no list: for a primitive that has a place for one. It costs a
-// fiber two read-modify-writes and a hundred instructions less than a Waiter (ParkAndPublish() in park.h).
-//
-// The place decides: the thread that takes the waiter out, by an exchange, ends the wait. A canceller does so by
-// Withdraw(), so a wait that can be cancelled costs its notifier nothing. The canceller must find the place, though,
-// while the primitive is still there:
+// A fiber or thread that waits without a deadline, in no list: for a primitive that has a place for one. Two
+// read-modify-writes and a hundred instructions less for a fiber than a Waiter (ParkAndPublish() in park.h). The thread
+// that takes the waiter out, by an exchange, ends the wait. A canceller does so by Withdraw(), which costs the notifier
+// nothing, but must find the place while the primitive is still there:
 //
 //   waiter                                   canceller (cancel_node.h)
 //   ------                                   -------------------------
 //   current_wait = this, tagged              kPending is set
 //   leaves its stack, Publish()              HeavyCancelFence
-//   LightFence                               locks the cancel word
+//   LightCancelFence                         locks the cancel word
 //   kPending?  EndPendingWait()              reads current_wait; Withdraw(); unlocks; wakes
 //   ... is woken
 //   current_wait = null
@@ -139,9 +128,8 @@ class Waiter : public WaitNode {
 // Invariants
 //   SW1  A cancellation is not missed: kPending is set before Withdraw() looks at the place; the waiter enters the
 //        place before it looks at kPending. Of the two fences one comes first.
-//   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, the waiter does
-//        not return from Await(): it has not set current_wait to null before that fence, hence sees kPending, and
-//        waits for the lock.
+//   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, Await() does not
+//        return: current_wait became null after that read, so the waiter sees kPending and waits for the lock.
 class SoleWaiter {
  public:
   enum class Result : std::uint8_t { kNotPublished, kNotified, kInterrupted };
@@ -285,8 +273,7 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
     return static_cast<Waiter*>(waiters_.front());
   }
 
-  // For the destructor of a primitive that is to be allowed when all waiters have been notified but those that timed
-  // out meanwhile have not all left (WQ5). May yield.
+  // For destructors that are allowed once all are notified: waits for those that timed out to leave (WQ5). May yield.
   void Drain(const char* primitive = "WaitQueue") noexcept WEFT_EXCLUDES(this);
 
  private:

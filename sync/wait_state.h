@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// How a wait ends, and who decides it. The decisions of wait_queue.h without fibers, threads and timers: only base is
-// needed, so that tests/model/wait_queue_model.cc can drive this code through all interleavings with a parker of its
-// own.
+// How a wait ends, and who decides it: wait_queue.h without fibers, threads and timers, so that
+// tests/model/wait_queue_model.cc can drive this code through all interleavings with a parker of its own.
 //
 // A WaitNode is one wait: it stands on the waiter's stack, in the list of the primitive it waits for. Up to three may
 // want to end it: a notifier, its time-out, a cancellation. They settle it by one read-modify-write on the decision
@@ -34,9 +33,8 @@
 //        (claimed or not), or by its owner, which was not notified.
 //   WS4  A notification is not swallowed: a notifier whose claim fails takes the next node. Hence: if ClaimFirst()
 //        returns null, no wait in the list was undecided.
-//   WS5  The owner goes on when it has been woken, its timer is disarmed, and it has been notified (then its node is
-//        out of the list) or has passed through the list's lock and left the list. So no one holds a pointer to the
-//        node.
+//   WS5  The owner goes on when it has been woken, its timer is disarmed, and its node is out of the list: it was
+//        notified, or has passed through the list's lock. So no one holds a pointer to the node.
 //   WS6  A wait that only a notifier can end has no decision word: being in the list, under the lock, is the decision.
 //   WS7  A notifier that has won may, instead of waking the owner, put the node into another list (a condition variable
 //        hands its waiters on to the mutex). Whoever takes it out there has won; former contenders go on failing.
@@ -47,10 +45,9 @@
 // canceller may look at it at any time, and a node address that comes back (the fiber waits again, in the same frame)
 // is again the fiber's present wait. Other waits that need a word have it in the Waiter.
 //
-// Rejected: a state word in the node for the canceller too (it would need the node to stay, hence a hazard pointer or
-// a count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would have to take it,
-// and the primitive may be gone by then: the notifier's waiter returns and destroys it while the timer of another
-// waiter of the same notification has not been disarmed yet).
+// Rejected: a state word in the node for the canceller too (the node would have to stay, hence a hazard pointer or a
+// count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would take it, but the
+// primitive may be gone: a notifier's waiter returns and destroys it while another's timer is not disarmed yet).
 #ifndef WEFT_SYNC_WAIT_STATE_H_
 #define WEFT_SYNC_WAIT_STATE_H_
 
@@ -84,8 +81,7 @@ class WaitNode {
     if (word != nullptr) word->store(this, std::memory_order_release);
   }
 
-  // The same for one of several nodes of which the first that is notified decides for all: they share a word, which
-  // holds `token` as long as they are undecided. Its owner has written that (selection.h).
+  // The same for one of the nodes of a selection (WS8): they share a word, in which its owner has written `token`.
   void BeginShared(DecisionWord* word, void* token) noexcept {
     result_ = WaitResult::kTimedOut;
     handed_on_ = false;
@@ -93,8 +89,8 @@ class WaitNode {
     token_ = token;
   }
 
-  // For a contender that may touch the node (see the table). True: it is decided so, and the caller must wake
-  // the owner. False: somebody else has decided it; the caller forgets the node.
+  // For a contender that may touch the node (see the table). True: the caller has decided it, and must wake the owner.
+  // False: somebody else has; the caller forgets the node.
   [[nodiscard]] bool Claim(WaitResult how) noexcept {
     if (word_ == nullptr) return true;  // WS6: the caller is a notifier and holds the lock.
     void* undecided = token_;
@@ -118,24 +114,21 @@ class WaitNode {
   // the caller must wake the node's owner. False: read anew.
   [[nodiscard]] static bool ClaimFound(DecisionWord* word, void** found, WaitResult how) noexcept {
     void* const node = *found;
-    // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). A failed exchange means
-    // that this wait was decided, or even that the next one has begun: which is then the one to end. acquire there,
-    // too: that may be a SoleWaiter's (wait_queue.h).
+    // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). acquire on failure, too:
+    // the next wait may have begun, which is then the one to end, and be a SoleWaiter's (wait_queue.h).
     if (!word->compare_exchange_weak(*found, nullptr, std::memory_order_acquire, std::memory_order_acquire))
       return false;
     static_cast<WaitNode*>(node)->result_ = how;
     return true;
   }
 
-  // The owner, or a claimer about to take up its claim: whether it has been decided. Only a hint while others may
-  // claim.
+  // The owner, or a claimer about to take up its claim: whether it has been decided. A hint while others may claim.
   bool decided() const noexcept {
     // relaxed: whoever sees true still waits for the wake, which carries everything.
     return word_ != nullptr && word_->load(std::memory_order_relaxed) != token_;
   }
 
-  // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a further claim
-  // (WS7).
+  // The winner, instead of its wake: the wait goes on in another list, whose notifiers own it without a claim (WS7).
   void HandOn() noexcept { handed_on_ = true; }
 
   // The owner, after its wake.
@@ -159,9 +152,8 @@ class WaitNode {
 };
 
 // Waits in the order in which they will be notified: a ring, of which the list knows the first node. One pointer,
-// because each primitive has one (base::IntrusiveList has a sentinel: two pointers, in an object that cannot be moved).
-//
-// All calls but empty_hint(): whoever holds the lock of the list, or has the list on its own stack.
+// because each primitive has one (base::IntrusiveList has two, and cannot be moved). All calls but empty_hint():
+// whoever holds the lock of the list, or has the list on its own stack.
 class WaitList {
  public:
   constexpr WaitList() = default;
@@ -227,8 +219,7 @@ class WaitList {
   }
 
   // The notifier: takes out the first wait that it can end; the caller must wake its owner. nullptr: there is none
-  // (WS4). Waits that others have ended are taken out on the way, and counted: their owners are still to pass the lock
-  // (WS5).
+  // (WS4). Waits ended by others are taken out on the way, and counted: their owners must still pass the lock (WS5).
   [[nodiscard]] WaitNode* ClaimFirst(std::uint32_t* passed_over) noexcept {
     while (WaitNode* node = PopFront()) {
       if (node->handed_on_ || node->Claim(WaitResult::kNotified)) return node;
