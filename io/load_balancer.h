@@ -18,7 +18,7 @@
 //
 // kConsistentHash depends on the servers' names, not on their order. The set of servers is fixed.
 // Any fiber and any thread; nothing blocks. Pick() takes O(servers), kConsistentHash O(log servers) while all are
-// usable. Counts of calls are exact, but two picks at once may see the same ones. A Pick must not outlive its balancer.
+// usable. Counts of calls are exact, but two picks at once may see the same ones. A Picked ends before its balancer.
 #ifndef WEFT_IO_LOAD_BALANCER_H_
 #define WEFT_IO_LOAD_BALANCER_H_
 
