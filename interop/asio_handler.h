@@ -58,8 +58,7 @@ class AsioOperation final : public AsioOperationBase {
     AsioOperationBase::Completed();
   }
 
-  // The waiter, after Await().  `gave_up`: "aborted" means that the deadline has passed.  `error`: where the caller
-  // wants an error; null: it is thrown.
+  // The waiter, after Await(). `gave_up`: "aborted" means that the deadline has passed. `error` null: it is thrown.
   Return Take(bool gave_up, boost::system::error_code* error) {
     if (thrown_ != nullptr) RethrowTimedOut(gave_up);
     boost::system::error_code failed;

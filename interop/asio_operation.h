@@ -3,23 +3,20 @@
 //
 // Internal: not promised to users.
 //
-// AsioOperationBase: a fiber or thread waits on its own stack for one asynchronous operation of Boost.Asio, and may
-// give it up.  use_fiber.h is made of it.
+// AsioOperationBase: a fiber or thread waits for one operation of Boost.Asio, and may give it up (use_fiber.h).
 //
-// AsioHandler (asio_handler.h) is what Asio gets as the operation's completion handler. It is called once, with the
-// results, or destroyed without having been called; either ends the wait. Both may happen before the initiating
-// function returns.
+// AsioHandler (asio_handler.h) is the operation's completion handler. It is called once, with the results, or destroyed
+// without a call; either ends the wait, and may come before the initiating function returns.
 //
 //     waiter       initiate ---- Await() parks ............................................ Take()
 //                     |            |  (gives up)                                              ^
 //                     v            +--> Cancel(): posts an emission                           |
 //     io_context   operation ... [step] ... [emission: signal_.emit(terminal)] ... handler ---+
 //
-// A cancellation signal is no thread-safe object: Asio wants the emission to come from where the operation's handlers
-// run, one at a time. So an operation that can be cancelled (a deadline, a cancellable caller) makes a strand over the
-// executor of its I/O object and says that its handler belongs there. Its intermediate handlers run in the strand, and
-// the emission is posted to it. Other operations have no strand and no signal, and their handler runs in the I/O
-// object's executor, as without an associated executor.
+// A cancellation signal is not thread-safe: the emission has to come from where the operation's handlers run, one at a
+// time. So an operation that can be cancelled (a deadline, a cancellable caller) makes a strand over the executor of
+// its I/O object: its handlers run in the strand, and the emission is posted to it. Other operations have neither
+// strand nor signal, and their handler runs in the I/O object's executor.
 //
 // A composed operation between two of its steps may have nothing that an emission could end. So
 // AsioCancellationSlot tells when a further step installs its handler, and the emission is then repeated.
@@ -29,9 +26,8 @@
 //                                    +--- Completed -----+-----------+--> | kCompleted
 //
 // Invariants
-//   AO1  Of handler and emission, the last one ends the wait: the handler, unless an emission is under way; then the
-//        emission, when it is over. FiberEvent::Set() is its last touch of the operation, whose stack may be gone as
-//        soon as Await() has returned.
+//   AO1  Of handler and emission, the last one ends the wait: the handler, or an emission that is under way then.
+//        FiberEvent::Set() is its last touch of the operation, whose stack may be gone once Await() has returned.
 //   AO2  Nothing is emitted to an operation whose handler has been called. An emission that begins after kCompleted
 //        touches nothing but the word, which it owns in part: the strand may run it long after the operation is gone.
 //   AO3  An operation that has been given up is emitted to after its last installed cancellation handler: the waiter
@@ -114,9 +110,8 @@ class AsioOperationBase {
 
   // --- The waiter ---
 
-  // Parks until the handler has been called or destroyed.  `wait` waits for the event that it is given; false, or an
-  // exception: the caller gives up, the operation is cancelled, and Await() waits for the handler all the same. Returns
-  // what `wait` did.
+  // Parks until the handler has been called or destroyed. `wait` waits for the event that it is given. If it returns
+  // false or throws, the operation is cancelled, and the handler is waited for all the same. Returns what `wait` did.
   template <class Wait>
   bool Await(Wait&& wait) {
     try {
@@ -162,8 +157,7 @@ class AsioOperationBase {
   // The handler's last touch (AO1).
   void Completed() noexcept {
     if (cancellation_ != nullptr) {
-      // release: the results, for an emission that ends the wait. acquire: an emission that is over has touched the
-      // operation before. Both pair with Emit().
+      // release: the results, for an emission that ends the wait. acquire: what one that is over did. Pair with Emit().
       const unsigned found = cancellation_->word.fetch_or(AsioCancellation::kCompleted, std::memory_order_acq_rel);
       if ((found & AsioCancellation::kEmitting) != 0) return;
     }

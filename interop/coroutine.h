@@ -15,10 +15,9 @@
 //   int sum = AwaitInFiber(Sum(numbers, begin));                             // parks the fiber; blocks a thread
 //   std::optional<int> soon = AwaitInFiber(Sum(numbers, begin), 2s);         // nullopt: not in time
 //
-// A coroutine awaits.  It is suspended, and a fiber is started for the wait: it calls f (Wait() of the event; Get() of
-// the channel, task or Future) and then resumes the coroutine on its own stack. So the thread that awaits is never
-// blocked, whatever it is, and afterwards the coroutine runs in a fiber until it awaits again. ResumeBy(executor) hands
-// the coroutine to somebody else instead, who calls the handle:
+// A coroutine awaits. It is suspended, and a fiber is started that calls f (Wait() of the event; Get() of the channel,
+// task or Future) and then resumes the coroutine on its own stack. So the awaiting thread is never blocked, and the
+// coroutine runs in that fiber until it awaits again. ResumeBy(executor) hands the handle to somebody else instead:
 // Sample:
 //   CoTask<> OnTheLoop(boost::asio::io_context& loop) {
 //     co_await interop::InFiber([] { Compute(); }).ResumeBy([&](std::coroutine_handle<> me) {
@@ -28,26 +27,23 @@
 // What need not wait (the event is set, the channel has an item, the task has ended) starts no fiber, and the coroutine
 // goes on where it is. f inherits the awaiting caller's FiberExecutionContext.
 //
-// Tasks and Futures.  co_await takes the result as Get() does (several values of a Future as a tuple), or throws what
-// Get() would throw: the exception, or TaskCancelled. So one coroutine takes it, and nobody else waits for that Future
-// meanwhile; the end of a task others may await, too (CoWait). To await a task cancels nothing: it goes on if the fiber
-// that waits for the coroutine is cancelled or late, and ends early by its Cancel(), or where its handle goes.
+// Tasks and Futures. co_await takes the result as Get() does (several values of a Future as a tuple), or throws what
+// Get() would. One coroutine takes it, and nobody else waits for that Future meanwhile; others may await the end of a
+// task, too (CoWait). To await a task cancels nothing: it ends early only by its Cancel(), or where its handle goes.
 //
-// A fiber waits.  CoTask<T> is a coroutine that is started when it is awaited, and resumes its awaiter where it ends.
-// AwaitInFiber(awaitable) takes any awaitable, runs it on the caller's stack up to where it first suspends, and parks
-// the caller until it has completed, wherever that is. It returns its result or rethrows its exception.
-// Without a deadline the awaitable may refer to the caller's locals; so the caller cannot leave before it has
-// completed, and AwaitInFiber(awaitable) is no cancellation point, as FiberBlocking(f) is none. With a deadline, also
-// with Deadline::None(), it is one. Then the awaitable is moved, and if it is late, or the caller is cancelled, it goes
-// on without its caller: it must refer to nothing that ends sooner. The result is a std::optional then; for a coroutine
-// without a result, a bool. What a coroutine does in a fiber of its own (InFiber) is not in the caller's scopes.
+// A fiber waits. CoTask<T> is a coroutine that starts when it is awaited, and resumes its awaiter where it ends.
+// AwaitInFiber(awaitable) runs any awaitable on the caller's stack up to where it first suspends, and parks the caller
+// until it has completed, wherever that is. It returns its result or rethrows its exception.
+// Without a deadline the awaitable may refer to the caller's locals: the caller cannot leave before it has completed,
+// and the call is no cancellation point, as FiberBlocking(f) is none. With a deadline, also Deadline::None(), it is
+// one. Then the awaitable is moved, and goes on without a caller that is late or cancelled: it must refer to nothing
+// that ends sooner. The result is a std::optional then, or a bool for a coroutine without a result. What a coroutine
+// does in a fiber of its own (InFiber) is not in the caller's scopes.
 //
-// Who may call: co_await of these, any coroutine, on any thread, while the runtime runs; AwaitInFiber(), any fiber and
-// any thread.
+// Who may call: co_await: any coroutine and thread, while the runtime runs; AwaitInFiber(): any fiber and any thread.
 // Errors: if no fiber can be started, co_await throws std::system_error(resource_unavailable_try_again); f has not run,
-// and a kept task or Future is as it was. (An rvalue is destroyed, which cancels a task and waits for it.)
-// Misuse: an empty task or Future ends the process. A task in AwaitInFiber() of a coroutine that awaits that task waits
-// for ever.
+// and a kept task or Future is as it was. (An rvalue is destroyed, which cancels a task and waits for it.) An empty
+// task or Future ends the process. A task that waits in AwaitInFiber() for a coroutine that awaits it waits for ever.
 // Memory ordering: what came before the co_await is visible to f; what f did is visible after the co_await; what the
 // coroutine did is visible after AwaitInFiber().
 // Lifetime: a coroutine must not be destroyed while a fiber works for it (this ends the process). A kept task or Future
@@ -67,11 +63,10 @@
 //     return interop::InFiber([future = std::move(future)]() mutable { return future.Get(); });  // parks that fiber
 //   }
 //
-// Rejected: parking the fiber that awaits (it may be the event loop of other coroutines, one of which is to set the
-// event). Waiters in the primitives' queues that are coroutines, without a fiber (every primitive's waker would have
-// to know of them; a fiber costs 70 to 200 ns, bench/workload --workload=spawn). Future::Then() instead of a fiber that
-// waits (the coroutine would run within SetValue(), in whatever thread; or in a fiber that is started then, and a
-// refusal comes when nobody can be told).
+// Rejected: parking the fiber that awaits (it may be the event loop of the coroutine that is to set the event).
+// Coroutines as waiters in the primitives' queues (every waker would have to know of them; a fiber costs 70 to 200 ns,
+// bench/workload --workload=spawn). Future::Then() instead of a waiting fiber (the coroutine would run within
+// SetValue(), in whatever thread, or in a fiber whose start may be refused when nobody can be told).
 #ifndef WEFT_INTEROP_COROUTINE_H_
 #define WEFT_INTEROP_COROUTINE_H_
 
@@ -294,8 +289,7 @@ interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
   return result.Take();
 }
 
-// The same, until the deadline at most: std::optional of the result (a pointer for a reference), or bool. A
-// cancellation point: throws FiberCancelled.
+// The same, until the deadline: std::optional of the result (a pointer for a reference), or bool. A cancellation point.
 template <class Awaitable>
 [[nodiscard]] interop::LimitedAwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable, Deadline deadline) {
   using Driven = interop::detail::DetachedWait<std::decay_t<Awaitable>>;

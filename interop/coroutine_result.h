@@ -17,8 +17,7 @@
 //        awaiter; the first touches nothing of the task afterwards. So a task that ends at once is no deeper call,
 //        and a loop over such tasks needs no stack, with any compiler and optimisation.
 //
-// Rejected: symmetric transfer from awaiter to task. g++ makes it a jump at -O2 only; else a loop of a thousand tasks
-// fills a fiber's stack.
+// Rejected: symmetric transfer from awaiter to task (g++ makes it a jump at -O2 only; else a loop fills the stack).
 #ifndef WEFT_INTEROP_COROUTINE_RESULT_H_
 #define WEFT_INTEROP_COROUTINE_RESULT_H_
 

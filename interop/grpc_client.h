@@ -35,18 +35,15 @@
 // of gRPC's threads sees its end and wakes the fiber.  A mock of StubInterface works as well: then the method is
 // &pb::Greeter::StubInterface::async_interface::Greet.
 //
-// Who may call: any fiber and any thread (which is blocked).  All may switch, but WritesDone().  One fiber at a time
-// uses a stream; two use a bidirectional one, of which one reads and the other writes. Finish() and the destructor come
-// when both have left it: otherwise the process ends with a message (if it is seen: the check is best effort).
-// A call ends by its answer, its deadline (context.set_deadline), or context.TryCancel() from anywhere: set a deadline.
-// The notes on gRPC inside fibers in grpc_server.h hold here too.
+// Who may call: any fiber and any thread (which is blocked). All may switch, but WritesDone(). One fiber at a time uses
+// a stream; of a bidirectional one two, a reader and a writer. Finish() and the destructor come when both have left it,
+// or the process ends with a message (best effort). A call ends by its answer, its deadline (context.set_deadline), or
+// context.TryCancel() from anywhere: set a deadline. See grpc_server.h for gRPC inside fibers.
 //
-// Scopes (sync/cancel_scope.h).  A call begins with the deadline of the caller's scopes, if that is earlier than the
-// context's, so the server learns how much time is left.  All that waits is a cancellation point, and as io/ it returns
-// a value and does not throw: when the fiber is cancelled, the call is (TryCancel, which tells the server), and its
-// end, which comes soon, is waited for.  The status is then CANCELLED, or how the call had ended already.  In a
-// cancelled scope CallUnary() begins no call: CANCELLED.  A stream that is destroyed before Finish() cancels its call,
-// and waits for the end.
+// Scopes (sync/cancel_scope.h). A call begins with the deadline of the caller's scopes, if that is earlier than the
+// context's, so the server learns of it. All that waits is a cancellation point, and as in io/ it returns a value and
+// does not throw: when the fiber is cancelled, so is the call (TryCancel), and its end is waited for. The status is
+// then CANCELLED, or how the call had ended already. In a cancelled scope CallUnary() begins no call: CANCELLED.
 //
 // Invariants
 //   GL1  The hold (AddHold) of a stream keeps gRPC from ending its call: OnDone comes after Finish() or the destructor
@@ -54,8 +51,7 @@
 //   GL2  No operation is begun after one of its direction has failed, nor after Finish().
 //
 // Rejected: the stub's PrepareAsync interface with a completion queue and a polling thread of ours (the callback
-// interface has both). WritesDone() that waits until it was sent (nothing follows from it: Finish() and Read() wait for
-// what the server says to it).
+// interface has both). WritesDone() that waits until it was sent (nothing follows from that).
 #ifndef WEFT_INTEROP_GRPC_CLIENT_H_
 #define WEFT_INTEROP_GRPC_CLIENT_H_
 
@@ -224,10 +220,9 @@ class FiberClientReader final : private detail::ClientStream<grpc::ClientReadRea
     static_cast<void>(this->AwaitEnd());
   }
 
-  // Parks until the next message is there.  False: there are no more, or the fiber is cancelled, or the message cannot
-  // be parsed, which ends the call; Finish() says why.
-  // (Messages that are not protobuf's, or of its lite runtime: one that cannot be parsed looks like the end.  The call
-  // goes on then, and Finish() waits for its end.)
+  // Parks until the next message is there. False: there are no more, the fiber is cancelled, or the message cannot be
+  // parsed, which ends the call; Finish() says why. (Of messages that are not protobuf's, or of its lite runtime, one
+  // that cannot be parsed looks like the end.)
   [[nodiscard]] bool Read(Response* response) { return this->ReadInto(response, reading_, "FiberClientReader::Read"); }
 
   // Parks until the call is over, and returns how it ended.  Call it once.  If Read() has not returned false yet, it
@@ -266,9 +261,8 @@ class FiberClientWriter final : private detail::ClientStream<grpc::ClientWriteRe
     static_cast<void>(this->AwaitEnd());
   }
 
-  // Parks until gRPC has taken the message (as much as the server's flow control lets through); whether the server has
-  // got it, only the status says.  False: the call is over, or the fiber is cancelled, and all further writes will fail
-  // too; Finish() says why.
+  // Parks until gRPC has taken the message (as much as flow control lets through); whether the server has got it, only
+  // the status says. False: the call is over, or the fiber is cancelled; further writes fail, too. Finish() says why.
   [[nodiscard]] bool Write(const Request& request, grpc::WriteOptions options = grpc::WriteOptions()) {
     return this->WriteOf(request, options, writing_, "FiberClientWriter::Write");
   }
@@ -323,8 +317,8 @@ class FiberClientStream final : private detail::ClientStream<grpc::ClientBidiRea
   }
 
   // Parks until the call is over, and returns how it ended.  Call it once.  If Read() has not returned false yet, it
-  // cancels the call first: gRPC does not end a call that has unread messages.  If a Write() has failed the call is
-  // over already; then it drops the unread messages, and the status is the server's.
+  // cancels the call first: gRPC does not end a call that has unread messages. If a Write() has failed the call is
+  // over: then it drops the unread messages, and the status is the server's.
   grpc::Status Finish() {
     WEFT_CHECK(!this->finished(), "FiberClientStream::Finish: called twice");
     CheckNobodyUsesIt("FiberClientStream::Finish");

@@ -27,8 +27,7 @@
 //   GC3  An operation that was left uses the completion until End() has returned: its owner outlives that.
 //
 // Memory ordering: the thread that calls End() sees all that came before Begin(); the waiter sees after Await() all
-// that came before End(). gRPC orders the first pair, too. It is ordered here once more so that ThreadSanitizer can
-// check the adapter: gRPC's libraries are not instrumented.
+// that came before End(). gRPC orders the first pair, too, but ThreadSanitizer does not see that.
 #ifndef WEFT_INTEROP_GRPC_COMPLETION_H_
 #define WEFT_INTEROP_GRPC_COMPLETION_H_
 
@@ -58,8 +57,7 @@ class GrpcCompletion {
 
   // True: it has begun, and gRPC is to be asked. False: the operation that was left is awaited again.
   [[nodiscard]] bool BeginOrResume(const char* caller) {
-    // acq_rel: release hands what the waiter did to End(); acquire pairs with the await of another fiber that used the
-    // call before.
+    // acq_rel: release hands what the waiter did to End(); acquire pairs with the last await, in another fiber.
     const Use was = use_.exchange(Use::kAwaited, std::memory_order_acq_rel);
     WEFT_CHECK(was != Use::kAwaited, caller, ": another fiber is in it already; only one fiber at a time may be");
     if (was == Use::kLeft) return false;
@@ -73,8 +71,7 @@ class GrpcCompletion {
     ended_.Set();
   }
 
-  // gRPC ends a write to a peer that has frozen only when its connection drains or is given up: set keep-alive
-  // (GRPC_ARG_KEEPALIVE_TIME_MS).
+  // A write to a frozen peer ends only when its connection drains or is given up: set GRPC_ARG_KEEPALIVE_TIME_MS.
   bool Await() noexcept {
     synchronization::WaitAccess::WaitUncancelled(ended_);
     return TakeResult();
@@ -102,8 +99,7 @@ class GrpcCompletion {
     return TakeResult();
   }
 
-  // A fiber that is about to end the call: no other one may be in the operation.  Best effort: it sees who is in it
-  // now, not who is about to begin it.
+  // A fiber that is about to end the call: nobody may be in the operation. Best effort: it sees who is in it now.
   void CheckNobodyAwaits(const char* caller) const {
     // acquire: pairs with TakeResult() and AwaitOrLeave() in another fiber.
     WEFT_CHECK(use_.load(std::memory_order_acquire) != Use::kAwaited, caller,

@@ -7,10 +7,8 @@
 // to a message that it cannot parse. gRPC says neither.
 //
 // Parsing clears a message first, also if it fails. So before the read a mark is put into the message: an unknown
-// field, of a number that no field has. If the mark is there afterwards, no message has come.
-//
-// Messages that have no unknown fields to put it in (those of protobuf's lite runtime, and all that are not protobuf's)
-// are not marked: there a message that cannot be parsed looks like the end.
+// field, of a number that no field has. If the mark is there afterwards, no message has come. Messages without unknown
+// fields (of protobuf's lite runtime, or not protobuf's) are not marked: one that cannot be parsed looks like the end.
 //
 // Rejected: a mark that is an ordinary field (the message that cannot be parsed may have left just that there).
 #ifndef WEFT_INTEROP_GRPC_READ_MARK_H_

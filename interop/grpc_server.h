@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // gRPC services whose handlers run in fibers: ServeUnary, FiberServerContext, ShutdownServer; streams:
-// grpc_server_stream.h, which this file includes.  For programs that have gRPC for C++ (tested with 1.51), by the CMake
-// target weft::grpc.
+// grpc_server_stream.h, which this file includes. For programs that have gRPC (tested with 1.51): target weft::grpc.
 // Sample:
 //   class Greeter final : public pb::Greeter::CallbackService {  // what protoc's gRPC plugin generates
 //     grpc::ServerUnaryReactor* Greet(grpc::CallbackServerContext* context, const pb::Ask* ask,
@@ -17,31 +16,25 @@
 //     }
 //   };
 //
-// gRPC polls and parses in threads of its own; each call gets a fiber, which runs the handler. How that works, and its
-// invariants (GS1 to GS6): grpc_server_call.h.
+// gRPC polls and parses in threads of its own; each call gets a fiber, which runs the handler (grpc_server_call.h).
 //
-// Errors.  A refused start (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED, and the
-// handler does not run. A handler that throws answers UNKNOWN, as gRPC's own do; the exception is logged, not sent. A
-// call whose peer has gone, or whose deadline has passed, is cancelled: FiberServerContext says so, reads throw, and
-// writes fail.
+// Errors. A refused start (too many fibers are queued, or the runtime is ending) answers RESOURCE_EXHAUSTED. A handler
+// that throws answers UNKNOWN, as gRPC's own do; the exception is logged, not sent.
 //
-// Scopes (sync/cancel_scope.h).  The handler runs in a CancelScope that ends with its call: at the client's deadline,
-// when the client has cancelled or gone, when ShutdownServer()'s time is over.  Then all that the handler waits for
-// throws FiberCancelled, in its fiber and in those of its FiberScopes, and the call is answered with DEADLINE_EXCEEDED
-// or CANCELLED.  What it asks of others inherits the deadline (CurrentDeadline(), grpc_client.h).  WaitCancelled()
-// returns; a handler that has work to do afterwards does it under a shield.
+// Scopes (sync/cancel_scope.h). The handler runs in a CancelScope that ends with its call: at the client's deadline,
+// when the client has cancelled or gone, when ShutdownServer()'s time is over. Then all that it waits for throws
+// FiberCancelled, also in the fibers of its FiberScopes, but writes fail and WaitCancelled() returns. The call is
+// answered with DEADLINE_EXCEEDED or CANCELLED. Work that remains to be done needs a shield. Calls that the handler
+// makes inherit the deadline (CurrentDeadline(), grpc_client.h).
 //
 // Order of life: StartRuntime() before the server is built; ShutdownServer() (or ~Server) before TerminateRuntime(). A
 // call that comes in without a runtime ends the process.
 //
 // gRPC inside fibers: a call into gRPC runs on the fiber's stack and never suspends the fiber, so its thread-local
 // variables are safe. Code that gRPC calls back from within (interceptors, credentials plugins) must not wait. Build
-// servers and channels in plain threads: gRPC starts its threads then, and a thread started by a worker inherits the
-// worker's CPUs.
+// servers and channels in plain threads: threads that gRPC starts then would inherit a worker's CPUs.
 //
-// Rejected: the completion queue API with a polling thread of ours (slots to post for each method, a shutdown order
-// between server, queue and thread: the callback API does all that). Handlers in gRPC's synchronous threads (a thread
-// for each call, which fibers avoid).
+// Rejected: the completion queue API (needs a polling thread of ours); gRPC's synchronous threads (one for each call).
 #ifndef WEFT_INTEROP_GRPC_SERVER_H_
 #define WEFT_INTEROP_GRPC_SERVER_H_
 
@@ -102,13 +95,11 @@ template <class Request, class Response, ServerHandler<const Request&, Response*
   return ServeUnary(FiberAttributes(), context, request, response, std::forward<Handler>(handler));
 }
 
-// Ends the server: it takes no more calls; those under way may go on until `drain_until` and are then cancelled. Who
-// watches the server's health is told first that it does not serve any more; such a watch is a call under way, too.
-// Returns when the last handler has returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would
-// block its worker), but no handler of this server: it would wait for itself.  gRPC also waits, until then, for clients
-// to confirm that they have seen the end, and closes a connection at its last answer: if the client has just sent
-// something (gRPC's own measures bandwidth by pings), the kernel resets it, and the client may see UNAVAILABLE for
-// answers that lay unsent (seen with gRPC 1.51).
+// Ends the server: it takes no more calls; those under way may go on until `drain_until` and are then cancelled.
+// Watchers of the server's health are told first; a watch is a call under way, too. Returns when the last handler has
+// returned. Any thread and any fiber (which it parks), but no handler of this server: it would wait for itself. gRPC
+// also waits until then for clients to confirm the end, and closes a connection at its last answer: if the client has
+// just sent something (a ping, say), the kernel resets it, and the client may see UNAVAILABLE for unsent answers.
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   if (auto* health = server.GetHealthCheckService()) health->Shutdown();
   using SystemTime = std::chrono::system_clock::time_point;

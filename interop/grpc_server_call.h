@@ -4,10 +4,9 @@
 // What gRPC calls of all kinds have in common on the server's side: FiberServerContext, and ServerCall, which runs the
 // handler. Users include grpc_server.h, which describes the whole.
 //
-// How it works.  gRPC's callback API: gRPC polls and parses in threads of its own and calls the generated method there;
-// that starts a fiber and returns. The fiber runs the handler and hands gRPC the answer, which is serialised and mostly
-// written to the socket right there. The call's object lives until gRPC says that all is over (OnDone), in one of its
-// threads.
+// How it works. gRPC polls and parses in threads of its own and calls the generated method there, which starts a fiber
+// and returns. The fiber runs the handler and hands gRPC the answer, which is mostly written to the socket right there.
+// The call's object lives until gRPC calls OnDone, in one of its threads.
 //
 //     gRPC's threads   method -> Start ---------- OnReadDone, OnWriteDone, OnCancel ----------- OnDone: delete
 //                                  |                        ^             |                        ^
@@ -23,14 +22,12 @@
 //   GS4  When the handler has returned no other fiber is in a read or a write of its call (ServerCall checks it as well
 //        as it can: one that comes later finds a call that may be gone).
 //   GS5  A read that a cancelled fiber has left may be under way at Finish. It fills the reader's own message and wakes
-//        nobody. gRPC ends it when it closes the stream, which Finish brings about, and calls OnDone after that (GC3 in
-//        grpc_completion.h).
+//        nobody. gRPC ends it when it closes the stream, which Finish brings about, and calls OnDone after that (GC3).
 //   GS6  A client stream that breaks off is not taken for one that has ended. gRPC ends a read without a message for
-//        both, and calls OnCancel at any time after it. But it has closed the stream for writing first: sending the
+//        both, and calls OnCancel at any time after. But it has closed the stream for writing first: sending the
 //        initial metadata fails then, and succeeds if the client has merely sent all. gRPC also ends a read so at a
 //        message that it cannot parse; the mark in the reader's message tells it (grpc_read_mark.h). The exception:
-//        messages that are not protobuf's, or of its lite runtime, are not marked. With them the first one that cannot
-//        be parsed is taken for the end.
+//        messages not of protobuf, or of its lite runtime. The first one that cannot be parsed is taken for the end.
 //
 // Memory ordering: what gRPC's thread did before it called the method is visible to the handler; what the handler did
 // is visible to OnDone by gRPC's own order (tests/interop/grpc_reactors_test.cc).
@@ -74,9 +71,8 @@ class FiberServerContext {
   FiberServerContext(const FiberServerContext&) = delete;
   FiberServerContext& operator=(const FiberServerContext&) = delete;
 
-  // True: the peer has gone or has cancelled, the deadline has passed, or the server is shutting down and its calls'
-  // time is over.  Nobody will read the answer.  Which of them it is gRPC does not say, nor whose server the call is: a
-  // handler that must know of the shutdown asks whoever calls ShutdownServer().
+  // True: the peer has gone or cancelled, the deadline has passed, or the server's shutdown has ended the call: nobody
+  // will read the answer. gRPC does not say which: a handler that must know asks whoever calls ShutdownServer().
   bool IsCancelled() const noexcept { return cancelled_.IsSet() || scope_.IsCancelled(); }
 
   // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the deadline
@@ -92,8 +88,7 @@ class FiberServerContext {
     return synchronization::WaitAccess::WaitUncancelled(cancelled_, deadline);
   }
 
-  // When the client stops waiting, on gRPC's clock; time_point::max() if it set no deadline.  Converts to a
-  // weft::Deadline.
+  // When the client stops waiting, on gRPC's clock; max() if it set no deadline. Converts to a weft::Deadline.
   std::chrono::system_clock::time_point Deadline() const { return context_->deadline(); }
 
   // For a call that the handler makes on behalf of this one: inherits the deadline and is cancelled with it.

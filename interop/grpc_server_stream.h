@@ -36,14 +36,9 @@
 //     }
 //   };
 //
-// Two fibers may use a bidirectional stream at once, one that reads and one that writes. They belong to a FiberScope of
-// the handler: when the handler returns, both must be out of the call, or the process ends with a message (GS4).
-//
-// A handler may return at any time, whether or not it has read all. The client gets the status then, and its further
-// messages are dropped.
-//
-// Retries.  A client's retry policy repeats a failed call unseen as long as it has got no initial metadata. They are
-// sent at the end of a client stream (see Read()): what fails after that the client is told.
+// Two fibers may use a bidirectional stream at once, a reader and a writer. They belong to a FiberScope of the handler:
+// when the handler returns, both must be out of the call, or the process ends with a message (GS4). A handler may
+// return before it has read all: the client gets the status, and its further messages are dropped.
 //
 // Rejected: Read() into the caller's message (a cancelled fiber could leave only when the client's next message has
 // come). Reading ahead of the caller (it takes a message that a handler which pauses wants to hold back).
@@ -66,25 +61,20 @@
 
 namespace weft::interop {
 
-// Where a handler reads what its client streams.  For any fiber and any thread (which is blocked), one at a time, until
-// the handler returns.
+// Where a handler reads what its client streams. Any fiber or thread (blocks), one at a time, while the handler runs.
 template <class Request>
 class FiberServerReader {
  public:
   FiberServerReader(const FiberServerReader&) = delete;
   FiberServerReader& operator=(const FiberServerReader&) = delete;
 
-  // Parks until the client's next message has come, and moves it to *request. False: the client has said that it has
-  // sent all.
-  // A cancellation point. If the client has gone, or the deadline has passed, it throws FiberCancelled as all waits of
-  // the handler do. (Where no wait throws, in a shield or in a fiber outside of the call's scope, it returns false: ask
-  // FiberServerContext::IsCancelled().) If another scope than the call's cancels it, no message is lost: the next
-  // Read() gets it.
-  // In a client stream a part is not taken for the whole (GS6, which names the one exception: messages that are not
-  // protobuf's). For this the end sends the initial metadata: set what you want in them before; from then on no retry
-  // policy repeats the call. In a bidirectional stream gRPC may tell of the end first, and of the cancellation a moment
-  // later: if it matters that all has come, let a last message say so.
-  // A message that cannot be parsed cancels the call, and Read() throws as if the client had gone.
+  // Parks until the client's next message has come, and moves it to *request. False: the client has sent all.
+  // A cancellation point. If the client has gone, its message cannot be parsed or the deadline has passed, it throws
+  // FiberCancelled. (Where no wait throws, in a shield or in a fiber outside of the call's scope, it returns false: ask
+  // FiberServerContext::IsCancelled().) If another scope cancels it, no message is lost: the next Read() gets it.
+  // In a client stream a part is not taken for the whole (GS6). For this the end sends the initial metadata: set what
+  // you want in them before; from then on no client's retry policy repeats the call unseen. In a bidirectional stream
+  // gRPC may tell of the end before the cancellation: if all must have come, let a last message say so.
   [[nodiscard]] bool Read(Request* request) {
     synchronization::BeginCancellationPoint();
     if (!at_end_) {
@@ -124,8 +114,7 @@ class FiberServerReader {
   bool broken_off_ = false;  // The end is not one that the client has said.
 };
 
-// Where a handler writes what it streams to its client.  For any fiber and any thread (which is blocked), one at a
-// time, until the handler returns.
+// Where a handler writes what it streams. Any fiber or thread (blocks), one at a time, while the handler runs.
 template <class Response>
 class FiberServerWriter {
  public:
@@ -133,12 +122,10 @@ class FiberServerWriter {
   FiberServerWriter& operator=(const FiberServerWriter&) = delete;
 
   // Parks until gRPC has taken the message (as much as the client's flow control lets through). False: the call is
-  // cancelled or broken, and all further writes will fail too.
-  // Only the end of the call cuts it short: a message that was sent in part cannot be taken back. A handler that is not
-  // willing to wait for a slow client any more ends the call: FiberServerContext::grpc_context().TryCancel().
+  // cancelled or broken, and all further writes will fail too. Only the end of the call cuts it short, since a message
+  // sent in part cannot be taken back. A handler that waits no longer: FiberServerContext::grpc_context().TryCancel().
   // set_buffer_hint() and set_last_message() let gRPC keep a message back, until the next one or the status goes out.
-  // In the first write they are ignored: gRPC would also keep back the initial metadata, and end the write with Finish,
-  // for which the handler would have to return.
+  // In the first write they are ignored: gRPC would also keep back the initial metadata, and end the write with Finish.
   [[nodiscard]] bool Write(const Response& response, grpc::WriteOptions options = grpc::WriteOptions()) {
     written_.Begin("FiberServerWriter::Write");
     if (is_first_) options.clear_buffer_hint().clear_last_message();

@@ -24,17 +24,15 @@
 // (RST_STREAM, CANCEL), which tells the server. The deadline is of the whole call. A single read or write may have an
 // earlier one: then the call goes on, and what was late may be made again.
 //
-// Open() waits while the server allows no further stream. Http2Errc::kNotBegun, also from the calls of Http2Call, says
-// that the server has not begun the request and never will: it refused the stream, its GOAWAY leaves it out, or the
-// connection has ended before. Then is_open() is false, unless it was a refusal, and a new connection is due.
+// Open() waits while the server allows no further stream. After Http2Errc::kNotBegun is_open() is false, and a new
+// connection is due, unless the server only refused the stream.
 //
 // Memory of a connection, at most: connection_window for answers' bodies, max_header_list a call, 16 KiB for a read,
 // send_buffer a call, 80 KiB in the write. As many calls as the server allows, and each waiting Open() holds nothing.
 //
 // Who may call: any fiber and thread. One Http2Call: one fiber reads while another one writes. The stream outlives the
 // client, and nothing else uses it. The destructor: when no call is left (else the process ends); it says GOAWAY, and
-// waits up to a second for a server that does not read.
-// Errors: io/io_result.h and Http2Errc.
+// waits up to a second for a server that does not read. Errors: io/io_result.h and Http2Errc.
 #ifndef WEFT_INTEROP_HTTP2_CLIENT_H_
 #define WEFT_INTEROP_HTTP2_CLIENT_H_
 
@@ -113,8 +111,7 @@ class Http2Call {
 
 class Http2Client {
  public:
-  // What Ask() takes of a body, unless it is told.
-  static constexpr std::size_t kMaxBody = 1 << 20;
+  static constexpr std::size_t kMaxBody = 1 << 20;  // of an answer's body, unless Ask() is told
 
   explicit Http2Client(const Http2Transport& transport, const Http2Options& options = {});
   ~Http2Client();
@@ -131,8 +128,7 @@ class Http2Client {
   [[nodiscard]] Http2Answer Ask(const Http2RequestHead& head, std::string_view body, Deadline deadline = {},
                                 std::size_t max_body = kMaxBody);
 
-  // Until the server has answered.
-  [[nodiscard]] std::error_code Ping(Deadline deadline = {});
+  [[nodiscard]] std::error_code Ping(Deadline deadline = {});  // until the server has answered
 
   // New calls may begin: no GOAWAY has come, no write has failed, and the connection has not ended.
   bool is_open() const;

@@ -6,10 +6,8 @@
 // Http2FrameRoom: the block of 16 KiB in which an nghttp2 session builds its frames. The session has it from beginning
 // to end, and an idle connection needs nothing of it: GiveBack() returns its pages to the kernel.
 //
-// How it works. nghttp2 allocates with the functions that it is given. A new session allocates one large block: the
-// room. Large blocks that it allocates later hold other things, such as a field that is being received. If the session
-// frees the room, GiveBack() does nothing.
-//
+// How it works. nghttp2 allocates with the functions that it is given. A new session allocates one large block, the
+// room; large blocks that it allocates later hold other things. If the session frees the room, GiveBack() does nothing.
 // Guarded by the session's lock. It outlives the session.
 #ifndef WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
 #define WEFT_INTEROP_HTTP2_FRAME_ROOM_H_

@@ -22,24 +22,19 @@
 //       return {};
 //     });
 //     interop::Http2Server http(service.handler());
-// Then as in interop/http2_server.h, which see for connections, TLS, drain and limits. weft::grpc (interop/
-// grpc_server.h) is for programs that use gRPC's own server.
+// Then as in interop/http2_server.h (connections, TLS, drain, limits). For gRPC's own server: interop/grpc_server.h.
 //
-// A handler runs in a CancelScope: it is cancelled at the deadline that the client has sent, when the client cancels
-// the call or has gone, and when the connection ends. After the deadline the call ends with kDeadlineExceeded, unless
-// the handler still says kOk; in the middle of a message that it sends, its stream is reset. What leaves it otherwise:
-// a status; FiberCancelled, which is no failure of its own; any other exception is logged and becomes kUnknown.
-// Clients of gRPC reset the stream of each call that they give up or whose time is over: where many do, more than
-// Http2Options::max_resets and resets_per_second, which are for browsers, are regular.
-// A unary handler begins when the client has ended its messages; a second one is kUnimplemented.
-// Not served: compression (kUnimplemented, and "grpc-accept-encoding: identity" says what is taken).
+// A handler runs in a CancelScope: it is cancelled at the client's deadline, when the client cancels the call or has
+// gone, and when the connection ends. After the deadline the call ends with kDeadlineExceeded, unless the handler still
+// says kOk; in the middle of a message that it sends, its stream is reset. An exception that leaves it, but for
+// FiberCancelled, is logged and becomes kUnknown.
+// Clients of gRPC reset each call that they give up: where many do, raise Http2Options::max_resets, resets_per_second.
+// A unary handler begins when the client has ended its messages; a second message is kUnimplemented, and so are
+// compression and a path that nobody has added. Other content types get the HTTP status 415, all but POST 405.
 // gRPC's own services: interop/http2_grpc_health.h, interop/http2_grpc_reflection.h.
-// Errors of the protocol: a content type that is not gRPC's gets the HTTP status 415, a method other than POST 405; a
-// path that nobody has added kUnimplemented.
-// The protocol: "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
+// Source: the protocol "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
 //
-// Who may call: Add(), AddUnary(): before it serves. The handler, in many fibers at the same time; the service outlives
-// it.
+// Who may call: Add(), AddUnary(): before it serves. The handler: many fibers at once; the service outlives it.
 #ifndef WEFT_INTEROP_HTTP2_GRPC_H_
 #define WEFT_INTEROP_HTTP2_GRPC_H_
 
@@ -71,8 +66,7 @@ class Http2GrpcService {
 
   // `path`: "/package.Service/Method". One that is there is replaced.
   void Add(std::string path, Method method) { methods_[std::move(path)] = std::move(method); }
-  // One message each way: handler(call, request, &reply). The reply goes out, in one write with all the rest, if the
-  // status is kOk.
+  // One message each way: handler(call, request, &reply). If the status is kOk, the reply goes out, in one write.
   template <class Request, class Reply, class Handler>
   void AddUnary(const std::string& path, Handler handler) {
     Add(path, [handler = std::move(handler)](GrpcCall& call) {

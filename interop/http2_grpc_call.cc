@@ -20,8 +20,7 @@ constexpr std::size_t kLargeRead = 64 * 1024;
 // Of a status. Clients refuse header fields that are much longer.
 constexpr std::size_t kMostText = 2048;
 
-// A point in time that no call sees: a wait without a deadline would end after the server's stream_timeout. It takes no
-// look at the clock.
+// A point in time that no call sees: a wait without a deadline would end after the server's stream_timeout.
 Deadline WithTheCall() { return Deadline::TimePoint(std::chrono::nanoseconds::max() / 2); }
 
 bool IsReserved(std::string_view name) {

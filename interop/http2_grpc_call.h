@@ -4,14 +4,11 @@
 // GrpcCall: a call of gRPC that is being served, and GrpcStatus, how it ends (interop/http2_grpc.h).
 //
 // Messages are Protobuf's, or whatever has its ParseFromArray(), ByteSizeLong() and SerializeWithCachedSizesToArray();
-// or bytes. They are not compressed.
+// or bytes. They are not compressed. Memory: max_message for a message that comes, as far as it has come, and at most
+// twice as much in all; the message that is being written.
 //
 // A call that has failed, because a message of the client is none, is too large or is cut short, ends with the status
-// that says so, whatever the handler returns. A handler that does something with all the messages asks failed() before,
-// when Read() has said false.
-//
-// Memory: max_message for a message that comes, as far as it has come, and at most twice as much in all; the message
-// that is being written.
+// that says so, whatever the handler returns. A handler that needs all messages asks failed() after the last Read().
 //
 // Who may call: the handler and the fibers that it waits for; one reads while another one writes, and adds metadata.
 // Reads and writes are cancellation points, also if they need not wait. They wait for the client as long as the call
@@ -77,8 +74,7 @@ class GrpcCall {
   // The server drains: Http2Request::draining(). False after a cancellation before the deadline: the client has gone.
   bool draining() const noexcept { return request_.draining(); }
 
-  // Fields of the answer: before the first message, and after the last. What may be sent: http2_headers.h, and no field
-  // of gRPC's own ("grpc-...", "content-type").
+  // Fields before the first message, and after the last: as http2_headers.h, but no "grpc-..." or "content-type".
   void AddMetadata(std::string_view name, std::string_view value) { metadata_.Add(name, value); }
   void AddTrailer(std::string_view name, std::string_view value) { trailers_.Add(name, value); }
   // Sends the metadata now, for clients that wait for it before they send messages. False: as Write().
@@ -94,8 +90,7 @@ class GrpcCall {
     Fail({GrpcCode::kInternal, "a message that cannot be parsed"});
     return false;
   }
-  // Good until the next read.
-  [[nodiscard]] bool ReadBytes(std::string_view* message);
+  [[nodiscard]] bool ReadBytes(std::string_view* message);  // *message is good until the next read
 
   // Sends a message. False: the client takes no more, or the call has failed.
   template <class Message>
@@ -136,9 +131,8 @@ class GrpcCall {
   // False: the stream has ended before, or the call has failed.
   bool AwaitBytes(std::size_t size);
   void MakeRoomToRead(std::size_t size);
-  bool SetDeadline();  // False: it is none.
-  // The first counts.
-  void Fail(GrpcStatus status);
+  bool SetDeadline();            // False: it is none.
+  void Fail(GrpcStatus status);  // the first counts
   void Finish(GrpcStatus status);
   std::error_code SendEnd(const GrpcStatus& status);
 

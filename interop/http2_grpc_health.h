@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Http2GrpcHealth: the health service that load balancers, Kubernetes and gRPC's own clients ask
-// (grpc.health.v1.Health: Check and Watch), for an Http2GrpcService. By the CMake target weft::http2; Protobuf is not
-// needed.
+// (grpc.health.v1.Health: Check and Watch), for an Http2GrpcService. By the CMake target weft::http2, without Protobuf.
 // Sample:
 //     interop::Http2GrpcService service;
 //     interop::Http2GrpcHealth health;
@@ -14,13 +13,11 @@
 //
 // The server as a whole, "", serves from the beginning. Of a name that was never set Check() says kNotFound, and
 // Watch() SERVICE_UNKNOWN. A Watch() is a stream that lasts until the client leaves it, and tells it of each change; of
-// several in a row perhaps of the last one only. Shutdown() ends it with kUnavailable, so that a drain need not wait
-// for it; one that comes later ends at once. That of a client that has vanished lasts until TCP finds out, or
-// Http2Options::ping_after has passed twice.
+// several in a row perhaps only of the last. Shutdown() ends it with kUnavailable, so that a drain need not wait for
+// it. That of a vanished client lasts until TCP finds out, or Http2Options::ping_after has passed twice.
 // The protocol: grpc/grpc, doc/health-checking.md.
 //
-// Who may call: any fiber and any thread; may switch. AddTo(): before the service serves. It outlives the service's
-// calls.
+// Who may call: any fiber and any thread; may switch. AddTo(): before the service serves. It outlives its calls.
 #ifndef WEFT_INTEROP_HTTP2_GRPC_HEALTH_H_
 #define WEFT_INTEROP_HTTP2_GRPC_HEALTH_H_
 

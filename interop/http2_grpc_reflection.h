@@ -9,15 +9,13 @@
 //     interop::Http2GrpcReflection reflection;            // of the messages and services that are linked in
 //     reflection.AddTo(&service);
 //
-// It lists the services of Http2GrpcService that the pool knows: those that it can also describe. So gRPC's own health
-// service is not among them, unless the program has its descriptors.
-// With a file come all that it imports. What the pool does not have is answered with kNotFound, and the stream goes on.
-// A request of more than kLongestRequest bytes ends the stream with kInvalidArgument: for a name that it does not have
-// Protobuf 3 takes a time that is the square of the name's length, with the pool locked.
-// A stream lasts until its client ends it, and holds a drain up as any other call does.
+// It lists the services of Http2GrpcService that the pool can describe: gRPC's own health service is among them only if
+// the program has its descriptors. With a file come all that it imports. What the pool does not have is answered with
+// kNotFound, and the stream goes on. A request of more than kLongestRequest bytes ends it with kInvalidArgument: for an
+// unknown name Protobuf 3 takes a time that is the square of its length, with the pool locked. A stream lasts until its
+// client ends it, and holds a drain up as any other call does.
 //
-// Who may call: any fiber and any thread. AddTo(): before the service serves. It outlives the service's calls, and the
-// pool outlives it.
+// Who may call: any fiber and thread. AddTo(): before the service serves. It outlives its calls, the pool outlives it.
 // The protocol: grpc/grpc, src/proto/grpc/reflection/v1/reflection.proto.
 #ifndef WEFT_INTEROP_HTTP2_GRPC_REFLECTION_H_
 #define WEFT_INTEROP_HTTP2_GRPC_REFLECTION_H_

@@ -9,13 +9,11 @@
 //     for (const interop::Http2Field field : headers) Log(field.name, field.value);
 //
 // What may be sent is checked when it is sent, and refused with kBadField: a name is of lower-case letters, digits and
-// the signs that HTTP allows, and begins with no colon; a value has no control characters (a line break above all) and
-// no blanks at its ends; and the fields that HTTP/2 forbids are not among them: connection, keep-alive,
-// proxy-connection, transfer-encoding, upgrade, and te other than "trailers" (RFC 9113, 8.2). A section is at most
-// 64 KiB, counted as by bytes(), with the fields that begin with a colon.
+// the signs that HTTP allows, and begins with no colon; a value has no control characters and no blanks at its ends;
+// HTTP/2 forbids connection, keep-alive, proxy-connection, transfer-encoding, upgrade, and te other than "trailers"
+// (RFC 9113, 8.2). A section is at most 64 KiB, counted as by bytes(), with the fields that begin with a colon.
 //
-// Views of names and values last until the next change. Two allocations for up to eight fields whose
-// names and values have 256 bytes together.
+// Views of names and values last until the next change. Two allocations for up to eight fields of 256 bytes together.
 // Who may call: as a std::vector.
 #ifndef WEFT_INTEROP_HTTP2_HEADERS_H_
 #define WEFT_INTEROP_HTTP2_HEADERS_H_

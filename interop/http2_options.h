@@ -23,23 +23,19 @@ struct Http2Options {
   // A server's: handlers that run at once, also those whose stream has been reset and which have not returned yet. 0:
   // twice max_concurrent_streams. More streams are refused.
   std::uint32_t max_handlers = 0;
-  // A server's: the same for all its connections together, so that one client cannot take the server's memory by many
-  // connections. 0: no limit. More streams are refused, of all clients alike; TcpServer::Options::
-  // max_connections_per_host keeps one of them from taking all.
+  // The same for all connections of a server together. 0: no limit. More streams are refused, of all clients alike;
+  // TcpServer::Options::max_connections_per_host keeps one of them from taking all.
   std::uint32_t max_server_handlers = 0;
   // Of the header fields of a request or an answer, its trailers included: names, values and 32 bytes a field (RFC
-  // 9113, 6.5.2). A larger request gets the status 431. A larger answer ends its call, and larger trailers their
-  // stream, with kHeadersTooLarge.
+  // 9113, 6.5.2). A larger request gets the status 431; larger answers and trailers end with kHeadersTooLarge.
   std::uint32_t max_header_list = 16 * 1024;
-  // Bytes of a body that have come and were not read: for each stream, and for all. At most 2^31 - 1. Below 65,535 the
-  // second one is 65,535.
+  // Bytes of a body that have come and were not read: for each stream, and for all (65,535 or more). At most 2^31 - 1.
   std::uint32_t stream_window = 65'535;
   std::uint32_t connection_window = 1024 * 1024;
   // Bytes of a body that were written and not sent, for each stream. At least 1.
   std::size_t send_buffer = 16 * 1024;
-  // A server's: frames without a body that are made and not sent (answers' header fields, resets, window updates),
-  // beside those of nghttp2's own limit and three for each of max_concurrent_streams. Beyond it the client has flooded
-  // us.
+  // A server's: frames without a body that are made and not sent (header fields, resets, window updates), beside three
+  // for each of max_concurrent_streams. Beyond it the client has flooded us.
   std::size_t max_queued_frames = 2'000;
 
   // --- Time. 0: no limit ---
@@ -50,18 +46,15 @@ struct Http2Options {
   std::chrono::milliseconds write_timeout{30'000};
   // The peer does not acknowledge our SETTINGS: from when they have been written.
   std::chrono::milliseconds settings_timeout{10'000};
-  // A call that waits for the peer, and has no deadline of its own: a read, a write, a client's Open(), AwaitAnswer(),
-  // Ping(), and Ask() as a whole.
+  // A call that waits for the peer without a deadline: a read, a write, Open(), AwaitAnswer(), Ping(), all of Ask().
   std::chrono::milliseconds stream_timeout{60'000};
   // For peers that have vanished, or stand still, which TCP's keep-alive does not find: the connection pings after so
-  // long a silence, and ends with timed_out when nothing has come for as long again. 0: never. (gRPC's keepalive time
-  // and time-out in one.)
+  // long a silence, and ends with timed_out when nothing has come for as long again. 0: never.
   // A server pings while the client has a stream or a handler runs (a health Watch(), say), and always if its
-  // idle_timeout is 0; the answers then restart the idle_timeout of a TcpServer. Without pings a handler that waits for
-  // something else than the client runs on.
-  // Off by default, as in Go's servers (gRPC's wait two hours): a PING waits behind what the kernel holds of an answer,
-  // up to some MB. A client that takes longer than this to receive them, and sends nothing meanwhile, is lost. 30 s
-  // suits most servers. A client of gRPC's servers needs 5 minutes or more: they end connections that ping more often.
+  // idle_timeout is 0; the answers then restart the idle_timeout of a TcpServer.
+  // Off by default, as in Go's servers: a PING waits behind what the kernel holds of an answer, and a client that takes
+  // longer than this to receive that, and sends nothing meanwhile, is lost. 30 s suits most servers. A client of gRPC's
+  // servers needs 5 minutes or more: they end connections that ping more often.
   std::chrono::milliseconds ping_after{0};
 
   // --- Rapid resets (CVE-2023-44487). A server's ---

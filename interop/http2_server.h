@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Http2Server: serves HTTP/2 connections, by nghttp2; a fiber for each request. For programs that have nghttp2, by the
-// CMake target weft::http2.
+// Http2Server: serves HTTP/2 connections, by nghttp2; a fiber for each request. By the CMake target weft::http2.
 // Sample:
 //     const auto handler = [](interop::Http2Request& request, interop::Http2Response& response) {
 //       if (request.path() == "/hello") {
@@ -34,18 +33,15 @@
 //     it returns, and has not answered      500
 //     it throws before it answered          500, and a line in the log
 //     it throws afterwards                  the stream is reset: INTERNAL_ERROR, and a line in the log
-// What it did not read of the request is thrown away; if there is more to come, the client is told to stop
-// (RST_STREAM, NO_ERROR) after the answer.
+// What it did not read of the request is thrown away; a client that has not sent all is told to stop (RST_STREAM).
 //
 // Serve() returns when the connection is over and all its handlers have returned. The connection is over when
 //     the client closes it, or says GOAWAY and has no stream any more
 //     no handler has run for Http2Options::idle_timeout
-//     the client has been silent for twice Http2Options::ping_after, and has not answered a PING: GOAWAY; handlers are
-//       cancelled
+//     the client has been silent for twice Http2Options::ping_after: GOAWAY; handlers are cancelled
 //     the client breaks the protocol, or one of the limits of http2_options.h: GOAWAY; handlers are cancelled
 //     the TcpServer drains: GOAWAY with the last possible stream and a PING; after its answer, or a second, GOAWAY with
-//       the last stream that has come, whose requests are answered; then it closes. The deadline of TcpServer::Stop()
-//       cancels the handlers
+//       the last stream that has come; it answers, and closes. TcpServer::Stop()'s deadline cancels the handlers
 //     the calling fiber is cancelled
 // The return value is none after a regular end, and else says why.
 // TcpServer::Options: for idle connections use idle_timeout here; first_request_timeout and idle_timeout there end a
@@ -54,13 +50,11 @@
 // Memory of a connection, at most:
 //     what clients send     connection_window for bodies (for each stream its stream_window; 65,535 until the client
 //                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read,
-//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers; what
-//                           an answer takes that goes out later, when next nothing has come for so long
+//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers
 //     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
 //     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream, 16 KiB for the frame that is sent, of
 //                           which all but a page or two are given back, too
-// A stream that is reset goes at once; its handler counts for max_handlers until it has returned. All connections
-// together: max_server_handlers.
+// A stream that is reset goes at once; its handler counts for max_handlers until it has returned.
 //
 // Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
 // and the fibers that it waits for; one reads while another one writes.
@@ -110,9 +104,8 @@ class Http2Request {
   // After Read() has found the end.
   const Http2Headers& trailers() const;
   std::int32_t stream_id() const;
-  // The TcpServer drains: TcpConnection::draining(). A handler that was cancelled and reads false has lost its client;
-  // one that reads true has been ended by the drain's deadline, or its client has gone during the drain. Always false
-  // if the transport was made without a TcpConnection. Any fiber and thread; never waits.
+  // The TcpServer drains: TcpConnection::draining(). After a cancellation, false: the client has gone; true: that, or
+  // the drain's deadline has passed. Always false without a TcpConnection. Any fiber and thread; never waits.
   bool draining() const noexcept;
 
  private:
@@ -176,8 +169,7 @@ class Http2Server {
     std::uint64_t connections = 0;
     std::uint64_t requests = 0;  // handlers that were started
     std::uint32_t handlers = 0;  // now
-    // Streams: by max_concurrent_streams or a limit of handlers, or no fiber could be started. Not those that the last
-    // GOAWAY of a drain leaves out.
+    // Streams: by max_concurrent_streams, a limit of handlers or a refused fiber; not by the last GOAWAY of a drain.
     std::uint64_t refused = 0;
     std::uint64_t too_large = 0;  // above max_header_list: requests that got 431, and streams reset for their trailers
     std::uint64_t reset = 0;      // by clients, or because of an error of theirs, before their answer

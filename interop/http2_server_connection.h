@@ -8,8 +8,7 @@
 // Invariants, beside those of http2_session.h
 //   H2V1  A handler's fiber belongs to a FiberScope of Serve(), which therefore returns after it. The stream that it
 //         uses has a reference in that fiber, whatever nghttp2 has forgotten.
-//   H2V2  handlers_ counts requests from their header section to the end of their fiber, reset or not. A stream that
-//         would be one too many is refused.
+//   H2V2  handlers_ (at most max_handlers_) counts requests from their fields to the end of their fiber, reset or not.
 //   H2V3  Whatever ends a stream before its answer has been sent cancels its handler's scope.
 //   H2V4  No handler begins for a stream that the last GOAWAY leaves out. nghttp2 ignores such streams after it has
 //         sent the GOAWAY; those that come while it waits to be sent are refused.

@@ -11,8 +11,7 @@
 //
 //     reader    Run(): transport -> nghttp2_session_mem_recv() -> callbacks: bytes to `in`, marks, wake-ups
 //     users     Read() takes from `in` and gives the window back; Write() puts into `out`, and parks while that is full
-//     writer    Flush(): nghttp2_session_mem_send() -> flight_ -> transport. Whoever has made a frame and finds no
-//               writer becomes it
+//     writer    Flush(): nghttp2_session_mem_send() -> flight_ -> transport; whoever makes a frame (H2S2)
 //
 // A writer that has borrowed a user's fiber first lets the ready fibers run, if there are other streams, so that their
 // frames come along; it never waits for the kernel. What the kernel does not take at once, and what came meanwhile, is
@@ -34,14 +33,12 @@
 //         pointer in nghttp2 is good. A handle of a user holds a reference of its own. So long it keeps `out`: nghttp2
 //         may have written the head of a DATA frame whose bytes are still there.
 //   H2S7  A write ends by write_timeout, counted from its beginning. When the connection ends because of an error, the
-//         writer has kGoodbye for the GOAWAY, then the transport is shut down, which ends it. (nghttp2 does not say
-//         that it has found a protocol error before its GOAWAY is taken. While a writer is stuck, what comes is thrown
-//         away, and handlers live until the write's time-out.)
+//         writer has kGoodbye for the GOAWAY, then the transport is shut down, which ends it. (nghttp2 tells of a
+//         protocol error with its GOAWAY only: while a writer is stuck, handlers live until the write's time-out.)
 //   H2S8  What waits to be sent is bounded: bodies by send_buffer a stream, flight_ by kFlight and a frame. A server's
 //         other frames: by max_queued_frames and three a stream (the reader looks before it reads on), and by what one
 //         read can cause. A client's: by the calls that the server allows, and by nghttp2's limit of answers.
-//   H2S9  Nothing outlives Run(): it returns when the writer has ended, and a writer's last touch is its unlock of
-//         mutex_.
+//   H2S9  Nothing outlives Run(): it returns when the writer has ended, whose last touch is its unlock of mutex_.
 //   H2S10 The reader's wait ends when the connection is over, whoever finds that out: over_ is set and read_scope_ is
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
 //   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
@@ -50,8 +47,7 @@
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
 //   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
-//         again, the connection ends. Any bytes end the silence; so does the request with which an idle connection of a
-//         server stops being idle.
+//         again, the connection ends. Any bytes end the silence.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -95,8 +91,7 @@ class Http2Session {
   io::IoResult Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline);
   // `out` shares the blocks.
   io::IoResult Write(Http2Stream& stream, const NoncontiguousBuffer& body, Deadline deadline);
-  // The body is complete.
-  std::error_code End(Http2Stream& stream, const Http2Headers& trailers);
+  std::error_code End(Http2Stream& stream, const Http2Headers& trailers);  // the body is complete
 
  protected:
   using Lock = std::unique_lock<FiberMutex>;
@@ -109,8 +104,7 @@ class Http2Session {
   // --- What the sides do differently. Under mutex_. From OnBegin() to OnPingAnswer(): in callbacks (H2S1). ---
   // The peer begins a stream. None: it is refused.
   virtual base::RefPtr<Http2Stream> OnBegin() = 0;
-  // nghttp2 has refused a stream itself.
-  virtual void OnRefused() {}
+  virtual void OnRefused() {}                      // nghttp2 has refused a stream itself
   virtual void OnFields(Http2Stream& stream) = 0;  // complete
   // By the peer, or by nghttp2 because the peer has broken the rules of a stream; before it is closed.
   virtual void OnReset(Http2Stream& stream) = 0;
@@ -124,19 +118,15 @@ class Http2Session {
   // A silent peer is asked whether it is there (H2S13), by a PING of this number.
   virtual bool MayPing() const = 0;
   virtual std::uint64_t NextPing() = 0;
-  // After each read: what has come was worked off.
-  virtual void AfterReceive(Lock& lock) = 0;
-  // Fields or a body went out.
-  virtual void OnProgress() = 0;
+  virtual void AfterReceive(Lock& lock) = 0;  // after each read: what has come was worked off
+  virtual void OnProgress() = 0;              // fields or a body went out
   // When the reader wakes up at the latest, and what it looks after then.
   virtual Deadline NextTick() const = 0;
   virtual void OnTick() = 0;
-  // The server of the connection drains. Once.
-  virtual void OnDrain() = 0;
+  virtual void OnDrain() = 0;  // the server of the connection drains; once
   virtual void OnEnded() {}
   virtual bool IsIdle() const = 0;
-  // Other fibers are likely to make frames at the same time.
-  virtual bool OthersMayWrite() const = 0;
+  virtual bool OthersMayWrite() const = 0;  // other fibers are likely to make frames at the same time
 
   // One of http2_options.h, or of the server of the connection (kIdle), that has ended Run().
   enum class TimeUp { kNone, kIdle, kWrite, kSettings, kPing };
@@ -162,11 +152,9 @@ class Http2Session {
   // Into streams_, and out of it when nghttp2 has forgotten it (H2S6).
   void Enter(Http2Stream& stream);
   void Leave(Http2Stream& stream, std::error_code error);
-  // From `in`; the caller flushes.
-  std::size_t TakeIn(Http2Stream& stream, void* data, std::size_t size);
+  std::size_t TakeIn(Http2Stream& stream, void* data, std::size_t size);  // from `in`; the caller flushes
   std::size_t RoomIn(const Http2Stream& stream) const;
-  // What was not read, of a stream whose user has gone.
-  void DropUnread(Http2Stream& stream);
+  void DropUnread(Http2Stream& stream);  // of a stream whose user has gone
   void SubmitPing(std::uint64_t number);
   // Ends Run(), with a GOAWAY that says why. `error`: what streams are closed with (CloseAll()); none: there is
   // nothing wrong.
@@ -190,15 +178,13 @@ class Http2Session {
  private:
   struct Callbacks;  // http2_callbacks.cc
 
-  // Of a read. A frame of the usual largest size.
-  static constexpr std::size_t kReadSize = 16'384 + 9;
+  static constexpr std::size_t kReadSize = 16'384 + 9;  // of a read: a frame of the usual largest size
   // How long the reader keeps read_room_ while nothing comes (bench/README.md: idle connections over TLS). Longer than
   // a busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
-  // What a connection keeps of that: some hundred small answers.
-  static constexpr std::size_t kKeptFlight = 8'192;
+  static constexpr std::size_t kKeptFlight = 8'192;  // of that, what a connection keeps: some hundred small answers
   // As Http2Headers::bytes() counts. nghttp2 drops a longer section: it counts 12 bytes a field and 17 for all.
   static constexpr std::size_t kMaxFields = 65'536;
   // For a GOAWAY after an error, and for the peer's last bytes before the close.
@@ -222,10 +208,8 @@ class Http2Session {
     return options_.max_queued_frames + std::size_t{3} * options_.max_concurrent_streams;
   }
   void Drain();
-  // Any fiber or thread: Run() ends, the reader is woken.
-  void EndWith(std::error_code error, TimeUp time_up = TimeUp::kNone);
-  // After something was sent: nothing that comes matters any more.
-  void EndIfDone();
+  void EndWith(std::error_code error, TimeUp time_up = TimeUp::kNone);  // any fiber or thread: the reader is woken
+  void EndIfDone();  // after something was sent: nothing that comes matters any more
   void FinishWriting(Lock& lock);
   void SayGoodbye();
 
@@ -243,8 +227,7 @@ class Http2Session {
   static std::error_code WhyNotWritable(const Http2Stream& stream);
   // With `error`, but for a client's requests that wait for the writer: kNotBegun.
   void CloseAll(std::error_code error);
-  // False: something of it may have been sent.
-  bool TakeBack(Http2Stream& stream);
+  bool TakeBack(Http2Stream& stream);  // false: something of it may have been sent
 
   FiberConditionVariable written_;  // writing_ was cleared
   bool writing_ = false;

@@ -66,8 +66,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   base::ListHook hook;
 
   std::size_t unread() const noexcept { return in.size() - in_begin; }
-  // What has been read goes when it is no less than the rest: `in` is at most twice as long as what may be unread, and
-  // a byte moves once on average.
+  // Drops what has been read when it is no less than the rest: `in` is at most twice the rest, and a byte moves once.
   void PutIn(std::string_view bytes) {
     if (in_begin >= unread()) {
       in.erase(0, in_begin);

@@ -11,9 +11,8 @@
 //     }
 //     // fields.ok(): false if the message ends in the middle of a field, or has a field of no type of today
 //
-// Fields of another number, or of another type than theirs, are for the caller to pass over, as Protobuf does. Groups,
-// which proto3 does not have, are refused.
-// Source: protobuf.dev, "Encoding".
+// Fields of another number, or of another type than theirs, are for the caller to pass over, as Protobuf does. Groups
+// are refused. Source: protobuf.dev, "Encoding".
 #ifndef WEFT_INTEROP_PROTOBUF_FIELDS_H_
 #define WEFT_INTEROP_PROTOBUF_FIELDS_H_
 

@@ -10,15 +10,12 @@
 //     if (!server) std::cerr << why << '\n';                 // what, which file, and OpenSSL's text
 //     const auto client = interop::TlsContext::ForClient({.alpn = {"h2"}}, &why);
 //
-// TLS 1.2 and 1.3, without compression, renegotiation and kTLS (lost wake-ups there are not excluded: io/tcp_stream.h,
-// ExpectShortReads()).
+// TLS 1.2 and 1.3, without compression, renegotiation and kTLS (wake-ups might be lost: TcpStream::ExpectShortReads()).
 //
-// Resumption. A server gives its clients tickets, and keeps nothing for them; tickets are good for the context that
-// made them. A client's context keeps what servers give, by the name that was checked: kMaxSessions in all. A ticket of
-// TLS 1.3 is used once.
+// Resumption. A server gives its clients tickets, which are good for its context, and keeps nothing for them. A
+// client's context keeps them by the name that was checked: kMaxSessions in all. A ticket of TLS 1.3 is used once.
 //
-// Who may call: any fiber and thread; no call switches. A copy is another handle of the same context, which lives as
-// long as one handle or stream.
+// Who may call: any fiber and thread; no call switches. Copies share the context, which outlives them and streams.
 #ifndef WEFT_INTEROP_TLS_CONTEXT_H_
 #define WEFT_INTEROP_TLS_CONTEXT_H_
 
@@ -66,8 +63,7 @@ class TlsContext {
   [[nodiscard]] static std::optional<TlsContext> ForServer(const TlsServerOptions& options, std::string* why);
   [[nodiscard]] static std::optional<TlsContext> ForClient(const TlsClientOptions& options, std::string* why);
 
-  // A client's: how many are kept.
-  std::size_t session_count() const;
+  std::size_t session_count() const;  // a client's: how many are kept
 
   static constexpr std::size_t kMaxSessions = 1024;  // some 2 KB each
 

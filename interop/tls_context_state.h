@@ -6,10 +6,10 @@
 // What tls_context.cc and tls_stream.cc share: calls of OpenSSL, and a context's insides.
 //
 // Invariants
-//   OT1  OpenSSL's error queue belongs to the thread, and a fiber may continue on another one after a switch. So a call
-//        of OpenSSL, the clearing of that queue before and the look at it after stand in one function that is not
-//        inlined and does not switch: CallTls(), and the makers of contexts. OpenSSL calls back into BIOs and callbacks
-//        of ours, which only copy memory and take `sessions_mutex`; none of them switches.
+//   OT1  OpenSSL's error queue belongs to the thread, and a fiber may continue on another one after a switch. So the
+//        clearing of that queue, a call of OpenSSL and the look at the queue stand in one function that is not inlined
+//        and does not switch: CallTls(), and the makers of contexts. Nor do our BIOs and callbacks switch: they only
+//        copy memory and take `sessions_mutex`.
 #ifndef WEFT_INTEROP_TLS_CONTEXT_STATE_H_
 #define WEFT_INTEROP_TLS_CONTEXT_STATE_H_
 

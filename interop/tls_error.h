@@ -1,8 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TlsErrc: what only TLS can refuse (interop/tls_stream.h). As std::error_code of the category "weft.tls"; all other
-// errors are those of io/io_result.h.
+// TlsErrc: what only TLS can refuse (interop/tls_stream.h). Category: "weft.tls". All other errors: io/io_result.h.
 // Sample:
 //     if (io::IoResult got = tls.ReadSome(room); got.error == interop::TlsErrc::kTruncated) DropWhatHasCome();
 #ifndef WEFT_INTEROP_TLS_ERROR_H_

@@ -75,8 +75,7 @@ TlsStream::TlsStream(io::TcpConnection& connection, const TlsContext& context)
 
 TlsStream::~TlsStream() {
   if (ssl_ == nullptr) return;
-  // Of a connection that ends without close_notify OpenSSL takes the session for one that cannot be resumed. It can:
-  // RFC 5246, 7.2.1.
+  // Without close_notify OpenSSL takes the session for one that cannot be resumed. It can: RFC 5246, 7.2.1.
   if (state_ == State::kReady) SSL_set_shutdown(ssl_, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(ssl_);
 }

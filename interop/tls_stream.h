@@ -45,17 +45,15 @@
 //                      come, as io::TcpConnection has it
 //   broken_pipe        a write after ShutdownWrite(), or after an error of TLS
 //   invalid_argument   Handshake() of a client that checks certificates and was given no name
-// After timed_out and operation_canceled the stream is as good as before: the call may be made again. A write reports
-// in `bytes` what it has taken over; with an error, the last of that may still wait to be sent, and the next write or
-// ShutdownWrite() sends it first.
+// After timed_out and operation_canceled the call may be made again. A write reports in `bytes` what it has taken over;
+// with an error, the last of that may still wait to be sent, and the next write or ShutdownWrite() sends it first.
 //
 // Who may call: any fiber, which may switch, and any thread, which is blocked. One fiber may read while another one
 // writes; two that write at once mix their bytes, in pieces of up to kMaxPiece. The destructor: when nobody is in a
 // call. The transport outlives the stream; nothing else reads or writes it. To end calls of others at once: Shutdown()
-// of the transport. io::CancelOnHangup takes the transport.
-// Memory: 16 KiB for what comes in, and as much as the largest write has made for what goes out; OpenSSL's buffers only
-// while it needs them. WaitReadable() and AwaitRequest() give both back, but for 2 KiB, while they wait, and so does
-// ReadRequest() when a connection goes on waiting without a fiber.
+// of the transport, which io::CancelOnHangup takes. Memory: 16 KiB for what comes in, and as much as the largest write
+// has made for what goes out; OpenSSL's only while it needs them. WaitReadable() and AwaitRequest() give both back, but
+// for 2 KiB, while they wait, and so does ReadRequest() when its connection waits on without a fiber.
 //
 // How it works. OpenSSL's SSL reads from `in_` and writes into `out_`, two buffers in memory, and never waits. A call
 // takes `mutex_`, calls OpenSSL, and releases it; what then has to wait waits without it:
@@ -79,8 +77,7 @@
 //   Of OpenSSL's error queue: OT1 in tls_context_state.h: it is cleared, filled and read with no switch between.
 // Rejected: OpenSSL on the socket itself (a write that waits must be repeated with the same bytes before a read may
 // answer anything, and each record is a system call of its own); OpenSSL's memory BIOs (they copy once more); TLS as an
-// option of io::TcpServer (io would need OpenSSL, and the handler decides how long a handshake may take, and by which
-// name and protocol it goes on).
+// option of io::TcpServer (io would need OpenSSL, and the handler decides on time, name and protocol).
 #ifndef WEFT_INTEROP_TLS_STREAM_H_
 #define WEFT_INTEROP_TLS_STREAM_H_
 
@@ -148,8 +145,7 @@ class TlsStream {
   [[nodiscard]] io::IoResult ReadAll(std::span<std::byte> room, Deadline deadline = {}) {
     return ReadAll(room.data(), room.size(), deadline);
   }
-  // As io::TcpConnection::ReadRequest(): the server's drain ends it, while no record has begun. Of a stream that was
-  // made of a TcpStream: ReadSome().
+  // As io::TcpConnection::ReadRequest(): the drain ends it, while no record has begun. Of a TcpStream: ReadSome().
   [[nodiscard]] io::IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {}) {
     return Read(data, size, deadline, /*request=*/true);
   }
@@ -176,8 +172,7 @@ class TlsStream {
   // The next write begins with new keys, and asks the peer for new ones of its own: for connections that send a lot
   // (RFC 8446, 5.5). TLS 1.3 only; false otherwise, and before the handshake.
   bool RequestKeyUpdate();
-  // As ciphertext: what could not be sent yet. For statistics.
-  std::size_t unsent_bytes() const;
+  std::size_t unsent_bytes() const;  // as ciphertext, for statistics
 
   // After the handshake; they do not change. Any fiber or thread.
   const std::string& alpn() const noexcept { return alpn_; }  // empty: no application protocol was agreed on
@@ -188,15 +183,12 @@ class TlsStream {
 
   io::TcpStream& transport() noexcept { return transport_; }
 
-  // What one write has in memory, as ciphertext: four records.
-  static constexpr std::size_t kMaxPiece = 65536;
+  static constexpr std::size_t kMaxPiece = 65536;  // of one write in memory, as ciphertext: four records
 
  private:
   enum class State { kNew, kReady, kFailed };
-  // The most that a record has, with its head.
-  static constexpr std::size_t kInSize = 16384 + 512;
-  // What a stream keeps of out_ and of flight_ while it waits.
-  static constexpr std::size_t kKept = 1024;
+  static constexpr std::size_t kInSize = 16384 + 512;  // the most that a record has, with its head
+  static constexpr std::size_t kKept = 1024;           // of out_ and of flight_, while it waits
   using Lock = std::unique_lock<FiberMutex>;
 
   struct Bio;  // the calls that OpenSSL makes
@@ -219,8 +211,7 @@ class TlsStream {
   // Keeps the reason, and makes the stream unusable.
   std::error_code Fail(Lock& lock, TlsErrc code, std::string text);
   void FinishHandshake();
-  // Encrypts one part.
-  std::error_code Encrypt(Lock& lock, const void* data, std::size_t size, Deadline deadline);
+  std::error_code Encrypt(Lock& lock, const void* data, std::size_t size, Deadline deadline);  // one part
   std::error_code CheckReady() const;
   std::error_code CheckWritable() const;
 

@@ -23,32 +23,26 @@
 // So asio::co_spawn(executor, an awaitable, use_fiber) runs a coroutine of Asio's and waits for it, and
 // asio::as_tuple(use_fiber) and asio::bind_executor(executor, use_fiber) are tokens, too.
 //
-// Who may call: any fiber, which may switch, and any thread, which is blocked.  Not a thread that runs the io_context:
-// it would wait for itself.  Asio's rules hold: an I/O object is used by one fiber or thread at a time, unless its
-// documentation allows more.
-// Memory ordering: what came before the completion handler's call is visible when the function returns.
-// Lifetime: buffers and whatever else the arguments refer to have to live until the function returns; the operation is
-// over then.
+// Who may call: any fiber, which may switch, and any thread, which is blocked, but not one that runs the io_context: it
+// would wait for itself. One fiber or thread at a time uses an I/O object, unless its documentation allows more.
+// Memory ordering: what came before the completion handler's call is visible when the function returns. Lifetime: what
+// the arguments refer to has to live until then.
 //
-// Giving up.  use_fiber(deadline) takes a duration or a time point (weft/base/deadline.h). When it has passed, the
+// Giving up. use_fiber(deadline) takes a duration or a time point (weft/base/deadline.h). When it has passed, the
 // operation gets Asio's terminal cancellation, and the function still waits for the completion handler, because the
-// buffers are in use until then. The result is timed_out; or success, if the operation had completed by then. Asio says
-// of each operation what terminal cancellation does: mostly the object is then good for closing only. An operation that
-// knows no cancellation (async_resolve) is waited for to its own end. The handlers of an operation with a deadline run
-// in a strand of its own, so that the io_context may have several threads. (asio::as_tuple keeps the operation's own
-// error: operation_aborted.)
+// buffers are in use until then. The result is timed_out, or success if the operation had completed by then. Mostly the
+// object is good for closing only after that; Asio says so of each operation. One that knows no cancellation
+// (async_resolve) is waited for to its own end. The handlers of an operation with a deadline run in a strand of its
+// own, so that the io_context may have several threads. (asio::as_tuple keeps the error operation_aborted.)
 //
 // Cancellation. The call is a cancellation point of the fiber (weft/sync/cancel_scope.h): in a cancelled scope the
-// operation gets terminal cancellation, too, and when its handler has been called, the call throws FiberCancelled. It
-// drops the operation's result, also one that came at that moment; the buffers keep what was read by then. In a scope
-// each operation has a strand, as with a deadline.
+// operation is cancelled in the same way, and then the call throws FiberCancelled. It drops the operation's result,
+// also one that came at that moment; the buffers keep what was read by then.
 //
-// co_spawn() with a deadline or in a scope: give it an executor that runs one handler at a time, for an io_context with
-// several threads asio::make_strand(io_context). Asio emits a cancellation beside the coroutine's steps otherwise, and
-// one that comes between two of them may be missed: then the call waits for the coroutine's own end.
-// Boost 1.81 ends a coroutine that is cancelled before its first step by an exception that leaves
-// io_context::run(): a system_error with operation_aborted. The call returns as after any cancellation; run() may be
-// called again, and a program that gives coroutines a deadline should do so.
+// co_spawn() with a deadline or in a scope needs an executor that runs one handler at a time, as asio::make_strand() of
+// an io_context with several threads: otherwise a cancellation between two steps of the coroutine may be missed, and
+// the call waits for its own end. Boost 1.81 ends a coroutine that is cancelled before its first step by an exception
+// that leaves io_context::run(): a system_error with operation_aborted. Call run() again then.
 //
 // If the io_context is destroyed before the operation completes, the handler is destroyed without being called: the
 // result is operation_aborted. (With [error], the values are T(); a system_error if there is no T().) As long as an
@@ -65,8 +59,7 @@
 //         use_fiber);
 //   }
 //
-// Where a library takes any stream, io::AsioStream is cheaper: the fiber itself calls the socket, and no other thread
-// takes part.
+// Where a library takes any stream, io::AsioStream is cheaper: the fiber calls the socket itself.
 //
 // Rejected: a strand for every operation (an allocation and a detour; asio_operation.h says which ones need it).
 #ifndef WEFT_INTEROP_USE_FIBER_H_

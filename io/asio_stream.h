@@ -92,8 +92,7 @@ class AsioStream {
   TcpStream& stream() { return *stream_; }
   lowest_layer_type& lowest_layer() { return *this; }
   const lowest_layer_type& lowest_layer() const { return *this; }
-  // Of a context that no thread runs. With system_executor the first ssl::stream, which makes timers for asynchronous
-  // operations, would start that one's threads, two for each CPU.
+  // Of a context that no thread runs: the first ssl::stream makes timers, which would start system_executor's threads.
   executor_type get_executor() {
     static auto* const context = new boost::asio::io_context;
     return context->get_executor();
@@ -128,8 +127,7 @@ class AsioStream {
   Deadline deadline_;
 };
 
-// Beast calls it to end the connection below a WebSocket, and finds it by its argument. Shuts the sending side down,
-// and reads to the peer's end within the stream's deadline.
+// Beast calls it to end the connection below a WebSocket. Sends the end, and reads to the peer's within the deadline.
 inline void teardown(boost::beast::role_type, AsioStream& stream, boost::system::error_code& error) {
   (void)stream.stream().ShutdownWrite();
   char dropped[512];

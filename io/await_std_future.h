@@ -7,23 +7,19 @@
 //   std::optional<Row> in_time = fiber::Await(row, 50ms);       // no value: not in time, `row` is as it was
 //   Row late = fiber::Await(row);                               // or what the future throws
 //
-// A std::future cannot tell anybody that it has become ready; all that it offers is to block a thread. So a thread of
-// the pool of blocking calls waits for it, and the fiber for that thread (FiberBlocking, fiber_blocking.h).
+// A std::future can do nothing but block a thread. So a thread of the pool of blocking calls waits for it, and the
+// fiber waits for that thread (FiberBlocking, fiber_blocking.h).
 //
-// What it costs: nothing if the future is ready. Otherwise one of the pool's --fiber_blocking_threads for as long as
-// the future takes, and the way there and back (bench/io/fiber_blocking_benchmark.cc). As many such waits as there are
-// threads hold up all other blocking calls: where many fibers wait, resolve a weft::Promise (fiber/future.h) instead,
-// whose Future parks the fiber alone.
+// Cost: nothing if the future is ready. Otherwise one of the pool's --fiber_blocking_threads for as long as the future
+// takes, and the way there and back (bench/io/fiber_blocking_benchmark.cc). Where many fibers wait, they hold up all
+// other blocking calls: resolve a weft::Promise (fiber/future.h) instead.
 //
-// Deadline: the thread of the pool waits that long, since the caller's future must not be in use any more when the call
-// returns. If it takes long to get such a thread, the call returns by so much later than at the deadline; a future that
-// is ready by then counts as in time.
+// Deadline: the thread of the pool waits until then, since the future must not be in use when the call returns. If such
+// a thread comes late, the call returns late; a future that is ready by then counts as in time.
 //
-// Cancellation: the call throws FiberCancelled, and the future is as it was: it can be waited for again. A future
-// cannot be told to let go either. So for a caller that may be cancelled (it is in a scope; each Fiber is) the thread
-// of the pool waits for 10 ms at a time, and looks after each whether its caller still waits. What that costs: two
-// allocations, a wake-up of a thread every 10 ms, and a cancelled caller returns up to so much later, when the thread
-// has let go.
+// Cancellation: the call throws FiberCancelled, and the future can be waited for again. For a caller that may be
+// cancelled (it is in a scope; each Fiber is) the thread waits for 10 ms at a time, and checks in between whether its
+// caller still waits. That costs two allocations and a wake-up every 10 ms, and delays a cancelled caller by as much.
 //
 // A deferred function (std::launch::deferred) runs in the caller, whatever the deadline, as std::future::get() has it.
 //

@@ -154,8 +154,7 @@ bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
   return true;
 }
 
-// After the wait has ended before the call was settled. kNotified: it has been settled since. Otherwise the call was
-// dropped, or left to the thread that runs it.
+// The wait has ended first. kNotified: the call is settled now. Otherwise it was dropped, or left to its thread.
 WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
   lock_.lock();
   switch (call->fate_) {

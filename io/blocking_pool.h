@@ -21,19 +21,14 @@
 //         +------ no thread can be made -->  kRejected                         the caller tries again (BP1)
 //         +------ Withdraw -->  (out of the queue)                             destroyed by its caller, never run
 //
-// A posted call (Post()) has no caller that waits: the pool owns it, runs it and destroys it, or, in BP1's case,
-// destroys it without having run it.
-//
 // A thread is made when a call comes and none is free, up to Options::threads, and ends after Options::idle_timeout
-// without a call. The thread that became idle last is woken first, so that unneeded ones end. Threads are detached, and
-// may run wherever the process's main thread may (not only on the CPUs of the worker that made them).
+// without a call. The one idle last is woken first, so that unneeded ones end. All run wherever the main thread may.
 //
 // Invariants
 //   BP1  While a call is in the queue, a thread exists or is being made. If making the last one fails, all calls are
 //        taken out of the queue, and their callers try again after kRetryAfter.
-//   BP2  For each call in the queue there is a thread that will look for one: there are at least as many searching
-//        threads (just made, just woken, or just out of a call) as queued calls, or no thread is idle and no more may
-//        be made.
+//   BP2  At least as many threads search for a call (just made, just woken, or just out of one) as calls are queued,
+//        unless no thread is idle and no more may be made.
 //   BP3  A call has one owner: its caller or, after the caller has abandoned it while it runs, the thread. A posted
 //        call belongs to the pool from the moment it is in the queue.
 //   BP4  No call is lost: Execute() returns when the call has run, its time has passed or it was interrupted. Neither
@@ -42,13 +37,11 @@
 // Execute(): any fiber (switches) and any thread (blocks). It blocks a worker only while it makes a thread
 // (bench/io/fiber_blocking_benchmark.cc, BM_MakeThread; once per thread and idle_timeout). Memory ordering: what the
 // caller did before Execute() is visible to Run(), and what Run() did is visible after it. Lifetime: the destructor
-// waits until all threads have ended, hence for abandoned calls too; no Execute() may be under way. The pool needs no
-// runtime: a call may outlive the runtime whose fiber made it, and the next one uses the same pool.
+// waits until all threads have ended, hence for abandoned calls too; no Execute() may be under way.
 //
 // Rejected: std::mutex and a condition variable (a worker would sleep while a stopped thread holds the mutex, and
-// notify_one cannot choose the thread that was idle last); handing a call directly to an idle thread (a thread that has
-// just ended a call would sleep while another one wakes); one pool per scheduling group (blocking calls gain nothing
-// from a node's memory, and the bound would not be the process's).
+// notify_one() cannot choose the thread that was idle last); handing a call to an idle thread (a thread just out of a
+// call would sleep while another one wakes); a pool per scheduling group (the bound would not be the process's).
 #ifndef WEFT_IO_BLOCKING_POOL_H_
 #define WEFT_IO_BLOCKING_POOL_H_
 
@@ -119,12 +112,9 @@ class BlockingPool {
   using ThreadMaker = std::function<void(std::function<void()> body)>;
 
   struct Options {
-    // The most threads, and so the most calls that run at once.
-    std::int64_t threads = 64;
-    // The most calls that wait for a thread; further callers wait for room.
-    std::int64_t queue_size = 1024;
-    // How long a thread is idle before it ends.
-    std::chrono::milliseconds idle_timeout{60'000};
+    std::int64_t threads = 64;                       // the most, and so the most calls that run at once
+    std::int64_t queue_size = 1024;                  // calls that wait for a thread; further callers wait for room
+    std::chrono::milliseconds idle_timeout{60'000};  // an idle thread ends after it
     ThreadMaker make_thread = nullptr;
   };
 
@@ -141,10 +131,9 @@ class BlockingPool {
   synchronization::WaitResult Execute(BlockingCall* call, synchronization::Interruptible interruptible,
                                       Deadline deadline) noexcept;
 
-  // Waits for room in the queue only, and leaves the call, which is on the heap, to the pool (BP3); it runs without
-  // the caller's context. kNotified: it will be run and dropped; or it was dropped, because there is no thread and none
-  // can be made (try again after kRetryAfter). Otherwise: it was dropped. Drop() may be called by this thread, before
-  // Post() returns.
+  // Waits for room in the queue only, and leaves the call, which is on the heap, to the pool (BP3). The call runs
+  // without the caller's context. kNotified: it will be run and dropped; or it was dropped, because no thread exists or
+  // can be made (try again after kRetryAfter). Otherwise it was dropped. This thread may call Drop().
   synchronization::WaitResult Post(BlockingCall* call, synchronization::Interruptible interruptible,
                                    Deadline deadline) noexcept;
 

@@ -17,9 +17,8 @@
 //
 // Our own ShutdownRead(), as of TcpServer::Stop(), is no hang-up; after it, only the close counts on a Unix socket.
 //
-// How it works: no fiber and no system call for each request. The reactor, which gets the event in any case, finds the
-// watch in the connection's slot, asks the kernel whether it was a hang-up, and cancels the scope (FD8 in
-// io/fd_slot.h).
+// How it works: no fiber and no system call for each request. The reactor, which gets the event in any case, asks the
+// kernel whether it was a hang-up, and cancels the scope (FD8 in io/fd_slot.h).
 //
 // Who may call: any fiber. In a plain thread it watches nothing, as a scope ends nothing there. The scope outlives the
 // watch, whose stream may be read, written, shut down, closed and moved meanwhile. One watch at a time on a connection.

@@ -15,14 +15,11 @@
 //        +---- a probe succeeds ---- half open: few calls probe; one fails: open again, for twice as long
 //
 // Invariants
-//   BK1  While it is half open, one call is admitted each open_for. The first outcome that is reported decides; so
-//        calls that take longer than open_for count, too.
-//   BK2  A report counts only in the state in which its call was admitted: what began before it opened neither opens
-//        nor closes it.
+//   BK1  While half open it admits one call each open_for. The first outcome reported decides, however late it comes.
+//   BK2  A report counts only in the state in which its call was admitted.
 //
 // Any fiber, any thread; nothing switches or blocks (a spin lock, held for a few instructions).
-// Rejected: a rate of failures over a window, which takes a clock for each call; failures in a row need one only when
-// it is not closed.
+// Rejected: a rate of failures over a window, which takes a clock for each call even while it is closed.
 #ifndef WEFT_IO_CIRCUIT_BREAKER_H_
 #define WEFT_IO_CIRCUIT_BREAKER_H_
 

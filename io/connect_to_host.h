@@ -7,15 +7,13 @@
 //   io::TcpStream stream;
 //   if (auto error = io::ConnectToHost("example.com", "443", &stream, 5s)) return error;
 //
-// How: the addresses, in the order of the look-up (RFC 6724), are rearranged so that the families alternate. An attempt
-// begins at the first. The next one begins when an attempt fails, or 250 ms after the last one began; those before go
-// on. The first connection that is made wins, and all other attempts are closed.
+// How: the addresses of the look-up are tried in its order (RFC 6724), but with alternating families. The next attempt
+// begins when one fails, or 250 ms after the last one began; those before go on. The first connection made wins.
 //
-// The deadline is that of the whole, the look-up included. Errors: as ResolveHost() (io/resolve.h); timed_out: the
-// deadline has passed, also if all attempts so far had failed; otherwise the last failure of an attempt, but one that
-// says only that there is no way from here (network_unreachable and the like) counts less than another one, as
-// connection_refused. operation_canceled: the fiber was cancelled. Of keep_alive and user_timeout: those of
-// setsockopt(2). `stream` is as it was after an error.
+// The deadline is that of the whole, the look-up included. Errors: as ResolveHost() (io/resolve.h); timed_out, also if
+// all attempts so far had failed; operation_canceled; setsockopt(2)'s of keep_alive and user_timeout; otherwise the
+// last failure of an attempt, where one that says only that there is no way from here (network_unreachable and the
+// like) counts less than others. `stream` is as it was after an error.
 //
 // Any fiber (switches) and any thread (blocks; without a runtime, too). The attempts take no fibers: one epoll
 // descriptor waits for all, and the caller waits for that.
@@ -42,11 +40,9 @@ class Resolver;
 struct ConnectOptions {
   // How long an attempt is alone. RFC 8305: 250 ms; no less than 100 ms, no more than 2 s.
   std::chrono::nanoseconds attempt_delay = std::chrono::milliseconds(250);
-  int family = AF_UNSPEC;  // or AF_INET, AF_INET6 only
-  // nullptr: the process's.
-  Resolver* resolver = nullptr;
-  // For peers that vanish without a word (io/tcp_liveness.h). Set as soon as the connection is made. The defaults leave
-  // it as the system makes it.
+  int family = AF_UNSPEC;        // or AF_INET, AF_INET6 only
+  Resolver* resolver = nullptr;  // nullptr: the process's
+  // For peers that vanish without a word (io/tcp_liveness.h). Set once it is connected. The defaults set nothing.
   TcpKeepAlive keep_alive{.enabled = false};
   std::chrono::milliseconds user_timeout{0};
 };

@@ -21,8 +21,7 @@
 //
 // Any fiber (switches) and any thread (blocks). A lease is its holder's alone. Errors: timed_out, operation_canceled
 // (while it waits for its turn), and what connecting says, or setsockopt(2) of keep_alive and user_timeout.
-// Lifetime: all leases end before the pool. CloseIdle() or the next call closes connections that are idle for too long;
-// no fiber waits for that.
+// Lifetime: all leases end before the pool. The next call, or CloseIdle(), closes connections idle for too long.
 #ifndef WEFT_IO_CONNECTION_POOL_H_
 #define WEFT_IO_CONNECTION_POOL_H_
 
@@ -48,8 +47,7 @@ class ConnectionPool {
     std::size_t max_connections = 64;  // lent at a time
     std::size_t max_idle = 16;         // kept; the one that is idle longest goes
     std::chrono::nanoseconds idle_timeout = std::chrono::seconds(30);
-    // For peers that vanish without a word (io/tcp_liveness.h). Set as soon as `connect` has returned. The defaults
-    // leave its connection as it is. Ignored on Unix sockets.
+    // For peers that vanish (io/tcp_liveness.h): set after `connect`, not on Unix sockets. The defaults set nothing.
     TcpKeepAlive keep_alive{.enabled = false};
     std::chrono::milliseconds user_timeout{0};
   };
@@ -79,13 +77,10 @@ class ConnectionPool {
     TcpStream& operator*() noexcept { return stream_; }
     TcpStream* operator->() noexcept { return &stream_; }
     explicit operator bool() const noexcept { return pool_ != nullptr; }
-    // Another call had it before.
-    bool is_reused() const noexcept { return is_reused_; }
+    bool is_reused() const noexcept { return is_reused_; }  // another call had it before
 
-    // Nothing of this call is left in it.
-    void GiveBack();
-    // The destructor does so, too.
-    void Close();
+    void GiveBack();  // nothing of this call is left in it
+    void Close();     // the destructor does so, too
 
    private:
     friend class ConnectionPool;
@@ -102,8 +97,7 @@ class ConnectionPool {
 
   // Success: *lease has a connection. A former one of *lease is closed before.
   [[nodiscard]] std::error_code Acquire(Lease* lease, Deadline deadline = {});
-  // Closes all that are not lent.
-  void CloseIdle();
+  void CloseIdle();  // all that are not lent
   Counts counts() const;
 
  private:

@@ -25,8 +25,7 @@ std::optional<std::error_code> LookNow(int fd) {
   return (polled.revents & POLLNVAL) != 0 ? ErrnoCode(EBADF) : std::error_code();
 }
 
-// Readiness is a hint only: a new slot has it, a read that filled its buffer leaves it, and an event may be told after
-// what it was about has been read. So the kernel has the last word.
+// Readiness is only a hint (FD2): the kernel has the last word.
 std::error_code WaitReadableInUse(FdSlot* slot, Deadline deadline) {
   const bool in_fiber = scheduling_group::CurrentFiber() != nullptr;  // FdSlot::Wait() in a thread asks the kernel.
   for (bool told = false;; told = true) {

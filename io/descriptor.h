@@ -6,15 +6,12 @@
 // Descriptor: owns a descriptor that fibers and threads read, write and close at the same time. Sockets are made of it;
 // for descriptors of other libraries there is WaitFd() (io/wait_fd.h).
 //
-// The descriptor is non-blocking: a blocking one would stop the worker in its first read(), where no deadline and no
-// cancellation ends it. So the constructor sets O_NONBLOCK, which belongs to the open file: other processes and
-// duplicates that share it (a terminal, an inherited socket) become non-blocking, too. Nobody may reset it.
+// The constructor sets O_NONBLOCK, since no deadline and no cancellation ends a blocking read(). The flag belongs to
+// the open file: processes and duplicates that share it (a terminal, say) see it, too. Nobody may reset it.
 //
-// Who may call: any fiber and any thread, several at once; but move, assignment and destruction only while no one else
-// uses it. Close() may be called while others use it: they get operation_canceled, and the last of them closes the
-// number.
-// In a fiber a wait switches; a plain thread blocks. A call makes at least one attempt, even if its deadline has
-// passed.
+// Who may call: any fiber and any thread, several at once; a wait switches in a fiber and blocks a plain thread. Move,
+// assign and destroy it only while no one else uses it. Close() may be called meanwhile: the others get
+// operation_canceled, and the last closes the number. A call makes at least one attempt, even after its deadline.
 #ifndef WEFT_IO_DESCRIPTOR_H_
 #define WEFT_IO_DESCRIPTOR_H_
 
@@ -48,18 +45,15 @@ class Descriptor {
   }
   ~Descriptor() { Drop(); }
 
-  // It was opened, and not closed.
-  bool IsOpen() const noexcept;
+  bool IsOpen() const noexcept;  // it was opened, and not closed
   // False: it was not open. Does not wait until others have ended their calls.
   bool Close() noexcept;
   // For system calls that do not block, while no one can close it. -1: not open.
   int fd() const noexcept;
 
-  // These three are in descriptor_calls.h, which the sockets' sources include.
-  //
-  // Repeat `call(fd)`, a system call that returns -1 and sets errno, until it does not fail with EAGAIN or EINTR, and
-  // wait in between until reading, or writing, may be worth a try. A read below `full` bytes means that there was no
-  // more, if it is TCP; full 0: it never means that.
+  // These three are in descriptor_calls.h. The first two repeat `call(fd)`, a system call that returns -1 and sets
+  // errno, until it fails with neither EAGAIN nor EINTR, and wait in between until a try may succeed. A read of TCP
+  // below `full` bytes means that there was no more; full 0: it never means that.
   template <class Call>
   [[nodiscard]] IoResult RetryRead(std::size_t full, Call&& call, Deadline deadline);
   template <class Call>

@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// The system calls of a Descriptor: RetryRead(), RetryWrite() and Once().
-//
-// Apart from descriptor.h, so that users' files need not include FdSlot and all that it needs.
+// The system calls of a Descriptor: RetryRead(), RetryWrite() and Once(). Apart from descriptor.h, so that users' files
+// need not include FdSlot and all that it needs.
 #ifndef WEFT_IO_DESCRIPTOR_CALLS_H_
 #define WEFT_IO_DESCRIPTOR_CALLS_H_
 

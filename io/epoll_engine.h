@@ -5,13 +5,10 @@
 //
 // EpollEngine: asks the kernel which descriptors are ready.
 //
-// Add, Modify, Remove, Interrupt: any thread. Wait, event: one thread at a time, to which the actions of the one before
-// are visible (io/poller_lease.h).
-// Events are bits of epoll: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR, EPOLLHUP; EPOLLET (reports each change once) and
-// EPOLLONESHOT (reports once, then none until Modify) say how.
+// Add, Modify, Remove, Interrupt: any thread. Wait, event: the holder of the lease (io/poller_lease.h).
+// Events are bits of epoll(7): EPOLLIN and the like; EPOLLET and EPOLLONESHOT say how often they are reported.
 //
 // Interrupt() writes to an eventfd that is registered edge-triggered and never read, so each write is reported once.
-// (Its count would overflow after 2^64 writes.)
 // Rejected: io_uring, see docs/decisions/015.
 #ifndef WEFT_IO_EPOLL_ENGINE_H_
 #define WEFT_IO_EPOLL_ENGINE_H_

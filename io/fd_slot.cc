@@ -51,8 +51,7 @@ bool ShortReadDrains(int fd) {
 
 }  // namespace
 
-// Free slots. Chunks are never given back (FD6): so they are no part of the heap, where each would keep what lies
-// before it from going back to the system.
+// Free slots. Chunks are never given back (FD6). They are mapped: in the heap each would keep what lies before it.
 class FdSlotPool {
  public:
   FdSlot* Take() {
@@ -352,8 +351,7 @@ std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
   WEFT_UNREACHABLE();
 }
 
-// Waits in poll(2), on the descriptor and on an eventfd that Close() writes to. The eventfd stays readable, so all
-// threads see it.
+// Polls the descriptor and an eventfd that Close() writes to. The eventfd stays readable, so all threads see it.
 std::error_code FdSlot::WaitInThread(Direction direction, Deadline deadline) noexcept {
   int waker;
   {

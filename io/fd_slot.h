@@ -12,36 +12,32 @@
 //     ready, or not registered yet:  try the system call;  EAGAIN: ClearReadiness(ticket)
 //     not ready:                     Wait()                            an event: OnEvents() sets ready, claims all
 //
-// The first fiber that has to wait registers the descriptor edge-triggered, once per direction. So in the steady state
-// a request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that fills less than its buffer
+// The first fiber that has to wait registers the descriptor edge-triggered, once per direction. In the steady state a
+// request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that fills less than its buffer
 // has drained the socket (epoll(7)), and the next one waits without trying. That is true of TCP until the peer has
-// finished (the end is still to be read) or has sent urgent data (a read ends early there). It is not true of Unix
-// sockets, where a read ends at a message with descriptors, nor of TCP below an upper-layer protocol (TCP_ULP: kTLS),
-// where it ends at a record of another kind, nor of anything else. Plain threads wait with poll(2), and need no
-// reactor.
+// finished (the end is still to be read) or has sent urgent data (a read ends there). It is not true of TCP below an
+// upper-layer protocol (TCP_ULP: kTLS), where a read ends at a record of another kind, nor of anything else: on Unix
+// sockets a read ends at a message with descriptors. Plain threads wait with poll(2), and need no reactor.
 //
 // Invariants
 //   FD1  Readiness is not lost. An event increments the word and sets ready. Clearing ready compares with the ticket
 //        taken before the system call, so it fails after a later event. A waiter checks ready under the queue's lock,
 //        and an event sets it under that lock before it claims.
 //   FD2  Ready is a hint: a caller that gets EAGAIN waits again. Events of a former use of the slot do no harm.
-//   FD3  The number is closed when Close() was called and no use is left (word `uses_`), so no system call is ever made
-//        on a number that belongs to another descriptor. The slot goes back to the pool when its holder has dropped it,
-//        too.
+//   FD3  The number is closed when Close() was called and no use is left (word `uses_`), so no system call is made on
+//        another descriptor's number. Then the slot goes back to the pool, once its holder has dropped it.
 //   FD4  Close() wakes all waiters with operation_canceled, and no wait begins after it.
 //   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls, to let others run.
 //   FD6  The memory of slots is never given back (io/event_handler.h).
 //   FD7  If a descriptor outlives its runtime, the first fiber of the next one that waits for it registers it anew,
 //        unless its reactor's group runs again.
-//   FD8  A hang-up is not missed by a watch: an event that may be one leaves a note, and then looks for the watch;
-//        Watch() enters the watch, and then looks for the note; both under `register_mutex_`. The watch asks the
-//        kernel, because the note may be a former use's (FD2). The number is the right one: who watches has a use
-//        (FD3).
-//   FD9  A watch for bytes is entered and left under the lock of its queue, and an event claims it under that lock: who
-//        takes it out of the queue, alone, goes on with what it protects (io/readable_watch.h).
+//   FD8  A watch misses no hang-up: an event that may be one leaves a note, and then looks for the watch; Watch()
+//        enters the watch, and then looks for the note; both under `register_mutex_`. The watch asks the kernel,
+//        because the note may be a former use's (FD2). It has a use, so the number is the right one (FD3).
+//   FD9  A watch for bytes is entered, left and claimed under the lock of its queue: the thread that takes it out,
+//        alone, goes on with what it guards (io/readable_watch.h).
 // FD1 to FD4, FD8 and FD9, of reading: explored in tests/model/fd_slot_model.cc, within bounds.
-// Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016. Both share Registration
-// (io/registration.h).
+// Rejected: one way of waiting with WaitFd() (io/wait_fd.h), see docs/decisions/016.
 // Source: the use count follows Go's fdMutex, the hint that all was read epoll(7).
 #ifndef WEFT_IO_FD_SLOT_H_
 #define WEFT_IO_FD_SLOT_H_
@@ -108,9 +104,8 @@ class FdSlot final : public EventHandler {
   void ClearReadinessAfterShortRead(Ticket ticket) noexcept;
   // From now on that means nothing: as an event, since such a read may have cleared the readiness before.
   void ExpectShortReads() noexcept;
-  // A write has succeeded though no event had come: the kernel takes bytes before it reports room, which it does when
-  // a third of the send buffer is free. The writes that follow are worth a try, too, or each would wait for its
-  // deadline.
+  // A write has succeeded without an event: the kernel takes bytes before it reports room, which it does when a third
+  // of the send buffer is free. The writes that follow are worth a try, too, or each would wait for its deadline.
   void NoteRoomWithoutEvent() noexcept;
   // For waits that begin from now on and have no deadline: each gets this one. 0: none. Any thread.
   void SetWaitLimit(Direction direction, std::chrono::milliseconds limit) noexcept;

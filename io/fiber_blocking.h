@@ -19,30 +19,26 @@
 //      in a plain thread   runs f in place                    waits for a thread of the pool, as a fiber does
 //      f is kept           on the caller's stack              on the heap
 //
-// A returned reference must not refer to a part of f, which is destroyed when the call returns; lend f with std::ref
-// then.
+// A returned reference must not refer to a part of f, which the call destroys: lend f with std::ref then.
 //
 // A call given up before it has begun never runs. One that runs cannot be stopped: it goes on on its thread of the
 // pool, and its result is destroyed there (an exception is logged). As many such calls as there are threads block the
 // pool until they end, so give f a time limit of its own where possible (BlockingCounts::abandoned).
 //
 // The pool (blocking_pool.h) has at most --fiber_blocking_threads threads, made when needed. Further calls wait in a
-// queue of --fiber_blocking_queue_size, and further callers wait for room. If the system refuses every thread, that is
-// logged and tried again. Nothing is lost, and no worker waits.
+// queue of --fiber_blocking_queue_size, further callers for room. A refusal of every thread is logged and tried again.
 //
-// f runs as part of the calling fiber's work: in its execution context, with its errno (to read that after the call,
-// include weft/context/switch_safe_errno.h). But it runs outside of fibers: FiberLocals are the thread's own, and
-// fibers that it starts go to any group. It may use all that a plain thread may (FiberMutex, FiberChannel ...), but may
-// not end its thread (pthread_exit). f may wait for other blocking calls only while the pool has more threads than
-// calls that wait so.
+// f runs in the calling fiber's execution context and with its errno (to read that after the call, include
+// weft/context/switch_safe_errno.h), but outside of fibers: FiberLocals are the thread's own, and fibers that it starts
+// go to any group. It may use all that a plain thread may (FiberMutex, FiberChannel ...), but not end its thread. It
+// may wait for other blocking calls only while the pool has more threads than calls that wait so.
 //
 // Who may call: any fiber and any thread. Switches.
 // Memory ordering: what the caller did before is visible to f; what f did is visible to the caller afterwards.
 // The end: TerminateRuntime() waits for fibers in FiberBlocking as for all others. An unfinished one stays parked for
-// ever, and the end of its f does no harm. The pool belongs to the process and not to the runtime. The next runtime
-// uses it too; with other options it gets another one, and the former finishes its calls. Threads end when idle, and
-// may still exist when the process exits. A forked child gets a new pool; calls under way stay in the parent. (f itself
-// may fork, to exec.)
+// ever, and the end of its f does no harm. The pool belongs to the process: the next runtime uses it too, or gets
+// another one if its options differ, while the former finishes its calls. Threads may still exist when the process
+// exits. A forked child gets a new pool; calls under way stay in the parent. (f itself may fork, to exec.)
 #ifndef WEFT_IO_FIBER_BLOCKING_H_
 #define WEFT_IO_FIBER_BLOCKING_H_
 
@@ -202,8 +198,7 @@ std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up when the deadline passes, or the caller is cancelled (a cancellation point): f may then run
-// on, and must not refer to the caller's locals. No value (false, if f returns nothing): given up.
+// The same, but gives up when the deadline passes or the caller is cancelled (a cancellation point): see the table.
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};

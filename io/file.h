@@ -4,10 +4,9 @@
 // Files, for fibers: each call is one FiberBlocking(), so that a slow disk blocks only the calling fiber. (A reactor
 // cannot wait for files, which are always ready to the kernel.)
 //
-// Any fiber (switches) and any thread (blocks). Errors are as in io_result.h, but never EINTR. A call on a file that
-// never ends (a pipe, a terminal) waits as long as that takes, and holds a thread of the pool. The calls take no
-// deadline and are no cancellation points, because a call that has begun cannot be stopped; FiberBlocking() with a
-// deadline can stop waiting for one.
+// Any fiber (switches) and any thread (blocks). Errors are as in io_result.h, but never EINTR. A call on a pipe or a
+// terminal waits as long as that takes, and holds a thread of the pool. No call takes a deadline or is a cancellation
+// point, since it cannot be stopped once begun; FiberBlocking() with a deadline can stop waiting for one.
 #ifndef WEFT_IO_FILE_H_
 #define WEFT_IO_FILE_H_
 

@@ -16,10 +16,9 @@
 //   kConsistentHash   by Pick(key): a key stays at its server, and when one comes or goes, only its share of the keys
 //                     moves. A server has kPointsPerServer points on a ring; a key belongs to the next usable one.
 //
-// The order of servers does not matter to kConsistentHash, their names do. The set of servers is fixed: for another one
-// make another balancer.
+// kConsistentHash depends on the servers' names, not on their order. The set of servers is fixed.
 // Any fiber and any thread; nothing blocks. Pick() takes O(servers), kConsistentHash O(log servers) while all are
-// usable. Counts of calls are exact, but two picks at once may see the same ones. A Pick must not outlive its balancer.
+// usable. Counts of calls are exact, but two picks at once may see the same ones. A Picked ends before its balancer.
 #ifndef WEFT_IO_LOAD_BALANCER_H_
 #define WEFT_IO_LOAD_BALANCER_H_
 

@@ -5,9 +5,8 @@
 //
 // PeerLimit: counts the connections that each host has to a TcpServer, and refuses those above a limit.
 //
-// A host is an IPv4 address, or the first 64 bits of an IPv6 address: a customer of a provider gets at least so many to
-// choose the rest from (RFC 6177), and would otherwise be as many hosts as it likes. An IPv4 address that is mapped to
-// IPv6 (::ffff:192.0.2.1) is the IPv4 address. Unix sockets have no host.
+// A host is an IPv4 address (mapped to IPv6, too), or the first 64 bits of an IPv6 address, since a customer of a
+// provider may choose the rest (RFC 6177) and would otherwise be as many hosts as it likes. Unix sockets have no host.
 //
 // An ordered map, because clients choose the keys: no set of addresses makes a look-up slow.
 //

@@ -37,8 +37,7 @@ inline int PollUntil(pollfd* polled, nfds_t count, Deadline deadline) noexcept {
 }
 
 // Whether poll(2) says that a read would not wait: bytes, the end or an error; also of a number that cannot be polled,
-// whose read says so. POLLERR alone is an error queue (recvmsg(2)), which a read leaves: what ends a stream says
-// POLLIN, too.
+// whose read says so. POLLERR alone is an error queue (recvmsg(2)), which a read leaves; a stream's end is POLLIN, too.
 inline bool IsReadableNow(int fd) noexcept {
   pollfd polled{.fd = fd, .events = POLLIN | POLLRDHUP, .revents = 0};
   return PollUntil(&polled, 1, std::chrono::seconds(0)) != 0 && polled.revents != POLLERR;

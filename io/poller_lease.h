@@ -3,13 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// PollerLease: decides which worker of a group polls (leader and followers), and that none sleeps for long while none
-// polls.
+// PollerLease: decides which worker of a group polls, and lets none sleep for long while none polls.
 //
 // One worker at a time holds the lease, and polls. A worker that goes to sleep tries to take it, and then waits in the
-// poll instead of on its parker. When it leaves with fibers to run it wakes no replacement: it is mostly back within
-// microseconds, and a wake-up per request would cost as much as the request. Instead it starts a watchdog, a timer that
-// checks whether a worker has polled since. If none has, and a worker sleeps, the watchdog wakes that worker to poll.
+// poll instead of on its parker. A holder that leaves with fibers to run wakes no replacement, since it is mostly back
+// within microseconds. It starts a watchdog, a timer that wakes a sleeping worker to poll if none has polled since.
 //
 //   holder leaves                worker goes to sleep         the watchdog, when its time has come
 //   -------------                --------------------         ------------------------------------
@@ -21,15 +19,10 @@
 // Invariants
 //   PL1  At most one worker is between TryEnter() and Leave().
 //   PL2  While no worker polls, one sleeps and something is waited for, the watchdog is on (once the thread that made
-//        it so has passed its fence). One of each pair of fences comes first, and the other side sees what was stored
-//        before it.
-//   PL3  The watchdog goes off if no worker has begun to poll since its last check, and one polls or all are busy. So
-//        it lets an idle process sleep.
-// A busy worker that polls without waiting also takes the lease for that time. Registered(): any thread, after
-// something to wait for was added. OnWatchdog(): the watchdog.
-//
-// somebody_sleeps() says whether a worker of the group sleeps.
-// Proven in tests/model/poller_lease_model.cc.
+//        it so is past its fence). Of each pair of fences one comes first; the other sees what was stored before.
+//   PL3  The watchdog turns off if no worker has begun to poll since its last check, and one polls or all are busy.
+// A busy worker that polls without waiting also takes the lease for that time. somebody_sleeps() says whether a worker
+// of the group sleeps. Proven in tests/model/poller_lease_model.cc.
 // Rejected: two workers that wait in the poll (the kernel wakes the second whenever something becomes ready while the
 // first is out: half as many round trips a second with one connection and two workers); waking a replacement at each
 // leave (costs the same, as Netty and Go do); a thread that only polls (two more switches per request).

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Reactor: waits for the descriptors of a scheduling group's fibers. A group gets one when a fiber of it first waits
-// for a descriptor, and keeps it for ever.
+// Reactor: waits for the descriptors of a scheduling group's fibers. A group gets it at the first wait, and keeps it.
 //
 //     descriptors (io/fd_slot.h, io/wait_fd.h)
 //        |  Registration                         any thread
@@ -48,9 +47,8 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   static constexpr std::chrono::microseconds kNoPollerFor{100};
   static constexpr std::chrono::microseconds kNoPollerForAtMost{400};
 
-  // A fiber. The reactor of its worker's group. nullptr: the system refuses what a reactor needs, and *error says why:
-  // never operation_not_permitted, which means something else for a descriptor; a filter's refusal becomes
-  // function_not_supported.
+  // A fiber. The reactor of its worker's group. nullptr: the system refuses what it needs, and *error says why. A
+  // filter's operation_not_permitted, which means something else for a descriptor, becomes function_not_supported.
   static Reactor* OfCurrentGroup(std::error_code* error);
   ~Reactor() override;
 
@@ -64,8 +62,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   };
   Counts counts() const noexcept;
   scheduling_group::SchedulingGroup* group() const noexcept { return group_; }
-  // Any thread. The runtime has stopped the group's workers, perhaps for ever, so waiters must not rely on it. (The
-  // next runtime with a group of this number uses the group and its poller again.)
+  // Any thread. The runtime has stopped the group's workers, perhaps for ever, so waiters must not rely on it.
   bool is_left() const noexcept { return group_->stopping(); }
 
   // --- By the workers: idle_poller.h ---

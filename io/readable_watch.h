@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// ReadableWatch: calls a function once when a descriptor may be readable, so that what waits for its bytes needs no
-// fiber, and no stack.
+// ReadableWatch: calls a function once when a descriptor may be readable, so that a wait for bytes needs no fiber.
 //
 //     a fiber                   ends the watch: the first of these, alone
 //     -------                   -----------------------------------------
@@ -12,7 +11,7 @@
 //     touches nothing           Close() of the descriptor: any     }
 //     any more                  Disarm(): any thread                  true
 //
-// The watch guards what it waits for (a connection, say): who ends the watch goes on with that, and may destroy both.
+// The watch guards what it waits for (a connection): whoever ends the watch goes on with that, and may destroy both.
 // It is a waiter in the queue of the slot's reading side (io/fd_slot.h), as those of fibers and of selections are.
 //
 // Invariants

@@ -5,15 +5,13 @@
 //
 // Registration: the registration of a descriptor's number with the reactor of the fiber that waited first.
 //
-// FdSlot and WaitFd() have one each. Its functions are in reactor.cc, so that public headers need not include the
-// reactor.
+// FdSlot and WaitFd() have one each. Its functions are in reactor.cc: headers need not include the reactor.
 //
 // Invariants
 //   RG1  Running workers report its events: Set() moves it away from a reactor whose runtime has ended.
 //   RG2  If the number was closed unnoticed and belongs to another descriptor, Set() registers that one.
-//   RG3  A reactor of a FiberLoop serves that loop's fibers alone, and they use no other: the loop may end, or not be
-//        driven for a while. Set() moves the registration. So a descriptor is waited for by fibers of one loop, or of
-//        the runtime, at a time.
+//   RG3  A FiberLoop's reactor serves that loop's fibers alone, and they use no other: the loop may end, or not be
+//        driven for a while. So only fibers of one loop, or of the runtime, wait for a descriptor at a time.
 #ifndef WEFT_IO_REGISTRATION_H_
 #define WEFT_IO_REGISTRATION_H_
 

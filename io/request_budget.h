@@ -14,13 +14,11 @@
 //     ...
 //     return 200;                                             // ~Share() gives everything back
 //
-// A limit of connections does not do that: most connections are idle, and a few may send large requests.
-// A request that is larger than `bytes` alone is never taken; and of two that come at the same time and do not fit
+// A request that is larger than `bytes` alone is never taken. Of two that come at the same time and do not fit
 // together, each may take a part, and both be refused.
 //
 // Who may call: any fiber and any thread; nothing waits. A Share is used by one at a time.
-// Memory ordering: none; what the counters say is a limit, and carries nothing.
-// Lifetime: the budget outlives its shares.
+// Memory ordering: none: the counters are a limit, and carry nothing. Lifetime: the budget outlives its shares.
 #ifndef WEFT_IO_REQUEST_BUDGET_H_
 #define WEFT_IO_REQUEST_BUDGET_H_
 

@@ -10,17 +10,15 @@
 // To connect there, ConnectToHost() (io/connect_to_host.h) tries them all.
 //
 // Any fiber and any thread (which also waits for the pool); switches. Equal calls that come while one is under way get
-// its answer. A call that is given up leaves: the look-up goes on until the C library's time-outs end it (resolv.conf;
-// by default 5 s and 2 attempts for each server), and holds one of the 64 threads for look-ups, none of those for
-// files.
+// its answer. A call that is given up leaves: the look-up goes on until the C library's time-outs end it (resolv.conf),
+// and holds one of the 64 threads for look-ups.
 //
 // Errors
 //   timed_out, operation_canceled    as in io_result.h
 //   ResolveCategory()         of getaddrinfo(): EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
 //                             std::errc::resource_unavailable_try_again) ...
 //   others                    of the system, if getaddrinfo() returns EAI_SYSTEM
-// Answers are not kept: two calls, one after the other, ask twice, unless the system has a cache, or
-// ProcessResolver().SetCaching() was called (io/resolver.h).
+// Answers are not kept, unless ProcessResolver().SetCaching() was called (io/resolver.h), or the system has a cache.
 #ifndef WEFT_IO_RESOLVE_H_
 #define WEFT_IO_RESOLVE_H_
 

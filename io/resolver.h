@@ -20,9 +20,8 @@
 //   a thread of the pool:   takes the oldest question; if somebody waits for it, looks up, keeps the answer as
 //                           SetCaching() says, wakes all who wait
 //
-// Nothing is kept unless SetCaching() was called: getaddrinfo() does not say how long an answer is good, so any time is
-// a guess that only the program can make. Kept are answers (ttl) and "there is no such name" (negative_ttl), but no
-// failures to find out. When there are too many, the oldest go first.
+// Nothing is kept unless SetCaching() was called, since getaddrinfo() does not say how long an answer is good. Kept are
+// answers (ttl) and "there is no such name" (negative_ttl), but no failures to find out; the oldest go first.
 //
 // Invariants
 //   RV1  One question at a time for equal calls: a question is in `questions_` from the call that makes it to its end,
@@ -33,16 +32,13 @@
 //        who wait then, or joined meanwhile, ask anew after a pause.
 //   RV4  A question that nobody waits for when its turn comes is not asked.
 //
-// Who may call: Resolve(): any fiber (switches) and any thread (blocks); a cancellation ends it with
-// operation_canceled. All else: any fiber and any thread; takes a mutex for a moment.
+// Who may call: any fiber (may switch) and any thread (may block). A cancellation is operation_canceled.
 // Memory ordering: what the source of names did is visible to all who get its answer.
 // Lifetime: no call may be under way when it is destroyed. The destructor waits for look-ups that are, given up or not.
-// In a forked child: ResolveHost() asks anew, with threads of the child; another resolver of the parent must not be
-// used there.
+// In a forked child ResolveHost() asks anew, with threads of the child; the parent's other resolvers must not be used.
 // Rejected: FiberBlocking()'s pool (200 dead look-ups delayed ReadFile() by 10 s); c-ares (it tells how long an answer
-// is good and needs no threads, but knows DNS and the hosts file only: what nsswitch.conf adds, as mDNS, LDAP or
-// systemd's names of containers, would resolve elsewhere on the machine and not here; and one more dependency); the
-// first caller's fiber asks for all (if it is cancelled before its turn, the others lose their place in the queue).
+// is good and needs no threads, but does not know what nsswitch.conf adds to DNS and the hosts file, as mDNS or LDAP);
+// the first caller's fiber asks for all (if it is cancelled before its turn, the others lose their place in the queue).
 #ifndef WEFT_IO_RESOLVER_H_
 #define WEFT_IO_RESOLVER_H_
 

@@ -30,11 +30,9 @@ struct ResolverOptions {
   // Look-ups that run at once; a thread each, made when needed. As many as for other blocking calls: one that no
   // server answers holds its thread for 10 s.
   std::int64_t threads = 64;
-  // Look-ups that wait for a thread; further callers wait for room.
-  std::int64_t queue_size = 1024;
+  std::int64_t queue_size = 1024;  // look-ups that wait for a thread; further callers wait for room
   ResolverCaching caching;
-  // Empty: getaddrinfo().
-  ResolverLookUp look_up;
+  ResolverLookUp look_up;  // empty: getaddrinfo()
 };
 
 // Since it was made.

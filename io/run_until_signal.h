@@ -17,15 +17,13 @@
 //     return signal < 0 ? 1 : 0;
 //
 // How it works. It blocks both signals in the calling thread, calls `start`, and takes the first that comes by
-// sigtimedwait(2): no handler runs, and no code needs to be async-signal-safe. The threads that `start` makes inherit
-// the mask; a signal goes to a thread that does not block it, so threads made before would be hit by it. Hence: the
-// main thread, before any other is started, the runtime's included.
+// sigtimedwait(2), so no handler runs. The threads that `start` makes inherit the mask; one made before would get the
+// signal. So call it in the main thread, before any other is started, the runtime's included.
 //
-// Both stay blocked when it returns a signal or 0, so that a second signal (from a wrapper that passes on what its
-// children get, too) does not cut short the stop that follows, which has a deadline. Until UnblockEndSignals() the
-// process is deaf to both: call it where a second one shall end the process, at the latest when what has a deadline is
-// done and what has none begins. Programs that the process starts meanwhile inherit the mask;
-// posix_spawnattr_setsigmask() gives them another. When `start` fails or throws, the mask is as before.
+// Both stay blocked when it returns a signal or 0, so that a second one (from a wrapper that passes on what its
+// children get, too) does not cut short the stop that follows. Call UnblockEndSignals() where a second one shall end
+// the process, at the latest before work that has no deadline. Programs that the process starts meanwhile inherit the
+// mask; posix_spawnattr_setsigmask() gives them another. When `start` fails or throws, the mask is as before.
 #ifndef WEFT_IO_RUN_UNTIL_SIGNAL_H_
 #define WEFT_IO_RUN_UNTIL_SIGNAL_H_
 
@@ -41,8 +39,8 @@ struct BlockedEndSignals {
   bool terminate = false;  // SIGTERM
 };
 BlockedEndSignals BlockEndSignals() noexcept;
-// The calling thread, which should be the same: takes what the default action of a signal is, also of one that has come
-// meanwhile. The threads that were started go on to block them.
+// The calling thread, which should be the same. A signal then has its default action, also one that has come meanwhile.
+// The threads that were started go on to block both.
 void UnblockEndSignals(BlockedEndSignals blocked = {.interrupt = true, .terminate = true}) noexcept;
 // A plain thread that blocks them. Returns the signal; 0: the deadline has passed.
 int WaitForEndSignal(Deadline deadline = {}) noexcept;

@@ -14,17 +14,13 @@
 //                           is closed; others of the kernel
 //   OnFd(fd, events, f)     a descriptor of others is ready: f(WaitFdResult), as io::WaitFd() (io/wait_fd.h) returns it
 //
-// f may be left out. Nothing is read or written. Where several fibers read one socket, another one may be first, and
-// the call waits after all.
+// f may be left out. Nothing is read or written: where several fibers read one socket, the call may wait after all.
 //
 // Who may call: a fiber; several may select the same socket. In a plain thread a case that would have to wait is taken
 // with operation_not_supported. Cancellation: as that of Select(), which throws; it is no error of a case.
-// Memory ordering: as poll(2).
-// Lifetime: the socket stays, and is not moved, until Select() returns. Its Close(), and CloseFd(fd), end the case with
-// operation_canceled; after a plain close(fd) it may wait for ever, as WaitFd() does.
-// Errors: throws std::bad_alloc.
-// Cost: a poll(2) that does not wait where a hint says that it may be ready; OnFd() one each time, and one epoll_ctl(2)
-// or two where it waits.
+// Memory ordering: as poll(2). Errors: throws std::bad_alloc. Lifetime: the socket stays, and is not moved, until
+// Select() returns. Its Close(), and CloseFd(fd), end the case with operation_canceled; a plain close(fd) may not.
+// Cost: a poll(2) that does not wait where a hint says "ready"; OnFd(): each time, and an epoll_ctl(2) or two.
 #ifndef WEFT_IO_SELECT_H_
 #define WEFT_IO_SELECT_H_
 

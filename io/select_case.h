@@ -10,8 +10,7 @@
 //
 // Invariants
 //   SCA1  Between Enter() and Leave() or Notified() it uses its slot (BeginUse()), so the number is not closed.
-//   SCA2  What it finds not to be ready it clears with the ticket taken before (FD1): an event that comes after that
-//        leaves the hint.
+//   SCA2  It clears the hint with the ticket taken before poll(2) said "not ready" (FD1): a later event leaves it.
 #ifndef WEFT_IO_SELECT_CASE_H_
 #define WEFT_IO_SELECT_CASE_H_
 

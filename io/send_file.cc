@@ -22,8 +22,7 @@ namespace {
 // About 0.2 ms of the worker's time on a loopback connection: BM_SendFile in bench/io/send_benchmark.cc.
 constexpr std::size_t kAtOnce = 256 << 10;
 
-// sendfile() has no MSG_NOSIGNAL. SIGPIPE is sent to the thread; so it is blocked there, and taken away if it has come.
-// One that was pending before stays.
+// sendfile() has no MSG_NOSIGNAL. So SIGPIPE is blocked in the thread, and taken if it came; one pending before stays.
 ssize_t SendFileWithoutSignal(int socket, int file, off_t* offset, std::size_t size) {
   sigset_t pipe;
   sigset_t before;

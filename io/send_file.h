@@ -7,10 +7,9 @@
 //     const io::IoResult sent = io::SendFile(&stream, file, 0, size, 30s);
 //     if (sent.ok() && sent.bytes < size) return stream.Reset();  // The file has become shorter.
 //
-// It sends kAtOnce bytes a system call at most, so that a fast peer does not keep the worker. A part that is not in the
-// page cache would block the worker while the disk reads it: before each part a preadv2(RWF_NOWAIT) looks for its first
-// and last byte, and if one is missing, a thread of the pool (io/fiber_blocking.h) reads the part into the cache. It is
-// a hint: what is evicted in between blocks the worker once.
+// A system call sends kAtOnce bytes at most, so that a fast peer does not keep the worker. Before each part a
+// preadv2(RWF_NOWAIT) looks whether its first and last byte are in the page cache; if not, a thread of the pool
+// (io/fiber_blocking.h) reads the part into it. What is evicted in between blocks the worker once.
 //
 // Who may call: any fiber (switches) and any thread (blocks). Nobody else writes to the stream meanwhile. The
 // descriptor stays open until the call has returned; its position is neither used nor changed.
@@ -20,9 +19,8 @@
 // read it and WriteAll() instead. A peer that has gone is an error, never a SIGPIPE. The deadline and a cancellation
 // end waits for the peer, not a read of the disk.
 //
-// What it saves is memory: no buffer is held while a slow peer takes the file. It is not always faster: over loopback,
-// where the receiver's copy cannot be saved, 1 MiB took twice as long as pread(2) and WriteAll(), and 64 KiB 0.9 to 1.4
-// times as long (BM_SendFile in bench/io/send_benchmark.cc).
+// What it saves is memory: no buffer is held while a slow peer takes the file. It is not always faster: over loopback
+// it took twice as long as pread(2) and WriteAll() for 1 MiB (BM_SendFile in bench/io/send_benchmark.cc).
 #ifndef WEFT_IO_SEND_FILE_H_
 #define WEFT_IO_SEND_FILE_H_
 

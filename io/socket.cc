@@ -25,9 +25,8 @@ std::error_code OpenSocket(int family, int type, Descriptor* socket) {
 
 namespace {
 
-// A Unix socket connects at once, or finds the listener's queue full: EAGAIN, and no event tells of room. So it tries
-// again and again. The pauses are short beside what a listener takes that has fallen behind by its whole queue, and
-// long beside the system call (about 1 us).
+// A Unix socket connects at once, or finds the listener's queue full: EAGAIN, and no event tells of room, so it tries
+// again. The pauses are short beside the time to empty such a queue, and long beside the system call (about 1 us).
 std::error_code ConnectUnix(Descriptor* socket, const SocketAddress& address, Deadline deadline) {
   constexpr std::chrono::microseconds kFirstPause{100};
   constexpr std::chrono::microseconds kLongestPause{10'000};

@@ -35,8 +35,7 @@ class SocketAddress {
 
   int family() const noexcept { return storage_.generic.sa_family; }
   bool is_unix() const noexcept { return family() == AF_UNIX; }
-  // 0 for a Unix socket.
-  std::uint16_t port() const noexcept;
+  std::uint16_t port() const noexcept;  // 0 for a Unix socket
   // Text for Parse(); "(none)" for no address, "unix:" for a Unix socket without a name.
   std::string ToString() const;
 

@@ -28,10 +28,8 @@ struct SystemdListener {
 // Takes them over, in their order. Once, by one thread: a second call would own the descriptors again. None, without an
 // error: nothing was handed over, or it was meant for another process. invalid_argument: the variables are malformed;
 // other errors: those of TcpListener::Adopt() for the first descriptor that is no listening socket. After an error
-// *listeners is empty, and no descriptor is closed or changed: all are looked at before the first is taken. The caller
-// owns all that are returned: those that it does not use close with the vector.
-// The variables stay as they are: changing them while other threads run is not safe, and LISTEN_PID keeps other
-// processes from taking the descriptors, which are closed on exec anyway.
+// *listeners is empty, and no descriptor is closed or changed: all are looked at before the first is taken. The
+// variables stay as they are: changing them is not safe while other threads run, and LISTEN_PID names this process.
 [[nodiscard]] std::error_code SystemdListeners(std::vector<SystemdListener>* listeners);
 
 }  // namespace weft::io

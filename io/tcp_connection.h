@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TcpConnection: a connection of a TcpServer (io/tcp_server.h), for handlers whose protocol has requests and answers.
-// Its ReadRequest() tells the server that the connection is between two requests, so that TcpServer::Stop() ends idle
-// connections only.
-// A RequestHandler (io/tcp_server.h) is the body of the loop below: it is called when the first bytes of a request have
-// come, and between two requests the connection has no fiber.
+// Its ReadRequest() tells the server that it is between two requests, so that TcpServer::Stop() ends idle ones only.
+// A RequestHandler (io/tcp_server.h) is the body of the loop below; between two requests its connection has no fiber.
 // Sample:
 //     void Serve(io::TcpConnection& connection) {
 //       char line[256];
@@ -20,16 +18,14 @@
 //         if (!connection.stream().WriteAll(line, got.bytes).ok()) return;
 //       }
 //     }
-// A protocol that can say so (HTTP's "Connection: close") says with an answer that it is the last when draining(), and
-// ends: its client makes the requests that it has sent meanwhile again. Without that a handler goes on, as above, until
-// ReadRequest() ends: requests that have come would be lost, and their client could not know it.
+// When draining(), a protocol that can (HTTP's "Connection: close") marks its answer as the last, and ends. Otherwise a
+// handler goes on, as above, until ReadRequest() ends, or requests that have come would be lost.
 //
 // How it works. ReadRequest() reads in a CancelScope of its own, which Stop() cancels. Scopes are level-triggered, and
 // a read that need not wait succeeds: so a request that has come is read also in a drain, and later calls do not wait.
 //
 // Invariants
-//   DR1  A drain ends ReadRequest() only if the kernel has no byte for it: after the cancellation the kernel is asked
-//        once more. (The reactor may not have reported the latest bytes.)
+//   DR1  A drain ends ReadRequest() only if the kernel, asked once more after the cancellation, has no byte for it.
 //   DR2  A drain disturbs nothing but ReadRequest() and AwaitRequest() until its deadline.
 //
 // Who may call: draining(): any fiber and thread. The others: the handler, one fiber at a time.
@@ -69,13 +65,11 @@ class TcpConnection {
   TcpStream& stream() noexcept { return stream_; }
   const TcpStream& stream() const noexcept { return stream_; }
 
-  // Reads the first bytes of a request, while the connection is idle: as TcpStream::ReadSome(). The drain ends it with
-  // operation_canceled, as any cancellation does; then draining() is true. A peer that has gone is the end or an error
-  // of its own, so that a handler can tell one from the other. The server's time-out for requests ends it with
-  // timed_out, as `deadline` does.
-  // In a RequestHandler it does not wait: without bytes it returns resource_unavailable_try_again, and whatever the
-  // handler returns then, the connection goes on waiting. So does AwaitRequest(). After the end of the stream, or an
-  // error, the connection is closed, whatever the handler returns.
+  // Reads the first bytes of a request: as TcpStream::ReadSome(). The drain ends it with operation_canceled, as a
+  // cancellation does; then draining() is true. The server's time-out for requests is timed_out, too.
+  // In a RequestHandler neither it nor AwaitRequest() waits: without bytes they return resource_unavailable_try_again,
+  // and the connection goes on waiting, whatever the handler returns. After the end of the stream, or an error, the
+  // connection is closed, whatever the handler returns.
   [[nodiscard]] IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadRequest(std::span<char> room, Deadline deadline = {}) {
     return ReadRequest(room.data(), room.size(), deadline);
@@ -84,13 +78,12 @@ class TcpConnection {
   // so what reads next is ReadRequest(). Errors as there.
   [[nodiscard]] std::error_code AwaitRequest(Deadline deadline = {});
 
-  // TcpServer::Stop() was called: the present answer is the last, and should say so. A hint, unless ReadRequest() has
+  // TcpServer::Stop() was called: the present answer should say that it is the last. A hint, unless ReadRequest() has
   // just been ended by it.
   bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
 
   // For what stands between a connection and its handler, as TLS does. Whether the client's first request has come:
-  // false after a ReadRequest() that has read what goes before it, so that it still has its time; true when it has come
-  // with something else.
+  // false after a ReadRequest() that has read what goes before it, true when it has come with something else.
   void SetHasSentRequest(bool has) noexcept {
     if (has_sent_request() != has) has_sent_request_.store(has, std::memory_order_relaxed);
   }

@@ -35,8 +35,7 @@ constexpr int kMultipathTcp = 262;  // IPPROTO_MPTCP, which older headers do not
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 
-// A pause follows so many aborted connections in a row: a system call filter may fail every call in this way, and
-// nothing else would end the loop.
+// A pause follows so many aborted connections in a row, since a system call filter may fail every call in this way.
 constexpr unsigned kGonePerPause = 64;
 
 // accept(2): these errors concern the connection, not us.

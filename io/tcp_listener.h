@@ -4,9 +4,8 @@
 // TcpListener: accepts connections, TCP or Unix. For the usual server there is TcpServer (io/tcp_server.h).
 //
 // Who may call: as io/descriptor.h; several fibers may accept from one listener.
-// If the process or the system has no descriptors or memory for another connection, Accept() logs it (once a second),
-// waits a little and tries again. Meanwhile new connections wait in the kernel, and open ones are served. Accept()
-// skips connections that have gone before it accepts them.
+// Without descriptors or memory for another connection Accept() logs it (once a second), waits a little and tries
+// again; new connections wait in the kernel meanwhile. It skips connections that have gone before.
 #ifndef WEFT_IO_TCP_LISTENER_H_
 #define WEFT_IO_TCP_LISTENER_H_
 
@@ -41,9 +40,8 @@ class TcpListener {
   [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
-  // Takes over a listening socket of another origin, replacing the former one: systemd's (io/systemd_listeners.h), or
-  // one that another process has left to this one. It is made non-blocking, which all who share the socket see, and is
-  // closed on exec. Others may accept from it at the same time. On an error `fd` is left as it was:
+  // Takes over a listening socket of another origin (systemd's: io/systemd_listeners.h), replacing the former one. It
+  // becomes non-blocking, which all who share it see, and is closed on exec. Errors, which leave `fd` as it was:
   // bad_file_descriptor; not_a_socket; wrong_protocol_type: no stream socket; address_family_not_supported: neither IP
   // nor Unix; protocol_not_supported: IP, but not TCP; invalid_argument: it does not listen.
   [[nodiscard]] std::error_code Adopt(int fd);
@@ -59,14 +57,11 @@ class TcpListener {
   std::error_code SetUserTimeout(std::chrono::milliseconds timeout);
 
   // From now until Close() the kernel drops SYN segments, as if the network had lost them: no handshake begins, and
-  // those that have begun go on. So a server that ends can accept the last connections; one that the kernel made behind
-  // its last Accept() would be reset, with the request that may have come by it. Clients whose SYN was dropped send it
-  // again after a second, and find whoever listens then.
-  // The filter is the socket's, and others that have the socket would get no connections either. So there is none on an
-  // adopted socket, one opened with Options::shared, before a fork(), or whose descriptor exec does not close. Close()
-  // takes it off. Beside no other call.
-  // Errors: those of setsockopt(2); operation_canceled: not open; operation_not_supported: such a socket, or a Unix
-  // one.
+  // those that have begun go on. So a server that ends can accept the last connections; one that the kernel made after
+  // its last Accept() would be reset, with its request. Clients send a dropped SYN again after a second.
+  // Others that have the socket would get no connections either. So this refuses an adopted socket, one opened with
+  // Options::shared or before a fork(), and one that exec does not close. Beside no other call.
+  // Errors: setsockopt(2)'s; operation_canceled: not open; operation_not_supported: such a socket, or a Unix one.
   std::error_code StopHandshakes();
 
   // Fibers in Accept() get operation_canceled. False: it was not open. Any thread.

@@ -10,10 +10,9 @@
 //                                 up: TcpStream::SetUserTimeout() says how long. Where it is set, it also says when
 //                                 keep-alive gives up, instead of `probes`.
 //
-// Then calls of the stream end with timed_out. A peer that is alive but silent answers probes, and is not ended:
-// time-outs of the application are for that (TcpStream::SetTimeouts(), TcpServer::Options::idle_timeout). A listener
-// hands both on to its connections, without a system call for each: TcpListener::SetKeepAlive(), SetUserTimeout().
-// Both are options of TcpServer, ConnectToHost() and ConnectionPool.
+// Then calls of the stream end with timed_out. A peer that is alive but silent answers probes: time-outs of the
+// application end it (TcpStream::SetTimeouts(), TcpServer::Options::idle_timeout). A listener hands both on to its
+// connections, without a system call for each. Both are options of TcpServer, ConnectToHost() and ConnectionPool.
 #ifndef WEFT_IO_TCP_LIVENESS_H_
 #define WEFT_IO_TCP_LIVENESS_H_
 

@@ -10,9 +10,8 @@
 //     ...
 //     server.Stop(5s);
 //
-// Who may call: Start(), StopAccepting(), Stop() and the destructor: one fiber or thread at a time, but not a handler.
-// counts(), local_address(): any.
-// Many fibers call the handler at the same time. An exception that leaves it is logged, and ends only that connection.
+// Who may call: Start(), StopAccepting(), Stop() and the destructor: one fiber or thread at a time, not a handler.
+// All else: any. Many fibers call the handler at once; an exception is logged, and ends its connection.
 //
 // A connection may wait without a fiber. A RequestHandler is called when the first bytes of a request have come, in a
 // fiber that is started then; it reads them by TcpConnection::ReadRequest(), answers, and says whether the connection
@@ -27,14 +26,12 @@
 //     };
 //     io::TcpListener listener;
 //     io::TcpServer server(std::move(listener), io::RequestHandler(echo));
-// Bytes that the handler has read and not answered are its own affair: it is called again when further ones come. It
-// may be called although there are none; then its ReadRequest() says so, and the connection goes on waiting, whatever
-// the handler returns. All fibers of a connection run one after the other, each sees what the former did, and
-// TcpConnection::state() is for what they keep. Each has the execution context of Start(), if Options names no other:
-// whatever fiber polls for the connection, its own context stays out of it.
+// The handler keeps bytes that it has not answered: it is called again when further ones come. It may be called without
+// any; then its ReadRequest() says so. A connection's fibers run one after the other, each sees what the former did,
+// and TcpConnection::state() is for what they keep. Each has the execution context of Start(), or that of Options.
 // A connection that a drain or a time-out ends while it waits is closed, and the handler is not called. A protocol that
-// says good-bye has a second function for that, RequestHandler::Goodbye: it is called before, in a fiber. It is not
-// called after the deadline of Stop(), nor where the handler ends the connection. Until it returns Stop() waits.
+// says good-bye has RequestHandler::Goodbye for that, which is called before, in a fiber, and for which Stop() waits.
+// It is not called after the deadline of Stop(), nor where the handler ends the connection.
 //
 // Stop() drains:
 //
@@ -42,35 +39,30 @@
 //               --no connection is left--> ends
 //               --the deadline--> cancels the handlers, shuts their connections down --they have returned--> ends
 //
-// What is idle the handler says: it takes a TcpConnection (io/tcp_connection.h), and waits for a request by
-// ReadRequest(). It is ended there when it has waited for Options::idle_at_stop of the drain, in which a busy client's
-// next request comes. A client that is never idle for so long is ended after Options::first_request_at_stop of the
-// drain, at the next wait for which no request has come. A connection that has sent no request yet has
-// first_request_at_stop from its acceptance. Requests that have begun are read to their end and answered.
+// A handler that takes a TcpConnection (io/tcp_connection.h) is idle in ReadRequest(). The drain ends it there when it
+// has waited for Options::idle_at_stop, in which a busy client's next request comes. A client that is never idle for so
+// long is ended after Options::first_request_at_stop, at the next wait for which no request has come. A connection that
+// has sent no request yet has first_request_at_stop from its acceptance. Requests that have begun are answered.
 //
-// A handler that takes a TcpStream says nothing. After idle_at_stop of the drain its reads get what has come and then
-// the end of the stream: a handler that waits for a next request ends, and another answers the request that it has. On
-// a TCP connection that has sent nothing yet, or has sent something since the last answer, that is put off for
-// first_request_at_stop, so that the request may come to its end.
+// A handler that takes a TcpStream does not say when it is idle. After idle_at_stop of the drain its reads get what has
+// come and then the end of the stream. On a TCP connection that has sent nothing yet, or has sent something since the
+// last answer, that is put off for first_request_at_stop, so that the request may come to its end.
 //
 // The handler may close the stream, but not move from it or assign to it: Stop() uses it at the same time.
 //
-// At the deadline all handlers that still run are cancelled, each with all that it has called and all fibers of its
-// scopes (sync/cancel_scope.h), and their connections are shut down both ways. Stop() returns when all handlers have
-// returned. So a handler that shares locals with fibers that it has started has them in a FiberScope, or waits for them
-// under a shield; and one that shields itself from cancellation for long holds Stop() up.
-// To end a request whose client has gone: io/cancel_on_hangup.h.
+// At the deadline all handlers that still run are cancelled, with the fibers of their scopes (sync/cancel_scope.h), and
+// their connections are shut down both ways. Stop() returns when all handlers have returned: one that shields itself
+// for long holds it up. A handler that shares locals with fibers that it has started has them in a FiberScope, or waits
+// for them under a shield. To end a request whose client has gone: io/cancel_on_hangup.h.
 //
 // Invariants
 //   TV1  A connection that the kernel has made before the last look at the listener is accepted, and its handler runs;
-//        unless the deadline of Stop() passes before, or the process has no descriptors or no memory. The listener
-//        closes right after that look. From before the look until then no handshake begins
-//        (TcpListener::StopHandshakes()), and the look goes on for Options::handshakes_at_stop, in which those that
-//        have begun come to their end. On a Unix socket, and on one that other processes may have, connections go on
-//        coming, and the look takes no time: one that comes behind it is reset, or left to the other processes.
-//        The look waits for no handler: Options::max_connections does not count any more.
-//   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once: both under the
-//        lock.
+//        unless the deadline of Stop() passes before, or the process has no descriptors or memory. The listener closes
+//        right after that look. During the look no handshake begins (TcpListener::StopHandshakes()), and it goes on for
+//        Options::handshakes_at_stop, in which those that have begun come to their end. On a Unix socket, and on one
+//        that other processes may have, connections go on coming, and the look takes no time: a later one is reset, or
+//        left to the other processes. The look waits for no handler: Options::max_connections does not count.
+//   TV2  After the deadline (cut_) no connection is added, and all that are there are cancelled once, under the lock.
 //   TV3  A connection of a RequestHandler has one holder at any time, which goes on with it: its fiber; its watch,
 //        while that is armed (RDW1); the thread that has ended the watch; the list of refused ones, under retry_lock_.
 //   TV4  A connection whose fiber could not be started is kept, and started again a little later, or ended after the
@@ -140,21 +132,17 @@ class TcpServer {
     // Called for each connection, in the fiber that accepts. False: resets it at once. Empty: accepts all. Cancelled at
     // the deadline of Stop(); an exception that leaves it is logged, and means false.
     std::function<bool()> admit{};
-    // How the fiber of each connection is started: its group, name and stack. As it is, the connections take the groups
-    // in turn, wherever they were accepted. For a RequestHandler: that of its first request; the later ones run in the
-    // group that polls for the connection, unless a group is given here.
+    // How the fiber of each connection, for a RequestHandler of its first request, is started. By default the
+    // connections take the groups in turn, and later requests run in the group that polls for the connection.
     FiberAttributes connection_fiber{.scheduling_group = kUnspecifiedSchedulingGroup};
     // For Stop(), as above. Clients that have no request in flight notice neither.
     std::chrono::milliseconds first_request_at_stop{1000};
     std::chrono::milliseconds idle_at_stop{100};
-    // For how long a drain goes on accepting, from when the kernel begins no further handshake (TV1): longer than a
-    // round trip to the clients. 0: a connection that is being made then is reset. A client that begins to connect in
-    // this time is refused a second later than it could be.
+    // How long a drain goes on accepting once the kernel begins no further handshake (TV1): longer than a round trip to
+    // the clients. 0: a connection being made then is reset. Clients that come meanwhile are refused a second later.
     std::chrono::milliseconds handshakes_at_stop{10};
-    // How long a connection may wait for its first request, and for each further one; then it is closed without an
-    // answer. 0: no limit. For handlers that take a TcpConnection. One that waits without a fiber is closed up to an
-    // eighth of it later, or 5 ms.
-    // read_timeout stands in for one that is not set.
+    // For handlers that take a TcpConnection: how long it may wait for its first request, and for each further one.
+    // Then it is closed without an answer; without a fiber, up to an eighth of that, or 5 ms, later. 0: read_timeout.
     std::chrono::milliseconds first_request_timeout{0};
     std::chrono::milliseconds idle_timeout{0};
     // TcpStream::SetTimeouts() of each connection: how long its calls without a deadline wait for the client at a time.
@@ -163,9 +151,8 @@ class TcpServer {
     // The most connections of one host: an IPv4 address, or a /64 prefix of IPv6 addresses. Further ones are reset at
     // once, before `admit`. 0: no limit. Behind a proxy or a NAT many clients are one host.
     std::size_t max_connections_per_host = 0;
-    // For peers that vanish without a word (io/tcp_liveness.h): a handler's reads, or reads and writes, then end with
-    // timed_out. Start() sets them on the listener, for the connections that the kernel makes from then on. The
-    // defaults leave the listener as it is. Ignored on Unix sockets.
+    // For peers that vanish without a word (io/tcp_liveness.h). Start() sets them on the listener, for the connections
+    // that the kernel makes from then on. The defaults set nothing. Ignored on Unix sockets.
     TcpKeepAlive keep_alive{.enabled = false};
     std::chrono::milliseconds user_timeout{0};
   };
@@ -181,29 +168,24 @@ class TcpServer {
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
 
-  // Once. False: the runtime starts no more fibers; or the kernel refuses Options::keep_alive or user_timeout, which is
-  // logged.
+  // Once. False: the runtime starts no more fibers, or the kernel refuses keep_alive or user_timeout (which is logged).
   [[nodiscard]] bool Start();
-  // The beginning of Stop(), for a server that tells its clients before it stops: accepts what waits, closes the
-  // listener and returns; connections go on. False: the deadline has passed before, while Options::admit waited; it is
-  // done later. A cancellation point, as Stop().
+  // The first step of Stop(), for a server that tells its clients first: accepts what waits and closes the listener;
+  // connections go on. False: the deadline has passed (Options::admit waited); it is done later. A cancellation point.
   bool StopAccepting(Deadline deadline = {});
   // Returns when the last handler has returned; further calls return at once. Without a deadline it cancels no handler
-  // and shuts no connection down. A cancellation point; what it then leaves running ends with the next call, or with
-  // the destructor.
+  // and shuts no connection down. A cancellation point; what it then leaves running ends with the next call.
   void Stop(Deadline drain_until = {});
 
   SocketAddress local_address() const { return local_address_; }
   struct Counts {
-    // A connection that is not refused is counted here and in `open` at once: one that was accepted and is not open
-    // has ended.
+    // A connection that is not refused is counted here and in `open` at once: one that is not open has ended.
     std::uint64_t accepted = 0;
     // By Options::admit; or no fiber could be started, or the deadline of Stop() had passed; or the next line.
     std::uint64_t refused = 0;
     std::uint64_t over_host_limit = 0;  // Options::max_connections_per_host
     // Connections that have waited for a request longer than first_request_timeout, idle_timeout, or read_timeout in
-    // their place: each once, whether its handler was in ReadRequest() or the server has closed it. Other calls that
-    // read_timeout, write_timeout, or a deadline of the handler's end are not counted: the handler sees their error.
+    // their place: each once. Other calls that a time-out ends are not counted: the handler sees their error.
     std::uint64_t timed_out = 0;
     std::size_t open = 0;  // connections that are not closed
   };

@@ -24,8 +24,7 @@ std::size_t Total(const iovec* parts, std::size_t count) {
 // The kernel takes no more at once; the next call sends the rest.
 std::size_t AtOnce(std::size_t count) { return std::min<std::size_t>(count, IOV_MAX); }
 
-// Blocks of a buffer that a system call writes: 1 KiB of a stack, and up to 1 MiB in blocks of 16 KiB, more than
-// a socket takes at once.
+// Blocks of a buffer in a system call: 1 KiB of a stack; 1 MiB in blocks of 16 KiB is more than a socket takes.
 constexpr std::size_t kBlocksAtOnce = 64;
 static_assert(kBlocksAtOnce <= IOV_MAX);
 

@@ -11,9 +11,8 @@
 //     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
 // Who may call: as io/descriptor.h. One fiber may read while another one writes; two that write at once mix their
-// bytes. To learn that the peer goes away while nobody reads: io/cancel_on_hangup.h.
-// Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
-// For Boost.Asio and code built on its stream concepts there is AsioStream (io/asio_stream.h).
+// bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE. See
+// also io/cancel_on_hangup.h (the peer goes away while nobody reads) and io/asio_stream.h (Boost.Asio).
 #ifndef WEFT_IO_TCP_STREAM_H_
 #define WEFT_IO_TCP_STREAM_H_
 
@@ -45,8 +44,7 @@ class TcpStream {
   // Takes over a connected stream socket (and makes it non-blocking: io/descriptor.h).
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
-  // Once it has succeeded it replaces the former connection. The address says whether it is TCP (without Nagle's delay)
-  // or Unix.
+  // A success replaces the former connection. The address says whether it is TCP (without Nagle's delay) or Unix.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address, Deadline deadline = {});
 
   // Waits until poll(2) would say readable: for bytes, the end or an error. No buffer is needed meanwhile.

@@ -1,9 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// UdpSocket: datagrams, of UDP or of a Unix socket.
-//
-// Who may call, and concurrency: as io/descriptor.h. Errors: as io_result.h.
+// UdpSocket: datagrams, of UDP or of a Unix socket. Who may call: as io/descriptor.h. Errors: as io_result.h.
 #ifndef WEFT_IO_UDP_SOCKET_H_
 #define WEFT_IO_UDP_SOCKET_H_
 
@@ -56,15 +54,13 @@ class UdpSocket {
     return ReceiveFrom(data, size, nullptr, nullptr, deadline);
   }
 
-  // Several with one system call (recvmmsg, sendmmsg); io_udp_benchmark says what it saves.
-  // ReceiveMany: waits for one, and takes what has come besides, at most kMostReceived.
+  // Several with one system call (recvmmsg(2)): waits for one, and takes what has come besides, at most kMostReceived.
   static constexpr std::size_t kMostReceived = 32;
   [[nodiscard]] DatagramsResult ReceiveMany(std::span<Datagram> datagrams, Deadline deadline = {});
-  // All, in their order, or an error.
+  // All, in their order (sendmmsg(2)), or an error.
   [[nodiscard]] DatagramsResult SendMany(std::span<const Datagram> datagrams, Deadline deadline = {});
-  // Sends `data` as datagrams of `segment` bytes, the last one of what is left. The kernel cuts them (UDP_SEGMENT),
-  // some 60 KB a system call; where it does not, SendMany() sends them. `to`: none, if the socket is connected.
-  // invalid_argument: `segment` is 0.
+  // Sends `data` as datagrams of `segment` bytes (0: invalid_argument), the last one of what is left. The kernel cuts
+  // them (UDP_SEGMENT), some 60 KB a system call; where it does not, SendMany() sends them. `to`: none, if connected.
   [[nodiscard]] IoResult SendSegments(const void* data, std::size_t size, std::size_t segment, const SocketAddress& to,
                                       Deadline deadline = {});
 

@@ -212,8 +212,7 @@ void ForeignFd::LeaveShared(int fd, Waiter* waiter) {
   End(fd);
 }
 
-// The time has passed, or the wait was cancelled, but the reactor may not have reported an earlier event yet: ask the
-// kernel.
+// After a time-out or a cancellation: the reactor may not have reported an earlier event yet, so ask the kernel.
 WaitFdResult ForeignFd::LookOnceMore(int fd, std::uint32_t wanted, std::uint32_t closes) {
   std::lock_guard guard(mutex_);  // So that CloseFd() does not close it meanwhile.
   if (closes_ != closes) return {0, ErrnoCode(ECANCELED)};

@@ -6,11 +6,9 @@
 //     const io::WaitFdResult ready = io::WaitFd(PQsocket(connection), POLLIN, 2s);
 //     if (ready.error == std::errc::timed_out) ...
 //
-// Any number of fibers may wait for one descriptor, for the same or for different events, and each gets those that it
-// asked for. Level-triggered, as poll(2): events that are there already end the wait at once. A wait costs a system
-// call; Weft's own sockets are cheaper (io/fd_slot.h).
-// The caller keeps the descriptor. To close it while fibers wait, call CloseFd(): after a plain close() they wait until
-// their deadlines.
+// Any number of fibers may wait for one descriptor, for the same or for different events. Level-triggered, as poll(2):
+// events that are there already end the wait at once. A wait costs a system call; Weft's own sockets are cheaper
+// (io/fd_slot.h). The caller keeps the descriptor. CloseFd() closes it while fibers wait: a plain close() wakes none.
 //
 // How it works: a descriptor has one oneshot registration with the events of all waiters. When one comes, all waiters
 // are woken, and those that want another one register anew.
@@ -18,16 +16,12 @@
 // Invariants
 //   WF1  No event is missed. A waiter reads the number of events before it registers, and sleeps only if the number,
 //        read under the queue's lock, is still the same. An event increments it under that lock, then claims.
-//   WF2  The registration covers what all waiters want: it is made under `mutex`, with what others have asked for since
-//        the last event. An event of a former registration may make that too little, but then the number has changed
-//        (WF1).
-//   WF3  A wait concerns the descriptor that had the number when the wait began: CloseFd() ends it, even if an event
-//        for others has just woken it.
+//   WF2  The registration covers what all waiters want: it is made under `mutex_`, with what others have asked for
+//        since the last event. If a former registration's event makes that too little, the number has changed (WF1).
+//   WF3  A wait concerns the descriptor that had the number when it began: CloseFd() ends it, whatever has woken it.
 //   WF4  Without waiters nothing is armed. So what the owner reads on another thread wakes no worker, and a
-//        registration that a duplicate of a closed descriptor keeps alive is not mistaken for one of the number's next
-//        owner.
-// Rejected: one way of waiting with FdSlot (io/fd_slot.h), see docs/decisions/016. They share Registration
-// (io/registration.h).
+//        registration that a duplicate of a closed descriptor keeps is not mistaken for the number's next owner's.
+// Rejected: one way of waiting with FdSlot (io/fd_slot.h), see docs/decisions/016.
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 
@@ -49,8 +43,7 @@ namespace weft::io {
 // Any fiber and any thread. As close(2); fibers that wait for the descriptor get operation_canceled.
 std::error_code CloseFd(int fd);
 
-// Any thread, before it registers the descriptor in another way (io/fd_slot.h). Ends WaitFd()'s registration; fibers
-// that still wait get operation_canceled.
+// Any thread, before it registers the descriptor otherwise (io/fd_slot.h). Fibers in WaitFd() get operation_canceled.
 void ForgetFd(int fd);
 
 }  // namespace weft::io
