@@ -3,9 +3,8 @@
 //
 // UniqueFunction<R(Args...)>: a callable that is moved, never copied, so that it may own what it captures.
 //
-// A callable of up to 48 bytes (alignment up to 16, move that does not throw) is kept in place, a larger one on the
-// heap.  The whole is one cache line. Calling an empty one is a check failure.  After a move the source is empty.  Not
-// thread-safe.
+// A callable of up to 48 bytes (alignment up to 16, nothrow move) is kept in place, others on the heap. The whole is
+// one cache line. Calling an empty one is a check failure. After a move the source is empty. Not thread-safe.
 #ifndef WEFT_BASE_UNIQUE_FUNCTION_H_
 #define WEFT_BASE_UNIQUE_FUNCTION_H_
 
@@ -24,8 +23,8 @@ concept ComparableWithNull = requires(const F& f) {
   f == nullptr;
 };
 
-// Whether a callable of this type may be empty: a pointer, or a class that can be made from nullptr and compared with
-// it, as std::function and UniqueFunction. (Not named, because <functional> is half of what a user would compile.)
+// Whether such a callable may be empty: a pointer, or a class that can be made from nullptr and compared with it, as
+// std::function. (Not named, because <functional> is half of what a user would compile.)
 template <class F>
 inline constexpr bool kMayBeEmpty = std::is_pointer_v<F> || std::is_member_pointer_v<F> ||
                                     (std::is_class_v<F> && std::is_constructible_v<F, std::nullptr_t> &&
