@@ -3,9 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// AssignCpus: the CPU of each worker, and the further CPUs that its group may use (GP8).
-//
-// The fourth step of the planner (group_plan.h).
+// AssignCpus: the CPU of each worker, and the further CPUs that its group may use (GP8). The planner's fourth step.
 #ifndef WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
 #define WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
 

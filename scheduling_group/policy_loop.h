@@ -16,8 +16,7 @@
 //         queued; it only grows.
 //   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver.
 //
-// Rejected: v1 with one worker (its ring is bounded, and a driver that waits for room waits for itself; its queue lets
-// those who were woken from outside go first).
+// Rejected: v1 with one worker (its ring is bounded: a driver that waits for room waits for itself).
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_LOOP_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_LOOP_H_
 
