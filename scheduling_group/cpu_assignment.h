@@ -15,8 +15,7 @@
 
 namespace weft::scheduling_group::planning {
 
-// Returns the pool's groups, sorted by their lowest planned CPU, without neighbours. `groups` is the result of
-// PartitionCores() for `pool`.
+// Returns the groups of PartitionCores() for `pool`, sorted by their lowest planned CPU, without neighbours.
 std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>& groups);
 
 }  // namespace weft::scheduling_group::planning

@@ -16,7 +16,6 @@
 // Invariants
 //   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
 //   DRV2  A child process uses no group that was made before the fork: its event descriptor is the parent's, too.
-//
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_
 #define WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_

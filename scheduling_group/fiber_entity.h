@@ -10,8 +10,7 @@
 //
 //   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp, cancel word
 //   line 1   cold: what most fibers never set. A plain fiber's start and end do not touch it: kHasColdFields, in line
-//   0,
-//            says whether name, sizes, owner, locals or context may be set. (Waits and scopes have marks of their own.)
+//            0, says whether name, sizes, owner, locals or context may be set. (Waits and scopes have their own marks.)
 //   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
 //
 // Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a
@@ -22,8 +21,7 @@
 //
 // Rejected: the time-out on the fiber's stack (the timer thread touches a page for each node: 100,000 sleepers woke 18
 // ms late instead of 2, bench/workload --workload=sleepers); a pool of time-outs (memory to be trimmed); a control
-// block in the top page of the stack (a queued fiber then needs a stack, and dumps must walk stacks that may be
-// unmapped).
+// block in the top page of the stack (a queued fiber then needs a stack, and dumps must walk unmapped ones).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 

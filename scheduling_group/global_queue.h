@@ -20,7 +20,6 @@
 //        popped. (This holds for each level; fibers do not change levels.)
 //   GQ3  One thread's pushes into a level leave in their order.
 //   GQ4  Neither level starves: one of kNormalFirstEvery visits takes normal fibers first. A lone worker has one level.
-//
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_

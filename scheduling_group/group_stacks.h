@@ -12,7 +12,6 @@
 // Invariants
 //   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; so has its guard.
 //   CP2  The same rounded size and guard always give the same pool.
-//
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_STACKS_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_STACKS_H_

@@ -5,8 +5,7 @@
 //
 // IdlePoller: how the workers of a group poll for input and output. io/reactor.h implements it.
 //
-// There is no poller thread. Only a worker can run what I/O makes ready, so polling when a worker picks its next fiber
-// is early enough.
+// There is no poller thread: only a worker can run what I/O makes ready, and polls early enough when it picks a fiber.
 //
 //   a worker has chosen fibers for some 20 us    PollIfDue(): one poll without waiting
 //   a worker spins                               TryPoll(): the same, at each search

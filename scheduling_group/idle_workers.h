@@ -101,8 +101,7 @@ class IdleWorkers {
   // The caller must then search once more (IW4).
   void StopSpinning() noexcept {
     spinners_.fetch_sub(1, std::memory_order_relaxed);
-    // StoreLoad: a producer that still saw us as a spinner has published before our next search (IW1). Pairs with the
-    // fence in ClaimWorkerToWake().
+    // StoreLoad: our next search sees what a producer that saw us spin has published (IW1). Pairs with NobodyToWake().
     base::ThreadFence(std::memory_order_seq_cst);
   }
 

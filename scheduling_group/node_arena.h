@@ -5,9 +5,8 @@
 //
 // NodeArena: the free entities of one NUMA node that all threads share: a central stack, and its chunks.
 //
-// Threads exchange batches with it (entity_cache.h), so they take its lock once for many fibers. After a burst
-// TrimArena() (entity_trim.h) makes wholly free chunks cold: they leave the stack, and are used again before a new
-// chunk is made.
+// Threads exchange batches with it (entity_cache.h), so they take its lock seldom. After a burst TrimArena()
+// (entity_trim.h) makes wholly free chunks cold: they leave the stack, and are used before a new one is made.
 //
 // Invariants
 //   NA1  A free entity of the arena is in exactly one place: the stack, a cold chunk or a thread (EP2).

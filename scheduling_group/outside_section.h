@@ -6,9 +6,8 @@
 // OutsideSection: while a plain thread is in one, the runtime that it uses stays.
 //
 // Plain threads start and wake fibers while another thread ends the runtime. That thread joins the workers before it
-// frees the groups, and waits for all others by RCU (read-copy-update): they use what they find through a published
-// pointer inside a section only; having unpublished it, the ending thread waits until all sections that may have found
-// it have ended.
+// frees the groups, and waits for all others by RCU (read-copy-update): they use what a published pointer leads to
+// inside a section only; having unpublished it, the ending thread waits for all sections that may have found it.
 //
 //   a plain thread                        the thread that ends the runtime
 //   --------------                        --------------------------------
@@ -34,8 +33,8 @@
 // Checked in tests/model/outside_section_model.cc.
 // Source: M. Desnoyers, P. McKenney, A. Stern, M. Dagenais, J. Walpole, "User-Level Implementations of Read-Copy
 // Update" (2012); this is their scheme with membarrier().
-// Rejected: groups that are never freed (each restart of the runtime grows the process); a reference count (two writes
-// to a shared line for each start); hazard pointers (one for each of several objects that a start visits).
+// Rejected: groups that are never freed (each restart with other options grows the process); a reference count (two
+// writes to a shared line for each start); hazard pointers (one for each of several objects that a start visits).
 #ifndef WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 #define WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 
@@ -66,8 +65,7 @@ class alignas(base::kCacheLineSize) SectionSlot {
   // The slot's thread.
   void Enter(bool has_heavy_fence) noexcept {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only we write it.
-    // release: a waiter that sees this section, and so no longer the one before, sees what that one did (OS4). Pairs
-    // with Ended().
+    // release: a waiter that sees this section, not the one before, sees what that did (OS4). Pairs with Ended().
     word_.store(word + ((word & kDepth) == 0 ? kBegun + 1 : 1), std::memory_order_release);
     // OS1. Pairs with the HeavyFence in Wait().
     if (has_heavy_fence) {

@@ -57,8 +57,7 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
 // A fiber. Ready fibers run first; returns at once if there are none.
 void YieldCurrentFiber() noexcept;
 
-// A fiber. `fiber`, which is new and of the caller's group, runs at once on this worker; the caller is queued behind
-// the ready ones.
+// A fiber. `fiber`, new and of its group, runs at once on this worker; the caller queues behind the ready ones.
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept;
 
 }  // namespace weft::scheduling_group

@@ -12,8 +12,7 @@
 //
 // A line that moves between cores costs as much as ten switches, and each visit to the queue moves two. So a worker
 // takes several fibers per visit (pop buffer) and brings several (push buffer), in order: as many as it has lately run
-// within kBatchTime, so none waits behind more than some microseconds of others' work. Idle workers may take from both
-// buffers.
+// within kBatchTime, so none waits behind more than microseconds of others' work. Idle workers may take from both.
 //
 // A group of one worker runs fibers in the order in which they become ready: woken ones go to the queue, and there are
 // no batches. (If other groups steal from it, group-local fibers in a thief's way go behind the others.)
