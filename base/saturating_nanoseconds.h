@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Internal: not promised to users.
+//
 // SaturatingNanoseconds: any duration in nanoseconds. (std::chrono::duration_cast overflows for hours::max().)
 #ifndef WEFT_BASE_SATURATING_NANOSECONDS_H_
 #define WEFT_BASE_SATURATING_NANOSECONDS_H_
