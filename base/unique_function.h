@@ -23,8 +23,8 @@ concept ComparableWithNull = requires(const F& f) {
   f == nullptr;
 };
 
-// Whether such a callable may be empty: a pointer, or a class that can be made from nullptr and compared with it, as
-// std::function. (Not named, because <functional> is half of what a user would compile.)
+// Whether a callable of this type may be empty: a pointer, or a class that can be made from nullptr and compared with
+// it, as std::function and UniqueFunction. (Not named, because <functional> is half of what a user would compile.)
 template <class F>
 inline constexpr bool kMayBeEmpty = std::is_pointer_v<F> || std::is_member_pointer_v<F> ||
                                     (std::is_class_v<F> && std::is_constructible_v<F, std::nullptr_t> &&
