@@ -11,18 +11,15 @@
 //   LightFence()                         HeavyFence()
 //   load y                               load x
 //
-// At least one of the two loads sees the other side's store, as with a full fence on both sides. LightFence() costs
-// nothing: it only keeps the compiler from reordering. HeavyFence() makes the kernel run a full fence on every CPU that
-// runs a thread of this process; switched-out threads have run one already. So each access of another thread comes
-// before its CPU's fence, and we see it after HeavyFence(); or after that fence, and it sees what we stored before.
+// At least one load sees the other side's store. LightFence() only stops the compiler from reordering. HeavyFence()
+// makes the kernel run a full fence on every CPU that runs a thread of this process (switched-out threads have run
+// one). Another thread's access comes before that fence, and we see it, or after it, and it sees our earlier stores.
 //
 // HeavyFence() interrupts each of these CPUs: one to five microseconds with two, more with many, or with virtual ones
 // that the host has stopped. Not for paths that run more than a thousand times a second.
 //
-// Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED; Dice, Huang, Yang, "Asymmetric Dekker Synchronization"
-// (2001).
-// Checked in tests/model/litmus_test.cc (what the explorer takes them for) and tests/base/asymmetric_fence_test.cc
-// (what the machine does).
+// Source: membarrier(2); Dice, Huang, Yang, "Asymmetric Dekker Synchronization" (2001). Checked in
+// tests/model/litmus_test.cc (the explorer's fences) and tests/base/asymmetric_fence_test.cc (the machine's).
 #ifndef WEFT_BASE_ASYMMETRIC_FENCE_H_
 #define WEFT_BASE_ASYMMETRIC_FENCE_H_
 
@@ -36,8 +33,7 @@ namespace weft::base {
 
 inline void LightFence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Whether the kernel supports it. Any thread. The first call may take 10 ms in a process of several threads: make it
-// early.
+// Whether the kernel supports it. Any thread. The first call may take 10 ms if there are several threads: call early.
 bool HasHeavyFence() noexcept;
 
 // Any thread, if HasHeavyFence() was true. If the kernel refuses nevertheless (a system call filter installed later),

@@ -5,14 +5,12 @@
 //
 // base::Atomic<T> and base::ThreadFence: std::atomic<T> and std::atomic_thread_fence, except in model tests.
 //
-// The concurrency protocols (fiber state, idle workers, run queue, wait queue, parker, spin lock) use these names, so
-// that a model test can compile the very same headers with -DWEFT_MODEL_CHECK and -DWEFT_MODEL_ATOMIC_HEADER='"..."'.
-// That header defines, in weft::base, Atomic, Plain and the fences of this file and of asymmetric_fence.h, and
-// FutexWait and FutexWake (base/futex.h) if the code under test sleeps.  It may define WEFT_MODEL_CPU_RELAX(), which
-// CpuRelax() then calls in spin loops.
+// The concurrency protocols use these names, so that a model test can compile the same headers with -DWEFT_MODEL_CHECK
+// and -DWEFT_MODEL_ATOMIC_HEADER='"..."'. That header defines, in weft::base, Atomic, Plain, the fences of this file
+// and of asymmetric_fence.h, and, if the code under test sleeps, FutexWait and FutexWake (base/futex.h). It may define
+// WEFT_MODEL_CPU_RELAX(), which CpuRelax() then calls.
 //
-// ThreadSanitizer does not see the ordering of fences: use a fence only for StoreLoad, and put acquire and release on
-// the operations.
+// ThreadSanitizer does not see fences: use one for StoreLoad only, and put acquire and release on the operations.
 #ifndef WEFT_BASE_ATOMIC_H_
 #define WEFT_BASE_ATOMIC_H_
 
@@ -33,8 +31,7 @@ using Plain = T;
 
 inline void ThreadFence(std::memory_order order) noexcept { std::atomic_thread_fence(order); }
 
-// StoreLoad between a seq_cst read-modify-write and the loads after it, which C++ does not promise: x86 does, without a
-// further instruction.
+// StoreLoad between a seq_cst read-modify-write and the loads after it: C++ does not promise it; on x86 it is free.
 inline void FenceAfterReadModifyWrite() noexcept {
 #if defined(__x86_64__)
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// BufferBlock: the memory that NoncontiguousBuffers (base/noncontiguous_buffer.h) share parts of. BufferSegments: the
-// parts that one buffer has.
+// BufferBlock: memory that NoncontiguousBuffers share (noncontiguous_buffer.h). BufferSegments: a buffer's parts of it.
 //
 //   OwnBlock        bytes behind the object, in one allocation; a buffer fills them little by little
 //   KeptBlock<T>    bytes that a T owns (a string, an array, a deleter); full from the start

@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The symbols that build_mode.h refers to. They bring this object file into every program, so it also ends a process
-// that has Weft twice: linked statically into two of the program and its shared libraries, or statically here and as
-// libweft.so there. Each copy would have its own workers, thread_locals and runtime, and a fiber of one that calls the
-// other would be a plain thread to it: its locks would block workers.
-//
-// Each copy carries an ELF note, which the loader shows whatever the visibility of symbols is. A copy searches for all
-// notes when it is loaded: a few microseconds.
+// that has Weft twice (linked statically twice, or once statically and once as libweft.so). Each copy would have its
+// own workers and runtime, and take a fiber of the other for a plain thread: its locks would block workers.
+// Each copy carries an ELF note, which the loader shows whatever the symbols' visibility, and searches for all notes
+// when it is loaded: a few microseconds.
 
 #include "weft/base/build_mode.h"
 

@@ -8,10 +8,8 @@
 //
 // A sanitizer changes the layout of Context and what a switch tells the sanitizer's runtime; another standard library
 // changes every std:: type. A program that differs from the library does not link: each object file refers to a symbol
-// named after its own mode, and the library defines those of its mode only (build_mode.cc). docs/sanitizers.md says how
-// to build a library that fits.
-//
-// NDEBUG may differ: no layout depends on it.
+// named after its mode, and the library defines those of its own mode only (build_mode.cc). docs/sanitizers.md says how
+// to build a library that fits. NDEBUG may differ: no layout depends on it.
 #ifndef WEFT_BASE_BUILD_MODE_H_
 #define WEFT_BASE_BUILD_MODE_H_
 

@@ -19,7 +19,6 @@ std::atomic<CheckContextHook> context_hook{nullptr};
 // A check that fails while the hook or the sink reports another one must not call them again.
 thread_local bool is_reporting = false;
 
-// True for the first failure of this thread.
 WEFT_TLS_ACCESSOR bool BeginReport() {
   OpaqueBarrier();
   if (is_reporting) return false;

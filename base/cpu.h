@@ -5,10 +5,9 @@
 //
 // What the code needs to know of the processor and the compiler: size of a cache line, pause, attributes.
 //
-// Thread-local variables and fibers: a fiber may resume on another thread, but a compiler takes the address of a
-// thread_local for constant within a function. Hence each thread_local is read through a function in a .cc file marked
-// WEFT_TLS_ACCESSOR. It is neither inlined nor analysed: g++ would find it "const" and merge two calls on both sides of
-// a switch, with LTO even across files.
+// A fiber may resume on another thread, but a compiler takes the address of a thread_local for constant within a
+// function. So each thread_local is read through a function in a .cc file marked WEFT_TLS_ACCESSOR, neither inlined nor
+// analysed: g++ would find it "const" and merge two calls on both sides of a switch, with LTO even across files.
 #ifndef WEFT_BASE_CPU_H_
 #define WEFT_BASE_CPU_H_
 
@@ -31,8 +30,7 @@
 
 namespace weft::base {
 
-// x86-64 and the aarch64 cores of today. Not std::hardware_destructive_interference_size: our ABI must not change with
-// -mtune.
+// For x86-64 and today's aarch64. std::hardware_destructive_interference_size would make our ABI depend on -mtune.
 inline constexpr std::size_t kCacheLineSize = 64;
 
 // One turn of a spin loop. About 40 ns on x86 since Skylake, 5 ns before. A model test may override it (base/atomic.h).

@@ -12,23 +12,19 @@
 //
 // What converts to what
 //   nothing, None()            No deadline: it never expires.
-//   a duration above 0         That long from the conversion, which is where the argument is evaluated, by FiberClock
-//                              (fiber_clock.h): the steady clock, or a test's.
+//   a duration above 0         That long from where the argument is evaluated, by FiberClock (fiber_clock.h).
 //   a duration of 0 or below   An expired deadline: the function makes one attempt and does not wait. NaN: the same.
 //   a steady_clock time point  That time point; expired if it has passed.
 //   another clock's            Converted once, by its distance from that clock's present. Setting the clock later does
 //                              not move the deadline (only FiberSleepUntil() asks the clock again).
-//   a value too far away       The maximum of a duration or a clock, and anything beyond the steady clock's last time
-//                              point in 292 years: no deadline.
+//   a value too far away       No deadline: a maximum, or beyond the steady clock's last time point in 292 years.
 //
 // Invariants
-//   DL1  A deadline is never early. Fractions of a nanosecond are rounded up; another clock is read before the steady
-//        clock.
+//   DL1  Never early: fractions of a nanosecond are rounded up, and another clock is read before the steady one.
 //   DL2  No arithmetic overflows. A value that does not fit is no deadline, or an expired one.
 //
-// Cost: 8 bytes, passed in a register. Converting a duration above 0 reads the steady clock, even if the function then
-// need not wait; converting another clock's time point reads both clocks. Nothing else reads a clock. try_lock_for() of
-// the mutexes and FiberSemaphore::Acquire(duration) read it only if they have to wait.
+// Cost: 8 bytes, in a register. Converting a duration above 0 reads the steady clock, another clock's time point both
+// clocks. Only try_lock_for() of the mutexes and FiberSemaphore::Acquire(duration) read none unless they wait.
 //
 // Rejected: a deadline that keeps the duration and reads the clock when the wait begins. `const Deadline deadline = 2s`
 // would begin anew with each wait, and two deadlines could not be compared.

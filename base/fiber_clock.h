@@ -8,16 +8,12 @@
 //   Poll();
 //   const bool slow = FiberClock::now() - begin > 1s;   // also right where a test lets an hour pass at once
 //
-// Its time points are those of std::chrono::steady_clock, so either can be compared with the other and given to a
-// Deadline. A program whose tests use a test clock asks FiberClock where it asked std::chrono::steady_clock.
+// Its time points are std::chrono::steady_clock's. A program whose tests use a test clock asks FiberClock instead.
 //
-// Any thread and any fiber. Never switches.
-//
-// Cost: a load of a word that nobody writes, and a branch, before the steady clock is read. With what timer_shard.h
-// asks setting a timer takes 326 instructions instead of 322, cancelling it 136 instead of 134 (bench/count/count.py).
-// Rejected: a pointer to a clock in each group (a Deadline is made without asking where); an offset that is added to
-// the steady clock (time could not stand still); a second steady clock for tests, by a macro (the library that is
-// tested would not be the one that is shipped).
+// Any thread and any fiber. Never switches. Cost: a load of a word that nobody writes, and a branch (4 instructions of
+// the 326 that set a timer: bench/count/count.py).
+// Rejected: a pointer to a clock in each group (a Deadline knows no group); an offset to the steady clock (time could
+// not stand still); a clock for tests by a macro (the library tested would not be the one shipped).
 #ifndef WEFT_BASE_FIBER_CLOCK_H_
 #define WEFT_BASE_FIBER_CLOCK_H_
 
@@ -31,8 +27,7 @@ namespace weft {
 
 namespace base {
 
-// What the test clock shows, in nanoseconds since the steady clock's epoch; 0: there is none. Written by
-// base/test_time.cc.
+// What the test clock shows, in ns since the steady clock's epoch; 0: there is none. Written by base/test_time.cc.
 // relaxed, always: a fiber that a timer woke sees the time of that timer by what the wake-up carries.
 inline constinit std::atomic<std::int64_t> test_time_ns{0};
 

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// IntrusiveList: a doubly linked list through a member of its elements.  No allocation; an element is taken out in
-// O(1).
+// IntrusiveList: a doubly linked list through a member of its elements. No allocation; an element leaves in O(1).
 // Sample:
 //     struct Waiter { ListHook hook; ... };
 //     IntrusiveList<Waiter, &Waiter::hook> waiters;

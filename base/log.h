@@ -3,14 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// Log lines: WEFT_LOG(WARNING, "queue full: ", n, " fibers wait") and, for what may happen often,
-// WEFT_LOG_EVERY_SECOND.
+// Log lines: WEFT_LOG(WARNING, "queue full: ", n, " fibers wait"), and WEFT_LOG_EVERY_SECOND for what happens often.
 //
-// A line is put together on the caller's stack first (the pieces' operator<< may run any code), then handed over in one
-// call: to glog, or to the sink set by SetLogSink(). So a fiber may be switched away inside an operator<<.
-//
-// The program decides whether to initialise glog. Until it does, lines go to stderr in glog's format, without glog
-// (which would print "Logging before InitGoogleLogging()" first).
+// A line is put together on the caller's stack, then handed over in one call, to glog or to the sink set by
+// SetLogSink(): so a fiber may switch inside an operator<<. Until the program initialises glog, lines go to stderr in
+// glog's format, without glog (which would print "Logging before InitGoogleLogging()" first).
 //
 // Any thread, any fiber. May block the thread on the lock of glog or the sink: not for use under a spin lock.
 #ifndef WEFT_BASE_LOG_H_

@@ -12,19 +12,16 @@
 //     NoncontiguousBuffer first = message.Cut(16);    // message is 16 bytes shorter
 //     for (std::string_view block : message) Send(block);
 //
-// How it works. A buffer is a list of segments: parts of blocks (base/buffer_block.h). Bytes that are copied or read
-// into it go to its tail: the unused end of the block that it allocated last. Blocks grow with the buffer, from 512
-// bytes to 16 KiB, so that a short message does not pin a long block. A buffer that Cut() and Skip() have emptied keeps
-// its tail for the bytes to come; Clear() gives it up.
-// A block lives until the last buffer that has a byte of it has gone: one short buffer may hold a long block.
-// ToString() makes a copy that holds none.
+// A buffer is a list of segments: parts of blocks (base/buffer_block.h). Bytes that are copied or read into it go to
+// its tail: the unused end of the block that it allocated last. Blocks grow with the buffer, from 512 bytes to 16 KiB.
+// A buffer that Cut() and Skip() have emptied keeps its tail; Clear() gives it up. A block lives while a buffer has a
+// byte of it, so a short buffer may hold a long block; ToString() makes a copy that holds none.
 //
 // Invariants
 //   NB1  No segment is empty, and ByteSize() is the sum of their sizes.
 //   NB2  The bytes of a segment never change: buffers in several threads may share its block.
 //   NB3  A block is the tail of at most one buffer, which alone writes to it, and only where no buffer has bytes yet:
-//        copies and what is cut off get segments, but no tail. A tail to which no segment refers is written from its
-//        start again.
+//        copies and what is cut off get segments, but no tail. A tail without segments is written from its start again.
 //
 // Who may call: any fiber and any thread; nothing waits. One buffer is as thread-safe as a std::string; different
 // buffers are independent, also those that share blocks. Dropping a block's last reference runs its deleter.
@@ -159,8 +156,7 @@ class NoncontiguousBuffer {
   std::string_view FirstContiguous() const noexcept {
     return segments_.empty() ? std::string_view() : segments_.begin()->bytes;
   }
-  // The first `size` bytes in one piece; there are as many. Copies them into a block of their own if they are in
-  // several. Good until the buffer is changed.
+  // The first `size` bytes (there are as many) in one piece, copied if need be. Good until the buffer is changed.
   std::string_view Contiguous(std::size_t size) {
     if (size <= FirstContiguous().size()) return FirstContiguous().substr(0, size);
     return MakeContiguous(size);
@@ -186,15 +182,13 @@ class NoncontiguousBuffer {
   }
   friend bool operator==(const NoncontiguousBuffer& a, const NoncontiguousBuffer& b) noexcept;
 
-  // For those who produce bytes in place: read(2), serializers. Room of at least `at_least` bytes, which are not set;
-  // in a new block of `preferred` bytes, if the tail has less. Then Filled() appends the first `size` of them. In
-  // between the buffer must not be used.
+  // For a producer in place: room of at least `at_least` unset bytes, in a new block of `preferred` bytes if the tail
+  // has less. Then Filled() appends the first `size` of them. In between the buffer must not be used.
   std::span<char> Room(std::size_t at_least, std::size_t preferred);
   std::span<char> Room(std::size_t at_least) { return Room(at_least, NextBlockSize()); }
   void Filled(std::size_t size);
 
-  // A shorter string is copied by Append(): the copy costs less than a block. They cost the same at about 1,000 bytes
-  // (BM_AppendString in bench/base/noncontiguous_buffer_benchmark.cc).
+  // Append() copies a shorter string. Copying it and keeping it cost the same at about 1,000 bytes (BM_AppendString).
   static constexpr std::size_t kCopyBelow = 512;
 
  private:
@@ -225,8 +219,7 @@ class NoncontiguousBuffer {
   char* tail_at_ = nullptr;            // where its unused bytes begin
 };
 
-// Builds a buffer for a serializer that asks for room and gives back what it did not need, as Protobuf's
-// ZeroCopyOutputStream does.
+// Builds a buffer for a serializer that asks for room and gives back the rest, as Protobuf's ZeroCopyOutputStream.
 // Sample:
 //     NoncontiguousBufferBuilder builder;
 //     const std::span<char> room = builder.Next();     // all of it counts as written

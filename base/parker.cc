@@ -21,8 +21,7 @@ void Parker::Park() noexcept {
   for (;;) {
     static_cast<void>(FutexWait(&word_, kParked));
     std::uint32_t found = kNotified;
-    // acquire: pairs with the release in Unpark() (PK4).  Failure: a signal, or a wake-up meant for another object;
-    // sleep on.
+    // acquire: pairs with the release in Unpark() (PK4). Failure: a signal, or another object's wake-up; sleep on.
     if (word_.compare_exchange_strong(found, kEmpty, std::memory_order_acquire, std::memory_order_relaxed)) return;
   }
 }
@@ -32,8 +31,7 @@ bool Parker::ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept 
   for (;;) {
     const bool in_time = FutexWait(&word_, kParked, &deadline);
     if (!in_time) {
-      // Give up, unless an Unpark() came just now: then it was in time.  acquire: pairs with the release in Unpark()
-      // (PK4).
+      // Give up, unless an Unpark() came just now. acquire: pairs with the release in Unpark() (PK4).
       return word_.exchange(kEmpty, std::memory_order_acquire) == kNotified;
     }
     std::uint32_t found = kNotified;

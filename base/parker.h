@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// Parker: one thread sleeps until it is unparked.  An Unpark() that comes before the Park() is kept (one; further ones
-// are merged with it).
+// Parker: one thread sleeps until it is unparked. An Unpark() that comes earlier is kept; further ones merge with it.
 //
 //      kEmpty  --Park-->  kParked       the owner sleeps on the word
 //      kEmpty, kParked, kNotified  --Unpark-->  kNotified
@@ -19,10 +18,9 @@
 //   PK1  An Unpark() after the last return of Park() makes the next Park() return without sleeping, or wakes it.  Both
 //        sides change the word by one read-modify-write, so one of them sees the other.
 //   PK2  Unpark() enters the kernel only if the owner may sleep there.
-//   PK5  EndWaitElsewhere() reports any Unpark() since BeginWaitElsewhere(). The first such Unpark() returns true, and
-//        its caller must interrupt the other wait. The interrupt may come before that wait begins (it must still end
-//        it) or after it has ended (it must be harmless). The caller sees what the owner did before
-//        BeginWaitElsewhere().
+//   PK5  EndWaitElsewhere() reports any Unpark() since BeginWaitElsewhere(). The first one returns true: its caller
+//        sees what the owner did before BeginWaitElsewhere() and must interrupt the other wait. The interrupt must end
+//        a wait that has not begun yet, and be harmless after its end.
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
@@ -30,9 +28,8 @@
 //        kParked once, and whoever finds kExpired leaves the waking to Expire().
 // Unpark(): any thread.  Expire(), is_parked(), waits_elsewhere(): a thread that keeps the Parker alive.  The others:
 // the owner, one thread at a time.
-// Rejected: std::counting_semaphore (libstdc++ spins first, and notifies through a shared table of waiters); pthread
-// condition variables (two words, two more atomic operations, and the waker touches the object after the waiter may
-// have gone on).
+// Rejected: std::counting_semaphore (libstdc++ spins, and shares a table of waiters); pthread condition variables (two
+// more atomic operations, and the waker touches the object after the waiter may have gone on).
 #ifndef WEFT_BASE_PARKER_H_
 #define WEFT_BASE_PARKER_H_
 
@@ -56,8 +53,7 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  // The same, but the deadline comes by Expire().  If there is no Unpark() yet, it calls parked() before it sleeps:
-  // from then on somebody may call Expire().
+  // The same, with Expire() as the deadline. Calls parked() before it sleeps: from then on Expire() may come.
   template <class Parked>
   [[nodiscard]] bool ParkUntilExpired(Parked&& parked) noexcept {
     if (TakeNotificationOrEnter(kParked)) return true;
@@ -96,7 +92,6 @@ class Parker {
 
   // False: an Unpark() had come; it is consumed.  True: EndWaitElsewhere() must follow.
   [[nodiscard]] bool BeginWaitElsewhere() noexcept { return !TakeNotificationOrEnter(kElsewhere); }
-  // Whether an Unpark() came.
   bool EndWaitElsewhere() noexcept {
     // acquire: pairs with the release in Unpark() (PK4).
     return word_.exchange(kEmpty, std::memory_order_acquire) == kNotified;

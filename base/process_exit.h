@@ -5,9 +5,8 @@
 //
 // IsInExit(): whether the caller runs inside exit(), directly or not, or after main() has returned.
 //
-// For destructors that find their object still in use. exit() destroys objects of static storage while other threads
-// and fibers go on using them: nobody can prevent that, and it is no reason to abort a process that is about to end.
-//
+// For destructors that find their object in use. exit() destroys static objects while other threads and fibers use
+// them: no reason to abort a process that is about to end.
 // Any thread. Slow (both walk up the stack): ask only when something is wrong.
 #ifndef WEFT_BASE_PROCESS_EXIT_H_
 #define WEFT_BASE_PROCESS_EXIT_H_

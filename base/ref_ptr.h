@@ -42,8 +42,7 @@ class RefCounted {
     if (before == 1) delete static_cast<const T*>(this);
   }
 
-  // True: the caller holds the only reference.  acquire: it then sees what the others did before they gave theirs up
-  // (RP2).
+  // Whether the caller holds the only reference. acquire: it then sees what the former owners did (RP2).
   bool HasOneRef() const noexcept { return count_.load(std::memory_order_acquire) == 1; }
 
   // How many references there are: a snapshot, unless the caller holds the only one.  acquire: as in HasOneRef().

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// SaturatingNanoseconds: any duration in nanoseconds, without overflow (std::chrono::duration_cast overflows for
-// std::chrono::hours::max()).
+// SaturatingNanoseconds: any duration in nanoseconds. (std::chrono::duration_cast overflows for hours::max().)
 #ifndef WEFT_BASE_SATURATING_NANOSECONDS_H_
 #define WEFT_BASE_SATURATING_NANOSECONDS_H_
 

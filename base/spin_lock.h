@@ -6,12 +6,11 @@
 // SpinLock: a lock of 4 bytes for sections of a few dozen instructions.
 //
 // Test-and-test-and-set with exponential backoff (T. Anderson, The Performance of Spin Lock Alternatives for
-// Shared-Memory Multiprocessors, IEEE TPDS 1(1), 1990).  Each read by a waiter takes the lock's line, and mostly the
-// data beside it, from the holder. With reads a microsecond apart the holder enters dozens of times at the speed of one
-// thread before the other gets its turn. (A FiberChannel<int> between two workers: 139 ns an item without backoff, 42
-// with it, 28 with one worker.)
-// After a bounded spin a waiter sleeps for a moment and retries: the holder may have been descheduled (more threads
-// than CPUs, a virtual CPU taken away), and may need the very CPU that the waiter would burn.
+// Shared-Memory Multiprocessors, IEEE TPDS 1(1), 1990). Each read by a waiter takes the lock's line, and mostly the
+// data beside it, from the holder; between rare reads the holder enters dozens of times at the speed of one thread. (A
+// FiberChannel<int> between two workers: 139 ns an item without backoff, 42 with it.)
+// After a bounded spin a waiter sleeps for a moment and retries: the holder may have been descheduled, and may need the
+// very CPU that the waiter would burn.
 //
 //      kFree  --lock-->  kHeld  --unlock-->  kFree
 //
@@ -21,27 +20,21 @@
 //        section may destroy the lock.
 //   SL3  Nobody wakes a sleeper: it sleeps for kFirstSleep, then for twice as long after each sleep that was not cut
 //        short, up to kLongestSleep.
-// No user code, no allocation, no log line, no switch under a SpinLock.  Any thread; a fiber may not suspend while it
-// holds one.
+// Any thread. Under a SpinLock: no user code, no allocation, no log line, no switch.
 //
 // Lock order: all are leaves, no two are held at once, but for a cancellation, which holds several in the order of
 // sync/cancel_node.h: the lock of cancellations (sync/cancel_node.cc), a scope handle's (sync/cancel_scope.cc), those
-// of tables of children (sync/child_table.h), and last a primitive's queue lock or the queue of a driven group. Leaves:
-// primitives' queue locks (sync/wait_queue.h, sync/fiber_mutex.h, sync/fiber_shared_mutex.h); timer shard
-// (timer/timer_shard.h); queue of a driven group (scheduling_group/policy_loop.h); fibers without a stack
-// (scheduling_group/stack_wait_list.h); overflow list (scheduling_group/overflow_list.h); overload detector
-// (scheduling_group/overload_detector.h, only tried); the reader of long slices (scheduling_group/slice_limits.h);
-// entity pool (scheduling_group/node_arena.h; node_arena.cc, entity_chunks.cc and entity_cache.cc, their tables); stack
-// pool (context/stack_pool.h); stack registry (context/stack_registry.cc); free descriptors (io/fd_slot.cc); blocking
-// pool (io/blocking_pool.h); a server's deferred starts (io/tcp_server.h); circuit breaker (io/circuit_breaker.cc);
-// limits of blocking calls (fiber/blocking_limits.cc). tests/invariant_labels_test.py finds a lock that is not here.
+// of tables of children (sync/child_table.h), and last a primitive's queue lock or the queue of a driven group. Leaves,
+// by their files: sync/wait_queue.h, fiber_mutex.h, fiber_shared_mutex.h; timer/timer_shard.h;
+// scheduling_group/policy_loop.h, stack_wait_list.h, overflow_list.h, overload_detector.h (only tried), slice_limits.h,
+// node_arena.h, node_arena.cc, entity_chunks.cc, entity_cache.cc; context/stack_pool.h, stack_registry.cc;
+// io/fd_slot.cc, blocking_pool.h, tcp_server.h, circuit_breaker.cc; fiber/blocking_limits.cc.
+// tests/invariant_labels_test.py finds a lock that is not here.
 //
-// Rejected: sched_yield() instead of the sleep (since Linux 6.6 a thread that yields forfeits its share of the CPU, and
-// waits for one when it is woken next, wherever it slept). A "somebody sleeps" mark in the word, so that unlock() wakes
-// the sleeper: unlock() must then read the word that lock() has just exchanged, and waits for the exchange
-// (BM_LockUnlock: 16.4 ns against 13.4). A mark beside the word: nobody wakes a sleeper that comes between unlock()'s
-// check and its write, so it must retry anyhow. Ticket and MCS locks (a descheduled waiter blocks all behind it).
-// std::mutex (40 bytes, about 11 ns).
+// Rejected: sched_yield() instead of the sleep (docs/decisions/004). A "somebody sleeps" mark in the word, so that
+// unlock() wakes the sleeper: unlock() must then read the word that lock() has just exchanged, and waits for the
+// exchange (BM_LockUnlock: 16.4 ns against 13.4). A mark beside the word: nobody wakes a sleeper that comes between
+// unlock()'s check and its write. Ticket and MCS locks (a descheduled waiter blocks all behind it). std::mutex (11 ns).
 #ifndef WEFT_BASE_SPIN_LOCK_H_
 #define WEFT_BASE_SPIN_LOCK_H_
 
@@ -90,8 +83,7 @@ class WEFT_CAPABILITY("SpinLock") SpinLock {
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
   // At least so many pauses before a sleep: 10 us at 40 ns each. Sections are 200 times shorter, so a longer wait
-  // mostly means that the holder does not run: one section in 8,000 where threads do nothing but enter it (7,200 futex
-  // calls of 2 threads, 7,400 of 8, in 50 to 65 million sections; strace -f -c, BM_LockUnlock).
+  // mostly means that the holder does not run: one section in 8,000 where threads do nothing else (BM_LockUnlock).
   static constexpr int kSpins = 256;
   // Pauses between two reads, at first as long as some sections. The last is a compromise: longer ones let the holder
   // enter more often in a row, and find a free lock later.

@@ -5,9 +5,8 @@
 //
 // StrCat("queue full: ", n, " fibers wait"): the pieces of a message, streamed one after the other.
 //
-// Checks stand in headers that users include, so this header includes no stream, and a call of it compiles to the
-// addresses of its pieces: the stream is in str_cat.cc, which has the usual types. A piece of any other type is written
-// by its own operator<<, which its header declares.
+// Checks stand in headers that users include, so this includes no stream: a call compiles to the addresses of its
+// pieces, and str_cat.cc streams the usual types. A piece of any other type brings its own operator<<.
 #ifndef WEFT_BASE_STR_CAT_H_
 #define WEFT_BASE_STR_CAT_H_
 
@@ -21,7 +20,6 @@ namespace weft::base {
 
 namespace str_cat_internal {
 
-// Streams the T at `piece`.
 template <class T>
 void Write(std::ostream& stream, const void* piece) {
   stream << *static_cast<const T*>(piece);
@@ -50,8 +48,7 @@ void Write(std::ostream& stream, const void* piece) {
 WEFT_STR_CAT_TYPES(WEFT_DECLARE_WRITE)
 #undef WEFT_DECLARE_WRITE
 
-// The value that is written for `piece`: an array of characters is its text, any other pointer an address, a short and
-// an unscoped enumerator a number.
+// What is written: an array of characters as text, other pointers as addresses, shorts and unscoped enums as numbers.
 template <class T>
 decltype(auto) Written(const T& piece) {
   if constexpr (std::is_array_v<T> || (std::is_pointer_v<T> && std::is_convertible_v<T, const char*>)) {

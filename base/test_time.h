@@ -3,13 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// TestTime: what a test clock (fiber/test_clock.h) must know to move time: whether anybody runs, and who waits for
-// what.
+// TestTime: what a test clock (fiber/test_clock.h) must know to move time: whether anybody runs, who waits for what.
 //
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime
-//   waits        TestTimeWait: plain threads in a timed wait (ParkUntil()), and the drivers of FiberLoops while they
-//                wait (fiber/loop_driver.h)
+//   waits        TestTimeWait: plain threads in ParkUntil(), and waiting drivers of FiberLoops (fiber/loop_driver.h)
 //
 // One thread, the driver (fiber/test_clock_driver.h), moves the time:
 //
@@ -22,12 +20,11 @@
 //     lock, open the gate, unlock
 //
 // Invariants
-//   TT1  Time changes, and the timers of the runtime fire, only while the gate is closed, and then no worker runs a
-//        fiber, nor takes one from a queue, nor a descriptor's event from the kernel. So a fiber never sees time move
-//        while it runs, and one worker finds what became due together in its queue, in order. (The timers of a
-//        FiberLoop fire on its driver, which is a runner then.)
-//   TT2  Whoever makes something that lets time move (rests, ends a hold, waits with a deadline, arms a timer) tells
-//        the driver after it.
+//   TT1  Time changes, and the runtime's timers fire, only while the gate is closed: then no worker runs a fiber, takes
+//        one from a queue, or takes a descriptor's event. So a running fiber never sees time move, and one worker finds
+//        what became due together in its queue, in order. (A FiberLoop's timers fire on its driver, which is a runner
+//        then.)
+//   TT2  The driver is told after all that lets time move: a rest, the end of a hold, a wait with a deadline, a timer.
 //   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
 //   TT4  A TestTimeWait that was woken counts as a runner until EndWait(). A worker counts as one before it waits for
 //        the gate to open. So a wake-up that the driver has seen is over before time moves again.
@@ -84,8 +81,7 @@ class TestTime {
 
   TestTime() = delete;
 
-  // From here on there is a test clock, which shows the steady clock's present; there is none any more. Neither while a
-  // runtime runs.
+  // Begin(): there is a test clock, which shows the steady clock's present. End(): none. Neither while a runtime runs.
   static void Begin() noexcept;
   static void End() noexcept;
 

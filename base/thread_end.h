@@ -13,9 +13,8 @@
 //
 // Invariants
 //   TE1  The function is called once for each Arm() whose argument was not replaced by a later one of the same thread.
-//        Exceptions: the thread that calls exit(); a system that has no key left; an Arm() by a destructor of a pthread
-//        key in its last round (PTHREAD_DESTRUCTOR_ITERATIONS). The argument is not given back then, and its owner
-//        must cope.
+//        Exceptions: the thread that calls exit(); a system that has no key left; an Arm() by a pthread key's
+//        destructor in the last round (PTHREAD_DESTRUCTOR_ITERATIONS). The owner of the argument must cope then.
 //
 // Any thread; also during static initialization and while the process exits.
 // Rejected: a thread_local with a destructor. Destructors of other thread_locals run after it and would find it gone,

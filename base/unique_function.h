@@ -3,9 +3,8 @@
 //
 // UniqueFunction<R(Args...)>: a callable that is moved, never copied, so that it may own what it captures.
 //
-// A callable of up to 48 bytes (alignment up to 16, move that does not throw) is kept in place, a larger one on the
-// heap.  The whole is one cache line. Calling an empty one is a check failure.  After a move the source is empty.  Not
-// thread-safe.
+// A callable of up to 48 bytes (alignment up to 16, nothrow move) is kept in place, others on the heap. The whole is
+// one cache line. Calling an empty one is a check failure. After a move the source is empty. Not thread-safe.
 #ifndef WEFT_BASE_UNIQUE_FUNCTION_H_
 #define WEFT_BASE_UNIQUE_FUNCTION_H_
 

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// AddressRing: a bounded double-ended queue of addresses. Its address space is reserved once; memory backs what is
-// used.
+// AddressRing: a bounded double-ended queue of addresses, in address space reserved once; memory backs what is used.
 //
 // A pool keeps its warm stacks in one: it pushes and pops at the new end and trims from the old end. Pushing never
 // allocates, so it may be done under a spin lock. Not thread safe.
@@ -25,8 +24,7 @@ namespace weft::context {
 
 class AddressRing {
  public:
-  // Room for `capacity` addresses, or fewer if that much address space is not available (capacity() tells). Throws
-  // std::bad_alloc if there is none.
+  // Room for `capacity` addresses, or fewer if address space is short (capacity()). Throws std::bad_alloc if none.
   explicit AddressRing(std::size_t capacity) : capacity_(std::bit_ceil(capacity)) {
     void* slots = MAP_FAILED;
     for (; slots == MAP_FAILED; capacity_ /= 2) {

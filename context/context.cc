@@ -16,19 +16,17 @@
 #include "weft/base/check.h"
 #include "weft/context/valgrind.h"
 
-// noipa: the compiler must not look through a switch in either direction (no clones, no "preserves these registers", no
-// folded results).
+// noipa: the compiler must not look through a switch (no clones, no "preserves these registers", no folded results).
 #if defined(__clang__)
 #define WEFT_SWITCH __attribute__((noinline)) WEFT_NO_SANITIZE
 #else
 #define WEFT_SWITCH __attribute__((noipa)) WEFT_NO_SANITIZE
 #endif
 
-// The switch is written in assembler on x86-64 to keep calls and returns paired. jump_fcontext() ends in an indirect
-// jump. When it is *called*, the processor's return predictor keeps an entry too many and mispredicts every return of
-// the resumed flow (bench/context/context_benchmark.cc: 6 ns a switch in BM_Ring, 29 ns in BM_BareRing). Here it is
-// jumped to, with a return address pushed by hand. Sanitizers need their calls right around the jump and take the C++
-// path.
+// On x86-64 the switch is written in assembler to keep calls and returns paired. jump_fcontext() ends in an indirect
+// jump: when it is *called*, the processor's return predictor mispredicts every return of the resumed flow (29 ns a
+// switch in BM_BareRing, 6 in BM_Ring of bench/context/context_benchmark.cc). Here it is jumped to, with a return
+// address pushed by hand. Sanitizers need their calls right around the jump and take the C++ path.
 #if defined(__x86_64__) && !WEFT_ASAN && !WEFT_TSAN
 #define WEFT_ASSEMBLER_SWITCH 1
 #else
@@ -99,8 +97,7 @@ weft_context_start:
 
 #if WEFT_ASSEMBLER_SWITCH
 // rdi = from, rsi = to, rdx = here. jump_fcontext(rdi = stack pointer to enter, rsi = data) comes back to the pushed
-// address with rax = the stack pointer of the flow left and rdx = data. Field offsets are checked below
-// (ContextAccess).
+// address with rax = the stack pointer of the flow left and rdx = data. ContextAccess checks the field offsets.
 asm(R"(
   .pushsection .text.weft_switch_context,"ax",@progbits
   .globl weft_switch_context

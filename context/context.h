@@ -7,10 +7,9 @@
 //
 // The jump itself is Boost.Context's (callee-saved registers, FP control words, stack pointer). Around it a switch
 // keeps what belongs to the flow but lives in the thread: errno, and the two words in which the C++ runtime keeps the
-// exceptions being thrown and handled (__cxa_get_globals). A flow may be left on one thread and entered on another, so
-// neither may be looked up around a switch: __errno_location() and __cxa_get_globals() are declared const, and
-// compilers reuse the first result. Their addresses are taken once per thread (InitThreadState) and travel with the
-// thread as a ThreadState*.
+// exceptions being thrown and handled (__cxa_get_globals). __errno_location() and __cxa_get_globals() are declared
+// const: compilers would reuse their result after a switch to another thread. So the addresses are taken once per
+// thread (InitThreadState) and travel with the thread as a ThreadState*.
 //
 //     thread T1: SwitchContext(&a, &b, &t1)                   a is suspended; T1 goes on in b
 //     thread T2: SwitchContext(&c, &a, &t2)                   T2 goes on in a: the first call returns, on T2, with &t2
@@ -28,13 +27,11 @@
 // Who may call: any thread that has called InitThreadState() and InitThreadContext(); MakeContext() any thread at all.
 // Cost of what is added to the jump: bench/context/context_benchmark.cc, BM_Ring beside BM_BareRing.
 //
-// An unwinder that starts in a flow ends at the entry trampoline: there the return address is marked undefined and
-// the frame pointer is zero. (Boost's own trampoline has no unwind information: a debugger then runs past the stack's
-// end.)
+// An unwinder ends at the entry trampoline, where the return address is undefined and the frame pointer zero. (Boost's
+// own has no unwind information: a debugger runs past the stack's end.)
 //
-// Rejected: boost::context::fiber (allocates, unwinds suspended stacks by an exception that `catch (...)` eats, and
-// newer versions save the exception words a second time); saving the words unconditionally in the Context (two loads
-// and two stores more for something that is nearly always zero).
+// Rejected: boost::context::fiber (allocates, and unwinds suspended stacks by an exception that `catch (...)` eats);
+// saving the words unconditionally (two loads and two stores more for what is nearly always zero).
 #ifndef WEFT_CONTEXT_CONTEXT_H_
 #define WEFT_CONTEXT_CONTEXT_H_
 
@@ -54,8 +51,7 @@ struct FloatingPointControl {
   std::uint16_t x87 = 0;
 };
 
-// What libc and libstdc++ keep per thread and a flow takes along. Must outlive the thread's switches; a worker derives
-// from it.
+// What libc and libstdc++ keep per thread. Must outlive the thread's switches; a worker derives from it.
 struct ThreadState {
   int* errno_location = nullptr;
   void* eh_globals = nullptr;
@@ -64,8 +60,7 @@ struct ThreadState {
   FloatingPointControl floating_point;  // What a new flow starts with.
 };
 
-// How many exceptions the running flow has thrown and not caught yet, as std::uncaught_exceptions(): not 0 while its
-// stack is being unwound. `here`: the thread that the flow runs on.
+// std::uncaught_exceptions() of the running flow: not 0 while its stack is unwound. `here`: the thread it runs on.
 inline unsigned UncaughtExceptions(const ThreadState& here) noexcept {
   // The Itanium C++ ABI's __cxa_eh_globals: a pointer, then the count.
   return *reinterpret_cast<const unsigned*>(static_cast<const char*>(here.eh_globals) + sizeof(void*));
@@ -86,8 +81,7 @@ void BeginFloatingPoint(const ThreadState& here) noexcept;
 // The flow's start: `here` is the thread it runs on. Never returns: it ends in LeaveContext().
 using ContextEntry = void (*)(ThreadState* here);
 
-// Trivially copyable; 8 bytes without sanitizers. Copying or moving a suspended Context is allowed, using both copies
-// is not.
+// Trivially copyable; 8 bytes without sanitizers. A suspended Context may be copied, but only one copy may be used.
 class Context {
  public:
   Context() = default;

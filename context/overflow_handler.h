@@ -5,26 +5,23 @@
 //
 // Reports which fiber overflowed its stack, before the process dies of it.
 //
-// A fault on a guard is an ordinary SIGSEGV. The default action is silent, and a handler could not run on the exhausted
-// stack. So each worker has an alternate signal stack. If the fault lies in the guard of a registered stack
-// (stack_registry.h), the handler writes
+// A fault on a guard is a SIGSEGV: silent by default, and no handler could run on the exhausted stack. So each worker
+// has an alternate signal stack. For a fault in the guard of a registered stack (stack_registry.h) the handler writes
 //
 //     weft: stack overflow in fiber parser (id 42), stack size 131072 bytes, stack [0x7f..., 0x7f...), fault at 0x7f...
 //     <backtrace>
 //
-// to stderr. If the stack pointer was elsewhere than at the lower end of that stack, it names the guard that other code
-// ran onto. Any other fault in a fiber gives one line with the fiber's name. Then, and at once for a fault outside of
-// fibers, it takes the former action: it calls a handler, or restores the default, so that the repeated fault ends the
-// process by its signal (and dumps core where it happened).
+// to stderr. Any other fault in a fiber, also one on the guard of another stack, gives one line with the fiber's name.
+// Then, and at once for a fault outside of fibers, it takes the former action: it calls a handler, or restores the
+// default, so that the repeated fault ends the process by its signal (and dumps core where it happened).
 //
 // Handlers of others. A handler installed before ours runs after our message. One installed later, as by
-// google::InstallFailureSignalHandler() after StartRuntime(), replaces ours and mostly runs on the very stack that is
-// exhausted, so the process dies silently. CheckOverflowHandler() checks whether ours is still installed, and if not,
-// puts it in front of the other one again. Each worker calls it before its first fiber and when it was idle for the
-// 2nd, 4th, 8th, ... time. If nobody has called it for kLookAtHandlersEvery, a worker that wakes up does, before it
-// runs a fiber, and so does the slice monitor, while workers are up (scheduling_group/slice_monitor.h). So a handler
-// installed while nothing runs has ours in front of it; after one is installed while fibers run, faults of the next
-// tenth of a second are silent.
+// google::InstallFailureSignalHandler() after StartRuntime(), replaces ours and mostly runs on the exhausted stack, so
+// the process dies silently. Hence CheckOverflowHandler() puts ours in front again. Each worker calls it before its
+// first fiber and when it was idle for the 2nd, 4th, 8th, ... time; if nobody has for kLookAtHandlersEvery, a worker
+// that wakes up does, before it runs a fiber, and so does the slice monitor while workers are up
+// (scheduling_group/slice_monitor.h). So after a handler is installed while fibers run, faults of the next tenth of a
+// second are silent.
 //
 // Invariants
 //   OH1  A fault is passed on to each former action at most once, the latest first: a handler installed over ours may

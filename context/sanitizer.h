@@ -11,15 +11,13 @@
 //     leaving flow   AsanLeave(&own fake stack, TARGET's low end, TARGET's size)      just before the jump
 //     arriving flow  AsanArrive(own fake stack)                                       just after it
 //
-// A flow that never comes back leaves with a null fake stack pointer, so that ASan frees the fake frames. TSan has a
-// handle per flow and needs only TsanLeave(handle of the target) before the jump. Flag 0: the switch is program order
-// on one thread, so it carries happens-before.
+// A flow that never comes back leaves with a null fake stack, so that ASan frees the fake frames. TSan has a handle per
+// flow and needs only TsanLeave(target's handle) before the jump, with flag 0: a switch carries happens-before.
 //
 // SAN1  Nothing instrumented runs between the Leave calls and the jump, nor between the jump and AsanArrive(): the
 //       functions that call them are WEFT_NO_SANITIZE.
-// SAN2  A free stack is poisoned by its pool and unpoisoned when it is handed out (stack_pool.cc): a dangling pointer
-//       into a dead fiber's frames is reported, and the next fiber does not trip over the red zones the last one
-//       left.
+// SAN2  A pool poisons a free stack and unpoisons it when it hands it out (stack_pool.cc): a dangling pointer into a
+//       dead fiber's frames is reported, and the next fiber does not trip over red zones that the last one left.
 #ifndef WEFT_CONTEXT_SANITIZER_H_
 #define WEFT_CONTEXT_SANITIZER_H_
 

@@ -3,13 +3,10 @@
 //
 // Internal: not promised to users.
 //
-// SlotBitmap, SlotSet: sets of slot numbers, one bit each. A million free stacks without memory take 128 KiB; an array
-// of their addresses would take 8 MiB.
+// SlotBitmap, SlotSet: sets of slot numbers, one bit each: 128 KiB for a million stacks, whose addresses take 8 MiB.
 //
-// The owner provides the words, which start as zero. Whole words (64 slots) can be read and changed at once.
-//
-// SlotBitmap: any thread; all accesses are relaxed, since a bit becomes known to a thread together with its slot.
-// SlotSet: under the owner's lock.
+// The owner provides the words, which start as zero. SlotBitmap: any thread; all accesses are relaxed, since a bit
+// becomes known to a thread together with its slot. SlotSet: under the owner's lock.
 #ifndef WEFT_CONTEXT_SLOT_BITMAP_H_
 #define WEFT_CONTEXT_SLOT_BITMAP_H_
 
@@ -66,7 +63,6 @@ class SlotSet {
     ++size_;
   }
 
-  // Requires size() > 0.
   std::size_t PopLowest() {
     WEFT_DCHECK(size_ > 0);
     while (words_[lowest_word_] == 0) ++lowest_word_;

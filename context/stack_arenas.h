@@ -7,7 +7,6 @@
 //
 // An arena is twice as large as the one before it. The bits that hold each slot's state lie behind its slots. The table
 // only grows: an entry is complete before the count covers it, and only its sets change afterwards.
-//
 // Of(), size(), operator[]: any thread. Add(): one thread at a time.
 #ifndef WEFT_CONTEXT_STACK_ARENAS_H_
 #define WEFT_CONTEXT_STACK_ARENAS_H_

@@ -82,8 +82,7 @@ void StackGuards::ForgetAll() {
   memory_->ReturnProtectedGuards(guarded_by_mprotect_.load(std::memory_order_relaxed));
 }
 
-// The memory in the guard's place was zero, and only an overflowing stack writes there. Reading it costs no memory for
-// a page that was never written.
+// Only an overflowing stack writes to the guard's place. Reading a page that was never written costs no memory.
 void StackGuards::CheckCanarySlow(const void* top) {
   const StackArena& arena = arenas_->Of(top);
   if (!arena.canary.Contains(arena.SlotOf(top))) return;

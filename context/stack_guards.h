@@ -8,8 +8,7 @@
 // A guard is made by MADV_GUARD_INSTALL (stack_memory.h), else by mprotect() as long as half of the process's mappings
 // suffice, else there is none. Then ordinary memory in the guard's place is a canary: if it is not zero when the stack
 // comes back, the process ends with a message; one warning says so in advance. The kind only ever goes down this list.
-//
-// Any thread. The notes about a stack pass to another thread together with the stack.
+// Any thread: the notes about a stack pass to another thread together with the stack.
 #ifndef WEFT_CONTEXT_STACK_GUARDS_H_
 #define WEFT_CONTEXT_STACK_GUARDS_H_
 
@@ -24,8 +23,7 @@
 
 namespace weft::context {
 
-// Stacks per system call on pages or guards: more get no cheaper (bench/context/stack_pool_benchmark.cc, BM_Guards,
-// BM_Discard).
+// Stacks per system call: more get no cheaper (bench/context/stack_pool_benchmark.cc, BM_Guards, BM_Discard).
 inline constexpr std::size_t kStacksPerCall = 64;
 
 class StackGuards {

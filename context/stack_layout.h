@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// StackLayout: how address space is cut into slots, each a guard with a stack above it, and where in its slot a stack's
-// top is.
+// StackLayout: cuts address space into slots, each a guard with a stack above it, and places the tops of the stacks.
 //
 //               -- increasing addresses -->
 //     | guard | stack 0 ............. top | guard | stack 1 ............ top | ...
@@ -13,10 +12,8 @@
 // place in each page would share a few sets of the L1 and L2 caches: with 1,000 stacks in turn that costs 37 ns a visit
 // instead of 14 (bench/context/stack_pool_benchmark.cc, BM_Colours).
 //
-// A slot has an odd number of pages, for which the guard gets one more where needed. With 48 (a guard of 64 KiB and a
-// stack of 128) the top pages of all stacks would share a sixteenth of the sets of the TLB's second level: 1,000 stacks
-// in turn take 3.5 ns a visit instead of 2.9, and 4,000 6.4 instead of 5.0 (four lines each, AMD EPYC).
-//
+// A slot has an odd number of pages: the guard gets one more where needed. With 48 pages (64 KiB and 128) the top pages
+// would share a sixteenth of the second-level TLB's sets (1,000 stacks in turn: 3.5 ns a visit instead of 2.9, EPYC).
 // Constant; any thread.
 #ifndef WEFT_CONTEXT_STACK_LAYOUT_H_
 #define WEFT_CONTEXT_STACK_LAYOUT_H_
@@ -69,12 +66,9 @@ class StackLayout {
  private:
   std::size_t OddPages(std::size_t size) const { return size / page_size_ % 2 == 0 ? size + page_size_ : size; }
 
-  // A parked fiber's hot lines are the topmost few of its stack. Without colours all stacks would share a few of the 64
-  // sets of the L1 cache and an eighth of the L2 cache (whose further index bits are physical and thus random). 16
-  // steps of a line spread them over a third of the sets and leave 3 KiB of the top page to the fiber. 32 steps are
-  // faster still when many lines are hot (1,000 stacks: 10 ns a visit against 14, and 37 without; BM_Colours), but make
-  // a fiber of 2 KiB cost a second page; for a switch alone, 4 lines, 16
-  // are as good.
+  // 16 steps of a line spread the hot lines, the topmost of each stack, over a third of the L1 cache's sets and leave 3
+  // KiB of the top page to the fiber. 32 steps are faster where many lines are hot (BM_Colours: 10 ns a visit), but
+  // make a fiber of 2 KiB cost a second page.
   static constexpr std::size_t kColours = 16;
   static constexpr std::size_t kColourStep = base::kCacheLineSize;
   static constexpr std::size_t kMaxColourOffset = (kColours - 1) * kColourStep;

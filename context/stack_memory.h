@@ -7,13 +7,11 @@
 //
 // Virtual, so that a test can simulate a kernel without guard regions, without mappings left or without memory.
 //
-// Guards: MADV_GUARD_INSTALL (Linux 6.13) marks pages in the page table only. One mapping holds any number of guards,
-// whereas mprotect() splits it in two for each (a process has 65,530 mappings by default: about 32,000 stacks). The
-// marks survive Discard(). Several ranges go to the kernel in one process_madvise() on ourselves if it takes PIDFD_SELF
-// (Linux 6.14), else one by one. Not by a pidfd of our own: a forked child would inherit it and advise its parent's
-// memory. The savings: bench/context/stack_pool_benchmark.cc (BM_Guards 200 ns a stack against 290; BM_Discard 300
-// against 1,300, since the processors' address caches are flushed once for all).
-//
+// Guards: MADV_GUARD_INSTALL (Linux 6.13) marks pages in the page table only, and the marks survive Discard(). One
+// mapping holds any number of guards, whereas mprotect() splits it for each (65,530 mappings by default: about 32,000
+// stacks). Several ranges go to the kernel in one process_madvise() on PIDFD_SELF (Linux 6.14), else one by one:
+// BM_Discard of bench/context/stack_pool_benchmark.cc takes 300 ns a stack against 1,300. Not by a pidfd of our own: a
+// forked child would inherit it and advise its parent's memory.
 // Any thread, all of it. Does not allocate.
 #ifndef WEFT_CONTEXT_STACK_MEMORY_H_
 #define WEFT_CONTEXT_STACK_MEMORY_H_

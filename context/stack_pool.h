@@ -5,17 +5,15 @@
 //
 // StackPool: the stacks of one scheduling group. Workers take them through a StackCache (stack_cache.h).
 //
-// A stack's price decides how it is kept. One used a moment ago is free (its top page is in the caches); one without
-// memory costs a page fault (1.2 us; up to 10 us where a virtual machine's host must find the memory); a new one costs
-// its guard besides (0.2 us). Hence the warmest go first, Trim() gives memory back late, and only the flow that runs on
-// a stack touches it, so that a shallow stack costs one page for its whole life.
+// A stack used a moment ago costs nothing (its top page is cached); one without memory costs a page fault (1.2 us; up
+// to 10 in a virtual machine); a new one costs its guard besides (0.2 us). Hence the warmest go first, Trim() gives
+// memory back late, and only the flow that runs on a stack touches it: a shallow stack costs one page for its life.
 //
 //     cold, bare  --guard-->  in use  --Release-->  warm  --Trim-->  cold (guarded, no memory)
 //         ^                     ^---------Acquire-----+----------------+        |
 //         +----------------------- 64 neighbours, all cold: Trim ---------------+
 //
 // A bare slot has neither memory nor guard nor page tables (392 bytes a stack): it is new, or from a burst long past.
-//
 // Parts: stack_layout.h places stacks and guards, stack_arenas.h reserves the address space, stack_guards.h puts a
 // guard below each stack: when it is first handed out, for a run of stacks in one call, for good.
 //
@@ -24,13 +22,11 @@
 //   STK2  Nothing is written to a free stack's memory; nothing is read from it either, save the canary.
 //   STK3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
 //
-// Who may call: any thread. None of it switches; Acquire() may make system calls.
-// An empty pool is no error of the program: Acquire() returns nullptr (and logs the reason once a second); the caller
-// keeps the fiber queued.
+// Who may call: any thread. None of it switches; Acquire() may make system calls. If there is no stack, Acquire()
+// returns nullptr and logs the reason once a second; the caller keeps the fiber queued.
 //
 // Rejected: a free list linked through the stacks (a page each, for ever); munmap of surplus stacks (a mapping each,
-// and a lock of the whole address space for every stack); MADV_FREE (RSS stays up, so nobody can see what the process
-// holds).
+// and a lock of the whole address space for every stack); MADV_FREE (RSS stays up: nobody sees what is free).
 #ifndef WEFT_CONTEXT_STACK_POOL_H_
 #define WEFT_CONTEXT_STACK_POOL_H_
 
@@ -55,9 +51,8 @@ class StackPool {
   struct Options {
     std::size_t stack_size = 128 * 1024;  // Rounded up to pages.
     bool guard = true;                    // False: no guard and no canary either.
-    // Rounded up to pages, and to one more where the layout wants it. A larger frame can jump over it, unless it was
-    // compiled with -fstack-clash-protection, as users of weft::weft are. More costs address space, and 8 bytes of page
-    // table a page.
+    // Rounded up to pages, and to one more where the layout wants it. A larger frame can jump over it unless compiled
+    // with -fstack-clash-protection, as users of weft::weft are. Costs address space, and 8 bytes of page table a page.
     std::size_t guard_size = 65536;
     int node = -1;  // NUMA node the memory should come from; -1: any.
     std::size_t max_stacks = std::size_t{1} << 24;

@@ -16,9 +16,8 @@
 // Invariants
 //   SR1  An entry's `low` is written last when it is filled and cleared first when it is emptied; a reader skips an
 //        entry whose `low` is zero.
-//   SR2  A region is removed only when no stack of it is in use. Only a wild pointer can lead a reader into it then,
-//        and the worst is a wrong sentence in a crash report. The same holds when the entry is reused and a reader sees
-//        a mixture of two regions.
+//   SR2  A region is removed only when no stack of it is in use. Then only a wild pointer leads a reader into it (or
+//        into a mixture of two, once the entry is reused), and the worst is a wrong sentence in a crash report.
 //
 // RegisterStackRegion(), UnregisterStackRegion(): any thread. FindStack(): any thread, signal handlers.
 #ifndef WEFT_CONTEXT_STACK_REGISTRY_H_

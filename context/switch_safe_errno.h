@@ -3,10 +3,9 @@
 //
 // `errno` that is right in a function that suspends: include this after all other headers.
 //
-// errno follows a flow from thread to thread (context.h), but libc declares the function that finds it const: when
-// optimising, g++ and clang++ alike call it once per function and then read the errno of the thread that the function
-// started on. Measured in tests/context/matrix/migration.cc: 456 of 1,000 reads after a switch were wrong. With this
-// header each use calls it again (about 1 ns).
+// errno follows a flow from thread to thread (context.h), but libc declares the function that finds it const: compilers
+// call it once per function and go on reading the errno of the thread that the function started on (456 of 1,000 reads
+// in tests/context/matrix/migration.cc). With this header each use calls it again (about 1 ns).
 #ifndef WEFT_CONTEXT_SWITCH_SAFE_ERRNO_H_
 #define WEFT_CONTEXT_SWITCH_SAFE_ERRNO_H_
 

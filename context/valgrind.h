@@ -3,11 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// Tells Valgrind of stacks, so that it does not take a switch for an enormous frame (memcheck then reports reads and
-// writes on the stack as invalid). Compiled in where Valgrind's header is installed. Outside of Valgrind a call costs a
-// few instructions, once for each stack that is mapped, never at a switch.
-//
-// Unmapped stacks stay registered: no stack pointer will be in them, so they do no harm.
+// Tells Valgrind of stacks, so that it does not take a switch for an enormous frame. Compiled in where Valgrind's
+// header is installed. Outside of Valgrind a call costs a few instructions, once for each mapped stack. Unmapped stacks
+// stay registered: no stack pointer will be in them.
 #ifndef WEFT_CONTEXT_VALGRIND_H_
 #define WEFT_CONTEXT_VALGRIND_H_
 

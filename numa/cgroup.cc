@@ -52,8 +52,7 @@ std::string Unescape(std::string_view text) {
   return result;
 }
 
-// The groups we are in, without their mounts.  A line of /proc/self/cgroup is "4:cpu,cpuacct:/a/b"; that of version 2
-// is "0::/a/b".
+// Our groups, without mounts. A line of /proc/self/cgroup is "4:cpu,cpuacct:/a/b", or in version 2 "0::/a/b".
 std::vector<Hierarchy> ReadGroups(const std::string& root) {
   std::vector<Hierarchy> groups;
   std::ifstream file(root + "/proc/self/cgroup");

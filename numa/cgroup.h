@@ -5,9 +5,8 @@
 //
 // How much CPU time the process may use: the quotas of its control groups, of versions 1 and 2 and both at once.
 //
-// A group's quota holds for all groups in it, so the smallest one between our group and the root of the mount counts.
-// /proc/self/mountinfo says where the hierarchies are mounted. A container may see only a part of the tree (the mount's
-// root), and its group's path may be the host's: the common part is left out.
+// The smallest quota from our group up to the root of its mount (/proc/self/mountinfo) counts. A container may see only
+// a part of the tree (the mount's root), while its group's path is the host's: the common part is left out.
 #ifndef WEFT_NUMA_CGROUP_H_
 #define WEFT_NUMA_CGROUP_H_
 

@@ -14,12 +14,9 @@
 //
 //   NM1  The node is a preference: if it has no memory left, or the kernel refuses to bind, the piece lies elsewhere
 //        (BindMemory() in affinity.h; one line in the log a second).
-//   NM2  Pieces begin at different places in their pages. Each is hot at its beginning, and lines at the same place of
-//        all pages would share a few sets of the L1 cache.
+//   NM2  Pieces begin at different places in their pages: they are hot there, and would share few sets of the L1 cache.
 // Any thread.
-//
-// Rejected: set_mempolicy() around the construction of the objects (the heap's used pages again); libnuma (the same
-// calls behind one more dependency).
+// Rejected: set_mempolicy() around constructors (the heap's pages are used already); libnuma (one more dependency).
 #ifndef WEFT_NUMA_NODE_MEMORY_H_
 #define WEFT_NUMA_NODE_MEMORY_H_
 
@@ -42,9 +39,8 @@ struct OnNode {
   int node = -1;
 };
 
-// A base for classes whose objects may be put on a node. Plain new puts them anywhere; objects on the stack or within
-// others are as ever. delete needs the size that was allocated: delete an object as its own type, or through a virtual
-// destructor. Aligned to a cache line, no more. If a constructor throws, the memory stays mapped.
+// Base of classes whose objects may lie on a node (plain new: anywhere). delete needs the size: by the object's own
+// type or a virtual destructor. Aligned to a cache line, no more. If a constructor throws, the memory stays mapped.
 class NodeAllocated {
  public:
   static void* operator new(std::size_t bytes) { return AllocateOnNode(bytes, -1); }
@@ -61,8 +57,7 @@ class NodeAllocated {
   ~NodeAllocated() = default;
 };
 
-// `count` objects, value-initialised; none by default. As with a std::unique_ptr<T[]>, const is about the array, not
-// the objects.
+// `count` objects, value-initialised; none by default. const is about the array, not the objects.
 template <class T>
 class NodeArray {
   static_assert(alignof(T) <= base::kCacheLineSize);

@@ -60,9 +60,8 @@ hwloc_obj_t AncestorOf(hwloc_topology_t topology, hwloc_obj_t pu, std::initializ
   return hwloc_get_root_obj(topology);
 }
 
-// The node beside the CPU: of the nodes that list it, the one with the fewest CPUs. (Memory without CPUs, as a CXL
-// expander, lists all CPUs of a package or of the machine, whatever its number.) Among equals, as DRAM and HBM, the
-// lowest: that is the DRAM. A CPU that no node lists: the first node.
+// The node beside the CPU: of those that list it, the one with the fewest CPUs (a CXL expander lists all of a package
+// or machine), and of equals (DRAM and HBM) the lowest, which is the DRAM. A CPU that no node lists: the first node.
 int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
   int best = -1;
   int fewest = 0;
@@ -203,8 +202,7 @@ Topology Topology::Detect() {
   if (allowed.empty()) allowed.push_back(0);  // Where even this fails, one thread can still run.
   Topology topology;
   const HwlocTopology source = NewHwloc();
-  // With the nodes whose memory we may not use (cpuset.mems), because our CPUs are beside them all the same. (CPUs
-  // outside of the mask are dropped.)
+  // With nodes whose memory we may not use (cpuset.mems): our CPUs are beside them all the same.
   if (source != nullptr) hwloc_topology_set_flags(source.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (source != nullptr && hwloc_topology_load(source.get()) == 0) {
     const std::set<int> filter(allowed.begin(), allowed.end());

@@ -10,8 +10,7 @@
 //
 // Invariants
 //   TP1  cpus is sorted by os_id; it has only CPUs that may be used, and at least one.
-//   TP2  nodes is sorted by os_id; it has the nodes of those CPUs, and no other.  Each Cpu::node is the os_id of one of
-//        them.
+//   TP2  nodes is sorted by os_id; it has the nodes of those CPUs only. Each Cpu::node is the os_id of one of them.
 //   TP3  A node is named by the kernel's number (os_id), which need not be dense; "ordinal" is a position in nodes and
 //        is only used for distances.  The two are never mixed.
 //   TP4  l3, package and core are dense numbers, equal for CPUs that share that thing; two CPUs of one core share l3,

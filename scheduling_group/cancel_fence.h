@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// The two halves of the barrier between a wait that can be cancelled and its canceller (base/asymmetric_fence.h): waits
-// are frequent, cancellations are rare, so the canceller pays for both. Where the kernel has no membarrier(), both
-// sides use a full fence.
+// The two halves of the barrier between a cancellable wait and its canceller (base/asymmetric_fence.h): cancellations
+// are rare, so the canceller pays for both. Without membarrier() both sides use a full fence.
 #ifndef WEFT_SCHEDULING_GROUP_CANCEL_FENCE_H_
 #define WEFT_SCHEDULING_GROUP_CANCEL_FENCE_H_
 
@@ -22,8 +21,7 @@ namespace weft::scheduling_group {
 inline bool model_has_membarrier = true;
 inline bool HasHeavyCancelFence() noexcept { return model_has_membarrier; }
 #else
-// Decided before the first fiber of a runtime or a FiberLoop runs, as for OutsideSection: there are no waits of fibers
-// before.
+// Decided, as for OutsideSection, before the first fiber of a runtime or a FiberLoop runs.
 inline bool HasHeavyCancelFence() noexcept {
   return outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
 }

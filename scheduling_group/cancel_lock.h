@@ -24,8 +24,7 @@
 //   CL2  A canceller takes the bit when it has seen owner_holds false, after its fence. So the owner's plain stores to
 //        the word, while it holds the lock without the bit, are before anything of the canceller's.
 //
-// Cost: plain stores and loads for the owner (5 ns less than a read-modify-write); a HeavyCancelFence more for each
-// cancellation. Where the kernel has no membarrier() the owner pays a fence.
+// Cost: plain loads and stores for the owner (5 ns less than a read-modify-write), a HeavyCancelFence for a canceller.
 // Checked in tests/model/cancel_lock_model.cc and cancel_model.cc.
 // Source: asymmetric Dekker synchronization (D. Dice, H. Huang, M. Yang, 2001), as in biased locks.
 #ifndef WEFT_SCHEDULING_GROUP_CANCEL_LOCK_H_

@@ -10,15 +10,12 @@
 //   kLocked    somebody holds the lock of the fiber's scopes
 //
 // The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()). Its holder alone changes
-// the bits. The fiber itself reads them without the lock: it alone enters and leaves scopes, so kScoped is stable for
-// it; kPending is ordered by the fences of sync/cancel_node.h.
-//
-// How the fiber itself takes the lock without a read-modify-write: LockAsOwner() in cancel_lock.h. lock() is for
-// everybody else, inside of a CancellerSection (and for LockAsOwner() while there is one).
+// the bits. The fiber reads its own without the lock: it alone enters and leaves scopes, so kScoped is stable for it;
+// kPending is ordered by the fences of sync/cancel_node.h. The fiber takes the lock by LockAsOwner() (cancel_lock.h),
+// everybody else by lock(), inside of a CancellerSection.
 //
 // Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
 // code under the lock. Any thread; the fiber of a word may be dead, or another one by now: entities are never unmapped.
-//
 // Rejected: base::SpinLock (4 bytes, and the entity's first cache line had two left); a table of locks chosen by hash
 // (CancelWalk holds the locks of a fiber and of its ancestors at once, which must not be the same lock).
 #ifndef WEFT_SCHEDULING_GROUP_CANCEL_WORD_H_

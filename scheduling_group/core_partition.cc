@@ -114,8 +114,7 @@ enum class Order {
 };
 constexpr Order kOrders[] = {Order::kFalling, Order::kZigzag, Order::kSpread};
 
-// The order in which to put parts of these sizes: indices. Not a template, for small code; nor std::stable_sort(): the
-// second of each pair decides between equal ones.
+// The order in which to put parts of these sizes: indices, equal ones in their order. Not a template, for small code.
 std::vector<std::size_t> Arrangement(const std::vector<unsigned>& sizes, Order order) {
   const std::size_t count = sizes.size();
   std::vector<std::pair<double, std::size_t>> sorted;
@@ -169,7 +168,6 @@ bool AllEqual(const List& list, SizeOf size_of) {
                      [&](const auto& item) { return size_of(item) == size_of(list.front()); });
 }
 
-// Several orders where sizes differ, since only neighbours in the row can be one group.
 std::vector<Row> RowsToTry(const std::vector<Row>& domains) {
   const auto workers_of = [](const Item& item) { return item.workers; };
   std::vector<std::vector<Row>> variants = {domains};

@@ -6,9 +6,8 @@
 // PartitionCores: divides the cores of a pool, with the workers on them, into groups.
 //
 // The third step of the planner (group_plan.h). The cores lie in a row, L3 domain by L3 domain. Dynamic programming
-// cuts the row where the groups cost least: first sizes against GP1, then groups against GP7, then the number of
-// groups, then unequal sizes. Only neighbours in the row can be one group, so where sizes differ it tries several
-// orders of the row.
+// cuts the row where that costs least: first in sizes against GP1, then in groups against GP7, in the number of groups,
+// in unequal sizes. Only neighbours in the row can be one group: where sizes differ it tries several orders.
 #ifndef WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
 #define WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
 

@@ -4,15 +4,12 @@
 // Internal: not promised to users.
 //
 // What the scheduler counts. Users call ReadCounts(), or for all groups GetSchedulingCounts() in fiber/runtime.h.
-// Counts begin at 0 when the runtime starts and only grow; rates are differences of two snapshots.
-//
-// Each worker counts on its own cache line, with plain additions; only what threads outside the group do needs an
-// atomic addition (stolen_out). A snapshot is not one instant: sums that must be equal (CT1, CT2) are so when nothing
-// runs.
+// Counts begin at 0 when the runtime starts and only grow. Each worker counts on its own cache line, with plain
+// additions; what threads outside the group do (stolen_out) needs atomic ones. A snapshot is not one instant: sums that
+// must be equal (CT1, CT2) are so when nothing runs.
 //
 // Invariants
-//   CT1  Each fiber begins and finishes once: when no fiber is alive, `begun` and `finished` have the same sum over all
-//        workers.
+//   CT1  Each fiber begins and finishes once: when none is alive, the sums of `begun` and of `finished` are equal.
 //   CT2  The thief's worker (StealCounts::stolen_in) and the group that it came from (stolen_out_*) both count a stolen
 //        fiber, in the class of the same distance: when nothing runs, the sums over all groups are equal.
 #ifndef WEFT_SCHEDULING_GROUP_COUNTERS_H_

@@ -3,9 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// AssignCpus: the CPU of each worker, and the further CPUs that its group may use (GP8).
-//
-// The fourth step of the planner (group_plan.h).
+// AssignCpus: the CPU of each worker, and the further CPUs that its group may use (GP8). The planner's fourth step.
 #ifndef WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
 #define WEFT_SCHEDULING_GROUP_CPU_ASSIGNMENT_H_
 
@@ -17,8 +15,7 @@
 
 namespace weft::scheduling_group::planning {
 
-// Returns the pool's groups, sorted by their lowest planned CPU, without neighbours. `groups` is the result of
-// PartitionCores() for `pool`.
+// Returns the groups of PartitionCores() for `pool`, sorted by their lowest planned CPU, without neighbours.
 std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>& groups);
 
 }  // namespace weft::scheduling_group::planning

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// CpuPool: the CPUs that groups are made from: those of one NUMA node, or all CPUs where NUMA is off. No group spans
-// two pools.
+// CpuPool: the CPUs that groups are made from: those of one NUMA node, or all where NUMA is off.
 //
 // The first step of the planner (group_plan.h): MakePools() reads the pools from the machine, ChoosePools() picks those
 // that the workers need, ShareWorkers() sets the number of workers of each.

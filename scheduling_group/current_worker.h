@@ -5,10 +5,9 @@
 //
 // CurrentWorker(): the calling thread as a worker, if it is one.
 //
-// A fiber may go on on another thread after any switch, so the result is valid until the next switch only. The address
-// of a thread_local must never be kept over a switch, but compilers do so when they see the access. Hence an assembler
-// instruction, which compilers may not merge with another one, reads the thread_local, or, on other machines, a
-// function that is never inlined.
+// The result is valid until the next switch only: the fiber may go on on another thread. Compilers keep the address of
+// a thread_local over a switch when they see the access. Hence an assembler instruction, which they may not merge with
+// another one, reads it, or, on other machines, a function that is never inlined.
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 

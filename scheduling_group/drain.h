@@ -25,8 +25,7 @@
 
 namespace weft::scheduling_group {
 
-// The functions below use one that is never destroyed, since a worker may still be in Tell() when the waiter has gone
-// on.
+// The one used below is never destroyed: a worker may still be in Tell() when the waiter has gone on.
 class DrainWaiter {
  public:
   // One thread at a time. Waits until done(). False: the deadline came first.
@@ -62,8 +61,7 @@ class DrainWaiter {
 };
 
 // One plain thread at a time. Waits until at most `unfinished` fibers are alive (those of a former runtime that wait
-// for what never comes); those of FiberLoops do not count, as they end with their loops. False: the deadline came
-// first.
+// for ever); those of FiberLoops do not count: they end with their loops. False: the deadline came first.
 [[nodiscard]] bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished = 0);
 
 // Workers, each time they find nothing to do.

@@ -9,15 +9,13 @@
 // They are in no registry: no start of another group's fiber, no steal and no timer of a plain thread finds them. Their
 // fibers stay. What waits in their queue goes by PolicyLoop, first in, first out.
 //
-// A waker may still use the group after the fiber runs: it then looks for a sleeping worker. A plain
-// thread does so in an OutsideSection, but a worker of another group does not. So a group is never freed and never
-// closed: GiveBack() keeps it for the next loop with the same options, and a wake that comes late finds it. It makes
-// that one look around in vain.
+// A waker may still use the group after the fiber runs, to look for a sleeping worker, and is in an OutsideSection only
+// if it is a plain thread. So a group is never freed and never closed: GiveBack() keeps it for the next loop with the
+// same options, and a late waker looks around in vain.
 //
 // Invariants
 //   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
 //   DRV2  A child process uses no group that was made before the fork: its event descriptor is the parent's, too.
-//
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_
 #define WEFT_SCHEDULING_GROUP_DRIVEN_GROUPS_H_
@@ -34,11 +32,9 @@ struct DrivenGroup {
   DrivenGroup(const GroupOptions& options, unsigned made_after_forks);
 
   PolicyLoop& policy() { return static_cast<PolicyLoop&>(group.policy()); }
-  // Of a driven group.
   static DrivenGroup* Of(const SchedulingGroup* driven) noexcept {
     return static_cast<DrivenGroup*>(driven->driver_hook().arg);
   }
-  // Its fibers that have not ended.
   std::size_t live_fibers() const noexcept;
 
   SchedulingGroup group;

@@ -65,8 +65,7 @@ constexpr std::uint64_t kIdBlock = 4096;  // A thread makes one shared increment
 constinit EntityCaches all_caches;
 constinit std::atomic<std::uint64_t> next_id_block{1};
 
-// Trivial, so that it is fast and lasts to the end of the thread. A thread whose cache was returned gets a new one if
-// it needs one.
+// Trivial: fast, and there until the thread's end. A thread whose cache was returned may get a new one.
 constinit thread_local EntityCache* tls_cache = nullptr;
 
 WEFT_TLS_ACCESSOR void SetCacheOfThread(EntityCache* cache) {

@@ -7,10 +7,8 @@
 //
 // It has a magazine, an array of free entities, for each arena that the thread has met. A magazine is filled and
 // emptied by halves, so that a fiber more or less does not visit the arena (node_arena.h) each time. When a thread
-// ends, its entities go back to the arenas, and its counts are added to those of ended threads.
-//
-// LocalEntityCache() and its result: the calling thread. A fiber must not keep the pointer over a switch. Counts: any
-// thread.
+// ends, its entities go back to the arenas, and its counts are added to those of ended threads. LocalEntityCache() and
+// its result: the calling thread; a fiber must not keep the pointer over a switch. Counts: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
 
@@ -63,8 +61,7 @@ class EntityCache {
 
   // relaxed: what carries the fiber to its worker carries this too (EP3 in entity_pool.h).
   void CountTaken() { Count(taken_, std::memory_order_relaxed); }
-  // release: a reader that counts this end also counts the beginning (EP3). Pairs with the acquire in
-  // CountLiveFibers().
+  // release: who counts this end counts the beginning, too (EP3). Pairs with the acquire in CountLiveFibers().
   void CountGivenBack() { Count(given_back_, std::memory_order_release); }
 
   // The thread's last call.
@@ -88,8 +85,7 @@ class EntityCache {
   EntityCache* next_ = nullptr;  // in EntityCaches
 };
 
-// The calling thread's. Never inlined: a fiber that migrates must not reuse an address of its old thread. nullptr:
-// there is no memory.
+// The calling thread's; nullptr: no memory. Never inlined: a fiber that migrates must not reuse its old address.
 WEFT_TLS_ACCESSOR EntityCache* LocalEntityCache();
 
 // Fibers taken and not given back, over all threads.

@@ -6,9 +6,7 @@
 // Entity chunks: the memory of all fibers' control blocks, in pieces of 256 KiB that are never unmapped.
 //
 // A global table lists the chunks for ever, so that a debugger finds every fiber by walking it, even in a core dump.
-// Zeroes are a free entity (EP1 in entity_pool.h).
-//
-// Any thread.
+// Zeroes are a free entity (EP1 in entity_pool.h). Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_CHUNKS_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_CHUNKS_H_
 

@@ -5,30 +5,24 @@
 //
 // EntityPool: allocates the control blocks of fibers, and is the registry of all fibers.
 //
-// Entities lie in chunks (entity_chunks.h), which are never unmapped. So a pointer to an entity is always readable, a
-// debugger finds every fiber, even in a core dump, by walking the table of chunks, and a fiber that starts enters no
-// list. Free entities lie in per-thread caches (entity_cache.h), which are arrays of pointers, and in a central stack
-// that exchanges half a cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks
-// and pages back to the OS (entity_trim.h).
+// Entities lie in chunks that are never unmapped (entity_chunks.h). So a pointer to an entity is always readable, and a
+// fiber that starts enters no list. Free entities lie in per-thread caches (entity_cache.h) and in a central stack that
+// exchanges half a cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks and
+// pages back to the OS (entity_trim.h).
 //
 // Take() returns nullptr if there is no memory for the caller's cache or a chunk, or if the table is full. GiveBack()
 // needs no memory: a chunk brings the room for its entities in the central stack, and a thread without a cache gives
 // back to that stack. Nothing is allocated under a lock.
 //
-// The pool has an arena, with its own central stack and chunks, for each NUMA node that groups are on. Each thread has
-// a cache for each arena it has met. A fiber's entity comes from the arena of its group and goes back there wherever
-// the fiber ends, half a cache at a time. A machine with one node has one arena, kAnywhere.
-//
-// Each thread counts the entities that it took and gave back; LiveFibers() adds them up.
+// The pool has an arena, with its own central stack and chunks, for each NUMA node that groups are on. An entity comes
+// from the arena of its fiber's group and goes back there wherever the fiber ends. One node: one arena, kAnywhere.
 //
 // Invariants
-//   EP1  A free entity has phase kDead and null cold fields (those that kHasColdFields is about); its id is that of its
-//        last fiber, or 0.
+//   EP1  A free entity has phase kDead and null cold fields (kHasColdFields); its id is its last fiber's, or 0.
 //   EP2  An entity is in exactly one place: held by a thread, in a cache, in the central stack or in a cold chunk.
-//   EP3  LiveFibers() == 0 is exact: the counts given back are read before the counts taken, and both only grow.
+//   EP3  LiveFibers() == 0 is exact: it adds up the threads' counts, first those given back, and they only grow.
 //   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always
 //        returns one on the arena's node, whichever threads have used it before.
-//
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
@@ -55,12 +49,10 @@ class EntityPool {
   static void GiveBack(FiberEntity* fiber) noexcept;  // kDead, cold fields null
   static std::size_t LiveFibers();                    // taken and not given back
 
-  // Gives the memory of wholly free chunks and pages back. Returns 0: nothing more can be trimmed. Needs some memory,
-  // and does nothing without it.
+  // Gives the memory of wholly free chunks and pages back, if there is memory to work with. Returns 0: no more to trim.
   static std::size_t Trim() noexcept;
 
-  // Calls visit(entity) for each entity that was ever made; visit() mostly filters by phase. A snapshot: fibers come
-  // and go meanwhile.
+  // Calls visit(entity) for each entity that was ever made, in any phase. A snapshot: fibers come and go meanwhile.
   template <class Visit>
   static void ForEach(Visit visit) {
     const std::size_t chunks = EntityChunkCount();

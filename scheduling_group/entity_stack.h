@@ -4,12 +4,11 @@
 // Internal: not promised to users.
 //
 // EntityStack: pointers to the free entities of one arena, the most recently freed on top. Push() never allocates: each
-// chunk of entities brings a block with room for as many pointers.
+// chunk of entities brings a block with room for as many pointers. Nothing is written into the entities, so memory
+// given back to the system stays there.
 //
 //     bottom                                  top_
 //     | block: full | <-> | block: full | <-> | block: in_top_ | <-> | block: empty | <-> ...
-//
-// Nothing is written into the entities, so memory given back to the system stays there.
 //
 // Invariants
 //   ES1  The blocks below top_ are full, those above are empty.

@@ -22,8 +22,7 @@ using ChunkMap = std::bitset<kEntitiesPerChunk>;
 // Pointers moved per critical section.
 constexpr std::size_t kTrimPortion = 1024;
 
-// Gives back the pages of a chunk that hold free entities only. Otherwise a few entities in caches would each keep a
-// chunk. The entities remain in the free stack.
+// Gives back the pages of a chunk that hold free entities only: else a few in caches would each keep a chunk.
 void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
   const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   char* const begin = reinterpret_cast<char*>(chunk);
@@ -82,8 +81,7 @@ ArenaTrimmer::ArenaTrimmer(NodeArena& arena, const NodeArena::Snapshot& snapshot
             [](const auto& a, const auto& b) { return a.chunk->entities < b.chunk->entities; });
 }
 
-// Takes the most recently freed first. Other threads push and pop meanwhile; it stops when one adds a chunk, which is
-// not in the snapshot.
+// Other threads push and pop meanwhile; it stops when one adds a chunk, which is not in the snapshot.
 void ArenaTrimmer::TakeFreeEntities() {
   std::size_t taken = 0;
   while (taken < free_.size()) {
@@ -109,14 +107,12 @@ void ArenaTrimmer::DiscardMemory() {
       kept_one = true;
       of.free = 0;
     } else {
-      // The pages then read as zeroes, which are free entities (EP1). If it fails they stay as they are, which is as
-      // good.
+      // The pages then read as zeroes: free entities (EP1). If it fails they stay as they are, which is as good.
       (void)::madvise(of.chunk->entities, kEntityChunkBytes, MADV_DONTNEED);
     }
   }
 }
 
-// Wholly free chunks become cold; the other entities go back to the stack.
 void ArenaTrimmer::GiveBack() {
   std::erase_if(free_, [&](FiberEntity* fiber) { return ChunkOf(fiber).free == kEntitiesPerChunk; });
   for (std::size_t left = free_.size(); left != 0;) {

@@ -5,9 +5,8 @@
 //
 // TrimArena: gives the memory of an arena's free entities back to the system, after a burst of fibers.
 //
-// Wholly free chunks become cold. Where some entities of a chunk are in use or in a thread's cache, the pages without
-// any of those are given back. Either way the memory then reads as zeroes, which is a free entity (EP1 in
-// entity_pool.h).
+// Wholly free chunks become cold. Of a chunk with entities in use or in a thread's cache, the pages without any are
+// given back. Either way the memory then reads as zeroes: free entities (EP1 in entity_pool.h).
 #ifndef WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_
 #define WEFT_SCHEDULING_GROUP_ENTITY_TRIM_H_
 
@@ -15,8 +14,7 @@
 
 namespace weft::scheduling_group {
 
-// Any thread; fibers come and go meanwhile. Throws std::bad_alloc, before it has done anything, if it has no memory to
-// work with.
+// Any thread; fibers come and go meanwhile. Throws std::bad_alloc before it has done anything.
 void TrimArena(NodeArena& arena);
 
 }  // namespace weft::scheduling_group

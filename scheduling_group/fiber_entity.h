@@ -5,28 +5,23 @@
 //
 // FiberEntity: the control block of a fiber, from its creation to its end.
 //
-// A fiber that has not run yet is nothing but this: three cache lines with its callable stored in place (up to 64 bytes
-// of captures, beyond that on the heap). Its stack is taken when a worker first runs it and goes back when it ends, so
-// a million queued fibers cost 192 bytes each and no stack.
+// A fiber that has not run yet is nothing but this: three cache lines with its callable in place (up to 64 bytes of
+// captures, else on the heap). It has a stack only from its first run to its end: a queued fiber costs 192 bytes.
 //
 //   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp, cancel word
-//   line 1   cold: what most fibers never set. Whoever runs or ends a plain fiber does not touch it: kHasColdFields, in
-//            line 0, says whether name, sizes, owner, locals or context may be set. (What waits and scopes use has
-//            marks of its own.)
+//   line 1   cold: what most fibers never set. A plain fiber's start and end do not touch it: kHasColdFields, in line
+//            0, says whether name, sizes, owner, locals or context may be set. (Waits and scopes have their own marks.)
 //   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
 //
 // Entities come from EntityPool (entity_pool.h): their memory is never unmapped and never holds anything else, so a
 // stale pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
 //
-// Who may touch what: state_ as fiber_state.h says; the rest belongs to whoever holds the fiber (its creator, then the
-// worker that acquired it, then the fiber itself). id() may be read by anybody as a snapshot for reports; name() by who
-// knows that the fiber cannot end meanwhile: itself, or anybody when no worker runs.
+// Who may touch what: state_ as fiber_state.h says; the rest belongs to the holder of the fiber (its creator, then the
+// worker that acquired it, then itself). id(): anybody, a snapshot. name(): itself, or anybody while no worker runs.
 //
-// Rejected: the time-out on the fiber's stack (a page of its own for each node that the timer thread touches and for
-// each neighbour in its list: 100,000 sleepers woke 18 ms late instead of 2, bench/workload --workload=sleepers); a
-// pool of time-outs (as fast, but memory to be trimmed). A control block in the top page of the stack (one object
-// fewer, but a queued fiber then needs a stack, or a second kind of descriptor that the run queue must tell apart, and
-// dumps must walk stacks that may be unmapped).
+// Rejected: the time-out on the fiber's stack (the timer thread touches a page for each node: 100,000 sleepers woke 18
+// ms late instead of 2, bench/workload --workload=sleepers); a pool of time-outs (memory to be trimmed); a control
+// block in the top page of the stack (a queued fiber then needs a stack, and dumps must walk unmapped ones).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 

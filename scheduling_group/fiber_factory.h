@@ -3,10 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// NewFiber, DiscardFiber: a fiber's control block, from the pool with its options and its callable, and back if it is
-// never started.
-//
-// The end of a fiber that ran is in worker.cc.
+// NewFiber, DiscardFiber: make a fiber's control block with its options and callable, and unmake one that was never
+// started. (The end of a fiber that ran: worker.cc.)
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_FACTORY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_FACTORY_H_
 
@@ -24,10 +22,9 @@ void DiscardFiber(FiberEntity* fiber) noexcept;
 // The same for one without a callable yet; the reference to its execution context stays the caller's.
 void AbandonFiber(FiberEntity* fiber) noexcept;
 
-// Any thread. A new fiber, kReady, to be handed to SchedulingGroup::Start and the like, or to DiscardFiber. nullptr: as
-// AllocateFiber(), or there is no memory for a callable that does not fit into the entity; `f` is then untouched.
-// Throws what copying or moving `f` throws. In both cases nothing is left, and the reference to the execution context
-// is still the caller's.
+// Any thread. A new fiber, kReady, for SchedulingGroup::Start and the like, or for DiscardFiber. nullptr: as
+// AllocateFiber(), or no memory for a callable that does not fit into the entity; `f` is then untouched. Throws what
+// copying or moving `f` throws. In both cases nothing is left, and the execution context's reference is the caller's.
 template <class F>
 FiberEntity* NewFiber(SchedulingGroup* group, const StartOptions& options, F&& f) {
   struct Guard {  // No try: users may compile without exceptions.

@@ -32,15 +32,13 @@
 //  kDead      nobody's (given back)                  nowhere: free, or not yet begun
 //
 // Invariants
-//   FS1  A waker changes the word and never touches the stack. The stack changes hands in OnAcquired, OnYielded,
-//        OnSwitchedOut, OnLeftUnseen and OnExited, which only workers call. The last four come after the switch, on
-//        another stack.
+//   FS1  A waker changes the word, never the stack, which changes hands in OnAcquired, OnYielded, OnSwitchedOut,
+//        OnLeftUnseen and OnExited. Only workers call these, the last four after the switch, on another stack.
 //   FS2  One park is ended by exactly one OnWoken() or OnTaken(): the wait queue picks the one waker.
 //   FS3  Each entry into kReady is followed by exactly one push into a run queue: by OnYielded's and OnTaken's caller,
 //        by OnWoken's caller if it returned kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain.
 //
 // Proven in tests/model/fiber_state_model.cc.
-//
 // OnWoken() is one fetch_add: kParking and kParked are numbered so that adding one yields kNotified and kReady.
 // Rejected: a compare-and-swap loop (it fetches a line that another core wrote twice, first shared, then exclusive); a
 // lock held across the switch (the waker spins for the length of a switch).

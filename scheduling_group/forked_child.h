@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// A process forked while the runtime ran. fork() copies only the calling thread, so the child has the fibers but no
-// workers. fiber/runtime.h says what it may not do; a call that needs a worker ends it here, with one line that says
-// why. write(2) writes the line, since threads that the child does not have may hold the log's locks.
+// A process forked while the runtime ran has no workers; fiber/runtime.h says what it may not do. A call that needs a
+// worker ends it here, with one line, by write(2), as threads that the child lacks may hold the log's locks.
 #ifndef WEFT_SCHEDULING_GROUP_FORKED_CHILD_H_
 #define WEFT_SCHEDULING_GROUP_FORKED_CHILD_H_
 

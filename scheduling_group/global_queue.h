@@ -10,19 +10,16 @@
 //   normal  new fibers, those that yielded, those that a worker had no room for or woke in a batch
 //
 // A worker takes woken fibers first and fills up with normal ones; every kNormalFirstEvery-th time it is the other way
-// round. A woken fiber is late already, has a stack, and may hold locks; a new one has nothing yet, and is mostly one
-// of many. Behind 50,000 new fibers, for which the kernel makes stacks, timers were 57 ms late; before them 3
-// (bench/workload --workload=sleepers, first round). Fibers that a worker's own I/O poll wakes are normal: a server
-// that accepts requests before it begins those it has accepted drowns.
+// round. A woken fiber is late already, has a stack, and may hold locks: behind 50,000 new fibers timers were 57 ms
+// late, before them 3 (bench/workload --workload=sleepers, first round). Fibers that a worker's own I/O poll wakes are
+// normal: a server that accepts requests before it begins those it has accepted drowns.
 //
 // Invariants
 //   GQ1  A fiber pushed is popped exactly once, and Push() and PushWoken() never fail.
 //   GQ2  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is
 //        popped. (This holds for each level; fibers do not change levels.)
 //   GQ3  One thread's pushes into a level leave in their order.
-//   GQ4  Neither level starves: of kNormalFirstEvery visits of a worker one takes normal fibers first, the others woken
-//        ones. A group of one worker has one level only.
-//
+//   GQ4  Neither level starves: one of kNormalFirstEvery visits takes normal fibers first. A lone worker has one level.
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
@@ -84,8 +81,7 @@ class QueueLevel {
     }
     return fiber;
   }
-  // Pops an equal share for one of `sharers`, at least one if there is one, at most `at_most`, in one step. Returns how
-  // many.
+  // Pops, in one step, an equal share for one of `sharers`: at least one if there is one, at most `at_most`.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, unsigned sharers, std::uint32_t at_most) noexcept;
 
   // The callers' fences order it. It reads the list before the ring, since fibers move from the list to the ring.
@@ -135,13 +131,11 @@ class GlobalQueue {
 
   // For a group of one worker. nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* PopAlone() noexcept { return normal_.Pop(); }
-  // The first fiber that another group may run, of the normal ones, which have no stack to take along, then of the
-  // woken. Group-local fibers met on the way go behind the rest of their level, so that they hide none; then
-  // *must_notify is set. Each level is searched once from end to end, but no deeper than kMostTries. nullptr: none was
-  // found.
+  // The first fiber that another group may run: of the normal ones, which have no stack to take along, then of the
+  // woken. Group-local fibers met go behind the rest of their level, so that they hide none; then *must_notify is set.
+  // Each level is searched once, no deeper than kMostTries. nullptr: none was found.
   [[nodiscard]] FiberEntity* Steal(bool* must_notify) noexcept;
-  // Pops an equal share of each level, at least one if there is one, together at most `at_most`. *times counts the
-  // worker's visits. Returns how many.
+  // Pops an equal share of each level, as QueueLevel does; together at most `at_most`. *times counts the visits.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept;
 
   // The callers' fences order it.

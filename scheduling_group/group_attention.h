@@ -9,8 +9,7 @@
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/fiber_hooks.h),
 //               or there are limits for running without a switch (slice_limits.h)
 //
-// So hooks and limits cost a fiber that yields or parks nothing where there are none: it makes the one test that it
-// made before there were any (Worker::NextFiberFor).
+// Where there are no hooks and limits they cost nothing: Worker::NextFiberFor() tests this byte in any case.
 //
 // Invariants
 //   GAT1  All groups have kWatched while WatchLeaving() has been called more often than UnwatchLeaving(). Its caller

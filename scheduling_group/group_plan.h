@@ -17,34 +17,27 @@
 //        per node are wished for, or where the threads of whole cores (GP6) do not add up to such a size.  A wished
 //        size (1 to 64) is an upper limit, and half of it, rounded up, takes the place of the 8.  Within GP1 to GP7
 //        there are as few groups as can be, of sizes as equal as can be.
-//   GP2  Nodes.  No group spans two NUMA nodes, be it ever so small, unless the wish is kOff: then groups are not bound
-//        to a node at all.
+//   GP2  Nodes. No group spans two NUMA nodes, unless the wish is kOff: then groups are not bound to a node.
 //   GP3  Nothing is left over.  With enough workers each CPU has one, and the busiest CPU has at most one more than the
 //        idlest.  With fewer each has a CPU of its own.
 //   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more
 //        than get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a
 //        node L3 domains are filled one after the other.
-//   GP5  Cores first.  No core gets a second worker before each core of the nodes that are used has one, save to make
-//        up a node's first group (GP1): siblings share what their core can do, which is a greater loss than a group's
-//        spreading over one L3 domain more.
+//   GP5  Cores first. No core gets a second worker before each core of the used nodes has one, save to make up a node's
+//        first group (GP1): sharing a core loses more than spreading a group over one L3 domain more.
 //   GP6  Siblings.  The workers on a core are in one group.  A core that has more than a group may have is divided
 //        among groups of its own, as equal as can be.  Neither holds where there are more workers than CPUs.
-//   GP7  L3 domains.  Groups of whole domains, or groups within one domain; a group with a part of a domain and
-//        something else is made only if GP1 cannot be had without.  (Exact where the domains of a node are equal.
-//        Where holes in the CPU mask make them unequal, several orders of the row are tried; tests/scheduling_group
-//        measures what is missed.)
-//   GP8  Each worker has its planned CPU (worker_cpus): those with low numbers, which are woken first, are on cores of
-//        their own.  The group may run on `cpus`: the planned ones, and of those that got no worker the siblings on its
-//        cores and the rest of its L3 domains.  No group may run on the planned CPU of another, save where workers
-//        outnumber CPUs.
-//   GP9  Neighbours.  All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
-//        distance, those of the package before equally far ones.  (Groups that span several domains or packages are in
-//        the same one if they have one in common.)  Among equals each group starts with another one, so that not all
-//        steal from the first.
-//
+//   GP7  L3 domains. Groups of whole domains, or groups within one domain; a group with a part of a domain and
+//        something else is made only if GP1 cannot be had without. (Exact where a node's domains are equal; where holes
+//        in the CPU mask make them unequal, several orders of the row are tried.)
+//   GP8  Each worker has its planned CPU (worker_cpus): those with low numbers, woken first, are on cores of their own.
+//        The group may run on `cpus`: the planned ones, and of those without a worker its cores' siblings and the rest
+//        of its L3 domains. No group may run on another's planned CPU, save where workers outnumber CPUs.
+//   GP9  Neighbours. All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
+//        distance, those of the package before equally far ones. (Groups that span several are in the same one if they
+//        share one.) Among equals each group starts with another one, so that not all steal from the first.
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
-// balance badly); fewer nodes by using siblings first (see GP5); a node's whole CPU set as `cpus` of each group (the
-// kernel then spreads a group over all L3 domains).
+// balance badly); a node's whole CPU set as `cpus` of each group (the kernel spreads a group over all L3 domains).
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
 
@@ -71,8 +64,7 @@ struct PlanWishes {
     kOff,   // as if the machine had one node
   } numa = Numa::kAuto;
   // Among equally good places few workers prefer those near this CPU (os id); -1: the lowest numbers. The runtime gives
-  // the CPU it starts on, which the kernel chose because it was free, so that processes with a CPU quota do not all
-  // crowd into the machine's first L3 domain.
+  // the CPU it starts on, so that processes with a quota do not all crowd into the first L3 domain.
   int near_cpu = -1;
 };
 

@@ -3,20 +3,15 @@
 //
 // Internal: not promised to users.
 //
-// GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools serve fibers that
-// ask for another size or guard.
+// GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use,
+// serve fibers that ask for another size or guard.
 //
-// To learn how deep fibers go, a group marks each record_every-th of its pool's stacks that it hands out
-// (context/stack_mark.h), and keeps the largest use.
-//
-// Sizes and guards are rounded up to powers of two, so that many sizes share few pools. A custom pool is made on first
-// use, and stays.
+// A group marks each record_every-th stack that its pool hands out (context/stack_mark.h), and keeps the largest use.
+// Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
 //
 // Invariants
-//   CP1  A custom stack has at least the requested size, and less than twice as much, or kMinStackSize; likewise its
-//        guard.
+//   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; so has its guard.
 //   CP2  The same rounded size and guard always give the same pool.
-//
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_STACKS_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_STACKS_H_
@@ -38,8 +33,7 @@ class GroupStacks {
   static constexpr std::size_t kMinGuardSize = std::size_t{1} << 12;
   static constexpr std::size_t kMaxGuardSize = std::size_t{1} << 24;
 
-  // `options` are those of the group's pool; custom pools differ from it in sizes only.
-  // record_every: 0: never.
+  // `options`: of the group's pool; custom pools differ in sizes only. record_every: 0: never.
   explicit GroupStacks(const context::StackPool::Options& options, std::size_t record_every = 0)
       : record_every_(record_every), options_(options), pool_(options) {}
   GroupStacks(const GroupStacks&) = delete;

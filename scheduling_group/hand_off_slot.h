@@ -7,25 +7,17 @@
 // there, so that message passing stays on one core. A fiber that starts another while the queue is full waits there
 // until the new one waits or ends, so that a tree of fibers larger than the queue runs depth first, with few stacks.
 //
-// If the worker's fiber runs for long, an idle worker takes the fiber in the slot: a spinner samples the slots of its
-// group every kHandOffPatience, and takes a fiber that it finds unchanged.
-//
 // Invariants
-//   HS1  Only its worker fills a slot, and only an empty one. Any worker of the group empties it, by an exchange. Hence
-//        each fiber is taken once.
-//   HS2  While a worker of the group is idle, a fiber waits in a slot for about `kHandOffPatience` * 2 at most. Filling
-//        a slot is followed by a full fence and a notification, like any push. A spinner takes a fiber that two samples
-//        find there under the same ticket. No worker goes to sleep while a slot is full (HasWork).
+//   HS1  Only its worker fills a slot, and only an empty one. Any worker of the group empties it, by an exchange.
+//   HS2  While a worker of the group is idle, a fiber waits in a slot for about 2 * kHandOffPatience at most: a spinner
+//        samples the slots every kHandOffPatience and takes a fiber that two samples find under the same ticket. Like
+//        any push, filling a slot is followed by a full fence and a notification. No worker sleeps while one is full.
 //   HS3  A worker serves its slot at most kMaxHandOffs times in a row while other fibers wait for it, so ping-pong
 //        starves none. The policy that owns the slot counts.
 // Proven in tests/model/hand_off_slot_model.cc; HS3 is tested in tests/scheduling_group/policy_test.cc.
 //
-// Rejected
-//   taking a fiber at first sight: it moves to another core, with its message, a few nanoseconds before its own worker
-//     would have run it;
-//   slots biased to their worker, which fills and empties them by plain loads and stores until a spinner revokes the
-//     bias by membarrier(2), an interrupt of every CPU of the process: two read-modify-writes a hand-off less, 8 ns,
-//     for a second protocol with six invariants (docs/decisions/001).
+// Rejected: taking a fiber at first sight (it moves to another core just before its own worker would have run it);
+// slots biased to their worker until a spinner revokes the bias by membarrier(2) (8 ns less: docs/decisions/001).
 #ifndef WEFT_SCHEDULING_GROUP_HAND_OFF_SLOT_H_
 #define WEFT_SCHEDULING_GROUP_HAND_OFF_SLOT_H_
 

@@ -4,8 +4,7 @@
 // Internal: not promised to users.
 //
 // IdleGroups: which groups have sleeping workers, in two bits each. A search for a sleeper (SG4 in scheduling_group.h)
-// reads one cache line however many groups there are. While all groups are busy, or all sleep now and then, no thread
-// writes it.
+// reads one cache line, which no thread writes while all groups are busy, or all sleep now and then.
 //
 //   kSet        a worker of the group may sleep
 //   kClearing   a thread finds out whether that is still so; counts as kSet meanwhile
@@ -114,7 +113,6 @@ class IdleGroups {
   static constexpr std::size_t WordOf(int slot) noexcept { return static_cast<std::size_t>(slot) / 32; }
   static constexpr unsigned ShiftOf(int slot) noexcept { return static_cast<unsigned>(slot) % 32 * 2; }
 
-  // One line.
   alignas(base::kCacheLineSize) std::array<base::Atomic<std::uint64_t>, kMaxSlots / 32> words_{};
 };
 

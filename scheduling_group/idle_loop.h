@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// The idle loop: what a worker without a fiber does until it has one. A template, so that
-// tests/model/idle_loop_model.cc runs this code and not a copy of it.
+// The idle loop: what a worker without a fiber does. A template, so that tests/model/idle_loop_model.cc can run it.
 //
 //      find  --nothing-->  announce that it sleeps, full fence --> last search --nothing-->  sleep
 //        ^                                                             |                      |

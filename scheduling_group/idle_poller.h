@@ -3,19 +3,16 @@
 //
 // Internal: not promised to users.
 //
-// IdlePoller: how the workers of a group poll for input and output. io/reactor.h implements it; the scheduler knows no
-// more of it than this.
+// IdlePoller: how the workers of a group poll for input and output. io/reactor.h implements it.
 //
-// There is no poller thread. Only a worker can run what I/O makes ready, so polling when a worker picks its next fiber
-// is early enough.
+// There is no poller thread: only a worker can run what I/O makes ready, and polls early enough when it picks a fiber.
 //
 //   a worker has chosen fibers for some 20 us    PollIfDue(): one poll without waiting
 //   a worker spins                               TryPoll(): the same, at each search
 //   a worker goes to sleep                       TryEnter(): one worker waits in the poll instead of on its parker
 //
 // One worker at a time polls: it holds the lease from TryEnter() to LeaveAfterDispatch(). After it leaves to run
-// fibers, no worker may be polling although others sleep. If that lasts, a watchdog wakes a sleeper
-// (io/poller_lease.h).
+// fibers, others may sleep while none polls: if that lasts, a watchdog wakes one (io/poller_lease.h).
 //
 // A thread that wakes a worker learns from Parker::Unpark() that the worker waits in the poll, and calls Interrupt().
 // That ends the wait, even one that is about to begin (PK5 in base/parker.h), by an eventfd that epoll watches.
@@ -48,8 +45,7 @@ class IdlePoller {
   // Any thread, under a test clock: whether Wait() would return at once, for something that somebody waits for.
   virtual bool HasEvents() { return false; }
 
-  // Becomes readable when there is something to poll; for a driver that waits in a loop of its own instead of Wait().
-  // -1: there is none. Any thread.
+  // Any thread. Readable when there is something to poll, for a driver with a loop of its own; -1: there is none.
   virtual int descriptor() const noexcept { return -1; }
 
   // Any thread. The Wait() that is under way, or the next one, returns.

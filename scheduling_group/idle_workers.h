@@ -8,8 +8,7 @@
 // A worker is busy, spinning (counted in `spinners_`, at most `max_spinners`), or sleeping (its bit in `sleepers_`). A
 // producer makes sure that a worker searches: if none spins, it turns the lowest-numbered sleeper into a spinner and
 // wakes it. (The lowest first keeps the same caches warm at low load.) A spinner that found work and sees more wakes
-// its replacement. So a burst wakes one worker after the other, no more than there is work for, at one system call per
-// worker woken and none per fiber.
+// its replacement: a burst wakes one worker after the other, at one system call for each.
 //
 //   producer                               worker
 //   --------                               ------
@@ -26,14 +25,12 @@
 //        most max_spinners (two) workers spin.
 //   IW4  A thread that removes a spinner from the count (StopSpinning, or a claim undone) searches after its fence, for
 //        fibers whose producers relied on that spinner.
-//   IW5  A worker that sleeps in the poll (idle_poller.h) is claimed last, so that one stays in the poll while others
-//        sleep.
+//   IW5  A worker that sleeps in the poll (idle_poller.h) is claimed last, so that one stays there while others sleep.
 //
 // ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker itself.
 // Proven in tests/model/idle_workers_model.cc.
 // Source: the thread parking protocol of Go's scheduler and the two-spinner rule of flare; orders are our own.
-// Rejected: a claim per push ("each producer takes one spinner"): it wakes a worker for every fiber of a burst, though
-// the first would have taken them all (bench/fiber/spawn_benchmark.cc).
+// Rejected: a claim per push: it wakes a worker for every fiber of a burst (bench/fiber/spawn_benchmark.cc).
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_WORKERS_H_
 
@@ -81,8 +78,7 @@ class IdleWorkers {
     return kNobody;
   }
 
-  // Any thread, for another group's work. Returns the worker that the caller must unpark; kNobody: none sleeps. The
-  // worker does not count as a spinner. Before it sleeps again it searches for its own group's work, as always.
+  // Any thread, for another group's work. Returns the worker to unpark, which does not count as a spinner, or kNobody.
   [[nodiscard]] int ClaimSleeper() noexcept {
     for (;;) {
       const auto sleepers = base::WorkerMask::FromBits(sleepers_.load(std::memory_order_relaxed));
@@ -105,8 +101,7 @@ class IdleWorkers {
   // The caller must then search once more (IW4).
   void StopSpinning() noexcept {
     spinners_.fetch_sub(1, std::memory_order_relaxed);
-    // StoreLoad: a producer that still saw us as a spinner has published before our next search (IW1). Pairs with the
-    // fence in ClaimWorkerToWake().
+    // StoreLoad: our next search sees what a producer that saw us spin has published (IW1). Pairs with NobodyToWake().
     base::ThreadFence(std::memory_order_seq_cst);
   }
 

@@ -3,11 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// LocalDeque: the fibers that a worker's fibers have started. The worker takes the newest, thieves the oldest.
-//
-// So a tree of fibers runs depth first: the newest is in the cache, few stacks are in use, and a thief takes the
-// largest subtree. A bounded ring: positions count up for ever, position p uses slot p % kCapacity, and the fibers are
-// at top_ .. bottom_ - 1.
+// LocalDeque: the fibers that a worker's fibers have started. The worker takes the newest, thieves the oldest: a tree
+// of fibers runs depth first, with few stacks, and a thief takes the largest subtree. A bounded ring: positions count
+// up for ever, position p uses slot p % kCapacity, and the fibers are at top_ .. bottom_ - 1.
 //
 //   the owner pushes       slot[bottom] = fiber; bottom + 1                         no locked instruction
 //   the owner pops         bottom - 1; full fence; look at top                      a compare-exchange for the last one
@@ -15,8 +13,7 @@
 //   the owner takes many   as a thief, top to top + n: only it moves bottom_
 //
 // Invariants
-//   LD1  Only the owner moves bottom_ and writes slots; a slot is written for position p only when
-//        top_ > p - kCapacity.
+//   LD1  Only the owner moves bottom_ and writes slots; it writes position p's only when top_ > p - kCapacity.
 //   LD2  A fiber pushed is taken once. When the owner goes down to position p and a thief goes up to it, the one whose
 //        fence is second sees the other. The compare-exchange of top_ decides who gets the last fiber.
 //   LD3  A fiber pushed before a full fence is seen by Empty() after a full fence that follows it, until it is taken.
@@ -107,8 +104,7 @@ class alignas(base::kCacheLineSize) LocalDeque {
       // acquire: we see the slot and the fiber. Pairs with the release in Push().
       if (top >= bottom_.load(std::memory_order_acquire)) return nullptr;
       FiberEntity* fiber = SlotAt(top).load(std::memory_order_relaxed);
-      // release: our read of the slot is over. Pairs with the acquire in Push(), also through later takers' exchanges
-      // (a release sequence).
+      // release: our read of the slot is over. Pairs with the acquire in Push(), by a release sequence of takers.
       if (top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         return fiber;
       }

@@ -3,11 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// LocalRing: a few ready fibers that a worker keeps at hand, and that idle workers can still take.
-//
-// A bounded ring with one producer, the worker that owns it, and many consumers: the owner and idle workers. The
-// owner's pushes are plain stores. A pop moves `head_` by compare-exchange, which costs the owner little, since no
-// other worker touches the line while all are busy.
+// LocalRing: a few ready fibers that a worker keeps at hand, and that idle workers can still take: a bounded ring with
+// one producer, the owner, whose pushes are plain stores, and many consumers. A pop moves `head_` by compare-exchange,
+// which costs the owner little, since no other worker touches the line while all are busy.
 //
 // Invariants
 //   LR1  Only the owner moves tail_ and writes slots; slot i is written for position p only when head_ > p - kCapacity.

@@ -4,9 +4,7 @@
 // Internal: not promised to users.
 //
 // MayNotWait: while it lives, a start by the calling thread, in a fiber or not, neither waits nor switches: if the run
-// queue is full the fiber goes into the overflow list (start_when_full.h).
-//
-// Its owner does not switch meanwhile.
+// queue is full the fiber goes into the overflow list (start_when_full.h). Its owner does not switch meanwhile.
 #ifndef WEFT_SCHEDULING_GROUP_MAY_NOT_WAIT_H_
 #define WEFT_SCHEDULING_GROUP_MAY_NOT_WAIT_H_
 

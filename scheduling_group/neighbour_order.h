@@ -3,9 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// OrderNeighbours: the order in which each group visits the others to steal (GP9).
-//
-// The last step of the planner (group_plan.h).
+// OrderNeighbours: the order in which each group visits the others to steal (GP9). The planner's last step.
 #ifndef WEFT_SCHEDULING_GROUP_NEIGHBOUR_ORDER_H_
 #define WEFT_SCHEDULING_GROUP_NEIGHBOUR_ORDER_H_
 
@@ -16,8 +14,7 @@
 
 namespace weft::scheduling_group::planning {
 
-// Sets PlannedGroup::neighbours of all groups: nearest first, where equally near ones begin with a different one for
-// each group.
+// Sets PlannedGroup::neighbours of all groups.
 void OrderNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* groups);
 
 }  // namespace weft::scheduling_group::planning

@@ -5,9 +5,8 @@
 //
 // NodeArena: the free entities of one NUMA node that all threads share: a central stack, and its chunks.
 //
-// Threads exchange batches with it (entity_cache.h), so they take its lock once for many fibers. After a burst
-// TrimArena() (entity_trim.h) gives memory back: wholly free chunks become cold and leave the stack. They are used
-// again before a new chunk is made.
+// Threads exchange batches with it (entity_cache.h), so they take its lock seldom. After a burst TrimArena()
+// (entity_trim.h) makes wholly free chunks cold: they leave the stack, and are used before a new one is made.
 //
 // Invariants
 //   NA1  A free entity of the arena is in exactly one place: the stack, a cold chunk or a thread (EP2).
@@ -72,8 +71,7 @@ inline constexpr NodeArenaIndex kAnyNodeArena = 0;
 inline constexpr std::size_t kMaxNodeArenas = 64;
 
 NodeArena& NodeArenaAt(NodeArenaIndex index);
-// The arena on a NUMA node (-1: kAnyNodeArena); the same for the same node. After kMaxNodeArenas - 1 nodes:
-// kAnyNodeArena.
+// The arena on a NUMA node, always the same. Node -1, and any after kMaxNodeArenas - 1 nodes: kAnyNodeArena.
 NodeArenaIndex NodeArenaOn(int node);
 
 }  // namespace weft::scheduling_group

@@ -5,10 +5,9 @@
 //
 // OutsideSection: while a plain thread is in one, the runtime that it uses stays.
 //
-// Plain threads start fibers, wake fibers and read counts while another thread ends the runtime. That thread joins the
-// workers before it frees the groups, and waits for all other threads by RCU (read-copy-update): they use what they
-// find through a published pointer inside a section only, and the ending thread, having unpublished it, waits until all
-// sections that may have found it have ended.
+// Plain threads start and wake fibers while another thread ends the runtime. That thread joins the workers before it
+// frees the groups, and waits for all others by RCU (read-copy-update): they use what a published pointer leads to
+// inside a section only; having unpublished it, the ending thread waits for all sections that may have found it.
 //
 //   a plain thread                        the thread that ends the runtime
 //   --------------                        --------------------------------
@@ -19,28 +18,23 @@
 //   leaves: unmarks its slot
 //
 // Invariants
-//   OS1  When WaitForOutsideSections() returns, all sections that began before the call have ended. Hence no thread
-//        uses what was unpublished before. (One of the two fences comes first: either the waiter sees the section's
-//        mark, or the section sees that nothing is published.)
+//   OS1  When WaitForOutsideSections() returns, all sections that began before the call have ended: no thread uses what
+//        was unpublished before. (Either the waiter sees the section's mark, or the section sees nothing published.)
 //   OS2  It waits for no section that begins after its first look at the slot. A slot counts its outermost sections, so
 //        a new number means that the one seen has ended.
 //   OS3  The waiter is woken: a section that ends looks for a waiter after it has unmarked its slot, and the waiter
 //        announces itself before it looks at the slots. The fences are those of OS1.
 //   OS4  What a section did is visible after the wait for it.
 //
-// Sections nest. A worker needs and enters none, since workers are joined before anything is freed. A section must not
-// wait for the end of the runtime (WaitForOutsideSections() checks that its caller is in none).
-//
-// Enter and leave: any thread, even in destructors of thread_locals and pthread keys, in static initialization and at
-// exit.
-// WaitForOutsideSections(): one plain thread at a time.
+// Sections nest. A worker needs and enters none. A section must not wait for the end of the runtime. Enter and leave:
+// any thread, even in destructors of thread_locals and pthread keys, in static initialization and at exit.
+// WaitForOutsideSections(): one plain thread at a time, which is in no section.
 //
 // Checked in tests/model/outside_section_model.cc.
 // Source: M. Desnoyers, P. McKenney, A. Stern, M. Dagenais, J. Walpole, "User-Level Implementations of Read-Copy
 // Update" (2012); this is their scheme with membarrier().
-// Rejected: groups that are never freed (a process that restarts its runtime with other options grows each time); a
-// reference count in the runtime (two writes to a shared line for each start); hazard pointers (a start visits several
-// objects, each of which would need one, set and checked again).
+// Rejected: groups that are never freed (each restart with other options grows the process); a reference count (two
+// writes to a shared line for each start); hazard pointers (one for each of several objects that a start visits).
 #ifndef WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 #define WEFT_SCHEDULING_GROUP_OUTSIDE_SECTION_H_
 
@@ -65,15 +59,13 @@ struct alignas(base::kCacheLineSize) SectionWaiter {
   base::Parker parker;
 };
 
-// Where one thread marks that it is in a section. `has_heavy_fence` is the same for all, or false here and true in
-// Wait().
+// Where one thread marks its sections. `has_heavy_fence` is the same for all, or false here and true in Wait().
 class alignas(base::kCacheLineSize) SectionSlot {
  public:
   // The slot's thread.
   void Enter(bool has_heavy_fence) noexcept {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only we write it.
-    // release: a waiter that sees this section, and so no longer the one before, sees what that one did (OS4). Pairs
-    // with Ended().
+    // release: a waiter that sees this section, not the one before, sees what that did (OS4). Pairs with Ended().
     word_.store(word + ((word & kDepth) == 0 ? kBegun + 1 : 1), std::memory_order_release);
     // OS1. Pairs with the HeavyFence in Wait().
     if (has_heavy_fence) {

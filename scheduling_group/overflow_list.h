@@ -3,13 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// OverflowList: ready fibers that found the run queue full. Unbounded; fibers are linked through themselves, so it
-// allocates nothing.
+// OverflowList: ready fibers that found the run queue full, linked through themselves: unbounded, without allocation.
 //
 // It keeps the order: while the list is not empty all pushes go to it, and only Refill() moves fibers from its front
 // into the run queue. `count_` falls after the fiber is in the run queue, both under the lock, so a producer that sees
 // zero comes after all fibers of the list.
-//
 // Any thread.
 // Proven in tests/model/overflow_list_model.cc.
 #ifndef WEFT_SCHEDULING_GROUP_OVERFLOW_LIST_H_

@@ -5,36 +5,31 @@
 //
 // OverloadDetector: decides whether a group's ready fibers wait so long that new work should be refused.
 //
-// A burst makes fibers wait too, but is over soon; refusing then only loses work. In an overload no pause comes: that
-// is the idea of CoDel (K. Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). Time is divided into slots
-// of kSlot. A slot is bad if more than one in kTolerated of the fibers that ran in it had waited longer than
-// `max_ready_wait`:
+// A burst makes fibers wait, too, but is over soon; in an overload no pause comes. That is the idea of CoDel (K.
+// Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). A slot of kSlot is bad if more than one in
+// kTolerated of the fibers that ran in it had waited longer than `max_ready_wait`:
 //
 //                 bad slots for kInterval, or one within kRelapse after the last overload
 //         calm  --------------------------------------------------------------------------->  overloaded
 //               <---------------------------------------------------------------------------
 //                 a slot that is not bad, or nothing is ready
 //
-// CoDel uses the shortest wait of an interval. Here that says nothing, since a fiber woken by a running one overtakes
-// the queue up to kMaxHandOffs = 16 times in a row (hand_off_slot.h), and v2 runs the newest fiber first. So only one
-// fiber in 17 may come from the queue; hence kTolerated = 20.
+// CoDel uses the shortest wait of an interval. Here fibers overtake the queue: woken ones up to kMaxHandOffs = 16 times
+// in a row (hand_off_slot.h), and v2 runs the newest first. So one in 17 may come from the queue: kTolerated is 20.
 //
-// Nothing runs in the background: workers that record samples of waits (push_sampler.h) end the slots. A worker going
-// to sleep reports an empty queue. A caller about to be refused checks that samples still arrive: when every fiber is
-// refused, there are none.
+// Nothing runs in the background: workers that record samples of waits end the slots. A worker going to sleep reports
+// an empty queue. A caller about to be refused checks that samples still come: refused fibers make none.
 //
 // Invariants
-//   OD1  Overload ends by itself: within kInterval after the last sample, StillOverloaded() returns false if nothing is
-//        ready.
+//   OD1  Overload ends by itself: if nothing is ready, StillOverloaded() is false within kInterval of the last sample.
 //   OD2  overloaded() is one load of a line that is written only when the answer changes.
 //
 // Any thread, unless noted otherwise. All but the lock is relaxed: each variable is read alone, and a stale read costs
 // at most one slot more or less of refusals.
 //
-// Rejected: an exponentially weighted average of the waits (bursts outlast themselves in it, and its weights have no
-// unit of time if samples come at any rate); the length of the queue (how long a wait it means depends on how long
-// fibers run); refusing only the excess (needs a model of the arriving work); a periodic check by the timer thread
-// (wakes an idle process).
+// Rejected: an exponentially weighted average of the waits (bursts outlast themselves in it); the length of the queue
+// (the wait depends on how long fibers run); refusing only the excess (needs a model of the arriving work); a periodic
+// check by the timer thread (wakes an idle process).
 #ifndef WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
 #define WEFT_SCHEDULING_GROUP_OVERLOAD_DETECTOR_H_
 
@@ -57,8 +52,7 @@ class OverloadDetector {
   static constexpr std::chrono::nanoseconds kInterval = std::chrono::milliseconds(100);
   // Several slots per interval. At one sample per 20 us and worker a slot has about a thousand of them.
   static constexpr std::chrono::nanoseconds kSlot = std::chrono::milliseconds(20);
-  // The load may not have changed when it admits again. Then one bad slot is enough, so waits exceed the limit by at
-  // most kSlot.
+  // Soon after it admits again one bad slot is enough: the load may be the same. Waits exceed the limit by kSlot then.
   static constexpr std::chrono::nanoseconds kRelapse = std::chrono::seconds(1);
   static constexpr std::uint64_t kTolerated = 20;
 

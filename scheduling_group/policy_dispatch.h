@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// PolicyDispatch: a group's policy. If it is built in, the functions that run at each switch and wake-up are inlined
-// instead of virtual. Calls, with what they save and restore, cost as much as all the rest (`bench/compare/run.sh
-// --workloads switch` counts).
+// PolicyDispatch: a group's policy. If it is built in, the functions that run at each switch and wake-up are inlined:
+// calls cost as much as all the rest (`bench/compare/run.sh --workloads switch` counts).
 //
 // Invariants
 //   PD1  A function here has the same effect as its namesake of the policy, whatever the policy is: v1 and v2 are final

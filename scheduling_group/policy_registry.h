@@ -4,9 +4,7 @@
 // Internal: not promised to users.
 //
 // Scheduling policies by name (`--fiber_scheduling_name`). "v1" and "v2" are built in; users register others before
-// they start the runtime.
-//
-// All functions: any thread.
+// they start the runtime. All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_REGISTRY_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_REGISTRY_H_
 

@@ -5,20 +5,17 @@
 //
 // PolicyV1: one queue per group, shared by its workers. Fair, with the lowest scheduling delay.
 //
-//   global queue   shared by all workers: first in, first out, but fibers woken from outside go first
-//                  (global_queue.h)
+//   global queue   shared by all workers (global_queue.h): first in, first out; fibers woken from outside go first
 //   hand-off slot  one per worker (hand_off_slot.h)
 //   pop buffer     one per worker: a few fibers on their way from the queue (local_ring.h)
 //   push buffer    likewise: on their way to the queue
 //
-// On a machine with many cores a line that moves between them costs as much as ten switches, and each visit to the run
-// queue moves two. So a worker takes several fibers per visit (pop buffer) and brings several at a time (push buffer),
-// in order. A batch is as many fibers as the worker has lately run within kBatchTime, so none waits behind more than
-// some microseconds of others' work; fibers that run long move one by one. Idle workers may take from both buffers.
+// A line that moves between cores costs as much as ten switches, and each visit to the queue moves two. So a worker
+// takes several fibers per visit (pop buffer) and brings several (push buffer), in order: as many as it has lately run
+// within kBatchTime, so none waits behind more than microseconds of others' work. Idle workers may take from both.
 //
-// A group of one worker guarantees that fibers run in the order in which they become ready: woken ones go to the queue
-// instead of the slot, and there are no batches. (If other groups steal from it, group-local fibers in a thief's way go
-// behind the others.)
+// A group of one worker runs fibers in the order in which they become ready: woken ones go to the queue, and there are
+// no batches. (If other groups steal from it, group-local fibers in a thief's way go behind the others.)
 //
 // Invariants
 //   V1-V3  HS1 to HS3, of the slots.

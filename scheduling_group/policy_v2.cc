@@ -31,8 +31,7 @@ WEFT_NOINLINE void PolicyV2::YieldForAll(WorkerQueues& queues, FiberEntity* fibe
   if (!yielded_.TryPush(fiber)) PushFifo(queues, fiber);
 }
 
-// Moves the oldest to the global queue. Functions with such arrays are not inlined, else each fiber that waits would
-// have the array on its stack.
+// Moves the oldest to the global queue. Not inlined: the array would be on the stack of each fiber that waits.
 WEFT_NOINLINE void PolicyV2::SpillFifo(WorkerQueues& queues) {
   FiberEntity* fibers[kMaxMoved];
   const std::uint32_t n = queues.fifo.PopHalf(fibers, kMaxMoved);
@@ -130,9 +129,8 @@ void PolicyV2::AdaptTicks(WorkerQueues& queues, std::int64_t now) {
   queues.checked_at.store(now, std::memory_order_relaxed);  // A heuristic (P3).
 }
 
-// Where fibers run for long, all that yield go to `yielded`, where the first free worker takes them (P7); elsewhere few
-// enough to cost nothing. A single yielding fiber stays: it may hold a lock that others wait for
-// (bench/workload --workload=mutex_yield).
+// P7. Few enough short fibers go to `yielded` to cost nothing. A single yielding fiber stays: it may hold a lock that
+// others wait for (bench/workload --workload=mutex_yield).
 void PolicyV2::ShareYields(WorkerQueues& queues, std::int64_t now) {
   if (queues.ticks == kMinTicks) {
     queues.yields_for_all = kMaxTicks;  // All, until the next check.
@@ -174,8 +172,7 @@ std::size_t PolicyV2::PopYielded(WorkerQueues& queues, FiberEntity** fibers, std
   return yielded_.PopSome(fibers, std::min(yielded_.Size() / workers_ + 1, at_most));
 }
 
-// Takes from another worker the older half of `lifo`, or at least `at_least` of it, else half of `fifo`. Returns the
-// oldest.
+// Takes from another worker the older half of `lifo`, at least `at_least`, else half of `fifo`. Returns the oldest.
 WEFT_NOINLINE FiberEntity* PolicyV2::TakeHalf(WorkerQueues& from, WorkerQueues& own, std::size_t at_least) {
   const std::size_t size = from.lifo.Size();
   if (FiberEntity* oldest = size != 0 ? from.lifo.Steal() : nullptr) {
@@ -213,8 +210,7 @@ FiberEntity* PolicyV2::PopFromBusyWorkers(unsigned worker, SpinMemory* memory) {
   return PopFromOthers(worker, memory, [this](WorkerQueues& from, WorkerQueues& own) { return TakeHalf(from, own); });
 }
 
-// Group-local fibers met on the way go to the global queue. Each queue is searched for a limited number of tries, so
-// that they hide nothing in another queue.
+// The tries are limited for each queue, so that group-local fibers, which go to the global queue, hide no other queue.
 FiberEntity* PolicyV2::Steal(bool* must_notify) {
   if (FiberEntity* fiber = global_.Steal(must_notify)) return fiber;  // P4
   if (workers_ == 1) return nullptr;

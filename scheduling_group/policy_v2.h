@@ -15,9 +15,8 @@
 //   yielded        shared by all workers, first in first out (run_queue.h): of the fibers that yield a few every
 //                  kCheckEvery; all of them where fibers run for long
 //
-// A worker serves its slot, then `fifo` and `lifo` by turns, then takes a share of `yielded` and of the global queue.
-// On every N-th tick it checks these two first. N is chosen so that it checks every kCheckEvery, as far as its fibers
-// let it.
+// A worker serves its slot, then `fifo` and `lifo` by turns, then a share of `yielded` and of the global queue. Every
+// N-th tick, about every kCheckEvery as far as its fibers let it, it checks these two first.
 //
 // A group of one worker has only the global queue (and the slot, for spawners that found it full). It guarantees that
 // fibers run in the order in which they become ready.
@@ -70,8 +69,7 @@ namespace weft::scheduling_group {
 struct WorkerQueuesV2 {
   // A depth-first tree needs its depth times its width: skynet 54.
   static constexpr std::uint32_t kLifoCapacity = 256;
-  // Large, so that fibers that yield stay local: with 1,000 of them on two workers 15 ns each, 24 with 256
-  // (bench/workload --workload=yield).
+  // Large, so that yielding fibers stay local: 1,000 on two workers take 15 ns each, 24 with 256 (--workload=yield).
   static constexpr std::uint32_t kFifoCapacity = 1024;
   static constexpr std::uint32_t kMinTicks = 2;  // Leaves local fibers a share.
 
@@ -144,13 +142,11 @@ class PolicyV2 final : public PolicyBase<WorkerQueuesV2> {
   // A check costs about 30 ns, mostly to read the clock: half a nanosecond per tick. A prime, as in Go, so that it does
   // not keep step with a program that repeats itself.
   static constexpr std::uint32_t kMaxTicks = 61;
-  // This many of the fibers that yield go to `yielded` every kCheckEvery. With eight unequal workers, half of the
-  // fibers short and half of 20 us, the most turns were 117 times the least with none, 47 times with one, 8 with two,
-  // twice with four (WhereverTheyAre in policy_v2_test.cc). It costs 0.5 % of the time. Of 64 workers each touches the
-  // queue every 25 us, so it is touched every 0.4 us, which it can bear.
+  // This many of the fibers that yield go to `yielded` every kCheckEvery. With eight unequal workers the most turns
+  // were 117 times the least with none, 47 times with one, 8 with two, twice with four (WhereverTheyAre in
+  // policy_v2_test.cc). It costs 0.5 % of the time; for its contention see docs/decisions/011.
   static constexpr std::uint32_t kYieldsShared = 4;
-  // 128 KiB a group. A fiber that finds it full stays at its worker; a round of so many long ones takes hundreds of
-  // milliseconds anyway.
+  // 128 KiB a group. A fiber that finds it full stays at its worker: a round takes hundreds of milliseconds anyway.
   static constexpr std::size_t kYieldedCapacity = 8192;
   // One check in so many takes `yielded` first, which would starve where the global queue always has something.
   static constexpr std::uint32_t kYieldedFirstEvery = 4;
@@ -158,17 +154,14 @@ class PolicyV2 final : public PolicyBase<WorkerQueuesV2> {
   static constexpr int kMemoryBits = 23;
   static constexpr std::uint64_t kMemory = std::uint64_t{1} << kMemoryBits;
   static constexpr int kFraction = 8;  // bits
-  // Each oldest fiber may open another subtree, with its stacks. A thousand a second do no harm; one in a thousand
-  // fibers makes a tree of a million go wide (bench/workload --workload=skynet_1m: 130 ms instead of 33).
+  // Each oldest fiber may open another subtree, with its stacks. A thousand a second do no harm (docs/decisions/013).
   static constexpr std::chrono::milliseconds kOldestEvery{1};
   // A worker is stuck when it has missed two checks. Together the two are half of the millisecond that P3 promises.
   static constexpr std::chrono::microseconds kStuckAfter{200};
   static constexpr std::chrono::microseconds kStuckEvery{200};
-  // A visit takes half of a stuck worker's fibers, but at least this many. So a few dozen need one visit, and not one
-  // for each half.
+  // A visit takes half of a stuck worker's fibers, but at least this many: a few dozen need one visit.
   static constexpr std::size_t kTakeFromStuck = 32;
-  // Workers looked at per visit, by turns, a line each. With 64 workers each one looks at another every 1.6 ms, and
-  // each is looked at every 25 us.
+  // Workers looked at per visit, by turns. Of 64 each looks at a given one every 1.6 ms, and is looked at every 25 us.
   static constexpr unsigned kWorkersPerVisit = 8;
 
   void PushFifo(WorkerQueues& queues, FiberEntity* fiber);

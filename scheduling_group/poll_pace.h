@@ -5,9 +5,8 @@
 //
 // PollPace: when a worker that is never idle polls for input and output. Each worker has one, and alone uses it.
 //
-// Reading the clock costs as much as running a short fiber, so a worker counts the fibers that it takes and reads the
-// clock once in so many. That number doubles while readings come sooner than kPollEvery / 2, and falls to what fits
-// into kPollEvery when one comes later.
+// Reading the clock costs as much as a short fiber, so a worker reads it once in so many fibers. That number doubles
+// while readings come sooner than kPollEvery / 2, and falls to what fits into kPollEvery when one comes later.
 //
 // Invariants
 //   PP1  From one poll to the next a worker takes at most kMostPopsPerPoll fibers.

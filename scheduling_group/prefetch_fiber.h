@@ -3,11 +3,9 @@
 //
 // Internal: not promised to users.
 //
-// Prefetching a fiber's cache lines some fibers before it runs: they come from another core's cache or from memory (100
-// ns), while a short fiber runs for 10 to 50 ns.
+// Prefetches a fiber's cache lines some fibers before it runs: a miss takes 100 ns, a short fiber 10 to 50.
 //
 // PrefetchFiber(): any fiber, even one that has ended. The others: the holder of the fibers.
-//
 // Always inlined: GCC takes a function that only prefetches for one without effect, and drops calls to it.
 #ifndef WEFT_SCHEDULING_GROUP_PREFETCH_FIBER_H_
 #define WEFT_SCHEDULING_GROUP_PREFETCH_FIBER_H_
@@ -28,9 +26,8 @@ WEFT_ALWAYS_INLINE void PrefetchFiber(const FiberEntity* fiber) noexcept {
   __builtin_prefetch(reinterpret_cast<const void*>(callable), 0);
 }
 
-// Prefetches what a suspended fiber reads when it goes on: its stack from the stack pointer up, as far as the frames of
-// a shallow one go (a fiber whose start procedure sleeps has used 540 bytes), and the field that the end of a wait
-// writes.
+// Prefetches what a suspended fiber reads when it goes on: its stack from the stack pointer up, as far as a shallow
+// one's frames go (540 bytes where the start procedure sleeps), and the field that the end of a wait writes.
 WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
   if (!fiber->has_stack()) return;
   constexpr std::size_t kBytes = 9 * base::kCacheLineSize;
@@ -44,9 +41,7 @@ WEFT_ALWAYS_INLINE void PrefetchStack(const FiberEntity* fiber) noexcept {
 }
 
 // Prefetches several fibers that the caller will run one after the other. The first line of each stack goes before the
-// others: a page long unused misses the TLB, and misses close to each other overlap. Of 100,000 sleepers
-// (bench/workload --workload=sleepers) the median lateness was a quarter of that with six lines stack by stack (before
-// StackCache::Refill() let them fall asleep faster).
+// others: a page long unused misses the TLB, and misses close to each other overlap (docs/decisions/006).
 WEFT_ALWAYS_INLINE void PrefetchShare(FiberEntity* const* fibers, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) PrefetchFiber(fibers[i]);
   for (std::size_t i = 0; i < count; ++i) {

@@ -3,13 +3,11 @@
 //
 // Internal: not promised to users.
 //
-// PushSampler: chooses the pushes of one thread that get a time stamp, to measure how long ready fibers wait until they
-// run (wait_histogram.h).
+// PushSampler: chooses a thread's pushes that get a time stamp, to measure waits of ready fibers (wait_histogram.h).
 //
-// Reading the clock at each push and pop would cost more than the yield between them. So each push is a sample with
-// probability 1/N, and stands for N pushes. N is a power of two that follows the rate of pushes, so that a sample comes
-// about every kSampleEvery: at all pushes of a group with little to do, at one in some hundreds where fibers yield. A
-// sample costs about 0.1 us: 0.5 to 1 % of the time, as the power of two makes it come every 10 to 20 us.
+// Reading the clock at each push and pop would cost more than a yield. So each push is a sample with probability 1/N,
+// and stands for N pushes. N is a power of two that follows the rate of pushes, so that a sample comes every 10 to 20
+// us: at all pushes of a group with little to do, at one in some hundreds where fibers yield. A sample costs 0.1 us.
 //
 //   every push          counts down (one subtraction on a line that is the thread's own)
 //   a push at 0         gets a ReadyStamp (the time and N); draws the number of pushes to the next one
@@ -24,13 +22,9 @@
 //
 // Each thread has its own, and alone uses it.
 //
-// Rejected
-//   every n-th push: it keeps step with programs that do things in turn, and may always see the same one of two fibers
-//     that talk to each other;
-//   a constant N: a small one is too dear, and with a large one a service with a hundred requests a second has a
-//     sample every few seconds;
-//   unweighted samples while N changes: a burst's first fibers, which wait the least, would count
-//     hundreds of times as much as its others.
+// Rejected: every n-th push (it keeps step with programs that do things in turn); a constant N (a small one is too
+// dear, and with a large one a service with few requests has a sample every few seconds); unweighted samples (a burst's
+// first fibers, which wait the least, would count hundreds of times as much as its others).
 #ifndef WEFT_SCHEDULING_GROUP_PUSH_SAMPLER_H_
 #define WEFT_SCHEDULING_GROUP_PUSH_SAMPLER_H_
 
@@ -109,8 +103,7 @@ class PushSampler {
 
   constexpr explicit PushSampler(unsigned max_shift = kMaxShiftOfWorker) noexcept : max_shift_(max_shift) {}
 
-  // Returns the stamp of the push at which `countdown`, which belongs to this sampler, ran out; sets it to the next
-  // one.
+  // Returns the stamp of the push at which this sampler's `countdown` ran out, and sets that to the next one.
   [[nodiscard]] ReadyStamp Take(TimePoint now, PushCountdown* countdown) noexcept;
 
   // The thread has paused (PS2).

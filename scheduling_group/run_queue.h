@@ -12,33 +12,26 @@
 //                                                           (fiber, round(p)) has pushed that fiber
 //      round(slot) == round(p), head_ <= p                  filled: the thread that moves head_ past p has popped it
 //
-// So a push and a pop are one compare-exchange each, and a thread stopped anywhere by the kernel keeps no other one
-// from pushing and popping. tail_ is only a hint at the first free slot: a producer goes on from there until it finds
-// one. Zeroed memory is an empty queue. Rounds have 22 bits: to be fooled, a thread would have to sleep through four
-// million rounds between two instructions, and then find the same fiber in the slot.
+// So a push and a pop are one compare-exchange each, and a stopped thread holds up no other one. tail_ is only a hint
+// at the first free slot: a producer goes on from there until it finds one. Zeroed memory is an empty queue. Rounds
+// have 22 bits: to be fooled, a thread would have to sleep through four million of them, and then find the same fiber.
 //
 // Invariants
 //   RQ1  A fiber is in at most one slot of one queue (it is kReady and enters once: FS3 in fiber_state.h).
 //   RQ2  A fiber pushed is popped exactly once.
-//   RQ3  Fibers leave in the order of the positions, so those that one thread pushed one after the other leave in that
-//        order.
+//   RQ3  Fibers leave in the order of their positions: those that one thread pushed leave in the order of its pushes.
 //   RQ4  A push that returned true before a full fence is seen by Empty() after a full fence that follows it.
 //   RQ5  A thread that fills position p, moves head_ past it or stores it in tail_ has seen all positions before it
 //        filled. So filled slots have no gap, and after a slot that is not filled none is filled.
 //   RQ6  TryPush() returns false only when `capacity` fibers were in the queue.
 //
-// The owner may bring the slots, to choose where they lie (global_queue.h).
-//
-// TryPush(), TryPushAndFence(), PushSome(): any thread. TryPop(), PopSome(): workers of this group, or of others that
-// steal.
+// The owner may bring the slots, to choose where they lie (global_queue.h). TryPush(), TryPushAndFence(), PushSome():
+// any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
 // Proven in tests/model/run_queue_model.cc.
 // Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with
 // rounds instead of their two kinds of empty slots.
-// Rejected: to claim positions by moving tail_ and then publish the slots (D. Vyukov's bounded MPMC queue). Where busy
-// threads outnumber CPUs, a producer stopped in between holds up all pushes behind it for 10 ms, and a consumer that
-// has not left its slot yet makes the queue look full (bench/workload --workload=start_beside). Also rejected: tail_ as
-// exact as head_ (a second locked instruction in each push); one slot per cache line (a burst of fibers then moves a
-// line each instead of one for four).
+// Rejected: D. Vyukov's bounded MPMC queue (a stopped producer or consumer holds up others: docs/decisions/010); tail_
+// as exact as head_ (a second locked instruction in each push); one slot per cache line (each fiber moves a line).
 #ifndef WEFT_SCHEDULING_GROUP_RUN_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_RUN_QUEUE_H_
 
@@ -64,8 +57,7 @@ class RunQueue {
     base::Atomic<std::uint64_t> word{0};
   };
 
-  // `capacity`: a power of two, at least 2. `slots`: `capacity` new ones, which outlive the queue; nullptr: it makes
-  // them.
+  // `capacity`: a power of two, at least 2. `slots`: `capacity` new ones that outlive the queue; nullptr: its own.
   explicit RunQueue(std::size_t capacity, Slot* slots = nullptr)
       : capacity_until_(capacity),
         mask_(capacity - 1),
@@ -242,9 +234,8 @@ class RunQueue {
                                              std::memory_order_relaxed);
   }
 
-  // Prefetches the lines of the first slots from `position` on. Without it each line moves twice, for the read and for
-  // the write, and an exchange, unlike a store, waits for that (bench/workload --workload=yield --workers=2: 40 ns
-  // without, 38 with).
+  // Prefetches the lines of the first slots from `position` on: else each moves twice, for the read and for the write,
+  // which the exchange waits for (bench/workload --workload=yield --workers=2: 40 ns without, 38 with).
   void PrefetchForWrite(std::uint64_t position, std::size_t count) noexcept {
     constexpr std::size_t kSlotsPerLine = base::kCacheLineSize / sizeof(Slot);
     constexpr std::size_t kMost = 16;

@@ -101,8 +101,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void Reopen(const Options& options);
   bool CanReopen(const Options& options) const;
 
-  // Workers call it on their way to sleep, for example to have memory trimmed later; it must be short. To be set before
-  // the workers start.
+  // Workers call it on their way to sleep, so it must be short. To be set before the workers start.
   struct IdleHook {
     void (*call)(void* arg) = nullptr;
     void* arg = nullptr;
@@ -113,8 +112,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   IdlePoller* idle_poller() const { return idle_poller_.Get(); }
   // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
   bool SetIdlePoller(std::unique_ptr<IdlePoller> poller) { return idle_poller_.Set(std::move(poller)); }
-  // Of a driven group, once, before it is used: ends the wait of its worker where that waits elsewhere (Parker). Any
-  // thread calls it.
+  // Of a driven group, set once before its use: any thread ends its worker's wait elsewhere (Parker) by it.
   struct DriverHook {
     void (*wake)(void* arg) noexcept = nullptr;
     void* arg = nullptr;
@@ -125,15 +123,13 @@ class SchedulingGroup : public numa::NodeAllocated {
   // After Stop(), and before the next driver: its poller serves again.
   void GoOn() { attention_.ClearStopping(); }
 
-  // By the poller: if a worker sleeps and nobody spins, one wakes up, searches, and goes to sleep again, in the poll if
-  // it is free. Any thread.
+  // Any thread. If nobody spins, a sleeper wakes up, searches, and goes to sleep again, in the poll if that is free.
   void WakeToPoll() { (void)WakeSleeper(*this); }
 
   // Nearest first. Once after construction or Reopen(), before the workers start.
   void SetNeighbours(std::vector<Neighbour> neighbours) { parts_->neighbours.Publish(std::move(neighbours)); }
 
-  // Gives free stacks and the memory of ended fibers back to the OS; returns 0 when nothing is left to trim. Any
-  // thread; housekeeping calls it.
+  // Any thread. Gives memory of free stacks and ended fibers back to the OS. Returns 0 when nothing is left to trim.
   std::size_t TrimIdleMemory();
   context::StackPool& stacks() { return parts_->stacks.pool(); }
   GroupStacks& group_stacks() { return parts_->stacks; }

@@ -9,8 +9,7 @@
 // A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
 // (idle_workers.h), and for that relies on two things:
 //
-//   SP1  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is
-//        popped.
+//   SP1  A fiber pushed before a full fence is reported by HasWork() after a later full fence, until it is popped.
 //   SP2  A worker that sees HasWork() true and keeps calling Pop() and PopFromBusyWorkers() gets a fiber or sees
 //        HasWork() turn false. So work is never something that only a busy worker can take.
 //
@@ -68,8 +67,7 @@ class SchedulingPolicy {
   // As Push() of a new fiber, but false if the bounded queue is full: this is where back-pressure begins.
   [[nodiscard]] virtual bool TryPushNew(FiberEntity* fiber, int worker) = 0;
 
-  // As Push() and TryPushNew(), with a full fence after the push (SP1). The group calls these. A policy whose push is a
-  // full fence by itself overrides them.
+  // Push() or TryPushNew(), then a full fence (SP1): the group calls these. Overridden where a push is a fence itself.
   virtual void PushAndFence(FiberEntity* fiber, ReadyReason reason, int worker) {
     Push(fiber, reason, worker);
     base::ThreadFence(std::memory_order_seq_cst);

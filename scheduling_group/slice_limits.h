@@ -15,11 +15,9 @@
 //
 // Invariant
 //   LS1  A fiber's id and name are read while it is there: the reader takes the lock, finds the fiber on its worker,
-//        and then the worker in the turn that it has seen. A worker counts the end of a turn before another fiber is
-//        seen on it; so the fiber cannot have ended before the lock was taken. It ends, wherever that is, when its
-//        worker has had the lock once.
+//        then the worker in the turn that it has seen. A worker counts the end of a turn before another fiber is seen
+//        on it, so the fiber has not ended before; it ends after its worker has had the lock once.
 // Cost where there are no limits: a test when a fiber ends. With limits all workers take one lock for each end.
-//
 // Limits are for workers that begin after Set(): a FiberLoop that is older than the runtime has none.
 // Set(): while no runtime runs. SetHook(): any thread. The rest: the monitor, and Retire() in worker.cc.
 #ifndef WEFT_SCHEDULING_GROUP_SLICE_LIMITS_H_

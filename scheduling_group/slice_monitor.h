@@ -8,15 +8,12 @@
 //
 //     check --all sleep, kQuietChecks times in a row-->  off  --a worker gets up-->  check
 //
-// A turn of a worker lasts from one switch to the next; its counters number the turns. If a second check finds a worker
-// in the same turn, the monitor reads its CPU time, and again at later checks until it has grown by kMustHaveRun. On a
-// calm machine that is the third check: the fiber has run for two to three times kCheckEvery. CPU time counts, because
-// a worker that the kernel does not run keeps no fiber waiting; it is read late, because most turns are over by the
-// next check.
+// A turn of a worker lasts from one switch to the next. If a second check finds the same turn, the monitor reads the
+// worker's CPU time, and again at later checks until it has grown by kMustHaveRun: mostly at the third check, after two
+// to three times kCheckEvery. CPU time counts, because a worker that the kernel does not run keeps no fiber waiting.
 //
-// Each check in a row that finds all asleep doubles the time to the next one, up to kMostPause, unless there are limits
-// (slice_limits.h). So the monitor seldom
-// disturbs workers that get up for moments only; a fiber that loops may run that much longer.
+// Each check in a row that finds all asleep doubles the time to the next, up to kMostPause, unless there are limits
+// (slice_limits.h): workers that get up for moments are seldom disturbed; a fiber that loops may run longer.
 //
 // Invariants
 //   TM1  While the monitor is off every worker sleeps, or is about to turn it on (monitor_switch.h).
@@ -26,11 +23,9 @@
 //        leave the list, when its thread begins and ends.
 //
 // It also reports turns that last beyond a limit (slice_limits.h), if there is one.
-//
-// Cost: 100 checks a second while workers are busy, each of which reads two lines for each worker that is up. Beside a
-// busy neighbour checks come late, and slices are longer. Rejected: kernel timers on each worker's CPU time (their
-// signals interrupt users' system calls); checks by the TimerWorkers (callbacks of tests and users may block them, and
-// with them the slices).
+// Cost: 100 checks a second while workers are busy, each of two lines for each worker that is up. Beside a busy
+// neighbour checks come late. Rejected: kernel timers on each worker's CPU time (their signals interrupt users' system
+// calls); checks by the TimerWorkers (users' callbacks may block them).
 #ifndef WEFT_SCHEDULING_GROUP_SLICE_MONITOR_H_
 #define WEFT_SCHEDULING_GROUP_SLICE_MONITOR_H_
 
@@ -56,9 +51,8 @@ namespace weft::scheduling_group {
 class SliceMonitor {
  public:
   static constexpr std::chrono::milliseconds kCheckEvery{10};
-  // Its wake-ups make the kernel move other threads: with checks every 10 ms throughout, a plain thread that wakes a
-  // fiber every 50 us waits 1.06 times as long for it (bench/workload --workload=wake,wake_park, p50, 2 workers on 2
-  // CPUs).
+  // Its wake-ups make the kernel move other threads: with checks every 10 ms a plain thread that wakes a fiber every 50
+  // us waits 1.06 times as long for it (bench/workload --workload=wake,wake_park, p50).
   static constexpr std::chrono::milliseconds kMostPause{80};
   // After so many checks that find all asleep the monitor turns off. Then a worker that gets up wakes it, by a futex.
   static constexpr int kQuietChecks = 5;

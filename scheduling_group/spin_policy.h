@@ -15,17 +15,15 @@
 //                       |   |yes
 //                       +- pause for PauseTime(), IsOver()? --yes--> the same
 //
-// A spin is long (`spin_for`) or short (one search). Long ones pay where the next fiber comes soon. So after
-// kFailedSpins spins in vain in a row a worker makes short ones, and every kLongSpinEvery-th time a long one, to learn
-// whether they pay again. The first reason below prolongs a spin, and both make a short one long:
+// A spin is long (`spin_for`) or short (one search). After kFailedSpins spins in vain a worker makes short ones, and
+// every kLongSpinEvery-th time a long one. The first reason below prolongs a spin, both make a short one long:
 //
 //   the workers hand fibers to each other  one worker stays up to take those that are not served (HS2): cheaper for
 //                                          all than a wake-up every few microseconds
 //   there is work                          the worker may get it in a moment
 //
-// A worker that sees work and fails to get it, search after search, naps. Where threads outnumber CPUs, the thread that
-// holds the work (a producer in mid-push, or a spinner, which alone may empty slots) may need the CPU. A heuristic;
-// correctness does not depend on it.
+// A worker that sees work and fails to get it, search after search, naps: where threads outnumber CPUs, the thread that
+// holds the work (a producer in mid-push, or a spinner, which alone may empty slots) may need the CPU. A heuristic.
 //
 // By its worker. What each constant trades, with figures: docs/constants.md.
 // Rejected: to yield the CPU, see docs/decisions/004.
@@ -47,9 +45,8 @@ class SpinPolicy {
   static constexpr std::chrono::nanoseconds kMinSpin{4'000};
   // Between two searches of the queue, the clock and the other workers' slots: about 0.2 us.
   static constexpr int kPausesPerSearch = 4;
-  // The same where the workers hand fibers to each other: each search takes lines from them.
-  // (bench/workload --workload=mutex_yield --workers=2: 134 to 155 ns; 166 to 169 with searches 0.2 us apart; 130 to
-  // 147 with 1 us.)
+  // The same where the workers hand fibers to each other: each search takes lines from them. (--workload=mutex_yield, 2
+  // workers: 134 to 155 ns; 166 to 169 with searches 0.2 us apart.)
   static constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
   static_assert(kPauseBesideHandOffs < kHandOffPatience,
                 "a search comes late by a part of what a slot's fiber may wait (HS2)");
@@ -57,13 +54,11 @@ class SpinPolicy {
   static constexpr std::uint32_t kFailedSpins = 4;
   static constexpr std::uint32_t kLongSpinEvery = 16;
   // bench/workload --workload=spawn_ext: 200 to 1,000 ns a fiber without the nap, 70 to 140 with it. With the kernel's
-  // timer slack a nap takes 0.1 ms, the time of a few hundred pushes; for so long at most a worker misses that it can
-  // get its work.
+  // timer slack a nap takes 0.1 ms: for so long at most a worker misses that it can get its work.
   static constexpr std::uint32_t kSearchesBeforeNap = 16;
   static constexpr std::chrono::microseconds kNap{50};
   // PauseBeforeWake() in notify.h: 200 to 800 ns, by the processor, a small part of the cost of a wake-up. With 2
-  // workers on 2 CPUs starts from two threads (spawn_ext) take 0.90 to 0.99 of the time without it. 4 pauses are as
-  // good on an Intel Xeon; on an AMD EPYC 16 take 0.89 (v1) and 0.93 (v2) of the time of 4.
+  // workers on 2 CPUs starts from two threads (spawn_ext) take 0.90 to 0.99 of the time without it.
   static constexpr int kPausesBeforeWake = 16;
 
   void BeginSpin(std::chrono::nanoseconds spin_for) noexcept {
@@ -96,8 +91,7 @@ class SpinPolicy {
 
   void EndSpin(bool found) noexcept { failed_spins_ = found ? 0 : failed_spins_ + 1; }
 
-  // A worker about to sleep has seen work, but its search has failed. Returns the nap to take before the next search;
-  // 0: none.
+  // A worker about to sleep has failed to get work that it saw. Returns the nap before the next search; 0: none.
   [[nodiscard]] std::chrono::nanoseconds NapAfterFailedSearch() noexcept {
     return ++failed_searches_ % kSearchesBeforeNap == 0 ? kNap : std::chrono::nanoseconds(0);
   }

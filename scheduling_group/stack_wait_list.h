@@ -10,7 +10,6 @@
 //         group queues it again behind the ready ones.
 //   SWL2  Take() may overlook a fiber added before: Empty() is a relaxed load, so that giving back a stack costs
 //         nothing while no fiber waits. An idle worker's retry finds it (SG2).
-//
 // Any thread. Lock order: lock_ is held alone (base/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_STACK_WAIT_LIST_H_
 #define WEFT_SCHEDULING_GROUP_STACK_WAIT_LIST_H_

@@ -42,8 +42,7 @@ class StartGate {
   // relaxed: a start that races with Refuse() may come before or after it.
   bool refusing() const noexcept { return refusing_.load(std::memory_order_relaxed); }
 
-  // Waits while full(). False: refused, or the deadline has passed, by the steady clock: no test clock moves while the
-  // queue is full.
+  // Waits while full(). False: refused, or the deadline passed, by the steady clock: a test clock stands still then.
   template <class Full>
   [[nodiscard]] bool WaitForCapacity(Deadline deadline, Full full) noexcept {
     bool has_capacity = false;

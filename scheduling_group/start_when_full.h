@@ -17,12 +17,9 @@
 // Invariants
 //   SF1  True: the fiber runs, or was pushed and a worker was notified. False: it is still the caller's.
 //   SF2  A fiber's batch is never refused for want of room. The fiber yields once, which slows it down to the pace at
-//        which fibers run. (Waiting until there is room might never end where many fibers do so, since they queue
-//        themselves.)
+//        which fibers run. (A wait for room might never end where many fibers wait so.)
 //
-// A Group has id(), options(), policy(), Ready(), Notify(), RestartWait(fiber), WaitForCapacity(deadline), which blocks
-// the thread, and WorkerOf(caller, group), the caller's index in it. It is SchedulingGroup, or that of
-// tests/scheduling_group/start_when_full_test.cc.
+// A Group is SchedulingGroup, or that of tests/scheduling_group/start_when_full_test.cc.
 #ifndef WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_
 #define WEFT_SCHEDULING_GROUP_START_WHEN_FULL_H_
 

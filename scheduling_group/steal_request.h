@@ -17,19 +17,15 @@
 //        way sees the fiber when it steals; a worker going to sleep sees it in its last search; a sleeper is claimed
 //        for it; no worker of a partner sleeps; or a worker of the fiber's own group searches (IW1).
 //   RS2  A thread that sets steal_requested then claims a sleeper, or clears the flag again. The worker that was sent
-//        clears it before it steals. After clearing it, a thread makes a full fence and searches, for the producers
-//        that relied on it.
-//   RS3  After announcing its sleep, a worker steals from each partner in which no worker searches. The steal finds
-//        what was made ready before the fence. HasStealable() only spares a steal in vain; group-local fibers make it
-//        true.
-//   RS4  A worker that was sent and has stolen a fiber requests another steal if more fibers wait, so all sleepers are
-//        reached even without further pushes. (Other thieves do so too, harmlessly: where no worker was sent, none
-//        sleeps without having searched.)
+//        clears it before it steals. After clearing it, a thread fences and searches, for producers that relied on it.
+//   RS3  After announcing its sleep, a worker steals from each partner in which no worker searches, and finds what was
+//        made ready before the fence. HasStealable() only spares a steal in vain; group-local fibers make it true.
+//   RS4  A worker that was sent and has stolen a fiber requests another steal if more wait, so all sleepers are reached
+//        without further pushes. (Other thieves do so, too; they need not.)
 //
-// A Group has idle(), its IdleWorkers; idle_groups(); slot(); partners(), nearest first, from which it steals and to
-// which it sends requests; partner_mask(); steal_requested(), an atomic flag; HasStealable(); MayStealFrom(loaded),
-// true if `loaded` is a group that it steals from and does not outlive; Send(worker, loaded), which gives the worker
-// the request and unparks it. It is SchedulingGroup, or that of tests/model/idle_loop_model.cc.
+// A Group, SchedulingGroup or that of tests/model/idle_loop_model.cc, has idle(), its IdleWorkers; idle_groups();
+// slot(); partners(), nearest first; partner_mask(); steal_requested(); HasStealable(); MayStealFrom(loaded), true if
+// `loaded` is a group that it steals from and does not outlive; Send(worker, loaded), which unparks with the request.
 #ifndef WEFT_SCHEDULING_GROUP_STEAL_REQUEST_H_
 #define WEFT_SCHEDULING_GROUP_STEAL_REQUEST_H_
 

@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// Whether the calling plain thread may wait for room in a run queue. It may by default; a timer thread may not, since
-// all timers of its group would wait with it. Fibers that such a thread starts while the queue is full go into the
-// overflow list, like those of an on_exit hook.
+// Whether the calling plain thread may wait for room in a run queue: yes by default, but not a timer thread, as all
+// timers of its group would wait. Its fibers then go into the overflow list (start_when_full.h).
 #ifndef WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
 #define WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
 

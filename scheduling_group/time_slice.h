@@ -11,20 +11,16 @@
 //
 // These operations are: lock(), lock_shared() and the timed forms of FiberMutex, FiberTimedMutex and FiberSharedMutex;
 // waiting for a FiberSemaphore, FiberEvent, FiberLatch or FiberBarrier; Put() and Get() of a FiberChannel; all of the
-// blocking queues; ReadSeqBegin() and WriteSeqLock(); joining a fiber; all of io/ that may wait. A fiber that loops
-// over them yields every kTimeSlice, or later where the machine is busy (slice_monitor.h).
-// Calls that never switch (unlock(), Release(), Set(), the try_ forms) do not yield. A fiber that only computes, or
-// loops over try_lock(), must call FiberYield().
+// blocking queues; ReadSeqBegin() and WriteSeqLock(); joining a fiber; all of io/ that may wait. Calls that never
+// switch (unlock(), Release(), Set(), the try_ forms) do not yield: a fiber that only computes, or loops over
+// try_lock(), must call FiberYield().
 //
 // The switch comes before the operation, so a fiber never yields with the lock that it has just taken. It queues behind
 // the ready fibers; if there are none, nothing happens.
 //
-// Cost while the slice is not over: a load of the thread's own flag and a branch. No clock is read and nothing is
-// counted, since slice_monitor.h raises the flag.
-// Rejected: counting operations and reading the clock at zero (a store before a locked instruction costs 2 ns, a fifth
-// of a lock and unlock: bench/sync/fiber_mutex_benchmark.cc, BM_Uncontended; and the number of operations says little
-// about time); one flag for all threads (a worker that computes would send all others down the slow path).
-//
+// Cost while the slice is not over: a load of the thread's own flag, which slice_monitor.h raises, and a branch.
+// Rejected: counting operations and reading the clock at zero (the store costs 2 ns, a fifth of a lock and unlock:
+// BM_Uncontended); one flag for all threads (a worker that computes would send all others down the slow path).
 // YieldIfSliceIsOver(): any thread, where the caller may switch. The flag of a plain thread is never raised.
 #ifndef WEFT_SCHEDULING_GROUP_TIME_SLICE_H_
 #define WEFT_SCHEDULING_GROUP_TIME_SLICE_H_
@@ -37,9 +33,8 @@
 
 namespace weft::scheduling_group {
 
-// CPU time of a slice: two to three checks of the monitor (slice_monitor.h), if these are in time.
-// Long against a switch and the cold caches after it (some microseconds), short against what a user notices. Of n
-// fibers that loop on one worker each waits for n - 1 slices.
+// CPU time of a slice: two to three checks of the monitor (slice_monitor.h), if these are in time. Long against a
+// switch and the cold caches after it (some microseconds), short against what a user notices.
 inline constexpr std::chrono::milliseconds kTimeSlice{30};
 
 // The calling thread's flag. Any thread may raise it; only its own lowers it.

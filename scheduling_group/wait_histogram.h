@@ -8,9 +8,8 @@
 //   WaitHistogram   a snapshot; for users, in GroupCounts (counters.h)
 //   WaitRecorder    counts the waits of the fibers that one worker runs
 //
-// Buckets are log-linear, as in HdrHistogram: each power of two of nanoseconds is divided into kSubBuckets. A value
-// from 16 ns to 69 s is known to 3 % either way; smaller ones exactly, larger ones as the last bucket. 4 KiB per
-// worker.
+// Buckets are log-linear, as in HdrHistogram: kSubBuckets for each power of two of nanoseconds. A value from 16 ns to
+// 69 s is known to 3 % either way; smaller ones exactly, larger ones as the last bucket. 4 KiB per worker.
 //
 // A sample stands for several fibers (push_sampler.h), so numbers of fibers are estimates. Where fewer than some 50,000
 // a second become ready on a worker, each one is a sample.

@@ -11,8 +11,7 @@
 // to it. If there is none it switches to the worker's own stack, the loop, where the worker spins, steals and sleeps.
 //
 // Some work must wait until the stack is left: pushing a fiber that yielded, publishing one that parked, freeing the
-// stack of one that ended. `left_` and `switch_reason_` note it before the switch, and the flow that is entered does it
-// first (FinishSwitch).
+// stack of one that ended. `left_` and `switch_reason_` note it; the flow entered does it first (FinishSwitch).
 //
 // When a fiber ends and the next one has not begun yet, the next one starts on the same stack, without a switch and
 // without the stack pool. Short fibers then cost hardly more than calls.
@@ -20,13 +19,10 @@
 // Invariants
 //   W1  `current` is the fiber whose stack the thread stands on, nullptr on the worker's own.
 //   W2  Between a switch and FinishSwitch() nothing happens on the worker that could switch again.
-//   W3  After any switch a fiber may be on another worker: no pointer to the worker outlives it. SwitchContext()
-//       returns the new one.
+//   W3  A switch may move a fiber to another worker, which SwitchContext() returns: no pointer to one outlives it.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop.
 //
-// Rejected: sched_yield() on the way to sleep, or between failed searches. Since Linux 6.6 a thread that yields
-// forfeits its share until its deadline, and so does not preempt another thread when it is next woken. Beside a thread
-// that keeps its CPU busy, wake-ups took 4 to 8 ms at p99 (bench/workload --workload=wake_beside_busy_thread).
+// Rejected: sched_yield() on the way to sleep, or between failed searches, see docs/decisions/004.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_H_
 
@@ -65,8 +61,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
   WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
   void YieldCurrent() noexcept;  // so that its caller jumps here
-  // Runs `next`, which is new, kReady and in no queue. `how`: with kYielded the caller queues behind the others, with
-  // kDisplaced it goes on soon.
+  // Runs `next`: new, kReady, in no queue. The caller queues behind the others (kYielded) or goes on soon (kDisplaced).
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
   // After time_slice.h has raised its flag.
   void YieldAfterSlice();

@@ -119,8 +119,7 @@ class Worker::IdleSide {
     }
     idle.SetInPoll(index(), false);
     Order<Group> order = CountedGetUp();
-    // Count as a spinner during the dispatch, so that its pushes wake no worker. This worker takes the first fiber, and
-    // wakes another worker if more are left.
+    // A spinner during the dispatch, so that its pushes wake no worker: it takes the first fiber, then wakes another.
     if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
     poller->LeaveAfterDispatch();
     return order;

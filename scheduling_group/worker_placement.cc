@@ -15,8 +15,7 @@
 namespace weft::scheduling_group::planning {
 namespace {
 
-// The cores of the pool by L3 domain, in the order in which domains are filled. The largest comes first; among equal
-// ones that of near_cpu, then those of its package, then the lowest number.
+// The pool's cores by L3 domain, in the order in which these are filled: the largest first, then the nearest.
 std::vector<std::vector<Core*>> DomainsToFill(CpuPool* pool, int near_cpu) {
   std::map<int, std::vector<Core*>> by_l3;
   int near_l3 = -1;

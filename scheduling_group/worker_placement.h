@@ -3,10 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// PlaceWorkers: the core of its pool that each worker gets.
-//
-// The second step of the planner (group_plan.h). Cores come before siblings (GP5), and L3 domains are filled one after
-// the other (GP4).
+// PlaceWorkers: the core of its pool that each worker gets: the planner's second step (group_plan.h). Cores come before
+// siblings (GP5), and L3 domains are filled one after the other (GP4).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_PLACEMENT_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_PLACEMENT_H_
 
@@ -14,8 +12,7 @@
 
 namespace weft::scheduling_group::planning {
 
-// Places pool->workers: sets Core::workers. Among equally good places it prefers those near the CPU `near_cpu` (os id;
-// -1: the lowest numbers).
+// Places pool->workers: sets Core::workers. Prefers equally good places near `near_cpu` (os id; -1: lowest numbers).
 void PlaceWorkers(CpuPool* pool, int near_cpu);
 
 }  // namespace weft::scheduling_group::planning

@@ -6,10 +6,8 @@
 // WorkerTeam: the worker threads of one group, from Start() to Join().
 //
 // Invariants
-//   WT1  After Start() each worker of the group has a thread, or none has: if the system refuses one, Start() stops and
-//        joins those that have started.
+//   WT1  After Start() each worker of the group has a thread, or, if the system refuses one, none has.
 //   WT2  While the threads run, the slice monitor (slice_monitor.h) runs too.
-//
 // One thread, which may not be a worker of the group, calls all of it.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
@@ -28,8 +26,7 @@ class WorkerTeam {
   WorkerTeam(const WorkerTeam&) = delete;
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
-  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: the system
-  // refused a thread (WT1).
+  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: WT1.
   [[nodiscard]] bool Start();
   void Join();  // after SchedulingGroup::Stop()
 

@@ -24,7 +24,6 @@
 //        often as AL2 says. A call that comes late must be harmless.
 //   AL4  With nothing to wait for the thread sleeps for good: no periodic wake-up.
 // Sleep(), SleepElsewhere(), WakeUp(): the timer thread. Announce(): any thread, after it published what it announces.
-//
 // Checked for all interleavings in tests/timer/alarm_model.cc.
 // Rejected: an unconditional unpark by each armer (a futex call per sleep; 100,000 sleepers wake the thread 100,000
 // times); a mutex and a condition variable (the armer may have to wait for the timer thread).

@@ -17,8 +17,7 @@ namespace {
 using scheduling_group::CurrentFiber;
 using scheduling_group::FiberEntity;
 
-// A fiber or thread that waits for the end of a timer. It lies on the waiter's stack; `next` links the list that begins
-// at the entry's `prev`.
+// A waiter for a timer's end, on the waiter's stack; `next` links the list that begins at the entry's `prev`.
 struct EndWaiter : TimerLink {
   FiberEntity* fiber = nullptr;  // nullptr: a thread, which sleeps on `parker`
   base::Parker parker;

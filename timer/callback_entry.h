@@ -3,14 +3,12 @@
 //
 // Internal: not promised to users.
 //
-// The life of a TimerEntry: reading and changing its state (timer_entry.h), ending it, and waiting for the end.
-//
-// Setters and killers (callback_timer.h) and the timer's run (callback_runner.h) share these.
+// The life of a TimerEntry, for setters and killers (callback_timer.h) and for its run (callback_runner.h): its state
+// (timer_entry.h), its end, and the wait for the end.
 //
 // Invariant
 //   CB1  EndEntry() destroys a callback exactly once: after its last run, for the killer, or when the runtime stops.
-// Functions are called with the entry's shard locked, unless they say otherwise. Callbacks and their destructors run
-// without any of these locks.
+// Called with the entry's shard locked, unless said otherwise. Callbacks and their destructors run without any lock.
 #ifndef WEFT_TIMER_CALLBACK_ENTRY_H_
 #define WEFT_TIMER_CALLBACK_ENTRY_H_
 
@@ -28,8 +26,7 @@
 
 namespace weft::timer {
 
-// Let timers inherit the execution context of the fiber that sets them. The fiber layer sets them once, before the
-// first timer.
+// Let timers inherit the execution context of their setter. The fiber layer sets them once, before the first timer.
 struct ExecutionContextHooks {
   void* (*add_reference)(void* context) = nullptr;  // returns `context`
   void (*release)(void* context) = nullptr;
@@ -39,8 +36,7 @@ extern ExecutionContextHooks execution_context_hooks;
 // The name of a callback's type, from `phrase_with_name`. Without a lock.
 std::string_view NameOf(const CallbackType& type) noexcept;
 
-// A number that no other fiber has, nor another thread outside of fibers. TimerEntry::tick holds that of the fiber or
-// thread that runs the callback. Without a lock.
+// The calling fiber's or thread's own number, for TimerEntry::tick: which one runs the callback. Without a lock.
 WEFT_TLS_ACCESSOR Tick Myself() noexcept;
 
 inline TimerEntry::State StateOf(std::uint64_t word) noexcept {
@@ -65,8 +61,7 @@ inline void SetKilled(TimerEntry* entry) noexcept {
   entry->word.store(WordOf(entry) | TimerEntry::kKilled, std::memory_order_relaxed);
 }
 
-// Ends a timer that is in no queue: destroys its callback, frees its memory, and wakes the waiters for its end. Drops
-// the lock.
+// Ends a timer that is in no queue: destroys its callback, frees its memory, wakes the waiters. Drops the lock.
 void EndEntry(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock);
 
 // Sleeps until `entry`, which a fiber or thread holds, has ended. Drops the lock.

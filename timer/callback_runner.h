@@ -3,17 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// CallbackRunner: runs callback timers, from when they are due until they are armed again or have ended. Each timer
-// thread has one.
+// CallbackRunner: runs callback timers, from when they are due until armed again or ended. Each timer thread has one.
 //
 //   FireCallback   under the shard's lock: kArmed -> kFiring; the entry goes into the batch of the timer thread
-//   RunDue         the batch, when the lock has been dropped: starts a fiber for each callback, or runs it on the timer
-//                  thread itself
+//   RunDue         the batch, without the lock: starts a fiber for each callback, or runs it on the timer thread
 //   the fiber      kFiring -> kRunning; runs the callable where it lies; then ends the entry or arms it again
 //
 // Invariants
-//   CB2  Once KillCallbackTimer() has returned, no run of the callback begins: runs begin, and timers are killed, by
-//        transitions under the lock.
+//   CB2  Once KillCallbackTimer() has returned no run begins: runs begin, and timers are killed, under the lock.
 //   CB3  A periodic timer is armed again after the end of a run. So runs never overlap, missed runs are skipped, and
 //        the rhythm remains that of the first expiry.
 //   CB4  Neither the timer thread nor a callback on it waits for room in a run queue: fibers that a callback starts
@@ -48,8 +45,7 @@ class CallbackRunner {
   // The timer thread, without a lock: runs the callbacks that belong on this thread, and starts fibers for the others.
   void RunDue(TimerEntry* const* entries, std::size_t count);
 
-  // Any thread. The type of the callback that runs on the timer thread now; nullptr: none. relaxed: for a log line, and
-  // it points to a constant.
+  // Any thread. The type of the callback on the timer thread; nullptr: none. relaxed: for a log line; it is constant.
   const CallbackType* running() const noexcept { return running_.load(std::memory_order_relaxed); }
 
  private:

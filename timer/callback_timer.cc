@@ -28,8 +28,7 @@ EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
 // The entry with this id, with its shard locked. nullptr, without a lock: the timer has ended.
 TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   TimerEntry* entry = TimerSlab::Find(id);
-  // relaxed: a check that saves the lock. The id was made after its generation was stored, so passing us the id made
-  // that visible.
+  // relaxed: a check that saves the lock. The id was made, and passed to us, after its generation was stored.
   if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
     return nullptr;
   }
@@ -140,8 +139,7 @@ std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type
 
 enum class Killed { kAtOnce, kLater, kNothingToKill };
 
-// Kills what FindAndLock() found. kAtOnce: it has ended, and the lock was dropped. Otherwise the fiber or thread that
-// holds it will end it.
+// Kills what FindAndLock() found. kAtOnce: it has ended, and the lock was dropped. Else its holder will end it.
 Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint64_t word = WordOf(entry);
   const bool killed_before = (word & TimerEntry::kKilled) != 0;

@@ -3,17 +3,14 @@
 //
 // Internal: not promised to users.
 //
-// Callback timers: setting, enabling and killing them, from any thread. fiber_timer.h is the public interface, with
-// templates.
+// Callback timers: setting, enabling and killing them, from any thread. The public interface is fiber_timer.h.
 //
 //   setter       takes an entry of its shard's slab, moves the callable in, queues it: one hold of the shard's lock
 //                if the callable is trivially copyable; else two or three, since user code does not run under it
 //   when due     callback_runner.h
-//   killer       ends an entry that no one holds (callback_entry.h); else marks it, and the fiber or thread that
-//                holds it ends it
+//   killer       ends an entry that no one holds (callback_entry.h); else marks it, and its holder ends it
 //
-// Invariants: CB1 in callback_entry.h, CB2 to CB4 in callback_runner.h.
-// Any thread, unless a function says otherwise. Callbacks and their destructors run without any of these locks.
+// Invariants: CB1 in callback_entry.h, CB2 to CB4 in callback_runner.h. Any thread, unless a function says otherwise.
 #ifndef WEFT_TIMER_CALLBACK_TIMER_H_
 #define WEFT_TIMER_CALLBACK_TIMER_H_
 
@@ -35,9 +32,8 @@ struct CallbackTimerOptions {
   bool on_timer_thread = false;          // run there instead of in a fiber
 };
 
-// Makes a timer that waits for EnableCallbackTimer(), or one that is armed at once. Returns its id, after the callable
-// was moved out of `callable`. 0: refused, as memory is exhausted or the runtime stops. Then a callable moved by
-// copying is still the caller's; another one may have been moved out and destroyed.
+// Make a timer that waits for EnableCallbackTimer(), or one armed at once. Return its id, with the callable moved out.
+// 0: no memory, or the runtime stops; then a callable moved by copying is still the caller's, another may be gone.
 std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 
@@ -54,8 +50,7 @@ bool KillCallbackTimerAndWait(std::uint64_t id);
 
 // --- For TimerWorker ---
 
-// Ends all timers of `shard`, which is closed to callbacks; those that a fiber holds end there. Returns how many there
-// were.
+// Ends all timers of `shard`, closed to callbacks; those that a fiber holds end there. Returns how many there were.
 std::size_t DropCallbackTimers(TimerShard* shard);
 
 }  // namespace weft::timer

@@ -3,9 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// CallbackType: what the timers know of a callback's type: how to call, move and destroy it.
-//
-// Apart from timer_entry.h, so that users' files need not include the timers' data structures.
+// CallbackType: what the timers know of a callback's type: how to call, move and destroy it. Apart from timer_entry.h,
+// so that users' files need not include the timers' data structures.
 #ifndef WEFT_TIMER_CALLBACK_TYPE_H_
 #define WEFT_TIMER_CALLBACK_TYPE_H_
 
@@ -26,7 +25,6 @@ constexpr const char* PhraseWithNameOf() noexcept {
   return __PRETTY_FUNCTION__;
 }
 
-// The operations of a callback's type.
 struct CallbackType {
   const char* phrase_with_name;  // as PhraseWithNameOf()
   void (*invoke)(void* callable, std::uint64_t id) noexcept;

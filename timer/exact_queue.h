@@ -4,12 +4,9 @@
 // Internal: not promised to users.
 //
 // ExactQueue: the timers of a shard under a test clock: a ring in the order of deadlines, to the nanosecond, and of
-// arming where these are equal. So a test sees the very deadlines that it has set, in an order that does not depend on
-// when it runs; TimerQueue rounds to ticks, and leaves the order within a tick open (TQ3).
+// arming where these are equal. So a test sees its very deadlines, in a fixed order; TimerQueue rounds to ticks (TQ3).
 //
-// Add() searches from the back: a node that is due last costs nothing, another one a step for each that is due later.
-// That is for tests with thousands of timers, not millions.
-//
+// Add() searches from the back, a step for each node that is due later: for tests with thousands of timers at most.
 // Who may call: one thread at a time (a TimerShard holds it under its lock).
 #ifndef WEFT_TIMER_EXACT_QUEUE_H_
 #define WEFT_TIMER_EXACT_QUEUE_H_

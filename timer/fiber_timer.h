@@ -11,11 +11,10 @@
 // or a time point of any clock (base/deadline.h); a callback is `void()` or `void(std::uint64_t id)`.
 //
 // When. A timer never fires before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling
-// group (of some group, if the setter is a plain thread). It inherits the FiberExecutionContext of the fiber that set
-// it, but not that of a plain thread. If no fiber can be started, because the run queue is full or memory is exhausted,
-// the timer tries again after 1 ms, and after at most a second if many wait. A callback of CreateFiberTimer runs on the
-// timer thread: it runs sooner, must be short, and may not wait for anything. A fiber that it starts is accepted even
-// if the run queue is full.
+// group (of some group, if a plain thread sets it), and inherits the FiberExecutionContext of a fiber that set it. If
+// no fiber can be started (run queue full, no memory), the timer tries again after 1 ms, and after at most a second if
+// many wait. A callback of CreateFiberTimer runs on the timer thread: sooner, but it must be short and may not wait for
+// anything. A fiber that it starts is accepted even if the run queue is full.
 //
 // Periodic timers fire at `at`, at + interval, ... (a duration of 0 or below: now, now + interval, ...). Runs of one
 // timer never overlap: it is armed again when the callback has returned, and skips the runs missed by then.
@@ -55,8 +54,7 @@ template <class F>
 concept FiberTimerCallback = std::is_constructible_v<std::decay_t<F>, F> &&
     (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>&, std::uint64_t>);
 
-// Calls `callback` once in a new fiber. Returns the timer's id. 0: refused, because memory is exhausted or the runtime
-// stops; `callback` has been destroyed.
+// Calls `callback` once in a new fiber. Returns the id. 0: no memory, or the runtime stops; `callback` is destroyed.
 template <FiberTimerCallback F>
 std::uint64_t SetFiberTimer(Deadline at, F&& callback);
 

@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// FireContext: the requests of TimerNode::fire, which runs under a shard's lock. The timer thread carries them out for
-// a whole batch when it has dropped the lock.
+// FireContext: the requests of TimerNode::fire. The timer thread carries them out for a batch, without the lock.
 #ifndef WEFT_TIMER_FIRE_CONTEXT_H_
 #define WEFT_TIMER_FIRE_CONTEXT_H_
 
@@ -23,8 +22,7 @@ struct TimerEntry;
 
 class FireContext {
  public:
-  // Nodes that fire under one hold of a lock. At some 20 ns each, with a cache miss, they take 5 us, the length of
-  // SpinLock's spin.
+  // Nodes that fire under one hold of a lock: at some 20 ns each they take 5 us, the length of SpinLock's spin.
   static constexpr std::size_t kCapacity = 256;
 
   FireContext() noexcept {}  // The arrays are not zeroed.

@@ -22,8 +22,7 @@
 //                              the timer thread clears it, full fence, trims at once or later
 //        One of each pair of fences comes first, and the other side sees what was stored before it.
 //   HK2  While it is off, it does not wake the timer thread.
-//   HK3  Steady activity postpones a trim by at most kPostponeAtMost periods, so memory of a burst does not stay for
-//        ever under a light load.
+//   HK3  Steady activity postpones a trim by at most kPostponeAtMost periods: memory of a burst does not stay for ever.
 // Checked for all interleavings in tests/timer/alarm_model.cc.
 #ifndef WEFT_TIMER_HOUSEKEEPING_H_
 #define WEFT_TIMER_HOUSEKEEPING_H_

@@ -5,11 +5,9 @@
 //
 // RetryPace: when to try timers again whose fiber was refused.
 //
-// The first retry comes after kShortestDelay. The delay doubles, up to kLongestDelay, until a fiber is started, and is
-// then the shortest again. Timers refused together are spread, a thousand to a delay. At the longest delay they are 16
-// us apart, 62,500 tries a second. No retry is later than kLatest: so more timers than that are tried once a second
-// each. A thread that does nothing else makes some 1,500,000 tries a second.
-// Used by the timer thread only.
+// The first retry comes after kShortestDelay. The delay doubles, up to kLongestDelay, until a fiber is started, and
+// then begins anew. Timers refused together are spread, a thousand to a delay: 62,500 tries a second at the longest, of
+// some 1,500,000 that a thread can make. No retry is later than kLatest. Used by the timer thread only.
 #ifndef WEFT_TIMER_RETRY_PACE_H_
 #define WEFT_TIMER_RETRY_PACE_H_
 

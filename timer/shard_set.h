@@ -5,9 +5,8 @@
 //
 // ShardSet: the timers of one scheduling group: an alarm, a shard per worker, and kOutsideShards for all other threads.
 //
-// A set is never destroyed: when its TimerWorker ends it goes to a list of free sets, from which the next runtime takes
-// it. So a thread that still holds a timer's id, or announces a timer while the runtime stops, always finds live
-// objects, and a runtime restarted a thousand times needs the memory of one.
+// A set is never destroyed: when its TimerWorker ends it goes to a list of free sets, for the next runtime. So a thread
+// that still holds a timer's id, or announces a timer while the runtime stops, always finds live objects.
 //
 // ShardOfCaller() gives any thread a shard for its timers: a worker its own shard of its group's set, another thread
 // one shard of one set, chosen by a number that the thread gets at its first call.
@@ -43,8 +42,7 @@ class ShardSet {
   // The set is closed and empty.
   void GiveBack();
 
-  // Threads that ask from now on find it. `group_id` is below kMaxGroups.
-  // to_all: threads that belong to no group, too.
+  // Threads that ask from now on find it; to_all: threads of no group, too. `group_id` is below kMaxGroups.
   void Register(int group_id, bool to_all = true);
   void Unregister(int group_id);
 

@@ -12,9 +12,8 @@
 //   TK3  Under a test clock (base/test_time.h) a tick is one nanosecond, and the timers lie in an ExactQueue, which
 //        takes any tick: Deadline::None() is kNever. It is set from before the first timer until after the last.
 //
-// Why 2^15 ns: a shift converts it; it is less than a futex wake-up takes on a busy machine; and
-// 8 levels of 64 slots span the whole clock. Rejected: 1 ms (a sleep of 100 us would take ten times as long); 1 us
-// (two levels more to cascade through, and no machine wakes a thread with that precision).
+// Why 2^15 ns: a shift converts it, and it is less than a futex wake-up takes on a busy machine. Rejected: 1 ms (a
+// sleep of 100 us would take ten times as long); 1 us (two levels more, and no machine wakes a thread so precisely).
 #ifndef WEFT_TIMER_TICK_H_
 #define WEFT_TIMER_TICK_H_
 

@@ -11,13 +11,11 @@
 //   line 0           links, fire, tick | generation and state | callback type | first 16 bytes of the callable
 //   line 1, if wide  40 bytes more of the callable | execution context | interval | exact time of the next expiry
 //
-// Most timers are narrow (a request's time-out captures an object and a number). With wide ones only, cancelling would
-// take half as long again, since the processor fetches the second line along with the first, and a million timers would
-// take 61 MiB more (docs/decisions/017). The chunk of an entry, not the entry, knows its shard (timer_slab.h).
+// Most timers are narrow (a request's time-out captures an object and a number): see docs/decisions/017. The chunk of
+// an entry, not the entry, knows its shard (timer_slab.h).
 //
-// Ids. Many timers use an entry one after the other. Each has its own generation, and an id is (generation, place of
-// the entry), so the id of an ended timer matches nothing. Generations of a place never repeat: a place that has used
-// up all 2^36 is never used again (TimerSlab::Free). 0 is not an id.
+// Ids. An id is (generation, place of the entry). Each use of an entry has a new generation, so an ended timer's id
+// matches nothing; a place that has used up all 2^36 is never used again (TimerSlab::Free). 0 is not an id.
 //
 // The state is guarded by the lock of the entry's shard, and changed through callback_entry.h only:
 //
@@ -82,8 +80,7 @@ struct WideTimerEntry : TimerEntry {
 
 static_assert(sizeof(TimerEntry) == base::kCacheLineSize);
 static_assert(sizeof(WideTimerEntry) == 2 * base::kCacheLineSize);
-// The ABI puts a derived class's members into padding at its base's end. Then the rest of the callable would not follow
-// its begin, and the interval would overlap the callable.
+// With padding at its end the ABI would put WideTimerEntry's members there, and the callable would lie in two pieces.
 struct TimerEntryHasNoPaddingAtItsEnd : TimerEntry {
   std::byte next;
 };

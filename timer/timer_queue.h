@@ -3,8 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// TimerQueue: timers in the order in which they are due. A hierarchical timing wheel, without a lock, thread or clock
-// of its own.
+// TimerQueue: timers in the order in which they are due: a hierarchical timing wheel, without lock, thread or clock.
 //
 // The near wheel has a slot for each of the next 4096 ticks (134 ms): most sleeps and many time-outs go there at once,
 // and are not touched again until they fire. Later timers lie in one of 6 far levels of 64 slots. The highest group of
@@ -16,9 +15,8 @@
 //
 //     ticks a slot: far level 1: 4096 (134 ms), 2: 64 times that (8.6 s), 3: 9.2 minutes, 4: 9.8 hours, 5: 26 days, ...
 //
-// When the present reaches the first tick of a far slot, the slot's nodes are filed again at a lower level, at most six
-// times in a node's life. Slots are rings of nodes with a sentinel. Bitmaps say which are not empty, so empty ones cost
-// nothing however far the present jumps, and an unused sentinel is never touched.
+// When the present reaches a far slot, its nodes are filed again at a lower level, at most six times in all. Slots are
+// rings with a sentinel; bitmaps say which are not empty, so empty ones cost nothing however far the present jumps.
 //
 // Invariants
 //   TQ1  A near node's tick is in [present, present + 4096), so a near slot holds one tick only. A far node lies in a
@@ -30,14 +28,12 @@
 //        one tick keep the order in which they were added, unless one was added as far and another as near.
 //   TQ4  Add, Remove: constant time, no allocation. Advance: touches at most `budget` nodes, so that a lock around it
 //        is held briefly; the rest stays in its near slot or in the ring kRefile, and the next call goes on there.
-//
 // Who may call: one thread at a time (a TimerShard holds it under its lock).
 //
-// Rejected: 64 slots at the lowest level too (a sleep of 100 ms is then filed three times before it fires, by a thread
-// that finds each node in another core's cache: 740 ns per sleeper instead of 110; bench/timer/timer_benchmark.cc,
-// BM_Sleepers). A binary or 4-ary heap (with a million timers setting one takes 20 levels of cache misses, and
-// cancelling needs an index in each node that every sift rewrites; BM_StdPriorityQueue). Far slots that wrap round (a
-// slot then holds nodes of two rounds, and each visit must test them all).
+// Rejected: 64 slots at the lowest level, too (a sleep of 100 ms is filed three times before it fires: 740 ns per
+// sleeper instead of 110; bench/timer/timer_benchmark.cc, BM_Sleepers). A binary or 4-ary heap (20 levels of cache
+// misses for a million timers, and an index in each node that every sift rewrites; BM_StdPriorityQueue). Far slots that
+// wrap round (each visit must test all nodes).
 #ifndef WEFT_TIMER_TIMER_QUEUE_H_
 #define WEFT_TIMER_TIMER_QUEUE_H_
 
@@ -116,12 +112,10 @@ class TimerQueue {
   static constexpr int kFarBits = 6;
   static constexpr int kFarSlots = 1 << kFarBits;
   static constexpr int kFarLevels = (kTickBits - kNearBits) / kFarBits;
-  // Rings: the near slots, the far ones level by level, and the nodes that Advance took from a far slot and has not
-  // filed yet.
+  // Rings: the near slots, the far ones level by level, and kRefile: nodes taken from a far slot and not filed yet.
   static constexpr int kFirstFar = kNearSlots;
   static constexpr int kRefile = kFirstFar + kFarLevels * kFarSlots;
-  // NextWakeup looks at up to this many nodes of a far slot for the exact tick. One timer a minute ahead then takes one
-  // wake-up instead of one per level, at little cost.
+  // NextWakeup looks at up to this many nodes of a far slot for the exact tick: a lone timer then takes one wake-up.
   static constexpr int kExactWithin = 8;
   // FetchAhead: the ticks, and the nodes of each, to fetch together: as many lines as a core can wait for at a time.
   static constexpr int kFetchTicks = 8;
@@ -180,8 +174,7 @@ class TimerQueue {
   }
 
   // Prefetches the nodes of the next few ticks from the caches of the cores that set them, many lists at a time, since
-  // each node must arrive before the next of its list is known (110 ns per sleeper, 310 one by one;
-  // bench/timer/timer_benchmark.cc, BM_Sleepers).
+  // a node must arrive before the next of its list is known (BM_Sleepers: 110 ns per sleeper, 310 one by one).
   void FetchAhead() noexcept;
 
   // Moves all of a far slot's nodes into refile_, which is empty.

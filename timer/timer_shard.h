@@ -50,8 +50,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   base::SpinLock lock;
 
-  // Any thread. The tick at which the timer thread must visit this shard. relaxed: alarm.h orders it, and the lock
-  // guards the timers.
+  // Any thread. When the timer thread must visit this shard. relaxed: alarm.h orders it, the lock guards the timers.
   Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
 
   // --- Under the lock ---
@@ -99,7 +98,6 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   TimerSlab& slab(EntryWidth width) noexcept WEFT_REQUIRES(lock) {
     return width == EntryWidth::kWide ? wide_ : narrow_;
   }
-  // The slab of an entry.
   TimerSlab& SlabOf(TimerEntry* entry) noexcept WEFT_REQUIRES(lock) { return slab(TimerChunk::Of(entry)->width); }
 
   // --- Without the lock ---

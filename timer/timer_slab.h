@@ -5,25 +5,22 @@
 //
 // TimerSlab: the memory of one shard's timer entries of one width.
 //
-// A chunk has 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. It has small pages, because clearing a
-// huge one would stall the setter for 0.3 ms, or 5 ms where a host must find the memory first (bench/workload
-// --workload=timers,timers_stall). A chunk gets memory as it is used up, 16 KiB at a time and without the shard's lock
-// (WithoutMemory(), Populate()): a few timers cost a few pages, and no page fault happens under the lock. Within a
-// chunk freed entries are used first, the last one first, then unused ones in the order of addresses. One chunk of each
-// slab stays warm after a burst.
+// A chunk has 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. It has small pages: clearing a huge one
+// would stall the setter for 0.3 to 5 ms (bench/workload --workload=timers,timers_stall). It gets memory as it is used
+// up, 16 KiB at a time and without the shard's lock (WithoutMemory(), Populate()): no page fault happens under the
+// lock. Freed entries are used first, the last one first, then unused ones in the order of addresses. One chunk of each
+// slab stays warm.
 //
 // Invariants
 //   TS1  A chunk belongs to one slab and is never unmapped, so an id always leads to an entry, whose shard never
 //        changes. Slabs live as long as the process (shard_set.h).
 //   TS2  Memory that went back to the OS reads as zeros: generation 0, which no id has. The header of a chunk stays,
 //        and its `fresh_generation` is above all generations that its entries ever had.
-//   TS3  An entry is free exactly if its state is kFree. A thread that allocates one sets the state before it drops the
-//        lock.
+//   TS3  An entry is free exactly if its state is kFree: a thread that allocates one sets it before it drops the lock.
 // Find(), NewChunk(), Populate(), ReturnMemory(): any thread, no lock. All else: under the lock of the slab's shard.
 //
-// Rejected: one array of entries with an id per index and no chunks (it cannot grow in place); the heap (malloc takes
-// 20 ns and 8 to 16 bytes of header, and a stale id may not read freed memory); huge pages (PrefetchAfter() saves as
-// much address translation).
+// Rejected: one array of entries (it cannot grow in place); the heap (20 ns and 8 to 16 bytes of header, and a stale id
+// may not read freed memory); huge pages (PrefetchAfter() saves as much address translation).
 #ifndef WEFT_TIMER_TIMER_SLAB_H_
 #define WEFT_TIMER_TIMER_SLAB_H_
 
@@ -81,8 +78,7 @@ class TimerSlab {
   TimerSlab(const TimerSlab&) = delete;
   TimerSlab& operator=(const TimerSlab&) = delete;
 
-  // The entry of `id`, or nullptr if it never had one. The entry's generation, under the lock, says whether the id is
-  // still valid.
+  // The entry of `id`, or nullptr if it never had one. Its generation, under the lock, says whether the id is valid.
   static TimerEntry* Find(std::uint64_t id) noexcept {
     if (WEFT_UNLIKELY(GenerationOfId(id) == 0)) return nullptr;  // The generation of unused memory.
     const std::uint64_t index = IndexOfId(id);
@@ -143,8 +139,7 @@ class TimerSlab {
   // Gives memory to the places from `from` to `to`. Not under the lock: it calls the OS. Other threads may do the same.
   static void Populate(TimerChunk* chunk, std::uint32_t from, std::uint32_t to) noexcept;
 
-  // A chunk for `shard`'s slab, not yet in it; nullptr: memory or the numbers of ids are used up. Not under the lock:
-  // it calls the OS.
+  // A new chunk for `shard`'s slab; nullptr: no memory, or no ids. Not under the lock: it calls the OS.
   static TimerChunk* NewChunk(TimerShard* shard, EntryWidth width, int node) noexcept;
   void Adopt(TimerChunk* chunk) noexcept;
 
@@ -174,9 +169,8 @@ class TimerSlab {
   static constexpr std::uintptr_t kFetchAhead = 6;
 
   std::uint32_t Lines() const noexcept { return static_cast<std::uint32_t>(width_); }
-  // Prefetches the next free entry, and the one some places further in the same direction, since timers are often
-  // killed in the order in which they were set. (Without it setting a timer takes 55 ns instead of 21 after a million
-  // were killed in the order of falling addresses; bench/workload --workload=timers, third round.)
+  // Prefetches the next free entry, and the one some places further in the same direction: timers are often killed in
+  // the order in which they were set. (Setting one takes 21 ns, not 55: bench/workload --workload=timers, third round.)
   static void PrefetchAfter(const TimerEntry* entry) noexcept {
     const auto here = reinterpret_cast<std::uintptr_t>(entry);
     const auto next = reinterpret_cast<std::uintptr_t>(entry->next);

@@ -36,10 +36,8 @@ std::atomic<TimerWorker*> by_group[ShardSet::kMaxGroups];
 // Shards for callers when there is no group (tests).
 constexpr unsigned kShardsWithoutGroup = 1;
 
-// Since Linux 6.12 a thread may ask for a shorter time slice, and then waits less for its turn. With eight busy workers
-// on two CPUs this halves the p99 (bench/workload --workload=sleepers --workers=8, first round: 3.3 ms instead of 8.1,
-// v2 5.0 instead of 9.4). Where the kernel is older or a system call filter refuses it, timers wait for a CPU like all
-// threads.
+// Since Linux 6.12 a thread may ask for a shorter time slice, and then waits less for its turn: with eight busy workers
+// on two CPUs the p99 halves (bench/workload --workload=sleepers --workers=8). The kernel may refuse it.
 void AskForShortTimeSlices() {
   constexpr std::uint64_t kShortestSlice = 100'000;  // ns; the kernel grants no less
   struct {                                           // sched_attr, which the C library does not have
@@ -114,8 +112,7 @@ WEFT_COLD std::size_t TimerWorker::DropCallbacks() {
 WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
-  // relaxed: Earliest() reads it like a shard, by the protocol of alarm.h. Tick 1 comes before any tick until which the
-  // thread may sleep.
+  // relaxed: Earliest() reads it like a shard (alarm.h). Tick 1 comes before any until which the thread may sleep.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread();

@@ -7,21 +7,17 @@
 //
 //     loop:  fire all that is due; sleep until the next is, or until an earlier one is armed
 //
-// Timers lie in shards (timer_shard.h), one per worker and a few for other threads, so that arming and disarming mostly
-// take an uncontended lock. The thread reads the shards' next() without their locks. From a shard with something due it
+// The thread reads the next() of its shards (timer_shard.h) without their locks. From a shard with something due it
 // takes at most FireContext::kCapacity nodes, drops the lock, and unparks the fibers of that batch with one wake-up
-// pass: UnparkRemote() pushes them into the group's queue and wakes a sleeping worker (idle_workers.h). Then it visits
-// the next shard. So it holds locks for microseconds, and a full shard does not hold up the others.
+// pass (UnparkRemote()). So it holds locks for microseconds, and a full shard does not hold up the others.
 //
 // Invariants
 //   TW1  No timer fires before its deadline (TK1 in tick.h, TQ3 in timer_queue.h).
 //   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than
-//        the earliest next() (AL1 in alarm.h). Arming costs a system call only if the new timer is due before the
-//        thread would wake up.
+//        the earliest next() (AL1). Arming costs a system call only if the thread would wake up too late.
 //   TW3  With nothing armed and nothing to trim, the thread sleeps without a limit.
 //   TW4  `fire` runs under the shard's lock, once per arming. Hence after Disarm() it neither runs nor will run.
-//   TW5  A fiber given to FireContext::Ready is readied after the lock was dropped, and by then nothing touches its
-//        node any more.
+//   TW5  A fiber given to FireContext::Ready is readied after the lock was dropped: nothing touches its node then.
 //
 // Its life, for the runtime: it is made after its group and before the group's workers run. DropCallbacks() comes
 // before the wait for the group's last fibers, so that timers start no more of them, and Stop() after that wait. It is
@@ -30,9 +26,8 @@
 // `fire` may decide by atomics what ended the wait, and call FireContext::Ready() or Defer(). It may not block, switch,
 // take another lock, arm or disarm, or touch the node once the wait's owner may return.
 //
-// Rejected: workers that poll the queue between two fibers (a long fiber makes timers late, and reading the clock per
-// switch is 20 ns of some 50); one queue per group (every sleep of every worker takes one lock); timerfd in the reactor
-// (a system call per earliest timer, and a reactor even without input and output).
+// Rejected: workers that poll the queue between two fibers (a long fiber makes timers late, and the clock costs 20 ns a
+// switch); one queue per group (all sleeps take one lock); timerfd in the reactor (a system call per earliest timer).
 #ifndef WEFT_TIMER_TIMER_WORKER_H_
 #define WEFT_TIMER_TIMER_WORKER_H_
 
@@ -84,8 +79,7 @@ class TimerWorker {
     // The group whose timers they are, in which callbacks' fibers start. nullptr: only timers without fibers.
     scheduling_group::SchedulingGroup* group = nullptr;
     // Gives memory back to the OS; returns how much is left to do. The timer thread calls it `trim_after` after the
-    // last RequestTrim(), and then every few milliseconds until it returns 0 (every tenth of `trim_after` while
-    // RequestTrim() is called). Empty: nothing to do.
+    // last RequestTrim(), and then every few milliseconds until it returns 0 (housekeeping.h). Empty: nothing to do.
     std::function<std::size_t()> trim;
     std::chrono::nanoseconds trim_after = std::chrono::seconds(1);
     // When Stop() begins to complain of a callback that blocks the timer thread; again every ten times as long.
@@ -124,16 +118,14 @@ class TimerWorker {
   static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept;
   static TimerWorker* ForCaller() noexcept;
 
-  // Any thread, but not in `fire`. `node` is not armed, and its `fire` is set. Allocates nothing. Without a deadline it
-  // is armed and never fires.
+  // Any thread, but not in `fire`. `node` is not armed, its `fire` is set. Allocates nothing. No deadline: never fires.
   void Arm(WaitTimer* node, Deadline deadline) noexcept;
 
   // Any thread, but not in `fire`. True: it was armed and will not fire. False: it has fired, or was never armed. In
   // both cases its `fire` is not running when this returns.
   static bool Disarm(WaitTimer* node) noexcept;
 
-  // Any thread: there may be memory to give back (housekeeping.h). Costs a fence and a load if a request is pending;
-  // for slow paths, such as a pool that grew or got more than it keeps.
+  // Any thread, on slow paths: there may be memory to give back (housekeeping.h).
   void RequestTrim() noexcept;
 
   // Instead of Start(), for tests and loops with their own thread (FiberLoop): fires all that is due. Returns when it
