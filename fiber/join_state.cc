@@ -104,10 +104,8 @@ bool JoinState::WillBeInterrupted() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSI
   FiberEntity* const fiber = scope.owner.load(std::memory_order_acquire);
   const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
-  // FindCause(): a cancellation counts, too, that has not come to the fiber's word yet.
-  const bool will_be = fiber->id() != id || fiber->innermost_scope() == nullptr || fiber->cancel_word.pending() ||
-                       synchronization::FindCause(fiber) != nullptr ||
-                       !synchronization::EarliestDeadline(fiber).is_none();
+  const bool will_be = fiber->id() != id || fiber->innermost_scope() == nullptr ||
+                       synchronization::IsToBeInterrupted(fiber) || !synchronization::EarliestDeadline(fiber).is_none();
   fiber->cancel_word.unlock();
   return will_be;
 }

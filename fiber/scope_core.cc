@@ -49,8 +49,10 @@ void ScopeCore::AcquireUnit() {
   if (self == nullptr || !IsChild(self) || self->cancel_word.pending()) return units_.Acquire();
   synchronization::BeginCancellationPoint();
   if (units_.TryAcquire()) return;
-  // A cancelled one waits for no unit, also if the cancellation has not come to its word yet.
-  if (synchronization::FindCause(self) != nullptr) return units_.Acquire();
+  // What will be interrupted does not wait for ever, also if that has not come to its word yet.
+  if (synchronization::IsToBeInterrupted(self) || !synchronization::EarliestDeadline(self).is_none()) {
+    return units_.Acquire();
+  }
   struct Counted {
     ~Counted() { count.fetch_sub(1, std::memory_order_relaxed); }
     base::Atomic<std::size_t>& count;

@@ -57,7 +57,7 @@ bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
   return IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
 }
 
-// What the cancel word of a fiber in `innermost` should say. Under its lock, or while nobody else knows the fiber.
+// What the cancel word of a fiber in `innermost` should say. Under its lock, or by the fiber, or before others know it.
 std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   if (innermost == nullptr) return 0;
   bool pending = false;
@@ -219,6 +219,10 @@ const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
     if (IsCancelled(node)) cause = node;
   });
   return cause;
+}
+
+bool IsToBeInterrupted(const FiberEntity* fiber) noexcept {
+  return (BitsOf(fiber, fiber->innermost_scope()) & CancelWord::kPending) != 0;
 }
 
 Deadline EarliestDeadline(const FiberEntity* fiber) noexcept {

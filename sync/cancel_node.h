@@ -109,6 +109,10 @@ void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept;
 // The outermost scope because of whose cancellation the fiber's waits end; nullptr: none.
 const CancelNode* FindCause(const FiberEntity* fiber) noexcept;
 
+// Whether the fiber's waits end, or will when a walk that has begun comes to its cancel word: a scope is cancelled, or
+// an exception has been left for it. By the fiber, or with the lock of its word.
+bool IsToBeInterrupted(const FiberEntity* fiber) noexcept;
+
 // The earliest deadline of the scopes that count for the fiber.
 Deadline EarliestDeadline(const FiberEntity* fiber) noexcept;
 

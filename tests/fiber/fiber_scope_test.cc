@@ -573,24 +573,54 @@ TEST(FiberScopeDeathTest, ChildrenThatAllWaitForAUnitAreNamed) {
   }
 }
 
-// A canceller that has marked the child's scope, and was stopped before it came to the child's word. On one worker, so
-// that it goes on when the child waits.
-TEST(FiberScopeLimit, AChildWhoseCancellationIsUnderWayMayWaitForItsOwnUnit) {
+// A canceller that has marked the child's scope, or left its exception there, and was stopped before it came to the
+// child's word. On one worker, so that it goes on when the child waits.
+void SpawnBesideOneUnderWay(bool interrupted) {
   const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
-  Fiber([] {
+  Fiber([&] {
     FiberScope scope({.limit = 1});
     ASSERT_TRUE(scope.Spawn([&] {
       scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
       synchronization::CancelNode node;
       synchronization::EnterScope(self, &node);
-      node.cancelled = synchronization::CancelReason::kCancelled;
+      node.has_injected = interrupted;
+      if (!interrupted) node.cancelled = synchronization::CancelReason::kCancelled;
       Fiber canceller([&] {
+        node.has_injected = false;
+        if (interrupted) {
+          return synchronization::Inject(&node, std::make_exception_ptr(std::runtime_error("enough")));
+        }
         node.cancelled = synchronization::CancelReason::kNone;
         EXPECT_TRUE(synchronization::Cancel(&node));
       });
-      EXPECT_THROW(static_cast<void>(scope.Spawn([] {})), FiberCancelled);
+      const auto spawn = [&] { static_cast<void>(scope.Spawn([] {})); };
+      if (interrupted) {
+        EXPECT_THROW(spawn(), std::runtime_error);
+      } else {
+        EXPECT_THROW(spawn(), FiberCancelled);
+      }
       synchronization::LeaveScope(self, &node);
       canceller.Join();
+    }));
+    scope.Wait();
+  }).Join();
+}
+
+TEST(FiberScopeLimit, AChildWhoseCancellationIsUnderWayMayWaitForItsOwnUnit) {
+  SpawnBesideOneUnderWay(/*interrupted=*/false);
+}
+
+TEST(FiberScopeLimit, AChildWhoseInterruptionIsUnderWayMayWaitForItsOwnUnit) {
+  SpawnBesideOneUnderWay(/*interrupted=*/true);
+}
+
+TEST(FiberScopeLimit, AChildMayWaitForItsOwnUnitUntilItsDeadline) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  Fiber([] {
+    FiberScope scope({.limit = 1});
+    ASSERT_TRUE(scope.Spawn([&] {
+      const auto spawn = [&] { static_cast<void>(scope.Spawn([] {})); };
+      EXPECT_FALSE(MoveOnAfter(1ms, spawn));
     }));
     scope.Wait();
   }).Join();

@@ -185,33 +185,54 @@ TEST_P(JoinCycleTest, AJoinOfAFiberThatIsCancelledOrInterruptedIsNone) {
   }
 }
 
-// A canceller that has marked the scope, and was stopped before it came to the fiber's word. On one worker, so that it
-// goes on when both have joined.
-TEST(JoinCycle, AJoinOfAFiberWhoseCancellationIsUnderWayIsNone) {
-  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+// A canceller that has marked the scope, or left its exception there, and was stopped before it came to the fiber's
+// word. On one worker, so that it goes on when both have joined.
+void JoinBesideOneUnderWay(bool interrupted) {
   FiberEvent assigned;
+  std::atomic<bool> joins = false;
   Fiber first;
   Fiber second([&] {
     assigned.Wait();
+    joins = true;
     FindFiber(first.Id())->Join();
   });
   first = Fiber([&] {
-    assigned.Wait();
+    while (!joins) FiberYield();
     scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
     synchronization::CancelNode scope;
     synchronization::EnterScope(self, &scope);
-    scope.cancelled = synchronization::CancelReason::kCancelled;
+    scope.has_injected = interrupted;
+    if (!interrupted) scope.cancelled = synchronization::CancelReason::kCancelled;
     Fiber canceller([&] {
+      scope.has_injected = false;
+      if (interrupted) {
+        return synchronization::Inject(&scope, std::make_exception_ptr(std::runtime_error("enough")));
+      }
       scope.cancelled = synchronization::CancelReason::kNone;
       EXPECT_TRUE(synchronization::Cancel(&scope));
     });
-    EXPECT_THROW(FindFiber(second.Id())->Join(), FiberCancelled);
+    const auto join = [&] { FindFiber(second.Id())->Join(); };
+    if (interrupted) {
+      EXPECT_THROW(join(), std::runtime_error);
+    } else {
+      EXPECT_THROW(join(), FiberCancelled);
+    }
     synchronization::LeaveScope(self, &scope);
     canceller.Join();
   });
   assigned.Set();
   second.Join();
   first.Join();
+}
+
+TEST(JoinCycle, AJoinOfAFiberWhoseCancellationIsUnderWayIsNone) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  JoinBesideOneUnderWay(/*interrupted=*/false);
+}
+
+TEST(JoinCycle, AJoinOfAFiberWhoseInterruptionIsUnderWayIsNone) {
+  const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  JoinBesideOneUnderWay(/*interrupted=*/true);
 }
 
 // Of two tasks each has a handle of the other: the destructor's wait is no join.
