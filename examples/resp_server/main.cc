@@ -12,6 +12,9 @@
 // A client that has vanished is ended by what it does not do: acknowledge (--tcp_keepalive), finish its request
 // (--request_timeout_ms), read its answers (--write_timeout_ms). One that is merely silent stays, as in Redis, unless
 // --idle_timeout_ms is given. INFO counts the ends by each of the three time-outs.
+//
+// Many clients that send half requests take no more memory than --max_unfinished_mb. A request that does not come with
+// one read counts, with its buffer; where it would be too much its client is told so, and the connection ends.
 
 #include <gflags/gflags.h>
 
@@ -29,6 +32,8 @@
 
 DEFINE_int64(bulk_limit, std::int64_t{512} << 20, "Bytes of a request's argument.");
 DEFINE_uint64(request_limit, std::uint64_t{1} << 30, "Bytes of a request.");
+DEFINE_uint64(max_unfinished_mb, 0,
+              "Memory of all requests at once whose rest has not come, in MiB; more are refused. 0: no limit.");
 DEFINE_uint32(idle_timeout_ms, 0,
               "How long a connection may wait for its next request, as Redis's timeout. 0: no limit.");
 DEFINE_uint32(request_timeout_ms, 60'000,
@@ -65,11 +70,15 @@ int main(int argc, char** argv) {
   if (FLAGS_bulk_limit < 1 || FLAGS_request_limit < 1) {
     return Refuse("--bulk_limit and --request_limit: expected 1 or more");
   }
+  constexpr std::uint64_t kMiB = 1 << 20;
+  if (FLAGS_max_unfinished_mb > UINT64_MAX / kMiB)
+    return Refuse("--max_unfinished_mb: expected at most 17592186044415");
   if (FLAGS_tcp_keepalive > 32767) return Refuse("--tcp_keepalive: expected at most 32767");
   examples::Serving serving("resp_server");
   serving.SetKeepAlive(KeepAlive(FLAGS_tcp_keepalive));
   examples::resp::RespServer server({.parser = {.bulk_bytes = FLAGS_bulk_limit},
                                      .request_bytes = FLAGS_request_limit,
+                                     .unfinished_bytes = FLAGS_max_unfinished_mb * kMiB,
                                      .request_timeout = milliseconds(FLAGS_request_timeout_ms)},
                                     &serving);
   const milliseconds idle_timeout(FLAGS_idle_timeout_ms);

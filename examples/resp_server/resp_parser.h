@@ -56,6 +56,10 @@ class RespParser {
   std::size_t consumed() const { return position_; }
   // At least so many bytes more are needed.
   std::size_t missing() const { return missing_; }
+  // Memory that it has taken.
+  std::size_t bytes() const {
+    return slices_.capacity() * sizeof(Slice) + arguments_.capacity() * sizeof(std::string_view);
+  }
   // "Protocol error: ..."
   const std::string& error() const { return error_; }
 

@@ -41,7 +41,11 @@ weft::Deadline UntilAfter(std::chrono::milliseconds timeout) {
 }  // namespace
 
 RespServer::RespServer(const Limits& limits, const Serving* serving)
-    : limits_(limits), serving_(serving), started_at_(std::chrono::steady_clock::now()), workspaces_(limits.parser) {}
+    : limits_(limits),
+      serving_(serving),
+      started_at_(std::chrono::steady_clock::now()),
+      workspaces_(limits.parser),
+      unfinished_({.bytes = limits.unfinished_bytes}) {}
 
 std::uint64_t RespServer::IdOf(weft::io::TcpConnection* connection) {
   if (!connection->state().has_value()) {
@@ -60,6 +64,7 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
   std::unique_ptr<Workspace> workspace = workspaces_.Take();
   ReplyWriter reply(stream, &workspace->output);
   Session session{.host = this, .id = IdOf(connection), .reply = &reply};
+  Unfinished unfinished(&unfinished_);
   std::size_t missing = 1;
   weft::Deadline request_until;  // of the request that has begun; it has none while none has
   do {
@@ -77,7 +82,7 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
     }
     workspace->input.Filled(got.bytes);
     const std::size_t unread = workspace->input.unread().size();
-    const bool goes_on = AnswerAll(workspace.get(), &session);
+    const bool goes_on = AnswerAll(workspace.get(), &session) && MayGoOn(*workspace, &unfinished, &reply);
     if (!reply.Flush()) {
       EndBroken(stream, reply.error());
       return AfterRequest::kClose;
@@ -93,6 +98,18 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
   } while (!workspace->input.empty());
   workspaces_.Put(std::move(workspace));
   return AfterRequest::kWaitForNext;
+}
+
+bool RespServer::MayGoOn(const Workspace& workspace, Unfinished* unfinished, ReplyWriter* reply) {
+  if (workspace.input.empty()) return true;
+  const std::size_t bytes = workspace.BytesFor(workspace.parser.missing());
+  if (bytes <= unfinished->bytes) return true;
+  if (!unfinished->share.Take(bytes - unfinished->bytes)) {
+    reply->Error("ERR no memory for unfinished requests");
+    return false;
+  }
+  unfinished->bytes = bytes;
+  return true;
 }
 
 void RespServer::EndBroken(weft::io::TcpStream* stream, std::error_code error) {
@@ -151,6 +168,8 @@ std::string RespServer::Info() {
   add("total_connections_received", counts.accepted);
   add("rejected_connections", counts.refused);
   add("rejected_over_host_limit", counts.over_host_limit);  // Of them.
+  add("unfinished_bytes", unfinished_.counts().bytes);
+  add("refused_unfinished", unfinished_.counts().over_bytes);
   add("timed_out_idle", counts.timed_out);
   add("timed_out_requests", timed_out_requests_.load(std::memory_order_relaxed));
   add("timed_out_writes", timed_out_writes_.load(std::memory_order_relaxed));

@@ -16,6 +16,7 @@
 #include <string>
 #include <system_error>
 
+#include "weft/io/request_budget.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
@@ -32,6 +33,7 @@ class RespServer final : private CommandHost {
   struct Limits {
     RespParser::Limits parser{};
     std::size_t request_bytes = std::size_t{1} << 30;
+    std::size_t unfinished_bytes = 0;              // memory of all requests whose rest is awaited; 0: no limit
     std::chrono::milliseconds request_timeout{0};  // from its first bytes to its last; 0: no limit
   };
 
@@ -50,10 +52,20 @@ class RespServer final : private CommandHost {
   std::string Info() override;
   void Shutdown() override;
 
+  // What one connection's requests have of unfinished_.
+  struct Unfinished {
+    explicit Unfinished(weft::io::RequestBudget* budget) : share(budget) {}
+
+    weft::io::RequestBudget::Share share;
+    std::size_t bytes = 0;
+  };
+
   // Of its connection; the first call gives it.
   std::uint64_t IdOf(weft::io::TcpConnection* connection);
   // False: the connection ends.
   bool AnswerAll(Workspace* workspace, Session* session);
+  // Before the rest of a request is awaited. False: there is no memory for it, and the connection ends.
+  static bool MayGoOn(const Workspace& workspace, Unfinished* unfinished, ReplyWriter* reply);
   // The client has gone, or does not read its answers.
   void EndBroken(weft::io::TcpStream* stream, std::error_code error);
   void Sweep();
@@ -63,6 +75,7 @@ class RespServer final : private CommandHost {
   const std::chrono::steady_clock::time_point started_at_;
   Store store_;
   WorkspacePool workspaces_;
+  weft::io::RequestBudget unfinished_;
   // relaxed, all: they carry nothing else.
   std::atomic<std::uint64_t> last_id_{0};
   std::atomic<std::uint64_t> commands_{0};

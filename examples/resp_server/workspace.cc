@@ -19,8 +19,13 @@ std::span<char> ReadBuffer::Room(std::size_t missing) {
     std::memmove(bytes_.get(), bytes_.get() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
   }
-  if (end_ == capacity_) Resize(std::max(kBytes, std::min(end_ + missing, capacity_ * 2)));
+  if (end_ == capacity_) Resize(CapacityFor(missing));
   return {bytes_.get() + end_, capacity_ - end_};
+}
+
+std::size_t ReadBuffer::CapacityFor(std::size_t missing) const {
+  const bool is_full = end_ - begin_ == capacity_;
+  return is_full ? std::max(kBytes, std::min(end_ + missing, capacity_ * 2)) : capacity_;
 }
 
 void ReadBuffer::Resize(std::size_t capacity) {

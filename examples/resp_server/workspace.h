@@ -28,6 +28,8 @@ class ReadBuffer {
   // Where to read to: at least a byte, and `missing` ones if they need no more memory than twice what has come.
   // Invalidates unread().
   std::span<char> Room(std::size_t missing);
+  // What capacity() is after Room(missing).
+  std::size_t CapacityFor(std::size_t missing) const;
   void Filled(std::size_t size) { end_ += size; }
   std::size_t capacity() const { return capacity_; }
 
@@ -46,6 +48,9 @@ struct Workspace {
   ReadBuffer input;
   RespParser parser;
   std::string output;
+
+  // Of a request whose rest is awaited, which needs `missing` bytes at least.
+  std::size_t BytesFor(std::size_t missing) const { return input.CapacityFor(missing) + parser.bytes(); }
 };
 
 // Any thread.

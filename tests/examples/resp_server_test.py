@@ -445,6 +445,44 @@ class TimeLimits(unittest.TestCase):
                 port = connection.getsockname()[1]
                 wait_for(lambda: sockets_of(server).get(port) == timer, lambda: f"{sockets_of(server)}")
 
+    def test_half_requests_take_so_much_memory(self):
+        half = b"*2\r\n$3\r\nGET\r\n$1\r\n"
+        with Server(PROGRAM, "--max_unfinished_mb=1") as server:
+            watcher = server.connect()
+            halves = []
+            while counts_of(watcher)["refused_unfinished"] == 0:
+                self.assertLess(len(halves), 65, "each has a buffer of 16 KiB")
+                before = counts_of(watcher)["unfinished_bytes"]
+                halves.append(server.connect())
+                halves[-1].sendall(half)
+                wait_for(lambda: counts_of(watcher)["unfinished_bytes"] != before or
+                         counts_of(watcher)["refused_unfinished"] != 0, "it does not count")
+            self.assertGreater(len(halves), 60)
+            self.assertEqual(read_to_end(halves.pop()), b"-ERR no memory for unfinished requests\r\n")
+            # Whole requests are answered; and so are the half ones, with their rest.
+            self.assertEqual(ask_and_quit(server, b"PING\r\n"), b"+PONG\r\n+OK\r\n")
+            halves[0].sendall(b"k\r\n")
+            self.assertEqual(read_exactly(halves[0], 5), b"$-1\r\n")
+            # Its memory is another one's then.
+            full = 16_384 * len(halves)
+            wait_for(lambda: counts_of(watcher)["unfinished_bytes"] < full, "it does not give back")
+            halves.append(server.connect())
+            halves[-1].sendall(half + b"k\r\n" + half)
+            self.assertEqual(read_exactly(halves[-1], 5), b"$-1\r\n")
+            wait_for(lambda: counts_of(watcher)["unfinished_bytes"] >= full, "it does not count")
+            for connection in halves:
+                connection.close()
+            wait_for(lambda: counts_of(watcher)["unfinished_bytes"] == 0, "it does not give back")
+            # One that is too large alone, whose buffer grows as it comes.
+            with server.connect() as connection:
+                with contextlib.suppress(ConnectionError):  # It may be closed before all is sent.
+                    connection.sendall(array("SET", "long", b"x" * 1_300_000))
+                    self.assertEqual(read_to_end(connection), b"-ERR no memory for unfinished requests\r\n")
+            wait_for(lambda: counts_of(watcher)["unfinished_bytes"] == 0, "it does not give back")
+            self.assertEqual(ask_and_quit(server, array("SET", "long", b"x" * 300_000)), b"+OK\r\n+OK\r\n")
+            wait_for(lambda: counts_of(watcher)["unfinished_bytes"] == 0, "it does not give back")
+            self.assertEqual(counts_of(watcher)["refused_unfinished"], 2)
+
     def test_a_host_has_so_many_connections(self):
         with Server(PROGRAM, "--max_connections_per_host=2") as server:
             watcher = server.connect()
