@@ -110,13 +110,17 @@ void Http2Session::Callbacks::OnMessage(Http2Session* self, Http2Stream* stream,
 }
 
 int Http2Session::Callbacks::OnData(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
-                                    std::size_t size, void*) noexcept {
+                                    std::size_t size, void* self) noexcept {
   Http2Stream* const stream = StreamOf(session, id);
   if (stream == nullptr || stream->closed || stream->drops_body) {
     static_cast<void>(nghttp2_session_consume(session, id, size));  // H2S4
     return 0;
   }
-  stream->PutIn(View(data, size));
+  if (!stream->PutIn(View(data, size))) {
+    static_cast<void>(nghttp2_session_consume(session, id, size));
+    Self(self)->SubmitReset(*stream, NGHTTP2_ENHANCE_YOUR_CALM, std::make_error_code(std::errc::not_enough_memory));
+    return 0;
+  }
   stream->changed.notify_all();
   return 0;
 }
@@ -230,6 +234,7 @@ const nghttp2_option* Http2Session::Callbacks::Options() {
     nghttp2_option* made = nullptr;
     WEFT_CHECK(nghttp2_option_new(&made) == 0, "Http2Session: no memory");
     nghttp2_option_set_no_auto_window_update(made, 1);
+    // Nothing is kept of streams that have ended (23 KiB for 100). Their frames are ignored: RFC 9113, 5.1 allows it.
     nghttp2_option_set_no_closed_streams(made, 1);
     return made;
   }();

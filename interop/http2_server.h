@@ -50,11 +50,13 @@
 // Memory of a connection, at most:
 //     what clients send     connection_window for bodies (for each stream its stream_window; 65,535 until the client
 //                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read,
-//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers
+//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers and
+//                           the write's; what a later answer takes, when next nothing has come for so long
 //     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
 //     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream, 16 KiB for the frame that is sent, of
 //                           which all but a page or two are given back, too
-// A stream that is reset goes at once; its handler counts for max_handlers until it has returned.
+// A stream that is reset goes at once; its handler counts for max_handlers until it has returned. All connections
+// together: max_server_handlers, max_server_bodies.
 //
 // Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
 // and the fibers that it waits for; one reads while another one writes.
@@ -78,6 +80,7 @@
 #include "weft/interop/http2_options.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/io/io_result.h"
+#include "weft/io/request_budget.h"
 
 namespace weft::interop {
 
@@ -171,6 +174,8 @@ class Http2Server {
     std::uint32_t handlers = 0;  // now
     // Streams: by max_concurrent_streams, a limit of handlers or a refused fiber; not by the last GOAWAY of a drain.
     std::uint64_t refused = 0;
+    std::uint64_t over_bodies = 0;  // streams reset by max_server_bodies
+    std::size_t body_bytes = 0;     // now, not read; 0 without max_server_bodies
     std::uint64_t too_large = 0;  // above max_header_list: requests that got 431, and streams reset for their trailers
     std::uint64_t reset = 0;      // by clients, or because of an error of theirs, before their answer
     // Connections, when they have ended:
@@ -197,6 +202,7 @@ class Http2Server {
   const Http2Options options_;
   Tally tally_;
   std::atomic<std::uint32_t> handlers_{0};  // H2V6
+  io::RequestBudget bodies_;                // max_server_bodies
 };
 
 }  // namespace weft::interop

@@ -62,7 +62,9 @@ Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {
     CountUp(&server_->tally_.refused);
     return {};
   }
-  return base::MakeRefCounted<Http2Stream>();
+  StreamPtr stream = base::MakeRefCounted<Http2Stream>();
+  stream->bodies = &server_->bodies_;
+  return stream;
 }
 
 void Http2ServerConnection::OnRefused() { CountUp(&server_->tally_.refused); }
@@ -101,8 +103,11 @@ void Http2ServerConnection::LeaveHandlers(std::uint32_t count) {
 void Http2ServerConnection::AfterReceive(Lock& lock) {
   if (too_many_resets_) Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);
   // A request that was reset at once costs no fiber.
-  const auto is_closed = [](const StreamPtr& stream) { return stream->closed; };
-  LeaveHandlers(static_cast<std::uint32_t>(std::erase_if(to_start_, is_closed)));
+  const auto drop_closed = [this](const StreamPtr& stream) {
+    if (stream->closed) DropUnread(*stream);
+    return stream->closed;
+  };
+  LeaveHandlers(static_cast<std::uint32_t>(std::erase_if(to_start_, drop_closed)));
   if (to_start_.empty()) return;
   lock.unlock();  // A start may switch.
   std::uint32_t unstarted = 0;
@@ -119,6 +124,7 @@ void Http2ServerConnection::AfterReceive(Lock& lock) {
       if (stream.get() == nullptr) continue;
       CountUp(&server_->tally_.refused);
       if (!stream->closed) SubmitReset(*stream, NGHTTP2_REFUSED_STREAM, Http2Errc::kNotBegun);
+      DropUnread(*stream);
     }
     LeaveHandlers(unstarted);
     if (handlers_ == 0) BecomeIdle();

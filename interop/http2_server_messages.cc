@@ -60,7 +60,7 @@ std::error_code Http2Response::Send(int status, const Http2Headers& headers, std
 void Http2Response::Reset() { connection_->GiveUp(*stream_); }
 
 Http2Server::Http2Server(Handler handler, const Http2Options& options)
-    : handler_(std::move(handler)), options_(options) {}
+    : handler_(std::move(handler)), options_(options), bodies_({.bytes = options.max_server_bodies}) {}
 
 std::error_code Http2Server::Serve(const Http2Transport& transport) {
   tally_.connections.fetch_add(1, std::memory_order_relaxed);
@@ -70,10 +70,13 @@ std::error_code Http2Server::Serve(const Http2Transport& transport) {
 
 Http2Server::Counts Http2Server::counts() const {
   const auto read = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
+  const io::RequestBudget::Counts bodies = bodies_.counts();
   return {.connections = read(tally_.connections),
           .requests = read(tally_.requests),
           .handlers = handlers_.load(std::memory_order_relaxed),
           .refused = read(tally_.refused),
+          .over_bodies = bodies.over_bytes,
+          .body_bytes = bodies.bytes,
           .too_large = read(tally_.too_large),
           .reset = read(tally_.reset),
           .protocol_errors = read(tally_.protocol_errors),

@@ -42,7 +42,8 @@
 //   H2S10 The reader's wait ends when the connection is over, whoever finds that out: over_ is set and read_scope_ is
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
 //   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
-//         comes; and the pages of frame_room_, under mutex_, if nghttp2 has nothing to send then.
+//         comes; and, under mutex_, a large flight_ that no writer has, and the pages of frame_room_ if nghttp2 has
+//         nothing to send then.
 //   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
@@ -184,7 +185,7 @@ class Http2Session {
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
-  static constexpr std::size_t kKeptFlight = 8'192;  // of that, what a connection keeps: some hundred small answers
+  static constexpr std::size_t kKeptFlight = 8'192;  // of that, what an idle connection keeps
   // As Http2Headers::bytes() counts. nghttp2 drops a longer section: it counts 12 bytes a field and 17 for all.
   static constexpr std::size_t kMaxFields = 65'536;
   // For a GOAWAY after an error, and for the peer's last bytes before the close.

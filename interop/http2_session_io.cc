@@ -73,7 +73,7 @@ io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
     const Deadline soon(kKeepRoomFor);
     const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, std::min(deadline, soon), request);
     if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
-    GiveMemoryBack();
+    GiveMemoryBack();                                           // H2S11
   }
   if (const std::error_code error = transport_.Await(deadline, request)) return {0, error};
   if (const std::error_code error = TakeReadRoom()) return {0, error};
@@ -88,7 +88,8 @@ std::error_code Http2Session::TakeReadRoom() {
 void Http2Session::GiveMemoryBack() {
   read_room_.reset();
   const Lock lock(mutex_);
-  if (nghttp2_session_want_write(session_) == 0) frame_room_.GiveBack();  // H2S11
+  if (!writing_ && flight_.capacity() > kKeptFlight) std::string().swap(flight_);
+  if (nghttp2_session_want_write(session_) == 0) frame_room_.GiveBack();
 }
 
 void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline deadline) {
@@ -240,7 +241,6 @@ bool Http2Session::WriteFlight(Lock& lock, bool borrowed) {
     return true;
   }
   flight_.clear();
-  if (flight_.capacity() > kKeptFlight) flight_ = {};
   flight_sent_ = 0;
   if (std::exchange(settings_in_flight_, false) && options_.settings_timeout.count() > 0) {
     settings_until_ = options_.settings_timeout;

@@ -89,9 +89,10 @@ bool Http2Session::TakeBack(Http2Stream& stream) {
 }
 
 void Http2Session::DropUnread(Http2Stream& stream) {
-  GiveBack(stream, stream.unread());
-  stream.in = {};
-  stream.in_begin = 0;
+  const std::size_t unread = stream.unread();
+  GiveBack(stream, unread);
+  stream.SkipIn(unread);
+  std::string().swap(stream.in);
 }
 
 void Http2Session::GiveBack(Http2Stream& stream, std::size_t bytes) {
@@ -136,11 +137,7 @@ io::IoResult Http2Session::Read(Http2Stream& stream, void* data, std::size_t siz
 std::size_t Http2Session::TakeIn(Http2Stream& stream, void* data, std::size_t size) {
   const std::size_t taken = std::min(size, stream.unread());
   std::memcpy(data, stream.in.data() + stream.in_begin, taken);
-  stream.in_begin += taken;
-  if (stream.unread() == 0) {
-    stream.in.clear();
-    stream.in_begin = 0;
-  }
+  stream.SkipIn(taken);
   GiveBack(stream, taken);
   return taken;
 }

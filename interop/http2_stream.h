@@ -27,12 +27,15 @@
 #include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/interop/http2_headers.h"
+#include "weft/io/request_budget.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 
 namespace weft::interop {
 
 struct Http2Stream : base::RefCounted<Http2Stream> {
+  static constexpr std::size_t kKeptIn = 16'384;
+
   std::int32_t id = 0;
 
   // --- What has come ---
@@ -43,6 +46,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   std::string in;           // of the body: what was not read
   std::size_t in_begin = 0;
   bool end_received = false;
+  io::RequestBudget* bodies = nullptr;  // a server's: has unread() bytes of it
 
   // --- What is to be sent ---
   bool has_sent_fields = false;  // given to nghttp2
@@ -65,14 +69,29 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   FiberConditionVariable changed;  // fields, bytes or an end have come; there is room in `out`; closed
   base::ListHook hook;
 
+  ~Http2Stream() { SkipIn(unread()); }
+
   std::size_t unread() const noexcept { return in.size() - in_begin; }
   // Drops what has been read when it is no less than the rest: `in` is at most twice the rest, and a byte moves once.
-  void PutIn(std::string_view bytes) {
+  // False: `bodies` has no room.
+  [[nodiscard]] bool PutIn(std::string_view bytes) {
+    if (bodies != nullptr && !bodies->TakeBytes(bytes.size())) return false;
     if (in_begin >= unread()) {
       in.erase(0, in_begin);
       in_begin = 0;
     }
     in.append(bytes);
+    return true;
+  }
+  // The first of `in` go.
+  void SkipIn(std::size_t bytes) {
+    if (bodies != nullptr) bodies->GiveBackBytes(bytes);
+    in_begin += bytes;
+    if (unread() != 0) return;
+    // A frame's memory is kept for the next one.
+    if (in.capacity() > kKeptIn) std::string().swap(in);
+    in.clear();
+    in_begin = 0;
   }
   std::size_t unsent() const noexcept { return out.ByteSize(); }
   // The first `size` bytes of `out`, to the end of *to. Blocks go as soon as they have been copied.

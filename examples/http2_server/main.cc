@@ -44,6 +44,8 @@ DEFINE_string(tls_certificate, "", "A PEM file: the certificate and its issuers.
 DEFINE_string(tls_key, "", "A PEM file: the certificate's key.");
 DEFINE_uint32(max_streams, 100, "Requests of a connection at once.");
 DEFINE_uint32(stream_window, 65'535, "Bytes of a request's body that may wait to be read.");
+DEFINE_uint64(max_body_mb, 0,
+              "MiB of the bodies of all requests that may wait to be read; requests beyond it are reset. 0: no limit.");
 DEFINE_uint32(idle_timeout_ms, 60'000, "How long a connection may have no request.");
 DEFINE_uint32(stream_timeout_ms, 60'000, "How long a request may wait for more of its body, and an answer for room.");
 DEFINE_uint32(write_timeout_ms, 30'000, "How long a client may take nothing of what it is sent.");
@@ -61,7 +63,7 @@ using Serve = std::function<void(TcpConnection&)>;
 
 TlsRefusals tls_refusals;
 
-constexpr std::chrono::seconds kHandshakeFor{5};
+[[maybe_unused]] constexpr std::chrono::seconds kHandshakeFor{5};
 
 // Empty: *why says why.
 Serve ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
@@ -104,7 +106,14 @@ int main(int argc, char** argv) {
     std::cerr << "http2_server: --max_streams is at least 1, and --stream_window below 2^31\n";
     return 2;
   }
+  constexpr std::uint64_t kMiB = 1 << 20;
+  if (FLAGS_max_body_mb > UINT64_MAX / kMiB) {
+    std::cerr << "http2_server: --max_body_mb=" << FLAGS_max_body_mb << ": expected at most " << UINT64_MAX / kMiB
+              << '\n';
+    return 2;
+  }
   weft::interop::Http2Options options;
+  options.max_server_bodies = FLAGS_max_body_mb * kMiB;
   options.max_concurrent_streams = FLAGS_max_streams;
   options.stream_window = FLAGS_stream_window;
   options.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms);

@@ -24,6 +24,8 @@ inline NamedCounts Named(const weft::interop::Http2Server::Counts& counts, const
           {"requests", counts.requests},
           {"handlers", counts.handlers},
           {"refused", counts.refused},
+          {"over_bodies", counts.over_bodies},
+          {"body_bytes", counts.body_bytes},
           {"too_large", counts.too_large},
           {"reset", counts.reset},
           {"protocol_errors", counts.protocol_errors},

@@ -4,6 +4,7 @@
 // Http2Server: clients that break the protocol, take without giving, or do not read.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <system_error>
@@ -11,6 +12,7 @@
 
 #include "weft/fiber/fiber_scope.h"
 #include "weft/interop/http2_server.h"
+#include "weft/interop/http2_stream.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -221,6 +223,117 @@ TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfHandlers) {
     EXPECT_FALSE(second.client.Shutdown());
     serving.Wait();
     EXPECT_EQ(http.counts().handlers, 0u);
+  });
+}
+
+// 60,000 bytes, in frames.
+std::string Upload(std::uint32_t stream, bool end) {
+  constexpr int kFrames = 4;
+  std::string frames;
+  for (int i = 1; i <= kFrames; ++i) {
+    frames += FrameOf(kData, end && i == kFrames ? kEndStream : 0, stream, std::string(15'000, 'b'));
+  }
+  return frames;
+}
+
+// As many windows of 1 MiB as a client has connections.
+TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfUnreadBodies) {
+  InFiber([] {
+    FiberEvent may_read;
+    std::atomic<int> cancelled{0}, read{0};
+    Http2Server http(
+        [&](Http2Request& request, Http2Response& response) {
+          if (request.path() == "/leaves") return Answer(request, response);
+          try {
+            may_read.Wait();
+          } catch (const FiberCancelled&) {
+            ++cancelled;
+            throw;
+          }
+          std::string body;
+          EXPECT_FALSE(request.ReadAll(&body, 60'000));
+          EXPECT_EQ(body, std::string(60'000, 'b'));
+          ++read;
+          Answer(request, response);
+        },
+        {.max_server_bodies = 100'000});
+    const auto holds = [&](std::size_t bytes) { return Reaches([&] { return http.counts().body_bytes == bytes; }); };
+    io::Pair first = io::ConnectedPair(), second = io::ConnectedPair();
+    FiberScope serving;
+    for (io::Pair* const pair : {&first, &second}) {
+      ASSERT_TRUE(serving.Spawn([&http, pair] { static_cast<void>(http.Serve(Http2Transport(pair->server))); }));
+    }
+    RawPeer a(&first.client), b(&second.client);
+    a.Greet();
+    b.Greet();
+    a.Ask(1, false, "POST", "/reads");
+    a.Send(Upload(1, true));
+    EXPECT_TRUE(holds(60'000));
+    b.Ask(1, false, "POST", "/reads");
+    b.Send(Upload(1, true));
+    EXPECT_EQ(b.Await(kRstStream, 1).code(), kEnhanceYourCalm);
+    EXPECT_TRUE(Reaches([&] { return cancelled == 1; }));
+    EXPECT_TRUE(holds(60'000)) << "what had come of the stream that was reset is not given back";
+    EXPECT_EQ(http.counts().over_bodies, 1u);
+    // What is read has room again.
+    may_read.Set();
+    EXPECT_EQ(a.Await(kData, 1, kEndStream).payload, "ok");
+    EXPECT_TRUE(holds(0));
+    b.Ask(3, false, "POST", "/reads");
+    b.Send(Upload(3, true));
+    EXPECT_EQ(b.Await(kData, 3, kEndStream).payload, "ok");
+    // So has what nobody reads: its handler returns, or its client resets it.
+    b.Ask(5, false, "POST", "/leaves");
+    b.Send(Upload(5, true));
+    EXPECT_EQ(b.Await(kData, 5, kEndStream).payload, "ok");
+    EXPECT_TRUE(holds(0));
+    may_read.Reset();
+    a.Ask(3, false, "POST", "/reads");
+    a.Send(Upload(3, false));
+    EXPECT_TRUE(holds(60'000));
+    a.SendFrame(kRstStream, 0, 3, Number32(kCancel));
+    EXPECT_TRUE(holds(0));
+    // Or its connection ends.
+    a.Ask(5, false, "POST", "/reads");
+    a.Send(Upload(5, true));
+    EXPECT_TRUE(holds(60'000));
+    EXPECT_FALSE(first.client.Shutdown());
+    EXPECT_FALSE(second.client.Shutdown());
+    serving.Wait();
+    EXPECT_EQ(http.counts().body_bytes, 0u);
+    EXPECT_EQ(http.counts().over_bodies, 1u);
+    EXPECT_EQ(read, 2);
+  });
+}
+
+// As much as its windows allow for each of its streams, though nothing is unread.
+TEST(Http2Stream, HasNoLargeBufferOfABodyThatWasRead) {
+  Http2Stream stream;
+  EXPECT_TRUE(stream.PutIn(std::string(60'000, 'b')));
+  stream.SkipIn(59'999);
+  EXPECT_EQ(stream.unread(), 1u);
+  stream.SkipIn(1);
+  EXPECT_EQ(stream.unread(), 0u);
+  EXPECT_LE(stream.in.capacity(), Http2Stream::kKeptIn);
+}
+
+// A whole request and its reset that come in one read: nobody reads the body, and the window is the connection's.
+TEST_P(Http2LimitsTest, ARequestThatIsResetAtOnceLeavesItsWindow) {
+  InFiber([] {
+    constexpr std::uint32_t kWindow = 65'535;  // The server tells of more when half of it is free.
+    constexpr std::size_t kBody = 10'000;
+    ServedConnection served(&Answer, {.connection_window = kWindow});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::uint32_t stream = 1;
+    for (std::size_t sent = 0; sent < 3 * kWindow; sent += kBody, stream += 2) {
+      peer.Send(FrameOf(kHeaders, kEndHeaders, stream, RequestFields("POST")) +
+                FrameOf(kData, kEndStream, stream, std::string(kBody, 'b')) +
+                FrameOf(kRstStream, 0, stream, Number32(kCancel)));
+      static_cast<void>(peer.UntilPingAnswer());
+    }
+    peer.Ask(stream);
+    EXPECT_EQ(peer.Await(kData, stream, kEndStream).payload, "ok");
   });
 }
 
