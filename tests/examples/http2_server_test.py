@@ -7,8 +7,8 @@ http2_server_test.py PROGRAM [--sanitized] [arguments of unittest]
 
 Without curl (with HTTP/2), nghttp and h2load (Debian: curl, nghttp2-client) it ends with status 77.
 
-h2spec, the conformance test of HTTP/2, is not among them: Debian has no package of it, and on 2026-11-27 it could not
-be had otherwise.
+h2spec, the conformance test of HTTP/2, is not among them, because Debian has no package of it. What it said:
+docs/decisions/023-http2-conformance.md.
 """
 
 import contextlib
