@@ -17,7 +17,8 @@
 //
 // Who may call: a Sender's functions: any fiber and any thread, one Sender as a shared_ptr. The Mailbox's: its owner,
 // one fiber or thread at a time; it may be moved to another one in between. Send() and the Receive forms may switch (a
-// thread: block); all others do not wait for messages or room. A selection may send, but not receive.
+// thread: block); all others do not wait for messages or room. Their waits are cancellation
+// points. A selection may send, but not receive.
 // Results: of a Send(): kOk, kClosed, with a deadline also kTimedOut; of a TrySend(): kOk, kClosed, kWouldBlock. Unless
 // it is kOk, the message is still the caller's, unchanged. Receiving: the message; none if there was none before the
 // deadline, or the owner has closed the mailbox and nothing (that is wanted) is left in it.

@@ -44,7 +44,8 @@ void StartRuntime(const Options& options);
 [[nodiscard]] bool TryStartRuntime(const Options& options, std::string* error);
 
 // Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers. Returns how many fibers have
-// not finished; each is logged with its name and id and what it was doing.  0 is the regular end.
+// not finished; each is logged with its name and id and what it was doing. 0 is the regular end. Unfinished fibers
+// never run again; their stacks and their groups stay in memory.
 //
 // From its beginning until the next StartRuntime() has returned, plain threads start no fibers or timers
 // (StartFiberDetached returns false, SetFiberTimer 0); fibers may go on starting fibers. Timers do not fire any more,

@@ -9,7 +9,8 @@
 //   supervisor.Run();      // until all have ended; throws SupervisionFailed if they fail too often
 //
 // A child is a function with a name. It runs in a fiber of a FiberScope that Run() makes, so it is cancelled with the
-// caller of Run(), inherits its deadline, and never outlives Run(). A supervisor may be the child of another one.
+// caller of Run(), inherits its deadline, and never outlives Run(). A supervisor may be the child of another one: its
+// SupervisionFailed is that child's failure.
 //
 //   how a child ended            permanent     transient     temporary
 //   ------------------------------------------------------------------

@@ -28,6 +28,7 @@
 // destructor may switch (a thread: block), while the Cancel() runs; it is no cancellation point.
 // Memory ordering: what X did before request_stop() is visible to Y when its wait has thrown.
 // Lifetime: the target outlives it. The Join() or Get() that ends a Fiber's or FiberTask's handle comes after it.
+// A scope that has been left may be cancelled: nobody is.
 // Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_CANCEL_ON_STOP_H_
 #define WEFT_SYNC_CANCEL_ON_STOP_H_

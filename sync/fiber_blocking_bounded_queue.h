@@ -17,6 +17,7 @@
 // an item heavier than the capacity waits, or is refused, until SetCapacity() makes room for it.
 // Stop(): final; wakes all; what is in the queue can still be popped. As in tRPC-Cpp, but for this (docs/from_trpc.md).
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item.
+// Waits are cancellation points.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
 // A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be

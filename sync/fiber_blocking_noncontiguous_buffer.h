@@ -18,6 +18,7 @@
 // forms give what there is, up to what is wanted, and say true even for no bytes: at the end of the stream there are
 // fewer than wanted. As in tRPC-Cpp, but for this (docs/from_trpc.md).
 // Memory ordering: what X did before it appended is visible to Y after it has cut those bytes.
+// Waits are cancellation points.
 // Lifetime: may be destroyed as soon as all calls have returned.
 //
 // Each change wakes all that wait: the first may want more than the second. Meant for one reader and a few writers.

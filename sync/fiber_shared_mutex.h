@@ -4,7 +4,8 @@
 // FiberSharedMutex: one writer or many readers; as std::shared_timed_mutex, for fibers and threads.
 //
 // Who may call: any fiber and any thread. lock(), lock_shared() and the timed forms may switch (a thread: block); the
-// others never do. Not recursive, neither way. A self-deadlock without a deadline ends the process with a message:
+// others never do. Not recursive, neither way: a reader that reads again may wait for
+// a writer that waits for it. A self-deadlock without a deadline ends the process with a message:
 // always for a writer; for a reader only if it was the last to enter and none has left since.
 // Memory ordering: what a writer did is visible to all later owners; what a reader did, to the next writer.
 // Lifetime: as FiberMutex: the last owner may destroy it after its unlock (SM4). Not a cancellation point.

@@ -13,8 +13,8 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
-DEFINITION = re.compile(r"//\s+([A-Z]{1,4})(\d{1,2})(?:-\1(\d{1,2}))?\s{2,}\S")
-LABEL = re.compile(r'(?<![\w"$/.+-])([A-Z]{1,4}\d{1,2})(?![\w"+])')
+DEFINITION = re.compile(r"//\s+([A-Z]{1,4}|[A-Z]\d[A-Z])(\d{1,2})(?:-\1(\d{1,2}))?(?:\s{2,}|(?<=\d\d)\s)\S")
+LABEL = re.compile(r'(?<![\w"$/.+-])((?:[A-Z]{1,4}|[A-Z]\d[A-Z])\d{1,2})(?![\w"+])')
 # Caches, threads of an example, a memory model, a protocol, an SVG path.
 NO_LABELS = {"L1", "L2", "L3", "T1", "T2", "RC11", "RESP2", "L0", "L8"}
 
@@ -85,6 +85,8 @@ class InvariantLabels(unittest.TestCase):
         head = "// Copyright.\n//\n// Invariants\n//   AB1  one.\n//   AB2-AB3  two.\n#include <a>\n"
         self.assertEqual(offences({"x.h": head + "f();  // AB1, (AB3)\nint AB9;\n"}), [])
         self.assertEqual(offences({"x.h": head + "f();  // AB4\n"}), ["x.h: AB4 is defined nowhere"])
+        self.assertEqual(offences({"x.h": head + "//   H2S11  three.\n"}), [])
+        self.assertEqual(offences({"x.h": head + "f();  // H2S12\n"}), ["x.h: H2S12 is defined nowhere"])
         self.assertEqual(offences({"x.h": head + 'Check("it is (AB5)");\n'}), ["x.h: AB5 is defined nowhere"])
         self.assertEqual(offences({"x.h": head, "a.txt": "== M7 no fence (AB6)\n"}), ["a.txt: AB6 is defined nowhere"])
         self.assertEqual(offences({"x.h": head, "a.md": "see AB7; an L3 domain\n"}), ["a.md: AB7 is defined nowhere"])
