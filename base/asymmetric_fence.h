@@ -13,7 +13,7 @@
 //
 // At least one load sees the other side's store. LightFence() only stops the compiler from reordering. HeavyFence()
 // makes the kernel run a full fence on every CPU that runs a thread of this process (switched-out threads have run
-// one). Another thread's access comes before that fence, and we see it, or after it, and it sees our earlier stores.
+// one). If another thread's access comes before that fence, we see it; if it comes after, it sees our earlier stores.
 //
 // HeavyFence() interrupts each of these CPUs: one to five microseconds with two, more with many, or with virtual ones
 // that the host has stopped. Not for paths that run more than a thousand times a second.

@@ -3,7 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// BufferBlock: memory that NoncontiguousBuffers share (noncontiguous_buffer.h). BufferSegments: a buffer's parts of it.
+// BufferBlock: memory that NoncontiguousBuffers (noncontiguous_buffer.h) share. BufferSegments: a buffer's parts of
+// such blocks.
 //
 //   OwnBlock        bytes behind the object, in one allocation; a buffer fills them little by little
 //   KeptBlock<T>    bytes that a T owns (a string, an array, a deleter); full from the start

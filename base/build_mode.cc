@@ -3,7 +3,8 @@
 
 // The symbols that build_mode.h refers to. They bring this object file into every program, so it also ends a process
 // that has Weft twice (linked statically twice, or once statically and once as libweft.so). Each copy would have its
-// own workers and runtime, and take a fiber of the other for a plain thread: its locks would block workers.
+// own workers and runtime, and would take a fiber of the other copy for a plain thread: a lock would then block the
+// fiber's worker.
 // Each copy carries an ELF note, which the loader shows whatever the symbols' visibility, and searches for all notes
 // when it is loaded: a few microseconds.
 

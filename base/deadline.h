@@ -20,11 +20,13 @@
 //   a value too far away       No deadline: a maximum, or beyond the steady clock's last time point in 292 years.
 //
 // Invariants
-//   DL1  Never early: fractions of a nanosecond are rounded up, and another clock is read before the steady one.
+//   DL1  A deadline is never early. Fractions of a nanosecond are rounded up; another clock is read before the steady
+//        one.
 //   DL2  No arithmetic overflows. A value that does not fit is no deadline, or an expired one.
 //
-// Cost: 8 bytes, in a register. Converting a duration above 0 reads the steady clock, another clock's time point both
-// clocks. Only try_lock_for() of the mutexes and FiberSemaphore::Acquire(duration) read none unless they wait.
+// Cost: 8 bytes, in a register. Converting a duration above 0 reads the steady clock, even if the function then need
+// not wait; converting another clock's time point reads both clocks. try_lock_for() of the mutexes and
+// FiberSemaphore::Acquire(duration) read the clock only if they have to wait.
 //
 // Rejected: a deadline that keeps the duration and reads the clock when the wait begins. `const Deadline deadline = 2s`
 // would begin anew with each wait, and two deadlines could not be compared.

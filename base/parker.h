@@ -19,8 +19,8 @@
 //        sides change the word by one read-modify-write, so one of them sees the other.
 //   PK2  Unpark() enters the kernel only if the owner may sleep there.
 //   PK5  EndWaitElsewhere() reports any Unpark() since BeginWaitElsewhere(). The first one returns true: its caller
-//        sees what the owner did before BeginWaitElsewhere() and must interrupt the other wait. The interrupt must end
-//        a wait that has not begun yet, and be harmless after its end.
+//        sees what the owner did before BeginWaitElsewhere() and must interrupt the other wait. The interrupt may come
+//        before that wait begins (it must still end it) or after it has ended (it must be harmless).
 //   PK3  Unpark()'s last access to the object is the exchange.  What follows is a wake on its address, harmless if the
 //        object is gone: the owner may destroy the Parker as soon as Park() has returned for the last Unpark().
 //   PK4  What was done before Unpark() is visible after the Park() that it ended.
@@ -53,7 +53,8 @@ class Parker {
   // The same until the deadline.  False: it passed, and there was no Unpark().
   [[nodiscard]] bool ParkUntil(std::chrono::steady_clock::time_point deadline) noexcept;
 
-  // The same, with Expire() as the deadline. Calls parked() before it sleeps: from then on Expire() may come.
+  // The same, but Expire() takes the place of the deadline. Unless an Unpark() has come, calls parked() before it
+  // sleeps: from then on Expire() ends it.
   template <class Parked>
   [[nodiscard]] bool ParkUntilExpired(Parked&& parked) noexcept {
     if (TakeNotificationOrEnter(kParked)) return true;

@@ -83,7 +83,8 @@ class WEFT_CAPABILITY("SpinLock") SpinLock {
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
   // At least so many pauses before a sleep: 10 us at 40 ns each. Sections are 200 times shorter, so a longer wait
-  // mostly means that the holder does not run: one section in 8,000 where threads do nothing else (BM_LockUnlock).
+  // mostly means that the holder does not run. Threads that do nothing but enter sections make one futex call in 8,000
+  // sections (BM_LockUnlock).
   static constexpr int kSpins = 256;
   // Pauses between two reads, at first as long as some sections. The last is a compromise: longer ones let the holder
   // enter more often in a row, and find a free lock later.

@@ -24,7 +24,8 @@
 //        one from a queue, or takes a descriptor's event. So a running fiber never sees time move, and one worker finds
 //        what became due together in its queue, in order. (A FiberLoop's timers fire on its driver, which is a runner
 //        then.)
-//   TT2  The driver is told after all that lets time move: a rest, the end of a hold, a wait with a deadline, a timer.
+//   TT2  Whoever lets time move (by a rest, the end of a hold, a wait with a deadline, a new timer) tells the driver
+//        afterwards.
 //   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
 //   TT4  A TestTimeWait that was woken counts as a runner until EndWait(). A worker counts as one before it waits for
 //        the gate to open. So a wake-up that the driver has seen is over before time moves again.

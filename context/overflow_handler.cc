@@ -25,7 +25,7 @@
 namespace weft::context {
 namespace {
 
-// The actions of one signal from before ours, in the order found. The handler reads them: entries below `count` stay.
+// Former actions of one signal, in the order found. Entries below `count` never change: the handler may read them.
 struct FormerActions {
   static constexpr std::size_t kMost = 8;
   std::array<struct sigaction, kMost> actions{};
@@ -34,8 +34,8 @@ struct FormerActions {
 constinit FormerActions g_former_segv;  // Static constructors may start the runtime.
 constinit FormerActions g_former_bus;
 
-// Of the fault that this thread is handling (OH1). A former handler that calls ours does so from a frame below ours.
-// One that left by siglongjmp() leaves these behind, and the next fault is not part of that one.
+// Of the fault that this thread is handling (OH1). A former handler that calls ours does so from a frame below ours. A
+// handler left by siglongjmp() leaves these values behind; the next fault is not part of that one.
 struct Handling {
   const siginfo_t* info = nullptr;
   const void* frame = nullptr;

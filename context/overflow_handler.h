@@ -11,9 +11,10 @@
 //     weft: stack overflow in fiber parser (id 42), stack size 131072 bytes, stack [0x7f..., 0x7f...), fault at 0x7f...
 //     <backtrace>
 //
-// to stderr. Any other fault in a fiber, also one on the guard of another stack, gives one line with the fiber's name.
-// Then, and at once for a fault outside of fibers, it takes the former action: it calls a handler, or restores the
-// default, so that the repeated fault ends the process by its signal (and dumps core where it happened).
+// to stderr. Any other fault in a fiber gives one line with the fiber's name; if it lies on the guard of another stack,
+// the line says so, and a backtrace follows. Then, and at once for a fault outside of fibers, the handler takes the
+// former action: it calls a handler, or restores the default, so that the repeated fault ends the process by its signal
+// (and dumps core where it happened).
 //
 // Handlers of others. A handler installed before ours runs after our message. One installed later, as by
 // google::InstallFailureSignalHandler() after StartRuntime(), replaces ours and mostly runs on the exhausted stack, so

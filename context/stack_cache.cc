@@ -16,7 +16,8 @@ void StackCache::Clear() {
 WEFT_NOINLINE bool StackCache::Refill() {
   size_ = pool_->AcquireBatch(tops_.data(), kExchanged);
   // Where many flows begin, the first touch of each stack misses the TLB and the cache line of its page table entry.
-  // The processor overlaps misses that follow each other closely: --workload=sleepers takes 0.92 of the time.
+  // The processor overlaps misses that follow each other closely: bench/workload --workload=sleepers takes 0.92 of the
+  // time.
   for (std::size_t i = size_; i-- > 0;) __builtin_prefetch(static_cast<const char*>(tops_[i]) - 1, 1);
   return size_ != 0;
 }

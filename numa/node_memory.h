@@ -14,7 +14,8 @@
 //
 //   NM1  The node is a preference: if it has no memory left, or the kernel refuses to bind, the piece lies elsewhere
 //        (BindMemory() in affinity.h; one line in the log a second).
-//   NM2  Pieces begin at different places in their pages: they are hot there, and would share few sets of the L1 cache.
+//   NM2  Pieces begin at different places in their pages. A piece is hot at its beginning, and lines at the same place
+//        of all pages share a few sets of the L1 cache.
 // Any thread.
 // Rejected: set_mempolicy() around constructors (the heap's pages are used already); libnuma (one more dependency).
 #ifndef WEFT_NUMA_NODE_MEMORY_H_
@@ -39,8 +40,9 @@ struct OnNode {
   int node = -1;
 };
 
-// Base of classes whose objects may lie on a node (plain new: anywhere). delete needs the size: by the object's own
-// type or a virtual destructor. Aligned to a cache line, no more. If a constructor throws, the memory stays mapped.
+// Base of classes whose objects may lie on a node (plain new: anywhere). delete needs the size, so delete an object as
+// its own type or through a virtual destructor. Aligned to a cache line, no more. If a constructor throws, the memory
+// stays mapped.
 class NodeAllocated {
  public:
   static void* operator new(std::size_t bytes) { return AllocateOnNode(bytes, -1); }
