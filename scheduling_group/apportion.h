@@ -16,7 +16,8 @@
 
 namespace weft::scheduling_group::planning {
 
-// Shares `total`, or as much as fits, out in proportion to the capacities; of equal fractions the first comes first.
+// Shares `total`, or as much as fits, out in proportion to the capacities. The units left by rounding down go to the
+// largest fractions, the first of equal ones first.
 inline std::vector<unsigned> Apportion(unsigned total, const std::vector<unsigned>& capacities) {
   const std::uint64_t capacity = std::accumulate(capacities.begin(), capacities.end(), std::uint64_t{0});
   if (total >= capacity) return capacities;

@@ -6,8 +6,8 @@
 // CurrentWorker(): the calling thread as a worker, if it is one.
 //
 // The result is valid until the next switch only: the fiber may go on on another thread. Compilers keep the address of
-// a thread_local over a switch when they see the access. Hence an assembler instruction, which they may not merge with
-// another one, reads it, or, on other machines, a function that is never inlined.
+// a thread_local over a switch when they see the access. Hence it is read by an assembler instruction, which they may
+// not merge with another one, or, on other machines, by a function that is never inlined.
 #ifndef WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_CURRENT_WORKER_H_
 

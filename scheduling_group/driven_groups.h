@@ -11,7 +11,7 @@
 //
 // A waker may still use the group after the fiber runs, to look for a sleeping worker, and is in an OutsideSection only
 // if it is a plain thread. So a group is never freed and never closed: GiveBack() keeps it for the next loop with the
-// same options, and a late waker looks around in vain.
+// same options, and a late wake makes that loop's worker look around in vain.
 //
 // Invariants
 //   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.

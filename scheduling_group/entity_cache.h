@@ -85,7 +85,7 @@ class EntityCache {
   EntityCache* next_ = nullptr;  // in EntityCaches
 };
 
-// The calling thread's; nullptr: no memory. Never inlined: a fiber that migrates must not reuse its old address.
+// The calling thread's; nullptr: no memory. Never inlined: a fiber that migrates must not reuse its old thread's.
 WEFT_TLS_ACCESSOR EntityCache* LocalEntityCache();
 
 // Fibers taken and not given back, over all threads.

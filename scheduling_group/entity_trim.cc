@@ -22,7 +22,7 @@ using ChunkMap = std::bitset<kEntitiesPerChunk>;
 // Pointers moved per critical section.
 constexpr std::size_t kTrimPortion = 1024;
 
-// Gives back the pages of a chunk that hold free entities only: else a few in caches would each keep a chunk.
+// Gives back the pages of a chunk that hold free entities only. Else a few entities in caches would keep whole chunks.
 void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
   const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   char* const begin = reinterpret_cast<char*>(chunk);

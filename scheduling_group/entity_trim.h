@@ -14,7 +14,7 @@
 
 namespace weft::scheduling_group {
 
-// Any thread; fibers come and go meanwhile. Throws std::bad_alloc before it has done anything.
+// Any thread; fibers come and go meanwhile. Without memory to work with it does nothing but throw std::bad_alloc.
 void TrimArena(NodeArena& arena);
 
 }  // namespace weft::scheduling_group

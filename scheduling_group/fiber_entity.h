@@ -21,7 +21,7 @@
 //
 // Rejected: the time-out on the fiber's stack (the timer thread touches a page for each node: 100,000 sleepers woke 18
 // ms late instead of 2, bench/workload --workload=sleepers); a pool of time-outs (memory to be trimmed); a control
-// block in the top page of the stack (a queued fiber then needs a stack, and dumps must walk unmapped ones).
+// block in the top page of the stack (a queued fiber then needs a stack, and dumps walk stacks that may be unmapped).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_H_
 

@@ -19,7 +19,8 @@
 //   GQ2  A fiber pushed before a full fence is reported by HasWork() after a full fence that follows it, until it is
 //        popped. (This holds for each level; fibers do not change levels.)
 //   GQ3  One thread's pushes into a level leave in their order.
-//   GQ4  Neither level starves: one of kNormalFirstEvery visits takes normal fibers first. A lone worker has one level.
+//   GQ4  Neither level starves: one of kNormalFirstEvery visits takes normal fibers first. A group of one worker has
+//        one level.
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_
 #define WEFT_SCHEDULING_GROUP_GLOBAL_QUEUE_H_

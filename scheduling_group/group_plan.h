@@ -34,8 +34,9 @@
 //        The group may run on `cpus`: the planned ones, and of those without a worker its cores' siblings and the rest
 //        of its L3 domains. No group may run on another's planned CPU, save where workers outnumber CPUs.
 //   GP9  Neighbours. All other groups, nearest first: the same L3 domain, package, node, then other nodes by their
-//        distance, those of the package before equally far ones. (Groups that span several are in the same one if they
-//        share one.) Among equals each group starts with another one, so that not all steal from the first.
+//        distance, those of the package before equally far ones. (Groups that span several domains or packages are in
+//        the same one if they have one in common.) Among equals each group starts with another one, so that not all
+//        steal from the first.
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
 // balance badly); a node's whole CPU set as `cpus` of each group (the kernel spreads a group over all L3 domains).
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_

@@ -3,14 +3,15 @@
 //
 // Internal: not promised to users.
 //
-// GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use,
-// serve fibers that ask for another size or guard.
+// GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use
+// and kept, serve fibers that ask for another size or guard.
 //
 // A group marks each record_every-th stack that its pool hands out (context/stack_mark.h), and keeps the largest use.
 // Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
 //
 // Invariants
-//   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; so has its guard.
+//   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; likewise its guard
+//        (kMinGuardSize).
 //   CP2  The same rounded size and guard always give the same pool.
 // Any thread.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_STACKS_H_

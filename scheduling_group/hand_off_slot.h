@@ -11,7 +11,8 @@
 //   HS1  Only its worker fills a slot, and only an empty one. Any worker of the group empties it, by an exchange.
 //   HS2  While a worker of the group is idle, a fiber waits in a slot for about 2 * kHandOffPatience at most: a spinner
 //        samples the slots every kHandOffPatience and takes a fiber that two samples find under the same ticket. Like
-//        any push, filling a slot is followed by a full fence and a notification. No worker sleeps while one is full.
+//        any push, filling a slot is followed by a full fence and a notification. No worker goes to sleep while a slot
+//        is full (HasWork).
 //   HS3  A worker serves its slot at most kMaxHandOffs times in a row while other fibers wait for it, so ping-pong
 //        starves none. The policy that owns the slot counts.
 // Proven in tests/model/hand_off_slot_model.cc; HS3 is tested in tests/scheduling_group/policy_test.cc.

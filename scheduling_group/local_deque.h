@@ -104,7 +104,7 @@ class alignas(base::kCacheLineSize) LocalDeque {
       // acquire: we see the slot and the fiber. Pairs with the release in Push().
       if (top >= bottom_.load(std::memory_order_acquire)) return nullptr;
       FiberEntity* fiber = SlotAt(top).load(std::memory_order_relaxed);
-      // release: our read of the slot is over. Pairs with the acquire in Push(), by a release sequence of takers.
+      // release: our read of the slot is over. Pairs with the acquire in Push(), also through later takers' exchanges.
       if (top_.compare_exchange_strong(top, top + 1, std::memory_order_release, std::memory_order_relaxed)) {
         return fiber;
       }

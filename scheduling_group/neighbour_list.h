@@ -12,9 +12,10 @@
 //   NL1  A list does not change, but its counters do. One worker writes those of itself and a neighbour.
 //   NL2  Neighbours::Get() returns an empty list until Publish(), and then the one that was published.
 //   NL3  A group never steals from a neighbour whose steal_every_n is 0, and sends it no request.
-//   SG5  steal_every_n: the rate at which workers search another group without a request; SG4 depends on it only where
-//        it is 0: never. Its clock is a worker's count of idle searches: a neighbour is due at the count noted at the
-//        last attempt. Requests, last searches and the search after a success ignore it, but note their attempts.
+//   SG5  steal_every_n is the rate at which workers search another group without a request. SG4 does not depend on it,
+//        except that 0 means never. Its clock is a worker's count of idle searches: a neighbour is due at the count
+//        noted at the last attempt. Requests, last searches and the search after a success ignore the rate, but note
+//        their attempts, so that they do not add to it.
 //
 // A Group has slot(), its place in IdleGroups.
 #ifndef WEFT_SCHEDULING_GROUP_NEIGHBOUR_LIST_H_

@@ -65,7 +65,7 @@ class alignas(base::kCacheLineSize) SectionSlot {
   // The slot's thread.
   void Enter(bool has_heavy_fence) noexcept {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);  // Only we write it.
-    // release: a waiter that sees this section, not the one before, sees what that did (OS4). Pairs with Ended().
+    // release: a waiter that sees this section sees what the one before it did (OS4). Pairs with Ended().
     word_.store(word + ((word & kDepth) == 0 ? kBegun + 1 : 1), std::memory_order_release);
     // OS1. Pairs with the HeavyFence in Wait().
     if (has_heavy_fence) {

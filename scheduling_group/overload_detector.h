@@ -15,7 +15,7 @@
 //                 a slot that is not bad, or nothing is ready
 //
 // CoDel uses the shortest wait of an interval. Here fibers overtake the queue: woken ones up to kMaxHandOffs = 16 times
-// in a row (hand_off_slot.h), and v2 runs the newest first. So one in 17 may come from the queue: kTolerated is 20.
+// in a row (hand_off_slot.h), and v2 runs the newest first. Only one in 17 may come from the queue: kTolerated is 20.
 //
 // Nothing runs in the background: workers that record samples of waits end the slots. A worker going to sleep reports
 // an empty queue. A caller about to be refused checks that samples still come: refused fibers make none.
@@ -52,7 +52,8 @@ class OverloadDetector {
   static constexpr std::chrono::nanoseconds kInterval = std::chrono::milliseconds(100);
   // Several slots per interval. At one sample per 20 us and worker a slot has about a thousand of them.
   static constexpr std::chrono::nanoseconds kSlot = std::chrono::milliseconds(20);
-  // Soon after it admits again one bad slot is enough: the load may be the same. Waits exceed the limit by kSlot then.
+  // For so long after it admits again one bad slot is enough, since the load may be the same: waits exceed the limit by
+  // at most kSlot.
   static constexpr std::chrono::nanoseconds kRelapse = std::chrono::seconds(1);
   static constexpr std::uint64_t kTolerated = 20;
 

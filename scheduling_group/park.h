@@ -14,7 +14,8 @@
 // The waker may come at any moment after the fiber is known: before ParkPrepared() (which then returns at once), while
 // the fiber switches away (its worker then makes it ready once the stack is left), or long after.
 //
-// A fiber that only one waker can wake saves two read-modify-writes: its worker makes it known after it left its stack.
+// A fiber that only one waker can wake saves two read-modify-writes: it leaves its stack, then its worker makes it
+// known.
 //
 //   ParkAndPublish(self, publish, ..)      takes the fiber out by an acquire
 //                                          UnparkPublished(fiber)
@@ -41,8 +42,9 @@ inline void PrepareToPark(FiberEntity* self) noexcept { self->state().OnParking(
 // The fiber itself, after PrepareToPark(). Switches, unless it has been woken already.
 void ParkPrepared(FiberEntity* self) noexcept;
 
-// The fiber itself, without PrepareToPark(). Switches, then calls `publish` on another stack. It makes the fiber known
-// by a release, its last touch, and returns true; or false: the fiber is ready again. It never blocks or switches.
+// The fiber itself, without PrepareToPark(). Switches, then calls `publish` on another stack. `publish` makes the fiber
+// known by a release, touches nothing of it afterwards and returns true; or it returns false, and the fiber becomes
+// ready again. `publish` neither blocks nor switches.
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument) noexcept;
 
 // Any thread; exactly once per park. Never blocks, never fails, never switches.
@@ -57,7 +59,7 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
 // A fiber. Ready fibers run first; returns at once if there are none.
 void YieldCurrentFiber() noexcept;
 
-// A fiber. `fiber`, new and of its group, runs at once on this worker; the caller queues behind the ready ones.
+// A fiber. `fiber`, new and of the caller's group, runs at once on this worker; the caller queues behind ready ones.
 void RunInsteadOfCurrent(FiberEntity* fiber) noexcept;
 
 }  // namespace weft::scheduling_group

@@ -129,8 +129,8 @@ void PolicyV2::AdaptTicks(WorkerQueues& queues, std::int64_t now) {
   queues.checked_at.store(now, std::memory_order_relaxed);  // A heuristic (P3).
 }
 
-// P7. Few enough short fibers go to `yielded` to cost nothing. A single yielding fiber stays: it may hold a lock that
-// others wait for (bench/workload --workload=mutex_yield).
+// P7. Where fibers run for long, all that yield go to `yielded`; of short ones so few that it costs nothing. A single
+// yielding fiber stays: it may hold a lock that others wait for (bench/workload --workload=mutex_yield).
 void PolicyV2::ShareYields(WorkerQueues& queues, std::int64_t now) {
   if (queues.ticks == kMinTicks) {
     queues.yields_for_all = kMaxTicks;  // All, until the next check.

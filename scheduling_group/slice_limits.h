@@ -16,7 +16,7 @@
 // Invariant
 //   LS1  A fiber's id and name are read while it is there: the reader takes the lock, finds the fiber on its worker,
 //        then the worker in the turn that it has seen. A worker counts the end of a turn before another fiber is seen
-//        on it, so the fiber has not ended before; it ends after its worker has had the lock once.
+//        on it, so the fiber had not ended before the lock was taken. It ends only after its worker has had the lock.
 // Cost where there are no limits: a test when a fiber ends. With limits all workers take one lock for each end.
 // Limits are for workers that begin after Set(): a FiberLoop that is older than the runtime has none.
 // Set(): while no runtime runs. SetHook(): any thread. The rest: the monitor, and Retire() in worker.cc.

@@ -15,8 +15,9 @@
 //                       |   |yes
 //                       +- pause for PauseTime(), IsOver()? --yes--> the same
 //
-// A spin is long (`spin_for`) or short (one search). After kFailedSpins spins in vain a worker makes short ones, and
-// every kLongSpinEvery-th time a long one. The first reason below prolongs a spin, both make a short one long:
+// A spin is long (`spin_for`) or short (one search). After kFailedSpins spins in vain in a row a worker makes short
+// ones, and every kLongSpinEvery-th time a long one, to learn whether long ones pay again. The first reason below
+// prolongs a spin, both make a short one long:
 //
 //   the workers hand fibers to each other  one worker stays up to take those that are not served (HS2): cheaper for
 //                                          all than a wake-up every few microseconds

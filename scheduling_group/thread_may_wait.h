@@ -4,7 +4,7 @@
 // Internal: not promised to users.
 //
 // Whether the calling plain thread may wait for room in a run queue: yes by default, but not a timer thread, as all
-// timers of its group would wait. Its fibers then go into the overflow list (start_when_full.h).
+// timers of its group would wait. Fibers that it starts then go into the overflow list (start_when_full.h).
 #ifndef WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
 #define WEFT_SCHEDULING_GROUP_THREAD_MAY_WAIT_H_
 

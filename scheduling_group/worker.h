@@ -19,7 +19,8 @@
 // Invariants
 //   W1  `current` is the fiber whose stack the thread stands on, nullptr on the worker's own.
 //   W2  Between a switch and FinishSwitch() nothing happens on the worker that could switch again.
-//   W3  A switch may move a fiber to another worker, which SwitchContext() returns: no pointer to one outlives it.
+//   W3  After a switch a fiber may be on another worker, which SwitchContext() returns: no pointer to a worker outlives
+//       a switch.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop.
 //
 // Rejected: sched_yield() on the way to sleep, or between failed searches, see docs/decisions/004.

@@ -119,7 +119,8 @@ class Worker::IdleSide {
     }
     idle.SetInPoll(index(), false);
     Order<Group> order = CountedGetUp();
-    // A spinner during the dispatch, so that its pushes wake no worker: it takes the first fiber, then wakes another.
+    // The worker counts as a spinner during the dispatch, so that its pushes wake no worker. It takes the first fiber,
+    // and wakes another worker if more are left.
     if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
     poller->LeaveAfterDispatch();
     return order;

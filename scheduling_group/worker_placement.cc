@@ -15,7 +15,7 @@
 namespace weft::scheduling_group::planning {
 namespace {
 
-// The pool's cores by L3 domain, in the order in which these are filled: the largest first, then the nearest.
+// The pool's cores by L3 domain, in the order in which domains are filled: the largest first, of equals the nearest.
 std::vector<std::vector<Core*>> DomainsToFill(CpuPool* pool, int near_cpu) {
   std::map<int, std::vector<Core*>> by_l3;
   int near_l3 = -1;

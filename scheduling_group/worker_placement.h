@@ -12,7 +12,8 @@
 
 namespace weft::scheduling_group::planning {
 
-// Places pool->workers: sets Core::workers. Prefers equally good places near `near_cpu` (os id; -1: lowest numbers).
+// Places pool->workers: sets Core::workers. Of equally good places it prefers those near `near_cpu` (os id; -1: the
+// lowest numbers).
 void PlaceWorkers(CpuPool* pool, int near_cpu);
 
 }  // namespace weft::scheduling_group::planning
