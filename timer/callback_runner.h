@@ -45,7 +45,8 @@ class CallbackRunner {
   // The timer thread, without a lock: runs the callbacks that belong on this thread, and starts fibers for the others.
   void RunDue(TimerEntry* const* entries, std::size_t count);
 
-  // Any thread. The type of the callback on the timer thread; nullptr: none. relaxed: for a log line; it is constant.
+  // Any thread. The type of the callback that runs on the timer thread now; nullptr: none. relaxed: for a log line, and
+  // the type is a constant.
   const CallbackType* running() const noexcept { return running_.load(std::memory_order_relaxed); }
 
  private:

@@ -33,7 +33,7 @@ struct CallbackTimerOptions {
 };
 
 // Make a timer that waits for EnableCallbackTimer(), or one armed at once. Return its id, with the callable moved out.
-// 0: no memory, or the runtime stops; then a callable moved by copying is still the caller's, another may be gone.
+// 0: no memory, or the runtime stops; a callable moved by copying is still the caller's then, another may be destroyed.
 std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable);
 

@@ -11,7 +11,8 @@ TimerQueue::TimerQueue(Tick present) noexcept : present_(std::min(present, kLast
 
 TimerQueue::Slot TimerQueue::FirstNear() const noexcept {
   if (near_words_in_use_ == 0) return {-1, kNever};
-  // Once around the wheel: the present's word from the present on, the words after and before it, the word's rest.
+  // Once around the wheel: the present's word from the present on, the words after it, those before it, then the rest
+  // of the present's word.
   const int own = static_cast<int>(present_ % kNearSlots);
   const int own_word = own / 64;
   const std::uint64_t not_passed = in_use_[own_word] & (~std::uint64_t{0} << (own % 64));

@@ -16,7 +16,8 @@
 //        changes. Slabs live as long as the process (shard_set.h).
 //   TS2  Memory that went back to the OS reads as zeros: generation 0, which no id has. The header of a chunk stays,
 //        and its `fresh_generation` is above all generations that its entries ever had.
-//   TS3  An entry is free exactly if its state is kFree: a thread that allocates one sets it before it drops the lock.
+//   TS3  An entry is free exactly if its state is kFree. A thread that allocates one sets the state before it drops the
+//        lock.
 // Find(), NewChunk(), Populate(), ReturnMemory(): any thread, no lock. All else: under the lock of the slab's shard.
 //
 // Rejected: one array of entries (it cannot grow in place); the heap (20 ns and 8 to 16 bytes of header, and a stale id
@@ -139,7 +140,7 @@ class TimerSlab {
   // Gives memory to the places from `from` to `to`. Not under the lock: it calls the OS. Other threads may do the same.
   static void Populate(TimerChunk* chunk, std::uint32_t from, std::uint32_t to) noexcept;
 
-  // A new chunk for `shard`'s slab; nullptr: no memory, or no ids. Not under the lock: it calls the OS.
+  // A new chunk for `shard`'s slab, not yet in it; nullptr: no memory, or no ids. Not under the lock: it calls the OS.
   static TimerChunk* NewChunk(TimerShard* shard, EntryWidth width, int node) noexcept;
   void Adopt(TimerChunk* chunk) noexcept;
 
