@@ -67,8 +67,8 @@ class StackLayout {
   std::size_t OddPages(std::size_t size) const { return size / page_size_ % 2 == 0 ? size + page_size_ : size; }
 
   // 16 steps of a line spread the hot lines, the topmost of each stack, over a third of the L1 cache's sets and leave 3
-  // KiB of the top page to the fiber. 32 steps are faster where many lines are hot (BM_Colours: 10 ns a visit), but
-  // make a fiber of 2 KiB cost a second page.
+  // KiB of the top page to the fiber. 32 steps are faster where many lines are hot (BM_Colours: 10 ns a visit, not
+  // 14), but make a fiber of 2 KiB cost a second page.
   static constexpr std::size_t kColours = 16;
   static constexpr std::size_t kColourStep = base::kCacheLineSize;
   static constexpr std::size_t kMaxColourOffset = (kColours - 1) * kColourStep;

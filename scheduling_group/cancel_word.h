@@ -10,7 +10,7 @@
 //   kLocked    somebody holds the lock of the fiber's scopes
 //
 // The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()). Its holder alone changes
-// the bits. The fiber reads its own without the lock: it alone enters and leaves scopes, so kScoped is stable for it;
+// the bits. The fiber reads its bits without the lock: it alone enters and leaves scopes, so kScoped is stable for it;
 // kPending is ordered by the fences of sync/cancel_node.h. The fiber takes the lock by LockAsOwner() (cancel_lock.h),
 // everybody else by lock(), inside of a CancellerSection.
 //

@@ -6,8 +6,9 @@
 // PartitionCores: divides the cores of a pool, with the workers on them, into groups.
 //
 // The third step of the planner (group_plan.h). The cores lie in a row, L3 domain by L3 domain. Dynamic programming
-// cuts the row where that costs least: first in sizes against GP1, then in groups against GP7, in the number of groups,
-// in unequal sizes. Only neighbours in the row can be one group: where sizes differ it tries several orders.
+// cuts the row where that costs least: what counts is first the workers below or above the sizes of GP1, then the
+// groups against GP7, the number of groups, and how unequal they are. Only neighbours in the row can be one group:
+// where sizes differ it tries several orders.
 #ifndef WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
 #define WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
 

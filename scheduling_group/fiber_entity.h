@@ -17,7 +17,8 @@
 // stale pointer reads a dead or another fiber, never garbage; ids tell them apart and are never reused.
 //
 // Who may touch what: state_ as fiber_state.h says; the rest belongs to the holder of the fiber (its creator, then the
-// worker that acquired it, then itself). id(): anybody, a snapshot. name(): itself, or anybody while no worker runs.
+// worker that acquired it, then the fiber itself). id(): anybody, as a snapshot. name(): the fiber itself, or anybody
+// while no worker runs.
 //
 // Rejected: the time-out on the fiber's stack (the timer thread touches a page for each node: 100,000 sleepers woke 18
 // ms late instead of 2, bench/workload --workload=sleepers); a pool of time-outs (memory to be trimmed); a control

@@ -133,8 +133,8 @@ class GlobalQueue {
   // For a group of one worker. nullptr: empty.
   [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* PopAlone() noexcept { return normal_.Pop(); }
   // The first fiber that another group may run: of the normal ones, which have no stack to take along, then of the
-  // woken. Group-local fibers met go behind the rest of their level, so that they hide none; then *must_notify is set.
-  // Each level is searched once, no deeper than kMostTries. nullptr: none was found.
+  // woken. Group-local fibers on the way go behind the rest of their level, so that they hide none, and *must_notify is
+  // set. Each level is searched once, no deeper than kMostTries. nullptr: none was found.
   [[nodiscard]] FiberEntity* Steal(bool* must_notify) noexcept;
   // Pops an equal share of each level, as QueueLevel does; together at most `at_most`. *times counts the visits.
   [[nodiscard]] std::size_t PopShare(FiberEntity** fibers, std::uint32_t at_most, std::uint32_t* times) noexcept;

@@ -18,7 +18,8 @@
 // Proven in tests/model/hand_off_slot_model.cc; HS3 is tested in tests/scheduling_group/policy_test.cc.
 //
 // Rejected: taking a fiber at first sight (it moves to another core just before its own worker would have run it);
-// slots biased to their worker until a spinner revokes the bias by membarrier(2) (8 ns less: docs/decisions/001).
+// slots biased to their worker until a spinner revokes the bias by membarrier(2) (saves 8 ns for a second protocol with
+// six invariants: docs/decisions/001).
 #ifndef WEFT_SCHEDULING_GROUP_HAND_OFF_SLOT_H_
 #define WEFT_SCHEDULING_GROUP_HAND_OFF_SLOT_H_
 

@@ -6,8 +6,8 @@
 // PushSampler: chooses a thread's pushes that get a time stamp, to measure waits of ready fibers (wait_histogram.h).
 //
 // Reading the clock at each push and pop would cost more than a yield. So each push is a sample with probability 1/N,
-// and stands for N pushes. N is a power of two that follows the rate of pushes, so that a sample comes every 10 to 20
-// us: at all pushes of a group with little to do, at one in some hundreds where fibers yield. A sample costs 0.1 us.
+// and stands for N pushes. N is a power of two that follows the rate of pushes: a sample comes every 10 to 20 us, at
+// one push in some hundreds where fibers yield; where pushes are rarer than that, each is one. A sample costs 0.1 us.
 //
 //   every push          counts down (one subtraction on a line that is the thread's own)
 //   a push at 0         gets a ReadyStamp (the time and N); draws the number of pushes to the next one

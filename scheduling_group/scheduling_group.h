@@ -112,7 +112,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   IdlePoller* idle_poller() const { return idle_poller_.Get(); }
   // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
   bool SetIdlePoller(std::unique_ptr<IdlePoller> poller) { return idle_poller_.Set(std::move(poller)); }
-  // Of a driven group, set once before its use: any thread ends its worker's wait elsewhere (Parker) by it.
+  // Of a driven group, set once before its use. Any thread calls it, to end the worker's wait elsewhere (Parker).
   struct DriverHook {
     void (*wake)(void* arg) noexcept = nullptr;
     void* arg = nullptr;

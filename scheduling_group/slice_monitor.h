@@ -10,7 +10,8 @@
 //
 // A turn of a worker lasts from one switch to the next. If a second check finds the same turn, the monitor reads the
 // worker's CPU time, and again at later checks until it has grown by kMustHaveRun: mostly at the third check, after two
-// to three times kCheckEvery. CPU time counts, because a worker that the kernel does not run keeps no fiber waiting.
+// to three times kCheckEvery. CPU time counts, because a worker that the kernel does not run keeps no fiber waiting; it
+// is read late, because most turns are over by the next check.
 //
 // Each check in a row that finds all asleep doubles the time to the next, up to kMostPause, unless there are limits
 // (slice_limits.h): workers that get up for moments are seldom disturbed; a fiber that loops may run longer.
