@@ -4,7 +4,8 @@
 // Internal: not promised to users.
 //
 // The life of a fiber. Only this file knows the values of the state word and writes it: each function below that does
-// so names the one thread that may call it.
+// so names who may call it. Not drawn: OnCreated and OnDiscarded (kDead to kReady and back, by the creator), and
+// OnAcquireUndone (kRunning to kReady, where there is no stack).
 //
 //                OnAcquired            OnExited
 //      kReady  ------------> kRunning --------> kDead
@@ -24,7 +25,8 @@
 //      kRunning --OnLeftUnseen--> kParked --OnTaken--> kReady
 //
 //  state      whose is the stack                     where the fiber is
-//  kReady     nobody's (saved, or not yet allotted)  in exactly one run queue, or held by the thread that will push it
+//  kReady     nobody's (saved, or not yet allotted)  in exactly one run queue, or held by the thread that will push or
+//                                                    run it
 //  kRunning   the worker that acquired it            on that worker
 //  kParking   the worker that acquired it            about to enter a wait queue, or in it, not yet switched out
 //  kParked    nobody's (saved)                       in a wait queue, or held by its waker
@@ -33,10 +35,13 @@
 //
 // Invariants
 //   FS1  A waker changes the word, never the stack, which changes hands in OnAcquired, OnYielded, OnSwitchedOut,
-//        OnLeftUnseen and OnExited. Only workers call these, the last four after the switch, on another stack.
+//        OnLeftUnseen and OnExited. Only workers call these, the last four on another stack, after the switch; OnExited
+//        also where the next fiber has taken the stack over (Worker::TakeOverStack).
 //   FS2  One park is ended by exactly one OnWoken() or OnTaken(): the wait queue picks the one waker.
-//   FS3  Each entry into kReady is followed by exactly one push into a run queue: by OnYielded's and OnTaken's caller,
-//        by OnWoken's caller if it returned kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain.
+//   FS3  Each entry into kReady is followed by exactly one push into a run queue (of a fiber without a stack: into the
+//        StackWaitList): by OnYielded's, OnTaken's and OnAcquireUndone's caller, by OnWoken's caller if it returned
+//        kEnqueue, by OnSwitchedOut's caller if it returned kReadyAgain. A new fiber may be run at once instead, or
+//        discarded.
 //
 // Proven in tests/model/fiber_state_model.cc.
 // OnWoken() is one fetch_add: kParking and kParked are numbered so that adding one yields kNotified and kReady.
@@ -183,7 +188,7 @@ class FiberState {
     phase_.store(FiberPhase::kDead, std::memory_order_relaxed);  // The pool that takes the entity publishes it.
   }
 
-  // A fiber that was created and never pushed.
+  // The creator of a fiber that it has not pushed.
   void OnDiscarded() noexcept {
     Expect("OnDiscarded", FiberPhase::kReady);
     phase_.store(FiberPhase::kDead, std::memory_order_relaxed);  // As OnExited.

@@ -33,7 +33,7 @@ class IdlePoller {
   virtual void TryPoll() = 0;
   virtual void PollIfDue(std::chrono::steady_clock::time_point now) = 0;
 
-  // A worker that has announced its sleep. True: it holds the lease, and must call Wait() and LeaveAfterDispatch().
+  // A worker that has announced its sleep. True: it holds the lease, may Wait(), and must call LeaveAfterDispatch().
   // False: another worker holds it, or there is nothing to wait for.
   [[nodiscard]] virtual bool TryEnter() = 0;
   // Returns when something is ready or after Interrupt(), and sometimes spuriously. Under a test clock it takes nothing

@@ -53,7 +53,7 @@ void Unpark(FiberEntity* fiber) noexcept;
 // The same for a fiber made known by ParkAndPublish().
 void UnparkPublished(FiberEntity* fiber) noexcept;
 
-// Unpark() for several fibers, with one wake-up pass.
+// Unpark() for several fibers: pushes those of a group one after the other, then calls Notify() (notify.h) once.
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
 
 // A fiber. Ready fibers run first; returns at once if there are none.

@@ -81,8 +81,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   EntityPool::Arena entity_arena() const noexcept { return entity_arena_; }  // where its fibers' entities come from
 
   // Callers of these four: a worker, a thread in an OutsideSection, or a thread joined before the group is closed.
-  // False: refused, because the runtime stops or a plain thread waited for capacity in vain; the fiber is still the
-  // caller's (DiscardFiber). From a fiber it may switch.
+  // False: refused, because the runtime stops, or a plain thread or a fiber of another group has waited start_timeout
+  // for capacity in vain; the fiber is still the caller's (DiscardFiber). From a fiber it may switch.
   [[nodiscard]] bool Start(FiberEntity* fiber);
   // As Start(), of all or none, with one wake-up pass. There may be more of them than the queue holds.
   [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);

@@ -7,11 +7,12 @@
 // name (`--fiber_scheduling_name`); "v1" and "v2" are built in, others can be registered before the runtime starts.
 //
 // A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
-// (idle_workers.h), and for that relies on two things:
+// (idle_workers.h), and for that relies on three things:
 //
 //   SP1  A fiber pushed before a full fence is reported by HasWork() after a later full fence, until it is popped.
 //   SP2  A worker that sees HasWork() true and keeps calling Pop() and PopFromBusyWorkers() gets a fiber or sees
 //        HasWork() turn false. So work is never something that only a busy worker can take.
+//   SP3  The same as SP1 of HasStealable(), for fibers that Steal() can bring (RS3 in steal_request.h).
 //
 // Each fiber pushed is handed out exactly once, whatever function does it.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
@@ -104,7 +105,7 @@ class SchedulingPolicy {
   // Any thread.
   virtual bool HasWork() const = 0;
   virtual bool HasStealable() const = 0;          // Steal() may bring a fiber (group-local ones count, too)
-  virtual bool Full() const = 0;                  // TryPushNew() would fail
+  virtual bool Full() const = 0;                  // no room but in a worker's own queue
   virtual bool HalfEmpty() const = 0;             // blocked spawners should go on
   virtual std::size_t Size() const = 0;           // an estimate
   virtual std::size_t OverflowCount() const = 0;  // fibers ever pushed beyond the bounded queue

@@ -10,8 +10,8 @@
 //                               they are run, and a tree of fibers runs depth first (Worker::RunInstead)
 //   a fiber of another group    yields until there is room, up to `start_timeout`
 //   a plain thread              waits until the queue is half empty (start_gate.h), up to `start_timeout`
-//   an on_exit hook, a timer's  may do none of that: the fiber goes to the unbounded overflow list
-//   callback on its thread,
+//   an on_exit hook, a timer's  may do none of that: the fiber goes to the unbounded overflow list (a timer that starts
+//   callback on its thread,     a fiber of its own is refused, and fires again: CB4)
 //   a fiber of a FiberLoop      (driven_groups.h: while it yields the group may end)
 //
 // Invariants

@@ -3,7 +3,8 @@
 //
 // Internal: not promised to users.
 //
-// Steal requests: how a group whose workers are all busy wakes a sleeping worker of another group.
+// Steal requests: how a group whose workers are all busy wakes a sleeping worker of a partner (neighbour_list.h). The
+// busy group asks; an idle group learns of work only so, and by its workers' own searches (SG5, RS3).
 //
 //   RequestSteal(loaded)          claims the nearest sleeper, tells it `loaded`, wakes it
 //   ServeStealRequest(loaded)     that worker, first thing: steals a fiber there; if more wait, requests another steal

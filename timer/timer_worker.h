@@ -8,8 +8,9 @@
 //     loop:  fire all that is due; sleep until the next is, or until an earlier one is armed
 //
 // The thread reads the next() of its shards (timer_shard.h) without their locks. From a shard with something due it
-// takes at most FireContext::kCapacity nodes, drops the lock, and unparks the fibers of that batch with one wake-up
-// pass (UnparkRemote()). So it holds locks for microseconds, and a full shard does not hold up the others.
+// takes at most FireContext::kCapacity nodes, drops the lock, and unparks the fibers of that batch (UnparkRemote():
+// it pushes all of them and then wakes one sleeping worker, which wakes the next). So it holds locks for microseconds,
+// and a full shard does not hold up the others.
 //
 // Invariants
 //   TW1  No timer fires before its deadline (TK1 in tick.h, TQ3 in timer_queue.h).
