@@ -157,7 +157,8 @@ class AsioOperationBase {
   // The handler's last touch (AO1).
   void Completed() noexcept {
     if (cancellation_ != nullptr) {
-      // release: the results, for an emission that ends the wait. acquire: what one that is over did. Pair with Emit().
+      // release: the results, for an emission that ends the wait. acquire: what an emission that is over did to the
+      // operation. Both pair with Emit().
       const unsigned found = cancellation_->word.fetch_or(AsioCancellation::kCompleted, std::memory_order_acq_rel);
       if ((found & AsioCancellation::kEmitting) != 0) return;
     }

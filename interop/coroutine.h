@@ -36,14 +36,15 @@
 // until it has completed, wherever that is. It returns its result or rethrows its exception.
 // Without a deadline the awaitable may refer to the caller's locals: the caller cannot leave before it has completed,
 // and the call is no cancellation point, as FiberBlocking(f) is none. With a deadline, also Deadline::None(), it is
-// one. Then the awaitable is moved, and goes on without a caller that is late or cancelled: it must refer to nothing
-// that ends sooner. The result is a std::optional then, or a bool for a coroutine without a result. What a coroutine
-// does in a fiber of its own (InFiber) is not in the caller's scopes.
+// one. Then the awaitable is moved, and goes on without its caller if the deadline passes or the caller is cancelled:
+// it must refer to nothing that ends sooner. The result is a std::optional then, or a bool for a coroutine without a
+// result. What a coroutine does in a fiber of its own (InFiber) is not in the caller's scopes.
 //
 // Who may call: co_await: any coroutine and thread, while the runtime runs; AwaitInFiber(): any fiber and any thread.
 // Errors: if no fiber can be started, co_await throws std::system_error(resource_unavailable_try_again); f has not run,
 // and a kept task or Future is as it was. (An rvalue is destroyed, which cancels a task and waits for it.) An empty
-// task or Future ends the process. A task that waits in AwaitInFiber() for a coroutine that awaits it waits for ever.
+// task or Future ends the process. A task that waits in AwaitInFiber() for a coroutine that awaits this same task waits
+// for ever.
 // Memory ordering: what came before the co_await is visible to f; what f did is visible after the co_await; what the
 // coroutine did is visible after AwaitInFiber().
 // Lifetime: a coroutine must not be destroyed while a fiber works for it (this ends the process). A kept task or Future

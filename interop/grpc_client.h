@@ -222,7 +222,7 @@ class FiberClientReader final : private detail::ClientStream<grpc::ClientReadRea
 
   // Parks until the next message is there. False: there are no more, the fiber is cancelled, or the message cannot be
   // parsed, which ends the call; Finish() says why. (Of messages that are not protobuf's, or of its lite runtime, one
-  // that cannot be parsed looks like the end.)
+  // that cannot be parsed looks like the end; the call goes on then, and Finish() waits for its end.)
   [[nodiscard]] bool Read(Response* response) { return this->ReadInto(response, reading_, "FiberClientReader::Read"); }
 
   // Parks until the call is over, and returns how it ended.  Call it once.  If Read() has not returned false yet, it

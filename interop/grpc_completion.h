@@ -57,7 +57,8 @@ class GrpcCompletion {
 
   // True: it has begun, and gRPC is to be asked. False: the operation that was left is awaited again.
   [[nodiscard]] bool BeginOrResume(const char* caller) {
-    // acq_rel: release hands what the waiter did to End(); acquire pairs with the last await, in another fiber.
+    // acq_rel: release hands what the waiter did to End(); acquire pairs with the last await, perhaps in another
+    // fiber.
     const Use was = use_.exchange(Use::kAwaited, std::memory_order_acq_rel);
     WEFT_CHECK(was != Use::kAwaited, caller, ": another fiber is in it already; only one fiber at a time may be");
     if (was == Use::kLeft) return false;

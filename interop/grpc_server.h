@@ -32,7 +32,7 @@
 //
 // gRPC inside fibers: a call into gRPC runs on the fiber's stack and never suspends the fiber, so its thread-local
 // variables are safe. Code that gRPC calls back from within (interceptors, credentials plugins) must not wait. Build
-// servers and channels in plain threads: threads that gRPC starts then would inherit a worker's CPUs.
+// servers and channels in plain threads: gRPC starts threads then, which would inherit the CPUs of a worker.
 //
 // Rejected: the completion queue API (needs a polling thread of ours); gRPC's synchronous threads (one for each call).
 #ifndef WEFT_INTEROP_GRPC_SERVER_H_
@@ -97,9 +97,10 @@ template <class Request, class Response, ServerHandler<const Request&, Response*
 
 // Ends the server: it takes no more calls; those under way may go on until `drain_until` and are then cancelled.
 // Watchers of the server's health are told first; a watch is a call under way, too. Returns when the last handler has
-// returned. Any thread and any fiber (which it parks), but no handler of this server: it would wait for itself. gRPC
-// also waits until then for clients to confirm the end, and closes a connection at its last answer: if the client has
-// just sent something (a ping, say), the kernel resets it, and the client may see UNAVAILABLE for unsent answers.
+// returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would block its worker), but no handler
+// of this server: it would wait for itself. gRPC also waits until then for clients to confirm the end, and closes a
+// connection at its last answer: if the client has just sent something (a ping, say), the kernel resets it, and the
+// client may see UNAVAILABLE for unsent answers.
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   if (auto* health = server.GetHealthCheckService()) health->Shutdown();
   using SystemTime = std::chrono::system_clock::time_point;

@@ -27,7 +27,8 @@
 //        both, and calls OnCancel at any time after. But it has closed the stream for writing first: sending the
 //        initial metadata fails then, and succeeds if the client has merely sent all. gRPC also ends a read so at a
 //        message that it cannot parse; the mark in the reader's message tells it (grpc_read_mark.h). The exception:
-//        messages not of protobuf, or of its lite runtime. The first one that cannot be parsed is taken for the end.
+//        messages that are not protobuf's, or of its lite runtime, have no mark. The first of them that cannot be
+//        parsed is taken for the end.
 //
 // Memory ordering: what gRPC's thread did before it called the method is visible to the handler; what the handler did
 // is visible to OnDone by gRPC's own order (tests/interop/grpc_reactors_test.cc).
@@ -72,7 +73,8 @@ class FiberServerContext {
   FiberServerContext& operator=(const FiberServerContext&) = delete;
 
   // True: the peer has gone or cancelled, the deadline has passed, or the server's shutdown has ended the call: nobody
-  // will read the answer. gRPC does not say which: a handler that must know asks whoever calls ShutdownServer().
+  // will read the answer. gRPC does not say which: a handler that must know of a shutdown asks whoever calls
+  // ShutdownServer().
   bool IsCancelled() const noexcept { return cancelled_.IsSet() || scope_.IsCancelled(); }
 
   // Parks until the call is cancelled.  With a deadline it is a sleep that a cancellation ends; false: the deadline

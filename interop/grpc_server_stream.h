@@ -123,9 +123,10 @@ class FiberServerWriter {
 
   // Parks until gRPC has taken the message (as much as the client's flow control lets through). False: the call is
   // cancelled or broken, and all further writes will fail too. Only the end of the call cuts it short, since a message
-  // sent in part cannot be taken back. A handler that waits no longer: FiberServerContext::grpc_context().TryCancel().
+  // sent in part cannot be taken back. To leave a slow client: FiberServerContext::grpc_context().TryCancel().
   // set_buffer_hint() and set_last_message() let gRPC keep a message back, until the next one or the status goes out.
-  // In the first write they are ignored: gRPC would also keep back the initial metadata, and end the write with Finish.
+  // In the first write they are ignored: gRPC would also keep back the initial metadata, and end the write only with
+  // the status, for which the handler would have to return.
   [[nodiscard]] bool Write(const Response& response, grpc::WriteOptions options = grpc::WriteOptions()) {
     written_.Begin("FiberServerWriter::Write");
     if (is_first_) options.clear_buffer_hint().clear_last_message();

@@ -8,7 +8,8 @@
 // Invariants, beside those of http2_session.h
 //   H2C1  open_ counts streams from their submission until nghttp2 has forgotten them; it is never above what the
 //         server allows at the time of the submission.
-//   H2C2  A place that becomes free wakes a waiter. A waiter that gives up while there is one wakes the next.
+//   H2C2  A place that becomes free wakes a waiter. A waiter that gives up while a place is free wakes the next one, so
+//         no place is lost with it.
 //   H2C3  Each handle is counted in calls_ until its last touch of the connection, in one hold of the mutex.
 //   H2C4  Pings are numbered upwards, and answers come in order: one ends the waits for all pings up to its number.
 #ifndef WEFT_INTEROP_HTTP2_CLIENT_CONNECTION_H_

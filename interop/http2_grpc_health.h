@@ -14,10 +14,12 @@
 // The server as a whole, "", serves from the beginning. Of a name that was never set Check() says kNotFound, and
 // Watch() SERVICE_UNKNOWN. A Watch() is a stream that lasts until the client leaves it, and tells it of each change; of
 // several in a row perhaps only of the last. Shutdown() ends it with kUnavailable, so that a drain need not wait for
-// it. That of a vanished client lasts until TCP finds out, or Http2Options::ping_after has passed twice.
+// it; a later one ends at once. That of a vanished client lasts until TCP finds out, or Http2Options::ping_after has
+// passed twice.
 // The protocol: grpc/grpc, doc/health-checking.md.
 //
-// Who may call: any fiber and any thread; may switch. AddTo(): before the service serves. It outlives its calls.
+// Who may call: any fiber and any thread; may switch. AddTo(): before the service serves. An Http2GrpcHealth outlives
+// the service's calls.
 #ifndef WEFT_INTEROP_HTTP2_GRPC_HEALTH_H_
 #define WEFT_INTEROP_HTTP2_GRPC_HEALTH_H_
 

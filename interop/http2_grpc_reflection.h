@@ -15,7 +15,8 @@
 // unknown name Protobuf 3 takes a time that is the square of its length, with the pool locked. A stream lasts until its
 // client ends it, and holds a drain up as any other call does.
 //
-// Who may call: any fiber and thread. AddTo(): before the service serves. It outlives its calls, the pool outlives it.
+// Who may call: any fiber and thread. AddTo(): before the service serves. The reflection outlives the service's calls,
+// and the pool outlives the reflection.
 // The protocol: grpc/grpc, src/proto/grpc/reflection/v1/reflection.proto.
 #ifndef WEFT_INTEROP_HTTP2_GRPC_REFLECTION_H_
 #define WEFT_INTEROP_HTTP2_GRPC_REFLECTION_H_

@@ -31,7 +31,8 @@ struct Http2Options {
   // too many is reset (ENHANCE_YOUR_CALM: RESOURCE_EXHAUSTED in gRPC's clients), and its handler cancelled.
   std::size_t max_server_bodies = 0;
   // Of the header fields of a request or an answer, its trailers included: names, values and 32 bytes a field (RFC
-  // 9113, 6.5.2). A larger request gets the status 431; larger answers and trailers end with kHeadersTooLarge.
+  // 9113, 6.5.2). A larger request gets the status 431. A larger answer ends its call, and larger trailers their
+  // stream, with kHeadersTooLarge.
   std::uint32_t max_header_list = 16 * 1024;
   // Bytes of a body that have come and were not read: for each stream, and for all (65,535 or more). At most 2^31 - 1.
   std::uint32_t stream_window = 65'535;
@@ -55,7 +56,8 @@ struct Http2Options {
   // For peers that have vanished, or stand still, which TCP's keep-alive does not find: the connection pings after so
   // long a silence, and ends with timed_out when nothing has come for as long again. 0: never.
   // A server pings while the client has a stream or a handler runs (a health Watch(), say), and always if its
-  // idle_timeout is 0; the answers then restart the idle_timeout of a TcpServer.
+  // idle_timeout is 0; the answers then restart the idle_timeout of a TcpServer. Without pings a handler that waits for
+  // something else than the client runs on after the client has vanished.
   // Off by default, as in Go's servers: a PING waits behind what the kernel holds of an answer, and a client that takes
   // longer than this to receive that, and sends nothing meanwhile, is lost. 30 s suits most servers. A client of gRPC's
   // servers needs 5 minutes or more: they end connections that ping more often.

@@ -33,7 +33,8 @@
 //     it returns, and has not answered      500
 //     it throws before it answered          500, and a line in the log
 //     it throws afterwards                  the stream is reset: INTERNAL_ERROR, and a line in the log
-// What it did not read of the request is thrown away; a client that has not sent all is told to stop (RST_STREAM).
+// What it did not read of the request is thrown away. A client that has not sent all is told to stop (RST_STREAM,
+// NO_ERROR) after the answer.
 //
 // Serve() returns when the connection is over and all its handlers have returned. The connection is over when
 //     the client closes it, or says GOAWAY and has no stream any more
@@ -41,7 +42,8 @@
 //     the client has been silent for twice Http2Options::ping_after: GOAWAY; handlers are cancelled
 //     the client breaks the protocol, or one of the limits of http2_options.h: GOAWAY; handlers are cancelled
 //     the TcpServer drains: GOAWAY with the last possible stream and a PING; after its answer, or a second, GOAWAY with
-//       the last stream that has come; it answers, and closes. TcpServer::Stop()'s deadline cancels the handlers
+//       the last stream that has come. The requests up to it are answered, then the connection closes. The deadline of
+//       TcpServer::Stop() cancels the handlers
 //     the calling fiber is cancelled
 // The return value is none after a regular end, and else says why.
 // TcpServer::Options: for idle connections use idle_timeout here; first_request_timeout and idle_timeout there end a

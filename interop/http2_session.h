@@ -11,7 +11,8 @@
 //
 //     reader    Run(): transport -> nghttp2_session_mem_recv() -> callbacks: bytes to `in`, marks, wake-ups
 //     users     Read() takes from `in` and gives the window back; Write() puts into `out`, and parks while that is full
-//     writer    Flush(): nghttp2_session_mem_send() -> flight_ -> transport; whoever makes a frame (H2S2)
+//     writer    Flush(): nghttp2_session_mem_send() -> flight_ -> transport. Whoever has made a frame and finds no
+//               writer becomes it (H2S2)
 //
 // A writer that has borrowed a user's fiber first lets the ready fibers run, if there are other streams, so that their
 // frames come along; it never waits for the kernel. What the kernel does not take at once, and what came meanwhile, is
@@ -209,7 +210,8 @@ class Http2Session {
     return options_.max_queued_frames + std::size_t{3} * options_.max_concurrent_streams;
   }
   void Drain();
-  void EndWith(std::error_code error, TimeUp time_up = TimeUp::kNone);  // any fiber or thread: the reader is woken
+  // Any fiber or thread: wakes the reader, and Run() ends.
+  void EndWith(std::error_code error, TimeUp time_up = TimeUp::kNone);
   void EndIfDone();  // after something was sent: nothing that comes matters any more
   void FinishWriting(Lock& lock);
   void SayGoodbye();

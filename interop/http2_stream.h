@@ -72,8 +72,8 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   ~Http2Stream() { SkipIn(unread()); }
 
   std::size_t unread() const noexcept { return in.size() - in_begin; }
-  // Drops what has been read when it is no less than the rest: `in` is at most twice the rest, and a byte moves once.
-  // False: `bodies` has no room.
+  // Drops what has been read when it is no less than the rest: `in` is at most twice as long as what may be unread, and
+  // a byte moves once on average. False: `bodies` has no room.
   [[nodiscard]] bool PutIn(std::string_view bytes) {
     if (bodies != nullptr && !bodies->TakeBytes(bytes.size())) return false;
     if (in_begin >= unread()) {
@@ -83,7 +83,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
     in.append(bytes);
     return true;
   }
-  // The first of `in` go.
+  // Drops the first unread bytes, and gives them back to `bodies`.
   void SkipIn(std::size_t bytes) {
     if (bodies != nullptr) bodies->GiveBackBytes(bytes);
     in_begin += bytes;

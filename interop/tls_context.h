@@ -15,7 +15,8 @@
 // Resumption. A server gives its clients tickets, which are good for its context, and keeps nothing for them. A
 // client's context keeps them by the name that was checked: kMaxSessions in all. A ticket of TLS 1.3 is used once.
 //
-// Who may call: any fiber and thread; no call switches. Copies share the context, which outlives them and streams.
+// Who may call: any fiber and thread; no call switches. Copies share the context, which lives as long as one of them,
+// or of its streams.
 #ifndef WEFT_INTEROP_TLS_CONTEXT_H_
 #define WEFT_INTEROP_TLS_CONTEXT_H_
 

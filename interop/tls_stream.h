@@ -51,9 +51,10 @@
 // Who may call: any fiber, which may switch, and any thread, which is blocked. One fiber may read while another one
 // writes; two that write at once mix their bytes, in pieces of up to kMaxPiece. The destructor: when nobody is in a
 // call. The transport outlives the stream; nothing else reads or writes it. To end calls of others at once: Shutdown()
-// of the transport, which io::CancelOnHangup takes. Memory: 16 KiB for what comes in, and as much as the largest write
-// has made for what goes out; OpenSSL's only while it needs them. WaitReadable() and AwaitRequest() give both back, but
-// for 2 KiB, while they wait, and so does ReadRequest() when its connection waits on without a fiber.
+// of the transport, which io::CancelOnHangup takes.
+// Memory: 16 KiB for what comes in, and as much as the largest write has made for what goes out; OpenSSL's buffers only
+// while it needs them. WaitReadable() and AwaitRequest() give both back, but for 2 KiB, while they wait, and so does
+// ReadRequest() when its connection waits on without a fiber.
 //
 // How it works. OpenSSL's SSL reads from `in_` and writes into `out_`, two buffers in memory, and never waits. A call
 // takes `mutex_`, calls OpenSSL, and releases it; what then has to wait waits without it:
@@ -145,7 +146,7 @@ class TlsStream {
   [[nodiscard]] io::IoResult ReadAll(std::span<std::byte> room, Deadline deadline = {}) {
     return ReadAll(room.data(), room.size(), deadline);
   }
-  // As io::TcpConnection::ReadRequest(): the drain ends it, while no record has begun. Of a TcpStream: ReadSome().
+  // As io::TcpConnection::ReadRequest(): the drain ends it, while no record has begun. Over a TcpStream: as ReadSome().
   [[nodiscard]] io::IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {}) {
     return Read(data, size, deadline, /*request=*/true);
   }
@@ -183,12 +184,12 @@ class TlsStream {
 
   io::TcpStream& transport() noexcept { return transport_; }
 
-  static constexpr std::size_t kMaxPiece = 65536;  // of one write in memory, as ciphertext: four records
+  static constexpr std::size_t kMaxPiece = 65536;  // what one write has in memory, as ciphertext: four records
 
  private:
   enum class State { kNew, kReady, kFailed };
   static constexpr std::size_t kInSize = 16384 + 512;  // the most that a record has, with its head
-  static constexpr std::size_t kKept = 1024;           // of out_ and of flight_, while it waits
+  static constexpr std::size_t kKept = 1024;           // what is kept of out_ and of flight_ during a wait
   using Lock = std::unique_lock<FiberMutex>;
 
   struct Bio;  // the calls that OpenSSL makes

@@ -33,16 +33,17 @@
 // buffers are in use until then. The result is timed_out, or success if the operation had completed by then. Mostly the
 // object is good for closing only after that; Asio says so of each operation. One that knows no cancellation
 // (async_resolve) is waited for to its own end. The handlers of an operation with a deadline run in a strand of its
-// own, so that the io_context may have several threads. (asio::as_tuple keeps the error operation_aborted.)
+// own, so that the io_context may have several threads; so do those of one in a scope. (asio::as_tuple keeps the error
+// operation_aborted.)
 //
 // Cancellation. The call is a cancellation point of the fiber (weft/sync/cancel_scope.h): in a cancelled scope the
-// operation is cancelled in the same way, and then the call throws FiberCancelled. It drops the operation's result,
-// also one that came at that moment; the buffers keep what was read by then.
+// operation is cancelled in the same way, and when its handler has been called, the call throws FiberCancelled. It
+// drops the operation's result, also one that came at that moment; the buffers keep what was read by then.
 //
 // co_spawn() with a deadline or in a scope needs an executor that runs one handler at a time, as asio::make_strand() of
 // an io_context with several threads: otherwise a cancellation between two steps of the coroutine may be missed, and
-// the call waits for its own end. Boost 1.81 ends a coroutine that is cancelled before its first step by an exception
-// that leaves io_context::run(): a system_error with operation_aborted. Call run() again then.
+// the call waits for the coroutine's own end. Boost 1.81 ends a coroutine that is cancelled before its first step by an
+// exception that leaves io_context::run(): a system_error with operation_aborted. Call run() again then.
 //
 // If the io_context is destroyed before the operation completes, the handler is destroyed without being called: the
 // result is operation_aborted. (With [error], the values are T(); a system_error if there is no T().) As long as an

@@ -92,7 +92,8 @@ class AsioStream {
   TcpStream& stream() { return *stream_; }
   lowest_layer_type& lowest_layer() { return *this; }
   const lowest_layer_type& lowest_layer() const { return *this; }
-  // Of a context that no thread runs: the first ssl::stream makes timers, which would start system_executor's threads.
+  // Of a context that no thread runs. With system_executor the first ssl::stream, which makes timers for asynchronous
+  // operations, would start two threads for each CPU.
   executor_type get_executor() {
     static auto* const context = new boost::asio::io_context;
     return context->get_executor();
@@ -127,7 +128,8 @@ class AsioStream {
   Deadline deadline_;
 };
 
-// Beast calls it to end the connection below a WebSocket. Sends the end, and reads to the peer's within the deadline.
+// Beast finds it by its argument, and ends the connection below a WebSocket by it. Shuts the sending side down, and
+// reads to the peer's end within the stream's deadline.
 inline void teardown(boost::beast::role_type, AsioStream& stream, boost::system::error_code& error) {
   (void)stream.stream().ShutdownWrite();
   char dropped[512];

@@ -154,7 +154,8 @@ bool BlockingPool::Enqueue(BlockingCall* call) noexcept {
   return true;
 }
 
-// The wait has ended first. kNotified: the call is settled now. Otherwise it was dropped, or left to its thread.
+// The wait has ended before the call was settled. kNotified: the call has been settled since. Otherwise it was dropped,
+// or left to the thread that runs it.
 WaitResult BlockingPool::GiveUp(BlockingCall* call, WaitResult why) noexcept {
   lock_.lock();
   switch (call->fate_) {

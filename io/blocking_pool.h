@@ -22,7 +22,8 @@
 //         +------ Withdraw -->  (out of the queue)                             destroyed by its caller, never run
 //
 // A thread is made when a call comes and none is free, up to Options::threads, and ends after Options::idle_timeout
-// without a call. The one idle last is woken first, so that unneeded ones end. All run wherever the main thread may.
+// without a call. The thread that became idle last is woken first, so that unneeded ones end. Threads may run wherever
+// the main thread may, not only on the CPUs of the worker that made them.
 //
 // Invariants
 //   BP1  While a call is in the queue, a thread exists or is being made. If making the last one fails, all calls are
@@ -133,7 +134,7 @@ class BlockingPool {
 
   // Waits for room in the queue only, and leaves the call, which is on the heap, to the pool (BP3). The call runs
   // without the caller's context. kNotified: it will be run and dropped; or it was dropped, because no thread exists or
-  // can be made (try again after kRetryAfter). Otherwise it was dropped. This thread may call Drop().
+  // can be made (try again after kRetryAfter). Otherwise it was dropped. Post() itself may call Drop().
   synchronization::WaitResult Post(BlockingCall* call, synchronization::Interruptible interruptible,
                                    Deadline deadline) noexcept;
 

@@ -21,7 +21,7 @@
 //
 // Any fiber (switches) and any thread (blocks). A lease is its holder's alone. Errors: timed_out, operation_canceled
 // (while it waits for its turn), and what connecting says, or setsockopt(2) of keep_alive and user_timeout.
-// Lifetime: all leases end before the pool. The next call, or CloseIdle(), closes connections idle for too long.
+// Lifetime: all leases end before the pool. Later calls, or CloseIdle(), close connections idle for too long.
 #ifndef WEFT_IO_CONNECTION_POOL_H_
 #define WEFT_IO_CONNECTION_POOL_H_
 
@@ -79,7 +79,7 @@ class ConnectionPool {
     explicit operator bool() const noexcept { return pool_ != nullptr; }
     bool is_reused() const noexcept { return is_reused_; }  // another call had it before
 
-    void GiveBack();  // nothing of this call is left in it
+    void GiveBack();  // only if nothing of this call is left in the stream
     void Close();     // the destructor does so, too
 
    private:

@@ -52,7 +52,7 @@ class Descriptor {
   int fd() const noexcept;
 
   // These three are in descriptor_calls.h. The first two repeat `call(fd)`, a system call that returns -1 and sets
-  // errno, until it fails with neither EAGAIN nor EINTR, and wait in between until a try may succeed. A read of TCP
+  // errno, as long as it fails with EAGAIN or EINTR, and wait in between until a try may succeed. A read of TCP
   // below `full` bytes means that there was no more; full 0: it never means that.
   template <class Call>
   [[nodiscard]] IoResult RetryRead(std::size_t full, Call&& call, Deadline deadline);

@@ -51,7 +51,8 @@ bool ShortReadDrains(int fd) {
 
 }  // namespace
 
-// Free slots. Chunks are never given back (FD6). They are mapped: in the heap each would keep what lies before it.
+// Free slots. Chunks are never given back (FD6). So they are mapped: in the heap a chunk would keep the memory before
+// it from going back to the system.
 class FdSlotPool {
  public:
   FdSlot* Take() {

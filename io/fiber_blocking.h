@@ -26,7 +26,8 @@
 // pool until they end, so give f a time limit of its own where possible (BlockingCounts::abandoned).
 //
 // The pool (blocking_pool.h) has at most --fiber_blocking_threads threads, made when needed. Further calls wait in a
-// queue of --fiber_blocking_queue_size, further callers for room. A refusal of every thread is logged and tried again.
+// queue of --fiber_blocking_queue_size, and further callers wait for room. If the system refuses every thread, that is
+// logged, and the calls try again: nothing is lost.
 //
 // f runs in the calling fiber's execution context and with its errno (to read that after the call, include
 // weft/context/switch_safe_errno.h), but outside of fibers: FiberLocals are the thread's own, and fibers that it starts
@@ -198,7 +199,8 @@ std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
   return io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f));
 }
 
-// The same, but gives up when the deadline passes or the caller is cancelled (a cancellation point): see the table.
+// The same, but gives up when the deadline passes or the caller is cancelled (a cancellation point). f may then run on,
+// and must not refer to the caller's locals. No value (false, if f returns nothing): given up.
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};

@@ -18,9 +18,11 @@
 //
 // Invariants
 //   PL1  At most one worker is between TryEnter() and Leave().
-//   PL2  While no worker polls, one sleeps and something is waited for, the watchdog is on (once the thread that made
-//        it so is past its fence). Of each pair of fences one comes first; the other sees what was stored before.
+//   PL2  While no worker polls, one sleeps and something is waited for, the watchdog is on (once the thread that has
+//        brought this about is past its fence). Of each pair of fences one comes first; the other side sees what was
+//        stored before it.
 //   PL3  The watchdog turns off if no worker has begun to poll since its last check, and one polls or all are busy.
+//        So an idle process sleeps.
 // A busy worker that polls without waiting also takes the lease for that time. somebody_sleeps() says whether a worker
 // of the group sleeps. Proven in tests/model/poller_lease_model.cc.
 // Rejected: two workers that wait in the poll (the kernel wakes the second whenever something becomes ready while the

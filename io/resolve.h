@@ -10,8 +10,8 @@
 // To connect there, ConnectToHost() (io/connect_to_host.h) tries them all.
 //
 // Any fiber and any thread (which also waits for the pool); switches. Equal calls that come while one is under way get
-// its answer. A call that is given up leaves: the look-up goes on until the C library's time-outs end it (resolv.conf),
-// and holds one of the 64 threads for look-ups.
+// its answer. When a call is given up, its look-up goes on until the C library's time-outs end it (resolv.conf), and
+// holds one of the 64 threads for look-ups.
 //
 // Errors
 //   timed_out, operation_canceled    as in io_result.h

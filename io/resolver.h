@@ -21,7 +21,8 @@
 //                           SetCaching() says, wakes all who wait
 //
 // Nothing is kept unless SetCaching() was called, since getaddrinfo() does not say how long an answer is good. Kept are
-// answers (ttl) and "there is no such name" (negative_ttl), but no failures to find out; the oldest go first.
+// answers (ttl) and "there is no such name" (negative_ttl), but no failures to find out. When there are too many, the
+// oldest go.
 //
 // Invariants
 //   RV1  One question at a time for equal calls: a question is in `questions_` from the call that makes it to its end,
@@ -32,7 +33,7 @@
 //        who wait then, or joined meanwhile, ask anew after a pause.
 //   RV4  A question that nobody waits for when its turn comes is not asked.
 //
-// Who may call: any fiber (may switch) and any thread (may block). A cancellation is operation_canceled.
+// Who may call: any fiber (may switch) and any thread (may block). A cancelled Resolve() returns operation_canceled.
 // Memory ordering: what the source of names did is visible to all who get its answer.
 // Lifetime: no call may be under way when it is destroyed. The destructor waits for look-ups that are, given up or not.
 // In a forked child ResolveHost() asks anew, with threads of the child; the parent's other resolvers must not be used.

@@ -14,13 +14,14 @@
 //                           is closed; others of the kernel
 //   OnFd(fd, events, f)     a descriptor of others is ready: f(WaitFdResult), as io::WaitFd() (io/wait_fd.h) returns it
 //
-// f may be left out. Nothing is read or written: where several fibers read one socket, the call may wait after all.
+// f may be left out. Nothing is read or written: if several fibers read one socket, the next call may wait after all.
 //
 // Who may call: a fiber; several may select the same socket. In a plain thread a case that would have to wait is taken
 // with operation_not_supported. Cancellation: as that of Select(), which throws; it is no error of a case.
 // Memory ordering: as poll(2). Errors: throws std::bad_alloc. Lifetime: the socket stays, and is not moved, until
-// Select() returns. Its Close(), and CloseFd(fd), end the case with operation_canceled; a plain close(fd) may not.
-// Cost: a poll(2) that does not wait where a hint says "ready"; OnFd(): each time, and an epoll_ctl(2) or two.
+// Select() returns. Its Close(), and CloseFd(fd), end the case with operation_canceled. After a plain close(fd) the
+// case may wait for ever.
+// Cost: a poll(2) that does not wait where a hint says "ready". OnFd(): always one; to wait, an epoll_ctl(2) or two.
 #ifndef WEFT_IO_SELECT_H_
 #define WEFT_IO_SELECT_H_
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TcpConnection: a connection of a TcpServer (io/tcp_server.h), for handlers whose protocol has requests and answers.
-// Its ReadRequest() tells the server that it is between two requests, so that TcpServer::Stop() ends idle ones only.
+// Its ReadRequest() tells the server that the connection is between two requests, so that TcpServer::Stop() ends idle
+// connections only.
 // A RequestHandler (io/tcp_server.h) is the body of the loop below; between two requests its connection has no fiber.
 // Sample:
 //     void Serve(io::TcpConnection& connection) {
@@ -66,10 +67,11 @@ class TcpConnection {
   const TcpStream& stream() const noexcept { return stream_; }
 
   // Reads the first bytes of a request: as TcpStream::ReadSome(). The drain ends it with operation_canceled, as a
-  // cancellation does; then draining() is true. The server's time-out for requests is timed_out, too.
+  // cancellation does; then draining() is true. The server's time-out for requests ends it with timed_out, as
+  // `deadline` does.
   // In a RequestHandler neither it nor AwaitRequest() waits: without bytes they return resource_unavailable_try_again,
-  // and the connection goes on waiting, whatever the handler returns. After the end of the stream, or an error, the
-  // connection is closed, whatever the handler returns.
+  // and the connection goes on waiting, whatever the handler returns. After a ReadRequest() that found the end of the
+  // stream, or an error, the connection is closed, whatever the handler returns.
   [[nodiscard]] IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadRequest(std::span<char> room, Deadline deadline = {}) {
     return ReadRequest(room.data(), room.size(), deadline);
@@ -83,7 +85,8 @@ class TcpConnection {
   bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
 
   // For what stands between a connection and its handler, as TLS does. Whether the client's first request has come:
-  // false after a ReadRequest() that has read what goes before it, true when it has come with something else.
+  // false after a ReadRequest() that has read only what goes before it (a handshake), so that first_request_timeout
+  // still holds; true once it has come.
   void SetHasSentRequest(bool has) noexcept {
     if (has_sent_request() != has) has_sent_request_.store(has, std::memory_order_relaxed);
   }

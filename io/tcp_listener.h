@@ -5,7 +5,7 @@
 //
 // Who may call: as io/descriptor.h; several fibers may accept from one listener.
 // Without descriptors or memory for another connection Accept() logs it (once a second), waits a little and tries
-// again; new connections wait in the kernel meanwhile. It skips connections that have gone before.
+// again; new connections wait in the kernel meanwhile. It skips connections that have gone before it accepts them.
 #ifndef WEFT_IO_TCP_LISTENER_H_
 #define WEFT_IO_TCP_LISTENER_H_
 

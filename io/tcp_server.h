@@ -132,8 +132,9 @@ class TcpServer {
     // Called for each connection, in the fiber that accepts. False: resets it at once. Empty: accepts all. Cancelled at
     // the deadline of Stop(); an exception that leaves it is logged, and means false.
     std::function<bool()> admit{};
-    // How the fiber of each connection, for a RequestHandler of its first request, is started. By default the
-    // connections take the groups in turn, and later requests run in the group that polls for the connection.
+    // How the fiber of each connection is started; for a RequestHandler, that of its first request. By default the
+    // connections take the groups in turn, and later requests run in the group that polls for the connection. A group
+    // given here holds for all of them.
     FiberAttributes connection_fiber{.scheduling_group = kUnspecifiedSchedulingGroup};
     // For Stop(), as above. Clients that have no request in flight notice neither.
     std::chrono::milliseconds first_request_at_stop{1000};
@@ -141,8 +142,9 @@ class TcpServer {
     // How long a drain goes on accepting once the kernel begins no further handshake (TV1): longer than a round trip to
     // the clients. 0: a connection being made then is reset. Clients that come meanwhile are refused a second later.
     std::chrono::milliseconds handshakes_at_stop{10};
-    // For handlers that take a TcpConnection: how long it may wait for its first request, and for each further one.
-    // Then it is closed without an answer; without a fiber, up to an eighth of that, or 5 ms, later. 0: read_timeout.
+    // For handlers that take a TcpConnection: how long a connection may wait for its first request, and for each
+    // further one. Then it is closed without an answer; one that waits without a fiber, up to an eighth of that time,
+    // or 5 ms, later. 0: read_timeout.
     std::chrono::milliseconds first_request_timeout{0};
     std::chrono::milliseconds idle_timeout{0};
     // TcpStream::SetTimeouts() of each connection: how long its calls without a deadline wait for the client at a time.

@@ -119,8 +119,8 @@ TcpServer::TimePoint TcpServer::WhenToEnd(const Connection& connection, TimePoin
   return when <= now ? when : std::min(when, now + std::max(options_.idle_at_stop, kLeastBetweenLooks));
 }
 
-// The peer seems to be sending a request if it has sent nothing yet, or something since we have sent last. The kernel
-// counts milliseconds: what came at the same time may have come later. On Unix sockets there is no such clock.
+// The peer seems to be sending a request if it has sent nothing yet, or something since we have sent last. The kernel's
+// clock is coarse (some ms): of two equal times either may be the later. On Unix sockets there is no such clock.
 TcpServer::TimePoint TcpServer::WhenToEndStream(const Connection& connection, TimePoint now) const {
   const TimePoint idle = drain_began_ + options_.idle_at_stop;
   tcp_info info{};

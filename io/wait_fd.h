@@ -43,7 +43,8 @@ namespace weft::io {
 // Any fiber and any thread. As close(2); fibers that wait for the descriptor get operation_canceled.
 std::error_code CloseFd(int fd);
 
-// Any thread, before it registers the descriptor otherwise (io/fd_slot.h). Fibers in WaitFd() get operation_canceled.
+// Any thread, before it registers the descriptor in another way (io/fd_slot.h). Ends WaitFd()'s registration; fibers
+// that still wait get operation_canceled.
 void ForgetFd(int fd);
 
 }  // namespace weft::io
