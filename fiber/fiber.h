@@ -128,8 +128,7 @@ class Fiber {
 
   // Cancels all that the fiber does (sync/cancel_scope.h), even before it has begun: its waits throw FiberCancelled,
   // which ends it unless it catches that. Any fiber and any thread; does not wait for its end. Not while somebody joins
-  // this Fiber: the join ends the handle, so that ends the process; use FindFiber(id) there. False: it was cancelled
-  // before.
+  // this Fiber, which ends the process: use FindFiber(id), whose handle stays. False: it was cancelled before.
   bool Cancel() noexcept;
 
   // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that

@@ -102,8 +102,7 @@ class FiberLoop {
   }
 
   // The owner. Calls f() in the main context, in the caller's FiberExecutionContext, and returns or throws what f does.
-  // The calling fiber stops meanwhile, as do all others, and goes on before them. In the main context it is a plain
-  // call.
+  // The calling fiber stops meanwhile, as do all others, and goes on before them. In the main context it is a call.
   template <class F>
   std::invoke_result_t<F&> RunInMainContext(F&& f) {
     using Returned = LoopResult<std::invoke_result_t<F&>>;

@@ -33,9 +33,9 @@
 namespace weft::fiber {
 
 // Plain threads only. Starts the runtime as the flags say (runtime_flags.h), or as `options` say. A value that cannot
-// be aborts the process with one line that names it, as does a second start, or one from inside a fiber. Flags that
-// cannot be, alone or together on this machine, and flag files with lines that are no flags (CheckFlagFiles() in
-// runtime_flags.h) end the process by exit(2) after a line on stderr.
+// be aborts the process with one line that names it, as does a second start. Flags that cannot be, alone or together on
+// this machine, and flag files with lines that are no flags (CheckFlagFiles() in runtime_flags.h) end the process by
+// exit(2) after a line on stderr.
 void StartRuntime();
 void StartRuntime(const Options& options);
 

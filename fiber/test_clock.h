@@ -40,7 +40,7 @@
 // FiberLoop: time waits for a loop that is driven, but not for its thread while that is elsewhere. A loop whose
 // NotifyFd() was asked for is always seen: the descriptor becomes readable when a deadline of the loop comes, and time
 // waits until the loop is driven. The deadlines of other loops that are not driven come late, as on the wall.
-// FiberLoop::NextDeadline() is a time of this clock; longest_run is the machine's.
+// NextDeadline() is a time of this clock; longest_run is the machine's.
 //
 // Traps
 //   A fiber that waits for another process, or a thread that it has started, is not seen to wait for anything: a
