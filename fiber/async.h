@@ -7,7 +7,8 @@
 //   const int three = sum.Get();                                  // or fiber::BlockingGet(&sum).GetValue0()
 //
 // f(args...) is called once; function and arguments are kept as Fiber keeps them (fiber.h), and destroyed before the
-// Future is resolved. A U makes Future<U>, nothing Future<>, a Future that Future. If f throws, the Future fails.
+// Future is resolved. If f returns a U, the Future is a Future<U>; if nothing, a Future<>; if a Future, that one. If f
+// throws, the Future fails with the exception.
 //
 // The Future does not own the fiber: nobody waits for it when the Future goes away. What f refers to must live until
 // the Future is ready or failed; collect.h has forms that wait. If the fiber cannot be started (fiber.h), f has not

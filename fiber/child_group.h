@@ -35,7 +35,7 @@ class ChildGroup {
     }
   }
 
-  // Returns when all have ended. Throws the first exception, or the caller's own cancellation.
+  // Waits until all have ended. Then throws the first exception, or the caller's own cancellation, if there is one.
   void Await();
 
   // The outcome is known: one has failed, or CancelOthers() was called.

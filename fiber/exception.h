@@ -11,7 +11,8 @@
 // The names are tRPC-Cpp's (trpc/common/future/exception.h), whose Exception can hold an ExceptionBase only.
 //
 // Any fiber and any thread; nothing here switches. Copies share the exception object, into which what() and Get()
-// point. is(), Get(), what() and GetExceptionCode() throw and catch the exception once: about a microsecond.
+// point: it lives as long as any copy. is(), Get(), what() and GetExceptionCode() throw and catch the exception once,
+// which takes about a microsecond.
 #ifndef WEFT_FIBER_EXCEPTION_H_
 #define WEFT_FIBER_EXCEPTION_H_
 

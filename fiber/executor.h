@@ -5,7 +5,7 @@
 // Sample:
 //   future.Then(fiber::FiberExecutor(), [](Reply&& reply) { Store(std::move(reply)); });   // may wait
 //
-// Any fiber and any thread may submit. An executor outlives its tasks. As tRPC-Cpp's trpc/common/future/executor.h.
+// Any fiber and any thread may submit. An executor must outlive its tasks. From tRPC-Cpp (common/future/executor.h).
 #ifndef WEFT_FIBER_EXECUTOR_H_
 #define WEFT_FIBER_EXECUTOR_H_
 

@@ -116,9 +116,9 @@ class Fiber {
   // Lets the fiber run on its own.
   void Detach();
 
-  // Waits until the fiber has ended and left its stack. Fibers and plain threads. A cancellation point, after which it
-  // can be joined again. A second join beside it ends the process, as does that of a fiber by itself, and one that
-  // closes a cycle of joins without deadlines (the message names all fibers).
+  // Waits until the fiber has ended and left its stack. Any fiber and any thread; switches (a thread: blocks). A
+  // cancellation point; the fiber can then be joined again. The process ends if two join a Fiber at a time, if a fiber
+  // joins itself, or if a join closes a cycle of joins without deadlines (the message names all of its fibers).
   void Join();
 
   // False: the deadline has passed, and the Fiber is still joinable.
@@ -126,9 +126,9 @@ class Fiber {
 
   bool Joinable() const noexcept { return state_ != nullptr; }
 
-  // Cancels all that the fiber does (sync/cancel_scope.h), even before it has begun: its waits throw FiberCancelled.
-  // Any fiber and any thread; does not wait for its end. Beside a join of this Fiber, whose handle goes with it, that
-  // ends the process; FindFiber(id) has one that stays. False: it was cancelled before.
+  // Cancels all that the fiber does (sync/cancel_scope.h), even before it has begun: its waits throw FiberCancelled,
+  // which ends it unless it catches that. Any fiber and any thread; does not wait for its end. Not while somebody joins
+  // this Fiber, which ends the process: use FindFiber(id), whose handle stays. False: it was cancelled before.
   bool Cancel() noexcept;
 
   // Raises `exception` in the fiber: the wait that it is in, or its next cancellation point, throws it, once. One that
@@ -199,7 +199,7 @@ bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
   return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f));
 }
 
-// Starts a fiber for each procedure (or none: false), with one wake-up pass; even more than the run queue holds.
+// Starts a fiber for each procedure, with one wake-up pass; or none: false. They may be more than the queue holds.
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool BatchStartFiberDetached(std::vector<F>&& start_procedures) {

@@ -52,7 +52,7 @@ struct FiberAttributes {
   // What dumps and messages call the fiber.  Copied.
   std::string name = {};
 
-  // Bytes of stack, 16 KiB to 1 GiB, rounded up to a power of two; 0: --fiber_stack_size. Untouched ones cost nothing.
+  // Bytes of stack, 16 KiB to 1 GiB, rounded up to a power of two; 0: --fiber_stack_size. Untouched ones use no memory.
   std::size_t stack_size = 0;
 
   // Bytes of guard below the stack, 4 KiB to 16 MiB, rounded up to a power of two; 0: --fiber_stack_guard_size.

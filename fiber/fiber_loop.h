@@ -28,7 +28,7 @@
 //        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
 //   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
 //   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop waiting: the driver looks after timers
-//         and descriptors each 20 us; RunReady() returns after Options::longest_run, the descriptor readable.
+//         and descriptors each 20 us; RunReady() returns after Options::longest_run and leaves the descriptor readable.
 //
 // The main context is the driver's own stack, below RunReady(). There run the functions given to RunInMainContext(),
 // what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer
@@ -36,7 +36,8 @@
 //
 // Who may call: see each function. The owner is the thread that made the loop, outside of it and in its main context,
 // and the loop's fibers. A thread runs one loop at a time: RunReady() and the like end the process in a fiber.
-// Memory ordering: what was done before AddTask() is visible to the task; what it did, to the owner after !HasTasks().
+// Memory ordering: what was done before a task was added is visible to it; what a task did, to the owner after
+// HasTasks() has said false.
 // Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop.
 // Rejected: a destructor that runs what is left (a task that waits for what its owner's locals do next never ends); a
 // descriptor that is a timerfd set to the past by whoever wakes (the driver may set it to a timer's time just then).
@@ -100,8 +101,8 @@ class FiberLoop {
     });
   }
 
-  // The owner. Calls f() in the main context, and returns or throws what it does. The calling fiber stops meanwhile, as
-  // do all others, and goes on before them; in the main context it is a call. f has the caller's FiberExecutionContext.
+  // The owner. Calls f() in the main context, in the caller's FiberExecutionContext, and returns or throws what f does.
+  // The calling fiber stops meanwhile, as do all others, and goes on before them. In the main context it is a call.
   template <class F>
   std::invoke_result_t<F&> RunInMainContext(F&& f) {
     using Returned = LoopResult<std::invoke_result_t<F&>>;

@@ -11,16 +11,18 @@
 //   FiberScope hedge({.policy = ScopePolicy::kFirstSuccess});       // the first answer counts
 //   FiberScope polite({.limit = 8});                                // eight at a time
 //
-// A FiberScope is a CancelScope for its fibers (sync/cancel_scope.h), inside those of the fiber that made it, whose
-// cancellation and deadline reach them. They may spawn siblings, and run in any group. Wait() is not cut short: it
-// throws FiberCancelled when all have ended. A child's failure cancels the fiber that made the scope in Run() only.
+// A FiberScope is a CancelScope for its fibers (sync/cancel_scope.h), inside the scopes of the fiber that made it: what
+// cancels those cancels its fibers, too, and their deadlines are its fibers'. Its fibers may spawn siblings, and run in
+// any group. Wait() is not cut short: it throws FiberCancelled when all have ended. A child's failure cancels the fiber
+// that made the scope only while that is in Run().
 //
 // Who may call: Spawn() and SpawnTask(): the fiber or thread that made the scope, and its children; with a limit they
 // may wait, and are cancellation points then. A child that waits there keeps its own unit, so the limit must be larger
 // than the number of children that spawn. The process ends when all units belong to children that wait there, or a hook
 // of the owner's (OnFiberYield) spawns while the owner waits. Wait(), Run(), the destructor: the fiber or thread that
-// made it. Cancel() and the counts: anybody, while it exists. Scopes are local variables, left in the reverse order.
-// Others (a member of an object, say) are made with `nested = false`: in no other scope, and for any thread to destroy.
+// made it. Cancel() and the counts: anybody, while it exists. Scopes are local variables, left in the reverse order of
+// their making. One that lives elsewhere (in an object, say) is made with `nested = false`: it is in no other scope,
+// and any thread may destroy it.
 // Memory ordering: what a child did is visible after Wait().
 #ifndef WEFT_FIBER_FIBER_SCOPE_H_
 #define WEFT_FIBER_FIBER_SCOPE_H_
@@ -108,7 +110,8 @@ class FiberScope {
   void Wait();
 
   // Calls body() in the scope, which then covers its waits, too: the first failure of a child cancels it. Then as
-  // Wait(). An exception of body() cancels the children, and is thrown after their end. False: body() was cancelled.
+  // Wait(). An exception of body() cancels the children, and is thrown after their end. False: body() has ended
+  // because this scope was cancelled.
   template <class F>
   bool Run(F&& body) {
     return RunBody([](void* f) { static_cast<void>((*static_cast<std::remove_reference_t<F>*>(f))()); },

@@ -14,7 +14,7 @@
 //
 // A Future is ready (it has the values), failed (it has an exception) or neither. Get(), GetValue() and GetException()
 // take the result out, Then() takes the Future itself; what is left is empty, as after a move, and neither ready nor
-// failed. The first result of a Promise counts. One that goes away without any makes the Future fail (BrokenPromise).
+// failed. The first result of a Promise counts. If the Promise goes away without one, the Future fails (BrokenPromise).
 //
 // Then(f): f is called once, with one of
 //   the values, as rvalues     f(Ts&&...). If the Future has failed f is not called, and the exception is handed on.
@@ -36,7 +36,7 @@
 // or after IsReady() or IsFailed() has said true.
 // Lifetime: Promise and Future may go away in any order. The end of a Future does not end what makes the result.
 // Errors: a wait for an empty Future, and a second continuation, end the process.
-// Cost: one allocation for Promise and Future; one for a Then(), two if f returns one that is not ready.
+// Cost: one allocation for Promise and Future; one for a Then(), two if f returns a Future that is not ready.
 #ifndef WEFT_FIBER_FUTURE_H_
 #define WEFT_FIBER_FUTURE_H_
 

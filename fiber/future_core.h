@@ -19,12 +19,12 @@
 // Invariants
 //   FU1  Claim() says true once: of several resolvers one writes the result, and the others learn that they came late.
 //   FU2  An attached callback is run once, by Publish()'s caller, unless Detach() said true. If Attach() said false it
-//        is its owner's to run; if Detach() did, it is run by another. So a waiter gives up only when nobody has it.
+//        is its owner's to run; if Detach() did, another one runs it. So a waiter leaves its stack when nobody has it.
 //   FU3  What the resolver did before Publish() is visible to the callback's Run(), after IsResolved() has said true,
 //        after Attach() or Detach() has said false, and after Wait() has said true.
 //   FU4  Run() runs nothing but its own function: a callback that becomes due by it is returned to the loop that called
 //        it (RunCallbacks). So a chain of continuations of any length needs the stack of one.
-//   FU5  Callers hold references of their own: the other side and a callback may give up theirs once it is resolved.
+//   FU5  Callers hold references of their own: once the core is resolved, the other side and callbacks may drop theirs.
 //
 // Claim(), Publish(): the Promise's side. Attach(), Detach(), Wait(): the Future's side, one caller at a time.
 // IsResolved(): both. Only Wait() switches.

@@ -15,7 +15,7 @@
 //   WhenAnyWithoutException    has the first that is ready; if all fail, the exception of the last to do so.
 //
 // Each takes Futures as arguments (of any types for WhenAll, of one type for the others), a pair of iterators, or a
-// vector, and moves from them. Names and results are tRPC-Cpp's, where WhenAny of no Futures is ready, with index 0.
+// vector, and moves from them. Names and results are tRPC-Cpp's, but there WhenAny of none is ready, with index 0.
 //
 // The losers of a WhenAny go on; their results are dropped when they come. To end them is the caller's business.
 // What is known of future.h holds here: who may call, memory ordering, where continuations run. Nothing here waits.

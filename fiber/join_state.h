@@ -13,7 +13,7 @@
 //        (TaskState::LetGo), so never by a worker between two fibers.
 //   JS3  Joins in a cycle end the process: Await() without a deadline has set the joiner's edge (join_edge.h) before it
 //        waits, and clears it before it reports a cancellation. The cycle counts if none of its fibers is cancelled,
-//        interrupted or has a deadline, and its edges are still there then: only a later cancellation could end it.
+//        interrupted or has a deadline, and its edges are still there then: only a cancellation to come could end it.
 //   JS4  Find(): under the lock of the fiber's cancel word, a fiber that has the wanted id and is in a scope is that
 //        fiber, and still has its reference to its JoinState. It enters its first scope after it has its id, and leaves
 //        the last before it gives up the reference, both under that lock (AllocateFiber(), LeaveAllScopes()).

@@ -15,7 +15,7 @@
 // Invariants
 //   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none and the
 //        runtime's end must wait for its use of the runtime's groups (so TerminateRuntime() waits for the turn of the
-//        fiber that runs). It leaves it to look after timers and to wait.
+//        fiber that runs). The driver leaves the section to look after timers, and while it waits.
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
 //        the sleep has been announced, and Wake() ends an announced sleep.
 //   LDR4  Under a test clock (base/test_time.h) the driver is a runner while it is in and does not wait. A loop whose

@@ -13,12 +13,13 @@
 //   if (sender.Send("hello") != ChannelResult::kOk) return;                     // kClosed: its fiber has ended
 //
 // The owner holds the Mailbox, and so closes it at its end, however it ends. A Sender is a handle that anybody copies
-// and keeps; it outlives the Mailbox. With a capacity, Send() waits while so many messages (passed over or not) wait.
+// and keeps; it may outlive the Mailbox. With a capacity, Send() waits while the mailbox holds so many messages, those
+// that a selection has passed over included.
 //
-// Who may call: a Sender's functions: any fiber and any thread, one Sender as a shared_ptr. The Mailbox's: its owner,
-// one fiber or thread at a time; it may be moved to another one in between. Send() and the Receive forms may switch (a
-// thread: block); all others do not wait for messages or room. Their waits are cancellation
-// points. A selection may send, but not receive.
+// Who may call: a Sender's functions: any fiber and any thread; several at a time use copies of it, as of a shared_ptr.
+// The Mailbox's: its owner, one fiber or thread at a time; it may be moved to another one in between. Send() and the
+// Receive forms may switch (a thread: block) and are cancellation points; all others do not wait for messages or room.
+// A selection is the owner's code: it may send, but not receive.
 // Results: of a Send(): kOk, kClosed, with a deadline also kTimedOut; of a TrySend(): kOk, kClosed, kWouldBlock. Unless
 // it is kOk, the message is still the caller's, unchanged. Receiving: the message; none if there was none before the
 // deadline, or the owner has closed the mailbox and nothing (that is wanted) is left in it.

@@ -20,7 +20,8 @@
 //
 // Who may call: Start(), Stop() and the destructor: one fiber or thread at a time. All else: anybody, also the
 // function. Stop() and the destructor switch (a thread: block) until the run under way has ended (the function calls
-// RequestStop()). Stop() is a cancellation point: a cancelled one has requested the stop, and can be called again.
+// RequestStop()). Stop() is a cancellation point, the destructor none. A cancelled Stop() has requested the stop, but
+// not waited for the run; it can be called again.
 // Memory ordering: what was done before Start() is visible to the function; what that did, after Stop() has returned.
 // Lifetime: may be destroyed at any time; stops then.
 // Errors: an exception of the function is logged, and the task goes on, or ends if Settings::stop_on_exception is set.

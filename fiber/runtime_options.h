@@ -81,7 +81,7 @@ struct Options {
   // How long such a thread has nothing to do before it ends.
   std::chrono::milliseconds blocking_idle_timeout{60'000};
 
-  // The machine to plan for. Empty: this one. Else an hwloc synthetic string ("numa:2 core:8 pu:1") or XML file.
+  // The machine to plan for. Empty: this one. Else an hwloc synthetic string ("numa:2 core:8 pu:1") or an XML file.
   std::string topology;
 
   // How long a plain thread that starts a fiber waits for room when too many are queued, before it gets `false`.

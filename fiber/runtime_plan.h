@@ -22,7 +22,7 @@ struct RuntimePlan {
   scheduling_group::GroupPlan plan;
 };
 
-// nullptr: the options cannot be met, and *error says why in a line. Any thread: few workers are planned near its CPU.
+// nullopt: the options cannot be met, and *error says why in a line. Any thread: few workers are planned near its CPU.
 std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* error);
 
 }  // namespace weft::fiber

@@ -49,7 +49,7 @@ void ScopeCore::AcquireUnit() {
   if (self == nullptr || !IsChild(self) || self->cancel_word.pending()) return units_.Acquire();
   synchronization::BeginCancellationPoint();
   if (units_.TryAcquire()) return;
-  // What will be interrupted does not wait for ever, also if that has not come to its word yet.
+  // It will not wait for ever, even if the cancellation has not come to its word yet. So it is not counted (FO5).
   if (synchronization::IsToBeInterrupted(self) || !synchronization::EarliestDeadline(self).is_none()) {
     return units_.Acquire();
   }

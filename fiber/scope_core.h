@@ -21,7 +21,7 @@
 //   FO4  The first failure is kept, and of kAllMustSucceed cancels the others, once.
 //   FO5  It is a deadlock if each holder of a unit waits for another one. A child is counted while it waits; one that
 //        has its unit and is still counted holds two. So the count reaches the limit only if no other child holds any.
-//        One that is cancelled while it waits is counted until it runs. One that has a deadline is not.
+//        One cancelled while it waits is counted until it runs; one cancelled before, or with a deadline, is not.
 #ifndef WEFT_FIBER_SCOPE_CORE_H_
 #define WEFT_FIBER_SCOPE_CORE_H_
 

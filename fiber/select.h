@@ -14,7 +14,7 @@
 //
 // f is called without arguments, and may be left out. What is taken stays there: the next Select() takes it again.
 //
-// Who may call: as Select(), whose cancellation leaves the tasks alone. Memory ordering: as that of Get() or Join().
+// Who may call: as Select(); its cancellation does not touch the tasks. Memory ordering: as that of Get() or Join().
 // Lifetime: the handle stays, and is not moved, until Select() returns. Nobody joins the Fiber meanwhile, or takes the
 // task's result. A Future is named once, and by one Select() at a time.
 // Ends the process: an empty handle; a task that selects its own end.

@@ -14,14 +14,14 @@
 // which may be a timer's thread. The caller may even block its worker. Where nothing can cancel the caller (outside of
 // scopes, in a plain thread) there is no such fiber, and stop is never requested.
 //
-// A callback that is registered after the request is called at once, by whoever registers it. It may do anything but
-// wait (park its fiber): the standard library tells by the thread whether ~stop_callback is inside of the callback, so
-// one that waits may be gone too early.
+// A callback that is registered after the request is called at once, by whoever registers it. No callback may wait
+// (park its fiber): the standard library tells by the thread whether ~stop_callback is inside of the callback, so one
+// that waits may be gone too early.
 //
-// Who may call: any fiber and any thread; Token() while it exists (a token may stay longer). It is a local variable,
-// left in the scopes' reverse order (it is a FiberScope). The constructor may switch where too many fibers start at
-// once. The destructor may switch, to wait for callbacks that run; it is no cancellation point. No request comes after
-// it.
+// Who may call: any fiber and any thread; Token() while it exists (a token may stay longer). It is a local variable; it
+// and scopes are left in the reverse order of their making (it is a FiberScope). The constructor may switch where too
+// many fibers start at once. The destructor may switch, to wait for callbacks that run; it is no cancellation point.
+// After it stop is not requested any more.
 // Memory ordering: what X did before Cancel() is visible after stop_requested() has said true, and in callbacks.
 // Errors: throws std::bad_alloc, and TaskRefused if the fiber is not started.
 // Cost: a fiber for each (bench/fiber/spawn_benchmark.cc).

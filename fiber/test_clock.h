@@ -39,7 +39,8 @@
 //
 // FiberLoop: time waits for a loop that is driven, but not for its thread while that is elsewhere. A loop whose
 // NotifyFd() was asked for is always seen: the descriptor becomes readable when a deadline of the loop comes, and time
-// waits until it is driven. The deadlines of others come late, as on the wall. longest_run is by the machine's clock.
+// waits until the loop is driven. The deadlines of other loops that are not driven come late, as on the wall.
+// NextDeadline() is a time of this clock; longest_run is the machine's.
 //
 // Traps
 //   A fiber that waits for another process, or a thread that it has started, is not seen to wait for anything: a
@@ -49,7 +50,7 @@
 //   A plain thread is seen while it is in a timed wait only: where it starts several fibers, time may jump in between;
 //   and while it prepares something a periodic timer lets hours pass. Let a fiber do it (RunAsFiber()).
 //   Bytes that another socket has sent, and the kernel has not delivered yet, are not seen: a time-out may come first.
-//   FiberClock goes back with the clock's end: a Deadline, throttler or periodic task that outlives it waits too long.
+//   At the clock's end FiberClock goes back: a Deadline, throttler or periodic task that outlives it waits too long.
 //   A callback of CreateFiberTimer() runs on the thread that moves the time: it may neither wait with a deadline nor
 //   call Advance(). That ends the process.
 //   A forked child has no test clock: it follows the steady clock.

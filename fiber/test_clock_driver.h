@@ -16,8 +16,8 @@
 //   TD2  An Advance() ends when nothing else is due at its end, or before. What time it is then does not change before
 //        it has returned in a fiber; a thread is not waited for.
 //   TD3  Nothing else changes the time, but TD4. Without auto-advance it stops at the last end of an Advance().
-//   TD4  The end of a runtime waits as long on the wall as by the test clock, at most: then time jumps to the end of
-//        that wait, whoever runs.
+//   TD4  The end of a runtime waits no longer on the wall than by the test clock: when that time is over on the wall,
+//        the clock jumps to the end of the wait, whoever runs.
 //   TD5  Workers are seen until they have ended, also when their timers fire no more: time does not pass over a fiber
 //        that a timer's last callback has started.
 //

@@ -8,9 +8,9 @@
 //   ThrottledLoop(50, [] { return Poll(); });          // until Poll() says false
 //
 // A throttler hands out turns: the first at once, each other an interval after the one before. A caller that comes late
-// gets its turn at once, and the next turn is an interval after that: missed turns are not caught up, but for
-// `catch_up` at most. A caller that comes in time waits for its turn; how late it wakes up does not shift the turns
-// that follow: the pace does not drift.
+// gets its turn at once, and the next turn is an interval after that: missed turns are not caught up, or `catch_up` of
+// them at most. A caller that comes in time waits for its turn; how late it wakes up does not shift the turns that
+// follow: the pace does not drift.
 //
 // Who may call: any fiber and any thread; several may share a throttler, and then share its rate. Wait() switches (a
 // thread: blocks); when the turn is due already it lets others run.

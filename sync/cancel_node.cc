@@ -57,7 +57,7 @@ bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
   return IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
 }
 
-// What the cancel word of a fiber in `innermost` should say. Under its lock, or by the fiber, or before others know it.
+// What the cancel word of a fiber in `innermost` should say. With its lock, by the fiber, or before the fiber starts.
 std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   if (innermost == nullptr) return 0;
   bool pending = false;
@@ -65,8 +65,8 @@ std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
   return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
 }
 
-// The same for a fiber that enters `node`, at a cost that does not grow with the depth: the word says whether a scope
-// outside is cancelled (or will: CN3). With its lock.
+// The same for a fiber that enters `node`, with its lock. The word already says whether a scope outside is cancelled
+// (or a walk on its way will say so: CN3), so entering costs the same at any depth.
 std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
   const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);  // If the node counts.
   return may_end ? BitsOf(fiber, node) : CancelWord::kScoped;

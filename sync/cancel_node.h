@@ -6,8 +6,8 @@
 // CancelNode: a cancel scope's place in the tree of scopes, and how a cancellation reaches the waits below it.
 // What users call is in cancel_scope.h and fiber/fiber_scope.h.
 //
-// A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of a scope's
-// fibers (ChildTable) end in that scope. So all chains are one tree; a parent outlives what is inside of it.
+// A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of the fibers
+// that a scope owns (ChildTable) lead into it. So all chains are one tree; a parent outlives what is inside of it.
 //
 //     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
 //                                        +-- child 2
@@ -27,8 +27,8 @@
 //   CancelWalk: where kPending is set, end the wait
 //
 // Invariants
-//   CN1  A cancellation reaches each wait below the node that is a cancellation point: by the fences above the walk
-//        sees it, or the waiter sees kPending. It ends once: by a claim on its decision word (WS1) or Withdraw() (SW1).
+//   CN1  Each wait below the node that is a cancellation point is ended: by the fences above, the second walk sees it,
+//        or the waiter sees kPending. It is ended once: by a claim on its decision word (WS1) or by Withdraw() (SW1).
 //   CN2  A fiber that begins below the node meanwhile is not missed. Its spawner fills its slot in the ChildTable,
 //        fences, reads its chain, sets kPending if it must, starts it; the canceller sets `cancelled`, fences, walks.
 //   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
@@ -37,10 +37,10 @@
 //        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
 //        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
 //   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
-//   CN6  Where a walk ends a wait, a fence has come since kPending was set (SW2 needs it): cancellations come one after
-//        the other, each has a fence after all its marks, and a walk that ends waits sets no mark, since it may come to
-//        a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber with the
-//        entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
+//   CN6  Where a walk ends a wait, a fence has come since kPending was set (SW2 needs it). Cancellations come one after
+//        the other, and each has a fence after all its marks. A walk that ends waits sets no mark, since a walk may
+//        come to a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber
+//        with the entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's

@@ -24,11 +24,11 @@
 //        callback has, and the destructor waits for over_. The callback's last touch is over_, or begun_ if it is late;
 //        ~stop_callback waits until it has returned.
 //
-// Who may call: any fiber and any thread; request_stop(), which calls Cancel(), under no lock of Weft's own. Only the
-// destructor may switch (a thread: block), while the Cancel() runs; it is no cancellation point.
+// Who may call: any fiber and any thread. The caller of request_stop() holds no lock of Weft's own, since that calls
+// Cancel(). Only the destructor may switch (a thread: block), while the Cancel() runs; it is no cancellation point.
 // Memory ordering: what X did before request_stop() is visible to Y when its wait has thrown.
-// Lifetime: the target outlives it. The Join() or Get() that ends a Fiber's or FiberTask's handle comes after it.
-// A scope that has been left may be cancelled: nobody is.
+// Lifetime: the target outlives it. A Fiber's Join() or a FiberTask's Get(), which ends the handle, comes after its
+// destruction. To cancel a scope that has been left does nothing to anybody.
 // Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_CANCEL_ON_STOP_H_
 #define WEFT_SYNC_CANCEL_ON_STOP_H_
@@ -72,7 +72,7 @@ class CancelOnStop {
   std::stop_callback<Callback> callback_;  // Last: it may be called in its constructor.
 };
 
-// Calls f() in a CancelScope, and gives it up at a request to stop or at the deadline: false. A thread just calls f.
+// Calls f() in a CancelScope. False: f was given up, at a request to stop or at the deadline. A thread just calls f.
 template <class F>
 bool RunUntilStopped(std::stop_token token, F&& f, Deadline deadline = {}) {
   CancelScope scope(deadline);

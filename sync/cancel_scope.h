@@ -25,7 +25,7 @@
 // again. Work that must be done nevertheless is done under Shielded() or ShieldedFor().
 //
 // No wait throws outside of scopes, in plain threads, under a shield, while the stack is unwound, or in destructors of
-// fiber locals. A destructor that waits on the usual way out of a block needs a shield, or may end the process.
+// fiber locals. A destructor that waits on the usual way out of a block needs a shield: a throw there ends the process.
 //
 // Who may call: Run() and the functions below it: any fiber; in a plain thread they just call f, which nothing ends.
 // One Run() at a time. Cancel(), IsCancelled(): any fiber and any thread, while the scope exists; a CancelHandle also
@@ -122,7 +122,8 @@ void TestCancel();
 // How long until then; nanoseconds::max() without a deadline.
 [[nodiscard]] std::chrono::nanoseconds TimeLeft() noexcept;
 
-// As SetDeadline() of the innermost CancelScope of the calling fiber. Ends the process if the fiber is in none.
+// As SetDeadline() of the innermost scope, which must be a CancelScope or a FiberScope that the calling fiber has
+// entered itself. Otherwise it ends the process.
 void CancelAfter(Deadline deadline) noexcept;
 
 // The result of f; a copy, if f returns a reference.

@@ -37,8 +37,8 @@ enum class [[nodiscard]] ChannelResult : std::uint8_t{
     kWouldBlock,  // TryPut(), TryGet() only: Put() or Get() would have to wait.
 };
 
-// An item, or none and the reason. It reads like a std::optional and converts to one. It is not one itself: two empty
-// ones would then differ, and a std::optional<bool> be made of whether there is one.
+// An item, or none and the reason. It reads like a std::optional and converts to one. It does not derive from it: two
+// empty items would then compare unequal, and a std::optional<bool> would be made of whether there is an item.
 template <class T>
 class [[nodiscard]] ChannelItem {
  public:
@@ -96,8 +96,9 @@ class [[nodiscard]] ChannelItem {
   ChannelResult result_ = ChannelResult::kWouldBlock;
 };
 
-// `for (auto& item : channel)` gets items until it is closed and empty. A std::input_iterator: gets an item when made
-// (so in each begin()) and at each ++, which destroys the former first. Both may switch (a thread: block).
+// `for (auto& item : channel)` gets items until the channel is closed and empty. A std::input_iterator: it gets an item
+// when it is made (so each begin() takes one) and at each ++, which destroys the former item before it waits. Both may
+// switch (a thread: block).
 template <class Channel>
 class ChannelIterator {
  public:

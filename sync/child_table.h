@@ -20,18 +20,19 @@
 // The owner publishes its count when it begins to wait; until then `balance_` may be below kBias.
 //
 // Invariants
-//   CT5  A slot is free (`fresh_` and above, or in `free_`), or a spawner's and not filled, or names a child, with
-//        `fiber` set. Sweeps and walks free only slots whose children have left their scopes (before they are counted;
-//        an id is never used again). So a filled slot is its spawner's no more, even if the start is refused.
+//   CT5  A slot is free (`fresh_` and above, or in `free_`), or a spawner's that has not filled it (`fiber` is null),
+//        or names a child (`fiber` is set). Sweeps and walks free only slots whose children have left their scopes: a
+//        child does so before it is counted as ended, and its id is never used again. So a filled slot is not its
+//        spawner's any more, even if the start is refused.
 //   CT6  End() touches the table in its subtraction alone, and says by it alone whether it was the last: a table that
 //        nobody waits for any more may be gone.
 //   CT7  Children that have not ended: (`taken_` + `owner_taken_` - `published_`) + (`balance_` - kBias). Each Take()
 //        counts before its child can end. While the owner waits each Take() publishes.
 //   CT8  The owner, who spawns most, has free slots of its own, taken without the lock. It spawns none while it waits.
-//   CT9  When no child is left all slots are free, and only the owner has any: a spawner with one counts as a child.
+//   CT9  When no child is left, all slots are free but the owner's (CT8): another spawner's counts as a child.
 //
-// Cost: 16 bytes a slot, at most 2.7 times as many as children have lived at once, or 256. A sweep looks at up to four
-// slots for each that it frees, at kSweepAtOnce under one lock; a walk, at each slot that names a child.
+// Cost: 16 bytes a slot, of which there are at most 2.7 times as many as children have lived at once, or 256. A sweep
+// looks at up to four for each that it frees, and at kSweepAtOnce under one lock; a walk, at each that names a child.
 // Checked in tests/model/child_table_model.cc.
 // Rejected: a child that gives its slot back, whose line then moves between CPUs (docs/decisions/019-cancellation.md).
 //

@@ -15,7 +15,7 @@
 //   Pop, TryPop          Get, TryGet; the item is assigned, or unchanged
 // Capacity: an item goes in if the queue's weight with it is not above the capacity. So capacity 0 lets nothing in, and
 // an item heavier than the capacity waits, or is refused, until SetCapacity() makes room for it.
-// Stop(): final; wakes all; what is in the queue can still be popped. As in tRPC-Cpp, but for this (docs/from_trpc.md).
+// Stop(): final; wakes all; what is in the queue can still be popped. tRPC-Cpp's differs in this: docs/from_trpc.md.
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item.
 // Waits are cancellation points.
 // Lifetime: may be destroyed as soon as all calls have returned.
@@ -23,8 +23,9 @@
 // A deque, a mutex, two condition variables. FiberChannel is faster; this one has weights, a capacity that can be
 // changed, and T may throw when moved.
 // If T throws, the exception reaches the caller, and another waiter gets the room or the item instead. A Put() or a
-// copy has left its target as it was, a Get() has taken nothing; the item is as T's move constructor leaves it (Pop():
-// move assignment; so is the caller's). A loop over the queue moves an item a second time, after it was taken.
+// copy has left its target as it was, a Get() has taken nothing. The item is as T's move constructor leaves it; after a
+// Pop() it and the caller's item are as T's move assignment leaves them. A loop over the queue moves an item once more
+// after it was taken: if that throws, the item is lost.
 #ifndef WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 #define WEFT_SYNC_FIBER_BLOCKING_BOUNDED_QUEUE_H_
 

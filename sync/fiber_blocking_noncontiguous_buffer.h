@@ -15,8 +15,8 @@
 //                  and `out` is unchanged. TryCut: there are fewer.
 // Capacity: bytes go in if they and those in the buffer are not above the capacity: with capacity 0 nothing does.
 // Stop(): wakes all; nobody waits any more. Final. Append*() says false, and the caller keeps the bytes. Cut() and its
-// forms give what there is, up to what is wanted, and say true even for no bytes: at the end of the stream there are
-// fewer than wanted. As in tRPC-Cpp, but for this (docs/from_trpc.md).
+// forms give what there is, up to what is wanted, and say true even for no bytes: fewer bytes than wanted are the end
+// of the stream. tRPC-Cpp's differs in this: docs/from_trpc.md.
 // Memory ordering: what X did before it appended is visible to Y after it has cut those bytes.
 // Waits are cancellation points.
 // Lifetime: may be destroyed as soon as all calls have returned.

@@ -3,8 +3,8 @@
 //
 // FiberCancelled: what a cancelled wait throws (cancel_scope.h).
 //
-// It is not a std::exception, so `catch (const std::exception&)` lets it pass. Code that catches it throws it on: the
-// scope that was cancelled ends it, and until then each wait throws again.
+// It is not a std::exception, so `catch (const std::exception&)` lets it pass. Code that catches it, by name or by
+// `catch (...)`, must throw it on: the scope that was cancelled ends it, and until then each wait throws again.
 #ifndef WEFT_SYNC_FIBER_CANCELLED_H_
 #define WEFT_SYNC_FIBER_CANCELLED_H_
 
@@ -38,12 +38,12 @@ inline WaitResult CheckInterrupted(WaitResult result) {
 
 // The calling fiber or thread, where it might have waited: throws if it is cancelled.
 void TestCancelled();
-// The same after a wait for a scope's children: the cancellation that ended them may not have set kPending (CN2).
+// The same after a wait for a scope's children: what ended them may not have set the caller's kPending yet (CN2).
 void TestCancelledByChain();
 
 void YieldAndTestCancelled();
 
-// Begins an operation that is a cancellation point: a fiber that never has to wait is cancelled when its slice is over.
+// Begins a cancellation point: a cancelled fiber that never has to wait throws here, when its time slice is over.
 WEFT_ALWAYS_INLINE void BeginCancellationPoint() {
   if (WEFT_UNLIKELY(scheduling_group::TimeSliceIsOver())) YieldAndTestCancelled();
 }

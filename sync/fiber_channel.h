@@ -18,7 +18,7 @@
 // Who may call: any fiber and any thread. Put(), Get() and the loop over the channel may switch (a thread: block) and
 // are cancellation points: when they throw, no item was put or taken. The others wait for no item and no room.
 // Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, the item of a Put() is
-// still the caller's, unchanged.
+// still the caller's, unchanged; so it is if the Put() throws.
 //   TryPut, TryGet                  kOk, kClosed, kWouldBlock
 //   Put, Get                        kOk, kClosed; with a deadline also kTimedOut
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0

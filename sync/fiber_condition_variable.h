@@ -10,15 +10,15 @@
 // Lifetime: may be destroyed when all waiters have been notified, also before they have returned (as
 // std::condition_variable). Spurious returns are possible, as the standard allows: use the forms with a predicate.
 //
-// How it works. A waiter enters the queue, unlocks the mutex, waits. A notifier that finds the mutex locked moves a
-// waiter into the mutex's own queue (FiberMutex::Adopt), and the unlock wakes it. notify_all() moves everybody so: each
-// is woken by its predecessor's unlock, and there is no thundering herd.
+// How it works. A waiter enters the queue, unlocks the mutex, waits. A notifier that finds the mutex locked does not
+// wake a waiter only for it to wait again: it moves it into the mutex's own queue (FiberMutex::Adopt), and the unlock
+// wakes it. notify_all() moves all of them: each is woken by its predecessor's unlock, and there is no thundering herd.
 //
 // Invariants
 //   CV1  A waiter is in the queue before it unlocks the mutex: who changes the condition under the mutex afterwards,
 //        and notifies then, with or without it, finds it.
 //   CV2  notify_*() read one word if nobody waits. The mutex orders that look after the waiters it must see (CV1).
-//   CV3  Each notification makes a waiter return: those that timed out or were cancelled are passed over (WS4).
+//   CV3  No notification is spent on a waiter that has timed out or was cancelled: it goes to the next one (WS4).
 //   CV4  A notifier's last touch of the condition variable is the unlock of its queue; that of the mutex the unlock of
 //        the mutex's queue, before any of the waiters that it has moved or wakes can own it.
 #ifndef WEFT_SYNC_FIBER_CONDITION_VARIABLE_H_

@@ -10,7 +10,7 @@
 // after IsSet() has said true; what X did before a Set() that Reset() undoes is visible after that Reset().
 // Lifetime: may be destroyed once all waits have returned (and IsSet() has said true), even if Set() has not returned.
 //
-// One word says whether it is set and who waits: in the common case one waiter, without a deadline. Others are queued:
+// One word says whether it is set, and holds one waiter without a deadline, the common case. All others are queued:
 //
 //   kSet                 set
 //   0                    not set, nobody waits

@@ -20,7 +20,8 @@
 //   LA3  A waiter enters the queue under the lock, having set the waiters' bit by a compare-and-swap that found the
 //        count above zero or the bit set already: so the last CountDown() will look into the queue after it.
 //
-// It takes a cache line of its own: beside what spawns write, `spawn` of bench/workload took 176 ns instead of 126.
+// It takes a cache line of its own. Often it is a local variable of the fiber that spawns the others: beside what each
+// spawn writes, `spawn` of bench/workload took 176 ns a fiber, otherwise 126.
 #ifndef WEFT_SYNC_FIBER_LATCH_H_
 #define WEFT_SYNC_FIBER_LATCH_H_
 

@@ -5,7 +5,7 @@
 //
 // Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
 // try_lock() and unlock() never do. Not recursive: an owner that calls lock() again ends the process, with a message.
-// The fiber (thread) that locked it must unlock it: debug builds check this.
+// The fiber (thread) that locked it must unlock it: debug builds check this. (FiberTimedMutex has no owner.)
 // Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or try_lock().
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
 // returned, even if an earlier owner is still inside unlock() (MX5).
@@ -17,7 +17,8 @@
 //
 // If owners suspend inside the critical section, barging backfires: the woken waiter runs while the owner is queued,
 // loses, and sleeps again: two switches a lock. The symptom is a waiter that loses several times in a row on the worker
-// that woke it; it then requests up to kHandOffsInARow hand-offs in a row (BM_ContendedWhileYielding).
+// that woke it. It then requests a row of hand-offs, kHandOffsInARow at most, for itself and those behind it
+// (BM_ContendedWhileYielding).
 //
 //      word_   bit 0        kLocked     somebody owns it
 //              bit 1        kQueued     waiters_ is not empty
@@ -44,12 +45,12 @@
 //   MX5  unlock() touches the mutex last in the write that frees it, or (with waiters) in the unlock of queue_lock_,
 //        before the waiter that it chose can run; that waiter is inside lock(), so the mutex lives till then. It never
 //        frees the mutex under queue_lock_ without having chosen one.
-//   MX6  A first waiter that has lost for kPatience owns the mutex as soon as the owner of that moment has unlocked.
-//   MX7  The first waiter's `count` says how many hand-offs of a row are left. The row ends early if it times out.
+//   MX6  The first waiter, after losing for kPatience, owns the mutex as soon as the owner of that moment has unlocked.
+//   MX7  The first waiter's `count` says how many hand-offs of a row are left. If it times out the row ends early.
 //
-// While fibers compete without switching, some are queued and one is woken most of the time. So lock() sets its bit
-// whatever the others are, and unlock() guesses them from waiters_ (two workers, bench/workload --workload=mutex: 18 ns
-// a lock, against 48 where both expected a word without other bits).
+// While fibers compete without switching, most of the time some are queued and one has been woken. So lock() sets
+// kLocked whatever the other bits are, and unlock() guesses those from waiters_ (two workers, bench/workload
+// --workload=mutex: 18 ns a lock, against 48 where both expected a word without other bits).
 //
 // Rejected: hand-off always, a wake at each unlock, adaptive spinning: docs/decisions/008-barging-mutex.md.
 #ifndef WEFT_SYNC_FIBER_MUTEX_H_
@@ -155,8 +156,8 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
   // us), so that the hand-offs cost nothing; short against what a user notices.
   static constexpr std::chrono::microseconds kPatience{1000};
 
-  // The row of hand-offs. Fibers that compete without switching also lose beside their wakers, but seldom twice in a
-  // row (docs/decisions/008-barging-mutex.md). So a wrong row may cost some microseconds.
+  // The row of hand-offs. Fibers that compete without switching also lose on the worker that woke them, but seldom
+  // twice in a row (docs/decisions/008-barging-mutex.md). So a wrong row may cost some microseconds.
   static constexpr unsigned kLossesBesideWaker = 2;
   static constexpr std::uint16_t kHandOffsInARow = 32;
 

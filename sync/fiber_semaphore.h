@@ -12,7 +12,7 @@
 //
 // Who may call: any fiber and any thread. Acquire() may switch (a thread: block) and is a cancellation point: it
 // throws, or takes a unit; Release() and TryAcquire() never do.
-// Memory ordering: what X did before a Release() is visible to Y after an Acquire() of a unit of that or a later one.
+// Memory ordering: what X did before a Release() is visible to Y after it acquired a unit of that or a later Release().
 // Lifetime: may be destroyed once all acquires have returned, even if the Release() that let them through has not.
 //
 // One word:

@@ -16,8 +16,8 @@
 //      y.store(2, std::memory_order_relaxed);
 //      seqlock.WriteSeqUnlock();
 //
-// The data must be atomics, read and written relaxed: on anything else it is a data race to read while a writer writes.
-// No pointers to what a writer may free. What was read may be used after ReadSeqRetry() has said no (0).
+// The data must be atomics, read and written relaxed: anything else is a data race, even if what was read is thrown
+// away. No pointers to what a writer may free. What was read may be used after ReadSeqRetry() has said no (0).
 //
 // Who may call: any fiber and any thread. Only ReadSeqBegin() and WriteSeqLock() may switch (a thread: block). Readers
 // and writers may be suspended in their sections; readers wait for a writer without occupying their workers.

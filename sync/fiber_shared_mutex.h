@@ -4,11 +4,11 @@
 // FiberSharedMutex: one writer or many readers; as std::shared_timed_mutex, for fibers and threads.
 //
 // Who may call: any fiber and any thread. lock(), lock_shared() and the timed forms may switch (a thread: block); the
-// others never do. Not recursive, neither way: a reader that reads again may wait for
-// a writer that waits for it. A self-deadlock without a deadline ends the process with a message:
-// always for a writer; for a reader only if it was the last to enter and none has left since.
+// others never do. Not recursive, neither way: a reader that reads again may wait for a writer that waits for it. A
+// self-deadlock without a deadline ends the process with a message: always for a writer; for a reader only if it was
+// the last to enter and none has left since.
 // Memory ordering: what a writer did is visible to all later owners; what a reader did, to the next writer.
-// Lifetime: as FiberMutex: the last owner may destroy it after its unlock (SM4). Not a cancellation point.
+// Lifetime: as FiberMutex: the last owner may destroy it once its unlock has returned (SM4). Not a cancellation point.
 //
 // Fairness: by phases. While a writer waits no new reader enters, so writers do not starve. When a writer leaves, all
 // readers that wait by then enter together, so readers do not starve either: each waits for at most one writer. The
@@ -19,13 +19,13 @@
 //              bits 2..31   how many readers own it
 //
 // Invariants
-//   SM1  kWaiters changes under queue_lock_ only, and is set while somebody is queued. While set, the mutex is owned.
+//   SM1  kWaiters changes under queue_lock_ only, and is set while somebody is queued. Then the mutex is owned.
 //   SM2  With kWaiters set and without queue_lock_, the word changes only in that a reader which is not the last
 //        leaves. So its last owner, holding queue_lock_, may write it plainly.
 //   SM3  Readers are queued only behind a writer: one that owns the mutex, or waits, or has just given up waiting (and
 //        lets them in when it leaves the queue).
 //   SM4  An unlock touches the mutex last in the write that frees it or, with waiters, in the unlock of queue_lock_,
-//        before those it chose can run. It frees it under queue_lock_ only if it chose some (MX5 in fiber_mutex.h).
+//        before those it chose can run. If it chose nobody, it does not free the mutex under queue_lock_ (MX5).
 // Rejected: a counter per worker for the readers (large, slow for writers; a lock that is read that often wants RCU).
 #ifndef WEFT_SYNC_FIBER_SHARED_MUTEX_H_
 #define WEFT_SYNC_FIBER_SHARED_MUTEX_H_
@@ -169,7 +169,7 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   void UnlockSlow() noexcept;
   void UnlockSharedSlow() noexcept;
 
-  // True: a waiter is announced. False: the word had no bit of `blocked_by`, and it was taken, by adding `take`.
+  // True: a waiter is announced. False: the word had no bit of `blocked_by`, and `take` was added: it is the caller's.
   bool AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept WEFT_REQUIRES(queue_lock_);
   bool Await(synchronization::WaitList* list, Deadline deadline) noexcept WEFT_RELEASE(queue_lock_);
   // The last owner, with waiters: hands off to one of these. False: nobody is there any more.

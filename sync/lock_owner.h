@@ -21,7 +21,8 @@
 //        order, wherever it runs; others store other addresses.)
 //   LO2  It is a hint one way only. Where several own a lock (readers), it is the last that came, or nobody; a caller
 //        on a stack that neither Weft nor pthreads made is nobody.
-// An owner that ends leaves its address behind; the next on that stack is taken for it, and would wait for ever, too.
+// An owner that ends without unlocking leaves its address behind, and the next fiber or thread on that stack is taken
+// for it. That one would wait for ever, too, as nobody else may unlock.
 // Any thread.
 #ifndef WEFT_SYNC_LOCK_OWNER_H_
 #define WEFT_SYNC_LOCK_OWNER_H_

@@ -30,7 +30,7 @@ class OvertakenCall {
   }
 
  private:
-  // True: the caller is first. relaxed: over_ carries what f() did; what made the call known carries what came before.
+  // True: the caller is first. relaxed: over_ carries what f() did; the hand-over of the call, what came before it.
   bool Begin() noexcept { return !begun_.exchange(true, std::memory_order_relaxed); }
 
   base::Atomic<bool> begun_{false};

@@ -201,7 +201,7 @@ struct OtherwiseSpec {
   F then;
 };
 
-// A case in the frame of Select(): an object, and what calls `then`. Cases of the layers above are made by their Spec.
+// A case in the frame of Select(): an object, and what calls `then`. Specs of the layers above make their own objects.
 template <class Spec>
 struct CaseOf {
   CaseOf(Selection* selection, Spec& spec) : object(spec.MakeCase(selection)) {}

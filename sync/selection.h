@@ -14,14 +14,14 @@
 // A notifier claims a waiter as any other (wait_state.h): the first claim decides, and later notifiers pass the
 // selection over. The selection itself claims, too: in step 2, when its deadline passes, and when it is cancelled.
 //
-// All is done anew from step 1 where the case that the selection has decided for in step 2 turns out not to be ready
-// (its partner is another selection, which decided otherwise), or where a notification was only a hint (the event of a
+// All is done anew from step 1 if the case that the selection has decided for in step 2 turns out not to be ready (its
+// partner is another selection, which has just decided otherwise), or if a notification was only a hint (the event of a
 // descriptor). Notifiers that passed the selection over left what they had where step 1 finds it. When the deadline has
 // passed, each case is tried once more: a descriptor may be ready, and its event on the way.
 //
 // Invariants
 //   SL4  Of all cases exactly one is taken, or none (deadline, cancellation, anew), by one compare-exchange on `word_`.
-//   SL5  It returns when no list has a waiter of it, and the notifier that won has set the event, its last touch.
+//   SL5  A selection returns when no list has its waiters, and the winning notifier has set the event, its last touch.
 //
 // Checked in tests/model/cancel_model.cc.
 #ifndef WEFT_SYNC_SELECTION_H_

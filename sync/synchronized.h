@@ -19,10 +19,11 @@
 // A pointer belongs to the fiber or thread that made it, and goes before the Synchronized. Give it a name if it is to
 // outlive the statement: `for (auto& job : *jobs.Lock())` unlocks before the first job.
 // Memory ordering and lifetime: the mutex's. The last owner may destroy it as soon as its pointer has unlocked.
-// Errors: none of its own. If a function or predicate of the caller's throws, or a wait, the mutex is unlocked then.
+// Errors: none of its own. If a function or predicate of the caller's throws, or a wait does, the mutex is unlocked.
 //
-// How it waits. The unlock of a pointer to a T that is not const wakes those that wait for a condition, one after the
-// other (a load where nobody waits). A pointer to a const T, from a const Synchronized or SharedLock(), wakes nobody.
+// How it waits. A pointer to a T that is not const may have changed the value, so its unlock wakes those that wait for
+// a condition; they check it again, one after the other. Nobody has to notify. It costs a load where nobody waits. A
+// pointer to a const T, from a const Synchronized or SharedLock(), wakes nobody.
 //
 // Invariants
 //   SY1  The value is used by the owner of the mutex only, or by its readers.

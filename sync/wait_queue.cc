@@ -89,8 +89,9 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
   timers->Arm(time_out, deadline);
   scheduling_group::ParkPrepared(fiber_);
-  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: the timer thread, which may
-  // still hold the lock for hundreds of others, does not touch the node after `fire`.
+  // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: `fire` returned before the
+  // fiber was made ready, and the timer thread, which may still hold the lock for hundreds of others, does not touch
+  // the node after that.
   if (time_out->has_ended_the_wait()) return WaitResult::kTimedOut;
   timers->Disarm(time_out);
   return result();

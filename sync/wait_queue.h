@@ -28,7 +28,7 @@
 //        but still has to pass the queue's lock: it is counted in passed_over_ until then. Drain() waits for these.
 //
 // Any fiber and any thread may call all of this, also without a runtime. Only waits, sleeps and yields switch or block.
-// Memory ordering: what the waker did before it woke a waiter is visible to it after Await().
+// Memory ordering: what the waker did before it woke a waiter is visible to that waiter after Await().
 //
 // Rejected: global buckets keyed by address, as of futexes (unrelated objects contend, and a new object is woken for
 // its predecessor); a queue without lock (a waiter that times out leaves from the middle; a spin lock costs 6 ns).
@@ -109,10 +109,10 @@ class Waiter : public WaitNode {
   base::Parker parker_;  // a thread's parker
 };
 
-// A fiber or thread that waits without a deadline, in no list: for a primitive that has a place for one. Two
-// read-modify-writes and a hundred instructions less for a fiber than a Waiter (ParkAndPublish() in park.h). The thread
-// that takes the waiter out, by an exchange, ends the wait. A canceller does so by Withdraw(), which costs the notifier
-// nothing, but must find the place while the primitive is still there:
+// A fiber or thread that waits without a deadline, in no list: for a primitive that has a place for one. For a fiber it
+// saves two read-modify-writes and a hundred instructions against a Waiter (ParkAndPublish() in park.h). The thread
+// that takes the waiter out, by an exchange, ends the wait. A canceller does so by Withdraw(), so a wait that can be
+// cancelled costs its notifier nothing. But the canceller must find the place while the primitive is still there:
 //
 //   waiter                                   canceller (cancel_node.h)
 //   ------                                   -------------------------
@@ -129,7 +129,8 @@ class Waiter : public WaitNode {
 //   SW1  A cancellation is not missed: kPending is set before Withdraw() looks at the place; the waiter enters the
 //        place before it looks at kPending. Of the two fences one comes first.
 //   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, Await() does not
-//        return: current_wait became null after that read, so the waiter sees kPending and waits for the lock.
+//        return: the canceller did not read null, so the waiter's second fence comes after HeavyCancelFence. Hence it
+//        sees kPending, and waits for the lock.
 class SoleWaiter {
  public:
   enum class Result : std::uint8_t { kNotPublished, kNotified, kInterrupted };
@@ -273,7 +274,7 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
     return static_cast<Waiter*>(waiters_.front());
   }
 
-  // For destructors that are allowed once all are notified: waits for those that timed out to leave (WQ5). May yield.
+  // For destructors that are allowed once all are notified: waits for those passed over to leave (WQ5). May yield.
   void Drain(const char* primitive = "WaitQueue") noexcept WEFT_EXCLUDES(this);
 
  private:

@@ -47,7 +47,7 @@
 //
 // Rejected: a state word in the node for the canceller too (the node would have to stay, hence a hazard pointer or a
 // count: two more read-modify-writes per wait); deciding by the list's lock alone (a time-out would take it, but the
-// primitive may be gone: a notifier's waiter returns and destroys it while another's timer is not disarmed yet).
+// primitive may be gone: one notified waiter returns and destroys it while another's timer is not yet disarmed).
 #ifndef WEFT_SYNC_WAIT_STATE_H_
 #define WEFT_SYNC_WAIT_STATE_H_
 
@@ -115,7 +115,7 @@ class WaitNode {
   [[nodiscard]] static bool ClaimFound(DecisionWord* word, void** found, WaitResult how) noexcept {
     void* const node = *found;
     // acquire: the node, and all that its owner did before. Pairs with the release in Begin(). acquire on failure, too:
-    // the next wait may have begun, which is then the one to end, and be a SoleWaiter's (wait_queue.h).
+    // the fiber's next wait may have begun. That one is then to be ended, and may be a SoleWaiter's (wait_queue.h).
     if (!word->compare_exchange_weak(*found, nullptr, std::memory_order_acquire, std::memory_order_acquire))
       return false;
     static_cast<WaitNode*>(node)->result_ = how;
@@ -151,9 +151,9 @@ class WaitNode {
   bool handed_on_ = false;  // Guarded by the lock of the list.
 };
 
-// Waits in the order in which they will be notified: a ring, of which the list knows the first node. One pointer,
-// because each primitive has one (base::IntrusiveList has two, and cannot be moved). All calls but empty_hint():
-// whoever holds the lock of the list, or has the list on its own stack.
+// Waits in the order in which they will be notified: a ring, of which the list knows the first node. One pointer, to
+// keep primitives small (base::IntrusiveList has two, and cannot be moved). All calls but empty_hint(): whoever holds
+// the lock of the list, or has the list on its own stack.
 class WaitList {
  public:
   constexpr WaitList() = default;
