@@ -51,14 +51,18 @@
 //
 // Memory of a connection, at most:
 //     what clients send     connection_window for bodies (for each stream its stream_window; 65,535 until the client
-//                           has acknowledged our settings), max_header_list a stream for fields, 16 KiB for a read,
-//                           which are given back when nothing has come for 100 ms, with a TlsStream's buffers and
-//                           the write's; what a later answer takes, when next nothing has come for so long
-//     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames
+//                           has acknowledged our settings), whose buffers may be four times as large, and 16 KiB a
+//                           stream; max_header_list a handler for fields, and the field that exceeds it; 16 KiB for a
+//                           read, which are given back when nothing has come for 100 ms, with a TlsStream's buffers
+//                           and the write's; what a later answer takes, when next nothing has come for so long
+//     handlers              their stacks, of max_handlers
+//     what they are sent    send_buffer a stream, 80 KiB in the write, nghttp2's queue of max_queued_frames, and three
+//                           for each of max_concurrent_streams
 //     nghttp2               HPACK tables of 4 KiB each way, about 1 KiB a stream, 16 KiB for the frame that is sent, of
 //                           which all but a page or two are given back, too
 // A stream that is reset goes at once; its handler counts for max_handlers until it has returned. All connections
-// together: max_server_handlers, max_server_bodies.
+// together: max_server_handlers, max_server_bodies, TcpServer's max_connections and max_connections_per_host. They have
+// no limit unless you set one: do so where clients are not trusted.
 //
 // Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
 // and the fibers that it waits for; one reads while another one writes.

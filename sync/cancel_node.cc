@@ -200,7 +200,7 @@ void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
   // release: the node. Pairs with the acquire in CancelWalk::Run().
   node->owner.store(fiber, std::memory_order_release);
   fiber->innermost_if_scoped = node;
-  // Cancel() sets `cancelled` and then reads `owner`: one of us sees the other's. Pairs with HeavyCancelFence() there.
+  // Cancel() sets `cancelled` and then reads `owner`: one of us sees the other's. Pairs with CancellerSection's fence.
   scheduling_group::LightCancelFence();
   UnlockAsOwner(&fiber->cancel_word, BitsInside(fiber, node));
 }
@@ -259,7 +259,7 @@ WEFT_NOINLINE void InheritSlow(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFET
 }  // namespace
 
 void InheritCancellation(FiberEntity* fiber) noexcept {
-  scheduling_group::LightCancelFence();  // CN2. Pairs with HeavyCancelFence() in Cancel().
+  scheduling_group::LightCancelFence();  // CN2. Pairs with CancellerSection's in Deliver().
   // Most are in no scope that is cancelled, whether it counts or not. (And a new fiber has no exception to throw.)
   for (const CancelNode* node = fiber->innermost_if_scoped; node != nullptr; node = node->parent) {
     if (WEFT_UNLIKELY(IsCancelled(node))) return InheritSlow(fiber);

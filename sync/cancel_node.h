@@ -17,10 +17,11 @@
 //   while it covers the owner. kPending in the fiber's cancel word is that answer, kept up to date by the fiber, which
 //   enters and leaves scopes, and by cancellers. Waits look at kPending only.
 //
-//   Cancel(node), one at a time in the process       fiber
-//   ------------------------------------------       -----
+//   Cancel(node)                                     fiber
+//   ------------                                     -----
 //   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
-//   HeavyCancelFence                                 LightCancelFence
+//   one at a time in the process (CN6):              LightCancelFence
+//   HeavyCancelFence
 //   CancelWalk: for each fiber below the node,       kPending? ends its own wait
 //     under the lock of its word: set kPending
 //   HeavyCancelFence

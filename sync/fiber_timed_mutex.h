@@ -10,7 +10,7 @@
 // try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the
 // deadline passed. A deadline that has passed already makes one attempt. A waiter whose deadline passes while it is
 // being woken takes the mutex if it is free then (true, a little late). The mutex must live until the call returns: the
-// waiter itself leaves the queue (WQ4).
+// waiter itself leaves the queue (WS5). The time-out touches the fiber's entity and its decision word only (WQ4).
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 

@@ -56,7 +56,7 @@ WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcep
                             std::memory_order_release);
   scheduling_group::ParkAndPublish(fiber, &PublishCancellably<Place>, this);
   fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
-  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Cancel().
+  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Deliver().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) AwaitCanceller(fiber);
 }
 
@@ -65,7 +65,7 @@ bool SoleWaiter::PublishCancellably(void* self) noexcept {
   FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
   if (!Publish<Place>(self)) return false;
   // From here on *self may be gone, and the fiber another one.
-  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Cancel().
+  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Deliver().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
   return true;
 }

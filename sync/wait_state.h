@@ -94,8 +94,8 @@ class WaitNode {
   [[nodiscard]] bool Claim(WaitResult how) noexcept {
     if (word_ == nullptr) return true;  // WS6: the caller is a notifier and holds the lock.
     void* undecided = token_;
-    // acquire: what the owner and the list's lock holders wrote to the node, for the time-out, which holds no such
-    // lock; pairs with the release in Begin(). relaxed on failure: the node is not looked at any more.
+    // acquire: what the owner and the list's lock holders wrote to the node, for a plain thread's own time-out, which
+    // holds no such lock; pairs with the release in Begin(). relaxed on failure: the node is not looked at any more.
     if (!word_->compare_exchange_strong(undecided, nullptr, std::memory_order_acquire, std::memory_order_relaxed)) {
       return false;
     }
