@@ -71,7 +71,7 @@ WaitResult Waiter::Await(Deadline deadline) noexcept {
 
 WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   if (interruptible_) {
-    // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with HeavyCancelFence() of Deliver().
+    // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with the fence in Deliver().
     scheduling_group::LightCancelFence();
     if (fiber_->cancel_word.pending() && Claim(WaitResult::kInterrupted)) {
       scheduling_group::Unpark(fiber_);  // Ourselves: the park is over before it has begun.
