@@ -48,7 +48,7 @@ void Write(std::ostream& stream, const void* piece) {
 WEFT_STR_CAT_TYPES(WEFT_DECLARE_WRITE)
 #undef WEFT_DECLARE_WRITE
 
-// What is written: an array of characters as text, other pointers as addresses, shorts and unscoped enums as numbers.
+// Writes an array of characters as text, other pointers as addresses, shorts and unscoped enums as numbers.
 template <class T>
 decltype(auto) Written(const T& piece) {
   if constexpr (std::is_array_v<T> || (std::is_pointer_v<T> && std::is_convertible_v<T, const char*>)) {

@@ -3,7 +3,7 @@
 //
 // Internal: not promised to users.
 //
-// TestTime: what a test clock (fiber/test_clock.h) must know to move time: whether anybody runs, who waits for what.
+// TestTime: tells a test clock (fiber/test_clock.h) when it may move time, and how far: who runs, who waits for what.
 //
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime

@@ -36,7 +36,7 @@
 //
 // Who may call: see each function. The owner is the thread that made the loop, outside of it and in its main context,
 // and the loop's fibers. A thread runs one loop at a time: RunReady() and the like end the process in a fiber.
-// Memory ordering: what was done before a task was added is visible to it; what a task did, to the owner after
+// Memory ordering: a task sees what came before the call that added it. The owner sees what all tasks did after
 // HasTasks() has said false.
 // Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop.
 // Rejected: a destructor that runs what is left (a task that waits for what its owner's locals do next never ends); a

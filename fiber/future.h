@@ -13,7 +13,7 @@
 // fiber::Async() (async.h) makes Futures from functions; WhenAll() and WhenAny() (future_utility.h), one of many.
 //
 // A Future is ready (it has the values), failed (it has an exception) or neither. Get(), GetValue() and GetException()
-// take the result out, Then() takes the Future itself; what is left is empty, as after a move, and neither ready nor
+// take the result out, Then() takes the Future itself. The Future is empty then, as after a move: neither ready nor
 // failed. The first result of a Promise counts. If the Promise goes away without one, the Future fails (BrokenPromise).
 //
 // Then(f): f is called once, with one of

@@ -22,7 +22,7 @@
 // function. Stop() and the destructor switch (a thread: block) until the run under way has ended (the function calls
 // RequestStop()). Stop() is a cancellation point, the destructor none. A cancelled Stop() has requested the stop, but
 // not waited for the run; it can be called again.
-// Memory ordering: what was done before Start() is visible to the function; what that did, after Stop() has returned.
+// Memory ordering: the function sees what came before Start(); the caller of Stop() sees what the function did.
 // Lifetime: may be destroyed at any time; stops then.
 // Errors: an exception of the function is logged, and the task goes on, or ends if Settings::stop_on_exception is set.
 // One that is no std::exception leaves the fiber, as it does any other.

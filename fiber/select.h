@@ -12,7 +12,7 @@
 //   OnEnd(fiber, f)     a joinable Fiber has ended: Join() does not wait
 //   OnReady(future, f)  a Future is ready or has failed: Get() does not wait
 //
-// f is called without arguments, and may be left out. What is taken stays there: the next Select() takes it again.
+// f is called without arguments, and may be left out. A case takes nothing: the next Select() finds it ready again.
 //
 // Who may call: as Select(); its cancellation does not touch the tasks. Memory ordering: as that of Get() or Join().
 // Lifetime: the handle stays, and is not moved, until Select() returns. Nobody joins the Fiber meanwhile, or takes the

@@ -43,7 +43,7 @@ void FiberSleepUntil(const std::chrono::time_point<Clock, Duration>& time) {
   }
 }
 
-// Suspends the caller for `duration`, never less. Zero or less: a yield, so that a loop of them lets others run.
+// Suspends the caller for `duration`, never less. Zero or less yields, so that a loop of such sleeps lets others run.
 template <class Rep, class Period>
 void FiberSleepFor(const std::chrono::duration<Rep, Period>& duration) {
   fiber::detail::SleepFor(base::SaturatingNanoseconds(duration));

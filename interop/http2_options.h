@@ -26,9 +26,10 @@ struct Http2Options {
   // The same for all connections of a server together. 0: no limit. More streams are refused, of all clients alike;
   // TcpServer::Options::max_connections_per_host keeps one of them from taking all.
   std::uint32_t max_server_handlers = 0;
-  // A server's: bytes of bodies that have come and were not read, of all its connections together. 0: no limit; else
-  // many frames, of 16 KiB. The buffer of a stream may take four times as much memory. A stream whose bytes would be
-  // too many is reset (ENHANCE_YOUR_CALM: RESOURCE_EXHAUSTED in gRPC's clients), and its handler cancelled.
+  // A server's: bytes of bodies that have come and were not read, of all its connections together. 0: no limit. Choose
+  // many times 16 KiB, the size of a frame. The buffer of a stream may take four times as much memory. A stream whose
+  // bytes would be too many is reset (ENHANCE_YOUR_CALM: RESOURCE_EXHAUSTED in gRPC's clients), and its handler
+  // cancelled.
   std::size_t max_server_bodies = 0;
   // Of the header fields of a request or an answer, its trailers included: names, values and 32 bytes a field (RFC
   // 9113, 6.5.2). A larger request gets the status 431. A larger answer ends its call, and larger trailers their

@@ -16,6 +16,8 @@
 //         no handler runs. The reader wakes up no later than one idle time after it has begun to wait.
 //   H2V6  Http2Server::handlers_ is the sum of its connections' handlers_, and at most max_server_handlers, but for
 //         those that find it full and leave it at once.
+//   H2V7  Http2Server::bodies_ has the sum of unread() of all streams of its connections: PutIn() takes, SkipIn() gives
+//         back, and a stream's destructor gives back the rest. No stream outlives Serve() (H2V1), hence the server.
 #ifndef WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
 #define WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
 

@@ -120,7 +120,7 @@ class Http2Session {
   // A silent peer is asked whether it is there (H2S13), by a PING of this number.
   virtual bool MayPing() const = 0;
   virtual std::uint64_t NextPing() = 0;
-  virtual void AfterReceive(Lock& lock) = 0;  // after each read: what has come was worked off
+  virtual void AfterReceive(Lock& lock) = 0;  // after each read, when nghttp2 has taken it
   virtual void OnProgress() = 0;              // fields or a body went out
   // When the reader wakes up at the latest, and what it looks after then.
   virtual Deadline NextTick() const = 0;

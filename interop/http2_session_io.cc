@@ -73,7 +73,7 @@ io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
     const Deadline soon(kKeepRoomFor);
     const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, std::min(deadline, soon), request);
     if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
-    GiveMemoryBack();                                           // H2S11
+    GiveMemoryBack();
   }
   if (const std::error_code error = transport_.Await(deadline, request)) return {0, error};
   if (const std::error_code error = TakeReadRoom()) return {0, error};
@@ -85,6 +85,7 @@ std::error_code Http2Session::TakeReadRoom() {
   return read_room_ != nullptr ? std::error_code() : std::make_error_code(std::errc::not_enough_memory);
 }
 
+// H2S11
 void Http2Session::GiveMemoryBack() {
   read_room_.reset();
   const Lock lock(mutex_);

@@ -46,7 +46,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   std::string in;           // of the body: what was not read
   std::size_t in_begin = 0;
   bool end_received = false;
-  io::RequestBudget* bodies = nullptr;  // a server's: has unread() bytes of it
+  io::RequestBudget* bodies = nullptr;  // a server's: has unread() bytes of it (H2V7)
 
   // --- What is to be sent ---
   bool has_sent_fields = false;  // given to nghttp2

@@ -189,7 +189,7 @@ class TlsStream {
  private:
   enum class State { kNew, kReady, kFailed };
   static constexpr std::size_t kInSize = 16384 + 512;  // the most that a record has, with its head
-  static constexpr std::size_t kKept = 1024;           // what is kept of out_ and of flight_ during a wait
+  static constexpr std::size_t kKept = 1024;           // of out_ and of flight_, during a wait
   using Lock = std::unique_lock<FiberMutex>;
 
   struct Bio;  // the calls that OpenSSL makes

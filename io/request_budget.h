@@ -112,6 +112,7 @@ class RequestBudget::Share {
     bytes_ += bytes;
     return true;
   }
+  std::size_t bytes() const noexcept { return bytes_; }  // that it has, also without a limit
   void Clear() noexcept {
     if (bytes_ != 0) budget_->GiveBackBytes(bytes_);
     if (begun_) budget_->EndRequest();

@@ -9,7 +9,7 @@
 //
 // A system call sends kAtOnce bytes at most, so that a fast peer does not keep the worker. Before each part a
 // preadv2(RWF_NOWAIT) looks whether its first and last byte are in the page cache; if not, a thread of the pool
-// (io/fiber_blocking.h) reads the part into it. What is evicted in between blocks the worker once.
+// (io/fiber_blocking.h) reads the part into it. A page that is evicted in between blocks the worker once.
 //
 // Who may call: any fiber (switches) and any thread (blocks). Nobody else writes to the stream meanwhile. The
 // descriptor stays open until the call has returned; its position is neither used nor changed.

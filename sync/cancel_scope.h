@@ -11,8 +11,8 @@
 //   Reply must = FailAfter(50ms, [&] { return Ask(); });         // throws DeadlineExceeded
 //   Shielded([&] { SayGoodbye(); });                             // not cancelled from outside
 //
-// What is cancelled: the waits of the fiber that runs in the scope, and of all fibers that belong to a FiberScope in it
-// (fiber/fiber_scope.h); fibers started detached belong to nobody. A wait that is a cancellation point throws
+// A cancellation ends the waits of the fiber that runs in the scope, and of all fibers that belong to a FiberScope in
+// it (fiber/fiber_scope.h); fibers started detached belong to nobody. A wait that is a cancellation point throws
 // FiberCancelled, which the cancelled scope catches. Calls of io/ return std::errc::operation_canceled instead.
 //
 // Cancellation points: all waits of sync/, timer/, fiber/, io/ and interop/, sleeps, FiberYield() and TestCancel().

@@ -15,7 +15,7 @@
 //   Pop, TryPop          Get, TryGet; the item is assigned, or unchanged
 // Capacity: an item goes in if the queue's weight with it is not above the capacity. So capacity 0 lets nothing in, and
 // an item heavier than the capacity waits, or is refused, until SetCapacity() makes room for it.
-// Stop(): final; wakes all; what is in the queue can still be popped. tRPC-Cpp's differs in this: docs/from_trpc.md.
+// Stop() is final, and wakes all. Items in the queue can still be popped (not in tRPC-Cpp: docs/from_trpc.md).
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item.
 // Waits are cancellation points.
 // Lifetime: may be destroyed as soon as all calls have returned.

@@ -71,8 +71,9 @@ int main(int argc, char** argv) {
     return Refuse("--bulk_limit and --request_limit: expected 1 or more");
   }
   constexpr std::uint64_t kMiB = 1 << 20;
-  if (FLAGS_max_unfinished_mb > UINT64_MAX / kMiB)
+  if (FLAGS_max_unfinished_mb > UINT64_MAX / kMiB) {
     return Refuse("--max_unfinished_mb: expected at most 17592186044415");
+  }
   if (FLAGS_tcp_keepalive > 32767) return Refuse("--tcp_keepalive: expected at most 32767");
   examples::Serving serving("resp_server");
   serving.SetKeepAlive(KeepAlive(FLAGS_tcp_keepalive));

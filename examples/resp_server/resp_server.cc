@@ -16,6 +16,9 @@
 #include "weft/timer/fiber_timer.h"
 
 namespace examples::resp {
+
+using weft::io::RequestBudget;
+
 namespace {
 
 // Closing with unread bytes makes the kernel reset the connection, and the peer may lose the last answer. So tell the
@@ -64,7 +67,7 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
   std::unique_ptr<Workspace> workspace = workspaces_.Take();
   ReplyWriter reply(stream, &workspace->output);
   Session session{.host = this, .id = IdOf(connection), .reply = &reply};
-  Unfinished unfinished(&unfinished_);
+  RequestBudget::Share unfinished(&unfinished_);
   std::size_t missing = 1;
   weft::Deadline request_until;  // of the request that has begun; it has none while none has
   do {
@@ -100,16 +103,12 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
   return AfterRequest::kWaitForNext;
 }
 
-bool RespServer::MayGoOn(const Workspace& workspace, Unfinished* unfinished, ReplyWriter* reply) {
+bool RespServer::MayGoOn(const Workspace& workspace, RequestBudget::Share* unfinished, ReplyWriter* reply) {
   if (workspace.input.empty()) return true;
   const std::size_t bytes = workspace.BytesFor(workspace.parser.missing());
-  if (bytes <= unfinished->bytes) return true;
-  if (!unfinished->share.Take(bytes - unfinished->bytes)) {
-    reply->Error("ERR no memory for unfinished requests");
-    return false;
-  }
-  unfinished->bytes = bytes;
-  return true;
+  if (bytes <= unfinished->bytes() || unfinished->Take(bytes - unfinished->bytes())) return true;
+  reply->Error("ERR no memory for unfinished requests");
+  return false;
 }
 
 void RespServer::EndBroken(weft::io::TcpStream* stream, std::error_code error) {
@@ -155,6 +154,7 @@ void RespServer::Shutdown() { ::kill(::getpid(), SIGTERM); }
 
 std::string RespServer::Info() {
   const weft::io::TcpServer::Counts counts = serving_->counts();
+  const RequestBudget::Counts unfinished = unfinished_.counts();
   const auto uptime = std::chrono::steady_clock::now() - started_at_;
   std::string text = "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nserver_name:weft\r\n";
   const auto add = [&text](std::string_view name, std::uint64_t number) {
@@ -168,8 +168,8 @@ std::string RespServer::Info() {
   add("total_connections_received", counts.accepted);
   add("rejected_connections", counts.refused);
   add("rejected_over_host_limit", counts.over_host_limit);  // Of them.
-  add("unfinished_bytes", unfinished_.counts().bytes);
-  add("refused_unfinished", unfinished_.counts().over_bytes);
+  add("unfinished_bytes", unfinished.bytes);
+  add("refused_unfinished", unfinished.over_bytes);
   add("timed_out_idle", counts.timed_out);
   add("timed_out_requests", timed_out_requests_.load(std::memory_order_relaxed));
   add("timed_out_writes", timed_out_writes_.load(std::memory_order_relaxed));

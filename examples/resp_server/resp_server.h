@@ -52,20 +52,12 @@ class RespServer final : private CommandHost {
   std::string Info() override;
   void Shutdown() override;
 
-  // What one connection's requests have of unfinished_.
-  struct Unfinished {
-    explicit Unfinished(weft::io::RequestBudget* budget) : share(budget) {}
-
-    weft::io::RequestBudget::Share share;
-    std::size_t bytes = 0;
-  };
-
   // Of its connection; the first call gives it.
   std::uint64_t IdOf(weft::io::TcpConnection* connection);
   // False: the connection ends.
   bool AnswerAll(Workspace* workspace, Session* session);
   // Before the rest of a request is awaited. False: there is no memory for it, and the connection ends.
-  static bool MayGoOn(const Workspace& workspace, Unfinished* unfinished, ReplyWriter* reply);
+  static bool MayGoOn(const Workspace& workspace, weft::io::RequestBudget::Share* unfinished, ReplyWriter* reply);
   // The client has gone, or does not read its answers.
   void EndBroken(weft::io::TcpStream* stream, std::error_code error);
   void Sweep();
@@ -75,7 +67,7 @@ class RespServer final : private CommandHost {
   const std::chrono::steady_clock::time_point started_at_;
   Store store_;
   WorkspacePool workspaces_;
-  weft::io::RequestBudget unfinished_;
+  weft::io::RequestBudget unfinished_;  // memory of requests whose rest is awaited
   // relaxed, all: they carry nothing else.
   std::atomic<std::uint64_t> last_id_{0};
   std::atomic<std::uint64_t> commands_{0};

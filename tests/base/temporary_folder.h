@@ -11,13 +11,18 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace weft {
 
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_(::testing::TempDir() + "weft_XXXXXX") { EXPECT_NE(::mkdtemp(path_.data()), nullptr); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+    EXPECT_FALSE(error) << path_ << ": " << error.message();
+  }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 

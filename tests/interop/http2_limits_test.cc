@@ -35,6 +35,34 @@ void Answer(Http2Request&, Http2Response& response) { static_cast<void>(response
 std::string WindowOf(std::uint32_t size) { return std::string("\0\4", 2) + Number32(size); }
 
 class Http2LimitsTest : public io::IoTest {};
+
+// Two connections of one server.
+class TwoConnections {
+ public:
+  explicit TwoConnections(Http2Server* http) {
+    for (io::Pair* const pair : {&first_, &second_}) {
+      EXPECT_TRUE(serving_.Spawn([http, pair] { static_cast<void>(http->Serve(Http2Transport(pair->server))); }));
+    }
+    a.Greet();
+    b.Greet();
+  }
+  // Both clients go. Returns when both connections have ended.
+  void End() {
+    EXPECT_FALSE(first_.client.Shutdown());
+    EXPECT_FALSE(second_.client.Shutdown());
+    serving_.Wait();
+  }
+
+ private:
+  io::Pair first_ = io::ConnectedPair();
+  io::Pair second_ = io::ConnectedPair();
+  FiberScope serving_;
+
+ public:
+  RawPeer a{&first_.client};
+  RawPeer b{&second_.client};
+};
+
 WEFT_INSTANTIATE_IO_SHAPES(Http2LimitsTest);
 
 TEST_P(Http2LimitsTest, AProtocolErrorEndsTheConnectionAndItsHandlers) {
@@ -193,14 +221,9 @@ TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfHandlers) {
           never.Wait();
         },
         {.max_server_handlers = 2});
-    io::Pair first = io::ConnectedPair(), second = io::ConnectedPair();
-    FiberScope serving;
-    for (io::Pair* const pair : {&first, &second}) {
-      ASSERT_TRUE(serving.Spawn([&http, pair] { static_cast<void>(http.Serve(Http2Transport(pair->server))); }));
-    }
-    RawPeer a(&first.client), b(&second.client);
-    a.Greet();
-    b.Greet();
+    TwoConnections connections(&http);
+    RawPeer& a = connections.a;
+    RawPeer& b = connections.b;
     a.Ask(1, true, "GET", "/waits");
     b.Ask(1, true, "GET", "/waits");
     began.Wait();
@@ -219,9 +242,7 @@ TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfHandlers) {
     static_cast<void>(a.UntilPingAnswer());
     EXPECT_TRUE(Reaches([&] { return http.counts().handlers == 1; }));
     EXPECT_EQ(http.counts().refused, 1u);
-    EXPECT_FALSE(first.client.Shutdown());
-    EXPECT_FALSE(second.client.Shutdown());
-    serving.Wait();
+    connections.End();
     EXPECT_EQ(http.counts().handlers, 0u);
   });
 }
@@ -258,14 +279,9 @@ TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfUnreadBodies) {
         },
         {.max_server_bodies = 100'000});
     const auto holds = [&](std::size_t bytes) { return Reaches([&] { return http.counts().body_bytes == bytes; }); };
-    io::Pair first = io::ConnectedPair(), second = io::ConnectedPair();
-    FiberScope serving;
-    for (io::Pair* const pair : {&first, &second}) {
-      ASSERT_TRUE(serving.Spawn([&http, pair] { static_cast<void>(http.Serve(Http2Transport(pair->server))); }));
-    }
-    RawPeer a(&first.client), b(&second.client);
-    a.Greet();
-    b.Greet();
+    TwoConnections connections(&http);
+    RawPeer& a = connections.a;
+    RawPeer& b = connections.b;
     a.Ask(1, false, "POST", "/reads");
     a.Send(Upload(1, true));
     EXPECT_TRUE(holds(60'000));
@@ -297,16 +313,14 @@ TEST_P(Http2LimitsTest, AllConnectionsOfAServerShareALimitOfUnreadBodies) {
     a.Ask(5, false, "POST", "/reads");
     a.Send(Upload(5, true));
     EXPECT_TRUE(holds(60'000));
-    EXPECT_FALSE(first.client.Shutdown());
-    EXPECT_FALSE(second.client.Shutdown());
-    serving.Wait();
+    connections.End();
     EXPECT_EQ(http.counts().body_bytes, 0u);
     EXPECT_EQ(http.counts().over_bodies, 1u);
     EXPECT_EQ(read, 2);
   });
 }
 
-// As much as its windows allow for each of its streams, though nothing is unread.
+// It kept a buffer as large as its window, though nothing was unread.
 TEST(Http2Stream, HasNoLargeBufferOfABodyThatWasRead) {
   Http2Stream stream;
   EXPECT_TRUE(stream.PutIn(std::string(60'000, 'b')));
