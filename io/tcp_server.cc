@@ -47,6 +47,7 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler handler
     : served_(served),
       handler_(std::move(handler.function_)),
       goodbye_(std::move(handler.goodbye_)),
+      greeting_(std::move(handler.greeting_)),
       options_(std::move(options)),
       resume_fiber_(AttributesOfLaterRequests(options_.connection_fiber)),
       listener_(std::move(listener)),
@@ -234,16 +235,20 @@ bool TcpServer::WaitForCapacity() {
 }
 
 void TcpServer::Serve(Connection* connection) {
-  if (served_ == Served::kRequests) return ServeRequests(connection, /*readable=*/false);
-  static_cast<void>(RunHandler(connection));
-  End(connection);
+  if (served_ != Served::kRequests) {
+    static_cast<void>(Run(handler_, "the handler", connection));
+    return End(connection);
+  }
+  if (greeting_ && Run(greeting_, "the greeting", connection) != AfterRequest::kWaitForNext) return End(connection);
+  ServeRequests(connection, /*readable=*/false);
 }
 
-std::optional<AfterRequest> TcpServer::RunHandler(Connection* connection) {
+std::optional<AfterRequest> TcpServer::Run(const RequestHandler::Function& function, const char* name,
+                                           Connection* connection) {
   std::optional<AfterRequest> after;
   connection->scope.SetDeadline({});  // CancelAfter() in a request is of that request.
-  LogWhatItThrows("the handler", local_address_,
-                  [&] { static_cast<void>(connection->scope.Run([&] { after = handler_(connection->connection); })); });
+  LogWhatItThrows(name, local_address_,
+                  [&] { static_cast<void>(connection->scope.Run([&] { after = function(connection->connection); })); });
   return after;
 }
 

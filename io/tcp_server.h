@@ -32,6 +32,8 @@
 // A connection that a drain or a time-out ends while it waits is closed, and the handler is not called. A protocol that
 // says good-bye has RequestHandler::Goodbye for that, which is called before, in a fiber, and for which Stop() waits.
 // It is not called after the deadline of Stop(), nor where the handler ends the connection.
+// A protocol whose server speaks first has a greeting, which is called once, in the connection's first fiber: it writes
+// what it has to say, or makes TcpConnection::state(), does not read, and may end the connection.
 //
 // Stop() drains:
 //
@@ -111,13 +113,14 @@ class RequestHandler {
  public:
   using Function = std::function<AfterRequest(TcpConnection&)>;
   using Goodbye = std::function<void(TcpConnection&)>;
-  explicit RequestHandler(Function function, Goodbye goodbye = {})
-      : function_(std::move(function)), goodbye_(std::move(goodbye)) {}
+  explicit RequestHandler(Function function, Goodbye goodbye = {}, Function greeting = {})
+      : function_(std::move(function)), goodbye_(std::move(goodbye)), greeting_(std::move(greeting)) {}
 
  private:
   friend class TcpServer;
   Function function_;
   Goodbye goodbye_;
+  Function greeting_;
 };
 
 class TcpServer {
@@ -232,8 +235,9 @@ class TcpServer {
   bool Add(Connection* connection);
   bool WaitForCapacity();
   void Serve(Connection* connection);
-  std::optional<AfterRequest> RunHandler(Connection* connection);  // none: it was cancelled, or threw
-  void SayGoodbyeAndEnd(Connection* connection);                   // of a RequestHandler
+  // The handler, or the greeting. None: it was cancelled, or threw.
+  std::optional<AfterRequest> Run(const RequestHandler::Function& function, const char* name, Connection* connection);
+  void SayGoodbyeAndEnd(Connection* connection);  // of a RequestHandler
   void End(Connection* connection);
 
   // --- For a RequestHandler: tcp_server_requests.cc ---
@@ -271,6 +275,7 @@ class TcpServer {
   const Served served_;
   const RequestHandler::Function handler_;  // it counts what it returns if served_ is kRequests
   const RequestHandler::Goodbye goodbye_;
+  const RequestHandler::Function greeting_;
   const Options options_;
   const FiberAttributes resume_fiber_;           // of a request after the first
   base::RefPtr<FiberExecutionContext> context_;  // of Start(): the requests' if their attributes have none

@@ -49,7 +49,7 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
       }
     }
     connection->connection.found_nothing_ = false;
-    const std::optional<AfterRequest> after = RunHandler(connection);
+    const std::optional<AfterRequest> after = Run(handler_, "the handler", connection);
     if (!after.has_value() || connection->scope.IsCancelled()) return End(connection);
     if (connection->connection.found_nothing_) continue;
     if (*after == AfterRequest::kClose || connection->connection.has_ended_) return End(connection);

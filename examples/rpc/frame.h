@@ -120,11 +120,13 @@ class FrameReader {
   const std::string& error() const { return error_; }
   // No bytes of an incomplete frame.
   bool AtBoundary() const { return begin_ == end_; }
+  // What it has allocated, now.
+  std::size_t capacity() const { return block_ ? block_->size() : 0; }
 
- private:
   // Requests of 100 bytes come a few hundred at a time under load.
   static constexpr std::size_t kBlockSize = 64 << 10;
 
+ private:
   Result Fail(std::string error);
 
   const FrameLimits limits_;

@@ -1,19 +1,20 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heartbeat: when a reader asks a silent peer whether it is still there, and when it gives it up. A host that has lost
+// Heartbeat: when one end asks a silent peer whether it is still there, and when it gives it up. A host that has lost
 // its power or its network ends no connection: without pings its peer waits for it for ever.
 //
 //     heard -- silent for ping_after --> a ping is sent -- silent for timeout --> the peer has vanished
 //       ^                                        |
 //       +------- any byte of the peer -----------+
 //
-// What it costs: a frame of 24 bytes each way for each ping_after in which the peer has sent nothing, and a timer for
-// each read that has to wait. What it trades: a shorter timeout finds a dead peer sooner, and gives up one whose CPU is
-// busy, or whose network stands still, for so long. A peer that reads nothing is given up by its writer
-// (BatchWriter::Options::timeout). A peer that sends half a frame in single bytes is heard, and is kept.
+// What it costs: a frame of 24 bytes each way for each ping_after in which the peer has sent nothing. A client has a
+// timer for each read that has to wait; a server looks at all its connections now and then (rpc_server.cc).
+// What it trades: a shorter timeout finds a dead peer sooner, and gives up one whose CPU is busy, or whose network
+// stands still, for so long. A peer that reads nothing is given up by its writer (BatchWriter::Options::timeout). A peer
+// that sends half a frame in single bytes is heard, and is kept.
 //
-// State only; its user reads and writes. One user at a time.
+// The class is the state of a client's reader, which reads and writes. One user at a time.
 #ifndef WEFT_EXAMPLES_RPC_HEARTBEAT_H_
 #define WEFT_EXAMPLES_RPC_HEARTBEAT_H_
 

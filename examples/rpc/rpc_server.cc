@@ -6,6 +6,9 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <any>
+#include <chrono>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -17,6 +20,13 @@
 #include "weft/sync/cancel_scope.h"
 
 namespace weft::rpc {
+namespace {
+
+// As TcpServer's sweeps for time-outs. One looks at all connections under the server's lock: some 100 ns each.
+constexpr int kSweepsPerLimit = 8;
+constexpr std::chrono::milliseconds kLeastBetweenSweeps{5};
+
+}  // namespace
 
 Server::Server() : Server(Options()) {}
 
@@ -40,24 +50,77 @@ std::error_code Server::Start(const io::SocketAddress& address) {
                                     : std::make_error_code(std::errc::resource_unavailable_try_again);
 }
 
+io::RequestHandler Server::Handler() {
+  using Connection = std::shared_ptr<ServerConnection>;  // std::any copies.
+  const auto of = [](io::TcpConnection& connection) -> ServerConnection& {
+    return **std::any_cast<Connection>(&connection.state());
+  };
+  // None of the three is cancelled: Stop() cancels the calls, and ends the reader by its socket.
+  const auto greet = [this](io::TcpConnection& connection) {
+    io::AfterRequest after{};
+    Shielded([&] {
+      after = connection.state()
+                  .emplace<Connection>(std::make_shared<ServerConnection>(this, &connection.stream()))
+                  ->Greet();
+    });
+    return after;
+  };
+  const auto serve = [of](io::TcpConnection& connection) {
+    io::AfterRequest after{};
+    Shielded([&] { after = of(connection).Serve(); });
+    return after;
+  };
+  const auto say_goodbye = [of](io::TcpConnection& connection) { Shielded([&] { of(connection).SayGoodbye(); }); };
+  return io::RequestHandler(serve, say_goodbye, greet);
+}
+
 bool Server::Start(io::TcpListener listener) {
   WEFT_CHECK(listening_ == nullptr, "rpc::Server::Start: the server has been started");
-  const auto serve = [this](io::TcpStream& stream) {
-    // Not cancelled: Stop() cancels the calls, and ends the reader by its socket.
-    Shielded([&] {
-      ServerConnection connection(this, &stream);
-      connection.Serve();
-    });
-  };
-  auto listening = std::make_unique<io::TcpServer>(std::move(listener), serve, options_.connections);
+  io::TcpServer::Options options = options_.connections;
+  options.idle_timeout = options.read_timeout = {};  // Ours.
+  auto listening = std::make_unique<io::TcpServer>(std::move(listener), Handler(), std::move(options));
   {
     const std::scoped_lock lock(mutex_);
     listening_ = std::move(listening);
   }
-  if (listening_->Start()) return true;
+  if (StartSweep() && listening_->Start()) return true;
+  sweep_.Stop();
   const std::scoped_lock lock(mutex_);
   listening_.reset();
   return false;
+}
+
+bool Server::StartSweep() {
+  std::chrono::milliseconds least = std::chrono::milliseconds::max();
+  const auto consider = [&least](std::chrono::milliseconds limit) {
+    if (limit.count() > 0) least = std::min(least, limit);
+  };
+  if (options_.heartbeat.ping_after.count() > 0) {
+    consider(options_.heartbeat.ping_after);
+    consider(options_.heartbeat.timeout);
+  }
+  consider(options_.connections.idle_timeout);
+  if (least == std::chrono::milliseconds::max()) return true;
+  const auto period = std::max(least / kSweepsPerLimit, kLeastBetweenSweeps);
+  return sweep_.Start("rpc_sweep", {.period = period, .pace = PeriodicTask::Pace::kFixedDelay}, [this] { Sweep(); });
+}
+
+void Server::Sweep() {
+  std::vector<std::pair<ServerConnection*, ServerConnection::Due>> due;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    for (ServerConnection* c = first_connection_; c != nullptr; c = c->next_) {
+      const ServerConnection::Due what = c->WhatIsDue(now);
+      if (what == ServerConnection::Due::kNothing) continue;
+      c->BeginUse();  // As in UseAllConnections().
+      due.emplace_back(c, what);
+    }
+  }
+  for (const auto& [connection, what] : due) {
+    connection->Do(what);
+    connection->EndUse();
+  }
 }
 
 std::vector<ServerConnection*> Server::UseAllConnections() {
@@ -94,13 +157,19 @@ void Server::Stop(Deadline drain_until) {
   changed_.wait(lock, all_gone, std::min(drain_until, Deadline(kFarewellTime)));
   connections = UseAllConnections();
   lock.unlock();
-  cut_.store(true, std::memory_order_relaxed);  // The shutdown of its socket comes after it, for each reader.
+  // seq_cst: pairs with BeginRest(). The shutdown of its socket comes after it, for each reader.
+  cut_.store(true, std::memory_order_seq_cst);
   for (ServerConnection* connection : connections) {
     connection->CancelAll();  // Without a deadline that has passed there is no call.
     connection->EndReading();
     connection->EndUse();
   }
+  lock.lock();
+  // SC7. The ends of their streams wake them. seq_cst: as above; and LeaveOne() sees that we drain.
+  changed_.wait(lock, [this] { return resting_.load(std::memory_order_seq_cst) == 0; });
+  lock.unlock();
   listening_->Stop(drain_until);
+  sweep_.Stop();
 }
 
 bool Server::BeginFrame() {
@@ -172,10 +241,28 @@ void Server::Enter(ServerConnection* connection) {
   if (farewell) connection->SayFarewell(FarewellReason::kStopping);
 }
 
+bool Server::BeginRest() {
+  // seq_cst, both: either Stop() sees that it rests, or it sees that the connections are cut.
+  resting_.fetch_add(1, std::memory_order_seq_cst);
+  if (!cut_.load(std::memory_order_seq_cst)) return true;
+  EndRest();
+  return false;
+}
+
+std::unique_ptr<FrameReader> Server::TakeReader() {
+  std::unique_ptr<FrameReader> reader = readers_.Take();
+  return reader != nullptr ? std::move(reader) : std::make_unique<FrameReader>(options_.limits);
+}
+
+void Server::GiveBack(std::unique_ptr<FrameReader> reader) {
+  if (reader->capacity() <= FrameReader::kBlockSize) readers_.Put(std::move(reader));  // Else it held a large frame.
+}
+
 void Server::Leave(ServerConnection* connection) {
   const std::scoped_lock lock(mutex_);
   *connection->link_ = connection->next_;
   if (connection->next_ != nullptr) connection->next_->link_ = connection->link_;
+  connection->link_ = nullptr;
   --connections_;
   changed_.notify_all();
 }

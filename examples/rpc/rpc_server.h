@@ -53,6 +53,8 @@
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
+#include "weft/examples/serving/sharded.h"
+#include "weft/fiber/periodic_task.h"
 #include "weft/io/request_budget.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
@@ -83,7 +85,8 @@ class Server {
     Heartbeat::Options heartbeat{};
     // Limits of connections in all and for each host, how their fibers are started, TCP's keep-alive and user time-out.
     // idle_timeout: a connection that has sent no request for so long, and has none in flight, is told to send no more,
-    // and closed. Its Channel connects again for its next call.
+    // and closed, up to an eighth of that time, or 5 ms, later; so it is with the heartbeat. Its Channel connects again
+    // for its next call. first_request_timeout: the same for one that has sent nothing. read_timeout has no use here.
     io::TcpServer::Options connections{};
   };
   // What a call takes beside its frame: mostly the pages of its fiber's stack that are touched. Handlers that use more
@@ -124,7 +127,7 @@ class Server {
     std::uint64_t over_memory = 0;            // max_request_memory
     std::uint64_t unavailable = 0;            // not begun, and not of `requests`: they came after Stop()
     std::uint64_t vanished = 0;               // connections given up: no answer to a ping
-    std::uint64_t idle = 0;                   // connections ended: connections.idle_timeout
+    std::uint64_t idle = 0;                   // connections ended: one of these two time-outs
     std::uint64_t late = 0;                   // not begun: their time was over
     std::uint64_t bad = 0;                    // frames and messages that are none
     std::uint64_t answers = 0;                // frames, and the system calls for them, of connections that have ended
@@ -163,6 +166,15 @@ class Server {
   void LeaveOne(std::atomic<std::size_t>* count);
   void Enter(ServerConnection* connection);
   void Leave(ServerConnection* connection);
+  // False: the connections are cut, and none begins to rest any more (SC7).
+  [[nodiscard]] bool BeginRest();
+  void EndRest() { LeaveOne(&resting_); }
+  std::unique_ptr<FrameReader> TakeReader();
+  void GiveBack(std::unique_ptr<FrameReader> reader);
+  // True: there is nothing to do, or a task does it.
+  [[nodiscard]] bool StartSweep();
+  void Sweep();
+  io::RequestHandler Handler();
   void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
   // Under the lock; the caller must end each use.
   std::vector<ServerConnection*> UseAllConnections();
@@ -174,6 +186,8 @@ class Server {
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<std::size_t> half_frames_{0};  // between BeginFrame() and EndFrame()
+  std::atomic<std::size_t> resting_{0};      // connections
+  examples::ObjectPool<FrameReader> readers_;
   io::RequestBudget memory_;
   std::atomic<bool> draining_{false};
   std::atomic<bool> cut_{false};
@@ -192,6 +206,8 @@ class Server {
   std::atomic<std::uint64_t> idle_{0};
   std::atomic<std::uint64_t> late_{0};
   std::atomic<std::uint64_t> bad_{0};
+
+  PeriodicTask sweep_;
 };
 
 }  // namespace weft::rpc

@@ -4,15 +4,17 @@
 #include "weft/examples/rpc/server_connection.h"
 
 #include <google/protobuf/descriptor.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 
-#include "weft/base/log.h"
+#include "weft/base/check.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
@@ -149,49 +151,83 @@ ServerConnection::ServerConnection(Server* server, io::TcpStream* stream)
     : server_(server),
       stream_(stream),
       writer_(this, stream, server->options_.writing),
-      reader_(server->options_.limits),
-      heartbeat_(server->options_.heartbeat) {}
+      heard_at_(std::chrono::steady_clock::now()),
+      idle_since_(heard_at_.load(std::memory_order_relaxed)) {}
+
+ServerConnection::~ServerConnection() {
+  WEFT_CHECK(link_ == nullptr, "rpc::ServerConnection: destroyed while its server may use it (SC7)");
+}
 
 void ServerConnection::BeginUse() noexcept {
   uses_.fetch_add(1, std::memory_order_relaxed);  // The caller has one.
 }
 
 void ServerConnection::EndUse() noexcept {
-  // acq_rel: the last one hands Serve() what all others did.
+  // acq_rel: the last one hands End() what all others did.
   if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) unused_.Set();
 }
 
-void ServerConnection::Serve() {
+io::AfterRequest ServerConnection::Greet() {
   server_->Enter(this);
-  WaitForRequests(std::chrono::steady_clock::now());
+  return Rest() ? io::AfterRequest::kWaitForNext : End(Next::kEnd);
+}
+
+io::AfterRequest ServerConnection::Serve() {
+  server_->EndRest();
+  Deadline until = kNoWait;
+  for (;;) {
+    const Next next = ReadOnce(until);
+    if (next == Next::kReadOn) continue;
+    if (next != Next::kSilent) return End(next);
+    if (Rest()) return io::AfterRequest::kWaitForNext;
+    until = {};  // Stop() will end our stream.
+  }
+}
+
+void ServerConnection::SayGoodbye() {
+  server_->EndRest();
+  server_->idle_.fetch_add(1, std::memory_order_relaxed);
+  SayFarewell(FarewellReason::kIdle);
+  // What the client has sent before it has read that is answered.
+  const Deadline until = kLingerFor;
   Next next = Next::kReadOn;
-  while (next == Next::kReadOn) next = ReadOnce();
+  while (next == Next::kReadOn) next = ReadOnce(until);
+  static_cast<void>(End(next == Next::kSilent ? Next::kEnd : next));
+}
+
+bool ServerConnection::Rest() {
+  if (reader_ != nullptr && reader_->AtBoundary()) server_->GiveBack(std::move(reader_));
+  {
+    const std::scoped_lock lock(mutex_);
+    if (in_flight_ == 0) many_calls_.reset();
+  }
+  return server_->BeginRest();
+}
+
+io::AfterRequest ServerConnection::End(Next why) {
   EndFrame();  // SC6
-  if (next == Next::kEnd && !server_->cut()) CancelAll();
+  if (why == Next::kEnd && !server_->cut()) CancelAll();
   server_->Leave(this);  // While we have a use: a thread that finds us there may begin one.
   EndUse();
   unused_.Wait();
-  if (next == Next::kEndAfterError) Linger();
+  if (why == Next::kEndAfterError) Linger();
   server_->AddToPast(writer_.counts(), reads_);
+  return io::AfterRequest::kClose;
 }
 
-ServerConnection::Next ServerConnection::ReadOnce() {
-  const std::span<char> room = reader_.Room();
-  const Deadline silent_until = heartbeat_.ReadUntil();
-  io::IoResult result;
-  for (;;) {
-    result = stream_->ReadSome(room.data(), room.size(), std::min(silent_until, idle_until_));
-    if (result.error != std::errc::timed_out || !idle_until_.expired()) break;
-    if (EndsIdle()) return Next::kEnd;
-  }
-  if (!result.ok() || result.bytes == 0) return OnEnd(result);
-  heartbeat_.Heard();
+ServerConnection::Next ServerConnection::ReadOnce(Deadline until) {
+  if (reader_ == nullptr) reader_ = server_->TakeReader();
+  const std::span<char> room = reader_->Room();
+  const io::IoResult result = stream_->ReadSome(room.data(), room.size(), until);
+  if (result.error == std::errc::timed_out) return Next::kSilent;
+  if (!result.ok() || result.bytes == 0) return Next::kEnd;
   ++reads_;
-  reader_.Filled(result.bytes);
+  reader_->Filled(result.bytes);
   const auto now = std::chrono::steady_clock::now();
+  heard_at_.store(now, std::memory_order_relaxed);
   for (;;) {
     Frame frame;
-    const FrameReader::Result next = reader_.Next(&frame);
+    const FrameReader::Result next = reader_->Next(&frame);
     if (next == FrameReader::Result::kNeedMore) break;
     if (next == FrameReader::Result::kFrame && OnFrame(frame, now)) {
       EndFrame();
@@ -200,17 +236,24 @@ ServerConnection::Next ServerConnection::ReadOnce() {
     StartCalls();
     server_->bad_.fetch_add(1, std::memory_order_relaxed);
     if (next == FrameReader::Result::kTooLarge && frame.header.kind == FrameKind::kRequest) {
-      Answer(frame.header.correlation_id, TOO_LARGE, reader_.error());
+      Answer(frame.header.correlation_id, TOO_LARGE, reader_->error());
     }
     return Next::kEndAfterError;
   }
-  if (!reader_.AtBoundary()) BeginFrame();
+  if (!reader_->AtBoundary()) BeginFrame();
   StartCalls();
-  writer_.WaitForRoom();
+  WaitForRoom();
   return Next::kReadOn;
 }
 
-bool ServerConnection::OnFrame(Frame& frame, Deadline::TimePoint now) {
+void ServerConnection::WaitForRoom() {
+  if (!writer_.TooMuchUnsent()) return;
+  heard_at_.store(kDoesNotRead, std::memory_order_relaxed);
+  writer_.WaitForRoom();
+  heard_at_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);
+}
+
+bool ServerConnection::OnFrame(Frame& frame, TimePoint now) {
   switch (frame.header.kind) {
     case FrameKind::kRequest:
       OnRequest(std::move(frame), now);
@@ -238,41 +281,71 @@ void ServerConnection::EndFrame() {
   if (std::exchange(frame_awaited_, false)) server_->EndFrame();
 }
 
-ServerConnection::Next ServerConnection::OnEnd(const io::IoResult& result) {
-  if (result.error != std::errc::timed_out) return Next::kEnd;
-  if (heartbeat_.MayPing()) {
-    static_cast<void>(
-        writer_.Write(MakeFrame(FrameKind::kPing, 0, nullptr, nullptr)));  // Failed: the next read says so.
-    return Next::kReadOn;
+ServerConnection::Due ServerConnection::WhatIsDue(TimePoint now) {
+  if (given_up_) return Due::kNothing;
+  if (const Due due = WhatSilenceMakesDue(now); due != Due::kNothing) return due;
+  const bool told = told_idle_at_ != kNever;
+  const std::chrono::milliseconds limit = told ? kLingerFor : server_->options_.connections.idle_timeout;
+  const TimePoint since = std::max(idle_since_.load(std::memory_order_relaxed), told_idle_at_);
+  if (limit.count() <= 0 || now - since < limit) return Due::kNothing;
+  if (HasCalls()) {
+    idle_since_.store(now, std::memory_order_relaxed);
+    return Due::kNothing;
   }
+  if (told) return Due::kEndIdle;  // The client has not closed.
+  told_idle_at_ = now;
+  return Due::kTellIdle;
+}
+
+ServerConnection::Due ServerConnection::WhatSilenceMakesDue(TimePoint now) {
+  const Heartbeat::Options& limits = server_->options_.heartbeat;
+  const TimePoint heard = heard_at_.load(std::memory_order_relaxed);
+  if (limits.ping_after.count() <= 0 || heard == kDoesNotRead) return Due::kNothing;
+  if (asked_at_ <= heard) {
+    if (now - heard < limits.ping_after) return Due::kNothing;
+    asked_at_ = now;
+    return Due::kPing;
+  }
+  return now - asked_at_ < limits.timeout ? Due::kNothing : Due::kGiveUp;
+}
+
+bool ServerConnection::HasCalls() {
+  const std::scoped_lock lock(mutex_);
+  return in_flight_ != 0;
+}
+
+void ServerConnection::Do(Due due) {
+  switch (due) {
+    case Due::kNothing:
+      return;
+    case Due::kPing:
+      // Failed: the reader learns of it.
+      static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPing, 0, nullptr, nullptr)));
+      return;
+    case Due::kGiveUp:
+      return GiveUp();
+    case Due::kTellIdle:
+      server_->idle_.fetch_add(1, std::memory_order_relaxed);
+      return SayFarewell(FarewellReason::kIdle);  // What the client has sent before it has read that is answered.
+    case Due::kEndIdle:
+      return EndReading();
+  }
+}
+
+void ServerConnection::GiveUp() {
+  // Perhaps its reader has waited for a worker: the client is asked again.
+  pollfd unread{.fd = stream_->fd(), .events = POLLIN, .revents = 0};
+  if (::poll(&unread, 1, 0) > 0 || heard_at_.load(std::memory_order_relaxed) > asked_at_) {
+    asked_at_ = kNever;
+    return;
+  }
+  given_up_ = true;
   server_->vanished_.fetch_add(1, std::memory_order_relaxed);
   static_cast<void>(stream_->Shutdown());  // Answers that wait to be sent have nobody to go to.
-  return Next::kEnd;
 }
 
-void ServerConnection::WaitForRequests(Deadline::TimePoint from) {
-  const std::chrono::milliseconds limit = server_->options_.connections.idle_timeout;
-  if (limit.count() > 0) idle_until_ = Deadline::After(limit, from);
-}
-
-bool ServerConnection::EndsIdle() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (in_flight_ != 0) {
-      WaitForRequests(std::chrono::steady_clock::now());
-      return false;
-    }
-  }
-  if (told_idle_) return true;  // The client has not closed.
-  told_idle_ = true;
-  server_->idle_.fetch_add(1, std::memory_order_relaxed);
-  SayFarewell(FarewellReason::kIdle);
-  idle_until_ = kLingerFor;  // What the client has sent before it has read that is answered.
-  return false;
-}
-
-void ServerConnection::OnRequest(Frame frame, Deadline::TimePoint now) {
-  WaitForRequests(now);
+void ServerConnection::OnRequest(Frame frame, TimePoint now) {
+  idle_since_.store(now, std::memory_order_relaxed);
   const std::uint64_t id = frame.header.correlation_id;
   const std::size_t memory = Server::MemoryOf(frame.header);
   if (const ErrorCode refusal = server_->BeginCall(memory, frame_awaited_); refusal != OK) {
@@ -294,7 +367,13 @@ bool ServerConnection::Enter(ServerCall* call) {
   const std::size_t most = server_->options_.max_in_flight_per_connection;
   const std::scoped_lock lock(mutex_);
   if (most != 0 && in_flight_ >= most) return false;
-  ++in_flight_;
+  if (++in_flight_ > kFewCalls && many_calls_ == nullptr) {
+    many_calls_ = std::make_unique<Calls[]>(kBuckets);
+    while (!few_calls_.empty()) {
+      ServerCall* const early = few_calls_.pop_front();
+      BucketOf(early->id()).push_back(early);
+    }
+  }
   BucketOf(call->id()).push_back(call);
   if (all_canceled_) static_cast<void>(call->Cancel());  // SC5; it has no callback yet.
   return true;
@@ -322,16 +401,22 @@ void ServerConnection::Cancel(std::uint64_t id) {
   if (callback != nullptr && !StartFiberDetached([callback] { callback->Run(); })) callback->Run();
 }
 
+template <class F>
+void ServerConnection::ForEachCall(F&& f) {
+  for (ServerCall& call : few_calls_) f(call);
+  for (Calls& bucket : std::span(many_calls_.get(), many_calls_ == nullptr ? 0 : kBuckets)) {
+    for (ServerCall& call : bucket) f(call);
+  }
+}
+
 void ServerConnection::CancelAll() {
   std::vector<Closure*> callbacks;
   {
     const std::scoped_lock lock(mutex_);
     all_canceled_ = true;
-    for (Calls& bucket : calls_) {
-      for (ServerCall& call : bucket) {
-        if (Closure* const callback = call.Cancel()) callbacks.push_back(callback);
-      }
-    }
+    ForEachCall([&callbacks](ServerCall& call) {
+      if (Closure* const callback = call.Cancel()) callbacks.push_back(callback);
+    });
   }
   // The caller's scope may be cancelled; the callbacks belong to the handlers.
   Shielded([&callbacks] {

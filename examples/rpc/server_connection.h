@@ -8,9 +8,19 @@
 //      its fiber:     parse, time over? -> the service's method, in the call's scope
 //      done->Run():   out of the connection's calls -> the answer to the writer
 //
+// The reader has a fiber only while there are bytes. Then it rests: the connection waits in its TcpServer without a
+// fiber and a block for bytes, also while its calls run.
+//
+//      Greet() --> rests --bytes, the end: Serve()--> reads --no more bytes--> rests
+//                    |                                  '--the end, an error--> ends, when all uses have ended
+//                    '--first_request_timeout: SayGoodbye()--> tells the client, reads for kLingerFor --> ends
+//
+// Time passes by the server's sweep, which asks silent clients, gives up those that do not answer, and ends idle ones.
+//
 // Invariants
-//   SC1  A connection outlives its uses: one for the reader, one for each call, one for the writer. Serve() returns
-//        when none is left, and the stream lives until then.
+//   SC1  A connection outlives its uses: one for the connection itself, one for each call, one for the writer, and one
+//        for whoever found it in the server's list. The first ends in a fiber of the connection, which then waits for
+//        the others; the stream lives until then.
 //   SC2  A call is answered once: by its `done`; or by its fiber, if a cancellation has ended the handler, and `done`
 //        has not been called.
 //   SC3  A canceller finds a call under the connection's lock and takes the callback out of it; the callback may run
@@ -20,6 +30,9 @@
 //        lock.
 //   SC6  A frame of which the reader got a part before the drain is awaited by Server::Stop(): Server counts it from
 //        then until its call has begun, or the connection reads no more.
+//   SC7  TcpServer ends no connection that rests, but by a fiber of it: it does so at the deadline of its Stop() alone,
+//        and Server::Stop() calls that when no connection rests, and, after the cut, none will.
+//   SC8  Silence is counted while the reader would read: not while it waits for room for answers.
 #ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 
@@ -37,8 +50,8 @@
 #include "weft/base/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
-#include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/rpc/rpc_controller.h"
+#include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
@@ -97,13 +110,20 @@ class ServerCall final : public google::protobuf::Closure {
 
 class ServerConnection final : private BatchWriter::Owner {
  public:
+  // In TcpConnection::state() of the stream's connection.
   ServerConnection(Server* server, io::TcpStream* stream);
+  ~ServerConnection();
+  ServerConnection(const ServerConnection&) = delete;
+  ServerConnection& operator=(const ServerConnection&) = delete;
 
-  // Returns when the connection and all its calls have ended.
-  void Serve();
+  // --- What the TcpServer calls, in a fiber of the connection. After kClose all its calls have ended. ---
+  io::AfterRequest Greet();
+  io::AfterRequest Serve();
+  void SayGoodbye();  // It has sent nothing for TcpServer::Options::first_request_timeout.
+
   // Tells the client to send no more. By the reader, or a holder of a use.
   void SayFarewell(FarewellReason reason);
-  // Serve() returns when the answers that are due have been written. By a holder of a use.
+  // The connection ends when the answers that are due have been written. By a holder of a use.
   void EndReading() { static_cast<void>(stream_->ShutdownRead()); }
 
   void BeginUse() noexcept override;
@@ -113,28 +133,33 @@ class ServerConnection final : private BatchWriter::Owner {
   friend class Server;
   friend class ServerCall;
 
+  using TimePoint = Deadline::TimePoint;
+
   // What a fiber runs. A type of its own, for vectors of it.
   struct BeginCall {
     ServerCall* call;
     void operator()() const { call->Begin(); }
   };
 
-  static constexpr std::size_t kBuckets = 64;  // A cancellation looks through one.
+  static constexpr std::size_t kBuckets = 64;  // A cancellation looks through one, where there are more than few calls.
   static constexpr std::chrono::seconds kLingerFor{1};
+  static constexpr std::chrono::seconds kNoWait{0};
+  static constexpr std::size_t kFewCalls = 16;
+  static constexpr TimePoint kNever = TimePoint::min();
+  static constexpr TimePoint kDoesNotRead = TimePoint::max();
 
-  enum class Next { kReadOn, kEnd, kEndAfterError };
-  Next ReadOnce();
+  enum class Next { kReadOn, kSilent, kEnd, kEndAfterError };
+  Next ReadOnce(Deadline until);
   // False: clients send no such frames.
-  [[nodiscard]] bool OnFrame(Frame& frame, Deadline::TimePoint now);
+  [[nodiscard]] bool OnFrame(Frame& frame, TimePoint now);
   // A part of the next frame has come.
   void BeginFrame();
   void EndFrame();
-  // A read has brought nothing.
-  Next OnEnd(const io::IoResult& result);
-  // No request has come until idle_until_. True: the connection ends now.
-  [[nodiscard]] bool EndsIdle();
-  void WaitForRequests(Deadline::TimePoint from);
-  void OnRequest(Frame frame, Deadline::TimePoint now);
+  void WaitForRoom();
+  // True: the connection rests, and is the TcpServer's.
+  [[nodiscard]] bool Rest();
+  io::AfterRequest End(Next why);
+  void OnRequest(Frame frame, TimePoint now);
   // False: the connection has as many calls as it may have.
   [[nodiscard]] bool Enter(ServerCall* call);
   void StartCalls();
@@ -145,32 +170,50 @@ class ServerConnection final : private BatchWriter::Owner {
   void Answer(std::uint64_t id, ErrorCode code, const std::string& text);
   void Linger();
 
+  // --- By the server's sweep ---
+  enum class Due { kNothing, kPing, kGiveUp, kTellIdle, kEndIdle };
+  // Under the server's lock.
+  Due WhatIsDue(TimePoint now);
+  Due WhatSilenceMakesDue(TimePoint now);
+  bool HasCalls();
+  // By a holder of a use.
+  void Do(Due due);
+  void GiveUp();
+
   using Calls = base::IntrusiveList<ServerCall, &ServerCall::hook_>;
-  Calls& BucketOf(std::uint64_t id) { return calls_[id % kBuckets]; }
+  Calls& BucketOf(std::uint64_t id) { return many_calls_ == nullptr ? few_calls_ : many_calls_[id % kBuckets]; }
+  template <class F>
+  void ForEachCall(F&& f);
 
   Server* const server_;
   io::TcpStream* const stream_;
   BatchWriter writer_;
-  FrameReader reader_;
-  Heartbeat heartbeat_;
   // The reader's.
+  std::unique_ptr<FrameReader> reader_;  // of the server's pool; nullptr: it rests, at the boundary of two frames
   std::vector<BeginCall> starting_;
   std::uint64_t reads_ = 0;
   bool frame_awaited_ = false;  // Server::Stop() waits for the rest of the frame that has begun
-  Deadline idle_until_;
-  bool told_idle_ = false;
+  // Written by the reader, for the sweep; relaxed: they decide about time limits only.
+  std::atomic<TimePoint> heard_at_;  // or kDoesNotRead (SC8)
+  std::atomic<TimePoint> idle_since_;
+  // The sweep's.
+  TimePoint asked_at_ = kNever;
+  TimePoint told_idle_at_ = kNever;
+  bool given_up_ = false;
 
   FiberMutex mutex_;
-  Calls calls_[kBuckets];      // guarded by mutex_
-  std::size_t in_flight_ = 0;  // guarded by mutex_; in calls_
-  bool all_canceled_ = false;  // guarded by mutex_ (SC5)
+  // Guarded by mutex_.
+  Calls few_calls_;                      // or
+  std::unique_ptr<Calls[]> many_calls_;  // buckets, since there were more than a few, until it rests without any
+  std::size_t in_flight_ = 0;            // in them
+  bool all_canceled_ = false;            // SC5
 
   std::atomic<std::size_t> uses_{1};
   FiberEvent unused_;
 
   // The server's list, guarded by its mutex.
   ServerConnection* next_ = nullptr;
-  ServerConnection** link_ = nullptr;
+  ServerConnection** link_ = nullptr;  // nullptr: it is not in the list
 };
 
 }  // namespace weft::rpc

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@
 #include "weft/io/tcp_server.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_event.h"
 #include "weft/tests/io/tcp_server_fixture.h"
 
 namespace weft::io {
@@ -195,6 +198,71 @@ TEST_P(TcpServerRequestsEdgesTest, AHandlerThatDoesNotLookForTheEndIsCalledForIt
   client.Close();
   EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
   EXPECT_LT(calls, 10);
+}
+
+// --- Greetings ---
+
+TEST_P(TcpServerRequestsEdgesTest, AServerThatGreetsSpeaksFirstAndOnce) {
+  TcpServer server(Listening(), RequestHandler(&EchoByte, {}, [](TcpConnection& connection) {
+                     connection.state() = std::string("greeted");
+                     return connection.stream().WriteAll("hello\n").ok() ? kAgain : kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  char room[6];
+  EXPECT_EQ(client.ReadAll(room, sizeof(room), Soon()).bytes, 6u);
+  EXPECT_EQ(std::string(room, 6), "hello\n");
+  EXPECT_TRUE(AllWait());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask(client, "x"), "x");
+}
+
+TEST_P(TcpServerRequestsEdgesTest, AGreetingMayEndTheConnection) {
+  std::atomic<int> goodbyes{0};
+  TcpServer server(Listening(), RequestHandler(
+                                    &EchoByte, [&](TcpConnection&) { ++goodbyes; },
+                                    [n = std::make_shared<std::atomic<int>>()](TcpConnection&) {
+                                      if (++*n == 2) throw std::runtime_error("no second one");
+                                      return *n == 1 ? kClose : kAgain;
+                                    }));
+  ASSERT_TRUE(server.Start());
+  for (int i = 0; i < 2; ++i) {
+    TcpStream client = Client(server);
+    ExpectEnd(client);
+  }
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "x"), "x");
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 1; }));
+  EXPECT_EQ(goodbyes, 0);
+}
+
+// The greeting is no request: the client still has to send its first one in time.
+TEST_P(TcpServerRequestsEdgesTest, TheFirstRequestIsDueAfterTheGreeting) {
+  std::atomic<int> goodbyes{0};
+  TcpServer server(Listening(),
+                   RequestHandler(
+                       &EchoByte, [&](TcpConnection&) { ++goodbyes; }, [](TcpConnection&) { return kAgain; }),
+                   {.first_request_timeout = 20ms, .idle_timeout = 1h});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  ExpectEnd(client);
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+  EXPECT_EQ(server.counts().timed_out, 1u);
+  EXPECT_EQ(goodbyes, 1);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, AGreetingThatWaitsIsCancelledAtTheDeadlineOfStop) {
+  std::atomic<int> begun{0};
+  TcpServer server(Listening(), RequestHandler(&EchoByte, {}, [&](TcpConnection&) {
+                     ++begun;
+                     FiberEvent().Wait();
+                     return kAgain;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  ASSERT_TRUE(Reaches([&] { return begun == 1; }));
+  Actor(true, [&] { server.Stop(20ms); }).Join();
+  ExpectEnd(client);
+  EXPECT_EQ(server.counts().open, 0u);
 }
 
 // A loop has its own reactor and its own fibers. A thread that stops the server finds a request of which the loop has

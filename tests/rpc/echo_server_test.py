@@ -3,6 +3,7 @@
 """What examples/rpc/echo_server says of its clients at its end:  echo_server_test.py <echo_server> [unittest arguments]"""
 
 import contextlib
+import resource
 import signal
 import socket
 import subprocess
@@ -11,6 +12,8 @@ import unittest
 
 SERVER = ""
 LIMIT = 60  # Seconds after which something that should have happened is a failure.
+PING = b"WEFT\1\5\0\0" + bytes(16)
+PONG = b"WEFT\1\6\0\0" + bytes(16)
 
 
 class EchoServerTest(unittest.TestCase):
@@ -30,6 +33,10 @@ class EchoServerTest(unittest.TestCase):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT)
         self.addCleanup(connection.close)
         return connection
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/statm") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
 
     def report(self):
         self.process.send_signal(signal.SIGTERM)
@@ -54,6 +61,29 @@ class EchoServerTest(unittest.TestCase):
         report = self.report()
         self.assertIn("connections 1, refused 0 (of their host too many 0), vanished 0, idle 1\n", report)
         self.assertIn("requests 0, overloaded 0 (of their connection too many 0, memory 0), late 0, bad 0, after the stop 0", report)
+
+    def test_idle_connections_take_little_memory(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        total = min(5_000, hard - 200)
+        self.serve("--ping_after_ms=0")
+        before = self.resident_bytes()
+        connections = []
+        for _ in range(total):
+            connection = self.connect()
+            connection.sendall(PING)
+            connections.append(connection)
+        for connection in connections:
+            self.assertEqual(connection.recv(len(PONG), socket.MSG_WAITALL), PONG)
+        # No stack and no block.
+        each = (self.resident_bytes() - before) / total
+        print(f"{total} idle connections: {each:.0f} bytes each")
+        self.assertLess(each, 2_000)
+        for connection in connections[::50]:
+            connection.sendall(PING)
+            self.assertEqual(connection.recv(len(PONG), socket.MSG_WAITALL), PONG)
+        self.assertIn(f"connections {total}, ", self.report())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,354 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Connections of rpc::Server that rest: nothing has come for a while, and they have no fiber.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/examples/rpc/frame.h"
+#include "weft/examples/rpc/rpc_server.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/io/io_result.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/rpc/rpc_fixture.h"
+
+#include "examples/rpc/meta.pb.h"
+
+namespace weft::rpc {
+namespace {
+
+class RpcRestTest : public fiber::InEachShape {};
+INSTANTIATE_TEST_SUITE_P(Shapes, RpcRestTest,
+                         ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}, fiber::Shape{2, 2}), &fiber::NameOf);
+
+constexpr Heartbeat::Options kNoPings{.ping_after = 0ms};
+
+void AwaitFibers(std::size_t count) {
+  while (GetFiberCount() > count) FiberYield();
+}
+
+// A server that has been started, and the fibers of it and the test.
+struct Scene {
+  explicit Scene(Server::Options options) : server(&waits.service, std::move(options)) {
+    // The listener's sweep begins with the first connection.
+    RawClient first(server->local_address());
+    Call(first, 1);
+    first.stream().Close();
+    while (server->counts().connections != 0) FiberYield();
+    FiberSleepFor(1ms);  // The fibers that have ended are counted until their workers go on.
+    fibers = GetFiberCount();
+  }
+
+  static void Call(RawClient& client, std::uint64_t id) {
+    client.Send(RequestBytes(id, "at once"));
+    ExpectAnswer(client, id, OK);
+  }
+  static void ExpectAnswer(RawClient& client, std::uint64_t id, ErrorCode code) {
+    Frame frame;
+    AnswerMeta meta;
+    ASSERT_TRUE(client.Receive(&frame, &meta));
+    ASSERT_EQ(frame.header.kind, FrameKind::kAnswer);
+    EXPECT_EQ(frame.header.correlation_id, id);
+    EXPECT_EQ(meta.error_code(), code) << meta.error_text();
+  }
+  std::vector<RawClient> Clients(int count) {
+    std::vector<RawClient> clients;
+    for (int i = 0; i < count; ++i) clients.emplace_back(server->local_address());
+    return clients;
+  }
+  // Until all connections rest.
+  void AwaitRest() const { AwaitFibers(fibers); }
+
+  WaitsForEver waits;
+  RunningServer server;
+  std::size_t fibers = 0;
+};
+
+TEST_P(RpcRestTest, AnIdleConnectionHasNoFiber) {
+  InFiber([] {
+    Scene scene({.heartbeat = kNoPings});
+    std::vector<RawClient> clients = scene.Clients(20);
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      for (std::size_t i = 0; i < clients.size(); i += id) Scene::Call(clients[i], id);
+      scene.AwaitRest();
+      EXPECT_EQ(scene.server->counts().connections, clients.size());
+    }
+    clients.clear();
+    while (scene.server->counts().connections != 0) FiberYield();
+  });
+}
+
+TEST_P(RpcRestTest, AFrameWhosePartsComeLateIsWhole) {
+  InFiber([] {
+    Scene scene({.heartbeat = kNoPings});
+    RawClient client(scene.server->local_address());
+    const std::string request = RequestBytes(1, "at once");
+    for (const std::size_t cut : {std::size_t{1}, FrameHeader::kSize, request.size() - 1}) {
+      client.Send(request.substr(0, cut));
+      scene.AwaitRest();
+      client.Send(request.substr(cut));
+      Scene::ExpectAnswer(client, 1, OK);
+    }
+  });
+}
+
+// The first call's answer comes while its connection rests, and so does the cancellation of the second.
+TEST_P(RpcRestTest, AConnectionRestsWhileItsCallsRun) {
+  InFiber([] {
+    FiberEvent answer;
+    ScriptedService service([&](Controller*, const EchoRequest* request, EchoAnswer*, Closure* done) {
+      if (request->payload() == "for ever") FiberEvent().Wait();
+      if (request->payload() == "later") answer.Wait();
+      done->Run();
+    });
+    RunningServer server(&service, {.heartbeat = kNoPings});
+    {
+      RawClient first(server->local_address());
+      Scene::Call(first, 1);
+    }
+    while (server->counts().connections != 0) FiberYield();
+    FiberSleepFor(1ms);
+    const std::size_t fibers = GetFiberCount();
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(1, "later") + RequestBytes(2, "for ever"));
+    while (server->counts().in_flight != 2) FiberYield();
+    AwaitFibers(fibers + 2);
+    answer.Set();
+    Scene::ExpectAnswer(client, 1, OK);
+    AwaitFibers(fibers + 1);
+    client.Send(BytesOf(MakeFrame(FrameKind::kCancel, 2, nullptr, nullptr)));
+    Scene::ExpectAnswer(client, 2, CANCELED);
+    client.Send(BytesOf(MakeFrame(FrameKind::kCancel, 2, nullptr, nullptr)));  // Nobody's.
+    AwaitFibers(fibers);
+    client.Send(BytesOf(MakeFrame(FrameKind::kCancel, 2, nullptr, nullptr)));
+    Scene::Call(client, 3);
+  });
+}
+
+// More than a connection keeps in one list.
+TEST_P(RpcRestTest, AConnectionRestsWithManyCalls) {
+  InFiber([] {
+    constexpr std::uint64_t kCalls = 40;
+    WaitsForEver waits;
+    RunningServer server(&waits.service, {.heartbeat = kNoPings});
+    RawClient client(server->local_address());
+    for (std::uint64_t id = 1; id <= kCalls; ++id) {
+      client.Send(RequestBytes(id, "x"));
+      waits.AwaitBegun(static_cast<int>(id));
+    }
+    for (std::uint64_t id = kCalls; id != 0; --id) {
+      client.Send(BytesOf(MakeFrame(FrameKind::kCancel, id, nullptr, nullptr)));
+      Scene::ExpectAnswer(client, id, CANCELED);
+    }
+    Scene::Call(client, 1);
+    EXPECT_EQ(server->counts().in_flight, 0u);
+  });
+}
+
+TEST_P(RpcRestTest, AClientThatGoesWhileACallRunsCancelsIt) {
+  InFiber([] {
+    Scene scene({.heartbeat = kNoPings});
+    {
+      RawClient client(scene.server->local_address());
+      client.Send(RequestBytes(1, "x"));
+      scene.waits.AwaitBegun(1);
+      AwaitFibers(scene.fibers + 3);
+    }
+    scene.waits.AwaitEnded(1);
+    while (scene.server->counts().connections != 0) FiberYield();
+  });
+}
+
+TEST_P(RpcRestTest, AClientIsAskedAndGivenUpWhileItsConnectionRests) {
+  InFiber([] {
+    Scene scene({.heartbeat = {.ping_after = 300ms, .timeout = 300ms}});
+    std::vector<RawClient> clients = scene.Clients(2);
+    Scene::Call(clients[0], 1);
+    scene.AwaitRest();  // Or they are asked before that, on a busy machine.
+    Frame frame;
+    for (RawClient& client : clients) {
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+      EXPECT_EQ(frame.header.kind, FrameKind::kPing);
+    }
+    clients[0].Send(BytesOf(MakeFrame(FrameKind::kPong, 0, nullptr, nullptr)));
+    EXPECT_FALSE(clients[1].ReceiveAny(&frame));
+    EXPECT_EQ(scene.server->counts().vanished, 1u);
+    ASSERT_TRUE(clients[0].ReceiveAny(&frame));
+    EXPECT_EQ(frame.header.kind, FrameKind::kPing) << "the next one";
+  });
+}
+
+// Its bytes have come, but no fiber can read them.
+TEST_P(RpcRestTest, AClientThatHasSentSomethingIsNotGivenUp) {
+  InFiber([] {
+    Scene scene({.heartbeat = {.ping_after = 200ms, .timeout = 200ms}});
+    RawClient speaks(scene.server->local_address());
+    RawClient silent(scene.server->local_address());
+    Frame frame;
+    {
+      while (scene.server->counts().connections != 2) FiberYield();
+      const fiber::RefuseFiberStarts refuse;
+      speaks.Send(RequestBytes(1, "at once"));
+      while (scene.server->counts().vanished == 0) FiberYield();
+      FiberSleepFor(500ms);  // It is asked again.
+    }
+    do {
+      ASSERT_TRUE(speaks.ReceiveAny(&frame));
+    } while (frame.header.kind == FrameKind::kPing);
+    EXPECT_EQ(frame.header.kind, FrameKind::kAnswer);
+    while (silent.ReceiveAny(&frame)) {
+    }
+    EXPECT_EQ(scene.server->counts().vanished, 1u);
+  });
+}
+
+// Its reader waits for room for answers, and would not hear it.
+TEST_P(RpcRestTest, AClientThatReadsLateIsNotGivenUp) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(
+        &echo, {.writing = {.max_unsent = 1, .timeout = 1h}, .heartbeat = {.ping_after = 200ms, .timeout = 200ms}});
+    RawClient late(server->local_address());
+    // Until the server reads no more: what the sockets hold is full.
+    const std::string request = RequestBytes(1, std::string(3'000'000, 'x'));
+    std::size_t sent = 0;
+    std::size_t left = request.size();
+    for (;;) {
+      const io::IoResult written = late.stream().WriteSome(request.data() + request.size() - left, left, 100ms);
+      if (written.error == std::errc::timed_out) break;
+      ASSERT_TRUE(written.ok()) << written.error.message();
+      left -= written.bytes;
+      if (left != 0) continue;
+      ++sent;
+      left = request.size();
+    }
+    RawClient silent(server->local_address());
+    while (server->counts().vanished == 0) FiberYield();
+    Frame frame;
+    while (silent.ReceiveAny(&frame)) {
+    }
+    Fiber rest([&] { late.Send(request.substr(request.size() - left)); });
+    for (std::size_t answers = 0; answers <= sent;) {
+      ASSERT_TRUE(late.ReceiveAny(&frame)) << answers << " answers of " << sent + 1;
+      if (frame.header.kind == FrameKind::kAnswer) ++answers;
+    }
+    rest.Join();
+    EXPECT_EQ(server->counts().vanished, 1u);
+  });
+}
+
+// --- The end ---
+
+// Whether they have sent something before, or not.
+TEST_P(RpcRestTest, ADrainTellsThoseThatRest) {
+  InFiber([] {
+    Scene scene({.heartbeat = kNoPings});
+    std::vector<RawClient> clients = scene.Clients(10);
+    for (std::size_t i = 0; i < clients.size(); i += 2) Scene::Call(clients[i], 1);
+    scene.AwaitRest();
+    while (scene.server->counts().connections != clients.size()) FiberYield();
+    Fiber stopper([&] { scene.server->Stop(60s); });
+    for (RawClient& client : clients) {
+      Frame frame;
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+      EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+      EXPECT_EQ(frame.header.correlation_id, static_cast<std::uint64_t>(FarewellReason::kStopping));
+      client.Send(RequestBytes(9, "at once"));  // It had not read it yet.
+      Scene::ExpectAnswer(client, 9, UNAVAILABLE);
+      client.stream().Close();
+    }
+    stopper.Join();
+    EXPECT_EQ(scene.server->counts().unavailable, clients.size());
+  });
+}
+
+TEST_P(RpcRestTest, AStopWithoutTimeEndsThoseThatRest) {
+  for (const bool in_fiber : {true, false}) {
+    std::optional<Scene> scene;
+    std::vector<RawClient> clients;
+    InFiber([&] {
+      scene.emplace(Server::Options{.heartbeat = kNoPings});
+      clients = scene->Clients(10);
+      for (std::size_t i = 0; i < 5; ++i) Scene::Call(clients[i], 1);
+      clients[5].Send(RequestBytes(1, "x"));
+      clients[6].Send(RequestBytes(1, "x").substr(0, 7));
+      scene->waits.AwaitBegun(1);
+      AwaitFibers(scene->fibers + 3);
+      while (scene->server->counts().connections != clients.size()) FiberYield();
+      if (in_fiber) scene->server->Stop(0s);
+    });
+    scene->server->Stop(0s);
+    EXPECT_EQ(scene->server->counts().connections, 0u);
+    EXPECT_EQ(scene->waits.ended, 3);
+    InFiber([&] {
+      for (RawClient& client : clients) {
+        Frame frame;
+        while (client.ReceiveAny(&frame)) {
+        }
+      }
+      clients.clear();
+      scene.reset();
+    });
+  }
+}
+
+// SC7: the ends of their streams come to connections whose fibers cannot be started yet.
+TEST_P(RpcRestTest, AStopWaitsForThoseThatRest) {
+  InFiber([] {
+    Scene scene({.heartbeat = kNoPings});
+    std::vector<RawClient> clients = scene.Clients(3);
+    for (RawClient& client : clients) Scene::Call(client, 1);
+    scene.AwaitRest();
+    Fiber stopper;
+    FiberEvent begins;
+    stopper = Fiber([&] {
+      begins.Wait();
+      scene.server->Stop(0s);
+    });
+    {
+      const fiber::RefuseFiberStarts refuse;
+      begins.Set();
+      FiberSleepFor(50ms);  // The deadline is over, and the listener would end what rests.
+      EXPECT_EQ(scene.server->counts().connections, 3u);
+    }
+    stopper.Join();
+    EXPECT_EQ(scene.server->counts().connections, 0u);
+  });
+}
+
+TEST_P(RpcRestTest, AClientThatSendsNothingIsToldAndClosed) {
+  InFiber([] {
+    WaitsForEver scene;
+    RunningServer server(&scene.service, {.heartbeat = kNoPings, .connections = {.first_request_timeout = 20ms}});
+    RawClient silent(server->local_address());
+    RawClient late(server->local_address());
+    Frame frame;
+    for (RawClient* client : {&silent, &late}) {
+      ASSERT_TRUE(client->ReceiveAny(&frame));
+      EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+      EXPECT_EQ(frame.header.correlation_id, static_cast<std::uint64_t>(FarewellReason::kIdle));
+    }
+    Scene::Call(late, 1);  // It had not read it yet.
+    EXPECT_FALSE(silent.ReceiveAny(&frame));
+    EXPECT_FALSE(late.ReceiveAny(&frame));
+    EXPECT_EQ(server->counts().idle, 2u);
+    EXPECT_EQ(server->counts().vanished, 0u);
+    RawClient speaks(server->local_address());
+    Scene::Call(speaks, 1);
+    Scene::Call(speaks, 2);
+  });
+}
+
+}  // namespace
+}  // namespace weft::rpc
