@@ -11,7 +11,7 @@
 // What it costs: a frame of 24 bytes each way for each ping_after in which the peer has sent nothing. A client has a
 // timer for each read that has to wait; a server looks at all its connections now and then (rpc_server.cc).
 // What it trades: a shorter timeout finds a dead peer sooner, and gives up one whose CPU is busy, or whose network
-// stands still, for so long. A peer that reads nothing is given up by its writer (BatchWriter::Options::timeout). A peer
+// stands still, for so long. A peer that reads nothing is given up by its writer (BatchWriter::Options::timeout). One
 // that sends half a frame in single bytes is heard, and is kept.
 //
 // The class is the state of a client's reader, which reads and writes. One user at a time.
