@@ -17,6 +17,7 @@
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/examples/rpc/scheduler_report.h"
 #include "weft/examples/rpc/server_report.h"
+#include "weft/examples/serving/memory_trim.h"
 #include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/run_until_signal.h"
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
   }
   weft::rpc::EchoServiceImpl echo;
   std::optional<weft::rpc::Server> server;
+  std::optional<examples::MemoryTrim> trim;
   const auto start = [&] {
     weft::fiber::StartRuntime();
     server.emplace(
@@ -53,7 +55,7 @@ int main(int argc, char** argv) {
                                    .connections = {.idle_timeout = std::chrono::milliseconds(FLAGS_idle_timeout_ms),
                                                    .max_connections_per_host = FLAGS_max_connections_per_host}});
     server->AddService(&echo);
-    if (!server->Start(std::move(listener))) return false;
+    if (!server->Start(std::move(listener)) || !trim.emplace().Start()) return false;
     std::cout << "listening on " << server->local_address().ToString() << std::endl;
     return true;
   };
@@ -65,6 +67,7 @@ int main(int argc, char** argv) {
   } else {
     std::cerr << "no fibers can be started\n";
   }
+  trim.reset();
   server.reset();
   weft::fiber::TerminateRuntime();
   return started ? 0 : 1;

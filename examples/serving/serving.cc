@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/examples/serving/memory_trim.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_listener.h"
@@ -58,12 +59,13 @@ int Serving::RunAny(Handler handler, Options options) {
   if (keep_alive_.enabled) (void)listener.SetKeepAlive(keep_alive_);
 
   std::optional<weft::io::TcpServer> server;
+  std::optional<MemoryTrim> trim;
   const auto start = [&] {
     weft::fiber::StartRuntime();
     options.max_connections = FLAGS_max_connections;
     options.max_connections_per_host = FLAGS_max_connections_per_host;
     server_ = &server.emplace(std::move(listener), std::move(handler), std::move(options));
-    if (!server->Start()) return false;
+    if (!server->Start() || !trim.emplace().Start()) return false;
     std::cout << name_ << ": listening on " << server->local_address().ToString() << std::endl;
     return true;
   };
@@ -74,6 +76,7 @@ int Serving::RunAny(Handler handler, Options options) {
     server->Stop(std::chrono::duration<double>(FLAGS_drain));
     std::cout << name_ << ": connections: " << ToLine(Named(server->counts())) << std::endl;
   }
+  trim.reset();
   server.reset();
   weft::fiber::TerminateRuntime();
   return started ? 0 : Fail(1, "no fiber could be started to accept connections");

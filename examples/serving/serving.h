@@ -15,6 +15,7 @@
 // --max_connections_per_host    of a client address at once; others are reset
 // --duration          seconds, 0: until SIGINT or SIGTERM
 // --drain             seconds that requests have to end by themselves afterwards
+// --trim_memory_ms    how often a quiet server gives memory back (serving/memory_trim.h)
 // and the flags of the runtime (--fiber_concurrency_hint ...).
 //
 // Run() raises the limit of descriptors to the process's maximum, and prints at its end what the TcpServer has counted.

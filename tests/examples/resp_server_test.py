@@ -581,6 +581,21 @@ class Memory(unittest.TestCase):
             self.assertLess(grown[0] / self.CONNECTIONS, 2_500)
             self.assertLess(grown[2], grown[0] + 1_000 * self.CONNECTIONS)
 
+    def test_a_quiet_server_gives_back_what_half_requests_have_taken(self):
+        half = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$50000\r\n" + bytes(20_000)
+        with Server(PROGRAM) as server:
+            watcher = server.connect()
+            counts_of(watcher)
+            before = memory_of(server)
+            connections = [server.connect() for _ in range(2_000)]
+            for connection in connections:
+                connection.sendall(half)
+            wait_for(lambda: memory_of(server) - before > 2_000 * len(half), "the requests have not come")
+            for connection in connections:
+                connection.close()
+            # Without the trims four fifths of it stay.
+            wait_for(lambda: memory_of(server) - before < 2_000 * len(half) / 2, lambda: f"{memory_of(server) - before} bytes stay")
+
 
 class Endings(unittest.TestCase):
     def test_signals_end_it_with_success(self):
