@@ -239,7 +239,10 @@ void TcpServer::Serve(Connection* connection) {
     static_cast<void>(Run(handler_, "the handler", connection));
     return End(connection);
   }
-  if (greeting_ && Run(greeting_, "the greeting", connection) != AfterRequest::kWaitForNext) return End(connection);
+  if (greeting_) {
+    const std::optional<AfterRequest> after = Run(greeting_, "the greeting", connection);
+    if (after != AfterRequest::kWaitForNext || connection->scope.IsCancelled()) return End(connection);
+  }
   ServeRequests(connection, /*readable=*/false);
 }
 

@@ -33,7 +33,8 @@
 // says good-bye has RequestHandler::Goodbye for that, which is called before, in a fiber, and for which Stop() waits.
 // It is not called after the deadline of Stop(), nor where the handler ends the connection.
 // A protocol whose server speaks first has a greeting, which is called once, in the connection's first fiber: it writes
-// what it has to say, or makes TcpConnection::state(), does not read, and may end the connection.
+// what it has to say, or makes TcpConnection::state(), does not read, and may end the connection, as its exception
+// does. first_request_timeout counts from its end.
 //
 // Stop() drains:
 //

@@ -30,7 +30,7 @@ BatchWriter::~BatchWriter() {
              "BatchWriter: destroyed while frames are being sent");
 }
 
-bool BatchWriter::Write(OutFramePtr frame) {
+bool BatchWriter::Write(OutFramePtr frame, bool alone) {
   if (failed()) return false;
   OutFrame* const mine = frame.release();
   unsent_.fetch_add(mine->size(), std::memory_order_relaxed);  // Before the writer can take it away again.
@@ -43,15 +43,15 @@ bool BatchWriter::Write(OutFramePtr frame) {
   if (head != nullptr) return true;  // The writer will see it (BW1).
   owner_->BeginUse();                // The caller holds one.
   // The frames of others go out, too, whatever becomes of the caller's scope.
-  Shielded([this] { WriteAll(/*borrowed=*/true); });
+  Shielded([&] { WriteAll(/*borrowed=*/true, alone); });
   return true;
 }
 
-void BatchWriter::WriteAll(bool borrowed) {
+void BatchWriter::WriteAll(bool borrowed, bool alone) {
   for (int round = 0;; ++round) {
     if (borrowed && round == kRoundsForOthers) return HandOff();
     if (to_do_ == nullptr) {
-      LetOthersCome();
+      if (!std::exchange(alone, false)) LetOthersCome();
       TakeAll();
     }
     if (failed()) {
@@ -129,8 +129,8 @@ void BatchWriter::Sent(std::size_t bytes) {
 }
 
 void BatchWriter::HandOff() {
-  if (StartFiberDetached([this] { WriteAll(/*borrowed=*/false); })) return;
-  WriteAll(/*borrowed=*/false);  // No more fibers are started: then in the caller's.
+  if (StartFiberDetached([this] { WriteAll(/*borrowed=*/false, /*alone=*/false); })) return;
+  WriteAll(/*borrowed=*/false, /*alone=*/false);  // No more fibers are started: then in the caller's.
 }
 
 void BatchWriter::Fail() {

@@ -64,7 +64,8 @@ class BatchWriter {
 
   // Any fiber or thread that holds a use. May switch; does not wait for the peer; no cancellation point. False: the
   // connection has failed, and the frame is not sent. True: it will be, unless the connection fails.
-  bool Write(OutFramePtr frame);
+  // `alone`: no other frame is likely to come along, so it is not held back for the ready fibers.
+  bool Write(OutFramePtr frame, bool alone = false);
 
   bool TooMuchUnsent() const noexcept {
     return unsent_.load(std::memory_order_relaxed) > options_.max_unsent;  // A limit, exact enough.
@@ -92,7 +93,7 @@ class BatchWriter {
   static constexpr int kAtOnce = 32;
 
   // The writer. `borrowed`: in a caller's fiber.
-  void WriteAll(bool borrowed);
+  void WriteAll(bool borrowed, bool alone);
   bool WriteToDo(Deadline deadline);
   void Sent(std::size_t bytes);
   void LetOthersCome();

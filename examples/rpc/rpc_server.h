@@ -10,11 +10,11 @@
 //     ...
 //     server.Stop(5s);
 //
-// A connection has a fiber that reads, also while it is idle: a Channel makes few connections and keeps them busy. It
-// cuts the bytes into frames and starts the fibers for them, all of one read at once. A handler may take as long as it
+// A connection has a fiber that reads while there are bytes, and none while it is silent (server_connection.h). It cuts
+// the bytes into frames and starts the fibers for them, all of one read at once. A handler may take as long as it
 // likes and call `done` from anywhere. Answers go out in the order in which they are ready; one system call sends those
 // that are ready at the same time (batch_writer.h). Handlers throw nothing but FiberCancelled: any other exception that
-// leaves one ends the process, as in any fiber.
+// leaves one ends the process, as in any fiber. While the runtime starts no fibers, silent connections are not read.
 //
 // The server answers without calling the handler: requests over the limits (OVERLOADED: Options); requests
 // whose deadline passed before their turn (DEADLINE_EXCEEDED); messages that cannot be parsed or name no service;
@@ -28,7 +28,8 @@
 // that leaves the handler the server answers instead of it. A handler that has handed `done` to somebody else must not
 // let it out. Handlers can also ask, or be told: RpcController::IsCanceled, NotifyOnCancel (rpc_controller.h).
 //
-// A client that is silent is sent pings; one that does not answer has gone (heartbeat.h).
+// A client that is silent is sent pings; one that does not answer has gone (heartbeat.h). For that, and for
+// idle_timeout, a sweep looks at all connections now and then.
 //
 // AddService(): before Start(). Start(), Stop(), the destructor: one fiber or thread, not a handler. counts(): anyone.
 #ifndef WEFT_EXAMPLES_RPC_RPC_SERVER_H_
@@ -144,6 +145,11 @@ class Server {
   friend class ServerCall;
   friend class ServerConnection;
 
+  // What ServerConnection is for the list of connections.
+  struct Listed {
+    base::ListHook hook;
+  };
+
   // How long clients that have their answers may take to close their connections, before we do.
   static constexpr std::chrono::milliseconds kFarewellTime{1000};
 
@@ -164,20 +170,24 @@ class Server {
   void RefuseCall(std::size_t memory);
   void LeaveCall();
   void LeaveOne(std::atomic<std::size_t>* count);
-  void Enter(ServerConnection* connection);
+  // False: the connections are cut. Then it is in the list all the same, but nobody will end its reading.
+  [[nodiscard]] bool Enter(ServerConnection* connection);
   void Leave(ServerConnection* connection);
-  // False: the connections are cut, and none begins to rest any more (SC7).
-  [[nodiscard]] bool BeginRest();
-  void EndRest() { LeaveOne(&resting_); }
   std::unique_ptr<FrameReader> TakeReader();
   void GiveBack(std::unique_ptr<FrameReader> reader);
+  void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
+  // Uses of connections, which end with it.
+  struct UseEnder {
+    void operator()(ServerConnection* connection) const noexcept;
+  };
+  using Use = std::unique_ptr<ServerConnection, UseEnder>;
+  // Under the lock; of those in the list.
+  static Use BeginUse(ServerConnection* connection);
+  std::vector<Use> UseAllConnections();
   // True: there is nothing to do, or a task does it.
   [[nodiscard]] bool StartSweep();
   void Sweep();
   io::RequestHandler Handler();
-  void AddToPast(const BatchWriter::Counts& written, std::uint64_t reads);
-  // Under the lock; the caller must end each use.
-  std::vector<ServerConnection*> UseAllConnections();
   google::protobuf::Service* FindService(const std::string& name) const;
 
   const Options options_;
@@ -186,16 +196,17 @@ class Server {
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<std::size_t> half_frames_{0};  // between BeginFrame() and EndFrame()
-  std::atomic<std::size_t> resting_{0};      // connections
   examples::ObjectPool<FrameReader> readers_;
   io::RequestBudget memory_;
   std::atomic<bool> draining_{false};
-  std::atomic<bool> cut_{false};
-  mutable FiberMutex mutex_;  // guards what follows
+  std::atomic<bool> cut_{false};  // written under mutex_
+  mutable FiberMutex mutex_;      // guards what follows
   FiberConditionVariable changed_;
-  ServerConnection* first_connection_ = nullptr;
+  base::IntrusiveList<Listed, &Listed::hook> listed_;  // the connections
   std::size_t connections_ = 0;
-  Counts past_;  // of connections that have ended
+  std::uint64_t greeted_ = 0;  // those that have been in the list
+  bool all_told_ = false;      // Stop() has looked for those that it tells; later ones learn it when they enter
+  Counts past_;                // of connections that have ended
 
   // relaxed; statistics.
   std::atomic<std::uint64_t> requests_{0};

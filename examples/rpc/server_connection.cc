@@ -155,7 +155,7 @@ ServerConnection::ServerConnection(Server* server, io::TcpStream* stream)
       idle_since_(heard_at_.load(std::memory_order_relaxed)) {}
 
 ServerConnection::~ServerConnection() {
-  WEFT_CHECK(link_ == nullptr, "rpc::ServerConnection: destroyed while its server may use it (SC7)");
+  WEFT_CHECK(!hook.linked(), "rpc::ServerConnection: destroyed while its server may use it (SC7)");
 }
 
 void ServerConnection::BeginUse() noexcept {
@@ -168,45 +168,46 @@ void ServerConnection::EndUse() noexcept {
 }
 
 io::AfterRequest ServerConnection::Greet() {
-  server_->Enter(this);
-  return Rest() ? io::AfterRequest::kWaitForNext : End(Next::kEnd);
+  return server_->Enter(this) ? io::AfterRequest::kWaitForNext : End(Next::kEnd);
 }
 
 io::AfterRequest ServerConnection::Serve() {
-  server_->EndRest();
-  Deadline until = kNoWait;
-  for (;;) {
-    const Next next = ReadOnce(until);
-    if (next == Next::kReadOn) continue;
-    if (next != Next::kSilent) return End(next);
-    if (Rest()) return io::AfterRequest::kWaitForNext;
-    until = {};  // Stop() will end our stream.
-  }
+  heard_at_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);  // Before the bytes are not unread.
+  Next next = Next::kReadOn;
+  while (next == Next::kReadOn) next = ReadOnce(kNoWait);
+  if (next != Next::kSilent) return End(next);
+  Rest();
+  return io::AfterRequest::kWaitForNext;
 }
 
 void ServerConnection::SayGoodbye() {
-  server_->EndRest();
-  server_->idle_.fetch_add(1, std::memory_order_relaxed);
-  SayFarewell(FarewellReason::kIdle);
+  if (!told_idle_.exchange(true, std::memory_order_relaxed)) {
+    server_->idle_.fetch_add(1, std::memory_order_relaxed);
+    SayFarewell(FarewellReason::kIdle);
+  }
   // What the client has sent before it has read that is answered.
-  const Deadline until = kLingerFor;
   Next next = Next::kReadOn;
-  while (next == Next::kReadOn) next = ReadOnce(until);
+  while (next == Next::kReadOn || (next == Next::kSilent && HasCalls())) next = ReadOnce(kLingerFor);
   static_cast<void>(End(next == Next::kSilent ? Next::kEnd : next));
 }
 
-bool ServerConnection::Rest() {
+void ServerConnection::Rest() {
+  GiveReaderBack();
+  const std::scoped_lock lock(mutex_);
+  if (!HasCalls()) many_calls_.reset();
+}
+
+void ServerConnection::GiveReaderBack() {
   if (reader_ != nullptr && reader_->AtBoundary()) server_->GiveBack(std::move(reader_));
-  {
-    const std::scoped_lock lock(mutex_);
-    if (in_flight_ == 0) many_calls_.reset();
-  }
-  return server_->BeginRest();
 }
 
 io::AfterRequest ServerConnection::End(Next why) {
   EndFrame();  // SC6
-  if (why == Next::kEnd && !server_->cut()) CancelAll();
+  heard_at_.store(kDoesNotRead, std::memory_order_relaxed);
+  const bool by_us = server_->cut() || ended_idle_.load(std::memory_order_relaxed);
+  if (why == Next::kEnd && !by_us) CancelAll();
+  if (why == Next::kEnd) GiveReaderBack();
+  AwaitCalls();          // In the list, so that Stop() can cancel them.
   server_->Leave(this);  // While we have a use: a thread that finds us there may begin one.
   EndUse();
   unused_.Wait();
@@ -215,11 +216,23 @@ io::AfterRequest ServerConnection::End(Next why) {
   return io::AfterRequest::kClose;
 }
 
+void ServerConnection::AwaitCalls() {
+  FiberEvent none_is_left;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!HasCalls()) return;
+    no_calls_ = &none_is_left;
+  }
+  none_is_left.Wait();
+  const std::scoped_lock lock(mutex_);  // Whoever has set it has let go of it.
+  no_calls_ = nullptr;
+}
+
 ServerConnection::Next ServerConnection::ReadOnce(Deadline until) {
   if (reader_ == nullptr) reader_ = server_->TakeReader();
   const std::span<char> room = reader_->Room();
   const io::IoResult result = stream_->ReadSome(room.data(), room.size(), until);
-  if (result.error == std::errc::timed_out) return Next::kSilent;
+  if (result.error == std::errc::timed_out) return Next::kSilent;  // TCP's own time-out is found again, as the end.
   if (!result.ok() || result.bytes == 0) return Next::kEnd;
   ++reads_;
   reader_->Filled(result.bytes);
@@ -250,7 +263,9 @@ void ServerConnection::WaitForRoom() {
   if (!writer_.TooMuchUnsent()) return;
   heard_at_.store(kDoesNotRead, std::memory_order_relaxed);
   writer_.WaitForRoom();
-  heard_at_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);
+  const auto now = std::chrono::steady_clock::now();
+  idle_since_.store(now, std::memory_order_relaxed);
+  heard_at_.store(now, std::memory_order_relaxed);
 }
 
 bool ServerConnection::OnFrame(Frame& frame, TimePoint now) {
@@ -282,9 +297,10 @@ void ServerConnection::EndFrame() {
 }
 
 ServerConnection::Due ServerConnection::WhatIsDue(TimePoint now) {
-  if (given_up_) return Due::kNothing;
+  if (given_up_ || heard_at_.load(std::memory_order_relaxed) == kDoesNotRead) return Due::kNothing;  // SC8
   if (const Due due = WhatSilenceMakesDue(now); due != Due::kNothing) return due;
   const bool told = told_idle_at_ != kNever;
+  if (!told && told_idle_.load(std::memory_order_relaxed)) return Due::kNothing;  // SayGoodbye() ends it.
   const std::chrono::milliseconds limit = told ? kLingerFor : server_->options_.connections.idle_timeout;
   const TimePoint since = std::max(idle_since_.load(std::memory_order_relaxed), told_idle_at_);
   if (limit.count() <= 0 || now - since < limit) return Due::kNothing;
@@ -292,56 +308,65 @@ ServerConnection::Due ServerConnection::WhatIsDue(TimePoint now) {
     idle_since_.store(now, std::memory_order_relaxed);
     return Due::kNothing;
   }
-  if (told) return Due::kEndIdle;  // The client has not closed.
-  told_idle_at_ = now;
-  return Due::kTellIdle;
+  return told ? Due::kEndIdle : Due::kTellIdle;  // Told, and the client has not closed.
 }
 
 ServerConnection::Due ServerConnection::WhatSilenceMakesDue(TimePoint now) {
   const Heartbeat::Options& limits = server_->options_.heartbeat;
   const TimePoint heard = heard_at_.load(std::memory_order_relaxed);
-  if (limits.ping_after.count() <= 0 || heard == kDoesNotRead) return Due::kNothing;
-  if (asked_at_ <= heard) {
-    if (now - heard < limits.ping_after) return Due::kNothing;
-    asked_at_ = now;
-    return Due::kPing;
-  }
-  return now - asked_at_ < limits.timeout ? Due::kNothing : Due::kGiveUp;
+  if (limits.ping_after.count() <= 0) return Due::kNothing;
+  if (asked_at_ <= heard) return now - heard < limits.ping_after ? Due::kNothing : Due::kPing;
+  return now - asked_until_ < limits.timeout ? Due::kNothing : Due::kGiveUp;
 }
 
-bool ServerConnection::HasCalls() {
-  const std::scoped_lock lock(mutex_);
-  return in_flight_ != 0;
+bool ServerConnection::HasUnreadBytes() const {
+  pollfd unread{.fd = stream_->fd(), .events = POLLIN, .revents = 0};
+  return ::poll(&unread, 1, 0) > 0;
 }
 
+// Later than WhatIsDue(): others have been asked meanwhile, and the reader has gone on.
 void ServerConnection::Do(Due due) {
   switch (due) {
     case Due::kNothing:
       return;
     case Due::kPing:
-      // Failed: the reader learns of it.
-      static_cast<void>(writer_.Write(MakeFrame(FrameKind::kPing, 0, nullptr, nullptr)));
-      return;
+      return Ask();
     case Due::kGiveUp:
       return GiveUp();
     case Due::kTellIdle:
-      server_->idle_.fetch_add(1, std::memory_order_relaxed);
-      return SayFarewell(FarewellReason::kIdle);  // What the client has sent before it has read that is answered.
     case Due::kEndIdle:
-      return EndReading();
+      return EndIdle(due);
   }
 }
 
+void ServerConnection::Ask() {
+  OutFramePtr ping = MakeFrame(FrameKind::kPing, 0, nullptr, nullptr);
+  asked_at_ = std::chrono::steady_clock::now();
+  static_cast<void>(writer_.Write(std::move(ping), /*alone=*/true));  // Failed: the reader learns of it.
+  asked_until_ = std::chrono::steady_clock::now();
+}
+
 void ServerConnection::GiveUp() {
-  // Perhaps its reader has waited for a worker: the client is asked again.
-  pollfd unread{.fd = stream_->fd(), .events = POLLIN, .revents = 0};
-  if (::poll(&unread, 1, 0) > 0 || heard_at_.load(std::memory_order_relaxed) > asked_at_) {
-    asked_at_ = kNever;
+  if (HasUnreadBytes() || heard_at_.load(std::memory_order_relaxed) > asked_at_) {
+    asked_at_ = kNever;  // It is asked again.
     return;
   }
   given_up_ = true;
   server_->vanished_.fetch_add(1, std::memory_order_relaxed);
   static_cast<void>(stream_->Shutdown());  // Answers that wait to be sent have nobody to go to.
+}
+
+void ServerConnection::EndIdle(Due due) {
+  if (HasUnreadBytes() || HasCalls()) return;
+  if (due == Due::kEndIdle) {
+    ended_idle_.store(true, std::memory_order_relaxed);  // SC9
+    return EndReading();
+  }
+  if (told_idle_.exchange(true, std::memory_order_relaxed)) return;
+  server_->idle_.fetch_add(1, std::memory_order_relaxed);
+  // What the client has sent before it has read that is answered.
+  SayFarewell(FarewellReason::kIdle);
+  told_idle_at_ = std::chrono::steady_clock::now();
 }
 
 void ServerConnection::OnRequest(Frame frame, TimePoint now) {
@@ -367,7 +392,7 @@ bool ServerConnection::Enter(ServerCall* call) {
   const std::size_t most = server_->options_.max_in_flight_per_connection;
   const std::scoped_lock lock(mutex_);
   if (most != 0 && in_flight_ >= most) return false;
-  if (++in_flight_ > kFewCalls && many_calls_ == nullptr) {
+  if (in_flight_ >= kFewCalls && many_calls_ == nullptr) {
     many_calls_ = std::make_unique<Calls[]>(kBuckets);
     while (!few_calls_.empty()) {
       ServerCall* const early = few_calls_.pop_front();
@@ -375,6 +400,7 @@ bool ServerConnection::Enter(ServerCall* call) {
     }
   }
   BucketOf(call->id()).push_back(call);
+  in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (all_canceled_) static_cast<void>(call->Cancel());  // SC5; it has no callback yet.
   return true;
 }
@@ -426,8 +452,10 @@ void ServerConnection::CancelAll() {
 
 void ServerConnection::Forget(ServerCall* call) {
   const std::scoped_lock lock(mutex_);
-  --in_flight_;
   BucketOf(call->id()).erase(call);
+  const std::size_t left = in_flight_.load(std::memory_order_relaxed) - 1;
+  in_flight_.store(left, std::memory_order_relaxed);
+  if (left == 0 && no_calls_ != nullptr) no_calls_->Set();
 }
 
 void ServerConnection::Answer(std::uint64_t id, ErrorCode code, const std::string& text) {

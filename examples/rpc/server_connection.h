@@ -20,7 +20,7 @@
 // Invariants
 //   SC1  A connection outlives its uses: one for the connection itself, one for each call, one for the writer, and one
 //        for whoever found it in the server's list. The first ends in a fiber of the connection, which then waits for
-//        the others; the stream lives until then.
+//        the others; the stream lives until then. It is in the list until it has no calls and its first use ends.
 //   SC2  A call is answered once: by its `done`; or by its fiber, if a cancellation has ended the handler, and `done`
 //        has not been called.
 //   SC3  A canceller finds a call under the connection's lock and takes the callback out of it; the callback may run
@@ -30,9 +30,11 @@
 //        lock.
 //   SC6  A frame of which the reader got a part before the drain is awaited by Server::Stop(): Server counts it from
 //        then until its call has begun, or the connection reads no more.
-//   SC7  TcpServer ends no connection that rests, but by a fiber of it: it does so at the deadline of its Stop() alone,
-//        and Server::Stop() calls that when no connection rests, and, after the cut, none will.
-//   SC8  Silence is counted while the reader would read: not while it waits for room for answers.
+//   SC7  A connection that rests is in the server's list. TcpServer ends one without a fiber of it only at the deadline
+//        of its own Stop(), which Server::Stop() calls when the list is empty, and the reading of all others is ended.
+//   SC8  Neither silence nor idleness counts while the reader would not read, because it waits for room for answers, or
+//        while bytes wait for a reader.
+//   SC9  An idle connection that the server ends loses no call: its calls run on after the end of its reading.
 #ifndef WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 #define WEFT_EXAMPLES_RPC_SERVER_CONNECTION_H_
 
@@ -51,6 +53,7 @@
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/rpc_controller.h"
+#include "weft/examples/rpc/rpc_server.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
@@ -61,7 +64,6 @@
 
 namespace weft::rpc {
 
-class Server;
 class ServerConnection;
 
 class ServerCall final : public google::protobuf::Closure {
@@ -108,7 +110,7 @@ class ServerCall final : public google::protobuf::Closure {
   base::ListHook hook_;
 };
 
-class ServerConnection final : private BatchWriter::Owner {
+class ServerConnection final : public Server::Listed, private BatchWriter::Owner {
  public:
   // In TcpConnection::state() of the stream's connection.
   ServerConnection(Server* server, io::TcpStream* stream);
@@ -156,9 +158,11 @@ class ServerConnection final : private BatchWriter::Owner {
   void BeginFrame();
   void EndFrame();
   void WaitForRoom();
-  // True: the connection rests, and is the TcpServer's.
-  [[nodiscard]] bool Rest();
+  // Before it rests: gives back what it does not need meanwhile.
+  void Rest();
   io::AfterRequest End(Next why);
+  void AwaitCalls();
+  void GiveReaderBack();
   void OnRequest(Frame frame, TimePoint now);
   // False: the connection has as many calls as it may have.
   [[nodiscard]] bool Enter(ServerCall* call);
@@ -175,10 +179,13 @@ class ServerConnection final : private BatchWriter::Owner {
   // Under the server's lock.
   Due WhatIsDue(TimePoint now);
   Due WhatSilenceMakesDue(TimePoint now);
-  bool HasCalls();
+  bool HasCalls() const { return in_flight_.load(std::memory_order_relaxed) != 0; }
+  bool HasUnreadBytes() const;
   // By a holder of a use.
   void Do(Due due);
+  void Ask();
   void GiveUp();
+  void EndIdle(Due due);
 
   using Calls = base::IntrusiveList<ServerCall, &ServerCall::hook_>;
   Calls& BucketOf(std::uint64_t id) { return many_calls_ == nullptr ? few_calls_ : many_calls_[id % kBuckets]; }
@@ -193,27 +200,28 @@ class ServerConnection final : private BatchWriter::Owner {
   std::vector<BeginCall> starting_;
   std::uint64_t reads_ = 0;
   bool frame_awaited_ = false;  // Server::Stop() waits for the rest of the frame that has begun
-  // Written by the reader, for the sweep; relaxed: they decide about time limits only.
+  // For the sweep; relaxed: they decide about time limits only.
   std::atomic<TimePoint> heard_at_;  // or kDoesNotRead (SC8)
   std::atomic<TimePoint> idle_since_;
+  std::atomic<bool> told_idle_{false};  // by the sweep, or by SayGoodbye()
   // The sweep's.
-  TimePoint asked_at_ = kNever;
-  TimePoint told_idle_at_ = kNever;
+  TimePoint asked_at_ = kNever;      // what is heard later answers
+  TimePoint asked_until_ = kNever;   // the ping was written: later than that where many are asked
+  TimePoint told_idle_at_ = kNever;  // by it
   bool given_up_ = false;
+  // relaxed: the end of the reading comes after it.
+  std::atomic<bool> ended_idle_{false};
 
   FiberMutex mutex_;
   // Guarded by mutex_.
-  Calls few_calls_;                      // or
-  std::unique_ptr<Calls[]> many_calls_;  // buckets, since there were more than a few, until it rests without any
-  std::size_t in_flight_ = 0;            // in them
-  bool all_canceled_ = false;            // SC5
+  Calls few_calls_;                        // or
+  std::unique_ptr<Calls[]> many_calls_;    // buckets, since there were more than a few, until it rests without any
+  std::atomic<std::size_t> in_flight_{0};  // in them; read without it for time limits
+  bool all_canceled_ = false;              // SC5
+  FiberEvent* no_calls_ = nullptr;         // of AwaitCalls(): to be set when none is left
 
   std::atomic<std::size_t> uses_{1};
   FiberEvent unused_;
-
-  // The server's list, guarded by its mutex.
-  ServerConnection* next_ = nullptr;
-  ServerConnection** link_ = nullptr;  // nullptr: it is not in the list
 };
 
 }  // namespace weft::rpc

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <any>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -203,7 +204,13 @@ TEST_P(TcpServerRequestsEdgesTest, AHandlerThatDoesNotLookForTheEndIsCalledForIt
 // --- Greetings ---
 
 TEST_P(TcpServerRequestsEdgesTest, AServerThatGreetsSpeaksFirstAndOnce) {
-  TcpServer server(Listening(), RequestHandler(&EchoByte, {}, [](TcpConnection& connection) {
+  std::atomic<int> greetings{0};
+  const auto serve = [](TcpConnection& connection) {
+    EXPECT_EQ(std::any_cast<std::string>(connection.state()), "greeted");
+    return EchoByte(connection);
+  };
+  TcpServer server(Listening(), RequestHandler(serve, {}, [&](TcpConnection& connection) {
+                     ++greetings;
                      connection.state() = std::string("greeted");
                      return connection.stream().WriteAll("hello\n").ok() ? kAgain : kClose;
                    }));
@@ -214,6 +221,7 @@ TEST_P(TcpServerRequestsEdgesTest, AServerThatGreetsSpeaksFirstAndOnce) {
   EXPECT_EQ(std::string(room, 6), "hello\n");
   EXPECT_TRUE(AllWait());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask(client, "x"), "x");
+  EXPECT_EQ(greetings, 1);
 }
 
 TEST_P(TcpServerRequestsEdgesTest, AGreetingMayEndTheConnection) {
@@ -248,6 +256,57 @@ TEST_P(TcpServerRequestsEdgesTest, TheFirstRequestIsDueAfterTheGreeting) {
   EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
   EXPECT_EQ(server.counts().timed_out, 1u);
   EXPECT_EQ(goodbyes, 1);
+}
+
+// The drain finds it in its greeting, and ends it afterwards.
+TEST_P(TcpServerRequestsEdgesTest, AConnectionThatIsGreetedInADrainSaysGoodbye) {
+  FiberEvent go_on;
+  std::atomic<bool> greets{false};
+  std::atomic<int> goodbyes{0};
+  TcpServer server(Listening(),
+                   RequestHandler(
+                       &EchoByte, [&](TcpConnection&) { ++goodbyes; },
+                       [&](TcpConnection&) {
+                         greets = true;
+                         go_on.Wait();
+                         return kAgain;
+                       }),
+                   {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  ASSERT_TRUE(Reaches([&] { return greets.load(); }));
+  Actor stopper(true, [&] { server.Stop(Soon()); });
+  ASSERT_TRUE(Reaches([&] { return IsRefused(server); }));
+  go_on.Set();
+  stopper.Join();
+  ExpectEnd(client);
+  EXPECT_EQ(goodbyes, 1);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, AShieldedGreetingHoldsTheStopAndCallsNobody) {
+  FiberEvent go_on;
+  std::atomic<bool> greets{false};
+  std::atomic<int> calls{0};
+  const auto count = [&](TcpConnection&) {
+    ++calls;
+    return kClose;
+  };
+  TcpServer server(Listening(), RequestHandler(
+                                    count, [&](TcpConnection& connection) { static_cast<void>(count(connection)); },
+                                    [&](TcpConnection&) {
+                                      greets = true;
+                                      Shielded([&] { go_on.Wait(); });
+                                      return kAgain;
+                                    }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_TRUE(client.WriteAll("x", Soon()).ok());
+  ASSERT_TRUE(Reaches([&] { return greets.load(); }));
+  Actor stopper(true, [&] { server.Stop(0s); });
+  ASSERT_TRUE(Reaches([&] { return client.WaitReadable(Deadline(0s)) != std::errc::timed_out; })) << "it is shut down";
+  go_on.Set();
+  stopper.Join();
+  EXPECT_EQ(calls, 0);
 }
 
 TEST_P(TcpServerRequestsEdgesTest, AGreetingThatWaitsIsCancelledAtTheDeadlineOfStop) {

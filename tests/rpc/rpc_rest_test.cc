@@ -4,11 +4,14 @@
 // Connections of rpc::Server that rest: nothing has come for a while, and they have no fiber.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +22,8 @@
 #include "weft/fiber/run_as_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/io_result.h"
+#include "weft/io/socket_address.h"
+#include "weft/io/tcp_stream.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/rpc/rpc_fixture.h"
@@ -92,13 +97,13 @@ TEST_P(RpcRestTest, AnIdleConnectionHasNoFiber) {
 TEST_P(RpcRestTest, AFrameWhosePartsComeLateIsWhole) {
   InFiber([] {
     Scene scene({.heartbeat = kNoPings});
-    RawClient client(scene.server->local_address());
+    std::vector<RawClient> clients = scene.Clients(3);
     const std::string request = RequestBytes(1, "at once");
     for (const std::size_t cut : {std::size_t{1}, FrameHeader::kSize, request.size() - 1}) {
-      client.Send(request.substr(0, cut));
+      for (RawClient& client : clients) client.Send(request.substr(0, cut));
       scene.AwaitRest();
-      client.Send(request.substr(cut));
-      Scene::ExpectAnswer(client, 1, OK);
+      for (RawClient& client : clients) client.Send(request.substr(cut));
+      for (RawClient& client : clients) Scene::ExpectAnswer(client, 1, OK);
     }
   });
 }
@@ -213,38 +218,176 @@ TEST_P(RpcRestTest, AClientThatHasSentSomethingIsNotGivenUp) {
   });
 }
 
-// Its reader waits for room for answers, and would not hear it.
+// A client whose answer the sockets do not hold: its reader waits for room, and would not hear it.
+struct ReadsLate {
+  explicit ReadsLate(Server::Options options) {
+    options.limits.max_body = 20'000'000;
+    options.writing = {.max_unsent = 1, .timeout = 1h};
+    server.emplace(&echo, std::move(options));
+    client.emplace(server.value()->local_address());
+    const int size = 64 << 10;
+    EXPECT_EQ(setsockopt(client->stream().fd(), SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+    client->Send(RequestBytes(1, std::string(12'000'000, 'x')));
+    AwaitCalls(1);
+    client->Send(RequestBytes(2, "y"));  // When it is read, there is no room.
+    AwaitCalls(2);
+  }
+  void AwaitCalls(std::uint64_t calls) {
+    while (server.value()->counts().requests != calls || server.value()->counts().in_flight != 0) FiberYield();
+  }
+  // True: it has got the answer.
+  bool Reads() {
+    FrameReader reader({.max_body = 20'000'000});
+    for (;;) {
+      Frame frame;
+      if (reader.Next(&frame) == FrameReader::Result::kFrame) {
+        if (frame.header.kind == FrameKind::kAnswer) return true;
+        continue;
+      }
+      const std::span<char> room = reader.Room();
+      const io::IoResult got = client->stream().ReadSome(room.data(), room.size(), 30s);
+      if (!got.ok() || got.bytes == 0) return false;
+      reader.Filled(got.bytes);
+    }
+  }
+
+  EchoServiceImpl echo;
+  std::optional<RunningServer> server;
+  std::optional<RawClient> client;
+};
+
 TEST_P(RpcRestTest, AClientThatReadsLateIsNotGivenUp) {
   InFiber([] {
-    EchoServiceImpl echo;
-    RunningServer server(
-        &echo, {.writing = {.max_unsent = 1, .timeout = 1h}, .heartbeat = {.ping_after = 200ms, .timeout = 200ms}});
-    RawClient late(server->local_address());
-    // Until the server reads no more: what the sockets hold is full.
-    const std::string request = RequestBytes(1, std::string(3'000'000, 'x'));
-    std::size_t sent = 0;
-    std::size_t left = request.size();
-    for (;;) {
-      const io::IoResult written = late.stream().WriteSome(request.data() + request.size() - left, left, 100ms);
-      if (written.error == std::errc::timed_out) break;
-      ASSERT_TRUE(written.ok()) << written.error.message();
-      left -= written.bytes;
-      if (left != 0) continue;
-      ++sent;
-      left = request.size();
-    }
-    RawClient silent(server->local_address());
-    while (server->counts().vanished == 0) FiberYield();
+    ReadsLate late({.heartbeat = {.ping_after = 200ms, .timeout = 200ms}});
+    RawClient silent(late.server.value()->local_address());
+    while (late.server.value()->counts().vanished == 0) FiberYield();
     Frame frame;
     while (silent.ReceiveAny(&frame)) {
     }
-    Fiber rest([&] { late.Send(request.substr(request.size() - left)); });
-    for (std::size_t answers = 0; answers <= sent;) {
-      ASSERT_TRUE(late.ReceiveAny(&frame)) << answers << " answers of " << sent + 1;
-      if (frame.header.kind == FrameKind::kAnswer) ++answers;
+    EXPECT_TRUE(late.Reads());
+    EXPECT_EQ(late.server.value()->counts().vanished, 1u);
+    // It is heard again: now it can be silent, too.
+    while (late.server.value()->counts().vanished == 1) FiberYield();
+  });
+}
+
+TEST_P(RpcRestTest, AClientThatReadsLateIsNotIdle) {
+  InFiber([] {
+    ReadsLate late({.heartbeat = kNoPings, .connections = {.idle_timeout = 100ms}});
+    RawClient silent(late.server.value()->local_address());
+    Frame frame;
+    while (silent.ReceiveAny(&frame)) {  // Told, and a second later ended.
     }
-    rest.Join();
-    EXPECT_EQ(server->counts().vanished, 1u);
+    EXPECT_EQ(late.server.value()->counts().idle, 1u);
+    EXPECT_TRUE(late.Reads());
+    while (late.server.value()->counts().idle == 1) FiberYield();
+  });
+}
+
+// Its request has come, but no fiber can read it.
+TEST_P(RpcRestTest, AClientThatHasSentARequestIsNotIdle) {
+  InFiber([] {
+    Scene scene({.heartbeat = kNoPings, .connections = {.idle_timeout = 100ms}});
+    const std::uint64_t idle = scene.server->counts().idle;
+    RawClient speaks(scene.server->local_address());
+    RawClient silent(scene.server->local_address());
+    Frame frame;
+    {
+      while (scene.server->counts().connections != 2) FiberYield();
+      const fiber::RefuseFiberStarts refuse;
+      speaks.Send(RequestBytes(1, "at once"));
+      ASSERT_TRUE(silent.ReceiveAny(&frame));
+      EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+      FiberSleepFor(300ms);
+      EXPECT_EQ(scene.server->counts().idle, idle + 1);
+    }
+    Scene::ExpectAnswer(speaks, 1, OK);
+  });
+}
+
+// The connection ends while a request is on its way, which begins then.
+TEST_P(RpcRestTest, AnIdleConnectionThatEndsLosesNoCall) {
+  InFiber([] {
+    FiberEvent answer;
+    std::atomic<int> begun{0};
+    ScriptedService service([&](Controller*, const EchoRequest*, EchoAnswer*, Closure* done) {
+      ++begun;
+      answer.Wait();
+      done->Run();
+    });
+    for (const bool idles : {false, true}) {
+      answer.Reset();
+      begun = 0;
+      Server::Options options{.heartbeat = kNoPings};
+      (idles ? options.connections.idle_timeout : options.connections.first_request_timeout) = 20ms;
+      RunningServer server(&service, std::move(options));
+      RawClient client(server->local_address());
+      Frame frame;
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+      EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+      client.Send(RequestBytes(1, "x"));  // It had not read it yet.
+      while (begun == 0) FiberYield();
+      FiberSleepFor(1500ms);  // Longer than the connection lingers.
+      EXPECT_EQ(server->counts().in_flight, 1u);
+      answer.Set();
+      Scene::ExpectAnswer(client, 1, OK);
+      EXPECT_FALSE(client.ReceiveAny(&frame));
+      EXPECT_EQ(server->counts().idle, 1u);
+    }
+  });
+}
+
+TEST_P(RpcRestTest, BothTimeoutsOfASilentClientAreOne) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo,
+                         {.heartbeat = kNoPings, .connections = {.first_request_timeout = 50ms, .idle_timeout = 50ms}});
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 20; ++i) clients.emplace_back(server->local_address());
+    for (RawClient& client : clients) {
+      Frame frame;
+      ASSERT_TRUE(client.ReceiveAny(&frame));
+      EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+      EXPECT_FALSE(client.ReceiveAny(&frame));
+    }
+    EXPECT_EQ(server->counts().idle, clients.size());
+  });
+}
+
+// Each ping waited behind the ready fibers, and the time for the answer was counted from the first one.
+TEST_P(RpcRestTest, ManyClientsThatAnswerAreKeptOnABusyServer) {
+  InFiber([] {
+    EchoServiceImpl echo;
+    RunningServer server(&echo, {.heartbeat = {.ping_after = 100ms, .timeout = 300ms}});
+    std::vector<RawClient> clients;
+    std::vector<Fiber> answering;
+    std::atomic<int> pings{0};
+    std::atomic<bool> stop{false};
+    for (int i = 0; i < 200; ++i) clients.emplace_back(server->local_address());
+    for (RawClient& client : clients) {
+      answering.emplace_back([&] {
+        Frame frame;
+        while (client.ReceiveAny(&frame)) {
+          if (frame.header.kind != FrameKind::kPing) continue;
+          ++pings;
+          client.Send(BytesOf(MakeFrame(FrameKind::kPong, frame.header.correlation_id, nullptr, nullptr)));
+        }
+      });
+    }
+    Fiber busy([&] {
+      while (!stop) {
+        const auto until = std::chrono::steady_clock::now() + 5ms;
+        while (std::chrono::steady_clock::now() < until) {
+        }
+        FiberYield();
+      }
+    });
+    while (pings < 600 && server->counts().vanished == 0) FiberSleepFor(1ms);
+    EXPECT_EQ(server->counts().vanished, 0u);
+    stop = true;
+    busy.Join();
+    server->Stop(0s);
+    for (Fiber& client : answering) client.Join();
   });
 }
 
@@ -310,9 +453,8 @@ TEST_P(RpcRestTest, AStopWaitsForThoseThatRest) {
     std::vector<RawClient> clients = scene.Clients(3);
     for (RawClient& client : clients) Scene::Call(client, 1);
     scene.AwaitRest();
-    Fiber stopper;
     FiberEvent begins;
-    stopper = Fiber([&] {
+    Fiber stopper([&] {
       begins.Wait();
       scene.server->Stop(0s);
     });
@@ -324,6 +466,80 @@ TEST_P(RpcRestTest, AStopWaitsForThoseThatRest) {
     }
     stopper.Join();
     EXPECT_EQ(scene.server->counts().connections, 0u);
+  });
+}
+
+// A connection that entered between Stop()'s last look and its cut was awaited for ever.
+TEST_P(RpcRestTest, AStopWhileClientsConnect) {
+  InFiber([] {
+    for (int round = 0; round < 10; ++round) {
+      WaitsForEver waits;
+      RunningServer server(&waits.service, {.heartbeat = kNoPings});
+      const io::SocketAddress address = server->local_address();
+      std::atomic<bool> stop{false};
+      std::vector<Fiber> clients;
+      for (int i = 0; i < 8; ++i) {
+        clients.emplace_back([&] {
+          std::vector<io::TcpStream> streams;  // Silent ones, which stay.
+          while (!stop) {
+            io::TcpStream stream;
+            if (!stream.Connect(address, 100ms)) streams.push_back(std::move(stream));
+            FiberYield();
+          }
+        });
+      }
+      while (server->counts().connections < 10) FiberYield();
+      server->Stop(round % 2 == 0 ? Deadline(std::chrono::milliseconds(0)) : Deadline(10ms));
+      EXPECT_EQ(server->counts().connections, 0u);
+      stop = true;
+      for (Fiber& client : clients) client.Join();
+    }
+  });
+}
+
+// A request that comes with the connection, in the drain, is refused in words.
+TEST_P(RpcRestTest, AClientThatIsAcceptedInTheDrainIsAnswered) {
+  InFiber([] {
+    FiberEvent go_on;
+    std::atomic<bool> asked{false};
+    WaitsForEver waits;
+    RunningServer server(&waits.service, {.heartbeat = kNoPings, .connections = {.admit = [&] {
+                                                                   asked = true;
+                                                                   go_on.Wait();
+                                                                   return true;
+                                                                 }}});
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(1, "at once"));
+    while (!asked) FiberYield();
+    Fiber stopper([&] { server->Stop(60s); });
+    while (!server->draining()) FiberYield();
+    go_on.Set();
+    Frame frame;
+    AnswerMeta meta;
+    bool told = false;
+    for (;;) {
+      ASSERT_TRUE(client.Receive(&frame, &meta));
+      if (frame.header.kind != FrameKind::kFarewell) break;
+      EXPECT_FALSE(std::exchange(told, true));
+    }
+    EXPECT_EQ(meta.error_code(), UNAVAILABLE);
+    EXPECT_TRUE(meta.not_begun());
+    client.stream().Close();
+    stopper.Join();
+  });
+}
+
+// The bad frame ended the connection, and the call was nobody's any more.
+TEST_P(RpcRestTest, AStopCancelsACallBeforeABadFrame) {
+  InFiber([] {
+    WaitsForEver waits;
+    RunningServer server(&waits.service, {.heartbeat = kNoPings});
+    RawClient client(server->local_address());
+    client.Send(RequestBytes(1, "x") + std::string(100, 'x'));
+    waits.AwaitBegun(1);
+    while (server->counts().bad == 0) FiberYield();
+    server->Stop(10ms);
+    EXPECT_EQ(waits.ended, 3);
   });
 }
 
@@ -343,7 +559,6 @@ TEST_P(RpcRestTest, AClientThatSendsNothingIsToldAndClosed) {
     EXPECT_FALSE(silent.ReceiveAny(&frame));
     EXPECT_FALSE(late.ReceiveAny(&frame));
     EXPECT_EQ(server->counts().idle, 2u);
-    EXPECT_EQ(server->counts().vanished, 0u);
     RawClient speaks(server->local_address());
     Scene::Call(speaks, 1);
     Scene::Call(speaks, 2);
