@@ -300,14 +300,9 @@ ServerConnection::Due ServerConnection::WhatIsDue(TimePoint now) {
   if (given_up_ || heard_at_.load(std::memory_order_relaxed) == kDoesNotRead) return Due::kNothing;  // SC8
   if (const Due due = WhatSilenceMakesDue(now); due != Due::kNothing) return due;
   const bool told = told_idle_at_ != kNever;
-  if (!told && told_idle_.load(std::memory_order_relaxed)) return Due::kNothing;  // SayGoodbye() ends it.
   const std::chrono::milliseconds limit = told ? kLingerFor : server_->options_.connections.idle_timeout;
   const TimePoint since = std::max(idle_since_.load(std::memory_order_relaxed), told_idle_at_);
   if (limit.count() <= 0 || now - since < limit) return Due::kNothing;
-  if (HasCalls()) {
-    idle_since_.store(now, std::memory_order_relaxed);
-    return Due::kNothing;
-  }
   return told ? Due::kEndIdle : Due::kTellIdle;  // Told, and the client has not closed.
 }
 
@@ -357,12 +352,13 @@ void ServerConnection::GiveUp() {
 }
 
 void ServerConnection::EndIdle(Due due) {
-  if (HasUnreadBytes() || HasCalls()) return;
+  if (HasUnreadBytes()) return;
+  if (HasCalls()) return idle_since_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);
   if (due == Due::kEndIdle) {
     ended_idle_.store(true, std::memory_order_relaxed);  // SC9
     return EndReading();
   }
-  if (told_idle_.exchange(true, std::memory_order_relaxed)) return;
+  if (told_idle_.exchange(true, std::memory_order_relaxed)) return;  // SayGoodbye() ends it.
   server_->idle_.fetch_add(1, std::memory_order_relaxed);
   // What the client has sent before it has read that is answered.
   SayFarewell(FarewellReason::kIdle);
