@@ -93,6 +93,14 @@ class TcpConnection {
   // No further request can come: a RequestHandler's connection is closed, whatever the handler returns.
   void MarkAsEnded() noexcept { has_ended_ = true; }
 
+  // For a RequestHandler whose connection has many requests at once, as HTTP/2 has, and a fiber while it is busy. From
+  // here on ReadRequest() and AwaitRequest() wait, as in other handlers, but once the client's first request has come
+  // the server's time-outs do not end them; and what the handler returns counts, whatever the two have found.
+  void KeepFiber() noexcept;
+  // The opposite: they do not wait again, and the time-outs begin anew. `until`: when the wait for the next request has
+  // taken too long, unless it has before. False: the fiber is kept, for the server has no time-outs, and would not look.
+  [[nodiscard]] bool LeaveFiber(Deadline until) noexcept;
+
   // What a handler keeps from one request to the next. Destroyed with the connection, before TcpServer::Stop() returns,
   // in no particular thread: its destructor does not wait.
   std::any& state() noexcept { return state_; }
@@ -120,6 +128,8 @@ class TcpConnection {
   std::error_code NothingIn(std::error_code error) noexcept;
   // A wait for a request has ended with timed_out.
   void CountTimeout() noexcept;
+  bool has_timeouts() const noexcept { return !keeps_fiber_ || !has_sent_request(); }
+  Deadline LimitOf(Deadline deadline) const noexcept;
 
   TcpStream stream_;
   CancelScope idle_;
@@ -128,8 +138,9 @@ class TcpConnection {
   std::atomic<bool> has_sent_request_{false};
   std::atomic<TimePoint> idle_since_{kBusy};
   std::atomic<TimePoint> waits_until_{TimePoint::max()};
-  // For a RequestHandler, both.
+  // For a RequestHandler, all three.
   bool does_not_wait_ = false;
+  bool keeps_fiber_ = false;
   bool found_nothing_ = false;  // the last of the two calls
   bool has_ended_ = false;      // a ReadRequest() found the end, or an error; or MarkAsEnded()
   bool is_counted_ = false;     // in Server::timed_out
