@@ -91,6 +91,7 @@ class Http2FrameRoomTest : public ::testing::Test {
 TEST_F(Http2FrameRoomTest, ItsPagesGoAndComeBackWhenTheSessionSends) {
   const std::string_view sent = SendLargeFrame('x');
   room_.GiveBack();
+  EXPECT_EQ(sent[3], '\0') << "the first page of the room is still there";  // The type of the frame.
   EXPECT_EQ(sent[8000], '\0') << "a page in the middle of the room is still there";
   EXPECT_EQ(SendLargeFrame('y').data(), sent.data());
 }
