@@ -7,8 +7,8 @@
 // to end, and an idle connection needs nothing of it: GiveBack() returns its pages to the kernel.
 //
 // How it works. nghttp2 allocates with the functions that it is given. A new session allocates one large block, the
-// room, which begins with a page; large blocks that it allocates later hold other things. If the session frees the room,
-// GiveBack() does nothing.
+// room, which begins with a page. Large blocks that it allocates later hold other things. If the session frees the
+// room, GiveBack() does nothing.
 // Guarded by the session's lock. It outlives the session.
 #ifndef WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
 #define WEFT_INTEROP_HTTP2_FRAME_ROOM_H_

@@ -31,7 +31,7 @@
 namespace weft::interop {
 
 struct Http2OverTlsOptions {
-  // For a handshake, from the client's first bytes on. Before them TcpServer::Options::first_request_timeout counts, and
+  // For a handshake, from the client's first bytes on. For these TcpServer::Options::first_request_timeout counts, and
   // Http2Options::idle_timeout.
   std::chrono::milliseconds handshake_timeout{5'000};
   // Called for each connection that does not come to HTTP/2, in its fiber: TlsStream::Handshake() has failed with

@@ -41,7 +41,7 @@ std::error_code Http2ServerConnection::Serve(Stay stay) {
   FiberScope handlers({.policy = ScopePolicy::kCollect});  // H2V1
   scope_ = &handlers;
   const std::error_code why = Run(stay);
-  if (!has_left()) CountEnd(why);
+  CountEnd(why);  // Of none that has left: it has no reason.
   handlers.Wait();
   return why;
 }

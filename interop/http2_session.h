@@ -50,10 +50,10 @@
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
 //   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
 //         again, the connection ends. Any bytes end the silence.
-//   H2S14 Run(kMayLeave) leaves a session that is nobody's: it has no stream and no drain, its writer has ended, nothing
-//         waits to be sent, and the peer owes nothing for which it has a time limit. So nobody makes a frame or ends
-//         it, and when those who have had streams have ended (H2V1), nobody touches it but the next Run() or the
-//         destructor. What has come by then is read before, or found by the watch that follows (io/tcp_server.h).
+//   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
+//         nothing to send (H2S2); no drain has begun, and the peer owes it nothing within a time limit. So nobody makes
+//         a frame or ends it; and when the fibers of its handlers have ended (H2V1), nobody touches it but the next
+//         Run() or the destructor. What comes meanwhile is found by the watch that follows (io/tcp_server.h).
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -193,9 +193,9 @@ class Http2Session {
   // How long the reader keeps read_room_ while nothing comes (bench/README.md: idle connections over TLS). Longer than
   // a busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
-  // How often a reader that cannot leave yet, because a handler runs say, looks whether it can: each time after twice as
-  // long, but for this. So it has stayed no longer than that took.
-  static constexpr std::chrono::seconds kLongestLook{10};
+  // A reader that cannot leave yet, because a handler runs say, looks again and again whether it can, each time after
+  // twice as long, but no longer than this. So it stays no longer than that took.
+  static constexpr std::chrono::milliseconds kLongestLook{10'000};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
   static constexpr std::size_t kKeptFlight = 8'192;  // of that, what an idle connection keeps
@@ -211,7 +211,7 @@ class Http2Session {
   io::IoResult ReadNext(Deadline deadline, bool request);
   // Until there is something to read, or it has left: then has_left().
   std::error_code AwaitOrLeave(Deadline deadline, bool request);
-  bool CanLeave() const;  // H2S14
+  bool CanLeave() const;           // H2S14
   std::error_code TakeReadRoom();  // not_enough_memory
   void GiveMemoryBack();
   // What a read without bytes says.

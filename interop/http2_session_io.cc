@@ -84,32 +84,32 @@ io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
     if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
     GiveMemoryBack();
   }
-  const std::error_code awaited =
-      may_leave_ ? AwaitOrLeave(deadline, request) : transport_.Await(deadline, request);
+  const std::error_code awaited = may_leave_ ? AwaitOrLeave(deadline, request) : transport_.Await(deadline, request);
   if (awaited) return {0, awaited};
   if (const std::error_code error = TakeReadRoom()) return {0, error};
   return transport_.Read(read_room_.get(), kReadSize, deadline, request);
 }
 
 std::error_code Http2Session::AwaitOrLeave(Deadline deadline, bool request) {
-  for (std::chrono::milliseconds wait = kKeepRoomFor;; wait = std::min<std::chrono::milliseconds>(2 * wait, kLongestLook)) {
+  for (std::chrono::milliseconds wait = kKeepRoomFor;; wait = std::min(2 * wait, kLongestLook)) {
     const Deadline look(wait);
     const Deadline until = std::min(deadline, look);
     Lock lock(mutex_);
     const bool can_leave = CanLeave();
-    const Deadline tick = NextTick();
+    const Deadline idle_until = NextTick();
     lock.unlock();
     const std::error_code error =
-        can_leave ? transport_.AwaitWithoutFiber(until, tick) : transport_.Await(until, request);
+        can_leave ? transport_.AwaitWithoutFiber(until, idle_until) : transport_.Await(until, request);
     has_left_ = can_leave && error == std::errc::resource_unavailable_try_again;
     if (!IsTimedOut(error) || !look.expired() || deadline.expired()) return error;
   }
 }
 
+// That nothing waits to be sent says H2S2: there is no writer.
 bool Http2Session::CanLeave() const {
-  const bool pings = options_.ping_after.count() > 0 && MayPing();
-  return IsIdle() && !writing_ && nghttp2_session_want_write(session_) == 0 && settings_until_.is_none() && !pings &&
-         !has_drained_ && !transport_.draining() && !over_;
+  if (over_ || writing_ || !IsIdle()) return false;
+  const bool has_ticks = !settings_until_.is_none() || (options_.ping_after.count() > 0 && MayPing());
+  return !has_ticks && !transport_.draining();
 }
 
 std::error_code Http2Session::TakeReadRoom() {

@@ -69,9 +69,9 @@ class TcpConnection {
   // Reads the first bytes of a request: as TcpStream::ReadSome(). The drain ends it with operation_canceled, as a
   // cancellation does; then draining() is true. The server's time-out for requests ends it with timed_out, as
   // `deadline` does.
-  // In a RequestHandler neither it nor AwaitRequest() waits: without bytes they return resource_unavailable_try_again,
-  // and the connection goes on waiting, whatever the handler returns. After a ReadRequest() that found the end of the
-  // stream, or an error, the connection is closed, whatever the handler returns.
+  // In a RequestHandler, unless it calls KeepFiber(), neither it nor AwaitRequest() waits: without bytes they return
+  // resource_unavailable_try_again, and the connection goes on waiting, whatever the handler returns. After a
+  // ReadRequest() that found the end of the stream, or an error, it is closed, whatever the handler returns.
   [[nodiscard]] IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadRequest(std::span<char> room, Deadline deadline = {}) {
     return ReadRequest(room.data(), room.size(), deadline);
@@ -98,7 +98,8 @@ class TcpConnection {
   // the server's time-outs do not end them; and what the handler returns counts, whatever the two have found.
   void KeepFiber() noexcept;
   // The opposite: they do not wait again, and the time-outs begin anew. `until`: when the wait for the next request has
-  // taken too long, unless it has before. False: the fiber is kept, for the server has no time-outs, and would not look.
+  // taken too long, unless it has before; found when the server next looks at its time-outs. False: the fiber is kept,
+  // for the server has none, and would never look.
   [[nodiscard]] bool LeaveFiber(Deadline until) noexcept;
 
   // What a handler keeps from one request to the next. Destroyed with the connection, before TcpServer::Stop() returns,

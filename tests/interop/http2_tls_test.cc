@@ -181,10 +181,13 @@ constexpr std::size_t kOfTheServer = 2;  // fibers: the one that accepts, and th
 struct WaitingServer {
   explicit WaitingServer(const Http2Options& options = {}, io::TcpServer::Options tcp = {})
       : http(&Echo, options),
-        server(Listen(), Http2OverTls(&http, ServerContext(), {.refused = [this](auto& tls, auto error) {
-                                        ++(error ? failed : not_http2);
-                                        EXPECT_EQ(!error, tls.error_text().empty());
-                                      }}),
+        server(Listen(),
+               Http2OverTls(&http, ServerContext(),
+                            {.refused =
+                                 [this](auto& tls, auto error) {
+                                   ++(error ? failed : not_http2);
+                                   EXPECT_EQ(!error, tls.error_text().empty());
+                                 }}),
                std::move(tcp)) {
     EXPECT_TRUE(server.Start());
   }
@@ -297,7 +300,8 @@ struct PlainTlsClient {
     EXPECT_FALSE(stream.Connect(server.local_address(), Soon()));
     EXPECT_FALSE(tls.Handshake(Soon()));
     if (!asks) return;
-    const std::string sent = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0) + FrameOf(kSettings, kAck, 0) +
+    const std::string sent = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0) +
+                             FrameOf(kSettings, kAck, 0) +
                              FrameOf(kHeaders, kEndHeaders | kEndStream, 1, RequestFields());
     EXPECT_TRUE(tls.WriteAll(sent, Soon()).ok());
   }

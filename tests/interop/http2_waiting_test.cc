@@ -145,7 +145,7 @@ TEST_P(Http2WaitingTest, FieldsThatWereSentBeforeAreKnownAfterwards) {
 TEST_P(Http2WaitingTest, AConnectionWaitsWithItsFiberWhileAHandlerRuns) {
   FiberEvent may_answer;
   Server served([&](Http2Request& request, Http2Response& response) {
-    may_answer.Wait();
+    if (request.path() == "/late") may_answer.Wait();
     AnswerPath(request, response);
   });
   Client client(served.server);
@@ -153,10 +153,11 @@ TEST_P(Http2WaitingTest, AConnectionWaitsWithItsFiberWhileAHandlerRuns) {
   for (int i = 0; i < 2; ++i) static_cast<void>(client.peer.Await(kSettings));
   EXPECT_EQ(client.stream.WaitReadable(350ms), std::errc::timed_out);
   EXPECT_EQ(GetFiberCount(), kOfTheServer + 2) << "the reader, and the handler";
+  client.peer.Ask(1'001, true, "GET", "/meanwhile");
+  EXPECT_EQ(client.peer.Await(kData, 1'001, kEndStream).payload, "/meanwhile");
   may_answer.Set();
   client.ExpectAnswer("/late");
   EXPECT_TRUE(NoConnectionHasAFiber()) << "nothing has come since the handler ended";
-  client.Ask("/next");
 }
 
 TEST_P(Http2WaitingTest, WhatWasSentAndNotReadByTheClientIsSentBeforeTheConnectionWaits) {
@@ -337,6 +338,25 @@ TEST_P(Http2WaitingTest, ARequestThatComesAfterTheFirstGoAwayOfADrainIsServed) {
   stops.Join();
 }
 
+TEST_P(Http2WaitingTest, AConnectionThatDrainsDoesNotWaitWithoutAFiber) {
+  Server served(&AnswerPath, {}, {.first_request_at_stop = 20s, .idle_at_stop = 20s});
+  Client client(served.server);
+  client.Ask("/");
+  const auto began = std::chrono::steady_clock::now();
+  Fiber stops([&] { served.server.Stop(Soon()); });
+  for (bool drains = false; !drains;) {  // It learns of the drain by the bytes that come.
+    client.peer.SendFrame(kPing, 0, 0, "answer!!");
+    const Frame frame = client.peer.Next();
+    ASSERT_FALSE(frame.ended());
+    drains = frame.type == kGoAway;
+  }
+  // It gets no answer to its own PING, and says the last GOAWAY after a second.
+  EXPECT_EQ(client.peer.Await(kGoAway).number(), 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  client.ExpectEnd();
+  stops.Join();
+}
+
 TEST_P(Http2WaitingTest, ADrainEndsAConnectionThatIsServed) {
   FiberEvent began, may_answer;
   Server served([&](Http2Request& request, Http2Response& response) {
@@ -421,6 +441,66 @@ TEST_P(Http2WaitingTest, AnIdleTimeoutWhoseFiberIsRefusedIsCountedOnce) {
   EXPECT_TRUE(Reaches([&] { return served.server.counts().open == 0; }));
   EXPECT_EQ(served.http.counts().idle_timeouts, 1u);
   EXPECT_EQ(served.server.counts().timed_out, 1u);
+}
+
+// --- A writer that is still at work ---
+
+// What TLS would be if the kernel took nothing.
+class StuckStream {
+ public:
+  StuckStream(io::TcpConnection* connection, FiberEvent* may_write) : connection_(connection), may_write_(may_write) {}
+  io::IoResult ReadRequest(void* data, std::size_t size, Deadline deadline) {
+    return connection_->ReadRequest(data, size, deadline);
+  }
+  io::IoResult ReadSome(void* data, std::size_t size, Deadline deadline) {
+    return connection_->stream().ReadSome(data, size, deadline);
+  }
+  std::error_code AwaitRequest(Deadline deadline) { return connection_->AwaitRequest(deadline); }
+  std::error_code WaitReadable(Deadline deadline) { return connection_->stream().WaitReadable(deadline); }
+  io::IoResult WriteSome(const void* data, std::size_t size, Deadline deadline) {
+    if (!may_write_->Wait(deadline)) return {0, std::make_error_code(std::errc::timed_out)};
+    return connection_->stream().WriteSome(data, size, deadline);
+  }
+  std::error_code ShutdownWrite(Deadline) { return connection_->stream().ShutdownWrite(); }
+  io::TcpStream& transport() { return connection_->stream(); }
+
+ private:
+  io::TcpConnection* const connection_;
+  FiberEvent* const may_write_;
+};
+
+TEST_P(Http2WaitingTest, AConnectionDoesNotWaitBeforeItsAnswerIsWritten) {
+  struct Kept {
+    Kept(io::TcpConnection* tcp, Http2Server* http, FiberEvent* may_write)
+        : stream(tcp, may_write), connection(http, Http2Transport(stream, tcp)) {}
+    StuckStream stream;
+    Http2Connection connection;
+  };
+  FiberEvent may_write;
+  may_write.Set();
+  std::atomic<int> waits{0};
+  Http2Server http(&AnswerPath);
+  io::RequestHandler handler([&](io::TcpConnection& connection) {
+    std::any& state = connection.state();
+    if (!state.has_value()) state = std::make_shared<Kept>(&connection, &http, &may_write);
+    const io::AfterRequest after = std::any_cast<std::shared_ptr<Kept>&>(state)->connection.Serve();
+    waits += after == io::AfterRequest::kWaitForNext ? 1 : 0;
+    return after;
+  });
+  handler.SetLongestWait(60s);
+  io::TcpServer server(Server::Listen(), std::move(handler));
+  ASSERT_TRUE(server.Start());
+  Client client(server);
+  client.Ask("/");
+  EXPECT_TRUE(Reaches([&] { return waits == 1; }));
+  may_write.Reset();
+  client.Send("/written_late");
+  EXPECT_TRUE(Reaches([&] { return http.counts().requests == 2; }));
+  EXPECT_EQ(client.stream.WaitReadable(350ms), std::errc::timed_out);
+  EXPECT_EQ(waits, 1);
+  may_write.Set();
+  client.ExpectAnswer("/written_late");
+  EXPECT_TRUE(Reaches([&] { return waits == 2; }));
 }
 
 // --- At the same time ---
