@@ -327,7 +327,7 @@ struct PlainTlsClient {
 
 TEST_P(Http2TlsTest, AConnectionThatWaitsEndsByAnIdleTimeoutAndByADrain) {
   {
-    WaitingServer served({.idle_timeout = 300ms});
+    WaitingServer served({.idle_timeout = 600ms});
     PlainTlsClient client(served.server, /*asks=*/true);
     client.ExpectEnd();
     EXPECT_TRUE(io::Reaches([&] { return served.server.counts().open == 0; }));
