@@ -558,5 +558,33 @@ TEST_P(Http2WaitingTest, NoRequestIsLostWhereWaitsBeginAndEnd) {
   }
 }
 
+// Whoever is about to wait, waits, or is woken when the deadline of Stop() passes.
+TEST_P(Http2WaitingTest, StopAtAnyTimeLeavesNothing) {
+  std::minstd_rand random(1);
+  for (int round = 0; round < io::Scaled(8); ++round) {
+    Server served(&AnswerPath);
+    std::vector<Fiber> clients;
+    for (unsigned seed = 1; seed <= 24; ++seed) {
+      clients.emplace_back([&, seed] {
+        std::minstd_rand pauses(seed);
+        io::TcpStream stream;
+        if (stream.Connect(served.server.local_address(), Soon())) return;
+        Http2Client client{Http2Transport(stream)};
+        ASSERT_TRUE(client.Start());
+        while (!client.Ask({.path = "/x", .authority = "x"}, {}, Soon()).error) {
+          FiberSleepFor(std::chrono::microseconds(95'000 + pauses() % 15'000));
+        }
+        client.Close();
+      });
+    }
+    EXPECT_TRUE(Reaches([&] { return served.http.counts().requests >= 24; }));
+    FiberSleepFor(std::chrono::microseconds(90'000 + random() % 120'000));
+    served.server.Stop(std::chrono::milliseconds(round % 2));
+    EXPECT_EQ(served.server.counts().open, 0u);
+    EXPECT_EQ(served.http.counts().handlers, 0u);
+    for (Fiber& client : clients) client.Join();
+  }
+}
+
 }  // namespace
 }  // namespace weft::interop
