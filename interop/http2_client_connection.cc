@@ -38,7 +38,7 @@ Http2ClientConnection::~Http2ClientConnection() {
 
 bool Http2ClientConnection::Start() {
   WEFT_CHECK(!reader_.Joinable(), "Http2Client::Start: called twice");
-  auto started = Fiber::TryStart({.name = "http2_client"}, [this] { static_cast<void>(Run()); });
+  auto started = Fiber::TryStart({.name = "http2_client"}, [this] { static_cast<void>(Run(Stay::kUntilOver)); });
   if (!started.has_value()) return false;
   reader_ = std::move(*started);
   return true;

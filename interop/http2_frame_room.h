@@ -7,7 +7,8 @@
 // to end, and an idle connection needs nothing of it: GiveBack() returns its pages to the kernel.
 //
 // How it works. nghttp2 allocates with the functions that it is given. A new session allocates one large block, the
-// room; large blocks that it allocates later hold other things. If the session frees the room, GiveBack() does nothing.
+// room, which begins with a page. Large blocks that it allocates later hold other things. If the session frees the
+// room, GiveBack() does nothing.
 // Guarded by the session's lock. It outlives the session.
 #ifndef WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
 #define WEFT_INTEROP_HTTP2_FRAME_ROOM_H_
@@ -39,10 +40,10 @@ class Http2FrameRoom {
     return result;
   }
 
-  // Only while nghttp2 has nothing to send: it erases the room. The pages at its ends, which other blocks share, stay.
+  // Only while nghttp2 has nothing to send: it erases the room. The page at its end, which other blocks share, stays.
   void GiveBack() const noexcept {
     if (block_ == nullptr) return;
-    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::uintptr_t>(PageSize());
     const auto begin = (reinterpret_cast<std::uintptr_t>(block_) + page - 1) / page * page;
     const auto end = (reinterpret_cast<std::uintptr_t>(block_) + size_) / page * page;
     if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
@@ -51,7 +52,9 @@ class Http2FrameRoom {
  private:
   static constexpr std::size_t kLarge = 16'384;
 
-  static void* Malloc(std::size_t size, void* room) { return Of(room)->Note(std::malloc(size), size); }
+  static std::size_t PageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+  static void* Malloc(std::size_t size, void* room) { return Realloc(nullptr, size, room); }
   static void Free(void* block, void* room) {
     Of(room)->Forget(block);
     std::free(block);
@@ -59,15 +62,15 @@ class Http2FrameRoom {
   static void* Calloc(std::size_t count, std::size_t size, void*) { return std::calloc(count, size); }
   static void* Realloc(void* block, std::size_t size, void* room) {
     Of(room)->Forget(block);
-    return Of(room)->Note(std::realloc(block, size), size);
+    return block == nullptr && Of(room)->IsRoom(size) ? Of(room)->Make(size) : std::realloc(block, size);
   }
 
   static Http2FrameRoom* Of(void* room) { return static_cast<Http2FrameRoom*>(room); }
-  void* Note(void* block, std::size_t size) {
-    if (!is_new_ || size < kLarge) return block;
-    block_ = block;
+  bool IsRoom(std::size_t size) const { return is_new_ && size >= kLarge; }
+  void* Make(std::size_t size) {
+    if (::posix_memalign(&block_, PageSize(), size) != 0) block_ = nullptr;
     size_ = size;
-    return block;
+    return block_;
   }
   void Forget(const void* block) {
     if (block == block_) block_ = nullptr;

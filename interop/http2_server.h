@@ -20,10 +20,8 @@
 //     };
 //     interop::Http2Server http(handler);
 //     io::TcpListener listener;
-//     io::TcpServer server(std::move(listener), [&](io::TcpConnection& connection) {
-//       static_cast<void>(http.Serve(interop::Http2Transport(connection)));    // prior knowledge
-//     });
-// Over TLS: a TlsContext with .alpn = {"h2"}, TlsStream::Handshake(), alpn() == "h2", Http2Transport(tls, &connection).
+//     io::TcpServer server(std::move(listener), http.ForTcpServer());          // prior knowledge
+// Over TLS: interop/http2_over_tls.h. Over other streams, or with a fiber for each connection: Serve().
 //
 // A handler runs in a CancelScope of its own (sync/cancel_scope.h), inside those of the fiber that serves. It is
 // cancelled when the client resets the stream, and when the connection ends before the answer has been sent; whether
@@ -47,7 +45,17 @@
 //     the calling fiber is cancelled
 // The return value is none after a regular end, and else says why.
 // TcpServer::Options: for idle connections use idle_timeout here; first_request_timeout and idle_timeout there end a
-// connection without streams, too. A ConnectionHandler serves, not a RequestHandler.
+// connection without streams, too.
+//
+// A connection of ForTcpServer() has no fiber while it is idle: from 100 ms after the last byte of a client that has no
+// stream and has acknowledged our settings. It has neither a stack nor a buffer then, but what nghttp2 needs for HPACK.
+// All else is as above, but:
+//     the server's SETTINGS go out when the client has sent something
+//     of a client that waits without a fiber the TcpServer ends the wait, at Http2Options::idle_timeout or by one of
+//       its Options, and counts it, too (timed_out). It says GOAWAY as ever. The time-outs of the TcpServer are not for
+//       connections that have a fiber, and begin when it goes
+//     with ping_after, but no idle_timeout, connections keep their fibers, which send the PINGs
+//     after the deadline of Stop() a connection that waits is closed without a GOAWAY
 //
 // Memory of a connection, at most:
 //     what clients send     connection_window for bodies (for each stream its stream_window; 65,535 until the client
@@ -64,8 +72,9 @@
 // together: max_server_handlers, max_server_bodies, TcpServer's max_connections and max_connections_per_host. They have
 // no limit unless you set one: do so where clients are not trusted.
 //
-// Who may call: Serve(): a fiber, once for each connection, many at the same time. Request and response: their handler
-// and the fibers that it waits for; one reads while another one writes.
+// Who may call: Serve(): a fiber, once for each connection, many at the same time; not the handler of an
+// io::RequestHandler. Request and response: their handler and the fibers that it waits for; one reads while another one
+// writes. The Http2Server outlives its connections, hence a TcpServer that it serves.
 // Errors: io/io_result.h and Http2Errc. Cancellation and deadlines as in io/: a call that was ended may be made again.
 #ifndef WEFT_INTEROP_HTTP2_SERVER_H_
 #define WEFT_INTEROP_HTTP2_SERVER_H_
@@ -74,6 +83,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -87,6 +97,7 @@
 #include "weft/interop/http2_transport.h"
 #include "weft/io/io_result.h"
 #include "weft/io/request_budget.h"
+#include "weft/io/tcp_server.h"
 
 namespace weft::interop {
 
@@ -173,6 +184,9 @@ class Http2Server {
   Http2Server& operator=(const Http2Server&) = delete;
 
   std::error_code Serve(const Http2Transport& transport);
+  // For the constructor of an io::TcpServer, in plain text. Also for several. See above.
+  io::RequestHandler ForTcpServer();
+  const Http2Options& options() const noexcept { return options_; }
 
   struct Counts {
     std::uint64_t connections = 0;
@@ -197,6 +211,7 @@ class Http2Server {
 
  private:
   friend class Http2ServerConnection;
+  friend class Http2Connection;
 
   // relaxed: statistics.
   struct Tally {
@@ -209,6 +224,31 @@ class Http2Server {
   Tally tally_;
   std::atomic<std::uint32_t> handlers_{0};  // H2V6
   io::RequestBudget bodies_;                // max_server_bodies
+};
+
+// What ForTcpServer() is made of, for handlers of one's own: a connection that may wait without a fiber. It is kept in
+// TcpConnection::state(), and so is what is below it. RequestHandler::SetLongestWait() gets the idle_timeout of the
+// options, so that the TcpServer looks often enough. Under one that never looks connections keep their fibers.
+// Who may call: the connection's fiber. The destructor: any thread, not during a call; it does not wait. That of a
+// connection that is not over says nothing to the client.
+class Http2Connection {
+ public:
+  // The transport has the io::TcpConnection.
+  Http2Connection(Http2Server* server, const Http2Transport& transport);
+  ~Http2Connection();
+  Http2Connection(const Http2Connection&) = delete;
+  Http2Connection& operator=(const Http2Connection&) = delete;
+
+  // By the function of the RequestHandler, which returns what it returns: kWaitForNext when the connection is idle, and
+  // kClose when it is over. Waits in between, and ends as Http2Server::Serve() when its fiber is cancelled.
+  [[nodiscard]] io::AfterRequest Serve();
+  // By the Goodbye of the RequestHandler: ends the connection as a drain or an idle time-out does. Returns when it is
+  // over. In a drain, requests that come are served before.
+  void SayGoodbye();
+
+ private:
+  const Http2Transport transport_;
+  std::unique_ptr<Http2ServerConnection> connection_;
 };
 
 }  // namespace weft::interop

@@ -37,11 +37,11 @@ Http2ServerConnection::Http2ServerConnection(Http2Server* server, const Http2Tra
   BecomeIdle();
 }
 
-std::error_code Http2ServerConnection::Serve() {
+std::error_code Http2ServerConnection::Serve(Stay stay) {
   FiberScope handlers({.policy = ScopePolicy::kCollect});  // H2V1
   scope_ = &handlers;
-  const std::error_code why = Run();
-  CountEnd(why);
+  const std::error_code why = Run(stay);
+  CountEnd(why);  // Of none that has left: it has no reason.
   handlers.Wait();
   return why;
 }

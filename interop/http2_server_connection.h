@@ -6,14 +6,16 @@
 // Http2ServerConnection: one connection of an Http2Server, and its handlers (http2_server.h).
 //
 // Invariants, beside those of http2_session.h
-//   H2V1  A handler's fiber belongs to a FiberScope of Serve(), which therefore returns after it. The stream that it
-//         uses has a reference in that fiber, whatever nghttp2 has forgotten.
+//   H2V1  A handler's fiber belongs to a FiberScope of Serve(), which therefore returns after it, also when it leaves
+//         the session to nobody (H2S14). The stream that it uses has a reference in that fiber, whatever nghttp2 has
+//         forgotten.
 //   H2V2  handlers_ (at most max_handlers_) counts requests from their fields to the end of their fiber, reset or not.
 //   H2V3  Whatever ends a stream before its answer has been sent cancels its handler's scope.
 //   H2V4  No handler begins for a stream that the last GOAWAY leaves out. nghttp2 ignores such streams after it has
 //         sent the GOAWAY; those that come while it waits to be sent are refused.
 //   H2V5  The idle time counts from the last of these: the beginning, the end of a handler, an answer's progress while
-//         no handler runs. The reader wakes up no later than one idle time after it has begun to wait.
+//         no handler runs. The reader wakes up no later than one idle time after it has begun to wait. A session that
+//         is left has its idle time in its TcpConnection: the server's sweep ends the wait (Http2Connection).
 //   H2V6  Http2Server::handlers_ is the sum of its connections' handlers_, and at most max_server_handlers, but for
 //         those that find it full and leave it at once.
 //   H2V7  Http2Server::bodies_ has the sum of unread() of all streams of its connections: PutIn() takes, SkipIn() gives
@@ -38,9 +40,14 @@ namespace weft::interop {
 
 class Http2ServerConnection final : public Http2Session {
  public:
+  using Stay = Http2Session::Stay;
+
   Http2ServerConnection(Http2Server* server, const Http2Transport& transport, const Http2Options& options);
 
-  std::error_code Serve();
+  // Until the connection is over. kMayLeave: or waits without a fiber (H2S14): has_left(), and a further call goes on.
+  std::error_code Serve(Stay stay);
+  using Http2Session::EndWait;
+  using Http2Session::has_left;
 
   // --- For Http2Request and Http2Response ---
   bool draining() const noexcept { return transport_.draining(); }

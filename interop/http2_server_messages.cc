@@ -4,7 +4,10 @@
 // Http2Server, Http2Request, Http2Response: what users call; the work is Http2ServerConnection's.
 
 #include <algorithm>
+#include <any>
+#include <memory>
 
+#include "weft/base/check.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_server_connection.h"
 #include "weft/interop/http2_stream.h"
@@ -65,7 +68,40 @@ Http2Server::Http2Server(Handler handler, const Http2Options& options)
 std::error_code Http2Server::Serve(const Http2Transport& transport) {
   tally_.connections.fetch_add(1, std::memory_order_relaxed);
   Http2ServerConnection connection(this, transport, options_);
-  return connection.Serve();
+  return connection.Serve(Http2ServerConnection::Stay::kUntilOver);
+}
+
+Http2Connection::Http2Connection(Http2Server* server, const Http2Transport& transport) : transport_(transport) {
+  WEFT_CHECK(transport.CanWaitWithoutFiber(), "Http2Connection: the transport has no io::TcpConnection");
+  server->tally_.connections.fetch_add(1, std::memory_order_relaxed);
+  connection_ = std::make_unique<Http2ServerConnection>(server, transport, server->options_);
+}
+
+Http2Connection::~Http2Connection() = default;
+
+io::AfterRequest Http2Connection::Serve() {
+  transport_.KeepFiber();
+  static_cast<void>(connection_->Serve(Http2ServerConnection::Stay::kMayLeave));
+  return connection_->has_left() ? io::AfterRequest::kWaitForNext : io::AfterRequest::kClose;
+}
+
+void Http2Connection::SayGoodbye() {
+  transport_.KeepFiber();
+  connection_->EndWait();
+  static_cast<void>(connection_->Serve(Http2ServerConnection::Stay::kUntilOver));
+}
+
+io::RequestHandler Http2Server::ForTcpServer() {
+  using Kept = std::shared_ptr<Http2Connection>;
+  const auto connection_of = [this](io::TcpConnection& connection) -> Http2Connection& {
+    std::any& state = connection.state();
+    if (!state.has_value()) state = std::make_shared<Http2Connection>(this, Http2Transport(connection));
+    return *std::any_cast<Kept&>(state);
+  };
+  io::RequestHandler handler([=](io::TcpConnection& connection) { return connection_of(connection).Serve(); },
+                             [=](io::TcpConnection& connection) { connection_of(connection).SayGoodbye(); });
+  handler.SetLongestWait(options_.idle_timeout);
+  return handler;
 }
 
 Http2Server::Counts Http2Server::counts() const {

@@ -50,6 +50,10 @@
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
 //   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
 //         again, the connection ends. Any bytes end the silence.
+//   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
+//         nothing to send (H2S2); no drain has begun, and the peer owes it nothing within a time limit. So nobody makes
+//         a frame or ends it; and when the fibers of its handlers have ended (H2V1), nobody touches it but the next
+//         Run() or the destructor. What comes meanwhile is found by the watch that follows (io/tcp_server.h).
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -130,11 +134,16 @@ class Http2Session {
   virtual bool IsIdle() const = 0;
   virtual bool OthersMayWrite() const = 0;  // other fibers are likely to make frames at the same time
 
+  enum class Stay : bool { kUntilOver, kMayLeave };
   // One of http2_options.h, or of the server of the connection (kIdle), that has ended Run().
   enum class TimeUp { kNone, kIdle, kWrite, kSettings, kPing };
 
-  // The reader. Returns when the connection is over, why, and all streams are closed (H2S9).
-  std::error_code Run();
+  // The reader. Returns when the connection is over, why, and all streams are closed (H2S9). Or, if it may, when the
+  // session may wait without a reader (H2S14): has_left(), and a further call goes on.
+  std::error_code Run(Stay stay);
+  bool has_left() const { return has_left_; }
+  // Before a Run() that is to end a session that has been left: it drains, if the server does, or has been idle.
+  void EndWait();
   bool over() const { return over_; }
   // Nothing is sent any more, or soon will be.
   bool is_closing() const { return over_ || failed_; }
@@ -184,6 +193,9 @@ class Http2Session {
   // How long the reader keeps read_room_ while nothing comes (bench/README.md: idle connections over TLS). Longer than
   // a busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
+  // A reader that cannot leave yet, because a handler runs say, looks again and again whether it can, each time after
+  // twice as long, but no longer than this. So it stays no longer than that took.
+  static constexpr std::chrono::milliseconds kLongestLook{10'000};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
   static constexpr std::size_t kKeptFlight = 8'192;  // of that, what an idle connection keeps
@@ -197,6 +209,9 @@ class Http2Session {
   void ReadLoop(Lock& lock);
   // Into read_room_, which it gives back and takes (H2S11). Without mutex_.
   io::IoResult ReadNext(Deadline deadline, bool request);
+  // Until there is something to read, or it has left: then has_left().
+  std::error_code AwaitOrLeave(Deadline deadline, bool request);
+  bool CanLeave() const;           // H2S14
   std::error_code TakeReadRoom();  // not_enough_memory
   void GiveMemoryBack();
   // What a read without bytes says.
@@ -253,6 +268,8 @@ class Http2Session {
   TimeUp time_up_ = TimeUp::kNone;
   bool peer_reads_ = true;  // as far as we know: a good-bye may reach it
   bool has_drained_ = false;
+  bool may_leave_ = false;
+  bool has_left_ = false;
   bool looks_for_drain_ = false;  // request time-outs of the server have passed under running streams
 };
 

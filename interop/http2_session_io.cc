@@ -24,10 +24,13 @@ bool IsTimedOut(std::error_code error) { return error == std::errc::timed_out; }
 
 }  // namespace
 
-std::error_code Http2Session::Run() {
+std::error_code Http2Session::Run(Stay stay) {
   Lock lock(mutex_);
+  may_leave_ = stay == Stay::kMayLeave;
+  has_left_ = false;
   Heard();
   ReadLoop(lock);
+  if (has_left_) return {};
   Shielded([&] {
     ended_ = true;
     CloseAll(why_ ? why_ : make_error_code(Http2Errc::kConnectionLost));
@@ -37,6 +40,12 @@ std::error_code Http2Session::Run() {
     if (peer_reads_) SayGoodbye();
   });
   return why_;
+}
+
+void Http2Session::EndWait() {
+  const Lock lock(mutex_);
+  if (transport_.draining()) return Drain();
+  Terminate(NGHTTP2_NO_ERROR, {}, TimeUp::kIdle);
 }
 
 void Http2Session::ReadLoop(Lock& lock) {
@@ -53,7 +62,7 @@ void Http2Session::ReadLoop(Lock& lock) {
     io::IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If it is cancelled before it reads.
     static_cast<void>(read_scope_.Run([&] { got = ReadNext(deadline, request); }));
     lock.lock();
-    if (over_) return;
+    if (over_ || has_left_) return;
     if (got.bytes != 0) {
       Receive(read_room_.get(), got.bytes);
       AfterReceive(lock);
@@ -75,9 +84,32 @@ io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
     if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
     GiveMemoryBack();
   }
-  if (const std::error_code error = transport_.Await(deadline, request)) return {0, error};
+  const std::error_code awaited = may_leave_ ? AwaitOrLeave(deadline, request) : transport_.Await(deadline, request);
+  if (awaited) return {0, awaited};
   if (const std::error_code error = TakeReadRoom()) return {0, error};
   return transport_.Read(read_room_.get(), kReadSize, deadline, request);
+}
+
+std::error_code Http2Session::AwaitOrLeave(Deadline deadline, bool request) {
+  for (std::chrono::milliseconds wait = kKeepRoomFor;; wait = std::min(2 * wait, kLongestLook)) {
+    const Deadline look(wait);
+    const Deadline until = std::min(deadline, look);
+    Lock lock(mutex_);
+    const bool can_leave = CanLeave();
+    const Deadline idle_until = NextTick();
+    lock.unlock();
+    const std::error_code error =
+        can_leave ? transport_.AwaitWithoutFiber(until, idle_until) : transport_.Await(until, request);
+    has_left_ = can_leave && error == std::errc::resource_unavailable_try_again;
+    if (!IsTimedOut(error) || !look.expired() || deadline.expired()) return error;
+  }
+}
+
+// That nothing waits to be sent says H2S2: there is no writer.
+bool Http2Session::CanLeave() const {
+  if (over_ || writing_ || !IsIdle()) return false;
+  const bool has_ticks = !settings_until_.is_none() || (options_.ping_after.count() > 0 && MayPing());
+  return !has_ticks && !transport_.draining();
 }
 
 std::error_code Http2Session::TakeReadRoom() {

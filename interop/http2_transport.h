@@ -52,6 +52,13 @@ class Http2Transport {
   [[nodiscard]] std::error_code Await(Deadline deadline, bool request) const {
     return calls_->await(*this, deadline, request);
   }
+  // For a server's connection of an io::RequestHandler. From here on the two wait, as in other handlers.
+  bool CanWaitWithoutFiber() const { return connection_ != nullptr; }
+  void KeepFiber() const { connection_->KeepFiber(); }
+  // Await() of a request without a wait: resource_unavailable_try_again, if the connection may go on waiting without a
+  // fiber, until `until` at the latest. Otherwise it is Await(deadline), and the fiber is kept.
+  [[nodiscard]] std::error_code AwaitWithoutFiber(Deadline deadline, Deadline until) const;
+
   // Some. With a size of 0: what the stream has kept of earlier writes.
   [[nodiscard]] io::IoResult Write(const void* data, std::size_t size, Deadline deadline) const {
     return calls_->write(*this, data, size, deadline);
@@ -115,6 +122,13 @@ class Http2Transport {
   io::TcpConnection* connection_;
   const Calls* calls_;
 };
+
+inline std::error_code Http2Transport::AwaitWithoutFiber(Deadline deadline, Deadline until) const {
+  if (!connection_->LeaveFiber(until)) return Await(deadline, /*request=*/true);
+  const std::error_code error = Await(deadline, /*request=*/true);
+  if (error != std::errc::resource_unavailable_try_again) connection_->KeepFiber();
+  return error;
+}
 
 }  // namespace weft::interop
 

@@ -39,7 +39,30 @@ std::error_code TcpConnection::NothingIn(std::error_code error) noexcept {
   return error;
 }
 
+void TcpConnection::KeepFiber() noexcept {
+  does_not_wait_ = false;
+  found_nothing_ = false;
+  keeps_fiber_ = true;
+}
+
+bool TcpConnection::LeaveFiber(Deadline until) noexcept {
+  const bool is_looked_at = server_->idle_timeout.count() > 0 || server_->first_request_timeout.count() > 0;
+  if (!until.is_none() && !is_looked_at) return false;
+  does_not_wait_ = true;
+  keeps_fiber_ = false;
+  idle_since_.store(kBusy, std::memory_order_relaxed);
+  BecomeIdle();
+  waits_until_.store(std::min(Deadline(waits_until()), until).time_point(), std::memory_order_relaxed);
+  return true;
+}
+
+Deadline TcpConnection::LimitOf(Deadline deadline) const noexcept {
+  if (does_not_wait_) return kNoWait;
+  return has_timeouts() ? std::min(deadline, Deadline(waits_until())) : deadline;
+}
+
 void TcpConnection::CountTimeout() noexcept {
+  if (!has_timeouts()) return;
   if (!Deadline(waits_until()).expired()) return;  // It was the caller's deadline.
   if (std::exchange(is_counted_, true)) return;
   server_->timed_out.fetch_add(1, std::memory_order_relaxed);
@@ -48,7 +71,7 @@ void TcpConnection::CountTimeout() noexcept {
 IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadline) {
   IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If the fiber is cancelled before it reads.
   BecomeIdle();
-  deadline = does_not_wait_ ? Deadline(kNoWait) : std::min(deadline, Deadline(waits_until()));
+  deadline = LimitOf(deadline);
   static_cast<void>(idle_.Run([&] { got = stream_.ReadSome(data, size, deadline); }));
   if (IsCancelled(got.error) && idle_.IsCancelled()) {
     got = stream_.ReadSome(data, size, kNoWait);  // DR1
@@ -57,7 +80,7 @@ IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadl
   got.error = NothingIn(got.error);
   if (got.bytes != 0) {
     BecomeBusy();
-  } else if (size != 0 && !found_nothing_) {
+  } else if (size != 0 && !found_nothing_ && !keeps_fiber_) {
     has_ended_ = true;
   }
   return got;
@@ -66,7 +89,7 @@ IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadl
 std::error_code TcpConnection::AwaitRequest(Deadline deadline) {
   std::error_code error = std::make_error_code(std::errc::operation_canceled);
   BecomeIdle();
-  deadline = does_not_wait_ ? Deadline(kNoWait) : std::min(deadline, Deadline(waits_until()));
+  deadline = LimitOf(deadline);
   static_cast<void>(idle_.Run([&] { error = stream_.WaitReadable(deadline); }));
   if (IsCancelled(error) && idle_.IsCancelled()) {
     error = stream_.WaitReadable(kNoWait);  // DR1

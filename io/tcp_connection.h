@@ -69,9 +69,9 @@ class TcpConnection {
   // Reads the first bytes of a request: as TcpStream::ReadSome(). The drain ends it with operation_canceled, as a
   // cancellation does; then draining() is true. The server's time-out for requests ends it with timed_out, as
   // `deadline` does.
-  // In a RequestHandler neither it nor AwaitRequest() waits: without bytes they return resource_unavailable_try_again,
-  // and the connection goes on waiting, whatever the handler returns. After a ReadRequest() that found the end of the
-  // stream, or an error, the connection is closed, whatever the handler returns.
+  // In a RequestHandler, unless it calls KeepFiber(), neither it nor AwaitRequest() waits: without bytes they return
+  // resource_unavailable_try_again, and the connection goes on waiting, whatever the handler returns. After a
+  // ReadRequest() that found the end of the stream, or an error, it is closed, whatever the handler returns.
   [[nodiscard]] IoResult ReadRequest(void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] IoResult ReadRequest(std::span<char> room, Deadline deadline = {}) {
     return ReadRequest(room.data(), room.size(), deadline);
@@ -92,6 +92,15 @@ class TcpConnection {
   }
   // No further request can come: a RequestHandler's connection is closed, whatever the handler returns.
   void MarkAsEnded() noexcept { has_ended_ = true; }
+
+  // For a RequestHandler whose connection has many requests at once, as HTTP/2 has, and a fiber while it is busy. From
+  // here on ReadRequest() and AwaitRequest() wait, as in other handlers, but once the client's first request has come
+  // the server's time-outs do not end them; and what the handler returns counts, whatever the two have found.
+  void KeepFiber() noexcept;
+  // The opposite: they do not wait again, and the time-outs begin anew. `until`: when the wait for the next request has
+  // taken too long, unless it has before; found when the server next looks at its time-outs. False: the fiber is kept,
+  // for the server has none, and would never look.
+  [[nodiscard]] bool LeaveFiber(Deadline until) noexcept;
 
   // What a handler keeps from one request to the next. Destroyed with the connection, before TcpServer::Stop() returns,
   // in no particular thread: its destructor does not wait.
@@ -120,6 +129,8 @@ class TcpConnection {
   std::error_code NothingIn(std::error_code error) noexcept;
   // A wait for a request has ended with timed_out.
   void CountTimeout() noexcept;
+  bool has_timeouts() const noexcept { return !keeps_fiber_ || !has_sent_request(); }
+  Deadline LimitOf(Deadline deadline) const noexcept;
 
   TcpStream stream_;
   CancelScope idle_;
@@ -128,8 +139,9 @@ class TcpConnection {
   std::atomic<bool> has_sent_request_{false};
   std::atomic<TimePoint> idle_since_{kBusy};
   std::atomic<TimePoint> waits_until_{TimePoint::max()};
-  // For a RequestHandler, both.
+  // For a RequestHandler, all three.
   bool does_not_wait_ = false;
+  bool keeps_fiber_ = false;
   bool found_nothing_ = false;  // the last of the two calls
   bool has_ended_ = false;      // a ReadRequest() found the end, or an error; or MarkAsEnded()
   bool is_counted_ = false;     // in Server::timed_out

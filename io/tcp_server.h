@@ -116,12 +116,15 @@ class RequestHandler {
   using Goodbye = std::function<void(TcpConnection&)>;
   explicit RequestHandler(Function function, Goodbye goodbye = {}, Function greeting = {})
       : function_(std::move(function)), goodbye_(std::move(goodbye)), greeting_(std::move(greeting)) {}
+  // As first_request_timeout and idle_timeout of TcpServer::Options; of two the shorter one counts. 0: none.
+  void SetLongestWait(std::chrono::milliseconds wait) noexcept { longest_wait_ = wait; }
 
  private:
   friend class TcpServer;
   Function function_;
   Goodbye goodbye_;
   Function greeting_;
+  std::chrono::milliseconds longest_wait_{0};
 };
 
 class TcpServer {

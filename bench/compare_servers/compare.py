@@ -540,14 +540,16 @@ class Question(NamedTuple):
 
 
 def question_over_tls():
-    """GET /json over HTTP/2: the preface, no settings, and HEADERS that end stream 1 (RFC 9113, RFC 7541)."""
+    """GET /json over HTTP/2: the preface, no settings, the acknowledgement of the server's, without which it ends the
+    connection in the end, and HEADERS that end stream 1 (RFC 9113, RFC 7541)."""
     tls = ssl.create_default_context()
     tls.check_hostname = False
     tls.verify_mode = ssl.CERT_NONE
     tls.set_alpn_protocols(["h2"])
     fields = b"\x82\x87\x04\x05/json\x01\x01a"  # GET, https, /json, a
     headers = len(fields).to_bytes(3, "big") + b"\x01\x05" + (1).to_bytes(4, "big") + fields
-    return Question(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0" + bytes(4) + headers, BODY, tls)
+    return Question(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0" + bytes(4) + b"\0\0\0\x04\x01" + bytes(4) + headers,
+                    BODY, tls)
 
 
 class IdleMemory(NamedTuple):

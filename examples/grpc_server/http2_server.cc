@@ -19,10 +19,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "weft/examples/serving/counts.h"
@@ -38,6 +38,7 @@
 #include "weft/io/tcp_server.h"
 
 #ifdef GRPC_HTTP2_SERVER_WITH_TLS
+#include "weft/interop/http2_over_tls.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_stream.h"
 #endif
@@ -118,12 +119,10 @@ class Greeter : public CallCounts {
   }
 };
 
-using Serve = std::function<void(io::TcpConnection&)>;
-
 ::examples::TlsRefusals tls_refusals;
 
-// Empty: *why says why.
-Serve ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
+// None: *why says why.
+std::optional<io::RequestHandler> ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
 #ifdef GRPC_HTTP2_SERVER_WITH_TLS
   interop::TlsServerOptions options;
   options.alpn = {"h2"};
@@ -131,12 +130,10 @@ Serve ServeTls([[maybe_unused]] interop::Http2Server* http, std::string* why) {
   options.private_key_file = FLAGS_tls_key;
   const auto context = interop::TlsContext::ForServer(options, why);
   if (!context) return {};
-  return [http, context = *context](io::TcpConnection& connection) {
-    interop::TlsStream tls(connection, context);
-    if (tls.Handshake(std::chrono::seconds(5))) return void(++tls_refusals.failed);
-    if (tls.alpn() != "h2") return void(++tls_refusals.not_http2);
-    static_cast<void>(http->Serve(interop::Http2Transport(tls, &connection)));
+  const auto count_refused = [](const interop::TlsStream&, std::error_code error) {
+    ++(error ? tls_refusals.failed : tls_refusals.not_http2);
   };
+  return interop::Http2OverTls(http, *context, {.refused = count_refused});
 #else
   *why = "built without OpenSSL";
   return {};
@@ -165,20 +162,18 @@ int Run() {
                                                 // Each call whose time is over is a reset.
                                                 .max_resets = 10'000,
                                                 .resets_per_second = 10'000});
-  Serve serve = [&http](io::TcpConnection& connection) {
-    static_cast<void>(http.Serve(interop::Http2Transport(connection)));
-  };
+  std::optional<io::RequestHandler> handler = http.ForTcpServer();
   if (!FLAGS_tls_certificate.empty()) {
     std::string why;
-    serve = ServeTls(&http, &why);
-    if (!serve) return Refuse("no TLS: " + why);
+    handler = ServeTls(&http, &why);
+    if (!handler.has_value()) return Refuse("no TLS: " + why);
   }
   std::optional<io::TcpServer> server;
   const Deadline end = FLAGS_duration == 0 ? Deadline() : Deadline(std::chrono::seconds(FLAGS_duration));
   const int signal = io::RunUntilSignal(
       [&] {
         fiber::StartRuntime();
-        server.emplace(std::move(listener), io::TcpServer::ConnectionHandler(std::move(serve)),
+        server.emplace(std::move(listener), *std::move(handler),
                        io::TcpServer::Options{.max_connections = FLAGS_max_connections,
                                               .max_connections_per_host = FLAGS_max_connections_per_host});
         if (!server->Start()) return false;

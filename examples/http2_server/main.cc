@@ -18,14 +18,14 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <iostream>
-#include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_server.h"
-#include "weft/io/tcp_connection.h"
+#include "weft/io/tcp_server.h"
 
 #include "http2_server/pages.h"
 #include "serving/counts.h"
@@ -33,6 +33,7 @@
 #include "serving/serving.h"
 
 #ifdef HTTP2_SERVER_WITH_TLS
+#include "weft/interop/http2_over_tls.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_stream.h"
 
@@ -57,16 +58,12 @@ namespace examples {
 namespace {
 
 using weft::interop::Http2Server;
-using weft::interop::Http2Transport;
-using weft::io::TcpConnection;
-using Serve = std::function<void(TcpConnection&)>;
+using weft::io::RequestHandler;
 
 TlsRefusals tls_refusals;
 
-[[maybe_unused]] constexpr std::chrono::seconds kHandshakeFor{5};
-
-// Empty: *why says why.
-Serve ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
+// None: *why says why.
+std::optional<RequestHandler> ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
 #ifdef HTTP2_SERVER_WITH_TLS
   weft::interop::TlsServerOptions options;
   options.alpn = {"h2"};
@@ -78,12 +75,10 @@ Serve ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
   }
   const auto context = weft::interop::TlsContext::ForServer(options, why);
   if (!context) return {};
-  return [http, context = *context](TcpConnection& connection) {
-    weft::interop::TlsStream tls(connection, context);
-    if (tls.Handshake(kHandshakeFor)) return void(++tls_refusals.failed);
-    if (tls.alpn() != "h2") return void(++tls_refusals.not_http2);
-    static_cast<void>(http->Serve(Http2Transport(tls, &connection)));
+  const auto count_refused = [](const weft::interop::TlsStream&, std::error_code error) {
+    ++(error ? tls_refusals.failed : tls_refusals.not_http2);
   };
+  return weft::interop::Http2OverTls(http, *context, {.refused = count_refused});
 #else
   *why = "built without OpenSSL";
   return {};
@@ -125,18 +120,16 @@ int main(int argc, char** argv) {
   examples::Http2Server http([&stats](auto& request, auto& response) { examples::ServePage(stats, request, response); },
                              options);
   stats = [&] { return examples::DescribeCounts(serving, http); };
-  examples::Serve serve = [&http](examples::TcpConnection& connection) {
-    static_cast<void>(http.Serve(examples::Http2Transport(connection)));
-  };
+  std::optional<examples::RequestHandler> handler = http.ForTcpServer();
   if (FLAGS_tls) {
     std::string why;
-    serve = examples::ServeTls(&http, &why);
-    if (!serve) {
+    handler = examples::ServeTls(&http, &why);
+    if (!handler.has_value()) {
       std::cerr << "http2_server: no TLS: " << why << '\n';
       return 2;
     }
   }
-  const int status = serving.Run(weft::io::TcpServer::ConnectionHandler(std::move(serve)));
+  const int status = serving.Run(*std::move(handler));
   if (status == 0) {
     std::cout << "http2_server: http2: " << examples::ToLine(Named(http.counts(), examples::tls_refusals)) << '\n';
   }

@@ -91,6 +91,7 @@ class Http2FrameRoomTest : public ::testing::Test {
 TEST_F(Http2FrameRoomTest, ItsPagesGoAndComeBackWhenTheSessionSends) {
   const std::string_view sent = SendLargeFrame('x');
   room_.GiveBack();
+  EXPECT_EQ(sent[3], '\0') << "the first page of the room is still there";  // The type of the frame.
   EXPECT_EQ(sent[8000], '\0') << "a page in the middle of the room is still there";
   EXPECT_EQ(SendLargeFrame('y').data(), sent.data());
 }
@@ -109,11 +110,11 @@ TEST_F(Http2FrameRoomTest, WhatIsBeingReceivedIsNotTheRoom) {
 
 TEST_F(Http2FrameRoomTest, ARoomThatTheSessionHasFreedIsForgotten) {
   const auto in_the_room = reinterpret_cast<std::uintptr_t>(SendLargeFrame('x').data() + 8000);
+  std::vector<std::string> others;
+  others.reserve(1000);  // Before: it is not to have that memory itself.
   nghttp2_session_del(session_);
   session_ = nullptr;
   // Until another one has its memory.
-  std::vector<std::string> others;
-  others.reserve(1000);
   for (int i = 0; i < 1000; ++i) {
     others.emplace_back(4'000, 'y');
     const auto begin = reinterpret_cast<std::uintptr_t>(others.back().data());

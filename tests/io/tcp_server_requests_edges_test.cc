@@ -15,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -322,6 +323,136 @@ TEST_P(TcpServerRequestsEdgesTest, AGreetingThatWaitsIsCancelledAtTheDeadlineOfS
   Actor(true, [&] { server.Stop(20ms); }).Join();
   ExpectEnd(client);
   EXPECT_EQ(server.counts().open, 0u);
+}
+
+// --- KeepFiber() and LeaveFiber() ---
+
+// Answers bytes until nothing comes for so long; then the connection waits without a fiber. 'c' closes it, and 'w'
+// waits at once.
+struct Keeper {
+  AfterRequest Serve(TcpConnection& connection, std::chrono::milliseconds patience, Deadline until = {}) {
+    ++calls;
+    connection.KeepFiber();
+    for (;;) {
+      char byte;
+      const IoResult got = connection.ReadRequest(&byte, 1, patience);
+      if (got.error == std::errc::timed_out) {
+        ++out_of_patience;
+        if (!connection.LeaveFiber(until)) {
+          ++kept;
+          connection.KeepFiber();
+          continue;
+        }
+        if (connection.AwaitRequest() == std::errc::resource_unavailable_try_again) return kClose;  // It waits.
+        connection.KeepFiber();
+        continue;
+      }
+      if (got.error == std::errc::operation_canceled) ++cancelled;
+      if (got.bytes == 0) return kClose;
+      EXPECT_TRUE(connection.stream().WriteAll(&byte, 1).ok());
+      if (byte == 'c') return kClose;
+      if (byte == 'w') return kAgain;
+    }
+  }
+  std::atomic<int> calls{0}, out_of_patience{0}, kept{0}, cancelled{0};
+};
+
+TEST_P(TcpServerRequestsEdgesTest, AHandlerMayKeepItsFiberAndLeaveIt) {
+  Keeper keeper;
+  TcpServer server(Listening(),
+                   RequestHandler([&](TcpConnection& connection) { return keeper.Serve(connection, 50ms); }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "a"), "a");
+  EXPECT_EQ(Ask(client, "b"), "b");
+  EXPECT_TRUE(AllWait());
+  EXPECT_EQ(keeper.calls, 1);
+  EXPECT_EQ(keeper.out_of_patience, 1);
+  EXPECT_EQ(Ask(client, "w"), "w") << "what it returns counts";
+  EXPECT_TRUE(AllWait());
+  EXPECT_EQ(Ask(client, "c"), "c");
+  ExpectEnd(client);
+  EXPECT_EQ(keeper.calls, 3);
+  EXPECT_EQ(keeper.out_of_patience, 1);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, WhatAHandlerDidNotFindBeforeItKeepsItsFiberDoesNotCount) {
+  TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
+                     static_cast<void>(EchoByte(connection));
+                     char byte;
+                     EXPECT_EQ(connection.ReadRequest(&byte, 1).error, std::errc::resource_unavailable_try_again);
+                     connection.KeepFiber();
+                     return kClose;
+                   }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "a"), "a");
+  ExpectEnd(client);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, TheTimeoutsOfTheServerAreNotForAHandlerThatKeepsItsFiber) {
+  Keeper keeper;
+  TcpServer server(Listening(),
+                   RequestHandler([&](TcpConnection& connection) { return keeper.Serve(connection, 400ms); }),
+                   {.idle_timeout = 150ms});
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "a"), "a");
+  EXPECT_EQ(client.WaitReadable(300ms), std::errc::timed_out);
+  EXPECT_EQ(Ask(client, "b"), "b");
+  ExpectEnd(client);
+  EXPECT_TRUE(Reaches([&] { return server.counts().open == 0; }));
+  EXPECT_EQ(keeper.out_of_patience, 1) << "it began anew when the fiber went";
+  EXPECT_EQ(server.counts().timed_out, 1u);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, AHandlerThatKeepsItsFiberIsEndedByTheDrain) {
+  Keeper keeper;
+  TcpServer server(Listening(),
+                   RequestHandler([&](TcpConnection& connection) { return keeper.Serve(connection, 30s); }));
+  ASSERT_TRUE(server.Start());
+  TcpStream client = Client(server);
+  EXPECT_EQ(Ask(client, "a"), "a");
+  Actor(true, [&] { server.Stop(Soon()); }).Join();
+  ExpectEnd(client);
+  EXPECT_EQ(keeper.cancelled, 1);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, AHandlerSaysHowLongItsConnectionMayWait) {
+  // By LeaveFiber(): the server looks, because it has a time-out of its own.
+  Keeper keeper;
+  TcpServer looks(Listening(),
+                  RequestHandler([&](TcpConnection& connection) { return keeper.Serve(connection, 20ms, 100ms); }),
+                  {.first_request_timeout = 400ms, .idle_timeout = 1h});
+  ASSERT_TRUE(looks.Start());
+  TcpStream client = Client(looks);
+  EXPECT_EQ(Ask(client, "a"), "a");
+  ExpectEnd(client);
+  EXPECT_EQ(keeper.kept, 0);
+  // One that never looks leaves it to the handler.
+  TcpServer never_looks(
+      Listening(), RequestHandler([&](TcpConnection& connection) { return keeper.Serve(connection, 20ms, 100ms); }));
+  ASSERT_TRUE(never_looks.Start());
+  TcpStream another = Client(never_looks);
+  EXPECT_EQ(Ask(another, "a"), "a");
+  EXPECT_TRUE(Reaches([&] { return keeper.kept >= 2; }));
+  EXPECT_EQ(Ask(another, "c"), "c");
+  ExpectEnd(another);
+}
+
+TEST_P(TcpServerRequestsEdgesTest, AHandlersLongestWaitIsATimeoutOfTheServer) {
+  for (const auto own : {0ms, 50ms, 3'600'000ms}) {
+    RequestHandler handler(&EchoByte);
+    handler.SetLongestWait(own == 50ms ? 3'600'000ms : 50ms);
+    TcpServer server(Listening(), std::move(handler), {.first_request_timeout = own, .idle_timeout = own});
+    ASSERT_TRUE(server.Start());
+    TcpStream silent = Client(server);
+    ExpectEnd(silent);
+    TcpStream idle = Client(server);
+    EXPECT_EQ(Ask(idle, "a"), "a");
+    ExpectEnd(idle);
+    EXPECT_TRUE(Reaches([&] { return server.counts().timed_out == 2; }));
+  }
 }
 
 // A loop has its own reactor and its own fibers. A thread that stops the server finds a request of which the loop has

@@ -1,0 +1,90 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Http2OverTls: an Http2Server over TLS. For programs that have OpenSSL 3 and nghttp2, by weft::http2 and weft::tls.
+// Sample:
+//     const auto context = interop::TlsContext::ForServer(options, &why);   // with .alpn = {"h2"}
+//     interop::Http2Server http(handler);
+//     io::TcpServer server(std::move(listener), interop::Http2OverTls(&http, *context));
+//
+// As Http2Server::ForTcpServer(): an idle connection has no fiber, and of TLS no buffers; nor has one that has sent
+// nothing yet. A client that does not agree on "h2" is closed after the handshake.
+#ifndef WEFT_INTEROP_HTTP2_OVER_TLS_H_
+#define WEFT_INTEROP_HTTP2_OVER_TLS_H_
+
+#include <any>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "weft/base/deadline.h"
+#include "weft/interop/http2_server.h"
+#include "weft/interop/http2_transport.h"
+#include "weft/interop/tls_context.h"
+#include "weft/interop/tls_stream.h"
+#include "weft/io/tcp_connection.h"
+#include "weft/io/tcp_server.h"
+
+namespace weft::interop {
+
+struct Http2OverTlsOptions {
+  // For a handshake, from the client's first bytes on. For these TcpServer::Options::first_request_timeout counts, and
+  // Http2Options::idle_timeout.
+  std::chrono::milliseconds handshake_timeout{5'000};
+  // Called for each connection that does not come to HTTP/2, in its fiber: TlsStream::Handshake() has failed with
+  // `error`, and error_text() says more; no error: the two have not agreed on "h2".
+  std::function<void(const TlsStream& tls, std::error_code error)> refused{};
+};
+
+// A connection of Http2OverTls().
+class Http2TlsConnection {
+ public:
+  Http2TlsConnection(io::TcpConnection& connection, const TlsContext& context)
+      : connection_(connection), tls_(connection, context) {}
+
+  io::AfterRequest Serve(Http2Server* server, const Http2OverTlsOptions& options) {
+    if (!http_.has_value()) {
+      const std::error_code error = tls_.Handshake(Deadline(options.handshake_timeout));
+      if (error == std::errc::resource_unavailable_try_again) return io::AfterRequest::kWaitForNext;  // Nothing came.
+      if (error || tls_.alpn() != "h2") {
+        if (options.refused) options.refused(tls_, error);
+        return io::AfterRequest::kClose;
+      }
+      http_.emplace(server, Http2Transport(tls_, &connection_));
+    }
+    return http_->Serve();
+  }
+  void SayGoodbye() {
+    if (http_.has_value()) http_->SayGoodbye();
+  }
+
+ private:
+  io::TcpConnection& connection_;
+  TlsStream tls_;
+  std::optional<Http2Connection> http_;
+};
+
+// For the constructor of an io::TcpServer, or of several, which `server` outlives. `context`: with .alpn = {"h2"}.
+inline io::RequestHandler Http2OverTls(Http2Server* server, const TlsContext& context,
+                                       Http2OverTlsOptions options = {}) {
+  using Kept = std::shared_ptr<Http2TlsConnection>;
+  const std::chrono::milliseconds longest_wait = server->options().idle_timeout;
+  io::RequestHandler handler(
+      [server, context, options = std::move(options)](io::TcpConnection& connection) {
+        std::any& state = connection.state();
+        if (!state.has_value()) state = std::make_shared<Http2TlsConnection>(connection, context);
+        return std::any_cast<Kept&>(state)->Serve(server, options);
+      },
+      [](io::TcpConnection& connection) {
+        if (const Kept* const kept = std::any_cast<Kept>(&connection.state())) (*kept)->SayGoodbye();
+      });
+  handler.SetLongestWait(longest_wait);
+  return handler;
+}
+
+}  // namespace weft::interop
+
+#endif  // WEFT_INTEROP_HTTP2_OVER_TLS_H_
