@@ -50,7 +50,8 @@ struct Http2Options {
   std::chrono::milliseconds idle_timeout{60'000};
   // The kernel takes nothing of what we send: the connection ends. From the beginning of each write of up to 80 KiB.
   std::chrono::milliseconds write_timeout{30'000};
-  // The peer does not acknowledge our SETTINGS: from when they have been written.
+  // The peer does not acknowledge our SETTINGS: from when they have been written. With ForTcpServer() also how long a
+  // client may send nothing.
   std::chrono::milliseconds settings_timeout{10'000};
   // A call that waits for the peer without a deadline: a read, a write, Open(), AwaitAnswer(), Ping(), all of Ask().
   std::chrono::milliseconds stream_timeout{60'000};

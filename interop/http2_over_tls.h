@@ -31,8 +31,7 @@
 namespace weft::interop {
 
 struct Http2OverTlsOptions {
-  // For a handshake, from the client's first bytes on. For these TcpServer::Options::first_request_timeout counts, and
-  // Http2Options::idle_timeout.
+  // How long a client may send nothing, and then how long its handshake may take from its first bytes on. 0: no limit.
   std::chrono::milliseconds handshake_timeout{5'000};
   // Called for each connection that does not come to HTTP/2, in its fiber: TlsStream::Handshake() has failed with
   // `error`, and error_text() says more; no error: the two have not agreed on "h2".
@@ -47,7 +46,8 @@ class Http2TlsConnection {
 
   io::AfterRequest Serve(Http2Server* server, const Http2OverTlsOptions& options) {
     if (!http_.has_value()) {
-      const std::error_code error = tls_.Handshake(Deadline(options.handshake_timeout));
+      const bool limited = options.handshake_timeout.count() > 0;
+      const std::error_code error = tls_.Handshake(limited ? Deadline(options.handshake_timeout) : Deadline());
       if (error == std::errc::resource_unavailable_try_again) return io::AfterRequest::kWaitForNext;  // Nothing came.
       if (error || tls_.alpn() != "h2") {
         if (options.refused) options.refused(tls_, error);
@@ -71,7 +71,8 @@ class Http2TlsConnection {
 inline io::RequestHandler Http2OverTls(Http2Server* server, const TlsContext& context,
                                        Http2OverTlsOptions options = {}) {
   using Kept = std::shared_ptr<Http2TlsConnection>;
-  const std::chrono::milliseconds longest_wait = server->options().idle_timeout;
+  const std::chrono::milliseconds idle_timeout = server->options().idle_timeout;
+  const std::chrono::milliseconds first_wait = io::ShorterLimit(options.handshake_timeout, idle_timeout);
   io::RequestHandler handler(
       [server, context, options = std::move(options)](io::TcpConnection& connection) {
         std::any& state = connection.state();
@@ -81,7 +82,7 @@ inline io::RequestHandler Http2OverTls(Http2Server* server, const TlsContext& co
       [](io::TcpConnection& connection) {
         if (const Kept* const kept = std::any_cast<Kept>(&connection.state())) (*kept)->SayGoodbye();
       });
-  handler.SetLongestWait(longest_wait);
+  handler.SetLongestWaits(first_wait, idle_timeout);
   return handler;
 }
 

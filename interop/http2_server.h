@@ -50,10 +50,10 @@
 // A connection of ForTcpServer() has no fiber while it is idle: from 100 ms after the last byte of a client that has no
 // stream and has acknowledged our settings. It has neither a stack nor a buffer then, but what nghttp2 needs for HPACK.
 // All else is as above, but:
-//     the server's SETTINGS go out when the client has sent something
+//     the server's SETTINGS go out when the client has sent something, for which it has settings_timeout
 //     of a client that waits without a fiber the TcpServer ends the wait, at Http2Options::idle_timeout or by one of
-//       its Options, and counts it, too (timed_out). It says GOAWAY as ever. The time-outs of the TcpServer are not for
-//       connections that have a fiber, and begin when it goes
+//       its Options, up to an eighth of that later, and counts it, too (timed_out). It says GOAWAY as ever. The
+//       time-outs of the TcpServer are not for connections that have a fiber, and begin when it goes
 //     with ping_after, but no idle_timeout, connections keep their fibers, which send the PINGs
 //     after the deadline of Stop() a connection that waits is closed without a GOAWAY
 //
@@ -227,7 +227,7 @@ class Http2Server {
 };
 
 // What ForTcpServer() is made of, for handlers of one's own: a connection that may wait without a fiber. It is kept in
-// TcpConnection::state(), and so is what is below it. RequestHandler::SetLongestWait() gets the idle_timeout of the
+// TcpConnection::state(), and so is what is below it. RequestHandler::SetLongestWaits() gets the idle_timeout of the
 // options, so that the TcpServer looks often enough. Under one that never looks connections keep their fibers.
 // Who may call: the connection's fiber. The destructor: any thread, not during a call; it does not wait. That of a
 // connection that is not over says nothing to the client.

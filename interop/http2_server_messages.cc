@@ -100,7 +100,7 @@ io::RequestHandler Http2Server::ForTcpServer() {
   };
   io::RequestHandler handler([=](io::TcpConnection& connection) { return connection_of(connection).Serve(); },
                              [=](io::TcpConnection& connection) { connection_of(connection).SayGoodbye(); });
-  handler.SetLongestWait(options_.idle_timeout);
+  handler.SetLongestWaits(io::ShorterLimit(options_.settings_timeout, options_.idle_timeout), options_.idle_timeout);
   return handler;
 }
 

@@ -44,14 +44,15 @@
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
 //   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
 //         comes; and, under mutex_, a large flight_ that no writer has, and the pages of frame_room_ if nghttp2 has
-//         nothing to send then.
+//         nothing to send then. The latter two also each time when it looks whether it can leave.
 //   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
 //   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
 //         again, the connection ends. Any bytes end the silence.
 //   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
-//         nothing to send (H2S2); no drain has begun, and the peer owes it nothing within a time limit. So nobody makes
+//         nothing to send (H2S2); it has seen no drain, and the peer owes it nothing within a time limit. A drain that
+//         it has not seen finds its watch, or keeps it from being armed. So nobody makes
 //         a frame or ends it; and when the fibers of its handlers have ended (H2V1), nobody touches it but the next
 //         Run() or the destructor. What comes meanwhile is found by the watch that follows (io/tcp_server.h).
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
@@ -194,7 +195,7 @@ class Http2Session {
   // a busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
   // A reader that cannot leave yet, because a handler runs say, looks again and again whether it can, each time after
-  // twice as long, but no longer than this. So it stays no longer than that took.
+  // twice as long, but no longer than this. After a handler that ran for so long it leaves within that time again.
   static constexpr std::chrono::milliseconds kLongestLook{10'000};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
@@ -270,6 +271,7 @@ class Http2Session {
   bool has_drained_ = false;
   bool may_leave_ = false;
   bool has_left_ = false;
+  std::chrono::milliseconds next_look_ = kKeepRoomFor;  // the reader's
   bool looks_for_drain_ = false;  // request time-outs of the server have passed under running streams
 };
 

@@ -49,7 +49,7 @@ void Http2Session::EndWait() {
 }
 
 void Http2Session::ReadLoop(Lock& lock) {
-  if (const std::error_code error = TakeReadRoom()) EndWith(error);
+  if (const std::error_code error = TakeReadRoom()) Terminate(NGHTTP2_INTERNAL_ERROR, error);
   for (;;) {
     Flush(lock);
     EndIfDone();
@@ -64,6 +64,7 @@ void Http2Session::ReadLoop(Lock& lock) {
     lock.lock();
     if (over_ || has_left_) return;
     if (got.bytes != 0) {
+      next_look_ = kKeepRoomFor;
       Receive(read_room_.get(), got.bytes);
       AfterReceive(lock);
       Heard();
@@ -82,6 +83,10 @@ io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
     const Deadline soon(kKeepRoomFor);
     const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, std::min(deadline, soon), request);
     if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
+    read_room_.reset();
+  }
+  if (!may_leave_) {
+    const Lock lock(mutex_);
     GiveMemoryBack();
   }
   const std::error_code awaited = may_leave_ ? AwaitOrLeave(deadline, request) : transport_.Await(deadline, request);
@@ -91,10 +96,11 @@ io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
 }
 
 std::error_code Http2Session::AwaitOrLeave(Deadline deadline, bool request) {
-  for (std::chrono::milliseconds wait = kKeepRoomFor;; wait = std::min(2 * wait, kLongestLook)) {
-    const Deadline look(wait);
+  for (;; next_look_ = std::min(2 * next_look_, kLongestLook)) {
+    const Deadline look(next_look_);
     const Deadline until = std::min(deadline, look);
     Lock lock(mutex_);
+    GiveMemoryBack();
     const bool can_leave = CanLeave();
     const Deadline idle_until = NextTick();
     lock.unlock();
@@ -102,6 +108,8 @@ std::error_code Http2Session::AwaitOrLeave(Deadline deadline, bool request) {
         can_leave ? transport_.AwaitWithoutFiber(until, idle_until) : transport_.Await(until, request);
     has_left_ = can_leave && error == std::errc::resource_unavailable_try_again;
     if (!IsTimedOut(error) || !look.expired() || deadline.expired()) return error;
+    // A TlsStream does not see it while a record has begun.
+    if (request && transport_.draining()) return std::make_error_code(std::errc::operation_canceled);
   }
 }
 
@@ -119,8 +127,6 @@ std::error_code Http2Session::TakeReadRoom() {
 
 // H2S11
 void Http2Session::GiveMemoryBack() {
-  read_room_.reset();
-  const Lock lock(mutex_);
   if (!writing_ && flight_.capacity() > kKeptFlight) std::string().swap(flight_);
   if (nghttp2_session_want_write(session_) == 0) frame_room_.GiveBack();
 }

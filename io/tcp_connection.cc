@@ -7,6 +7,8 @@
 #include <chrono>
 #include <utility>
 
+#include "weft/base/fiber_clock.h"
+
 namespace weft::io {
 namespace {
 
@@ -47,11 +49,17 @@ void TcpConnection::KeepFiber() noexcept {
 
 bool TcpConnection::LeaveFiber(Deadline until) noexcept {
   const bool is_looked_at = server_->idle_timeout.count() > 0 || server_->first_request_timeout.count() > 0;
-  if (!until.is_none() && !is_looked_at) return false;
+  if (!until.is_none() && !is_looked_at) {
+    KeepFiber();
+    return false;
+  }
   does_not_wait_ = true;
   keeps_fiber_ = false;
   idle_since_.store(kBusy, std::memory_order_relaxed);
   BecomeIdle();
+  // The server's time-outs are of the machine's clock, also where there is a test clock.
+  if (base::HasTestTime() && !until.is_none())
+    until = Deadline::After(until.remaining(), std::chrono::steady_clock::now());
   waits_until_.store(std::min(Deadline(waits_until()), until).time_point(), std::memory_order_relaxed);
   return true;
 }
@@ -64,6 +72,10 @@ Deadline TcpConnection::LimitOf(Deadline deadline) const noexcept {
 void TcpConnection::CountTimeout() noexcept {
   if (!has_timeouts()) return;
   if (!Deadline(waits_until()).expired()) return;  // It was the caller's deadline.
+  CountOnce();
+}
+
+void TcpConnection::CountOnce() noexcept {
   if (std::exchange(is_counted_, true)) return;
   server_->timed_out.fetch_add(1, std::memory_order_relaxed);
 }

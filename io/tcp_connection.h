@@ -129,6 +129,8 @@ class TcpConnection {
   std::error_code NothingIn(std::error_code error) noexcept;
   // A wait for a request has ended with timed_out.
   void CountTimeout() noexcept;
+  // By its owner (TV3): the time of its wait is over.
+  void CountOnce() noexcept;
   bool has_timeouts() const noexcept { return !keeps_fiber_ || !has_sent_request(); }
   Deadline LimitOf(Deadline deadline) const noexcept;
 

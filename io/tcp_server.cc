@@ -56,12 +56,11 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler handler
                 .write = std::max(options_.write_timeout, kNoTimeout)},
       hosts_(options_.max_connections_per_host) {
   const auto or_read_timeout = [&](std::chrono::milliseconds timeout) {
-    const std::chrono::milliseconds own = timeout.count() > 0 ? timeout : options_.read_timeout;
-    const std::chrono::milliseconds other = handler.longest_wait_;
-    return own.count() > 0 && other.count() > 0 ? std::min(own, other) : std::max(own, other);
+    return timeout.count() > 0 ? timeout : options_.read_timeout;
   };
-  shared_.first_request_timeout = or_read_timeout(options_.first_request_timeout);
-  shared_.idle_timeout = or_read_timeout(options_.idle_timeout);
+  shared_.first_request_timeout =
+      ShorterLimit(or_read_timeout(options_.first_request_timeout), handler.longest_first_wait_);
+  shared_.idle_timeout = ShorterLimit(or_read_timeout(options_.idle_timeout), handler.longest_wait_);
 }
 
 TcpServer::TcpServer(TcpListener listener, RequestHandler handler, Options options)

@@ -79,6 +79,7 @@
 #ifndef WEFT_IO_TCP_SERVER_H_
 #define WEFT_IO_TCP_SERVER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -109,6 +110,11 @@ namespace weft::io {
 
 enum class AfterRequest : std::uint8_t { kWaitForNext, kClose };
 
+// Of two time limits, of which 0 is none.
+constexpr std::chrono::milliseconds ShorterLimit(std::chrono::milliseconds a, std::chrono::milliseconds b) noexcept {
+  return a.count() > 0 && b.count() > 0 ? std::min(a, b) : std::max(a, b);
+}
+
 // Explicit, because a lambda that returns something would do as a ConnectionHandler, too.
 class RequestHandler {
  public:
@@ -117,13 +123,17 @@ class RequestHandler {
   explicit RequestHandler(Function function, Goodbye goodbye = {}, Function greeting = {})
       : function_(std::move(function)), goodbye_(std::move(goodbye)), greeting_(std::move(greeting)) {}
   // As first_request_timeout and idle_timeout of TcpServer::Options; of two the shorter one counts. 0: none.
-  void SetLongestWait(std::chrono::milliseconds wait) noexcept { longest_wait_ = wait; }
+  void SetLongestWaits(std::chrono::milliseconds first, std::chrono::milliseconds next) noexcept {
+    longest_first_wait_ = first;
+    longest_wait_ = next;
+  }
 
  private:
   friend class TcpServer;
   Function function_;
   Goodbye goodbye_;
   Function greeting_;
+  std::chrono::milliseconds longest_first_wait_{0};
   std::chrono::milliseconds longest_wait_{0};
 };
 

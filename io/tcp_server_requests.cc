@@ -160,9 +160,7 @@ void TcpServer::Finish(Connections* connections, Fate fate, std::unique_lock<Fib
     // Its bytes may have come while its watch was ended.
     const bool ends =
         cut || fate == Fate::kEnds || (fate != Fate::kGoesOn && !IsReadableNow(connection->connection.stream().fd()));
-    if (ends && fate == Fate::kTimedOut) {
-      shared_.timed_out.fetch_add(1, std::memory_order_relaxed);  // Before `open` says so.
-    }
+    if (ends && fate == Fate::kTimedOut) connection->connection.CountOnce();  // Before `open` says so.
     if (ends) connection->ends = true;
     if (ends && (cut || fate == Fate::kEnds || !goodbye_)) {
       End(connection);

@@ -97,15 +97,15 @@ def refuses(server):
 
 
 def settled(server):
-    """Once only those that accept, sweep and answer this are there: (fibers, descriptors without it)."""
+    """Once only those that accept, sweep, trim memory and answer this are there: (fibers, descriptors without it)."""
     curl(f"http://127.0.0.1:{server.port}/json")  # What is made for the first connection is there.
-    wait_for(lambda: stats(server)["fibers"] == 3, lambda: f"{stats(server)['fibers']} fibers")
+    wait_for(lambda: stats(server)["fibers"] == 4, lambda: f"{stats(server)['fibers']} fibers")
 
     def quiet():
         before = server.descriptors()
         return before if stats(server)["connections"]["open"] == 1 and server.descriptors() == before else None
 
-    return 3, wait_for(quiet, lambda: f"{server.descriptors()} descriptors")
+    return 4, wait_for(quiet, lambda: f"{server.descriptors()} descriptors")
 
 
 def data_segments_in(connection):

@@ -3,6 +3,8 @@
 
 // Http2Server::ForTcpServer(): connections that wait without a fiber.
 
+#include <malloc.h>
+
 #include <any>
 #include <atomic>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
@@ -33,7 +36,8 @@ using io::Reaches;
 using io::Soon;
 
 class Http2WaitingTest : public io::IoTest {};
-WEFT_INSTANTIATE_IO_SHAPES(Http2WaitingTest);
+INSTANTIATE_TEST_SUITE_P(Shapes, Http2WaitingTest,
+                         ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{2, 1}, fiber::Shape{2, 2}), &fiber::NameOf);
 
 constexpr std::size_t kOfTheServer = 2;  // the fiber that accepts, and the sweep
 
@@ -307,6 +311,45 @@ TEST_P(Http2WaitingTest, WhoeverSendsNothingIsEndedByTheServer) {
   EXPECT_EQ(served.http.counts().idle_timeouts, 1u);
 }
 
+// Nobody has made SETTINGS for it that it could leave without an acknowledgement; it held its connection for ever.
+TEST_P(Http2WaitingTest, WhoeverSendsNothingIsEndedByTheTimeForTheSettings) {
+  Server served(&AnswerPath, {.idle_timeout = 0ms, .settings_timeout = 200ms, .ping_after = 1h});
+  Client silent(served.server, /*greets=*/false);
+  Client speaks(served.server);
+  speaks.Ask("/");
+  EXPECT_EQ(silent.peer.Await(kGoAway).number(), 0u);
+  silent.ExpectEnd();
+  EXPECT_TRUE(Reaches([&] { return served.server.counts().open == 1; }));
+  speaks.Ask("/again");
+}
+
+// The buffers were given back after 100 ms of silence, before the answer, which made them anew.
+TEST_P(Http2WaitingTest, AnAnswerThatComesLateLeavesNoBuffer) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizers keep memory of their own";
+  constexpr std::size_t kConnections = 10;
+  constexpr std::size_t kBody = 60'000;  // The client's windows hold it.
+  Server served([](Http2Request& request, Http2Response& response) {
+    if (request.path() == "/") return static_cast<void>(response.Send(200, {}, request.path()));
+    FiberSleepFor(150ms);
+    EXPECT_FALSE(response.Send(200, {}, std::string(kBody, 'x')));
+  });
+  std::vector<std::unique_ptr<Client>> clients;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    clients.push_back(std::make_unique<Client>(served.server));
+    clients.back()->Ask("/");
+  }
+  EXPECT_TRUE(NoConnectionHasAFiber());
+  const std::size_t before = ::mallinfo2().uordblks;
+  for (const auto& client : clients) client->Send("/late");
+  for (const auto& client : clients) {
+    std::size_t got = 0;
+    while (got < kBody) got += client->peer.Await(kData, 3).payload.size();
+    EXPECT_EQ(got, kBody);
+  }
+  EXPECT_TRUE(NoConnectionHasAFiber());
+  EXPECT_LT(::mallinfo2().uordblks, before + kConnections * 24'000);
+}
+
 TEST_P(Http2WaitingTest, AClientThatGoesWhileItsConnectionWaitsLeavesNothing) {
   Server served(&AnswerPath);
   for (const bool resets : {false, true}) {
@@ -503,7 +546,7 @@ TEST_P(Http2WaitingTest, AConnectionDoesNotWaitBeforeItsAnswerIsWritten) {
     waits += after == io::AfterRequest::kWaitForNext ? 1 : 0;
     return after;
   });
-  handler.SetLongestWait(60s);
+  handler.SetLongestWaits(60s, 60s);
   io::TcpServer server(Server::Listen(), std::move(handler));
   ASSERT_TRUE(server.Start());
   Client client(server);
@@ -562,7 +605,9 @@ TEST_P(Http2WaitingTest, NoRequestIsLostWhereWaitsBeginAndEnd) {
 TEST_P(Http2WaitingTest, StopAtAnyTimeLeavesNothing) {
   std::minstd_rand random(1);
   for (int round = 0; round < io::Scaled(8); ++round) {
-    Server served(&AnswerPath);
+    Server served([](Http2Request& request, Http2Response& response) {
+      static_cast<void>(response.Send(200, {}, request.path()));  // The deadline of Stop() may end it.
+    });
     std::vector<Fiber> clients;
     for (unsigned seed = 1; seed <= 24; ++seed) {
       clients.emplace_back([&, seed] {
