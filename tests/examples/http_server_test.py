@@ -96,16 +96,16 @@ def refuses(server):
     return False
 
 
-def settled(server):
+def settled(server, fibers=4):
     """Once only those that accept, sweep, trim memory and answer this are there: (fibers, descriptors without it)."""
     curl(f"http://127.0.0.1:{server.port}/json")  # What is made for the first connection is there.
-    wait_for(lambda: stats(server)["fibers"] == 4, lambda: f"{stats(server)['fibers']} fibers")
+    wait_for(lambda: stats(server)["fibers"] == fibers, lambda: f"{stats(server)['fibers']} fibers")
 
     def quiet():
         before = server.descriptors()
         return before if stats(server)["connections"]["open"] == 1 and server.descriptors() == before else None
 
-    return 4, wait_for(quiet, lambda: f"{server.descriptors()} descriptors")
+    return fibers, wait_for(quiet, lambda: f"{server.descriptors()} descriptors")
 
 
 def data_segments_in(connection):
@@ -843,9 +843,9 @@ class Many(unittest.TestCase):
         cpus = os.sched_getaffinity(0)
         self.addCleanup(os.sched_setaffinity, 0, cpus)
         os.sched_setaffinity(0, {min(cpus)})
-        with serve("--fiber_concurrency_hint=1") as server:
+        with serve("--fiber_concurrency_hint=1", "--trim_memory_ms=0") as server:
             os.sched_setaffinity(0, cpus)
-            settled(server)
+            settled(server, fibers=3)
             before = server.resident_bytes()
             connections = []
             for _ in range(total):
