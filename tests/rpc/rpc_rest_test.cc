@@ -273,7 +273,8 @@ TEST_P(RpcRestTest, AClientThatReadsLateIsNotGivenUp) {
 
 TEST_P(RpcRestTest, AClientThatReadsLateIsNotIdle) {
   InFiber([] {
-    ReadsLate late({.heartbeat = kNoPings, .connections = {.idle_timeout = 100ms}});
+    // Longer than the request takes to come.
+    ReadsLate late({.heartbeat = kNoPings, .connections = {.idle_timeout = 1s}});
     RawClient silent(late.server.value()->local_address());
     Frame frame;
     while (silent.ReceiveAny(&frame)) {  // Told, and a second later ended.

@@ -30,6 +30,7 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
+#include "weft/interop/http2_over_tls.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_stream.h"
@@ -77,21 +78,25 @@ struct Tally {
 // One server and what its handlers do.
 class Generation {
  public:
-  // nullptr: plain text.
-  Generation(io::TcpListener listener, const TlsContexts* tls)
-      : tls_(tls),
-        // No client connects and says nothing.
-        server_(std::move(listener),
-                io::TcpServer::ConnectionHandler([this](io::TcpConnection& connection) { Serve(connection); }),
-                {.first_request_at_stop = kLong}) {
-    EXPECT_TRUE(server_.Start());
+  // nullptr: plain text. `waits`: idle connections have no fiber.
+  Generation(io::TcpListener listener, const TlsContexts* tls, bool waits) : tls_(tls) {
+    const io::TcpServer::Options options{.first_request_at_stop = kLong};  // No client connects and says nothing.
+    if (waits) {
+      server_.emplace(std::move(listener), tls == nullptr ? http_.ForTcpServer() : Http2OverTls(&http_, *tls->server),
+                      options);
+    } else {
+      server_.emplace(std::move(listener),
+                      io::TcpServer::ConnectionHandler([this](io::TcpConnection& connection) { Serve(connection); }),
+                      options);
+    }
+    EXPECT_TRUE(server_->Start());
   }
 
   void Stop(std::chrono::milliseconds grace) {
     const auto begin = Steady::now();
-    server_.Stop(grace);
+    server_->Stop(grace);
     EXPECT_LT(Steady::now() - begin, grace + kLateAtMost);
-    EXPECT_EQ(server_.counts().open, 0u);
+    EXPECT_EQ(server_->counts().open, 0u);
     EXPECT_EQ(http_.counts().handlers, 0u);
     EXPECT_EQ(http_.counts().protocol_errors, 0u);
     EXPECT_EQ(running_, 0) << "fibers of requests have outlived their server's Stop()";
@@ -138,7 +143,7 @@ class Generation {
   const TlsContexts* const tls_;
   std::atomic<int> running_{0};  // handlers and their fibers
   Http2Server http_{[this](Http2Request& request, Http2Response& response) { Serve(request, response); }};
-  io::TcpServer server_;
+  std::optional<io::TcpServer> server_;
 };
 
 // One server after the other on one socket, and their clients.
@@ -146,7 +151,10 @@ class Place : public stress::Succession<Generation> {
  public:
   explicit Place(bool patient, const TlsContexts* tls = nullptr)
       : Succession(patient,
-                   [tls](io::TcpListener listener) { return std::make_unique<Generation>(std::move(listener), tls); }),
+                   [tls, waits = false](io::TcpListener listener) mutable {
+                     waits = !waits;  // In turn.
+                     return std::make_unique<Generation>(std::move(listener), tls, waits);
+                   }),
         tls_(tls) {}
 
   // One connection: some fibers make calls on it, and now and then it is closed meanwhile.
@@ -171,6 +179,8 @@ class Place : public stress::Succession<Generation> {
         std::minstd_rand dice(seed);
         for (int calls = 1 + static_cast<int>(dice() % 6); calls > 0 && client.is_open(); --calls) {
           Call(client, dice, closed);
+          // About as long as a connection has a fiber without a request.
+          if (dice() % 16 == 0) FiberSleepFor(std::chrono::microseconds(80'000 + dice() % 60'000));
         }
       });
       EXPECT_TRUE(spawned);
