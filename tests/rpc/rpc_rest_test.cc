@@ -157,7 +157,7 @@ TEST_P(RpcRestTest, AConnectionRestsWithManyCalls) {
       Scene::ExpectAnswer(client, id, CANCELED);
     }
     Scene::Call(client, 1);
-    EXPECT_EQ(server->counts().in_flight, 0u);
+    while (server->counts().in_flight != 0) FiberYield();  // A request counts until its answer is written.
   });
 }
 
