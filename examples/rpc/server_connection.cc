@@ -28,6 +28,8 @@ namespace {
 // Far below a client's limit for a meta.
 constexpr std::size_t kMaxErrorText = 4096;
 
+constexpr Deadline AtOnce() { return Deadline::After(std::chrono::nanoseconds(0), {}); }
+
 }  // namespace
 
 // --- ServerCall ---
@@ -172,9 +174,10 @@ io::AfterRequest ServerConnection::Greet() {
 }
 
 io::AfterRequest ServerConnection::Serve() {
-  heard_at_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);  // Before the bytes are not unread.
+  heard_at_.store(std::chrono::steady_clock::now(),
+                  std::memory_order_relaxed);  // The sweep sees this, or that there are bytes.
   Next next = Next::kReadOn;
-  while (next == Next::kReadOn) next = ReadOnce(kNoWait);
+  while (next == Next::kReadOn) next = ReadOnce(AtOnce());
   if (next != Next::kSilent) return End(next);
   Rest();
   return io::AfterRequest::kWaitForNext;
