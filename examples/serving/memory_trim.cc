@@ -15,17 +15,13 @@ DEFINE_uint32(trim_memory_ms, 2'000,
               "How often the server looks whether it has become quiet, and may give free memory back. 0: never.");
 
 namespace examples {
-namespace {
-
 using std::chrono::steady_clock;
 
-std::chrono::nanoseconds UsedByProcess() {
+MemoryTrim::Nanoseconds MemoryTrim::CpuTimeOfProcess() {
   timespec used{};
   static_cast<void>(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used));
   return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
-
-}  // namespace
 
 bool MemoryTrim::Start() {
   period_ = std::chrono::milliseconds(FLAGS_trim_memory_ms);
@@ -35,7 +31,7 @@ bool MemoryTrim::Start() {
 }
 
 void MemoryTrim::Look() {
-  const Nanoseconds used = UsedByProcess();
+  const Nanoseconds used = cpu_time_();
   const bool quiet = used - std::exchange(used_at_look_, used) < period_ / 10;
   if (!quiet || used - used_at_trim_ < kNothing || steady_clock::now() < not_before_) return;
   const Nanoseconds took = weft::FiberBlocking([] {
@@ -44,7 +40,7 @@ void MemoryTrim::Look() {
     return steady_clock::now() - begin;
   });
   not_before_ = steady_clock::now() + 100 * took;
-  used_at_trim_ = UsedByProcess();
+  used_at_trim_ = cpu_time_();
   trims_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -24,21 +24,26 @@ namespace examples {
 
 class MemoryTrim {
  public:
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  static Nanoseconds CpuTimeOfProcess();
+  // Another one for tests.
+  explicit MemoryTrim(Nanoseconds (*cpu_time)() = &CpuTimeOfProcess) : cpu_time_(cpu_time) {}
+
   // A fiber or a thread, once. Stops with the object, or with the runtime. False: no fiber can be started.
   [[nodiscard]] bool Start();
   // How often it has trimmed. Anybody.
   std::uint64_t trims() const { return trims_.load(std::memory_order_relaxed); }
 
  private:
-  using Nanoseconds = std::chrono::nanoseconds;
-
   void Look();
 
   // Below it the process has done nothing that could have freed much.
   static constexpr Nanoseconds kNothing = std::chrono::milliseconds(20);
 
+  Nanoseconds (*const cpu_time_)();
   std::chrono::milliseconds period_{};
-  Nanoseconds used_at_look_{};  // CPU time of the process
+  Nanoseconds used_at_look_{};
   Nanoseconds used_at_trim_{};
   std::chrono::steady_clock::time_point not_before_{};
   std::atomic<std::uint64_t> trims_{0};

@@ -5,9 +5,10 @@
 
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
@@ -24,43 +25,54 @@ class MemoryTrimTest : public weft::fiber::InEachShape {};
 INSTANTIATE_TEST_SUITE_P(Shapes, MemoryTrimTest, ::testing::Values(weft::fiber::Shape{1, 1}, weft::fiber::Shape{2, 1}),
                          &weft::fiber::NameOf);
 
+// A process that uses a CPU, or nothing, between two looks.
+std::atomic<bool> busy{false};
+std::atomic<int> looks{0};
+
 std::chrono::nanoseconds Used() {
-  timespec used{};
-  EXPECT_EQ(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
-  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+  static std::atomic<std::int64_t> periods{0};
+  ++looks;
+  return (busy ? ++periods : periods.load()) * 20ms;
 }
 
-// Uses as much CPU time, and lets others run.
-void Work(std::chrono::nanoseconds time) {
-  const auto begin = Used();
-  while (Used() - begin < time) weft::FiberYield();
+void AwaitLooks(int count) {
+  const int until = looks + count;
+  while (looks < until) weft::FiberSleepFor(1ms);
 }
 
 TEST_P(MemoryTrimTest, AProcessThatHasWorkedTrimsOnceItIsQuiet) {
   InFiber([] {
-    FLAGS_trim_memory_ms = 50;
-    MemoryTrim trim;
+    FLAGS_trim_memory_ms = 20;
+    MemoryTrim trim(&Used);
+    busy = true;
     ASSERT_TRUE(trim.Start());
     for (std::uint64_t round = 1; round <= 3; ++round) {
-      Work(300ms);
+      AwaitLooks(5);
       EXPECT_EQ(trim.trims(), round - 1) << "while there was work";
-      while (trim.trims() != round) weft::FiberSleepFor(10ms);
+      busy = false;
+      while (trim.trims() < round) weft::FiberSleepFor(1ms);
+      AwaitLooks(5);
+      EXPECT_EQ(trim.trims(), round) << "nothing has happened since";
+      busy = true;
     }
-    // Nothing has happened since.
-    weft::FiberSleepFor(500ms);
-    EXPECT_EQ(trim.trims(), 3u);
   });
 }
 
 TEST_P(MemoryTrimTest, ItCanBeTurnedOff) {
   InFiber([] {
     FLAGS_trim_memory_ms = 0;
-    MemoryTrim trim;
+    looks = 0;
+    MemoryTrim trim(&Used);
     ASSERT_TRUE(trim.Start());
-    Work(50ms);
-    weft::FiberSleepFor(100ms);
-    EXPECT_EQ(trim.trims(), 0u);
+    weft::FiberSleepFor(50ms);
+    EXPECT_EQ(looks, 0);
   });
+}
+
+TEST(MemoryTrim, KnowsWhatTheProcessUses) {
+  const auto before = MemoryTrim::CpuTimeOfProcess();
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  while (MemoryTrim::CpuTimeOfProcess() - before < 10ms) ASSERT_LT(std::chrono::steady_clock::now(), until);
 }
 
 }  // namespace
