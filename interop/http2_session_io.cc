@@ -49,7 +49,6 @@ void Http2Session::EndWait() {
 }
 
 void Http2Session::ReadLoop(Lock& lock) {
-  if (const std::error_code error = TakeReadRoom()) Terminate(NGHTTP2_INTERNAL_ERROR, error);
   for (;;) {
     Flush(lock);
     EndIfDone();
@@ -79,20 +78,21 @@ void Http2Session::ReadLoop(Lock& lock) {
 }
 
 io::IoResult Http2Session::ReadNext(Deadline deadline, bool request) {
-  if (read_room_ != nullptr) {
+  for (;;) {  // Over TLS bytes that have come may be less than a record.
+    if (read_room_ == nullptr) {
+      if (const std::error_code error = TakeReadRoom()) return {0, error};
+    }
     const Deadline soon(kKeepRoomFor);
     const io::IoResult got = transport_.Read(read_room_.get(), kReadSize, std::min(deadline, soon), request);
     if (!IsTimedOut(got.error) || !soon.expired()) return got;  // The time-out may be the server's, which counts it.
     read_room_.reset();
+    if (!may_leave_) {
+      const Lock lock(mutex_);
+      GiveMemoryBack();
+    }
+    const std::error_code awaited = may_leave_ ? AwaitOrLeave(deadline, request) : transport_.Await(deadline, request);
+    if (awaited) return {0, awaited};
   }
-  if (!may_leave_) {
-    const Lock lock(mutex_);
-    GiveMemoryBack();
-  }
-  const std::error_code awaited = may_leave_ ? AwaitOrLeave(deadline, request) : transport_.Await(deadline, request);
-  if (awaited) return {0, awaited};
-  if (const std::error_code error = TakeReadRoom()) return {0, error};
-  return transport_.Read(read_room_.get(), kReadSize, deadline, request);
 }
 
 std::error_code Http2Session::AwaitOrLeave(Deadline deadline, bool request) {

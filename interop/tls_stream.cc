@@ -141,6 +141,7 @@ std::error_code TlsStream::Fill(Lock& lock, Deadline deadline, bool request) {
   filling_ = false;
   in_begin_ = 0;
   in_end_ = got.bytes;
+  if (got.bytes != 0) wants_input_ = false;
   records_.Pass(in_.get(), got.bytes);
   changed_.notify_all();
   if (got.error == std::errc::resource_unavailable_try_again) GiveBuffersBack();  // The connection goes on waiting.
@@ -225,6 +226,7 @@ io::IoResult TlsStream::ReadAtOnce(Lock& lock, void* data, std::size_t size, Dea
         case TlsCall::End::kFailed:
           return {0, Fail(lock, TlsErrc::kProtocolError, std::move(call.text))};
         case TlsCall::End::kWantsInput:
+          wants_input_ = true;
           break;
       }
     }
@@ -252,7 +254,7 @@ std::error_code TlsStream::Await(Deadline deadline, bool request) {
   Lock lock(mutex_);
   if (std::error_code error = CheckReady()) return error;
   if (filling_) return WaitForChange(lock, deadline);
-  if (HasInput()) return {};
+  if (HasInput() && !wants_input_) return {};
   GiveBuffersBack();
   const bool by_request = request && connection_ != nullptr && records_.between();
   filling_ = true;  // TX1

@@ -238,7 +238,8 @@ class TlsStream {
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
   bool filling_ = false;
-  TlsRecords records_;  // of what has come
+  bool wants_input_ = false;  // OpenSSL has said so of all that has come; what it has pending is a part of a record
+  TlsRecords records_;        // of what has come
   std::vector<char> out_;
   std::vector<char> flight_;
   std::size_t flight_sent_ = 0;

@@ -239,6 +239,7 @@ class WiredClient {
     return mended_;
   }
   bool AwaitCut() { return is_cut_.Wait(Soon()); }
+  bool is_open() const { return client_->is_open(); }
 
  private:
   void Carry(io::TcpStream* from, io::TcpStream* to) {
@@ -292,6 +293,21 @@ TEST_P(Http2TlsTest, ARecordThatIsCutWhileTheConnectionWaitsIsReadToItsEnd) {
   mended.Set();
   asks.Join();
   EXPECT_TRUE(io::Reaches(no_fiber));
+}
+
+// The reader waits for the rest of a record, and not for a request.
+TEST_P(Http2TlsTest, ADrainIsSeenInTheMiddleOfARecord) {
+  WaitingServer served;
+  WiredClient client(served.server);
+  client.Ask("first");
+  FiberEvent& mended = client.Cut();
+  Fiber asks([&] { client.Ask("second"); });
+  EXPECT_TRUE(client.AwaitCut());
+  Fiber stops([&] { served.server.Stop(Soon()); });
+  EXPECT_TRUE(io::Reaches([&] { return !client.is_open(); })) << "no GOAWAY";
+  mended.Set();
+  asks.Join();
+  stops.Join();
 }
 
 // A connection that has made its handshake, and one request if it asks.
