@@ -51,10 +51,10 @@
 //   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
 //         again, the connection ends. Any bytes end the silence.
 //   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
-//         nothing to send (H2S2); it has seen no drain, and the peer owes it nothing within a time limit. A drain that
-//         it has not seen finds its watch, or keeps it from being armed. So nobody makes
-//         a frame or ends it; and when the fibers of its handlers have ended (H2V1), nobody touches it but the next
-//         Run() or the destructor. What comes meanwhile is found by the watch that follows (io/tcp_server.h).
+//         nothing to send (H2S2); it has seen no drain, and the peer owes it nothing within a time limit. So nobody
+//         makes a frame or ends it. When the fibers of its handlers have ended (H2V1), nobody touches it but the next
+//         Run() or the destructor. The TcpServer arms a watch next: the watch finds what has come meanwhile, and a
+//         drain that the session has not seen ends the watch, or keeps it from being armed (io/tcp_server.h).
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_

@@ -180,7 +180,8 @@ void Server::Stop(Deadline drain_until) {
   }
   uses.clear();
   lock.lock();
-  // SC7: in the fibers that the ends of their streams start. What waits to be sent has until the deadline.
+  // The end of its stream starts a fiber for each connection that rests; the fiber takes it out of the list (SC7). The
+  // writers have until the deadline.
   changed_.wait(lock, all_gone, drain_until);
   uses = UseAllConnections();
   lock.unlock();

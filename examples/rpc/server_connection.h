@@ -206,9 +206,9 @@ class ServerConnection final : public Server::Listed, private BatchWriter::Owner
   std::atomic<TimePoint> idle_since_;
   std::atomic<bool> told_idle_{false};  // by the sweep, or by SayGoodbye()
   // The sweep's.
-  TimePoint asked_at_ = kNever;      // what is heard later answers
-  TimePoint asked_until_ = kNever;   // the ping was written: later than that where many are asked
-  TimePoint told_idle_at_ = kNever;  // by it
+  TimePoint asked_at_ = kNever;      // just before the last ping was written: bytes that came later answer it
+  TimePoint asked_until_ = kNever;   // when it had been written: the time-out counts from here
+  TimePoint told_idle_at_ = kNever;  // when the sweep, not SayGoodbye(), told the client
   bool given_up_ = false;
   // relaxed: the end of the reading comes after it.
   std::atomic<bool> ended_idle_{false};

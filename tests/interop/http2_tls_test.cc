@@ -233,7 +233,7 @@ class WiredClient {
     EXPECT_FALSE(answer.error) << answer.error.message();
     EXPECT_TRUE(answer.body == "/path" + body);
   }
-  // What is sent next is cut in the middle, until the event is set.
+  // The wire cuts what the client sends next in the middle, and carries the rest when the event is set.
   FiberEvent& Cut() {
     cuts_ = true;
     return mended_;
