@@ -2,9 +2,10 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds Weft (g++, optimised), runs each program of examples/, and then the main job: the middle tier of a search (an
-# HTTP server that calls two protobuf RPC backends, examples/proxy) under load, where each answer is checked.  Missing
-# Debian packages are installed first.  The exit status is 0 if all went well.
+# Builds Weft (g++, optimised), runs programs of examples/ that show one thing each, and then the main job: the middle
+# tier of a search (an HTTP server that calls two protobuf RPC backends, examples/proxy) under load, where each answer is
+# checked.  The other examples are servers and event loops to start by hand; ./test.sh all runs them.  Missing Debian
+# packages are installed first.  The exit status is 0 if all went well.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -16,14 +17,14 @@ if ! cmake --preset release -B "$build" -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENC
   cat build/logs/demo.log
   exit 1
 fi
-CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target weft_examples
+CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target weft_demo
 
 while read -r example arguments; do
   printf '\n== %s\n' "$example"
   # shellcheck disable=SC2086  # One word for each argument.
   timeout 60 "$build/bin/$example" $arguments
-done <"$build/examples.list"
+done <"$build/demo.list"
 
 printf '\n== proxy: HTTP in front, hedged RPC to two backends behind, 50 connections\n'
 timeout 120 examples/proxy/run.sh "$build/bin" 5
-printf '\nall examples ran\n'
+printf '\nall ran\n'

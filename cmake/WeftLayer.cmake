@@ -12,15 +12,20 @@
 #       the program <layer>_<name>, linked with weft::<layer> (hence the layers below it, and nothing above) and gtest_main; the CTest test
 #       <layer>.<name>.  The layer's name is a label too.  The time limit is multiplied under a sanitizer.
 #       For several layers at once (tests/model, tests/stress ...): <layer> may be any word; if there is no such layer, LIBS says what to link.
+#   weft_add_tests(<layer> <group> TESTS <names> [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
+#       for each name what weft_add_test(<layer> <name> SOURCES <name>_test.cc) makes: the target, the program in bin/, the CTest test. They share one
+#       program, <layer>_tests_<group>, which is compiled as one source: most of what a test costs to compile are headers and templates that its
+#       neighbours need too (five files of sync: 15 s instead of 31). Their names for helpers must differ. Apart stay files with a main(), that
+#       replace operator new, or that start their own program again.
 #       Labels that test.sh knows: no_asan, no_tsan (left out in that sanitizer build; say why beside it).
 #   weft_run_under_policy(<layer> <name> <policy>)
 #       the same program once more, as <layer>.<name>.<policy>: its fixtures take that scheduling policy (tests/testing/policy.h). Under
 #       AddressSanitizer only for some layers.
 #   weft_add_benchmark(<layer> <name> SOURCES ... [LIBS ...])
 #       the program <layer>_<name>, linked with weft::<layer> (weft::weft if there is no such layer) and Google Benchmark.
-#   weft_add_example(<name> SOURCES ... [LIBS ...] [DEMO_ARGUMENTS ...])
-#       the program <name>, linked with weft::weft; built by the target weft_examples; demo.sh runs them in the order in which they are added,
-#       with the arguments given (words without blanks).
+#   weft_add_example(<name> SOURCES ... [LIBS ...] [IN_DEMO] [DEMO_ARGUMENTS ...])
+#       the program <name>, linked with weft::weft; built by the target weft_examples. IN_DEMO: also by weft_demo; demo.sh runs these in the order in
+#       which they are added, with the arguments given (words without blanks).
 #   weft_compile_options(<target>)
 #       the warnings and the language level of our own code.
 #   weft_find_required(<package> <Debian's package> [more arguments of find_package])
@@ -310,36 +315,68 @@ function(weft_install)
   install(FILES "${weft_BINARY_DIR}/weft.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
 
-function(weft_add_test layer name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS")
-  if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "weft_add_test(${layer} ${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
-  endif()
-  if(layer IN_LIST WEFT_LAYERS AND NOT TARGET weft_${layer})
-    return()  # The layer was left out.
-  endif()
-  weft_keep_existing(arg_SOURCES)
-  if(NOT arg_SOURCES)
+# The layer was left out, with all its tests.
+macro(weft_return_if_left_out layer)
+  if("${layer}" IN_LIST WEFT_LAYERS AND NOT TARGET "weft_${layer}")
     return()
   endif()
+endmacro()
+
+# The program `target`, in bin/, of the layer's tests in `sources`.
+function(weft_add_test_program target layer main sources libs)
   weft_find_required(GTest libgtest-dev)
-  set(target ${layer}_${name})
-  add_executable(${target} ${arg_SOURCES})
+  add_executable(${target} ${sources})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${weft_BINARY_DIR}/bin")
   weft_compile_options(${target})
   if(TARGET weft_${layer})
     target_link_libraries(${target} PRIVATE weft_${layer})
   else()
     target_include_directories(${target} PRIVATE "${weft_BINARY_DIR}/include")
   endif()
-  target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main Threads::Threads)
+  target_link_libraries(${target} PRIVATE ${libs} ${main} GTest::gtest Threads::Threads)
   # Files that tests share: #include "testing/manual_clock.h".
   target_include_directories(${target} PRIVATE "${weft_SOURCE_DIR}/tests")
-  # The library is optimised. A test's own code is not: it would run by at most a tenth faster, and clang++ takes two to four times as long with -O1.
-  if(NOT WEFT_SANITIZE STREQUAL "")
+  # The library is optimised. A test's own code is not: it would run by at most a tenth faster, and compile two to four times as long.
+  if(NOT WEFT_SANITIZE STREQUAL "" OR WEFT_TEST_SCOPE STREQUAL "user")
     target_compile_options(${target} PRIVATE -O0)
   endif()
-  add_test(NAME ${layer}.${name} COMMAND ${target})
+endfunction()
+
+function(weft_add_test layer name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weft_add_test(${layer} ${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  weft_return_if_left_out(${layer})
+  weft_keep_existing(arg_SOURCES)
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  weft_add_test_program(${layer}_${name} ${layer} GTest::gtest_main "${arg_SOURCES}" "${arg_LIBS}")
+  add_test(NAME ${layer}.${name} COMMAND ${layer}_${name})
   weft_set_test_properties(${layer}.${name} TIMEOUT "${arg_TIMEOUT}" LABELS ${layer} ${arg_LABELS})
+endfunction()
+
+function(weft_add_tests layer group)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "TESTS;LIBS;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weft_add_tests(${layer} ${group}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  weft_return_if_left_out(${layer})
+  set(program ${layer}_tests_${group})
+  set(sources ${arg_TESTS})
+  list(TRANSFORM sources APPEND _test.cc)
+  weft_add_test_program(${program} ${layer} weft_test_group_main "${sources}" "${arg_LIBS}")
+  # One source, whatever their number.
+  set_target_properties(${program} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 0)
+  file(MAKE_DIRECTORY "${weft_BINARY_DIR}/bin")
+  foreach(name IN LISTS arg_TESTS)
+    # group_main.cc goes by this name.
+    file(CREATE_LINK ${program} "${weft_BINARY_DIR}/bin/${layer}_${name}" SYMBOLIC)
+    add_custom_target(${layer}_${name} DEPENDS ${program})
+    add_test(NAME ${layer}.${name} COMMAND "${weft_BINARY_DIR}/bin/${layer}_${name}")
+    weft_set_test_properties(${layer}.${name} TIMEOUT "${arg_TIMEOUT}" LABELS ${layer} ${arg_LABELS})
+  endforeach()
 endfunction()
 
 # Not under AddressSanitizer, but for the tests of the scheduler, of primitives and fibers, and the stress tests: what the order of fibers decides are
@@ -357,7 +394,7 @@ function(weft_run_again layer name suffix label environment)
     return()  # Left out.
   endif()
   set(test ${layer}.${name}.${suffix})
-  add_test(NAME ${test} COMMAND ${layer}_${name})
+  add_test(NAME ${test} COMMAND "${weft_BINARY_DIR}/bin/${layer}_${name}")
   get_test_property(${layer}.${name} LABELS labels)
   weft_set_test_properties(${test} LABELS ${labels} ${label})
   get_test_property(${layer}.${name} TIMEOUT timeout)
@@ -365,12 +402,13 @@ function(weft_run_again layer name suffix label environment)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "${environment}")
 endfunction()
 
-# How many CPUs these tests, and what weft_run_again() made of them, are thought to use (ctest --parallel).
+# How many CPUs these tests, and what weft_run_again() made of them, use: 1 or more.
 function(weft_tests_use_cpus cpus)
+  math(EXPR quarters "4 * ${cpus}")
   foreach(test IN LISTS ARGN)
     foreach(run IN ITEMS "${test}" "${test}.v2")
       if(TEST ${run})
-        set_tests_properties(${run} PROPERTIES PROCESSORS ${cpus})
+        set_tests_properties(${run} PROPERTIES PROCESSORS ${quarters})
       endif()
     endforeach()
   endforeach()
@@ -387,10 +425,13 @@ function(weft_set_test_properties test)
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
-  # Most tests have many threads and use 1.0 to 1.2 CPUs on average: two of them run at a time. Stress tests use more, and figures want a quiet CPU.
+  # test.sh counts in quarters of a CPU. Most tests wait: the median uses a tenth of a CPU. Explorers of models compute; figures want all CPUs of a
+  # small machine for themselves, as do emulated machines.
   set(processors 1)
-  if("stress" IN_LIST arg_LABELS OR "bench" IN_LIST arg_LABELS)
-    set(processors 2)
+  if("model" IN_LIST arg_LABELS OR "stress" IN_LIST arg_LABELS OR "matrix" IN_LIST arg_LABELS)
+    set(processors 4)
+  elseif("bench" IN_LIST arg_LABELS OR "guest" IN_LIST arg_LABELS)
+    set(processors 8)
   endif()
   set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
   # A fake stack finds what is used after its function has returned. Each fiber maps and unmaps one of its own: tests that start many fibers take
@@ -429,7 +470,7 @@ function(weft_add_benchmark layer name)
 endfunction()
 
 function(weft_add_example name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;DEMO_ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "IN_DEMO" "" "SOURCES;LIBS;DEMO_ARGUMENTS")
   weft_keep_existing(arg_SOURCES)
   if(NOT arg_SOURCES)
     return()
@@ -440,13 +481,18 @@ function(weft_add_example name)
   target_link_options(${name} PRIVATE LINKER:--gc-sections)
   if(NOT TARGET weft_examples)
     add_custom_target(weft_examples)
+    add_custom_target(weft_demo)
   endif()
   add_dependencies(weft_examples ${name})
+  if(NOT arg_IN_DEMO)
+    return()
+  endif()
+  add_dependencies(weft_demo ${name})
   # demo.sh reads this list.
   list(JOIN arg_DEMO_ARGUMENTS " " arguments)
   string(STRIP "${name} ${arguments}" command)
-  set_property(GLOBAL APPEND PROPERTY WEFT_EXAMPLES "${command}")
-  get_property(examples GLOBAL PROPERTY WEFT_EXAMPLES)
-  list(JOIN examples "\n" text)
-  file(WRITE "${weft_BINARY_DIR}/examples.list" "${text}\n")
+  set_property(GLOBAL APPEND PROPERTY WEFT_DEMO "${command}")
+  get_property(commands GLOBAL PROPERTY WEFT_DEMO)
+  list(JOIN commands "\n" text)
+  file(WRITE "${weft_BINARY_DIR}/demo.list" "${text}\n")
 endfunction()

@@ -105,7 +105,7 @@ TEST(AsymmetricFenceDeathTest, IsNotThereWhereItIsForbidden) {
         const bool forbidden = ForbidMembarrier();
         _exit(forbidden && !HasHeavyFence() ? 0 : 1);
       },
-      testing::ExitedWithCode(0), "");
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(AsymmetricFenceDeathTest, AFilterThatComesLaterCostsTimeAndNothingElse) {
@@ -120,7 +120,7 @@ TEST(AsymmetricFenceDeathTest, AFilterThatComesLaterCostsTimeAndNothingElse) {
         const bool slept = std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(20);
         _exit(forbidden_later && slept && !HasHeavyFence() && errno == 0 ? 0 : 1);
       },
-      testing::ExitedWithCode(0), "");
+      ::testing::ExitedWithCode(0), "");
 }
 
 // A process made by fork() has its own address space.

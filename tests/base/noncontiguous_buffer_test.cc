@@ -419,7 +419,7 @@ TEST(NoncontiguousBuffer, IsAsAStringWhateverIsDoneToIt) {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     Twins twins(seed);
-    for (int step = 0; step < 400 && !testing::Test::HasFailure(); ++step) {
+    for (int step = 0; step < 400 && !::testing::Test::HasFailure(); ++step) {
       twins.Step();
       if (step % 20 == 0) twins.CheckAll();
     }

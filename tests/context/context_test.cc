@@ -24,7 +24,7 @@ extern "C" void weft_context_start();  // The first instructions of every flow (
 namespace weft::context {
 namespace {
 
-class ContextTest : public testing::Test {
+class ContextTest : public ::testing::Test {
  protected:
   void SetUp() override { here_.Init(); }
   Carrier here_;

@@ -150,7 +150,7 @@ TEST(OverflowHandlerDeathTest, TheFormerHandlerComesAfterTheReport) {
         StackPool pool({});
         RunOverflowOn(pool);
       },
-      testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
+      ::testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
 }
 
 // As google::InstallFailureSignalHandler() after StartRuntime(): it replaced ours, and could not even run on the
@@ -165,7 +165,7 @@ TEST(OverflowHandlerDeathTest, AHandlerThatWasInstalledLaterComesAfterTheReport)
         StackPool pool({});
         RunOverflowOn(pool);
       },
-      testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
+      ::testing::ExitedWithCode(3), "weft: stack overflow.*the former handler");
 }
 
 struct sigaction g_replaced;
@@ -188,7 +188,7 @@ TEST(OverflowHandlerDeathTest, AHandlerThatCallsOursIsNotCalledInARing) {
         StackPool pool({});
         RunOverflowOn(pool);
       },
-      testing::ExitedWithCode(3), "^weft: stack overflow[^~]*passes on\nthe former handler\n$");
+      ::testing::ExitedWithCode(3), "^weft: stack overflow[^~]*passes on\nthe former handler\n$");
 }
 
 TEST(OverflowHandlerDeathTest, ACheckBeforeItIsInstalledInstallsNothing) {
@@ -202,7 +202,7 @@ TEST(OverflowHandlerDeathTest, ACheckBeforeItIsInstalledInstallsNothing) {
         sigaction(SIGSEGV, nullptr, &later);
         _exit(found.sa_sigaction == later.sa_sigaction && found.sa_handler == later.sa_handler ? 0 : 1);
       },
-      testing::ExitedWithCode(0), "");
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(OverflowHandlerDeathTest, AnyFaultOnAFibersStackNamesTheFiber) {
@@ -244,7 +244,7 @@ TEST(OverflowHandlerDeathTest, AFaultElsewhereGoesToTheFormerHandler) {
         InstallOverflowHandler();
         *g_nowhere = 1;
       },
-      testing::ExitedWithCode(3), "^the former handler");
+      ::testing::ExitedWithCode(3), "^the former handler");
 }
 
 TEST(OverflowHandlerDeathTest, AFaultElsewhereIsSilentlyFatalByDefault) {
@@ -256,7 +256,7 @@ TEST(OverflowHandlerDeathTest, AFaultElsewhereIsSilentlyFatalByDefault) {
         InstallOverflowHandler();
         *g_nowhere = 1;
       },
-      testing::KilledBySignal(SIGSEGV), "^$");
+      ::testing::KilledBySignal(SIGSEGV), "^$");
 #endif
 }
 
@@ -269,13 +269,13 @@ TEST(OverflowHandlerDeathTest, ASignalThatWasSentKillsToo) {
         InstallOverflowHandler();
         kill(getpid(), SIGSEGV);
       },
-      testing::KilledBySignal(SIGSEGV), "^$");
+      ::testing::KilledBySignal(SIGSEGV), "^$");
   EXPECT_EXIT(
       {
         InstallOverflowHandler();
         kill(getpid(), SIGBUS);
       },
-      testing::KilledBySignal(SIGBUS), "^$");
+      ::testing::KilledBySignal(SIGBUS), "^$");
 #endif
 }
 
@@ -290,7 +290,7 @@ TEST(OverflowHandlerDeathTest, ASignalThatWasIgnoredStaysIgnored) {
         kill(getpid(), SIGSEGV);
         _exit(5);
       },
-      testing::ExitedWithCode(5), "");
+      ::testing::ExitedWithCode(5), "");
 #endif
 }
 

@@ -18,7 +18,7 @@ using Growth = StackArenas::Growth;
 constexpr std::size_t kStride = 16384 + 4096;
 
 // Arenas of small stacks, the first with 64 slots.
-class StackArenasTest : public testing::Test {
+class StackArenasTest : public ::testing::Test {
  protected:
   ~StackArenasTest() override { arenas_.UnmapAll(); }
 

@@ -51,7 +51,7 @@ TEST(StackCache, ExchangesHalfOfItselfWithThePool) {
 }
 
 #if WEFT_ASAN
-using StackCacheDeathTest = testing::Test;
+using StackCacheDeathTest = ::testing::Test;
 
 TEST(StackCacheDeathTest, AsanReportsTheUseOfAStackThatWasGivenBack) {
   StackPool pool({});

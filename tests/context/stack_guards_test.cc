@@ -117,7 +117,7 @@ TEST(StackGuards, ForgottenGuardsAreCountedNoMore) {
   EXPECT_EQ(stacks.arena->canary.Word(0), 0u);
 }
 
-using StackGuardsDeathTest = testing::Test;
+using StackGuardsDeathTest = ::testing::Test;
 
 TEST(StackGuardsDeathTest, AWriteBelowAStackWithACanaryIsFound) {
   Stacks stacks;

@@ -12,7 +12,7 @@
 namespace weft::context {
 namespace {
 
-class StackMemoryTest : public testing::Test {
+class StackMemoryTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kPages = 64;
 

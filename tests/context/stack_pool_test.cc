@@ -461,7 +461,7 @@ TEST(StackPool, LookingAtACanaryCostsNoMemory) {
 #endif
 }
 
-using StackPoolDeathTest = testing::Test;
+using StackPoolDeathTest = ::testing::Test;
 
 TEST(StackPoolDeathTest, AnOverflowOfAnUnguardedStackIsFoundWhenItComesBack) {
   FaultyMemory memory;

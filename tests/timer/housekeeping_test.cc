@@ -11,7 +11,7 @@
 namespace weft::timer {
 namespace {
 
-class HousekeepingTest : public testing::Test {
+class HousekeepingTest : public ::testing::Test {
  protected:
   static constexpr Tick kPeriod = 1000;
 

@@ -208,7 +208,7 @@ TEST(TimerQueue, PopAnyEmptiesTheQueueInTheMiddleOfAnAdvance) {
 
 // The queue against an ordered map, doing the same at random: additions at every distance (weighted towards the edges
 // of levels), removals, advances by anything from nothing to years, budgets from one node to all.
-class TimerQueueProperty : public testing::TestWithParam<int> {};
+class TimerQueueProperty : public ::testing::TestWithParam<int> {};
 
 TEST_P(TimerQueueProperty, BehavesAsAnOrderedMapWould) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
@@ -305,7 +305,7 @@ TEST_P(TimerQueueProperty, BehavesAsAnOrderedMapWould) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, TimerQueueProperty, testing::Range(1, 21));
+INSTANTIATE_TEST_SUITE_P(Seeds, TimerQueueProperty, ::testing::Range(1, 21));
 
 }  // namespace
 }  // namespace weft::timer

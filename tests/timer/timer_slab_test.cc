@@ -19,7 +19,7 @@
 namespace weft::timer {
 namespace {
 
-class TimerSlabTest : public testing::TestWithParam<EntryWidth> {
+class TimerSlabTest : public ::testing::TestWithParam<EntryWidth> {
  protected:
   // Allocates as callback_timer.cc does.
   TimerEntry* Allocate() {
@@ -231,7 +231,7 @@ TEST_P(TimerSlabTest, APlaceThatHasUsedUpItsGenerationsIsLeftAlone) {
   for (TimerEntry* used : entries) slab_.Free(used);
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, TimerSlabTest, testing::ValuesIn(kEntryWidths),
+INSTANTIATE_TEST_SUITE_P(Widths, TimerSlabTest, ::testing::ValuesIn(kEntryWidths),
                          [](const auto& width) { return width.param == EntryWidth::kWide ? "Wide" : "Narrow"; });
 
 // Its second line holds what users chose, where other entries have their generation.

@@ -2,11 +2,11 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiles the switch and what it needs, and the migration test, in one way, and runs it.
-#   build_and_run.sh <source root> <include directory> <scratch directory> <pic|nopic> <compiler> <flags>...
+# Compiles the switch and the migration test in one way, links it with the layer base, and runs it.
+#   build_and_run.sh <source root> <include directory> <scratch directory> <library of base> <pic|nopic> <compiler> <flags>...
 set -eu
-root=$1 include=$2 scratch=$3 pic=$4 compiler=$5
-shift 5
+root=$1 include=$2 scratch=$3 base=$4 pic=$5 compiler=$6
+shift 6
 
 command -v "$compiler" >/dev/null || { echo "no $compiler"; exit 1; }
 launcher=$(command -v ccache || true)
@@ -26,23 +26,20 @@ case "$compiler $*" in
   clang*-flto*) linker=-fuse-ld=lld ;;
 esac
 
-library="context check log str_cat build_mode migration"
 case $pic in
   pic) code=-fPIC ;;
   nopic) code=-fno-pie ;;
 esac
-for source in "$root/context/context.cc" "$root/base/check.cc" "$root/base/log.cc" "$root/base/str_cat.cc" \
-  "$root/base/build_mode.cc" "$root/tests/context/matrix/migration.cc" \
-  "$root/tests/context/matrix/main.cc"; do
-  compile "$source" "$code" "$@"
-done
-objects=$(for name in $library; do echo "$name.o"; done)
-# shellcheck disable=SC2086  # objects is several words, linker may be none.
+compile "$root/context/context.cc" "$code" "$@"
+compile "$root/tests/context/matrix/migration.cc" "$code" "$@"
+compile "$root/tests/context/matrix/main.cc" "$code" "$@"
+libraries="$base -lboost_context -lglog -lpthread"
+# shellcheck disable=SC2086  # libraries is several words, linker may be none.
 case $pic in
   pic)
-    "$compiler" "$@" $linker -shared -o libmigration.so $objects -lboost_context -lglog -lpthread
+    "$compiler" "$@" $linker -shared -o libmigration.so context.o migration.o $libraries
     "$compiler" "$@" $linker -o migration main.o -L. -lmigration -Wl,-rpath,"$scratch"
     ;;
-  nopic) "$compiler" "$@" $linker -no-pie -o migration main.o $objects -lboost_context -lglog -lpthread ;;
+  nopic) "$compiler" "$@" $linker -no-pie -o migration main.o context.o migration.o $libraries ;;
 esac
 ./migration
