@@ -11,7 +11,6 @@ Environment: JOBS (default: the CPUs), WEFT_LINT_CACHE (the folder; empty: looks
 """
 
 import concurrent.futures
-import hashlib
 import json
 import os
 import pathlib
@@ -19,10 +18,7 @@ import shlex
 import subprocess
 import sys
 
-
-def default_cache():
-    home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
-    return os.path.join(home, 'weft-lint')
+from pass_record import PassRecord, key_of
 
 
 def preprocessing_commands(build):
@@ -43,7 +39,7 @@ class Linter:
     def __init__(self, clang_tidy, build, cache):
         self.clang_tidy = clang_tidy
         self.build = build
-        self.cache = pathlib.Path(cache) if cache else None
+        self.record = PassRecord('lint', cache)
         self.commands = preprocessing_commands(build)
         self.checkout = os.getcwd()
         version = subprocess.run([clang_tidy, '--version'], check=True, capture_output=True).stdout
@@ -51,21 +47,19 @@ class Linter:
 
     def key(self, file):
         """None: the file has no command, or does not compile; clang-tidy says so."""
-        if self.cache is None or os.path.realpath(file) not in self.commands:
+        if os.path.realpath(file) not in self.commands:
             return None
         folder, words = self.commands[os.path.realpath(file)]
         text = subprocess.run(words, cwd=folder, check=False, capture_output=True)
         if text.returncode != 0:
             return None
-        said = self.common + shlex.join(words).encode() + text.stdout
-        return hashlib.sha256(said.replace(self.checkout.encode(), b'')).hexdigest()
+        return key_of(part.replace(self.checkout.encode(), b'')
+                      for part in (self.common, shlex.join(words).encode(), text.stdout))
 
     def lint(self, file):
         """The findings of `file`, None if there are none."""
         key = self.key(file)
-        mark = self.cache / key if key else None
-        if mark and mark.exists():
-            mark.touch()
+        if key and self.record.has(key):
             return None
         done = subprocess.run([self.clang_tidy, '-p', str(self.build), '--quiet', file], check=False,
                               capture_output=True, text=True)
@@ -73,15 +67,14 @@ class Linter:
         said = [line for line in done.stderr.splitlines() if 'warnings generated' not in line]
         if done.returncode != 0 or done.stdout:
             return done.stdout + '\n'.join(said)
-        if mark:
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
+        if key:
+            self.record.add(key)
         return None
 
 
 def main():
     clang_tidy, build, *files = sys.argv[1:]
-    linter = Linter(clang_tidy, pathlib.Path(build), os.environ.get('WEFT_LINT_CACHE', default_cache()))
+    linter = Linter(clang_tidy, pathlib.Path(build), os.environ.get('WEFT_LINT_CACHE'))
     failed = False
     jobs = int(os.environ.get('JOBS') or os.cpu_count())
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

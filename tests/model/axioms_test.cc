@@ -362,7 +362,7 @@ void Compare(unsigned seed, int programs, int threads, int most_per_thread, Sequ
   std::mt19937 random(seed);
   std::size_t outcomes = 0;
   int missed = 0;
-  for (int i = 0; i < programs && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < programs && !::testing::Test::HasFailure(); ++i) {
     const Program program = RandomProgram(random, threads, most_per_thread, sequential);
     const Outcomes allowed = Axioms(program).All();
     const Outcomes found = ByExplorer(program, threads, /*prune=*/true);
