@@ -2,34 +2,53 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds Weft and runs all its tests:  ./test.sh [release|clang|asan|tsan|lint|debug|asan_examples|tsan_examples|all]...
+# Builds Weft and tests it:  ./test.sh [user|all|changed|extended|<part>...]
 #
-#   release   g++, optimised: everything, and all tests
-#   clang     clang++, optimised: that all but the tests compiles without a warning (thread safety analysis included); the tests are
-#             compiled by clang++ for the sanitizers
-#   asan      clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for those of
-#             examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
-#   tsan      clang++, ThreadSanitizer, debug checks: the same
-#   lint      format and clang-tidy
-#   debug     g++ with debug checks: the tests (not part of `all`: asan and tsan have the same checks)
-#   asan_examples, tsan_examples   what asan and tsan leave out (not part of `all`)
-#   all       (default) release, clang, asan, tsan, lint
+#   user      (default) what a user relies on, some eight minutes on two CPUs: the library by g++, optimised; the unit
+#             tests under both scheduling policies; the tests of io/ and of interop/ but for gRPC; the installed package;
+#             the server of the README, started and asked
+#   all       the matrix, some 50 minutes; its parts:
+#     release     g++, optimised, also the tests: everything, and all tests
+#     mutations   each mutation of a model is found (tools/model_mutations.py)
+#     guest       emulated machines with several NUMA nodes (tests/guest)
+#     clang       clang++, without debug checks: that all but the tests compiles without a warning (thread safety
+#                 analysis included)
+#     asan        clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for
+#                 those of examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
+#     tsan        clang++, ThreadSanitizer, debug checks: the same
+#     lint        format and clang-tidy
+#     bare        a Debian with nothing on it: README's commands, the packages, each configuration
+#   changed   all, without the tests, mutations and emulated machines that passed before with the same inputs, by content:
+#             while you work
+#   extended  what takes long or heavy tools; its parts:
+#     asan_examples, tsan_examples   what asan and tsan leave out
+#     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
+#     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
+#   debug     g++ with debug checks: the tests (asan and tsan have the same checks)
 #
-# Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all went well.
-# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (CPUs for tests, of which most take two; default: JOBS + 1,
-# since many tests wait), CTEST_ARGS (e.g. "-R sync").
+# Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all that was asked for ran to
+# its end and went well. What this machine cannot run (no emulator, no root for a bare machine) is said in the last lines.
+# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (quarters of a CPU for tests, default: 4 for each
+# CPU), CTEST_ARGS (e.g. "-R sync"), WEFT_SKIP_UNCHANGED=n (mutations and guest: not what has passed before with the same
+# inputs, save one of n).
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 
 jobs=${JOBS:-$(nproc)}
-test_jobs=${TEST_JOBS:-$((jobs + 1))}
+test_jobs=${TEST_JOBS:-$((4 * jobs))}
 logs=build/logs
 summary=()
 failed=0
+run_ctest=(ctest --test-dir)
+all=(release mutations guest clang asan tsan lint bare)
+extended=(asan_examples tsan_examples soak campaign)
 
-note() {  # note <part> <ok|FAILED> <text>
-  summary+=("$(printf '%-10s %-7s %s' "$1" "$2" "$3")")
-  [ "$2" = ok ] || failed=1
+note() {  # note <part> <ok|NOT RUN|FAILED> <text>
+  summary+=("$(printf '%-13s %-7s %s' "$1" "$2" "$3")")
+  case $2 in
+    FAILED) failed=1 ;;
+    "NOT RUN") echo "== $1 NOT RUN: $3" >>"$logs/not_run.log" ;;  # For .ci/run.
+  esac
 }
 
 build() {  # build <preset> <options of cmake>
@@ -50,56 +69,109 @@ build() {  # build <preset> <options of cmake>
   return 1
 }
 
-run_tests() {  # run_tests <preset> <arguments of ctest>
-  local preset=$1 started=$SECONDS log="$logs/$1-ctest.log" result=ok
-  shift
-  echo "== $preset: tests"
+run_tests() {  # run_tests <part> <preset> <arguments of ctest>
+  local part=$1 preset=$2 started=$SECONDS log="$logs/$1-ctest.log" result=ok name
+  shift 2
+  echo "== $part: tests"
   # shellcheck disable=SC2086  # CTEST_ARGS is several words.
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "$test_jobs" "$@" ${CTEST_ARGS:-} |
+  "${run_ctest[@]}" "build/$preset" --output-on-failure --no-tests=error --parallel "$test_jobs" "$@" ${CTEST_ARGS:-} |
     tee "$log"
   [ "${PIPESTATUS[0]}" -eq 0 ] || result=FAILED
-  note "$preset" "$result" "$(grep 'tests passed' "$log" || echo 'ctest did not finish'), $((SECONDS - started)) s"
-  local name
-  while read -r name; do note "$preset" ok "  $name"; done < <(sed -n 's/^\t *\(.*(Skipped)\)$/\1/p' "$log")
-  if [ "$result" = FAILED ]; then
-    while read -r name; do note "$preset" FAILED "  $name"; done < <(sed -n '/The following tests FAILED/,$s/^\t *//p' "$log")
+  note "$part" "$result" "$(grep 'tests passed' "$log" || echo 'ctest did not finish'), $((SECONDS - started)) s"
+  while read -r name; do note "$part" "NOT RUN" "  $name"; done < <(sed -n 's/^\t *\(.*\) (Skipped)$/\1/p' "$log")
+  [ "$result" = ok ] && return
+  while read -r name; do note "$part" FAILED "  $name"; done < <(sed -n '/The following tests FAILED/,$s/^\t *//p' "$log")
+  return 1
+}
+
+run_script() {  # run_script <part> <command>...   77: this machine cannot.
+  local part=$1 started=$SECONDS log="$logs/$1.log" status
+  shift
+  echo "== $part"
+  "$@" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  case $status in
+    0) note "$part" ok "$(tail -n 1 "$log"), $((SECONDS - started)) s" ;;
+    77) note "$part" "NOT RUN" "this machine cannot: $(tail -n 1 "$log")" ;;
+    *) note "$part" FAILED "exit status $status, $((SECONDS - started)) s" ;;
+  esac
+}
+
+configure_release() {
+  cmake --preset release -Werror=dev >"$logs/release-configure.log" 2>&1 || cat "$logs/release-configure.log"
+}
+
+run_mutations() {
+  configure_release
+  # shellcheck disable=SC2086  # Two words, or none.
+  run_script mutations python3 -B tools/model_mutations.py ${WEFT_SKIP_UNCHANGED:+--skip-unchanged $WEFT_SKIP_UNCHANGED}
+}
+
+run_guest() {
+  local record=(python3 -B tools/pass_record.py)
+  local inputs=(base numa context scheduling_group timer sync fiber tests/guest tests/testing cmake CMakeLists.txt)
+  if [ -n "${WEFT_SKIP_UNCHANGED:-}" ] && "${record[@]}" has guest "$WEFT_SKIP_UNCHANGED" "${inputs[@]}"; then
+    note guest ok "passed before, and nothing of what it is made of has changed"
+    return
+  fi
+  configure_release
+  if ! cmake --build build/release --parallel "$jobs" --target guest_tests; then
+    note guest FAILED "does not build"
+  elif run_tests guest release --label-regex '^guest$' && ! grep --quiet '(Skipped)' "$logs/guest-ctest.log"; then
+    "${record[@]}" add guest "${inputs[@]}"
   fi
 }
 
 run_part() {
   case "$1" in
-    release) build release && run_tests release ;;
-    debug) build debug && run_tests debug ;;
-    clang) build clang -DWEFT_BUILD_TESTS=OFF ;;
+    user) build user && run_tests user user ;;
+    release) build release && run_tests release release --label-exclude '^guest$' ;;
+    mutations) run_mutations ;;
+    guest) run_guest ;;
+    debug) build debug && run_tests debug debug --label-exclude '^guest$' ;;
+    # -O0: what clang++ says of the code comes before it generates any.
+    clang) build clang -DWEFT_BUILD_TESTS=OFF "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" ;;
     # The labels: see the CMakeLists.txt of the tests that carry them.
     asan | tsan)
-      build "$1" -DWEFT_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=ON && run_tests "$1" --label-exclude "no_$1"
+      build "$1" -DWEFT_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=ON && run_tests "$1" "$1" --label-exclude "no_$1"
       ;;
     asan_examples | tsan_examples)
       build "${1%_examples}" -DWEFT_BUILD_EXAMPLES=ON -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=OFF &&
-        run_tests "${1%_examples}" --label-exclude "no_${1%_examples}" --label-regex '^(examples|rpc|interop)$'
+        run_tests "$1" "${1%_examples}" --label-exclude "no_${1%_examples}" --label-regex '^(examples|rpc|interop)$'
       ;;
     lint)
-      echo "== lint"
-      if tools/format.sh --check; then note format ok ""; else note format FAILED "run tools/format.sh"; fi
-      if tools/lint.sh; then note clang-tidy ok ""; else note clang-tidy FAILED "see above"; fi
+      run_script format tools/format.sh --check
+      run_script clang-tidy tools/lint.sh
       ;;
+    bare) run_script bare tools/bare_machine.sh .ci/on_bare_machine.sh ;;
+    soak) run_script soak tools/soak.sh 1 ;;
+    campaign) run_script campaign tools/model_campaign.sh --seconds 2 ;;
   esac
 }
 
 parts=()
-for argument in "${@:-all}"; do
+for argument in "${@:-user}"; do
   case "$argument" in
-    all) parts+=(release clang asan tsan lint) ;;
-    release | debug | clang | asan | tsan | lint | asan_examples | tsan_examples) parts+=("$argument") ;;
+    all) parts+=("${all[@]}") ;;
+    changed)
+      parts+=("${all[@]}")
+      run_ctest=(python3 -B tools/changed_tests.py)
+      export WEFT_SKIP_UNCHANGED=${WEFT_SKIP_UNCHANGED:-0}
+      ;;
+    extended) parts+=("${extended[@]}") ;;
     *)
-      sed -n '5,24s/^# \{0,1\}//p' "$0" >&2
-      exit 2
+      if [[ " user debug ${all[*]} ${extended[*]} " != *" $argument "* ]]; then
+        sed -n '5,/^set /s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+      fi
+      parts+=("$argument")
       ;;
   esac
 done
 
-tools/install_dependencies.sh test || exit 1
+packages="test"
+[ "${parts[*]}" != user ] || packages=user
+tools/install_dependencies.sh "$packages" || exit 1
 mkdir -p "$logs"
 # Objects of another checkout of the same sources are found again.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -109,4 +181,8 @@ for part in "${parts[@]}"; do run_part "$part"; done
 echo
 echo "== summary ($((SECONDS - started)) s)"
 printf '%s\n' "${summary[@]}"
+if [ "${parts[*]}" = user ]; then
+  echo "./test.sh all adds: the tests optimised, examples, gRPC, stress, models and their mutations, clang++, sanitizers, lint,"
+  echo "emulated machines with several NUMA nodes, a bare Debian."
+fi
 exit "$failed"

@@ -8,7 +8,7 @@
 #   readme     the lines of README.md from a clean Debian to a linked program, word for word
 #   shared     libweft.so
 #   libunwind  what our CMake says after Debian's libc++-dev has removed libunwind-dev
-#   demo       the configuration of ./demo.sh, with its packages; one example
+#   demo       ./demo.sh, with its packages
 #   presets    the configurations of ./test.sh, with its packages; one test of each
 #   without    each optional package hidden: what needs it is left out; each required one hidden: the error names its package
 #
@@ -56,11 +56,6 @@ libunwind() {
   cmake --preset library -B build/libunwind
 }
 
-demo() {
-  tools/install_dependencies.sh demo && configures release -B build/demo -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCHMARKS=OFF &&
-    cmake --build build/demo --target ping_pong && timeout 60 build/demo/bin/ping_pong
-}
-
 preset() {  # preset <name> <layer> <test> <arguments of cmake>
   configures "$1" "${@:4}" && cmake --build "build/$1" --target "$2_$3" &&
     ctest --test-dir "build/$1" -R "^$2[.]$3\$" --no-tests=error --output-on-failure
@@ -92,7 +87,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 step readme readme_lines
 step libunwind libunwind
 step "shared library" shared_library
-step demo demo
+step demo ./demo.sh
 
 step "packages of test.sh" tools/install_dependencies.sh test
 step release preset release io tcp_stream

@@ -12,6 +12,9 @@
 # CTEST_ARGS are passed on. All mounts are in a namespace of their own, which ends with the command, however it ends; the
 # folder is removed then (--keep: it stays, and its name is printed).
 #
+# What debootstrap has made is kept as an archive in the user's cache folder (weft-bare-machine), for a week: Debian's
+# packages change. Its last line says the exit status of the command.
+#
 # Needs root and debootstrap, which is installed where it is missing. The exit status is that of the command; 77 if no
 # bare machine can be made here (the reason is printed).
 set -euo pipefail
@@ -30,7 +33,7 @@ if [ "${1:-}" = --keep ]; then
   shift
 fi
 if [ $# -eq 0 ]; then
-  sed -n '5,17s/^# \{0,1\}//p' "$0" >&2
+  sed -n '5,20s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 
@@ -83,9 +86,20 @@ in_namespace() {  # in_namespace <command>...   In the background, so that a sig
 }
 
 started=$SECONDS
-if ! in_namespace debootstrap "${options[@]}" "$suite" "$root" "$mirror" >"$machine/debootstrap.log" 2>&1; then
-  tail -n 20 "$machine/debootstrap.log" >&2
-  cannot "debootstrap failed (mirror: $mirror)"
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/weft-bare-machine
+archive=$cache/$suite-$(date +%G-%V)-$(sha256sum <<<"$mirror ${options[*]}" | cut --characters=1-12).tar
+if [ -e "$archive" ]; then
+  mkdir "$root"
+  tar --extract --file "$archive" --directory "$root"
+else
+  if ! in_namespace debootstrap "${options[@]}" "$suite" "$root" "$mirror" >"$machine/debootstrap.log" 2>&1; then
+    tail -n 20 "$machine/debootstrap.log" >&2
+    cannot "debootstrap failed (mirror: $mirror)"
+  fi
+  rm -f "$cache"/*.tar
+  # It appears only when it is complete. Device files are the host's.
+  { mkdir -p "$cache" && tar --create --one-file-system --exclude './var/cache/apt/archives/*.deb' --exclude './dev/*' \
+    --file "$archive.$$" --directory "$root" . && mv "$archive.$$" "$archive"; } || rm -f "$archive.$$"
 fi
 
 echo "$sources" >"$root/etc/apt/sources.list"

@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what Weft needs on Debian 12, as far as it is missing:
-#   tools/install_dependencies.sh [build|demo|test|compare|servers]
+#   tools/install_dependencies.sh [build|demo|user|test|compare|servers]
 #   build    what is needed to build the library, and to build a program with it
-#   demo     also what the examples need (gRPC is for interop/grpc_*.h and one example only; Protobuf for that and for
-#            examples/rpc), and wrk, which loads examples/proxy
-#   test     (default) also the test and benchmark libraries, clang with its sanitizers, the checkers, and an emulator
-#            for the tests on machines with several NUMA nodes (tests/guest), which are skipped where it cannot be had
+#   demo     also what ./demo.sh needs: Protobuf for examples/rpc and examples/proxy, and wrk, which loads the latter
+#   user     what ./test.sh needs without arguments: also the test library, and what the adapters for TLS and HTTP/2 need
+#   test     (default) also what all examples need (gRPC is for interop/grpc_*.h and one example only), the benchmark
+#            library, clang with its sanitizers, the checkers, and an emulator for the tests on machines with several
+#            NUMA nodes (tests/guest), which are skipped where it cannot be had
 #   compare  what bench/compare needs: the other runtimes (each is left out where it cannot be had), gnuplot, valgrind
 #   servers  what bench/compare_servers.sh needs: other servers (Debian starts nginx and Redis where it starts services),
 #            and load generators
@@ -16,9 +17,10 @@ set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
   libgoogle-glog-dev"
-example_packages="libboost-json1.81-dev libssl-dev libnghttp2-dev libuv1-dev wrk"
-grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
-test_packages="git libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
+demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler wrk"
+user_packages="git libgtest-dev libssl-dev libnghttp2-dev python3"
+example_packages="libuv1-dev libgrpc++-dev protobuf-compiler-grpc"
+test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3-grpcio
   curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils"
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
@@ -27,12 +29,15 @@ server_packages="golang-go golang-google-grpc-dev nginx-light redis-server redis
 
 case "${1:-test}" in
   build) wanted="$build_packages" optional="" ;;
-  demo) wanted="$build_packages $example_packages $grpc_packages" optional="" ;;
-  test) wanted="$build_packages $example_packages $grpc_packages $test_packages" optional="$emulator_packages" ;;
+  demo) wanted="$build_packages $demo_packages" optional="" ;;
+  user) wanted="$build_packages $user_packages" optional="" ;;
+  test)
+    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages" optional="$emulator_packages"
+    ;;
   compare) wanted="$build_packages $compare_packages" optional="$peer_packages" ;;
   servers) wanted="$server_packages" optional="" ;;
   *)
-    echo "usage: $0 [build|demo|test|compare|servers]" >&2
+    echo "usage: $0 [build|demo|user|test|compare|servers]" >&2
     exit 2
     ;;
 esac
