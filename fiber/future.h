@@ -13,8 +13,9 @@
 // fiber::Async() (async.h) makes Futures from functions; WhenAll() and WhenAny() (future_utility.h), one of many.
 //
 // A Future is ready (it has the values), failed (it has an exception) or neither. Get(), GetValue() and GetException()
-// take the result out, Then() takes the Future itself. The Future is empty then, as after a move: neither ready nor
-// failed. The first result of a Promise counts. If the Promise goes away without one, the Future fails (BrokenPromise).
+// take the result out, also where they throw it; Then() takes the Future itself. The Future is empty then, as after a
+// move: neither ready nor failed. (If the wait is cancelled, or Then() throws, it stays as it was.)
+// The first result of a Promise counts. If the Promise goes away without one, the Future fails (BrokenPromise).
 //
 // Then(f): f is called once, with one of
 //   the values, as rvalues     f(Ts&&...). If the Future has failed f is not called, and the exception is handed on.
@@ -95,16 +96,17 @@ class Future {
   }
   // The same, always a tuple.
   TupleValueType GetValue() {
-    ThrowIfFailed("GetValue");
-    const auto state = std::move(state_);
-    return std::move(state->value());
+    static_cast<void>(Resolved("GetValue"));
+    const auto state = std::move(state_);  // First: it is empty also if Take() throws.
+    return state->Take();
   }
   // The same, the first value.
   auto GetValue0() requires(sizeof...(Ts) > 0) { return std::get<0>(GetValue()); }
 
-  // Waits, and leaves the values where they are: the value, or a tuple if there is not just one.
+  // Waits, and leaves the values where they are: the value, or a tuple if there is not just one. If it has failed,
+  // throws the exception, and leaves that where it is.
   const auto& GetConstValue() const {
-    ThrowIfFailed("GetConstValue");
+    if (Resolved("GetConstValue").failed()) std::rethrow_exception(state_->exception());
     if constexpr (sizeof...(Ts) == 1) {
       return std::get<0>(state_->value());
     } else {
@@ -150,9 +152,6 @@ class Future {
     State& state = Checked(function);
     static_cast<void>(state.Wait(Deadline::None()));
     return state;
-  }
-  void ThrowIfFailed(const char* function) const {
-    if (Resolved(function).failed()) std::rethrow_exception(state_->exception());
   }
 
   base::RefPtr<State> state_;

@@ -72,6 +72,11 @@ class FutureState : public FutureCore, public base::RefCounted<FutureState<Ts...
   bool failed() const noexcept { return !value_.has_value(); }
   Value& value() noexcept { return *value_; }
   std::exception_ptr& exception() noexcept { return exception_; }
+  // Takes the values out, or throws what it has failed with.
+  Value Take() {
+    if (failed()) std::rethrow_exception(exception_);
+    return std::move(*value_);
+  }
 
  private:
   std::optional<Value> value_;

@@ -11,7 +11,6 @@
 #ifndef WEFT_INTEROP_COROUTINE_WAITS_H_
 #define WEFT_INTEROP_COROUTINE_WAITS_H_
 
-#include <exception>
 #include <tuple>
 #include <utility>
 
@@ -46,13 +45,12 @@ T TakeResult(FiberTask<T>& task) {
 }
 template <class... Ts>
 auto TakeResult(Future<Ts...>& future) {
-  auto& its_state = fiber::detail::FutureAccess::State(future);
-  if (its_state->failed()) std::rethrow_exception(its_state->exception());
-  const auto state = std::move(its_state);
+  const auto state = std::move(fiber::detail::FutureAccess::State(future));
+  [[maybe_unused]] std::tuple<Ts...> values = state->Take();
   if constexpr (sizeof...(Ts) == 1) {
-    return std::get<0>(std::move(state->value()));
+    return std::get<0>(std::move(values));
   } else if constexpr (sizeof...(Ts) > 1) {
-    return std::move(state->value());
+    return values;
   }
 }
 

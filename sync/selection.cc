@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_access.h"
@@ -37,26 +38,50 @@ void VisitFrom(std::size_t start, std::size_t count, Visit visit) {
   }
 }
 
-// The cases that have been entered: they leave.
-class EnteredCases {
+// One round of a selection: enters its cases, and lets those that were entered leave.
+class Round {
  public:
-  EnteredCases(std::span<SelectCase* const> cases, std::size_t start) : cases_(cases), start_(start) {}
-  ~EnteredCases() {
+  Round(std::span<SelectCase* const> cases, std::size_t start) noexcept : cases_(cases), start_(start) {}
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
+
+  // One after the other, as long as they wait. What the last one said.
+  SelectCase::Entered Enter() noexcept {
+    SelectCase::Entered last = SelectCase::Entered::kWaits;
+    VisitFrom(start_, cases_.size(), [&](std::size_t i) {
+      last = cases_[i]->Enter();
+      last_ = i;
+      if (last != SelectCase::Entered::kWaits) return false;
+      ++entered_;
+      return true;
+    });
+    return last;
+  }
+  // The case that said so.
+  std::size_t last() const noexcept { return last_; }
+
+  // All that were entered leave, but for the one that was notified: that one is returned (kNone: none). The others have
+  // seen nothing in this round, whatever they have seen in an earlier one (SL6).
+  std::size_t Leave() noexcept {
+    std::size_t notified = Selection::kNone;
     VisitFrom(start_, cases_.size(), [&](std::size_t i) {
       if (entered_ == 0) return false;
       --entered_;
-      if (!cases_[i]->was_notified()) cases_[i]->Leave();
+      if (cases_[i]->was_notified()) {
+        notified = i;
+      } else {
+        cases_[i]->Leave();
+      }
       return true;
     });
+    return notified;
   }
-  EnteredCases(const EnteredCases&) = delete;
-  EnteredCases& operator=(const EnteredCases&) = delete;
-  void CountOne() noexcept { ++entered_; }
 
  private:
   std::span<SelectCase* const> const cases_;
   const std::size_t start_;
   std::size_t entered_ = 0;  // the first ones, from start_
+  std::size_t last_ = Selection::kNone;
 };
 
 }  // namespace
@@ -93,38 +118,24 @@ std::size_t Selection::Wait(std::span<SelectCase* const> cases, Deadline deadlin
 }
 
 std::size_t Selection::WaitOnce(std::span<SelectCase* const> cases, Deadline deadline, WaitResult* result) noexcept {
-  const std::size_t start = NextStart();
+  Round round(cases, NextStart());
   // relaxed: each primitive's lock publishes it with the waiter.
   word_.store(this, std::memory_order_relaxed);
-  std::size_t taken = kNone;
-  SelectCase::Entered last = SelectCase::Entered::kWaits;
-  {
-    EnteredCases entered(cases, start);
-    VisitFrom(start, cases.size(), [&](std::size_t i) {
-      last = cases[i]->Enter();
-      if (last == SelectCase::Entered::kWaits) {
-        entered.CountOne();
-        return true;
-      }
-      if (last == SelectCase::Entered::kTaken) taken = i;
-      return false;
-    });
-    if (last == SelectCase::Entered::kTaken || last == SelectCase::Entered::kAnew) {
-      // Decided by ourselves.
-    } else {
-      *result = last == SelectCase::Entered::kDecided ? WaitResult::kNotified
-                                                      : WaitAccess::Wait(signalled_, deadline, Interruptible::kYes);
-      if (*result == WaitResult::kNotified || !ClaimSelf()) {
-        WaitAccess::WaitUncancelled(signalled_);  // SL5
-        *result = WaitResult::kNotified;
-        for (std::size_t i = 0; i < cases.size(); ++i) {
-          if (cases[i]->was_notified()) taken = i;
-        }
-      }
-    }
+  const SelectCase::Entered entered = round.Enter();
+  bool notified = entered == SelectCase::Entered::kDecided;
+  if (entered == SelectCase::Entered::kWaits) {
+    *result = WaitAccess::Wait(signalled_, deadline, Interruptible::kYes);
+    notified = *result == WaitResult::kNotified || !ClaimSelf();
   }
-  signalled_.Reset();
-  if (taken == kNone || last == SelectCase::Entered::kTaken) return taken;
+  if (!notified) {  // Decided by ourselves.
+    static_cast<void>(round.Leave());
+    return entered == SelectCase::Entered::kTaken ? round.last() : kNone;
+  }
+  WaitAccess::WaitUncancelled(signalled_);  // SL5
+  *result = WaitResult::kNotified;
+  signalled_.Reset();  // SL6
+  const std::size_t taken = round.Leave();
+  WEFT_CHECK(taken != kNone, "Select: it was woken, and none of its cases was notified");
   return cases[taken]->Notified() ? taken : kNone;
 }
 

@@ -10,6 +10,7 @@
 //      need not wait any more is taken now, if the selection can decide so for itself.
 //   3. The selection waits for an event; a notifier that has claimed one of the waiters sets it.
 //   4. All that were entered and not notified leave.
+//   5. The one that was notified says whether there is something to take.
 //
 // A notifier claims a waiter as any other (wait_state.h): the first claim decides, and later notifiers pass the
 // selection over. The selection itself claims, too: in step 2, when its deadline passes, and when it is cancelled.
@@ -22,8 +23,11 @@
 // Invariants
 //   SL4  Of all cases exactly one is taken, or none (deadline, cancellation, anew), by one compare-exchange on `word_`.
 //   SL5  A selection returns when no list has its waiters, and the winning notifier has set the event, its last touch.
+//   SL6  What a case has seen, what it uses and the event are of one round, from step 2 to step 5. A case whose Enter()
+//        said kWaits gets one Leave() or one Notified() in that round, whatever ends it; a case that was not entered
+//        gets neither, and is not looked at: it may have been notified in an earlier round, by a hint.
 //
-// Checked in tests/model/cancel_model.cc.
+// Checked in tests/model/cancel_model.cc and selection_model.cc.
 #ifndef WEFT_SYNC_SELECTION_H_
 #define WEFT_SYNC_SELECTION_H_
 
@@ -58,9 +62,10 @@ class SelectCase {
   virtual Entered Enter() noexcept = 0;
   // Entered, not notified.
   virtual void Leave() noexcept = 0;
-  // Entered, and notified. False: there is nothing to take after all, and all is done anew.
+  // Entered, and notified: instead of Leave(). False: there is nothing to take after all, and all is done anew.
   [[nodiscard]] virtual bool Notified() noexcept = 0;
 
+  // Entered in this round (SL6), which is decided.
   bool was_notified() const noexcept { return waiter_.result() == WaitResult::kNotified; }
 
  protected:

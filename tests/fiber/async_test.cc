@@ -135,6 +135,15 @@ TEST_P(AsyncTest, TheFunctionIsDestroyedBeforeItsFutureIsResolved) {
       Async([captured = std::move(captured)](const std::string&) { return *captured; }, std::string(100, 'x')).Wait();
       EXPECT_TRUE(watched.expired());
     }
+    // Seen from within the call that resolves it.
+    auto captured = std::make_shared<int>(1);
+    const std::weak_ptr<int> watched = captured;
+    FiberEvent go;
+    bool gone = false;
+    auto then = Async([&go, captured = std::move(captured)] { go.Wait(); }).Then([&] { gone = watched.expired(); });
+    go.Set();
+    then.Get();
+    EXPECT_TRUE(gone);
   });
 }
 

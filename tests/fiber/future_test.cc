@@ -99,6 +99,29 @@ TEST(Future, AFailedFutureHasItsExceptionWhicheverItIs) {
   EXPECT_EQ(common.Get<TestException>(), nullptr);
 }
 
+// As a std::future: what was thrown was taken.
+TEST(Future, AFutureWhoseGetHasThrownIsEmpty) {
+  Future<int> got = MakeExceptionFuture<int>(TestException());
+  EXPECT_THROW(got.Get(), TestException);
+  EXPECT_FALSE(got.Valid());
+  EXPECT_FALSE(got.IsFailed());
+  Future<std::string, int> tuple = MakeExceptionFuture<std::string, int>(TestException());
+  EXPECT_THROW(tuple.GetValue(), TestException);
+  EXPECT_FALSE(tuple.Valid());
+  Future<int> first = MakeExceptionFuture<int>(TestException());
+  EXPECT_THROW(first.GetValue0(), TestException);
+  EXPECT_FALSE(first.Valid());
+  Future<> broken = Promise<>().GetFuture();
+  EXPECT_THROW(broken.Get(), BrokenPromise);
+  EXPECT_FALSE(broken.Valid());
+  // One that leaves the values leaves the exception.
+  Future<int> looked_at = MakeExceptionFuture<int>(TestException());
+  EXPECT_THROW(looked_at.GetConstValue(), TestException);
+  EXPECT_TRUE(looked_at.IsFailed());
+  EXPECT_TRUE(looked_at.GetException().is<TestException>());
+  EXPECT_FALSE(looked_at.Valid());
+}
+
 TEST(Future, AskedForAnExceptionAReadyFutureHasNoneAndKeepsItsValue) {
   Future<int> ready = MakeReadyFuture(5);
   EXPECT_FALSE(ready.GetException());
@@ -312,6 +335,41 @@ TEST(Future, AFunctionIsDestroyedBeforeItsFutureIsResolved) {
   EXPECT_FALSE(watched.expired());
   promise.SetValue();
   EXPECT_TRUE(gone);
+}
+
+// Looks at a Future when it is destroyed, and says whether that had its result already.
+struct LooksAtTheEnd {
+  LooksAtTheEnd(const Future<>* future, bool* resolved) : future(future), resolved(resolved) {}
+  LooksAtTheEnd(LooksAtTheEnd&& other) noexcept
+      : future(std::exchange(other.future, nullptr)), resolved(other.resolved) {}
+  ~LooksAtTheEnd() {
+    if (future != nullptr) *resolved = future->IsReady() || future->IsFailed();
+  }
+  const Future<>* future;
+  bool* resolved;
+};
+
+// Somebody who waits in another thread may go on as soon as there is a result.
+TEST(Future, AFunctionIsDestroyedBeforeAnybodyCanSeeTheResult) {
+  enum { kReturns, kThrows, kIsNotCalled, kCases };
+  for (int which = 0; which < kCases; ++which) {
+    SCOPED_TRACE(which);
+    Promise<> promise;
+    Future<> next;
+    bool was_resolved = true;
+    next = promise.GetFuture().Then([which, looks = LooksAtTheEnd(&next, &was_resolved)] {
+      if (which == kThrows) throw TestException();
+    });
+    EXPECT_TRUE(was_resolved) << "it has been destroyed already";
+    if (which == kIsNotCalled) {
+      promise.SetException(TestException());
+    } else {
+      promise.SetValue();
+    }
+    EXPECT_FALSE(was_resolved);
+    EXPECT_EQ(next.IsReady(), which == kReturns);
+    EXPECT_EQ(next.IsFailed(), which != kReturns);
+  }
 }
 
 TEST(Future, AContinuationOfFailureIsDestroyedToo) {

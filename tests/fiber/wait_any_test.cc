@@ -8,11 +8,15 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "weft/fiber/async.h"
 #include "weft/sync/cancel_scope.h"
 
 #include "fiber/helper_fixture.h"
@@ -89,6 +93,40 @@ TEST_P(WaitAnyTest, EachTaskIsReturnedOnce) {
     }
     EXPECT_EQ(count, 50);
     EXPECT_EQ(sum, 49 * 50 / 2);
+  });
+}
+
+// The loop of wait_any.h, over results of which some are exceptions.
+TEST_P(WaitAnyTest, EachFutureIsReturnedOnceAlsoIfItHasFailed) {
+  InBoth([] {
+    std::vector<Future<int>> futures;
+    std::vector<FiberTask<int>> tasks;
+    constexpr int kCount = 12;
+    for (int i = 0; i < kCount; ++i) {
+      const auto make = [i] {
+        FiberYield();
+        if (i % 3 == 0) throw std::runtime_error("no");
+        return i;
+      };
+      futures.push_back(fiber::Async(make));
+      tasks.emplace_back(make);
+    }
+    futures.push_back(Promise<int>().GetFuture());  // Broken.
+    const auto take_all = [](auto& all) {
+      int thrown = 0;
+      std::size_t count = 0;
+      while (const std::optional<std::size_t> ended = WaitAny(all)) {
+        if (++count > all.size()) return -1;  // For ever.
+        try {
+          static_cast<void>(all[*ended].Get());
+        } catch (const std::exception&) {
+          ++thrown;
+        }
+      }
+      return thrown;
+    };
+    EXPECT_EQ(take_all(futures), kCount / 3 + 1);
+    EXPECT_EQ(take_all(tasks), kCount / 3);
   });
 }
 

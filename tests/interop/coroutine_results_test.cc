@@ -194,7 +194,7 @@ TEST_P(CoroutineResultsTest, TheExceptionIsThrownInTheCoroutine) {
     EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(fiber::Async(fail))));
     Future<int> failed = MakeExceptionFuture<int>(std::domain_error("no"));
     EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(failed)));
-    EXPECT_TRUE(failed.IsFailed()) << "as after Get()";
+    EXPECT_FALSE(failed.Valid()) << "as after Get()";
 
     FiberEvent may_end;
     Promise<> promise;

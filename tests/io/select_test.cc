@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,11 +21,14 @@
 #include <utility>
 
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/fd_slot.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/selection.h"
 #include "weft/tests/io/io_fixture.h"
+#include "weft/tests/testing/scripted_case.h"
 
 namespace weft::io {
 namespace {
@@ -422,6 +426,66 @@ TEST_P(IoSelectTest, ASocketOfWeftIsNoDescriptorOfOthers) {
     WaitFdResult ready;
     Select(OnFd(pair.server.fd(), POLLIN, [&](WaitFdResult how) { ready = how; }), OnSet(never));
     EXPECT_EQ(ready.error, std::errc::device_or_resource_busy);
+  });
+}
+
+// --- After a hint ---
+
+// In a first round `hinted` is given hints, by GiveHint() of another fiber. In the next one an earlier case is
+// notified, and a second sees that before `hinted` has been entered.
+template <class GiveHint>
+void TakeAnItemBehindAHint(synchronization::Selection* selection, synchronization::SelectCase* hinted,
+                           GiveHint give_hint) {
+  testing::ScriptedCase item(selection);
+  testing::ScriptedCase ready(selection);
+  std::atomic<int> round{0};
+  item.on_enter = [&] { return ++round == 1 ? item.Waits() : item.IsNotified(); };
+  ready.on_enter = [&] { return round < 2 ? ready.Waits() : ready.IsReady(); };
+  Fiber hints([&] {
+    while (round < 2) {
+      give_hint();
+      FiberYield();
+    }
+  });
+  synchronization::SelectCase* const cases[] = {&item, &ready, hinted};
+  EXPECT_EQ(selection->Wait(cases, Soon()), 0U);
+  hints.Join();
+  EXPECT_EQ(item.wins, 1) << "an item was lost";
+}
+
+TEST_P(IoSelectTest, ASocketIsClosedThoughAHintCameBefore) {
+  InFiber([] {
+    for (int i = 0; i < 12; ++i) {  // The first case is another one each time.
+      Pair pair = ConnectedPair();
+      FdSlot* const slot = SelectAccess::SlotOf(pair.server);
+      synchronization::Selection selection;
+      SlotCase hinted(&selection, slot, Readiness::kReadable);
+      TakeAnItemBehindAHint(&selection, &hinted, [&] {
+        synchronization::WaitList claimed;
+        slot->OnEvents(EPOLLIN, &claimed);
+        synchronization::WakeAll(&claimed);
+      });
+      const int number = pair.server.fd();
+      EXPECT_TRUE(pair.server.Close());
+      EXPECT_EQ(::fcntl(number, F_GETFD), -1) << "it is in use for ever";
+    }
+  });
+}
+
+TEST_P(IoSelectTest, NothingIsLeftArmedThoughAHintCameBefore) {
+  InFiber([this] {
+    for (int i = 0; i < 12; ++i) {
+      int ends[2];
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+      synchronization::Selection selection;
+      FdCase hinted(&selection, ends[0], POLLIN);
+      TakeAnItemBehindAHint(&selection, &hinted, [&] { EXPECT_EQ(WaitFd(ends[0], POLLOUT, Soon()).events, POLLOUT); });
+      // The last wait to end takes the registration with it.
+      EXPECT_EQ(WaitFd(ends[0], POLLIN, 1ms).error, std::errc::timed_out);
+      EXPECT_EQ(runtime_.counts().descriptors, 0U);
+      EXPECT_FALSE(CloseFd(ends[0]));
+      EXPECT_FALSE(CloseFd(ends[1]));
+    }
   });
 }
 

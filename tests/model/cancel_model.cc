@@ -165,6 +165,28 @@ TEST(CancelModel, AUnitGoesToTheNext) {
           });
 }
 
+// EV1: beside one in the queue, which is woken though the cancelled one has left the word.
+TEST(CancelModel, AWaiterBesideACancelledOneIsWoken) {
+  Explore({.name = "cancel: event, two waiters", .preemptions = 1, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            struct Shared {
+              CancelNode node;
+              FiberEvent event;
+            };
+            auto* shared = new Shared;
+            world.Fiber("cancelled", Timers::kNo, [=] {
+              EnterScope(CurrentFiber(), &shared->node);
+              static_cast<void>(Wait(shared->event));
+              LeaveScope(CurrentFiber(), &shared->node);
+            });
+            world.Fiber("other", Timers::kNo, [=] { WaitAccess::WaitUncancelled(shared->event); });
+            world.Thread("canceller, notifier", [=] {
+              Cancel(&shared->node);
+              shared->event.Set();
+            });
+          });
+}
+
 TEST(CancelModel, ACancellationANotificationAndATimeOut) {
   Explore({.name = "cancel: timed event", .preemptions = 1, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {

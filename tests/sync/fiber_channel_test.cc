@@ -163,6 +163,23 @@ TEST_P(FiberChannelTest, CloseNowDestroysWhatIsInIt) {
   EXPECT_EQ(channel.Put(item), ChannelResult::kClosed);
 }
 
+// Wherever in the ring its items lie.
+TEST_P(FiberChannelTest, CloseNowDestroysTheItemsThatAreLeft) {
+  for (int got_before = 0; got_before < 4; ++got_before) {
+    SCOPED_TRACE(got_before);
+    auto item = std::make_shared<int>(1);
+    FiberChannel<std::shared_ptr<int>> channel(3);
+    for (int i = 0; i < got_before; ++i) {
+      ASSERT_EQ(channel.Put(item), ChannelResult::kOk);
+      ASSERT_TRUE(channel.Get());
+    }
+    ASSERT_EQ(channel.Put(item), ChannelResult::kOk);
+    ASSERT_EQ(channel.Put(item), ChannelResult::kOk);
+    channel.CloseNow();
+    EXPECT_EQ(item.use_count(), 1);
+  }
+}
+
 // Items are neither lost nor doubled when puts and gets time out while they are served.
 TEST_P(FiberChannelTest, TimeOutsNeitherLoseNorDoubleItems) {
   for (const std::size_t capacity : {0, 2}) {

@@ -15,13 +15,17 @@
 #include "weft/sync/cancel_scope.h"
 
 #include "testing/group_fixture.h"
+#include "testing/scripted_case.h"
 
 namespace weft {
 namespace {
 
 using namespace std::chrono_literals;
+using synchronization::SelectCase;
+using synchronization::Selection;
 using testing::Crew;
 using testing::Scaled;
+using testing::ScriptedCase;
 using testing::YieldUntil;
 
 class SelectTest : public testing::OnAnyCrew {};
@@ -176,6 +180,91 @@ TEST_P(SelectTest, DoesNotServeItself) {
   crew.Add([] {
     FiberChannel<int> rendezvous(0);
     EXPECT_EQ(Select(OnPut(rendezvous, 1), OnGet(rendezvous), OnDeadline(2ms)), 2U);
+    // And it sleeps meanwhile.
+    for (int i = 0; i < 3; ++i) {  // The first case is another one each time.
+      int item = 1;
+      Selection selection;
+      synchronization::PutCase<int> put(&selection, &rendezvous, &item);
+      synchronization::GetCase<int> get(&selection, &rendezvous);
+      ScriptedCase counts(&selection);
+      SelectCase* const cases[] = {&put, &get, &counts};
+      EXPECT_EQ(selection.Wait(cases, 2ms), Selection::kNone);
+      EXPECT_LE(counts.tries, 2) << "before and after the wait";
+      static_cast<void>(selection.Try({}));
+    }
+  });
+  crew.Join();
+}
+
+// A channel is closed after it was tried and before it is entered, or right after that.
+TEST_P(SelectTest, AChannelThatIsClosedMeanwhileEndsTheWait) {
+  Crew crew = MakeCrew();
+  crew.Add([] {
+    for (int i = 0; i < 8; ++i) {  // The first case is another one each time.
+      FiberChannel<int> channel(1);
+      const bool full = i % 4 < 2;
+      ASSERT_EQ(channel.TryPut(0), ChannelResult::kOk);
+      if (!full) {
+        ASSERT_TRUE(channel.TryGet());
+      }
+      int item = 1;
+      Selection selection;
+      synchronization::PutCase<int> put(&selection, &channel, &item);
+      synchronization::GetCase<int> get(&selection, &channel);
+      ScriptedCase closes(&selection);
+      closes.on_enter = [&] {
+        channel.Close();
+        return closes.Waits();
+      };
+      SelectCase* const cases[] = {full ? static_cast<SelectCase*>(&put) : &get, &closes};
+      EXPECT_EQ(selection.Wait(cases, 2s), 0U);
+      EXPECT_EQ(closes.tries, 1) << "it was found when the deadline had passed";
+      EXPECT_EQ(full ? put.result() : get.Take().result(), ChannelResult::kClosed);
+      static_cast<void>(selection.Try({}));
+    }
+  });
+  crew.Join();
+}
+
+// In a first round one case is given a hint. In the next one another is notified, and a third sees that before the
+// first has been entered.
+TEST_P(SelectTest, AHintOfAnEarlierRoundIsForgotten) {
+  Crew crew = MakeCrew();
+  crew.Add([] {
+    for (int i = 0; i < 12; ++i) {  // The first case is another one each time.
+      Selection selection;
+      ScriptedCase item(&selection);
+      ScriptedCase ready(&selection);
+      ScriptedCase hint(&selection);
+      item.on_enter = [&] { return item.entries == 1 ? item.Waits() : item.IsNotified(); };
+      ready.on_enter = [&] { return ready.entries == 1 ? ready.Waits() : ready.IsReady(); };
+      hint.on_enter = [&] { return hint.entries == 1 ? hint.IsNotified() : hint.Waits(); };
+      hint.is_hint = true;
+      SelectCase* const cases[] = {&item, &ready, &hint};
+      EXPECT_EQ(selection.Wait(cases, 2s), 0U);
+      EXPECT_EQ(item.wins, 1) << "an item was lost";
+      EXPECT_EQ(hint.notifications, 1);
+      for (const ScriptedCase* one : {&item, &ready, &hint}) EXPECT_EQ(one->left_to_leave, 0);
+    }
+  });
+  crew.Join();
+}
+
+// After a hint it waits again, until the deadline.
+TEST_P(SelectTest, TheSignalOfAnEarlierRoundIsForgotten) {
+  Crew crew = MakeCrew();
+  crew.Add([] {
+    for (int i = 0; i < 4; ++i) {
+      Selection selection;
+      ScriptedCase other(&selection);
+      ScriptedCase hint(&selection);
+      hint.on_enter = [&] { return hint.entries == 1 ? hint.IsNotified() : hint.Waits(); };
+      hint.is_hint = true;
+      SelectCase* const cases[] = {&other, &hint};
+      EXPECT_EQ(selection.Wait(cases, 2ms), Selection::kNone);
+      EXPECT_LE(hint.tries, 3) << "before and after each wait";
+      for (const ScriptedCase* one : {&other, &hint}) EXPECT_EQ(one->left_to_leave, 0);
+    }
   });
   crew.Join();
 }
@@ -290,6 +379,30 @@ TEST_P(SelectCancelTest, IsACancellationPoint) {
   crew.Join();
   EXPECT_EQ(channel.TryPut(1), ChannelResult::kOk);
   EXPECT_EQ(channel.TryGet(), 1);
+}
+
+// Also behind a hint: all cases that were entered leave, and nothing is taken.
+TEST_P(SelectCancelTest, ACancellationBehindAHintLeavesAllCases) {
+  Crew crew(&group, testing::ActorKind::kFibers);
+  crew.Add([] {
+    for (int i = 0; i < 8; ++i) {
+      CancelScope scope;
+      Selection selection;
+      ScriptedCase cancels(&selection);
+      ScriptedCase hint(&selection);
+      cancels.on_enter = [&] {
+        if (cancels.entries > 1) scope.Cancel();
+        return cancels.Waits();
+      };
+      hint.on_enter = [&] { return hint.entries == 1 ? hint.IsNotified() : hint.Waits(); };
+      hint.is_hint = true;
+      SelectCase* const cases[] = {&cancels, &hint};
+      EXPECT_FALSE(scope.Run([&] { static_cast<void>(selection.Wait(cases, 2s)); }));
+      EXPECT_EQ(hint.notifications, 1);
+      for (const ScriptedCase* one : {&cancels, &hint}) EXPECT_EQ(one->left_to_leave, 0);
+    }
+  });
+  crew.Join();
 }
 
 // Two are ready at once while it is cancelled: an item is taken, or none.

@@ -14,9 +14,13 @@
 
 namespace weft::io {
 
-inline int PollUntil(pollfd*, nfds_t, Deadline) noexcept { model::Fail("a plain thread waits for a descriptor"); }
-
 bool IsReadableNow(int fd) noexcept;
+
+// For one descriptor: whether it is ready now.
+inline int PollUntil(pollfd* polled, nfds_t count, Deadline) noexcept {
+  if (count != 1) model::Fail("a plain thread waits for a descriptor");
+  return IsReadableNow(polled->fd) ? 1 : 0;
+}
 
 }  // namespace weft::io
 
