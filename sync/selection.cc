@@ -61,6 +61,15 @@ class EnteredCases {
 
 }  // namespace
 
+namespace {
+
+// Without a deadline it promises that a case was taken.
+Interruptible HowToWait(Deadline deadline) noexcept {
+  return deadline.is_none() ? Interruptible::kYes : Interruptible::kResult;
+}
+
+}  // namespace
+
 void SelectCase::Begin() noexcept { waiter_.BeginShared(&selection_->word_, selection_); }
 
 bool Selection::ClaimSelf() noexcept {
@@ -87,8 +96,8 @@ std::size_t Selection::Wait(std::span<SelectCase* const> cases, Deadline deadlin
     WaitResult result = WaitResult::kNotified;
     const std::size_t notified = WaitOnce(cases, deadline, &result);
     if (notified != kNone) return notified;
+    result = CheckInterruptedWithResult(result);
     if (result == WaitResult::kTimedOut) return Try(cases);
-    CheckInterrupted(result);
   }
 }
 
@@ -113,7 +122,7 @@ std::size_t Selection::WaitOnce(std::span<SelectCase* const> cases, Deadline dea
       // Decided by ourselves.
     } else {
       *result = last == SelectCase::Entered::kDecided ? WaitResult::kNotified
-                                                      : WaitAccess::Wait(signalled_, deadline, Interruptible::kYes);
+                                                      : WaitAccess::Wait(signalled_, deadline, HowToWait(deadline));
       if (*result == WaitResult::kNotified || !ClaimSelf()) {
         WaitAccess::WaitUncancelled(signalled_);  // SL5
         *result = WaitResult::kNotified;

@@ -438,6 +438,93 @@ TEST_P(FiberScopeTest, ACancelledScopeCancelsWhatItBeginsToCover) {
   });
 }
 
+// --- A deadline that has passed is known at the next cancellation point, whether or not a timer has fired ---
+
+// True: the fiber is cancelled at the first cancellation point after it has computed until then.
+bool IsCancelledAfterComputing(const Deadline& until) {
+  while (!until.expired()) continue;
+  try {
+    TestCancel();
+  } catch (const FiberCancelled&) {
+    return true;
+  }
+  return false;
+}
+
+TEST_P(FiberScopeTest, AChildKnowsThatTheDeadlineOfItsScopeHasPassed) {
+  InFiber([] {
+    for (int i = 0; i < 50; ++i) {
+      const Deadline soon(i % 5 == 0 ? 0us : 20us);
+      std::atomic<int> cancelled{0};
+      FiberScope scope({.deadline = soon});
+      EXPECT_TRUE(i % 5 != 0 || scope.DeadlineHasPassed());
+      for (int j = 0; j < 3; ++j) {
+        ASSERT_TRUE(scope.Spawn([&] {
+          if (IsCancelledAfterComputing(soon)) ++cancelled;
+        }));
+      }
+      scope.Wait();
+      EXPECT_EQ(cancelled, 3);
+    }
+  });
+}
+
+TEST_P(FiberScopeTest, AChildKnowsADeadlineThatIsSetWhileItRuns) {
+  InFiber([] {
+    for (int i = 0; i < 50; ++i) {
+      CancelScope outer;
+      std::atomic<bool> is_set{false};
+      std::atomic<bool> begun{false};
+      bool cancelled = false;
+      Deadline soon;
+      EXPECT_FALSE(outer.Run([&] {
+        FiberScope scope;
+        ASSERT_TRUE(scope.Spawn([&] {
+          begun = true;
+          Shielded([&] {
+            while (!is_set) FiberYield();
+          });
+          cancelled = IsCancelledAfterComputing(soon);
+        }));
+        while (!begun) FiberYield();
+        soon = 20us;
+        outer.SetDeadline(soon);
+        is_set = true;
+        scope.Wait();
+      }));
+      EXPECT_TRUE(cancelled);
+    }
+  });
+}
+
+// The scope has a deadline, and begins to cover one that was made in it and has a fiber.
+TEST_P(FiberScopeTest, AChildKnowsTheDeadlineOfAScopeThatBeginsToCoverIt) {
+  InFiber([] {
+    for (int i = 0; i < 50; ++i) {
+      const Deadline soon(50us);
+      std::atomic<bool> is_covered{false};
+      std::atomic<bool> begun{false};
+      bool cancelled = false;
+      FiberScope outer({.deadline = soon});
+      FiberScope inner;
+      ASSERT_TRUE(inner.Spawn([&] {
+        begun = true;
+        Shielded([&] {
+          while (!is_covered) FiberYield();
+        });
+        cancelled = IsCancelledAfterComputing(soon);
+      }));
+      while (!begun) FiberYield();
+      EXPECT_FALSE(outer.Run([&] {
+        is_covered = true;
+        inner.Wait();
+        TestCancel();
+      }));
+      EXPECT_TRUE(cancelled);
+    }
+  });
+}
+
 TEST_P(FiberScopeTest, WhatIsMadeInTheBodyOfRunIsInTheScope) {
   InFiber([] {
     FiberScope outer;

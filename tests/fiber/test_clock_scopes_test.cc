@@ -96,6 +96,7 @@ TEST_P(TestClockScopesTest, OfNestedDeadlinesTheFirstComesFirst) {
 TEST_P(TestClockScopesTest, ADeadlineIsMovedAndAShieldHasItsOwn) {
   InFiber([&] {
     CancelScope scope(1min);
+    bool went_on = false;
     const auto took = Took([&] {
       EXPECT_FALSE(scope.Run([&] {
         FiberSleepFor(59s);
@@ -105,10 +106,12 @@ TEST_P(TestClockScopesTest, ADeadlineIsMovedAndAShieldHasItsOwn) {
         } catch (const FiberCancelled&) {
           EXPECT_TRUE(scope.DeadlineHasPassed());
           EXPECT_FALSE(ShieldedFor(5s, [] { FiberSleepFor(1h); }));
+          went_on = true;
           throw;
         }
       }));
     });
+    EXPECT_TRUE(went_on) << "the limit of the shield has ended what is outside of it";
     EXPECT_EQ(took, 59s + 1h + 5s);
   });
 }
