@@ -116,6 +116,30 @@ TEST_P(TestClockScopesTest, ADeadlineIsMovedAndAShieldHasItsOwn) {
   });
 }
 
+// Time stands still while a fiber runs, and no timer fires.
+TEST_P(TestClockScopesTest, AScopeWhoseDeadlineHasPassedNeedsNoTimer) {
+  InFiber([&] {
+    for (const Deadline& passed : {Deadline(0s), Deadline(-3s), Deadline(clock_.Now() - 1s), Deadline(clock_.Now())}) {
+      CancelScope scope(passed);
+      EXPECT_FALSE(scope.Run([&] {
+        EXPECT_TRUE(scope.DeadlineHasPassed());
+        FiberYield();
+        ADD_FAILURE() << "FiberYield() did not throw";
+      }));
+      CancelScope set_later(1h);
+      EXPECT_FALSE(set_later.Run([&] {
+        set_later.SetDeadline(passed);
+        EXPECT_TRUE(set_later.DeadlineHasPassed());
+        TestCancel();
+        ADD_FAILURE() << "TestCancel() did not throw";
+      }));
+      FiberScope fibers({.deadline = passed});
+      EXPECT_TRUE(fibers.DeadlineHasPassed());
+      EXPECT_THROW(FailAfter(passed, [] { FiberSleepFor(0s); }), DeadlineExceeded);
+    }
+  });
+}
+
 // A system_clock time point is as far from now as it is from that clock's present, and is converted once.
 TEST_P(TestClockScopesTest, AScopesDeadlineMayBeAnotherClocks) {
   InFiber([&] {

@@ -806,6 +806,7 @@ TEST_P(CancelScopeTest, AWaitThatReturnsNothingDoesNotEndByALimitWhileTheStackUn
         EXPECT_FALSE(FiberEvent().Wait(1h)) << "the limit has passed, and counts";
       }));
     }));
+    ended = true;  // Also if it was ended.
   });
   crew.Add([&] {
     Sleep(5ms);
