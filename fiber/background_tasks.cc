@@ -18,7 +18,10 @@ BackgroundTasks::~BackgroundTasks() {
   Shielded([this] { Wait(); });
 }
 
-void BackgroundTasks::Wait() { static_cast<void>(Wait(Deadline::None())); }
+void BackgroundTasks::Wait() {
+  std::unique_lock lock(mutex_);
+  none_left_.wait(lock, [this] { return count_ == 0; });
+}
 
 bool BackgroundTasks::Wait(Deadline deadline) {
   std::unique_lock lock(mutex_);

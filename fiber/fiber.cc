@@ -105,7 +105,7 @@ bool Fiber::Join(Deadline deadline) {
   const synchronization::WaitResult result = state_->Await(deadline, "Fiber::Join");
   if (result != synchronization::WaitResult::kNotified) {
     being_joined_.store(false, std::memory_order_release);
-    synchronization::CheckInterrupted(result);
+    static_cast<void>(synchronization::CheckInterruptedWithResult(result));
     return false;
   }
   fiber::detail::JoinState* const state = std::exchange(state_, nullptr);

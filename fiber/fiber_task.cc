@@ -43,7 +43,8 @@ void RunTask(JoinState* state, void (*procedure)(void*), void* argument) {
 
 bool AwaitTask(JoinState* state, Deadline deadline, const char* function) {
   synchronization::BeginCancellationPoint();
-  return synchronization::CheckInterrupted(state->Await(deadline, function)) == synchronization::WaitResult::kNotified;
+  return synchronization::CheckInterruptedWithResult(state->Await(deadline, function)) ==
+         synchronization::WaitResult::kNotified;
 }
 
 void AwaitTaskUncancelled(JoinState* state) noexcept { state->AwaitUncancelled("FiberTask::~FiberTask"); }

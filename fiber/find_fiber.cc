@@ -33,7 +33,7 @@ void FoundFiber::Join() const { static_cast<void>(Join(Deadline::None())); }
 
 bool FoundFiber::Join(Deadline deadline) const {
   synchronization::BeginCancellationPoint();
-  return synchronization::CheckInterrupted(state_->Await(deadline, "FoundFiber::Join")) ==
+  return synchronization::CheckInterruptedWithResult(state_->Await(deadline, "FoundFiber::Join")) ==
          synchronization::WaitResult::kNotified;
 }
 

@@ -21,7 +21,7 @@ class WaitingCallback final : public FutureCallback {
   ~WaitingCallback() { static_cast<void>(Leave()); }
 
   bool Wait(Deadline deadline) {
-    if (attached_ && event_.Wait(deadline)) attached_ = false;
+    if (attached_ && AwaitEvent(deadline)) attached_ = false;
     return Leave();
   }
 
@@ -32,6 +32,12 @@ class WaitingCallback final : public FutureCallback {
   }
 
  private:
+  // Without a deadline it promises that it has been set.
+  bool AwaitEvent(Deadline deadline) {
+    if (!deadline.is_none()) return event_.Wait(deadline);
+    event_.Wait();
+    return true;
+  }
   // True: resolved. False: the callback has been taken back, for the wait has ended for another reason.
   bool Leave() noexcept {
     if (!attached_) return true;

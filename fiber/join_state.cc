@@ -13,6 +13,7 @@
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_access.h"
 
 namespace weft::fiber::detail {
@@ -60,7 +61,10 @@ JoinState* JoinState::OfFiber(const FiberEntity* fiber) noexcept {
 WaitResult JoinState::Await(Deadline deadline, const char* function) {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
   CheckMayAwait(function);
-  JoinState* const joiner = self != nullptr && deadline.is_none() && !ended.IsSet() ? OfFiber(self) : nullptr;
+  // Without a deadline the caller promises that the fiber has ended.
+  if (!deadline.is_none()) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kResult);
+  const synchronization::UnendedWait named(function);
+  JoinState* const joiner = self != nullptr && !ended.IsSet() ? OfFiber(self) : nullptr;
   if (joiner == nullptr) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
   joiner->join_edge.Set(this, function);
   CheckNoCycle(joiner);
@@ -71,6 +75,7 @@ WaitResult JoinState::Await(Deadline deadline, const char* function) {
 
 void JoinState::AwaitUncancelled(const char* function) noexcept {
   CheckMayAwait(function);
+  const synchronization::UnendedWait named(function);
   WaitAccess::WaitUncancelled(ended);
 }
 

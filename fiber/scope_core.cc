@@ -132,7 +132,6 @@ void ScopeCore::EndChild() noexcept {
 }
 
 void ScopeCore::SetDeadline(Deadline deadline) noexcept {
-  node_.deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
   FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self != nullptr, "FiberScope: a deadline outside of fibers");
   timer_.Rearm(self, deadline);
@@ -168,6 +167,7 @@ bool ScopeCore::BeginAwait() noexcept {
 
 void ScopeCore::AwaitLast() noexcept {
   awaits_ = true;
+  const synchronization::UnendedWait named("FiberScope::Wait()");
   synchronization::WaitAccess::WaitUncancelled(all_ended_);
   awaits_ = false;
   all_ended_.Reset();

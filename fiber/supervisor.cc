@@ -12,6 +12,7 @@
 #include "weft/base/log.h"
 #include "weft/fiber/exception.h"
 #include "weft/sync/fiber_cancelled.h"
+#include "weft/sync/wait_access.h"
 
 namespace weft {
 
@@ -40,6 +41,9 @@ struct Supervisor::Child {
   TimePoint started{};
   std::size_t failures_in_a_row = 0;
   std::optional<FiberTask<void>> task;
+  // Another child's failure has asked it to stop; `returned`: its function had returned by itself before (SV4).
+  base::Atomic<bool> asked_to_stop{false};
+  bool returned = false;
   // For Children(). relaxed: a snapshot.
   base::Atomic<std::uint64_t> fiber_id{0};
   base::Atomic<std::size_t> restarts{0};
@@ -103,6 +107,7 @@ void Supervisor::RunChild(Supervisor* self, Child* child) {
   std::exception_ptr exception;
   try {
     child->f();
+    child->returned = !child->asked_to_stop.load(std::memory_order_relaxed);  // It carries nothing (SV4).
   } catch (const FiberCancelled&) {
     self->NoteEnd(child, nullptr, /*cancelled=*/true);
     throw;
@@ -159,7 +164,9 @@ void Supervisor::RunChildren(FiberScope& scope) {
     HandleEnds();
     const Deadline next = StartDue(scope);
     if (IsOver()) return;
-    static_cast<void>(wake_.Wait(next));
+    // Run() promises that all have ended: as a wait without a deadline.
+    synchronization::CheckInterrupted(
+        synchronization::WaitAccess::Wait(wake_, next, synchronization::Interruptible::kYes));
   }
 }
 
@@ -187,7 +194,7 @@ void Supervisor::HandleEnds() {
     child.task.reset();
     const bool was_stopped = child.state == Child::State::kStopping;
     if (was_stopped || child.kind == RestartKind::kTemporary) LogException(child);
-    if (was_stopped ? child.kind != RestartKind::kTemporary : IsToRestart(child)) {
+    if (was_stopped ? IsToRestartWithOthers(child) : IsToRestart(child)) {
       child.state = Child::State::kWaiting;
       if (!was_stopped) Restart(i);
     } else {
@@ -218,6 +225,10 @@ bool Supervisor::IsToRestart(const Child& child) {
   return child.kind == RestartKind::kPermanent || (child.kind == RestartKind::kTransient && child.exception != nullptr);
 }
 
+bool Supervisor::IsToRestartWithOthers(const Child& child) {
+  return child.kind == RestartKind::kPermanent || (child.kind == RestartKind::kTransient && !child.returned);
+}
+
 void Supervisor::Restart(std::size_t index) {
   Child& failed = *children_[index];
   const TimePoint now = FiberClock::now();
@@ -236,6 +247,7 @@ void Supervisor::Restart(std::size_t index) {
     other.due = std::max(other.due, failed.due);
     if (other.state != Child::State::kRunning) continue;
     other.state = Child::State::kStopping;
+    other.asked_to_stop.store(true, std::memory_order_relaxed);  // SV4
     other.task->Cancel();
   }
 }
@@ -293,6 +305,8 @@ void Supervisor::Start(FiberScope& scope, Child* child) {
   if (again) child->restarts.fetch_add(1, std::memory_order_relaxed);
   child->started = FiberClock::now();
   child->state = Child::State::kRunning;
+  child->returned = false;
+  child->asked_to_stop.store(false, std::memory_order_relaxed);  // The task's start carries it.
   try {
     child->task.emplace(scope.SpawnTask(child->attributes, [this, child] { RunChild(this, child); }));
     child->fiber_id.store(child->task->Id(), std::memory_order_relaxed);

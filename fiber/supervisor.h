@@ -21,7 +21,8 @@
 // A child that is cancelled, by Stop() or by its id (find_fiber.h), has not failed: somebody stopped it on purpose.
 // Again: after a wait that doubles with each failure in a row (Options::backoff). By the strategy the others are
 // cancelled and started again, too (kOneForAll), or those that were added after it (kRestForOne): all of them have
-// ended before the first is started, in the order of their addition; temporary ones are not started again.
+// ended before the first is started, in the order of their addition; temporary ones are not started again, nor are
+// transient ones whose function had returned before.
 //
 // More than `max_restarts` within `period` end it: all children are cancelled, and when they have ended Run() throws
 // SupervisionFailed, which names the child and has its last exception. Only the restarts of children that failed count.
@@ -39,6 +40,8 @@
 //        and of the exception.
 //   SV2  Nothing noted is lost: Run() resets the event before it looks at the children and flags (EV3).
 //   SV3  Nothing outlives Run(): the scope is left before children, functions and event go.
+//   SV4  A child whose function has returned before another one's failure asked it to stop has not been stopped: a
+//        transient one is done. When its function returns, its fiber looks whether it has been asked.
 #ifndef WEFT_FIBER_SUPERVISOR_H_
 #define WEFT_FIBER_SUPERVISOR_H_
 
@@ -157,6 +160,7 @@ class Supervisor {
   void HandleEnds();
   void RemoveDone();
   static bool IsToRestart(const Child& child);
+  static bool IsToRestartWithOthers(const Child& child);
   static void LogException(const Child& child);
   void Restart(std::size_t index);
   void CountRestart(const Child& child, TimePoint now);

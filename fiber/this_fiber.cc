@@ -23,6 +23,7 @@ namespace weft {
 namespace fiber::detail {
 
 void SleepFor(std::chrono::nanoseconds duration) {
+  const synchronization::UnendedWait named("FiberSleepFor()");
   synchronization::CheckInterrupted(synchronization::SleepFor(duration, synchronization::Interruptible::kYes));
 }
 
@@ -34,10 +35,11 @@ void FiberYield() {
   if (worker != nullptr) self = worker->current;
   WEFT_CHECK(self != nullptr, "FiberYield: the caller is not a fiber");
   static_cast<scheduling_group::Worker*>(worker)->YieldCurrent();  // As YieldCurrentFiber(), without a second look.
-  if (WEFT_UNLIKELY(self->cancel_word.pending())) synchronization::TestCancelled();
+  if (WEFT_UNLIKELY(self->cancel_word.pending_or_timed())) synchronization::TestCancelled();
 }
 
 void FiberSleepUntil(Deadline deadline) {
+  const synchronization::UnendedWait named("FiberSleepUntil()");
   synchronization::CheckInterrupted(synchronization::SleepUntil(deadline, synchronization::Interruptible::kYes));
 }
 

@@ -60,7 +60,7 @@ namespace weft::interop::detail {
 
 // Whether a wait of the caller can be ended by somebody who cancels it: it is in a CancelScope.
 inline bool CallerMayBeCancelled() noexcept {
-  return synchronization::MayBeCancelled(scheduling_group::CurrentFiber());
+  return synchronization::MayBeCancelled(scheduling_group::CurrentFiber(), synchronization::Interruptible::kResult);
 }
 
 class AsioOperationBase;

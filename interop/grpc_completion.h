@@ -82,7 +82,8 @@ class GrpcCompletion {
   bool AwaitOr(Cancel&& cancel) noexcept {
     using synchronization::Interruptible;
     using synchronization::WaitResult;
-    if (synchronization::WaitAccess::Wait(ended_, Deadline::None(), Interruptible::kYes) == WaitResult::kInterrupted) {
+    if (synchronization::WaitAccess::Wait(ended_, Deadline::None(), Interruptible::kResult) ==
+        WaitResult::kInterrupted) {
       cancel();
       synchronization::WaitAccess::WaitUncancelled(ended_);  // GC2: it refers to what the caller owns.
     }

@@ -83,8 +83,8 @@ class FiberServerContext {
   [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) {
     try {
       return cancelled_.Wait(deadline);
-    } catch (const FiberCancelled&) {
-      if (!scope_.IsCancelled()) throw;
+    } catch (const FiberCancelled& cancelled) {
+      if (!scope_.IsCauseOf(cancelled)) throw;
     }
     // Our timer was first. gRPC, which counts in milliseconds, follows: the client must not get an answer before that.
     return synchronization::WaitAccess::WaitUncancelled(cancelled_, deadline);

@@ -92,7 +92,7 @@ bool WaitLent(const StdFuture& future, Deadline deadline, const FutureLoan& loan
 
 // As AwaitReady(), for a caller that may be cancelled.
 template <class StdFuture>
-bool AwaitLent(const StdFuture& future, Deadline deadline) {
+bool AwaitLent(const StdFuture& future, Deadline deadline, synchronization::Interruptible how) {
   const auto loan = std::make_shared<FutureLoan>();
   const auto wait = [&future, deadline, loan] {
     if (!loan->Begin()) return false;
@@ -101,11 +101,9 @@ bool AwaitLent(const StdFuture& future, Deadline deadline) {
     return ready;
   };
   std::optional<bool> ready;
-  const synchronization::WaitResult waited =
-      RunBlocking(ProcessBlockingPool(), wait, &ready, synchronization::Interruptible::kYes, Deadline::None());
+  const synchronization::WaitResult waited = RunBlocking(ProcessBlockingPool(), wait, &ready, how, Deadline::None());
   if (waited != synchronization::WaitResult::kNotified) loan->Recall();
-  synchronization::CheckInterrupted(waited);
-  return *ready;
+  return synchronization::CheckInterruptedWithResult(waited) == synchronization::WaitResult::kNotified && *ready;
 }
 
 // False: not in time. StdFuture: std::future<T> or std::shared_future<T>.
@@ -113,7 +111,8 @@ template <class StdFuture>
 bool AwaitReady(const StdFuture& future, Deadline deadline) {
   if (future.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) return true;  // Also if deferred.
   if (deadline.expired()) return false;
-  if (synchronization::MayBeCancelled(scheduling_group::CurrentFiber())) return AwaitLent(future, deadline);
+  const auto how = deadline.is_none() ? synchronization::Interruptible::kYes : synchronization::Interruptible::kResult;
+  if (synchronization::MayBeCancelled(scheduling_group::CurrentFiber(), how)) return AwaitLent(future, deadline, how);
   return FiberBlocking([&future, deadline] {
     if (!deadline.is_none()) return future.wait_for(deadline.remaining()) == std::future_status::ready;
     future.wait();

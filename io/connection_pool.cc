@@ -65,7 +65,7 @@ std::error_code ConnectionPool::Acquire(Lease* lease, Deadline deadline) {
   Core& core = *core_;
   if (!core.may_lend.TryAcquire()) {
     const WaitResult waited =
-        synchronization::WaitAccess::Wait(core.may_lend, deadline, synchronization::Interruptible::kYes);
+        synchronization::WaitAccess::Wait(core.may_lend, deadline, synchronization::Interruptible::kResult);
     if (waited != WaitResult::kNotified) return ErrnoCode(waited == WaitResult::kTimedOut ? ETIMEDOUT : ECANCELED);
   }
   {

@@ -341,7 +341,7 @@ std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
     return {};
   }
   side.streak.store(0, std::memory_order_relaxed);
-  switch (side.queue.Wait(&waiter, deadline, synchronization::Interruptible::kYes)) {
+  switch (side.queue.Wait(&waiter, deadline, synchronization::Interruptible::kResult)) {
     case WaitResult::kNotified:
       return {};
     case WaitResult::kTimedOut:

@@ -204,8 +204,8 @@ std::invoke_result_t<std::decay_t<F>> FiberBlocking(F&& f) {
 template <class F>
 [[nodiscard]] io::detail::LimitedResult<F> FiberBlocking(F&& f, Deadline deadline) {
   io::detail::LimitedResult<F> result{};
-  synchronization::CheckInterrupted(io::RunBlocking(io::ProcessBlockingPool(), std::forward<F>(f), &result,
-                                                    synchronization::Interruptible::kYes, deadline));
+  static_cast<void>(synchronization::CheckInterruptedWithResult(io::RunBlocking(
+      io::ProcessBlockingPool(), std::forward<F>(f), &result, synchronization::Interruptible::kResult, deadline)));
   return result;
 }
 

@@ -76,7 +76,7 @@ class ResolverCore::Question final : public BlockingCall {
   // To the pool, which owns it until Drop().
   static WaitResult Post(BlockingPool* pool, const QuestionPtr& question, Deadline deadline) {
     question->of_the_pool_ = question;
-    return pool->Post(question.get(), Interruptible::kYes, deadline);
+    return pool->Post(question.get(), Interruptible::kResult, deadline);
   }
 
   const Key key;
@@ -114,7 +114,7 @@ ResolveResult ResolverCore::Resolve(const std::string& host, const std::string& 
     if (const auto answer = Await(found.question, found.is_new, deadline)) return *answer;
     // RV3.
     const WaitResult slept =
-        synchronization::SleepUntil(std::min(deadline, Deadline(BlockingPool::kRetryAfter)), Interruptible::kYes);
+        synchronization::SleepUntil(std::min(deadline, Deadline(BlockingPool::kRetryAfter)), Interruptible::kResult);
     if (slept == WaitResult::kInterrupted || deadline.expired()) return {ErrorOf(slept), {}};
   }
 }
@@ -143,7 +143,7 @@ ResolverCore::Found ResolverCore::FindOrMake(const Key& key, const std::string& 
 std::optional<ResolveResult> ResolverCore::Await(const QuestionPtr& question, bool is_new, Deadline deadline) {
   WaitResult waited = WaitResult::kNotified;
   if (is_new) waited = Question::Post(&pool_, question, deadline);
-  if (waited == WaitResult::kNotified) waited = WaitAccess::Wait(question->ended, deadline, Interruptible::kYes);
+  if (waited == WaitResult::kNotified) waited = WaitAccess::Wait(question->ended, deadline, Interruptible::kResult);
   if (waited == WaitResult::kNotified) return question->answer;
   const std::scoped_lock lock(mutex_);
   --question->waiters;  // RV2

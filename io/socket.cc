@@ -36,7 +36,7 @@ std::error_code ConnectUnix(Descriptor* socket, const SocketAddress& address, De
     if (error.value() != EAGAIN && error.value() != EINTR) return error;
     if (last) return ErrnoCode(ETIMEDOUT);
     const auto slept =
-        synchronization::SleepUntil(std::min(deadline, Deadline(pause)), synchronization::Interruptible::kYes);
+        synchronization::SleepUntil(std::min(deadline, Deadline(pause)), synchronization::Interruptible::kResult);
     if (slept == synchronization::WaitResult::kInterrupted) return ErrnoCode(ECANCELED);
   }
 }

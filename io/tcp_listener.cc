@@ -148,7 +148,7 @@ std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
       return accepted.error;
     }
     // As all of io/: closed or cancelled is an error, and does not throw.
-    const WaitResult paused = WaitAccess::Wait(*closed_, std::min(deadline, Deadline(pause)), Interruptible::kYes);
+    const WaitResult paused = WaitAccess::Wait(*closed_, std::min(deadline, Deadline(pause)), Interruptible::kResult);
     if (paused != WaitResult::kTimedOut) return ErrnoCode(ECANCELED);
     if (deadline.expired()) return ErrnoCode(ETIMEDOUT);
     pause = std::min(pause * 2, kLongestPause);

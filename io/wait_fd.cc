@@ -170,7 +170,7 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
       events = closes_ != closes ? kClosed : last_;
       queue_.unlock();
     } else {
-      const WaitResult how = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kYes);
+      const WaitResult how = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kResult);
       if (how != WaitResult::kNotified) {
         const WaitFdResult last = LookOnceMore(fd, wanted, closes);
         const bool cancelled = how == WaitResult::kInterrupted && last.error == std::errc::timed_out;

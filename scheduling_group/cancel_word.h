@@ -7,11 +7,12 @@
 //
 //   kScoped    the fiber is inside a cancel scope, so its waits must be findable (sync/cancel_node.h)
 //   kPending   a scope that it is inside of is cancelled: each wait that is a cancellation point ends at once
+//   kTimed     a scope that it is inside of has a deadline: each cancellation point looks at the clock
 //   kLocked    somebody holds the lock of the fiber's scopes
 //
 // The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()). Its holder alone changes
 // the bits. The fiber reads its bits without the lock: it alone enters and leaves scopes, so kScoped is stable for it;
-// kPending is ordered by the fences of sync/cancel_node.h. The fiber takes the lock by LockAsOwner() (cancel_lock.h),
+// kPending and kTimed are ordered by the fences of sync/cancel_node.h. The fiber takes the lock by LockAsOwner() (cancel_lock.h),
 // everybody else by lock(), inside of a CancellerSection.
 //
 // Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
@@ -33,10 +34,13 @@ class WEFT_CAPABILITY("CancelWord") CancelWord {
  public:
   static constexpr std::uint8_t kScoped = 1;
   static constexpr std::uint8_t kPending = 2;
+  static constexpr std::uint8_t kTimed = 4;
 
-  // relaxed, both: see above.
+  // relaxed, all: see above.
   bool scoped() const noexcept { return (word_.load(std::memory_order_relaxed) & kScoped) != 0; }
   bool pending() const noexcept { return (word_.load(std::memory_order_relaxed) & kPending) != 0; }
+  // A cancellation point has more to look at.
+  bool pending_or_timed() const noexcept { return (word_.load(std::memory_order_relaxed) & (kPending | kTimed)) != 0; }
 
   void lock() noexcept WEFT_ACQUIRE() {
     // acquire, both: what the last holder did. Pairs with the releases in UnlockAsOwner() (CL2) and unlock().

@@ -33,8 +33,9 @@
 
 namespace weft::scheduling_group {
 
-// The fiber itself: whether its stack is being unwound by an exception.
-inline bool IsUnwinding() noexcept { return context::UncaughtExceptions(*CurrentWorker()) != 0; }
+// The fiber itself: how many exceptions unwind its stack. More than one: in a destructor that the first one has called.
+inline unsigned UnwindingDepth() noexcept { return context::UncaughtExceptions(*CurrentWorker()); }
+inline bool IsUnwinding() noexcept { return UnwindingDepth() != 0; }
 
 // The fiber itself. Does not switch.
 inline void PrepareToPark(FiberEntity* self) noexcept { self->state().OnParking(); }

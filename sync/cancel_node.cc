@@ -4,16 +4,17 @@
 #include "weft/sync/cancel_node.h"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
+#include "weft/base/fiber_clock.h"
 #include "weft/scheduling_group/cancel_fence.h"
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/park.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/cancel_walk.h"
+#include "weft/sync/interruptible.h"
 
 namespace weft::synchronization {
 
@@ -26,176 +27,91 @@ using scheduling_group::UnlockAsOwner;
 base::SpinLock* model_cancellation_lock = nullptr;
 #endif
 
-namespace {
-
+// `static` rather than in a namespace: CancelWalk finds them by their arguments.
+//
 // relaxed, all below: `parent` and `shielded` do not change while somebody is inside; `has_injected` is ordered by the
 // lock of the fiber's word (CN3), `cancelled` by that or by the fences (CN2).
-bool IsOwnedBy(const CancelNode* node, const FiberEntity* fiber) noexcept {
+static bool IsOwnedBy(const CancelNode* node, const FiberEntity* fiber) noexcept {
   return node->owner.load(std::memory_order_relaxed) == fiber;
 }
-bool IsCancelled(const CancelNode* node) noexcept {
+static bool IsCancelled(const CancelNode* node) noexcept {
   // acquire: what was done before the cancellation, for a fiber that no walk has marked. Pairs with Mark().
   return node->cancelled.load(std::memory_order_acquire) != CancelReason::kNone;
 }
 
+static bool HasDeadline(const CancelNode* node) noexcept {
+  return node->deadline.load(std::memory_order_relaxed) != INT64_MAX;
+}
+
 // Calls visit(node) for the scopes whose cancellation counts for the fiber (cancel_node.h), the innermost first.
 template <class Visit>
-void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) noexcept {
+static void VisitScopes(const FiberEntity* fiber, CancelNode* innermost, Visit visit) noexcept {
   const FiberEntity* of = fiber;  // whose scope the last one was
   for (CancelNode* node = innermost; node != nullptr; node = node->parent) {
     const FiberEntity* const owner = node->owner.load(std::memory_order_relaxed);
     const bool is_child = owner != std::exchange(of, owner);
-    if (!is_child && !node->covers_owner.load(std::memory_order_relaxed)) continue;
-    visit(node);
-    if (node->shielded) return;
+    if (is_child || node->covers_owner.load(std::memory_order_relaxed)) {
+      visit(node);
+      if (node->shielded) return;
+    }
+    if (node->entered_by_unwinding && owner == fiber) return;
   }
 }
 
 // Whether the fiber's waits are to end because of this scope, if it counts for the fiber.
-bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
+static bool Ends(const CancelNode* node, const FiberEntity* fiber) noexcept {
   // An exception is for the owner alone.
   return IsCancelled(node) || (IsOwnedBy(node, fiber) && node->has_injected.load(std::memory_order_relaxed));
 }
 
-// What the cancel word of a fiber in `innermost` should say. With its lock, by the fiber, or before the fiber starts.
-std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
-  if (innermost == nullptr) return 0;
-  bool pending = false;
-  VisitScopes(fiber, innermost, [&](const CancelNode* node) { pending |= Ends(node, fiber); });
-  return CancelWord::kScoped | (pending ? CancelWord::kPending : 0);
+// What a scope that counts for the fiber adds to its cancel word.
+static std::uint8_t BitsBecauseOf(const FiberEntity* fiber, const CancelNode* node) noexcept {
+  return static_cast<std::uint8_t>((Ends(node, fiber) ? CancelWord::kPending : 0) |
+                                   (HasDeadline(node) ? CancelWord::kTimed : 0));
 }
+
+// What the cancel word of a fiber in `innermost` should say. With its lock, by the fiber, or before the fiber starts.
+static std::uint8_t BitsOf(const FiberEntity* fiber, CancelNode* innermost) noexcept {
+  if (innermost == nullptr) return 0;
+  std::uint8_t bits = CancelWord::kScoped;
+  VisitScopes(fiber, innermost, [&](const CancelNode* node) { bits |= BitsBecauseOf(fiber, node); });
+  return bits;
+}
+
+// Whether scopes outside of the node count for its owner where the node does not.
+static bool HidesWhatIsOutside(const CancelNode* node) noexcept { return node->shielded || node->entered_by_unwinding; }
 
 // The same for a fiber that enters `node`, with its lock. The word already says whether a scope outside is cancelled
 // (or a walk on its way will say so: CN3), so entering costs the same at any depth.
-std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
-  const bool may_end = fiber->cancel_word.pending() || Ends(node, fiber);  // If the node counts.
-  return may_end ? BitsOf(fiber, node) : CancelWord::kScoped;
+static std::uint8_t BitsInside(const FiberEntity* fiber, CancelNode* node) noexcept {
+  const bool is_plain = !fiber->cancel_word.pending_or_timed() && !Ends(node, fiber) && !HasDeadline(node);
+  if (WEFT_LIKELY(is_plain)) return CancelWord::kScoped;
+  const std::uint8_t because_of_it = BitsBecauseOf(fiber, node);  // If it counts.
+  const std::uint8_t bits = fiber->cancel_word.bits() | because_of_it;
+  if ((bits & CancelWord::kPending) != 0 || HidesWhatIsOutside(node)) return BitsOf(fiber, node);
+  return CancelWord::kScoped | (bits & CancelWord::kTimed);
 }
-// The same for a fiber that leaves it: the word says whether a scope that stays is cancelled, unless a shield hid it.
-std::uint8_t BitsOutside(const FiberEntity* fiber, const CancelNode* node) noexcept {
-  if (fiber->cancel_word.pending() || node->shielded) return BitsOf(fiber, node->parent);
+// The same for a fiber that leaves it: the word says whether a scope that stays is cancelled, unless it was hidden.
+static std::uint8_t BitsOutside(const FiberEntity* fiber, const CancelNode* node) noexcept {
+  if (fiber->cancel_word.pending_or_timed() || HidesWhatIsOutside(node)) return BitsOf(fiber, node->parent);
   return node->parent != nullptr ? CancelWord::kScoped : 0;
 }
 
 // Whether the fiber's own chain has the node. (The chain of its ancestors is not asked.) With the lock of its word.
-bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
+static bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
   const CancelNode* node = fiber->innermost_scope();
   while (node != nullptr && node != wanted && IsOwnedBy(node, fiber)) node = node->parent;
   return node == wanted && node != nullptr;
 }
 
-// Walks alternate, with a fence between them (CN6).
-enum class Walk : bool {
-  kMark,  // sets kPending where it is to be, and touches no wait
-  kEnd,   // ends the waits of the fibers that have it, and sets none
-};
-
-// One walk through all fibers below a scope.
-class CancelWalk {
- public:
-  CancelWalk(CancelNode* root, Walk how) noexcept : root_(root), how_(how) {}
-  ~CancelWalk() { Flush(); }
-  CancelWalk(const CancelWalk&) = delete;
-  CancelWalk& operator=(const CancelWalk&) = delete;
-
-  void Run() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    FiberEntity* fiber = root_->owner.load(std::memory_order_acquire);  // Pairs with the release in EnterScope().
-    CancelNode* node = root_;
-    if (fiber != nullptr) {
-      fiber->cancel_word.lock();
-      if (!HasInChain(fiber, root_)) {  // Left meanwhile.
-        fiber->cancel_word.unlock();
-        return;
-      }
-      Reach(fiber);
-      node = fiber->innermost_if_scoped;
-    }
-    for (bool arrived = true;;) {
-      // `node` is in the chain of `fiber`, whose lock we hold; `arrived`: from below in the chain, not from a child.
-      FiberEntity* const child = NextChild(fiber, node, arrived);
-      if (child != nullptr) {
-        fiber = child;
-        Reach(fiber);
-        node = fiber->innermost_if_scoped;
-        arrived = IsOwnedBy(node, fiber);
-        if (arrived) continue;
-      } else if (node == root_) {
-        break;
-      } else {
-        node = node->parent;
-        arrived = IsOwnedBy(node, fiber);
-        if (arrived) continue;
-      }
-      // Back to the scope whose child this was.
-      fiber->cancel_word.unlock();
-      fiber = node->owner.load(std::memory_order_relaxed);
-    }
-    if (fiber != nullptr) fiber->cancel_word.unlock();
-  }
-
- private:
-  static constexpr std::size_t kBatch = 32;
-
-  // Whether a cancellation that has come to the fiber (by its parent scope, or by root_) comes to this scope of its.
-  bool IsReached(const FiberEntity* fiber, const CancelNode* node) const noexcept {
-    for (; node != root_ && IsOwnedBy(node, fiber); node = node->parent) {
-      if (node->shielded) return false;
-    }
-    return true;
-  }
-
-  // The next child of the scope, locked; nullptr: it has none, or no more.
-  FiberEntity* NextChild(const FiberEntity* fiber, CancelNode* node,
-                         bool arrived) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    if (node->children == nullptr) return nullptr;
-    if (arrived) {
-      if (!IsReached(fiber, node)) return nullptr;
-      node->children->lock.lock();
-      node->children->Rewind();
-    }
-    while (FiberEntity* const child = node->children->Next()) {
-      child->cancel_word.lock();
-      if (HasInChain(child, node)) return child;
-      child->cancel_word.unlock();  // CN4
-    }
-    node->children->lock.unlock();
-    return nullptr;
-  }
-
-  // The wait of a fiber that is in a scope.
-  void Reach(FiberEntity* fiber) noexcept WEFT_REQUIRES(fiber->cancel_word) {
-    const std::uint8_t bits = BitsOf(fiber, fiber->innermost_if_scoped);
-    if ((bits & CancelWord::kPending) == 0) return;
-    if (how_ == Walk::kMark) {
-      fiber->cancel_word.Add(CancelWord::kPending);
-      return;
-    }
-    // It belongs to another cancellation that has not walked yet, or its spawner is about to set it and to start it.
-    if (!fiber->cancel_word.pending()) return;
-    const TakenWait taken = TakenWait::Of(fiber);
-    if (!taken) return;
-    if (taken.published()) {
-      taken.Wake();
-      return;
-    }
-    woken_[count_++] = fiber;
-    if (count_ == kBatch) Flush();
-  }
-
-  void Flush() noexcept {
-    if (count_ != 0) scheduling_group::UnparkRemote(woken_.data(), std::exchange(count_, 0));
-  }
-
-  CancelNode* const root_;
-  const Walk how_;
-  std::size_t count_ = 0;
-  std::array<FiberEntity*, kBatch> woken_;
-};
-
-}  // namespace
+using Walk = CancelWalk<CancelNode>::Kind;
 
 void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  node->parent = fiber->innermost_scope();  // Nobody else changes it.
+  CancelNode* const parent = fiber->innermost_scope();
+  node->parent = parent;  // Nobody else changes it.
+  node->depth = scheduling_group::UnwindingDepth();
+  node->entered_by_unwinding = WEFT_UNLIKELY(node->depth != 0) &&
+                               (parent == nullptr || !IsOwnedBy(parent, fiber) || parent->depth < node->depth);
   LockAsOwner(&fiber->cancel_word);
   // release: the node. Pairs with the acquire in CancelWalk::Run().
   node->owner.store(fiber, std::memory_order_release);
@@ -219,6 +135,30 @@ const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
     if (IsCancelled(node)) cause = node;
   });
   return cause;
+}
+
+bool IsAround(const CancelNode* outer, const CancelNode* node) noexcept {
+  do node = node->parent;
+  while (node != nullptr && node != outer);
+  return node != nullptr;
+}
+
+WEFT_COLD bool IsInScopeOfUnwinding(const FiberEntity* self) noexcept {
+  const unsigned depth = scheduling_group::UnwindingDepth();
+  const CancelNode* const node = self->innermost_scope();
+  return depth != 0 && node != nullptr && IsOwnedBy(node, self) && node->depth == depth;
+}
+
+WEFT_NOINLINE bool CancelLate(const FiberEntity* self) noexcept {
+  const std::int64_t now = FiberClock::now().time_since_epoch().count();
+  bool late = false;
+  VisitScopes(self, self->innermost_scope(), [&](CancelNode* node) {
+    // relaxed: it carries nothing else. Of an ancestor's scope: the walk of SetDeadline() has told us of it (CN7).
+    if (node->deadline.load(std::memory_order_relaxed) > now) return;
+    late = true;
+    static_cast<void>(Cancel(node, CancelReason::kDeadline));
+  });
+  return late;
 }
 
 bool IsToBeInterrupted(const FiberEntity* fiber) noexcept {
@@ -251,7 +191,7 @@ namespace {
 
 WEFT_NOINLINE void InheritSlow(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint8_t bits = BitsOf(fiber, fiber->innermost_if_scoped);
-  if ((bits & CancelWord::kPending) == 0) return;
+  if (bits == CancelWord::kScoped) return;
   LockAsOwner(&fiber->cancel_word);
   UnlockAsOwner(&fiber->cancel_word, static_cast<std::uint8_t>(fiber->cancel_word.bits() | bits));
 }
@@ -260,10 +200,14 @@ WEFT_NOINLINE void InheritSlow(FiberEntity* fiber) noexcept WEFT_NO_THREAD_SAFET
 
 void InheritCancellation(FiberEntity* fiber) noexcept {
   scheduling_group::LightCancelFence();  // CN2. Pairs with CancellerSection's in Deliver().
-  // Most are in no scope that is cancelled, whether it counts or not. (And a new fiber has no exception to throw.)
+  // Most are in no scope that is cancelled or has a deadline, whether it counts or not. (And a new fiber has no
+  // exception to throw.)
+  std::int64_t deadlines = INT64_MAX;  // Stays so if none has one. (-1, the only other such value, has long passed.)
   for (const CancelNode* node = fiber->innermost_if_scoped; node != nullptr; node = node->parent) {
     if (WEFT_UNLIKELY(IsCancelled(node))) return InheritSlow(fiber);
+    deadlines &= node->deadline.load(std::memory_order_relaxed);
   }
+  if (WEFT_UNLIKELY(deadlines != INT64_MAX)) InheritSlow(fiber);
 }
 
 namespace {
@@ -296,7 +240,7 @@ void Deliver(WalkAll walk) noexcept {
 bool Cancel(CancelNode* node, CancelReason reason) noexcept {
   if (!Mark(node, reason)) return false;
   base::SpinLockGuard guard(OneAtATime());
-  Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
+  Deliver([=](Walk how) { CancelWalk<CancelNode>(node, how).Run(); });
   return true;
 }
 
@@ -304,18 +248,60 @@ void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason)
   for (std::size_t i = 0; i < count; ++i) static_cast<void>(Mark(nodes[i], reason));
   base::SpinLockGuard guard(OneAtATime());
   Deliver([=](Walk how) {
-    for (std::size_t i = 0; i < count; ++i) CancelWalk(nodes[i], how).Run();
+    for (std::size_t i = 0; i < count; ++i) CancelWalk<CancelNode>(nodes[i], how).Run();
   });
+}
+
+namespace {
+
+// Whether somebody else may be below the scope, which the fiber has made.
+bool HasChildren(const FiberEntity* fiber, const CancelNode* node) noexcept {
+  const auto has_own = [](const CancelNode* of) { return of->children != nullptr && of->children->live() != 0; };
+  if (has_own(node)) return true;
+  if (!IsOwnedBy(node, fiber)) return false;
+  const CancelNode* inside = fiber->innermost_scope();
+  while (inside != node && !has_own(inside)) inside = inside->parent;
+  return inside != node;
+}
+
+// Those below the scope learn that it has a deadline.
+void TellOfDeadline(CancelNode* node) noexcept {
+  base::SpinLockGuard guard(OneAtATime());
+  const CancellerSection section;  // With a fence: CN7.
+  CancelWalk<CancelNode>(node, Walk::kTime).Run();
+}
+
+}  // namespace
+
+void BeginWithDeadline(CancelNode* node) noexcept {
+  const Deadline deadline(
+      Deadline::TimePoint(std::chrono::nanoseconds(node->deadline.load(std::memory_order_relaxed))));
+  if (deadline.expired()) static_cast<void>(Mark(node, CancelReason::kDeadline));
+}
+
+bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  // relaxed: it carries nothing else; for kTimed the lock orders it, and the fence below (CN7).
+  node->deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
+  if (deadline.expired()) {
+    static_cast<void>(Cancel(node, CancelReason::kDeadline));
+    return true;
+  }
+  LockAsOwner(&fiber->cancel_word);
+  UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_scope()));
+  if (!deadline.is_none() && HasChildren(fiber, node)) TellOfDeadline(node);
+  return false;
 }
 
 void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   LockAsOwner(&fiber->cancel_word);
   node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
   UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_if_scoped));
-  if (!covers || !IsCancelled(node) || fiber->innermost_scope() == node) return;
+  if (!covers || fiber->innermost_scope() == node) return;
   // What is inside of the owner's further scopes is below the node from now on, and no walk has come there.
+  if (HasDeadline(node)) TellOfDeadline(node);
+  if (!IsCancelled(node)) return;
   base::SpinLockGuard guard(OneAtATime());
-  Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
+  Deliver([=](Walk how) { CancelWalk<CancelNode>(node, how).Run(); });
 }
 
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
@@ -326,7 +312,7 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
   base::SpinLockGuard guard(OneAtATime());
   Deliver([=](Walk how) {
     base::SpinLockGuard there(*lock);
-    if (*node != nullptr) CancelWalk(*node, how).Run();
+    if (*node != nullptr) CancelWalk<CancelNode>(*node, how).Run();
   });
   return true;
 }
@@ -344,7 +330,7 @@ void Inject(CancelNode* node, std::exception_ptr exception) noexcept WEFT_NO_THR
       node->has_injected.store(true, std::memory_order_relaxed);
     }
     fiber->cancel_word.unlock();
-    if (owned) Deliver([=](Walk how) { CancelWalk(node, how).Run(); });
+    if (owned) Deliver([=](Walk how) { CancelWalk<CancelNode>(node, how).Run(); });
   }
   // Here the former one is destroyed, without a lock.
 }

@@ -17,6 +17,13 @@
 //   while it covers the owner. kPending in the fiber's cancel word is that answer, kept up to date by the fiber, which
 //   enters and leaves scopes, and by cancellers. Waits look at kPending only.
 //
+//   kTimed says likewise whether one of these scopes has a deadline. Then a wait looks at the clock before it begins
+//   (CancelLate()), since the timer thread may be late: whichever of the two is first cancels the scope.
+//
+//   While an exception unwinds the fiber's stack, the scopes that it had entered before do not count for it: what
+//   destructors wait for there is not ended from outside. Those count that destructors have entered since (`depth`),
+//   for waits that return a result (Interruptible::kResult). So a limit of a destructor's own ends what it waits for.
+//
 //   Cancel(node)                                     fiber
 //   ------------                                     -----
 //   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
@@ -42,6 +49,8 @@
 //        the other, and each has a fence after all its marks. A walk that ends waits sets no mark, since a walk may
 //        come to a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber
 //        with the entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
+//   CN7  kTimed is set where a scope that counts has a deadline. It is kept as kPending is (CN2, CN3): SetDeadline()
+//        stores the deadline, fences, and walks below the scope. It may be set where none has: that costs a look.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
@@ -91,6 +100,8 @@ struct CancelNode {
   base::Atomic<std::int64_t> deadline{INT64_MAX};
   // Cancellations from outside do not reach what is inside.
   bool shielded = false;
+  // The owner has entered it while an exception unwound its stack, from a scope that it had entered before.
+  bool entered_by_unwinding = false;
   // Whether the owner's own waits are inside, or only its children. Changed by the owner, under the lock of its word.
   base::Atomic<bool> covers_owner{true};
   ChildTable* children = nullptr;
@@ -98,6 +109,10 @@ struct CancelNode {
   // An exception that the owner's next cancellation point throws; guarded by the lock of the owner's word.
   std::exception_ptr injected;
   base::Atomic<bool> has_injected{false};
+  // How many exceptions unwound the owner's stack when it entered.
+  unsigned depth = 0;
+  // Of an owner that is in a wait which no limit ends, in debug builds: what it is in (UnendedWait).
+  base::Atomic<const char*> unended_wait{nullptr};
 };
 
 // --- By a fiber, of itself ---
@@ -109,6 +124,14 @@ void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept;
 
 // The outermost scope because of whose cancellation the fiber's waits end; nullptr: none.
 const CancelNode* FindCause(const FiberEntity* fiber) noexcept;
+
+// Whether `outer` is a scope around `node`. It may be one that has gone.
+bool IsAround(const CancelNode* outer, const CancelNode* node) noexcept;
+
+// Sets the deadline of a scope that the fiber has made. True: it has passed, and the scope is cancelled.
+bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexcept;
+// The same before it is entered: nobody is in it.
+void BeginWithDeadline(CancelNode* node) noexcept;
 
 // Whether the fiber's waits end, or will when a walk that has begun comes to its cancel word: a scope is cancelled, or
 // an exception has been left for it. By the fiber, or with the lock of its word.

@@ -49,6 +49,7 @@ class CancelScope::Inside {
   Inside(CancelScope* scope, FiberEntity* self) noexcept : scope_(scope), self_(self) {
     WEFT_CHECK(scope->runs_in_ == nullptr, "CancelScope::Run: a fiber runs in this scope already");
     scope->runs_in_ = self;
+    if (!scope->deadline().is_none()) BeginWithDeadline(&scope->node_);
     EnterScope(self, &scope->node_);
     scope->timer_.Arm(self, scope->deadline());
   }
@@ -71,15 +72,25 @@ bool CancelScope::RunBody(void (*body)(void*), void* argument) {
     body(argument);
     return true;
   }
+  const Inside inside(this, self);
   try {
-    const Inside inside(this, self);
     body(argument);
     return true;
-  } catch (const FiberCancelled&) {
-    // The fiber has left the scope. A cancellation that comes from outside goes on.
-    if (!IsCancelled() || synchronization::FindCause(self) != nullptr) throw;
+  } catch (const FiberCancelled& cancelled) {
+    if (!EndsHere(self, cancelled)) throw;
     return false;
   }
+}
+
+// Before the scope is left. A cancellation that comes from outside goes on.
+bool CancelScope::EndsHere(const FiberEntity* self, const FiberCancelled& cancelled) const noexcept {
+  if (IsCauseOf(cancelled)) return true;
+  // One that says nothing of a scope around it, or of one that has gone: ends in the outermost cancelled scope.
+  return synchronization::FindCause(self) == &node_ && !synchronization::IsAround(cancelled.cause_, &node_);
+}
+
+bool CancelScope::IsCauseOf(const FiberCancelled& cancelled) const noexcept {
+  return cancelled.cause_ == &node_ && IsCancelled();
 }
 
 bool CancelScope::Cancel() noexcept { return synchronization::Cancel(&node_); }
@@ -94,8 +105,10 @@ bool CancelScope::DeadlineHasPassed() const noexcept {
 }
 
 void CancelScope::SetDeadline(Deadline deadline) noexcept {
-  node_.deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
-  if (runs_in_ == nullptr) return;
+  if (runs_in_ == nullptr) {
+    node_.deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
+    return;
+  }
   WEFT_CHECK(runs_in_ == scheduling_group::CurrentFiber(),
              "CancelScope::SetDeadline: the caller is not the fiber that runs in the scope");
   timer_.Rearm(runs_in_, deadline);
@@ -119,7 +132,9 @@ void TestCancel() { synchronization::TestCancelled(); }
 
 bool IsCancelRequested() noexcept {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
-  return self != nullptr && self->cancel_word.pending() && synchronization::MayBeCancelled(self);
+  if (self == nullptr || !self->cancel_word.pending_or_timed()) return false;
+  return synchronization::MayBeCancelled(self, synchronization::Interruptible::kResult) &&
+         synchronization::IsToEnd(self);
 }
 
 Deadline CurrentDeadline() noexcept {
@@ -134,7 +149,6 @@ void CancelAfter(Deadline deadline) noexcept {
   CancelNode* const node = self != nullptr ? self->innermost_scope() : nullptr;
   WEFT_CHECK(node != nullptr && node->timer != nullptr && node->owner.load(std::memory_order_relaxed) == self,
              "CancelAfter: the caller is not in a CancelScope of its own");
-  node->deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
   node->timer->Rearm(self, deadline);
 }
 

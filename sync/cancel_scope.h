@@ -24,8 +24,17 @@
 // Level-triggered: as long as the fiber is in a cancelled scope, each wait that would have to wait throws, again and
 // again. Work that must be done nevertheless is done under Shielded() or ShieldedFor().
 //
+// Deadlines: a scope whose deadline has passed when it is entered begins cancelled. One whose deadline passes later is
+// cancelled by then, and at the latest at the next cancellation point in it.
+//
 // No wait throws outside of scopes, in plain threads, under a shield, while the stack is unwound, or in destructors of
 // fiber locals. A destructor that waits on the usual way out of a block needs a shield: a throw there ends the process.
+//
+// While an exception unwinds the stack, the limit of a ShieldedFor() that a destructor calls (or the end of another
+// scope that it enters) ends the waits in it that return a result: a bool, an enum or an error code says that the time
+// is over. Waits that return nothing, or what they have waited for, joins without a deadline and FiberScopes go on: the
+// code after them believes what they promise. There use the form with a deadline. Debug builds log a wait that outlasts
+// such a limit.
 //
 // Who may call: Run() and the functions below it: any fiber; in a plain thread they just call f, which nothing ends.
 // One Run() at a time. Cancel(), IsCancelled(): any fiber and any thread, while the scope exists; a CancelHandle also
@@ -77,7 +86,7 @@ class CancelScope {
   CancelScope& operator=(const CancelScope&) = delete;
 
   // Calls f in the scope. True: f has returned, cancelled or not. False: it was cancelled, and has ended because of
-  // that. Throws what else f throws; FiberCancelled, too, if a scope around this one is cancelled.
+  // that. Throws what else f throws; FiberCancelled, too, if a scope around this one was cancelled when it was thrown.
   template <class F>
   bool Run(F&& f) {
     return RunBody([](void* body) { (*static_cast<std::remove_reference_t<F>*>(body))(); }, std::addressof(f));
@@ -89,8 +98,10 @@ class CancelScope {
   [[nodiscard]] bool IsCancelled() const noexcept;
   // Because its deadline has passed.
   [[nodiscard]] bool DeadlineHasPassed() const noexcept;
+  // For code that catches a FiberCancelled: whether this scope is the one that ends it.
+  [[nodiscard]] bool IsCauseOf(const FiberCancelled& cancelled) const noexcept;
 
-  // The fiber that calls Run(), before or in it.
+  // The fiber that calls Run(), before or in it. One that has passed cancels it.
   void SetDeadline(Deadline deadline) noexcept;
   Deadline deadline() const noexcept;
 
@@ -106,6 +117,7 @@ class CancelScope {
   class Inside;
 
   bool RunBody(void (*body)(void*), void* argument);
+  bool EndsHere(const synchronization::FiberEntity* self, const FiberCancelled& cancelled) const noexcept;
 
   synchronization::CancelNode node_;
   synchronization::ScopeTimer timer_{&node_};
@@ -115,7 +127,7 @@ class CancelScope {
 
 // The calling fiber. Throws FiberCancelled if it is in a cancelled scope: a cancellation point that does not wait.
 void TestCancel();
-// Whether TestCancel() would throw.
+// Whether TestCancel() would throw; while the stack is unwound, whether waits that return a result end.
 [[nodiscard]] bool IsCancelRequested() noexcept;
 
 // The earliest deadline of the calling fiber's scopes, up to the first shield; none if they have none, and in threads.
@@ -172,7 +184,8 @@ ResultOf<F> FailAfter(Deadline deadline, F&& f) {
   if constexpr (!std::is_void_v<ResultOf<F>>) return *std::move(result);
 }
 
-// Calls f, which no scope around it cancels; itself it may end by the limit. False: it was.
+// Calls f, which no scope around it cancels; itself it may end by the limit. False: it was. (Not while the stack is
+// unwound: then its waits say so.)
 template <class F>
 bool ShieldedFor(Deadline limit, F&& f) {
   CancelScope scope(limit, /*shielded=*/true);

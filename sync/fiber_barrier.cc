@@ -26,6 +26,7 @@ void FiberBarrier::ArriveAndWait() {
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
   if (--remaining_ > 0) {
+    const synchronization::UnendedWait named("FiberBarrier::ArriveAndWait()");
     synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes));
     return;
   }

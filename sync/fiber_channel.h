@@ -92,7 +92,7 @@ class FiberChannel {
   ChannelResult Put(T&& item, Deadline deadline = {}) {
     ChannelResult result;
     synchronization::BeginCancellationPoint();
-    synchronization::CheckInterrupted(DoPut(&item, deadline, &result));
+    static_cast<void>(synchronization::CheckInterruptedWithResult(DoPut(&item, deadline, &result)));
     return result;
   }
   ChannelResult Put(const T& item, Deadline deadline = {}) { return Put(T(item), deadline); }
@@ -107,7 +107,7 @@ class FiberChannel {
   ChannelItem<T> Get(Deadline deadline = {}) {
     ChannelItem<T> item;
     synchronization::BeginCancellationPoint();
-    synchronization::CheckInterrupted(DoGet(&item, deadline));
+    static_cast<void>(synchronization::CheckInterruptedWithResult(DoGet(&item, deadline)));
     return item;
   }
   // With capacity 0: kOk if a putter waits.
@@ -243,7 +243,7 @@ class FiberChannel {
     }
     synchronization::Waiter waiter;
     waiter.argument = argument;
-    waiter.Prepare(deadline, synchronization::Interruptible::kYes);
+    waiter.Prepare(deadline, synchronization::Interruptible::kResult);
     list->PushBack(&waiter);
     lock_.unlock();
     const synchronization::WaitResult ended = waiter.Await(deadline);

@@ -53,11 +53,13 @@ class FiberConditionVariable {
   }
 
   void wait(std::unique_lock<FiberMutex>& lock) {
+    const synchronization::UnendedWait named("FiberConditionVariable::wait()");
     synchronization::CheckInterrupted(WaitOnce(lock, {}, synchronization::Interruptible::kYes));
   }
 
   std::cv_status wait(std::unique_lock<FiberMutex>& lock, Deadline deadline) {
-    return synchronization::CheckInterrupted(WaitOnce(lock, deadline, synchronization::Interruptible::kYes)) ==
+    using synchronization::Interruptible;
+    return synchronization::CheckInterruptedWithResult(WaitOnce(lock, deadline, Interruptible::kResult)) ==
                    synchronization::WaitResult::kTimedOut
                ? std::cv_status::timeout
                : std::cv_status::no_timeout;

@@ -69,13 +69,16 @@ class FiberEvent {
 
   void Wait() {
     synchronization::BeginCancellationPoint();
-    if (!IsSet()) synchronization::CheckInterrupted(WaitUnset(Deadline::None(), synchronization::Interruptible::kYes));
+    if (IsSet()) return;
+    const synchronization::UnendedWait named("FiberEvent::Wait()");
+    synchronization::CheckInterrupted(WaitUnset(Deadline::None(), synchronization::Interruptible::kYes));
   }
 
   // False: not set in time.
   [[nodiscard]] bool Wait(Deadline deadline) {
     synchronization::BeginCancellationPoint();
-    return IsSet() || synchronization::CheckInterrupted(WaitUnset(deadline, synchronization::Interruptible::kYes)) ==
+    using synchronization::Interruptible;
+    return IsSet() || synchronization::CheckInterruptedWithResult(WaitUnset(deadline, Interruptible::kResult)) ==
                           synchronization::WaitResult::kNotified;
   }
 

@@ -71,13 +71,16 @@ class FiberLatch {
 
   void Wait() const {
     synchronization::BeginCancellationPoint();
-    if (!TryWait()) synchronization::CheckInterrupted(WaitSlow({}, synchronization::Interruptible::kYes));
+    if (TryWait()) return;
+    const synchronization::UnendedWait named("FiberLatch::Wait()");
+    synchronization::CheckInterrupted(WaitSlow({}, synchronization::Interruptible::kYes));
   }
 
   // False: not open in time.
   [[nodiscard]] bool Wait(Deadline deadline) const {
     synchronization::BeginCancellationPoint();
-    return TryWait() || synchronization::CheckInterrupted(WaitSlow(deadline, synchronization::Interruptible::kYes)) ==
+    using synchronization::Interruptible;
+    return TryWait() || synchronization::CheckInterruptedWithResult(WaitSlow(deadline, Interruptible::kResult)) ==
                             synchronization::WaitResult::kNotified;
   }
 

@@ -66,7 +66,9 @@ class FiberSemaphore {
 
   void Acquire() {
     synchronization::BeginCancellationPoint();
-    if (!TryAcquire()) synchronization::CheckInterrupted(AwaitUnit({}, synchronization::Interruptible::kYes));
+    if (TryAcquire()) return;
+    const synchronization::UnendedWait named("FiberSemaphore::Acquire()");
+    synchronization::CheckInterrupted(AwaitUnit({}, synchronization::Interruptible::kYes));
   }
 
   // False: no unit is free.
@@ -137,7 +139,8 @@ class FiberSemaphore {
     return TryAcquire() ? synchronization::WaitResult::kNotified : AwaitUnit(deadline, interruptible);
   }
   bool AcquireInTime(Deadline deadline) {
-    return synchronization::CheckInterrupted(AwaitUnit(deadline, synchronization::Interruptible::kYes)) ==
+    using synchronization::Interruptible;
+    return synchronization::CheckInterruptedWithResult(AwaitUnit(deadline, Interruptible::kResult)) ==
            synchronization::WaitResult::kNotified;
   }
 

@@ -84,6 +84,11 @@ class Round {
   std::size_t last_ = Selection::kNone;
 };
 
+// Without a deadline it promises that a case was taken.
+Interruptible HowToWait(Deadline deadline) noexcept {
+  return deadline.is_none() ? Interruptible::kYes : Interruptible::kResult;
+}
+
 }  // namespace
 
 void SelectCase::Begin() noexcept { waiter_.BeginShared(&selection_->word_, selection_); }
@@ -112,8 +117,8 @@ std::size_t Selection::Wait(std::span<SelectCase* const> cases, Deadline deadlin
     WaitResult result = WaitResult::kNotified;
     const std::size_t notified = WaitOnce(cases, deadline, &result);
     if (notified != kNone) return notified;
+    result = CheckInterruptedWithResult(result);
     if (result == WaitResult::kTimedOut) return Try(cases);
-    CheckInterrupted(result);
   }
 }
 
@@ -124,7 +129,7 @@ std::size_t Selection::WaitOnce(std::span<SelectCase* const> cases, Deadline dea
   const SelectCase::Entered entered = round.Enter();
   bool notified = entered == SelectCase::Entered::kDecided;
   if (entered == SelectCase::Entered::kWaits) {
-    *result = WaitAccess::Wait(signalled_, deadline, Interruptible::kYes);
+    *result = WaitAccess::Wait(signalled_, deadline, HowToWait(deadline));
     notified = *result == WaitResult::kNotified || !ClaimSelf();
   }
   if (!notified) {  // Decided by ourselves.

@@ -28,7 +28,7 @@ WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interrupti
     return Result::kNotified;
   }
   result_ = Result::kNotified;
-  if (interruptible == Interruptible::kYes && MayBeCancelled(fiber)) {
+  if (MayBeCancelled(fiber, interruptible)) {
     AwaitCancellably<Place>(fiber);
   } else {
     scheduling_group::ParkAndPublish(fiber, &Publish<Place>, this);
@@ -46,7 +46,8 @@ bool SoleWaiter::Publish(void* self) noexcept {
 
 template <class Place>
 WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcept {
-  if (fiber->cancel_word.pending()) {
+  if (IsToEnd(fiber)) {
+    YieldIfUnwinding();
     result_ = Result::kInterrupted;
     return;
   }

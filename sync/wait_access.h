@@ -21,7 +21,7 @@ template <class T>
 class PutCase;
 
 struct WaitAccess {
-  // kInterrupted: it was cancelled; ThrowInterrupted() says so.
+  // kInterrupted: it was cancelled; CheckInterrupted() says so (kResult: CheckInterruptedWithResult()).
   template <class Primitive>
   [[nodiscard]] static WaitResult Wait(Primitive& primitive, Deadline deadline, Interruptible interruptible) noexcept {
     return primitive.WaitHow(deadline, interruptible);

@@ -52,12 +52,17 @@ static_assert(std::is_trivially_destructible_v<TimeOut>, "what lies in a fiber's
 
 }  // namespace
 
+// A loop of waits that are over at once, and do not throw, lets others run.
+WEFT_COLD void YieldIfUnwinding() noexcept {
+  if (scheduling_group::IsUnwinding()) scheduling_group::YieldCurrentFiber();
+}
+
 Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 
 void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
   // Before anybody can claim: a claimer may unpark at once.
   if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
-  interruptible_ = interruptible == Interruptible::kYes && MayBeCancelled(fiber_);
+  interruptible_ = MayBeCancelled(fiber_, interruptible);
   if (interruptible_) {
     Begin(&fiber_->current_wait);
   } else {
@@ -73,9 +78,10 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   if (interruptible_) {
     // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with the fence in Deliver().
     scheduling_group::LightCancelFence();
-    if (fiber_->cancel_word.pending() && Claim(WaitResult::kInterrupted)) {
+    if (IsToEnd(fiber_) && Claim(WaitResult::kInterrupted)) {
       scheduling_group::Unpark(fiber_);  // Ourselves: the park is over before it has begun.
       scheduling_group::ParkPrepared(fiber_);
+      YieldIfUnwinding();
       return WaitResult::kInterrupted;
     }
   }
@@ -233,8 +239,7 @@ namespace {
 WaitResult SleepIsOver(Interruptible interruptible) noexcept {
   YieldFiberOrThread();
   const FiberEntity* const self = scheduling_group::CurrentFiber();
-  const bool cancelled = interruptible == Interruptible::kYes && MayBeCancelled(self) && self->cancel_word.pending();
-  return cancelled ? WaitResult::kInterrupted : WaitResult::kTimedOut;
+  return MayBeCancelled(self, interruptible) && IsToEnd(self) ? WaitResult::kInterrupted : WaitResult::kTimedOut;
 }
 
 WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {

@@ -44,19 +44,12 @@
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/sync/interruptible.h"
 #include "weft/sync/wait_state.h"
 
 namespace weft::synchronization {
 
 using scheduling_group::FiberEntity;
-
-// Whether a wait is a cancellation point.
-enum class Interruptible : bool { kNo, kYes };
-
-// Whether the calling fiber's waits can be cancelled now. nullptr: a thread. One load for fibers outside of scopes.
-inline bool MayBeCancelled(const FiberEntity* self) noexcept {
-  return self != nullptr && self->cancel_word.scoped() && !scheduling_group::IsUnwinding();
-}
 
 // For destructors: destroying a primitive with waiters ends the process; the message names both. (They would wait for
 // ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (process_exit.h).
@@ -203,6 +196,9 @@ void EndPendingWait(FiberEntity* fiber) noexcept;
 WaitResult SleepUntil(Deadline deadline, Interruptible interruptible) noexcept;
 // The same for a time from now; reads the clock once. Zero or less: a yield.
 WaitResult SleepFor(std::chrono::nanoseconds duration, Interruptible interruptible) noexcept;
+
+// A fiber whose wait is over before it has begun, and which throws nothing. May switch.
+void YieldIfUnwinding() noexcept;
 
 // Lets others run: a fiber yields to fibers, a thread to threads.
 void YieldFiberOrThread() noexcept;

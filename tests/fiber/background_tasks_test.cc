@@ -14,6 +14,8 @@
 #include <string>
 
 #include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 
 #include "fiber/helper_fixture.h"
@@ -84,6 +86,63 @@ TEST_P(BackgroundTasksTest, AWaitEndsAtItsDeadline) {
     EXPECT_FALSE(tasks.Wait(0ms));
     go.Set();
     EXPECT_TRUE(tasks.Wait(30s));
+  });
+}
+
+// The deadline is that of a hang.
+TEST_P(BackgroundTasksTest, AllWhoWaitAreTold) {
+  InBoth([] {
+    BackgroundTasks tasks;
+    FiberEvent go;
+    ASSERT_TRUE(tasks.Start([&] { go.Wait(); }));
+    std::atomic<int> about_to_wait{0};
+    std::atomic<int> told{0};
+    BackgroundTasks waiters;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(waiters.Start([&] {
+        ++about_to_wait;
+        if (tasks.Wait(10s)) ++told;
+      }));
+    }
+    while (about_to_wait != 3) FiberSleepFor(100us);
+    FiberSleepFor(1ms);  // They wait by now, most often.
+    go.Set();
+    EXPECT_TRUE(waiters.Wait(20s));
+    EXPECT_EQ(told, 3);
+  });
+}
+
+// A Wait() that returns nothing promises that none is left, also where a limit ends other waits.
+TEST(BackgroundTasks, NoLimitEndsAWaitForAllWhileTheStackUnwinds) {
+  RunAsFiber([] {
+    BackgroundTasks tasks;
+    std::atomic<bool> ended{false};
+    struct WaitsAtItsEnd {
+      ~WaitsAtItsEnd() {
+        EXPECT_TRUE(ShieldedFor(1ms, [this] {
+          EXPECT_FALSE(tasks.Wait(10s));
+          EXPECT_FALSE(ended);
+          go.Set();
+          tasks.Wait();
+          EXPECT_TRUE(ended);
+        }));
+      }
+      BackgroundTasks& tasks;
+      std::atomic<bool>& ended;
+      FiberEvent& go;
+    };
+    FiberEvent go;
+    ASSERT_TRUE(tasks.Start([&] {
+      go.Wait();
+      FiberSleepFor(2ms);
+      ended = true;
+    }));
+    try {
+      const WaitsAtItsEnd waits{tasks, ended, go};
+      throw std::runtime_error("unwinds");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_TRUE(ended);
   });
 }
 

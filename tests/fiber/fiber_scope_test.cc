@@ -20,10 +20,13 @@
 #include "weft/fiber/find_fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/fiber_entity.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
+#include "weft/sync/wait_queue.h"
 
 #include "fiber/runtime_fixture.h"
 
@@ -435,6 +438,91 @@ TEST_P(FiberScopeTest, ACancelledScopeCancelsWhatItBeginsToCover) {
       ADD_FAILURE() << "it is cancelled";
     }));
     EXPECT_EQ(inner.Cancelled(), 1U);
+  });
+}
+
+// --- A deadline that has passed is known at the next cancellation point, whether or not a timer has fired ---
+
+// True: the fiber is cancelled at the first cancellation point after it has computed until then.
+bool IsCancelledAfterComputing(const Deadline& until) {
+  // A timer may be first: so this asks, too, what does not depend on it.
+  EXPECT_TRUE(scheduling_group::CurrentFiber()->cancel_word.pending_or_timed()) << "it does not look at the clock";
+  while (!until.expired()) continue;
+  try {
+    TestCancel();
+  } catch (const FiberCancelled&) {
+    return true;
+  }
+  return false;
+}
+
+TEST_P(FiberScopeTest, AChildKnowsThatTheDeadlineOfItsScopeHasPassed) {
+  InFiber([] {
+    for (int i = 0; i < 50; ++i) {
+      const Deadline soon(i % 5 == 0 ? 0us : 20us);
+      std::atomic<int> cancelled{0};
+      FiberScope scope({.deadline = soon});
+      EXPECT_TRUE(i % 5 != 0 || scope.DeadlineHasPassed());
+      for (int j = 0; j < 3; ++j) {
+        ASSERT_TRUE(scope.Spawn([&] {
+          if (IsCancelledAfterComputing(soon)) ++cancelled;
+        }));
+      }
+      scope.Wait();
+      EXPECT_EQ(cancelled, 3);
+    }
+  });
+}
+
+TEST_P(FiberScopeTest, AChildKnowsADeadlineThatIsSetWhileItRuns) {
+  InFiber([] {
+    for (int i = 0; i < 50; ++i) {
+      CancelScope outer;
+      std::atomic<bool> is_set{false};
+      std::atomic<bool> begun{false};
+      bool cancelled = false;
+      Deadline soon;
+      EXPECT_FALSE(outer.Run([&] {
+        FiberScope scope;
+        ASSERT_TRUE(scope.Spawn([&] {
+          begun = true;
+          while (!is_set) synchronization::YieldFiberOrThread();  // No cancellation point, and no scope.
+          cancelled = IsCancelledAfterComputing(soon);
+        }));
+        while (!begun) FiberYield();
+        soon = 20us;
+        outer.SetDeadline(soon);
+        is_set = true;
+        scope.Wait();
+      }));
+      EXPECT_TRUE(cancelled);
+    }
+  });
+}
+
+// The scope has a deadline, and begins to cover one that was made in it and has a fiber.
+TEST_P(FiberScopeTest, AChildKnowsTheDeadlineOfAScopeThatBeginsToCoverIt) {
+  InFiber([] {
+    for (int i = 0; i < 50; ++i) {
+      const Deadline soon(50us);
+      std::atomic<bool> is_covered{false};
+      std::atomic<bool> begun{false};
+      bool cancelled = false;
+      FiberScope outer({.deadline = soon});
+      FiberScope inner;
+      ASSERT_TRUE(inner.Spawn([&] {
+        begun = true;
+        while (!is_covered) synchronization::YieldFiberOrThread();  // No cancellation point, and no scope.
+        cancelled = IsCancelledAfterComputing(soon);
+      }));
+      while (!begun) FiberYield();
+      EXPECT_FALSE(outer.Run([&] {
+        is_covered = true;
+        inner.Wait();
+        TestCancel();
+      }));
+      EXPECT_TRUE(cancelled);
+    }
   });
 }
 

@@ -18,6 +18,7 @@
 
 #include "weft/fiber/background_tasks.h"
 #include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/this_fiber.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 
@@ -134,6 +135,30 @@ TEST_P(MailboxTest, TimedFormsEndAtTheirDeadline) {
     EXPECT_EQ(mailbox.Receive(0ms), "a");
     EXPECT_EQ(sender.TrySend(std::move(message)), ChannelResult::kOk);
     EXPECT_EQ(mailbox.TryReceive(), "c");
+  });
+}
+
+// The deadline is that of a hang.
+TEST_P(MailboxTest, OneLookThatMakesRoomForSeveralWakesThemAll) {
+  InBoth([] {
+    Mailbox<int> mailbox(3);
+    const auto sender = mailbox.MakeSender();
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(sender.Send(i), ChannelResult::kOk);
+    std::atomic<int> about_to_wait{0};
+    std::atomic<int> sent{0};
+    BackgroundTasks senders;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(senders.Start([&, sender = mailbox.MakeSender()] {
+        ++about_to_wait;
+        if (sender.Send(3, 10s) == ChannelResult::kOk) ++sent;
+      }));
+    }
+    while (about_to_wait != 3) FiberSleepFor(100us);
+    FiberSleepFor(1ms);  // They wait by now, most often.
+    EXPECT_EQ(mailbox.ReceiveAll().size(), 3U);
+    EXPECT_TRUE(senders.Wait(20s));
+    EXPECT_EQ(sent, 3);
+    EXPECT_EQ(mailbox.ReceiveAll().size(), 3U);
   });
 }
 

@@ -69,10 +69,16 @@ class InEachShape : public ::testing::TestWithParam<Shape> {
   std::size_t groups() const { return static_cast<std::size_t>(GetParam().groups); }
   std::size_t workers() const { return static_cast<std::size_t>(GetParam().workers); }
 
-  // Runs f in a fiber (in a plain thread: the test itself is one).
+  // Runs f in a fiber (in a plain thread: the test itself is one). A cancellation that leaves f ends the fiber as if f
+  // had returned, and would leave out what f expects after it.
   template <class F>
   static void InFiber(F&& f) {
-    Fiber(std::forward<F>(f)).Join();
+    bool returned = false;
+    Fiber([&] {
+      f();
+      returned = true;
+    }).Join();
+    EXPECT_TRUE(returned) << "a cancellation has ended the fiber";
   }
   template <class F>
   static void InThread(F&& f) {

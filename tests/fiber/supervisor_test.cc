@@ -7,11 +7,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/base/fiber_clock.h"
@@ -371,6 +375,89 @@ TEST_P(SupervisorTest, NobodyIsStartedAgainBeforeAllHaveEnded) {
   });
 }
 
+// It had returned by itself, and Run() had not looked yet.
+TEST_P(SupervisorTest, ATransientChildThatHasReturnedIsNotStartedAgainWithTheOthers) {
+  for (const RestartStrategy strategy : {RestartStrategy::kOneForAll, RestartStrategy::kRestForOne}) {
+    InFiber([strategy] {
+      for (int round = 0; round < 100; ++round) {
+        std::atomic<std::uint64_t> id{0};
+        std::atomic<int> runs{0};
+        std::atomic<int> failures{0};
+        Supervisor supervisor({.strategy = strategy, .max_restarts = 1, .backoff = kAtOnce});
+        supervisor.Add("fails", RestartKind::kTransient, [&] {
+          if (failures++ != 0) return;
+          while (id == 0) FiberYield();
+          while (true) {  // Until its end has been noted. Nobody else runs then, if there are workers enough.
+            const std::optional<FoundFiber> found = FindFiber(id);
+            if (!found || found->HasEnded()) break;
+            std::this_thread::yield();
+            if (GetParam().workers == 1) FiberYield();
+          }
+          throw std::runtime_error("once");
+        });
+        supervisor.Add("has returned", RestartKind::kTransient, [&] {
+          ++runs;
+          id = GetFiberId();
+        });
+        supervisor.Run();
+        EXPECT_EQ(runs, 1);
+        EXPECT_EQ(failures, 2);
+      }
+    });
+  }
+}
+
+// One that returns because it is stopped is started again.
+TEST_P(SupervisorTest, ATransientChildThatReturnsBecauseItIsStoppedIsStartedAgain) {
+  InFiber([] {
+    FiberEvent began;
+    int runs = 0;
+    int failures = 0;
+    Supervisor supervisor({.strategy = RestartStrategy::kOneForAll, .max_restarts = 1, .backoff = kAtOnce});
+    supervisor.Add("fails", RestartKind::kTransient, [&] {
+      began.Wait();
+      if (failures++ == 0) throw std::runtime_error("once");
+    });
+    supervisor.Add("returns", RestartKind::kTransient, [&] {
+      if (++runs == 2) return;
+      static_cast<void>(MoveOnAfter(Deadline::None(), [&] {
+        try {
+          began.Set();
+          FiberSleepFor(1h);
+        } catch (const FiberCancelled&) {  // As where calls of io/ say so.
+        }
+      }));
+    });
+    supervisor.Run();
+    EXPECT_EQ(runs, 2);
+    EXPECT_EQ(failures, 2);
+  });
+}
+
+// Its function is destroyed when Run() has taken those added, and before it looks whether any is left.
+TEST_P(SupervisorTest, AChildThatIsAddedWhileTheLastOneGoesIsRun) {
+  InFiberAndThread([] {
+    struct AddsAtItsEnd {
+      explicit AddsAtItsEnd(std::function<void()> the_f) : f(std::move(the_f)) {}
+      AddsAtItsEnd(AddsAtItsEnd&& other) noexcept : f(std::exchange(other.f, nullptr)) {}
+      AddsAtItsEnd& operator=(AddsAtItsEnd&&) = delete;
+      ~AddsAtItsEnd() {
+        if (f) f();
+      }
+      void operator()() const {}
+      std::function<void()> f;
+    };
+    int runs = 0;
+    bool added = false;
+    Supervisor supervisor;
+    supervisor.Add("goes", RestartKind::kTransient,
+                   AddsAtItsEnd([&] { added = supervisor.Add("added", RestartKind::kTransient, [&] { ++runs; }); }));
+    supervisor.Run();
+    EXPECT_TRUE(added);
+    EXPECT_EQ(runs, 1);
+  });
+}
+
 TEST_P(SupervisorTest, RestForOneStartsThoseAddedAfterItAgain) {
   InFiberAndThread([] {
     std::atomic<int> before{0};
@@ -397,6 +484,33 @@ TEST_P(SupervisorTest, RestForOneStartsThoseAddedAfterItAgain) {
     EXPECT_EQ(before, 1);
     EXPECT_EQ(after, 2);
     EXPECT_EQ(runs, 2);
+  });
+}
+
+// kOneForAll: one that waits for its own next run does not run earlier because another one fails.
+TEST(SupervisorBackoffTest, AFailureDoesNotShortenTheWaitOfAnother) {
+  fiber::TestClock clock;
+  fiber::RunAsFiber([] {
+    const auto begin = FiberClock::now();
+    std::vector<std::chrono::nanoseconds> runs;
+    int failures = 0;
+    Supervisor supervisor({.strategy = RestartStrategy::kRestForOne,
+                           .max_restarts = kMany,
+                           .backoff = {.first = 8ms, .longest = 64ms, .jitter = 0}});
+    supervisor.Add("fails once, while the other one waits", RestartKind::kTransient, [&] {
+      if (failures != 0) return;
+      FiberSleepFor(10ms);
+      ++failures;
+      throw std::runtime_error("once");
+    });
+    supervisor.Add("fails twice", RestartKind::kTransient, [&] {
+      runs.push_back(FiberClock::now() - begin);
+      if (runs.size() <= 2) throw std::runtime_error("twice");
+    });
+    supervisor.Run();
+    ASSERT_EQ(runs.size(), 3U);
+    EXPECT_EQ(runs[1], 8ms);
+    EXPECT_EQ(runs[2], 24ms) << "16 ms after its second failure; the other one's wait ends at 18 ms";
   });
 }
 

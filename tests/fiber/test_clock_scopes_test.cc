@@ -96,6 +96,7 @@ TEST_P(TestClockScopesTest, OfNestedDeadlinesTheFirstComesFirst) {
 TEST_P(TestClockScopesTest, ADeadlineIsMovedAndAShieldHasItsOwn) {
   InFiber([&] {
     CancelScope scope(1min);
+    bool went_on = false;
     const auto took = Took([&] {
       EXPECT_FALSE(scope.Run([&] {
         FiberSleepFor(59s);
@@ -105,11 +106,37 @@ TEST_P(TestClockScopesTest, ADeadlineIsMovedAndAShieldHasItsOwn) {
         } catch (const FiberCancelled&) {
           EXPECT_TRUE(scope.DeadlineHasPassed());
           EXPECT_FALSE(ShieldedFor(5s, [] { FiberSleepFor(1h); }));
+          went_on = true;
           throw;
         }
       }));
     });
+    EXPECT_TRUE(went_on) << "the limit of the shield has ended what is outside of it";
     EXPECT_EQ(took, 59s + 1h + 5s);
+  });
+}
+
+// Time stands still while a fiber runs, and no timer fires.
+TEST_P(TestClockScopesTest, AScopeWhoseDeadlineHasPassedNeedsNoTimer) {
+  InFiber([&] {
+    for (const Deadline& passed : {Deadline(0s), Deadline(-3s), Deadline(clock_.Now() - 1s), Deadline(clock_.Now())}) {
+      CancelScope scope(passed);
+      EXPECT_FALSE(scope.Run([&] {
+        EXPECT_TRUE(scope.DeadlineHasPassed());
+        FiberYield();
+        ADD_FAILURE() << "FiberYield() did not throw";
+      }));
+      CancelScope set_later(1h);
+      EXPECT_FALSE(set_later.Run([&] {
+        set_later.SetDeadline(passed);
+        EXPECT_TRUE(set_later.DeadlineHasPassed());
+        TestCancel();
+        ADD_FAILURE() << "TestCancel() did not throw";
+      }));
+      FiberScope fibers({.deadline = passed});
+      EXPECT_TRUE(fibers.DeadlineHasPassed());
+      EXPECT_THROW(FailAfter(passed, [] { FiberSleepFor(0s); }), DeadlineExceeded);
+    }
   });
 }
 

@@ -128,14 +128,20 @@ class IoRuntime {
 
 class IoTest : public ::testing::TestWithParam<Shape> {
  protected:
+  // A cancellation that leaves f would leave out what f expects after it.
   template <class F>
   static void InFiber(F&& f) {
-    Fiber(std::forward<F>(f)).Join();
+    bool returned = false;
+    Fiber([&] {
+      f();
+      returned = true;
+    }).Join();
+    EXPECT_TRUE(returned) << "a cancellation has ended the fiber";
   }
   // Once in a fiber, once in a plain thread.
   template <class F>
   static void InFiberAndInThread(F&& f) {
-    Fiber([&] { f(); }).Join();
+    InFiber(f);
     std::thread([&] { f(); }).join();
   }
 

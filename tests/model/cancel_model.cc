@@ -525,6 +525,56 @@ TEST(CancelModel, AChildThatIsSpawnedMeanwhileIsCancelledWithoutMembarrier) {
   SpawnMeanwhile();
 }
 
+// CN7: the owner sets the deadline while another fiber spawns.
+void SetDeadlineMeanwhile() {
+  Explore({.name = "cancel: deadline", .preemptions = 2, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* family = new Family;
+    auto* is_set = new FiberEvent;
+    family->child = world.Fiber("child", Timers::kNo, [=] {
+      WaitAccess::WaitUncancelled(family->start);
+      WaitAccess::WaitUncancelled(*is_set);
+      MODEL_CHECK(CurrentFiber()->cancel_word.pending_or_timed(), "it does not look at the clock");
+      EndChild(family);
+    });
+    FiberEntity* const owner = world.Fiber("owner", Timers::kNo, [=] {
+      MODEL_CHECK(!SetDeadline(CurrentFiber(), &family->scope, Deadline(Deadline::TimePoint::max() - kSoon)), "passed");
+      is_set->Set();
+      WaitAccess::WaitUncancelled(family->ended);
+      LeaveScope(CurrentFiber(), &family->scope);
+    });
+    EnterScope(owner, &family->scope);
+    world.Fiber("spawner", Timers::kNo, [=] { StartChild(family); });
+  });
+}
+
+TEST(CancelModel, AChildThatIsSpawnedMeanwhileKnowsTheDeadline) { SetDeadlineMeanwhile(); }
+
+TEST(CancelModel, AChildThatIsSpawnedMeanwhileKnowsTheDeadlineWithoutMembarrier) {
+  const WithoutMembarrier without;
+  SetDeadlineMeanwhile();
+}
+
+// The waiter and the timer thread both see that the deadline has passed, and somebody notifies.
+TEST(CancelModel, AWaiterAndTheTimerThreadCancelAtOnce) {
+  for (const Deadline deadline : {Deadline::None(), Deadline(kSoon)}) {  // Of the wait: in a place, or in a queue.
+    Explore({.name = "cancel: late", .preemptions = 1, .weak_choices = 1}, [=](model::Scenario&, FiberWorld& world) {
+      auto* node = new CancelNode;
+      node->deadline.store(0, std::memory_order_relaxed);
+      auto* event = new FiberEvent;
+      world.Fiber("fiber", Timers::kYes, [=] {
+        EnterScope(CurrentFiber(), node);
+        const WaitResult result = Wait(*event, deadline);
+        if (result == WaitResult::kNotified) delete event;
+        FiberEvent never;
+        MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "it is cancelled for good");
+        LeaveScope(CurrentFiber(), node);
+      });
+      world.Thread("timer thread", [=] { Cancel(node, CancelReason::kDeadline); });
+      world.Thread("notifier", [=] { event->Set(); });
+    });
+  }
+}
+
 // CN4: a child that ends while it is visited; its scope is left right after.
 TEST(CancelModel, AChildThatEndsMeanwhile) {
   Explore({.name = "cancel: end", .preemptions = 1, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {

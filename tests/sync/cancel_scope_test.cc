@@ -7,15 +7,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
+#include "weft/base/log.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
@@ -410,12 +413,97 @@ TEST_P(CancelScopeTest, AShieldKeepsCancellationsOut) {
 TEST_P(CancelScopeTest, AShieldHasALimitOfItsOwn) {
   group.Run([&] {
     CancelScope scope;
+    bool went_on = false;
     EXPECT_FALSE(scope.Run([&] {
       scope.Cancel();
       EXPECT_FALSE(ShieldedFor(1ms, [] { Sleep(1h); }));
       EXPECT_TRUE(ShieldedFor(1h, [] { Sleep(1ms); }));
+      went_on = true;
       TestCancel();
     }));
+    EXPECT_TRUE(went_on) << "the limit of the shield has ended what is outside of it";
+  });
+}
+
+// On the usual way out of a block: what ends in the shield does not leave the destructor.
+TEST_P(CancelScopeTest, ADestructorWhoseShieldHasALimitDoesNotThrow) {
+  struct WaitsAtItsEnd {
+    ~WaitsAtItsEnd() {
+      EXPECT_FALSE(ShieldedFor(1ms, [this] { closed.Wait(); }));
+    }
+    FiberEvent closed;
+  };
+  group.Run([&] {
+    CancelScope scope;
+    bool went_on = false;
+    EXPECT_TRUE(scope.Run([&] {
+      scope.Cancel();
+      { const WaitsAtItsEnd session; }
+      went_on = true;
+    }));
+    EXPECT_TRUE(went_on);
+  });
+}
+
+TEST_P(CancelScopeTest, AnExceptionBelongsToTheScopeThatItCarries) {
+  group.Run([&] {
+    CancelScope outer;
+    CancelScope inner;
+    bool went_on = false;
+    EXPECT_FALSE(outer.Run([&] {
+      EXPECT_FALSE(inner.Run([&] {
+        inner.Cancel();
+        try {
+          TestCancel();
+        } catch (const FiberCancelled& cancelled) {
+          EXPECT_TRUE(inner.IsCauseOf(cancelled));
+          EXPECT_FALSE(outer.IsCauseOf(cancelled));
+          outer.Cancel();  // Too late for this one.
+          throw;
+        }
+      }));
+      went_on = true;
+      try {
+        TestCancel();
+      } catch (const FiberCancelled& cancelled) {
+        EXPECT_TRUE(outer.IsCauseOf(cancelled));
+        // Thrown again where another scope is cancelled, and nothing is visible from outside.
+        EXPECT_THROW(static_cast<void>(ShieldedFor(0s, [] { throw; })), FiberCancelled);
+        throw;
+      }
+    }));
+    EXPECT_TRUE(went_on);
+  });
+}
+
+// One that says nothing of a scope, and one whose scope has gone, are of the outermost cancelled scope.
+TEST_P(CancelScopeTest, AnExceptionOfNoScopeAroundEndsInTheOutermostCancelledOne) {
+  group.Run([&] {
+    std::exception_ptr of_a_scope_that_has_gone;
+    CancelScope gone;
+    EXPECT_TRUE(gone.Run([&] {
+      gone.Cancel();
+      try {
+        TestCancel();
+      } catch (const FiberCancelled&) {
+        of_a_scope_that_has_gone = std::current_exception();
+      }
+    }));
+    for (const std::exception_ptr& thrown :
+         {of_a_scope_that_has_gone, std::make_exception_ptr(FiberCancelled(false))}) {
+      CancelScope outer;
+      CancelScope inner;
+      outer.Cancel();
+      inner.Cancel();
+      bool went_on = false;
+      EXPECT_FALSE(outer.Run([&] {
+        static_cast<void>(inner.Run([&] { std::rethrow_exception(thrown); }));
+        went_on = true;
+      }));
+      EXPECT_FALSE(went_on);
+      CancelScope calm;
+      EXPECT_THROW(static_cast<void>(calm.Run([&] { std::rethrow_exception(thrown); })), FiberCancelled);
+    }
   });
 }
 
@@ -465,6 +553,273 @@ TEST_P(CancelScopeTest, NoWaitThrowsWhileAnExceptionUnwindsTheStack) {
     }));
     EXPECT_EQ(ended, 2);
   });
+}
+
+// Calls f when an exception unwinds the stack.
+template <class F>
+struct CalledAtItsEnd {
+  ~CalledAtItsEnd() { f(); }
+  F f;
+};
+// Calls f in a destructor, while a cancelled scope is left. True: f has come to its end.
+template <class F>
+bool CallWhileUnwinding(F f) {
+  CancelScope scope;
+  bool ended = false;
+  EXPECT_FALSE(scope.Run([&] {
+    const auto call = [&] {
+      f();
+      ended = true;
+    };
+    const CalledAtItsEnd<decltype(call)> at_its_end{call};
+    scope.Cancel();
+    TestCancel();
+  }));
+  return ended;
+}
+
+// Waits that say how they have ended. False: in vain.
+struct WaitWithResult {
+  const char* name;
+  bool (*wait)(World& world, Deadline deadline);
+};
+constexpr WaitWithResult kWaitsWithResults[] = {
+    {"FiberEvent", [](World& w, Deadline deadline) { return w.event.Wait(deadline); }},
+    {"FiberLatch", [](World& w, Deadline deadline) { return w.latch.Wait(deadline); }},
+    {"FiberSemaphore", [](World& w, Deadline deadline) { return w.semaphore.Acquire(deadline); }},
+    {"FiberConditionVariable",
+     [](World& w, Deadline deadline) {
+       std::unique_lock lock(w.mutex);
+       const bool notified = w.changed.wait(lock, deadline) == std::cv_status::no_timeout;
+       EXPECT_TRUE(lock.owns_lock());
+       return notified;
+     }},
+    {"FiberConditionVariable, with a predicate",
+     [](World& w, Deadline deadline) {
+       std::unique_lock lock(w.mutex);
+       return w.changed.wait(
+           lock, [] { return false; }, deadline);
+     }},
+    {"FiberChannel, Put", [](World& w, Deadline deadline) { return w.full.Put(1, deadline) == ChannelResult::kOk; }},
+    {"FiberChannel, Get", [](World& w, Deadline deadline) { return w.empty.Get(deadline).has_value(); }},
+    {"FiberBlockingBoundedQueue", [](World& w, Deadline deadline) { return w.queue.Get(deadline).has_value(); }},
+    {"FiberBlockingBoundedQueue, Put",
+     [](World& w, Deadline deadline) { return w.full_queue.Put(1, deadline) == ChannelResult::kOk; }},
+    {"FiberBlockingNoncontiguousBuffer, Append",
+     [](World& w, Deadline deadline) { return w.full_buffer.Append(NoncontiguousBuffer("y"), deadline); }},
+    {"Synchronized, LockWhen",
+     [](World& w, Deadline deadline) {
+       return static_cast<bool>(w.synchronized.LockWhen([](int value) { return value != 0; }, deadline));
+     }},
+};
+
+// The deadlines are those of a hang.
+TEST_P(CancelScopeTest, TheLimitOfAShieldEndsWaitsWithAResultWhileTheStackUnwinds) {
+  for (const WaitWithResult& point : kWaitsWithResults) {
+    SCOPED_TRACE(point.name);
+    group.Run([&] {
+      World world;
+      const Deadline hangs(10s);
+      EXPECT_TRUE(CallWhileUnwinding([&] {
+        const Deadline limit(1ms);
+        EXPECT_TRUE(ShieldedFor(limit, [&] {
+          EXPECT_FALSE(IsCancelRequested() && !limit.expired());
+          EXPECT_FALSE(point.wait(world, hangs));
+          EXPECT_TRUE(limit.expired()) << "never early";
+          EXPECT_TRUE(IsCancelRequested());
+          EXPECT_FALSE(point.wait(world, hangs)) << "and each further one";
+          TestCancel();  // Returns nothing, and so does not throw.
+        }));
+      }));
+      EXPECT_FALSE(hangs.expired()) << point.name;
+    });
+    if (HasFailure()) return;
+  }
+}
+
+// Those that take a deadline and have none, too.
+TEST_P(CancelScopeTest, TheLimitOfAShieldEndsWaitsThatHaveNoDeadlineAndAResult) {
+  group.Run([&] {
+    World world;
+    EXPECT_TRUE(CallWhileUnwinding([&] {
+      EXPECT_TRUE(ShieldedFor(10ms, [&] {
+        EXPECT_FALSE(world.event.Wait(Deadline::None()));
+        EXPECT_FALSE(world.semaphore.Acquire(Deadline::None()));
+        EXPECT_EQ(world.full.Put(1), ChannelResult::kTimedOut);
+        EXPECT_EQ(world.empty.Get().result(), ChannelResult::kTimedOut);
+      }));
+    }));
+  });
+}
+
+// A scope that is entered by such a destructor counts for the waits in it, as a shield does; those outside do not.
+TEST_P(CancelScopeTest, AScopeThatIsEnteredWhileTheStackUnwindsEndsWaitsWithAResult) {
+  group.Run([&] {
+    World world;
+    const Deadline hangs(10s);
+    EXPECT_TRUE(CallWhileUnwinding([&] {
+      const Deadline limit(1ms);
+      EXPECT_TRUE(MoveOnAfter(limit, [&] {
+        EXPECT_EQ(CurrentDeadline(), limit);
+        EXPECT_FALSE(world.event.Wait(hangs));
+        EXPECT_TRUE(limit.expired()) << "the cancelled scope outside has ended it";
+      }));
+      EXPECT_FALSE(world.event.Wait(1ms));
+      EXPECT_FALSE(IsCancelRequested());
+    }));
+    EXPECT_FALSE(hangs.expired());
+  });
+}
+
+// Neither in such a scope nor outside of it: a destructor that unwinding calls there is in none again.
+TEST_P(CancelScopeTest, ASecondExceptionWhileTheStackUnwindsCoversTheScope) {
+  group.Run([&] {
+    int waits = 0;
+    EXPECT_TRUE(CallWhileUnwinding([&] {
+      EXPECT_TRUE(ShieldedFor(0s, [&] {
+        try {
+          const auto wait = [&] {
+            EXPECT_FALSE(FiberEvent().Wait(1ms));
+            EXPECT_FALSE(IsCancelRequested());
+            ++waits;
+          };
+          const CalledAtItsEnd<decltype(wait)> at_its_end{wait};
+          throw std::runtime_error("mine");
+        } catch (const std::runtime_error&) {
+        }
+        EXPECT_TRUE(IsCancelRequested());
+      }));
+    }));
+    EXPECT_EQ(waits, 1);
+  });
+}
+
+TEST_P(CancelScopeTest, AnOuterCancellationDoesNotReachAScopeThatWasEnteredWhileTheStackUnwinds) {
+  CancelScope outer;
+  std::atomic<bool> waits{false};
+  FiberEvent event;
+  Crew crew = Fibers();
+  crew.Add([&] {
+    EXPECT_TRUE(outer.Run([&] {
+      EXPECT_TRUE(CallWhileUnwinding([&] {
+        CancelScope inside;
+        EXPECT_TRUE(inside.Run([&] {
+          waits = true;
+          EXPECT_TRUE(event.Wait(1h));
+        }));
+        EXPECT_FALSE(IsCancelRequested());
+      }));
+      EXPECT_TRUE(IsCancelRequested()) << "the mark was left behind in the scope";
+    }));
+  });
+  crew.Add([&] {
+    YieldUntil([&] { return waits.load(); });
+    for (int i = 0; i < 5; ++i) testing::YieldActor();
+    EXPECT_TRUE(outer.Cancel());
+    for (int i = 0; i < 5; ++i) testing::YieldActor();
+    event.Set();
+  });
+  crew.Join();
+}
+
+#ifndef NDEBUG
+// At the limit, and where it has passed before. (A line a second: each is tried until it comes.)
+TEST(CancelScope, DebugBuildsNameAWaitThatOutlastsALimitWhileTheStackUnwinds) {
+  testing::TimedGroup group(2);
+  for (const Deadline& limit : {Deadline(1ms), Deadline(0s)}) {
+    std::atomic<bool> named{false};
+    base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view text) {
+      if (text.find("FiberEvent::Wait() goes on after the limit") != std::string_view::npos) named = true;
+    });
+    const Deadline hangs(10s);
+    while (!named && !hangs.expired()) {
+      group.Run([&] {
+        FiberEvent event;
+        EXPECT_TRUE(CallWhileUnwinding([&] {
+          EXPECT_TRUE(ShieldedFor(limit, [&] {
+            static_cast<void>(event.Wait(1ms));  // It returns a result, and is not named.
+            event.Set();
+            event.Wait();
+            event.Reset();
+            group.Start([&] {
+              Sleep(3ms);
+              event.Set();
+            });
+            event.Wait();
+          }));
+        }));
+      });
+    }
+    base::SetLogSink(nullptr);
+    EXPECT_TRUE(named);
+  }
+}
+#endif
+
+TEST_P(CancelScopeTest, ALoopOfWaitsThatAreOverAtOnceLetsOthersRun) {
+  FiberEvent event;
+  FiberEvent unwinds;
+  int looks = 0;
+  Crew crew = Fibers();
+  crew.Add([&] {
+    EXPECT_TRUE(CallWhileUnwinding([&] {
+      unwinds.Set();
+      EXPECT_TRUE(ShieldedFor(0s, [&] {
+        while (!event.Wait(1h)) ++looks;
+        FiberMutex mutex;
+        FiberConditionVariable changed;
+        std::unique_lock lock(mutex);
+        EXPECT_EQ(changed.wait(lock, 1h), std::cv_status::timeout);
+      }));
+    }));
+  });
+  crew.Add([&] {
+    unwinds.Wait();
+    event.Set();
+  });
+  crew.Join();
+  EXPECT_TRUE(looks < 100 || GetParam() != 1) << looks;
+}
+
+// What comes after it believes what it promises.
+TEST_P(CancelScopeTest, AWaitThatReturnsNothingDoesNotEndByALimitWhileTheStackUnwinds) {
+  World world;
+  std::atomic<bool> limit_has_passed{false};
+  std::atomic<bool> ended{false};
+  const auto is_set = [&](const char* which) { EXPECT_TRUE(limit_has_passed) << which; };
+  Crew crew = Fibers();
+  crew.Add([&] {
+    EXPECT_TRUE(CallWhileUnwinding([&] {
+      EXPECT_TRUE(ShieldedFor(1ms, [&] {
+        world.event.Wait();
+        is_set("FiberEvent");
+        world.latch.Wait();
+        world.semaphore.Acquire();
+        const Deadline later(1ms);
+        Sleep(later);
+        EXPECT_TRUE(later.expired());
+        std::unique_lock lock(world.mutex);
+        int looks = 0;
+        world.changed.wait(lock, [&] { return looks++ != 0; });
+        EXPECT_EQ(looks, 2);
+        ended = true;
+        EXPECT_FALSE(FiberEvent().Wait(1h)) << "the limit has passed, and counts";
+      }));
+    }));
+    ended = true;  // Also if it was ended.
+  });
+  crew.Add([&] {
+    Sleep(5ms);
+    limit_has_passed = true;
+    world.event.Set();
+    world.latch.CountDown();
+    world.semaphore.Release();
+    while (!ended) {
+      world.changed.notify_all();
+      testing::YieldActor();
+    }
+  });
+  crew.Join();
 }
 
 TEST_P(CancelScopeTest, AFiberOutsideOfScopesIsNotCancelled) {
@@ -585,6 +940,152 @@ TEST_P(CancelScopeTest, ADeadlineCanBeMoved) {
       Sleep(1h);
     }));
     EXPECT_TRUE(later.DeadlineHasPassed());
+  });
+}
+
+// Whether or not the timer thread has looked.
+TEST_P(CancelScopeTest, TheFirstCancellationPointAfterADeadlineKnowsThatItHasPassed) {
+  const auto now = std::chrono::steady_clock::now();
+  for (const Deadline& passed : {Deadline(0s), Deadline(-3s), Deadline(now - 3s), Deadline(now)}) {
+    group.Run([&] {
+      for (const CancellationPoint& point : kPoints) {
+        World world;
+        CancelScope scope(passed);
+        bool went_on = false;
+        EXPECT_FALSE(scope.Run([&] {
+          EXPECT_TRUE(scope.IsCancelled());
+          point.wait(world);
+          went_on = true;
+        }));
+        EXPECT_FALSE(went_on) << point.name;
+        EXPECT_TRUE(scope.DeadlineHasPassed());
+      }
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_FALSE(CancelScope(passed).Run([] { TestCancel(); }));
+        EXPECT_FALSE(CancelScope(passed).Run([] {
+          synchronization::YieldFiberOrThread();
+          EXPECT_TRUE(IsCancelRequested());
+          TestCancel();
+        }));
+        EXPECT_THROW(FailAfter(passed, [] { TestCancel(); }), DeadlineExceeded);
+      }
+    });
+  }
+}
+
+void ComputeUntil(Deadline deadline) {
+  while (!deadline.expired()) continue;
+}
+
+TEST_P(CancelScopeTest, ADeadlineThatPassesWhileTheFiberComputesIsSeenAtTheNextCancellationPoint) {
+  group.Run([&] {
+    for (int i = 0; i < 200; ++i) {
+      const Deadline soon(20us);
+      CancelScope outer(i % 2 == 0 ? soon : Deadline::None());
+      bool went_on = false;
+      EXPECT_FALSE(outer.Run([&] {
+        CancelScope inner;
+        static_cast<void>(inner.Run([&] {
+          if (i % 2 != 0) outer.SetDeadline(soon);
+          EXPECT_TRUE(CancelScope().Run([] {}));
+          ComputeUntil(soon);
+          if (i % 4 < 2) {
+            EXPECT_TRUE(IsCancelRequested());
+          }
+          TestCancel();
+        }));
+        went_on = true;
+      }));
+      EXPECT_FALSE(went_on);
+      EXPECT_TRUE(outer.DeadlineHasPassed());
+      EXPECT_FALSE(IsCancelRequested()) << "outside";
+      TestCancel();
+    }
+  });
+}
+
+// It would have got what it waits for.
+TEST_P(CancelScopeTest, AWaitThatBeginsAfterTheDeadlineThrows) {
+  std::atomic<bool> stop{false};
+  FiberSemaphore units(0);
+  FiberChannel<int> items(0);
+  Crew crew = Fibers();
+  crew.Add([&] {
+    for (int i = 0; i < 100; ++i) {
+      const Deadline soon(10us);
+      CancelScope scope(soon);
+      const bool returned = scope.Run([&] {
+        ComputeUntil(soon);
+        while (units.TryAcquire()) continue;
+        i % 2 == 0 ? units.Acquire() : static_cast<void>(items.Get());
+      });
+      EXPECT_FALSE(returned && GetParam() == 1) << "nobody else has run";
+    }
+    stop = true;
+  });
+  crew.Add([&] {
+    while (!stop) {
+      units.Release();
+      static_cast<void>(items.TryPut(1));
+      testing::YieldActor();
+    }
+  });
+  crew.Join();
+}
+
+TEST_P(CancelScopeTest, ADeadlineThatIsMovedIntoThePastCancelsAtOnce) {
+  group.Run([&] {
+    for (int i = 0; i < 100; ++i) {
+      CancelScope scope;
+      EXPECT_FALSE(scope.Run([&] {
+        EXPECT_FALSE(IsCancelRequested());
+        i % 2 == 0 ? scope.SetDeadline(std::chrono::steady_clock::now() - 3s) : CancelAfter(0s);
+        EXPECT_TRUE(scope.IsCancelled());
+        TestCancel();
+      }));
+      EXPECT_TRUE(scope.DeadlineHasPassed());
+    }
+  });
+}
+
+// Neither a deadline outside of a shield nor one that was taken back is looked at.
+TEST_P(CancelScopeTest, ADeadlineThatDoesNotCountEndsNothing) {
+  group.Run([&] {
+    const Deadline soon(100us);
+    CancelScope scope(soon);
+    bool shielded = false;
+    EXPECT_FALSE(scope.Run([&] {
+      Shielded([&] {
+        ComputeUntil(soon);
+        EXPECT_FALSE(IsCancelRequested());
+        TestCancel();
+        shielded = true;
+      });
+      TestCancel();
+    }));
+    EXPECT_TRUE(shielded);
+    const Deadline again(1ms);
+    CancelScope moved(again);
+    EXPECT_TRUE(moved.Run([&] {
+      moved.SetDeadline({});
+      if (!moved.IsCancelled()) {
+        ComputeUntil(again);
+        TestCancel();
+      }
+    }));
+  });
+}
+
+// A scope that is cancelled for good needs no timer, whatever its deadline.
+TEST_P(CancelScopeTest, AScopeWhoseDeadlineHasPassedIsEnteredAgain) {
+  group.Run([&] {
+    CancelScope scope(1ms);
+    EXPECT_FALSE(scope.Run([] { Sleep(1h); }));
+    EXPECT_FALSE(scope.Run([&] {
+      scope.SetDeadline(1h);
+      Sleep(1h);
+    }));
+    EXPECT_FALSE(scope.Run([] { TestCancel(); }));
   });
 }
 

@@ -26,6 +26,7 @@ inline FiberEntity* CurrentFiber() noexcept { return model_fibers::of_thread[mod
 // To sync, each fiber seems to have a worker of its own.
 inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
 
+inline unsigned UnwindingDepth() noexcept { return 0; }
 inline bool IsUnwinding() noexcept { return false; }
 inline void PrepareToPark(FiberEntity*) noexcept {}
 inline void ParkPrepared(FiberEntity* self) noexcept { self->parker.Park(); }
