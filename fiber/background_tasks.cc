@@ -21,6 +21,7 @@ BackgroundTasks::~BackgroundTasks() {
 void BackgroundTasks::Wait() { static_cast<void>(Wait(Deadline::None())); }
 
 bool BackgroundTasks::Wait(Deadline deadline) {
+  if (deadline.is_none() && !scope_.core_.CheckWillEnd("BackgroundTasks")) return false;
   std::unique_lock lock(mutex_);
   return none_left_.wait(
       lock, [this] { return count_ == 0; }, deadline);

@@ -93,6 +93,9 @@ void AfterForkInChild() {
 template <class Answer, class Ask>
 Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
   const scheduling_group::OutsideSection section;
+  // A worker that was left behind is in no section, and its runtime has ended.
+  const SchedulingGroup* const own = scheduling_group::CurrentGroup();
+  if (own != nullptr && own->stopping()) return if_none;
   // acquire: the object.  Pairs with the release in Publish().
   if (const RuntimeInstance* runtime = detail::the_runtime.load(std::memory_order_acquire)) return ask(*runtime);
   scheduling_group::CheckRuntimeHasRun(caller);
@@ -111,6 +114,12 @@ void detail::EnsureRuntimeHooks() {
 }
 
 namespace {
+
+// Those that have ended while a thread lived that was left behind (WL3 in scheduling_group/worker_life.h). RT1.
+std::vector<std::unique_ptr<RuntimeInstance>>& KeptRuntimes() {
+  static auto* const kept = new std::vector<std::unique_ptr<RuntimeInstance>>;
+  return *kept;
+}
 
 enum class Started {
   kYes,
@@ -189,6 +198,7 @@ Started TryStart(const Options& options, std::string* error) {
     std::optional<RuntimePlan> planned = Plan(options, error);
     impossible = !planned.has_value();
     if (impossible) return false;
+    KeptRuntimes().reserve(KeptRuntimes().size() + 1);
     runtime = std::make_unique<RuntimeInstance>(options);
     return runtime->Start(options, *std::move(planned), error);
   });
@@ -218,8 +228,10 @@ std::size_t TerminateRuntime() {
   WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
              "TerminateRuntime: the runtime does not run (or is starting or ending just now)");
   // relaxed: the phase carries it.
-  const std::unique_ptr<RuntimeInstance> runtime(detail::the_runtime.load(std::memory_order_relaxed));
+  std::unique_ptr<RuntimeInstance> runtime(detail::the_runtime.load(std::memory_order_relaxed));
   const std::size_t unfinished = runtime->Terminate();
+  KeptRuntimes().push_back(std::move(runtime));
+  if (RuntimeInstance::MayBeDestroyed()) KeptRuntimes().clear();
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
   return unfinished;
 }

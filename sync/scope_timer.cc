@@ -30,6 +30,7 @@ void ScopeTimer::Arm(FiberEntity* self, Deadline deadline) noexcept {
   if (deadline.is_none()) return;
   // By the present group: the fiber may leave the scope in another.
   timer::TimerWorker* const timers = timer::TimerWorker::Of(self->group());
+  if (timers == nullptr && self->group()->stopping()) return;  // As in Waiter::AwaitFiber().
   WEFT_CHECK(timers != nullptr, "CancelScope: a deadline in a scheduling group that has no TimerWorker");
   armed_ = true;
   timers->Arm(this, deadline);
