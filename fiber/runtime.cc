@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/base/pin_library.h"
 #include "weft/fiber/blocking_limits.h"
 #include "weft/fiber/retired_groups.h"
 #include "weft/fiber/runtime_flags.h"
@@ -110,7 +111,10 @@ void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
 
 void detail::EnsureRuntimeHooks() {
   static std::once_flag hooks_installed;
-  std::call_once(hooks_installed, [] { InstallRuntimeHooks(&AfterForkInChild); });
+  std::call_once(hooks_installed, [] {
+    base::PinThisLibrary();  // By the caller, who may be in dlopen(), before there are threads that it may wait for.
+    InstallRuntimeHooks(&AfterForkInChild);
+  });
 }
 
 namespace {
