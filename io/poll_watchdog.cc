@@ -60,7 +60,11 @@ void RunWatchdog(State* of_process, int epoll) {
   BindWhereTheProcessMayRun();
   for (;;) {
     epoll_event event;
-    if (::epoll_wait(epoll, &event, 1, -1) != 1) continue;
+    if (::epoll_wait(epoll, &event, 1, -1) != 1) {
+      WEFT_CHECK(errno == EINTR, "poll watchdog: epoll_wait fails with error ", errno,
+                 ": was its descriptor closed by somebody else?");
+      continue;
+    }
     std::lock_guard guard(of_process->mutex);
     const auto found = of_process->clients.find(event.data.fd);
     if (found != of_process->clients.end()) found->second->OnWatchdog();

@@ -63,7 +63,9 @@ std::vector<int> ThreadCpus() {
   // The kernel refuses a set smaller than its own number of possible CPUs: try larger ones.
   for (int capacity = 1024; capacity <= kMaxCpuId + 1; capacity *= 2) {
     CpuSet set(capacity);
-    if (pthread_getaffinity_np(pthread_self(), set.bytes(), set.get()) != 0) continue;
+    const int error = pthread_getaffinity_np(pthread_self(), set.bytes(), set.get());
+    if (error == EINVAL) continue;
+    if (error != 0) break;
     for (int cpu = 0; cpu < capacity; ++cpu) {
       if (CPU_ISSET_S(static_cast<std::size_t>(cpu), set.bytes(), set.get())) cpus.push_back(cpu);
     }
