@@ -17,6 +17,8 @@
 
 #include "weft/fiber/runtime.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -38,6 +40,7 @@
 #include "weft/fiber/runtime_hooks.h"
 #include "weft/fiber/runtime_instance.h"
 #include "weft/fiber/runtime_plan.h"
+#include "weft/numa/affinity.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/forked_child.h"
@@ -78,6 +81,8 @@ constinit std::atomic<Phase> phase{Phase::kStopped};
 
 // If no runtime ran, the child may have one of its own.
 void AfterForkInChild() {
+  // The child of a fiber has inherited its worker's CPUs.
+  if (scheduling_group::CurrentWorker() != nullptr) numa::RunWhereTheFirstThreadOf(::getppid());
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
     scheduling_group::ForgetOtherThreadsSections();
     detail::RetiredGroups::BelongToParent();
@@ -242,6 +247,12 @@ std::size_t TerminateRuntime() {
 
 // acquire: what was done before StartRuntime() returned.  Pairs with the release there.
 bool IsRuntimeRunning() noexcept { return phase.load(std::memory_order_acquire) == Phase::kRunning; }
+
+void UnbindThread() {
+  WEFT_CHECK(scheduling_group::CurrentWorker() == nullptr,
+             "UnbindThread: called in a fiber, whose worker has its CPUs");
+  numa::RunWhereTheFirstThreadOf(::getpid());
+}
 
 std::size_t GetSchedulingGroupCount() {
   return AskRuntime("GetSchedulingGroupCount", std::size_t{0},

@@ -65,6 +65,11 @@ std::size_t TerminateRuntime();
 // Whether there is one. Any thread.
 bool IsRuntimeRunning() noexcept;
 
+// Lets the calling thread run wherever the process's first thread may. For a thread that a fiber has started, or a
+// library in its name: it has inherited the CPUs of the fiber's worker. (In a process that a fiber forks this happens
+// by itself; one that it starts by posix_spawn() inherits them.) Ends the process if a fiber calls it.
+void UnbindThread();
+
 // The calls below: any thread and any fiber, at any time. Before the first runtime they abort and name themselves;
 // when one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
 

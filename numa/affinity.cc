@@ -56,6 +56,12 @@ std::error_code BindThread(std::span<const int> cpus) {
   return {pthread_setaffinity_np(pthread_self(), set.bytes(), set.get()), std::generic_category()};
 }
 
+void RunWhereTheFirstThreadOf(pid_t process) noexcept {
+  unsigned long mask[1024];  // 65,536 CPUs; the kernel has 8,192 at most
+  const long bytes = ::syscall(SYS_sched_getaffinity, process, sizeof(mask), mask);
+  if (bytes > 0) ::syscall(SYS_sched_setaffinity, 0, static_cast<std::size_t>(bytes), mask);
+}
+
 int CurrentCpu() { return sched_getcpu(); }
 
 std::vector<int> ThreadCpus() {

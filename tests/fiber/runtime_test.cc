@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -25,6 +26,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime_instance.h"
+#include "weft/numa/affinity.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/policy_registry.h"
@@ -449,6 +451,41 @@ TEST_P(UnfinishedFibersTest, ALongListIsCutAndCounted) {
     ++lines;
   EXPECT_LE(lines, 100U);
   EXPECT_NE(text.find("400 more"), std::string::npos) << text;
+}
+
+// --- CPUs ---
+
+// Its workers are bound to a CPU each.
+class BoundWorkersTest : public ::testing::Test {
+ protected:
+  static Options Bound() {
+    Options options = OptionsOf({1, 1});
+    options.worker_disallow_cpu_migration = true;
+    return options;
+  }
+  const RuntimeOf runtime_{Bound()};
+  const std::vector<int> cpus_ = numa::ThreadCpus();
+};
+
+TEST_F(BoundWorkersTest, AThreadBegunInAFiberCanBeUnbound) {
+  Fiber([&] {
+    std::thread([&] {
+      EXPECT_EQ(numa::ThreadCpus().size(), 1U) << "inherited";
+      UnbindThread();
+      EXPECT_EQ(numa::ThreadCpus(), cpus_);
+    }).join();
+    EXPECT_EQ(numa::ThreadCpus().size(), 1U) << "its worker stays where it is";
+  }).Join();
+}
+
+TEST_F(BoundWorkersTest, AProcessForkedByAFiberIsNotBound) {
+  Fiber([&] {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(numa::ThreadCpus() == cpus_ ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }).Join();
 }
 
 // --- Threads that do not come back ---
